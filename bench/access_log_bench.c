@@ -5,7 +5,7 @@
  *
  *   access_log_bench [ROUNDS]
  */
-#include "lb/access_log.h"
+#include "lb/access/access_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/base/text.h"
-#include "common/core/counter.h"
-#include "common/core/topk.h"
+#include "common/limiter/counter.h"
+#include "common/stats/topk.h"
 
 enum { KEY_ROOM = 24, WARM = 1000, LINE = 100000 };
 

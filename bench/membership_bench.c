@@ -14,12 +14,12 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/resolver.h"
 #include "common/tree/tree.h"
-#include "lb/configuration.h"
-#include "lb/lb.h"
-#include "lb/membership.h"
-#include "lb/resolver.h"
-#include "lb/self_measure.h"
+#include "lb/backends/membership.h"
+#include "lb/backends/self_measure.h"
+#include "lb/config/configuration.h"
+#include "lb/core/lb.h"
 
 enum { WORKERS_MAX = 10000 };
 

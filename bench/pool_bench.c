@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/text.h"
-#include "lb/pool.h"
+#include "routing/pool.h"
 
 enum { THREADS_MAX = 8, NAME_ROOM = 64, LOOKS = 1000, ABOVE = 3, PAIR_US = 20 };
 

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "common/base/text.h"
-#include "lb/pool.h"
+#include "routing/pool.h"
 
 enum { NAME_ROOM = 64, HOLDS_MAX = 1 << 20, REQUESTS_PER_CLASS = 2 };
 

@@ -7,7 +7,7 @@
 #define RLB_CLASSIFIERS_KIND_H
 
 #include "classifiers/registry.h"
-#include "common/base/settings.h"
+#include "common/config/settings.h"
 
 /* "No class", as a plugin says it. */
 #define CLASSIFIER_NONE SIZE_MAX

@@ -7,9 +7,9 @@
 #define RLB_CLASSIFIERS_REGISTRY_H
 
 #include "classifiers/classifier.h"
-#include "common/base/config.h"
 #include "common/base/limits.h"
-#include "common/base/settings.h"
+#include "common/config/config.h"
+#include "common/config/settings.h"
 
 struct classifier;
 

@@ -1,5 +1,5 @@
 # rlb_module(NAME SOURCES a.c b.c LINK rlb::base ... [PRIVATE PkgConfig::X ...])
-# One static library per folder, rlb::NAME. What a module may include is what it links (dev/check-layers agrees).
+# One static library per folder, or per group of folders, rlb::NAME. What a module may include is what it links (dev/check-layers agrees).
 function(rlb_module name)
   cmake_parse_arguments(M "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(rlb_${name} STATIC ${M_SOURCES})
@@ -8,10 +8,10 @@ function(rlb_module name)
   target_link_libraries(rlb_${name} PUBLIC ${M_LINK} PRIVATE rlb::flags ${M_PRIVATE})
 endfunction()
 
-# rlb_assets(NAME a.html b.js): the files of this folder's assets/ as C arrays in "assets.h", for the module NAME.
-function(rlb_assets name)
+# rlb_assets(NAME FOLDER a.html b.js): files of FOLDER as C arrays in "assets.h", for the module NAME.
+function(rlb_assets name folder)
   set(files ${ARGN})
-  list(TRANSFORM files PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/assets/)
+  list(TRANSFORM files PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/generated/assets.h)
   set(script ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake)
   add_custom_command(
@@ -23,10 +23,10 @@ function(rlb_assets name)
   target_include_directories(rlb_${name} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/generated)
 endfunction()
 
-# rlb_program(NAME LINK rlb::lb ...): main.c of this folder + its library, into build/bin.
-function(rlb_program name)
+# rlb_program(NAME main.c LINK rlb::lb ...): main.c + its library, into build/bin.
+function(rlb_program name source)
   cmake_parse_arguments(M "" "" "LINK;PRIVATE" ${ARGN})
-  add_executable(${name} main.c)
+  add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE rlb::flags ${M_LINK} ${M_PRIVATE})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin RLB_IS_PROGRAM ON)
 endfunction()
@@ -89,6 +89,7 @@ function(rlb_unit_test path)
     add_test(NAME unit.${dotted} COMMAND unit.${dotted})
   else()
     get_filename_component(area ${path} DIRECTORY)
+    string(REPLACE "/" "." area ${area})
     get_filename_component(noun ${path} NAME)
     rlb_test_source(unit ${area} ${noun} ${CMAKE_CURRENT_SOURCE_DIR}/${path}_test.c LINK ${M_LINK} PkgConfig::CMOCKA)
     add_test(NAME unit.${dotted} COMMAND unit.${area} ${noun})

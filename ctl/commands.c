@@ -3,9 +3,9 @@
  * The table of words. What `tree` and `simulate` take is parsed in their own files; their rows here
  * are for shells that complete, and a test holds them against their --help.
  */
-#include "ctl/command.h"
-#include "ctl/simulate.h"
-#include "ctl/tree.h"
+#include "ctl/cli/command.h"
+#include "ctl/simulate/simulate.h"
+#include "ctl/tree/tree.h"
 
 /* clang-format off */
 const struct ctl_command *const ctl_commands[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/ctl.h"
+#include "ctl/cli/ctl.h"
 
 int main(int argc, char **argv)
 {

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "common/net/config_addr.h"
-#include "common/net/user_rights.h"
+#include "common/program/config_addr.h"
+#include "common/program/user_rights.h"
 
 /* Where a setting of the top stands, for complaints. */
 static const struct config_node *top_node(const struct configuration *c, const char *name)

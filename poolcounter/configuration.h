@@ -6,9 +6,9 @@
 #ifndef RLB_POOLCOUNTER_CONFIGURATION_H
 #define RLB_POOLCOUNTER_CONFIGURATION_H
 
-#include "common/base/privileges.h"
-#include "common/core/counter.h"
+#include "common/limiter/counter.h"
 #include "common/net/addr.h"
+#include "common/program/privileges.h"
 #include "poolcounter/settings.h"
 
 enum {

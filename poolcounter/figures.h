@@ -5,7 +5,7 @@
 #ifndef RLB_POOLCOUNTER_FIGURES_H
 #define RLB_POOLCOUNTER_FIGURES_H
 
-#include "common/base/stats.h"
+#include "common/stats/stats.h"
 
 enum poolcounter_stat {
 #define STAT(name, kind, unit, doc) STAT_##name,

@@ -11,9 +11,9 @@
 #ifndef RLB_POOLCOUNTER_SERVER_INTERNAL_H
 #define RLB_POOLCOUNTER_SERVER_INTERNAL_H
 
-#include "common/core/topk.h"
 #include "common/event/timer_wheel.h"
-#include "common/wire/counter_line.h"
+#include "common/limiter/counter_line.h"
+#include "common/stats/topk.h"
 #include "poolcounter/server.h"
 #include "poolcounter/sources.h"
 

@@ -6,7 +6,7 @@
 #ifndef RLB_POOLCOUNTER_SETTINGS_H
 #define RLB_POOLCOUNTER_SETTINGS_H
 
-#include "common/base/settings.h"
+#include "common/config/settings.h"
 #include "common/program/admin_config.h"
 
 struct poolcounter_settings {

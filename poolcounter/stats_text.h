@@ -7,7 +7,7 @@
 #define RLB_POOLCOUNTER_STATS_TEXT_H
 
 #include "common/base/text.h"
-#include "common/core/counter.h"
+#include "common/limiter/counter.h"
 
 struct stats_figures {
     struct counter_stats counters;

@@ -6,7 +6,7 @@
 #ifndef RLB_POOLCOUNTER_STATUS_H
 #define RLB_POOLCOUNTER_STATUS_H
 
-#include "common/base/metrics.h"
+#include "common/stats/metrics.h"
 #include "poolcounter/program.h"
 
 void status_add(struct poolcounter *p);

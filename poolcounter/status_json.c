@@ -5,7 +5,7 @@
  */
 #include "poolcounter/status.h"
 
-#include "common/wire/json.h"
+#include "common/base/json.h"
 #include "version.h"
 
 static double seconds(uint64_t us)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Workers with caches, and the load balancers before them, in virtual time. The pools are those of
- * the server (lb/pool.h); a worker serves one request at a time, in the order in which they came,
- * and takes for each
+ * the server (routing/pool.h); a worker serves one request at a time, in the order in which they
+ * came, and takes for each
  *
  *     base + hits * hit + loads * load
  *
@@ -13,7 +13,7 @@
 #ifndef RLB_SIM_WORLD_H
 #define RLB_SIM_WORLD_H
 
-#include "lb/pool.h"
+#include "routing/pool.h"
 #include "sim/names.h"
 #include "sim/trace.h"
 

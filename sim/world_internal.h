@@ -6,8 +6,8 @@
 #define RLB_SIM_WORLD_INTERNAL_H
 
 #include "common/base/list.h"
-#include "common/core/home_records.h"
-#include "common/core/meter.h"
+#include "common/skills/home_records.h"
+#include "common/skills/meter.h"
 #include "sim/event_queue.h"
 #include "sim/lru.h"
 #include "sim/world.h"

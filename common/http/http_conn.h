@@ -21,7 +21,7 @@
 #include "common/net/body_file.h"
 #include "common/net/transport.h"
 #include "common/server/http_server.h"
-#include "common/wire/http2_head.h"
+#include "common/wire/http2/http2_head.h"
 
 #include <stdatomic.h>
 

@@ -16,9 +16,9 @@
 
 #include "common/h2o/priority_tree.h"
 #include "common/http2/http2_server.h"
-#include "common/wire/hpack_encoder.h"
-#include "common/wire/http2_meter.h"
-#include "common/wire/http2_reader.h"
+#include "common/wire/http2/hpack_encoder.h"
+#include "common/wire/http2/http2_meter.h"
+#include "common/wire/http2/http2_reader.h"
 
 enum {
     HTTP2_STREAMS_MAX = 100,         /* concurrent ones, as announced */

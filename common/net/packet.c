@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/json.h"
 #include "common/base/text.h"
-#include "common/wire/json.h"
 
 union control {
     struct cmsghdr align;

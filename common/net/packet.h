@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "common/base/err.h"
-#include "common/wire/json.h"
+#include "common/base/json.h"
 
 enum {
     /* A command of the agent's with its environment, and the rest of the message. */

@@ -6,11 +6,11 @@
  */
 #include "common/program/admin.h"
 #include "common/base/log.h"
-#include "common/base/metrics.h"
-#include "common/base/settings_value.h"
+#include "common/config/settings_value.h"
 #include "common/http/http_fields.h"
 #include "common/program/admin_stream.h"
 #include "common/server/http_server.h"
+#include "common/stats/metrics.h"
 #include "common/tls/crypto.h"
 
 #include <errno.h>

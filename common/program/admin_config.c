@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "common/net/config_addr.h"
+#include "common/program/config_addr.h"
 
 static bool read_address(const struct config *file, const char *text, const struct config_node *at,
                          bool has_token, struct addr *out, struct diag *d)

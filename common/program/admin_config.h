@@ -6,8 +6,8 @@
 #ifndef RLB_PROGRAM_ADMIN_CONFIG_H
 #define RLB_PROGRAM_ADMIN_CONFIG_H
 
-#include "common/base/config.h"
-#include "common/base/settings.h"
+#include "common/config/config.h"
+#include "common/config/settings.h"
 #include "common/net/addr.h"
 
 struct admin_settings {

@@ -7,7 +7,7 @@
 #ifndef RLB_PROGRAM_ADMIN_ORDER_H
 #define RLB_PROGRAM_ADMIN_ORDER_H
 
-#include "common/wire/json.h"
+#include "common/base/json.h"
 
 enum { ADMIN_ORDER_BYTES_MAX = 4096 /* the admin address takes no longer bodies */ };
 

@@ -7,7 +7,7 @@
  */
 #include "common/program/admin_stream.h"
 
-#include "common/base/line_delta.h"
+#include "common/program/line_delta.h"
 
 #include <stdlib.h>
 

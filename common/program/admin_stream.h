@@ -3,7 +3,7 @@
  * Server-sent events of the admin address (admin_add_status_page): each listener is sent the
  * state, a JSON document, every so often; those with the same query share one text. The first event
  * is the whole text, later ones, of type "delta", what has changed in it, in pieces between commas
- * (common/base/line_delta.h), where that is shorter and the listener has taken the text before.
+ * (common/program/line_delta.h), where that is shorter and the listener has taken the text before.
  * Listeners and what waits for them are bounded; one that does not keep up is cut, and its browser
  * reconnects. Owned by the admin; its loop's thread.
  */

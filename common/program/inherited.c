@@ -10,8 +10,8 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/net/packet_talk.h"
-#include "common/net/user_rights.h"
 #include "common/program/daemon.h"
+#include "common/program/user_rights.h"
 
 enum {
     /* For each step of the old process, which has little to do: it writes files, sends messages. */

@@ -11,10 +11,10 @@
 #ifndef RLB_PROGRAM_INHERITED_H
 #define RLB_PROGRAM_INHERITED_H
 
-#include "common/base/privileges.h"
 #include "common/base/text.h"
 #include "common/event/loop.h"
 #include "common/net/addr.h"
+#include "common/program/privileges.h"
 #include "common/program/upgrade.h"
 
 struct inherited;

@@ -28,8 +28,8 @@
 #define RLB_PROGRAM_UPGRADE_H
 
 #include "common/event/loop.h"
+#include "common/event/program.h"
 #include "common/net/packet_queue.h"
-#include "common/program/program.h"
 
 #define UPGRADE_VARIABLE "RESUMELB_UPGRADE_FD"
 

@@ -8,8 +8,8 @@
 #ifndef RLB_SERVER_HTTP_SERVER_H
 #define RLB_SERVER_HTTP_SERVER_H
 
-#include "common/base/pace.h"
 #include "common/event/loop.h"
+#include "common/event/pace.h"
 #include "common/http/http_request.h"
 #include "common/net/addr.h"
 #include "common/net/address_counts.h"

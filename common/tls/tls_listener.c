@@ -21,8 +21,8 @@
 #include "common/tls/tls_names.h"
 #include "common/tls/tls_ocsp.h"
 #include "common/tls/tls_server.h"
+#include "common/tls/tls_server_name.h"
 #include "common/tls/tls_tickets.h"
-#include "common/wire/tls_server_name.h"
 
 #include <openssl/evp.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
  */
 #include "common/tls/tls_names.h"
 
-#include "common/wire/tls_server_name.h"
+#include "common/tls/tls_server_name.h"
 
 #include <openssl/x509v3.h>
 #include <stdatomic.h>

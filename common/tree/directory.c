@@ -12,9 +12,9 @@
  * at every event of that name, and on a timer that slows down to a second.
  */
 #include "common/tree/directory.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/tree/group_folder.h"
-#include "common/wire/json.h"
 
 #include <errno.h>
 #include <limits.h>

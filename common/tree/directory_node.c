@@ -10,11 +10,11 @@
  * need none. No symbolic link is followed below the root.
  */
 #include "common/base/file.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/tree/directory.h"
 #include "common/tree/group_folder.h"
 #include "common/tree/tree_op.h"
-#include "common/wire/json.h"
 
 #include <dirent.h>
 #include <errno.h>

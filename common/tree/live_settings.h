@@ -14,9 +14,9 @@
 #ifndef RLB_TREE_LIVE_SETTINGS_H
 #define RLB_TREE_LIVE_SETTINGS_H
 
-#include "common/base/settings.h"
+#include "common/base/json.h"
+#include "common/config/settings.h"
 #include "common/tree/snapshot.h"
-#include "common/wire/json.h"
 
 struct live_settings;
 

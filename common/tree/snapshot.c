@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "common/base/file.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
-#include "common/wire/json.h"
 
 struct snapshot {
     struct loop *loop;

@@ -9,9 +9,9 @@
  *                             PATH/providers ──► node ──► providers        ──► compare ──►
  * changed()
  */
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/tree/tree_follow.h"
-#include "common/wire/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #ifndef RLB_TREE_TREE_H
 #define RLB_TREE_TREE_H
 
-#include "common/base/config.h"
 #include "common/base/text.h"
+#include "common/config/config.h"
 #include "common/event/loop.h"
 
 #include <jansson.h>

@@ -6,9 +6,9 @@
 #ifndef RLB_TREE_TREE_FIGURES_H
 #define RLB_TREE_TREE_FIGURES_H
 
-#include "common/base/metrics.h"
+#include "common/base/json.h"
+#include "common/stats/metrics.h"
 #include "common/tree/tree.h"
-#include "common/wire/json.h"
 
 #define TREE_METRICS 6
 /* Of struct tree_status; without `each`. */

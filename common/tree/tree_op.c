@@ -6,7 +6,7 @@
 #include "common/tree/tree_op.h"
 
 #include "common/base/limits.h"
-#include "common/wire/node_data.h"
+#include "common/tree/node_data.h"
 
 #include <stdlib.h>
 

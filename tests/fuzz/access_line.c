@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/text.h"
-#include "common/wire/access_line.h"
+#include "ctl/simulate/access_line.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_slice(struct slice s, struct slice line, const char *room, size_t room_bytes)

@@ -3,9 +3,9 @@
  * Whatever JSON a server gives for its pages: every word of resumelbctl that shows one prints lines
  * that no terminal takes for anything else, or refuses it; and what a monitor reads is one line.
  */
-#include "ctl/check.h"
+#include "ctl/inspect/check.h"
 
-#include "common/wire/json.h"
+#include "common/base/json.h"
 #include "tests/fuzz/fuzz.h"
 
 typedef enum err (*word_fn)(const json_t *page, const struct ctl_options *o, struct text *out);

@@ -4,7 +4,7 @@
  * visible, escaped only as we escape, the same when it asks again; by Host whatever the case and
  * the port.
  */
-#include "lb/classify.h"
+#include "lb/rules/classify.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * A configuration is either refused with a reason or a tree within its bounds, each node with a
  * place.
  */
-#include "common/base/config.h"
+#include "common/config/config.h"
 
 #include "common/base/limits.h"
 #include "common/base/text.h"

@@ -3,7 +3,7 @@
  * However a stream is cut into reads, it has the same lines; each is within bounds, and what is
  * read of it is too.
  */
-#include "common/wire/counter_line.h"
+#include "common/limiter/counter_line.h"
 #include "common/base/text.h"
 #include "tests/fuzz/fuzz.h"
 

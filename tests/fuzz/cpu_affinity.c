@@ -2,7 +2,7 @@
  *
  * What is taken names allowed CPUs, each once, and is the same when written out one by one.
  */
-#include "lb/cpu_affinity.h"
+#include "lb/config/cpu_affinity.h"
 
 #include "common/base/text.h"
 #include "tests/fuzz/fuzz.h"

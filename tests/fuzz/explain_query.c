@@ -3,7 +3,7 @@
  * A query that is taken has a class of visible letters or a URL, and says the same when it is
  * written anew with each byte escaped.
  */
-#include "common/wire/explain_query.h"
+#include "lb/status/explain_query.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * for a request of the others, which is one line of bounded length; and a name that is taken is
  * none that others rely on.
  */
-#include "lb/header_rules.h"
+#include "lb/rules/header_rules.h"
 
 #include "common/http/http_fields.h"
 #include "common/wire/http1_bytes.h"

@@ -4,7 +4,7 @@
  * decodes to the same, and so does what the encoder makes of it for a reader with a table; lists
  * stay within their limits, and the tables within theirs.
  */
-#include "common/wire/hpack_encoder.h"
+#include "common/wire/http2/hpack_encoder.h"
 #include "tests/fuzz/fuzz.h"
 
 static const struct hpack_limits limits = {.list_bytes = 20000, .fields = 300};

@@ -4,7 +4,7 @@
  * announced between them. The input is a sequence of operations: a byte that selects one, then its
  * operands. Strings are taken from the input, so that fields recur.
  */
-#include "common/wire/hpack_encoder.h"
+#include "common/wire/http2/hpack_encoder.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * What is taken is printed so that it is taken again, as the same value.
  */
-#include "common/wire/json.h"
+#include "common/base/json.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_BYTES = 64 * 1024 };

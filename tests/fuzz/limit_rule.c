@@ -5,7 +5,7 @@
  * same request twice, and gives a key that can be shown and is bounded; that of a whole URL changes
  * when the URL does.
  */
-#include "lb/limit_rule.h"
+#include "lb/limits/limit_rule.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

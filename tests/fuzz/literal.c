@@ -3,7 +3,7 @@
  * What is taken is printed so that it is taken again, as the same value, in characters that can be
  * shown; what is refused has a place within the text.
  */
-#include "common/wire/literal.h"
+#include "common/base/literal.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -2,7 +2,7 @@
  *
  * Any bytes are properties, and the bytes that are made of these are the same properties.
  */
-#include "common/wire/node_data.h"
+#include "common/tree/node_data.h"
 #include "common/base/limits.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -3,7 +3,7 @@
  * /proc's words on a process, whose name it chooses itself: what is read is within what the kernel
  * has, and the same whatever the name is.
  */
-#include "worker-agent/proc_table.h"
+#include "worker-agent/process/proc_table.h"
 
 #include "common/base/text.h"
 #include "tests/fuzz/fuzz.h"

@@ -5,7 +5,7 @@
  */
 #include "common/tree/provider_file.h"
 
-#include "common/tree/zookeeper_tree.h"
+#include "common/zookeeper/zookeeper_tree.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Settings of every type, from texts and from a configuration: what is taken is printed so that it
  * is taken again, as the same value. The first byte chooses: a row, or the whole as YAML.
  */
-#include "common/base/settings.h"
+#include "common/config/settings.h"
 
 #include "tests/fuzz/fuzz.h"
 

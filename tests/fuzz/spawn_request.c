@@ -3,9 +3,9 @@
  * What the keeper, which may be root, is told to start: a message is refused with a reason, or
  * complete and within its bounds.
  */
-#include "worker-agent/spawner.h"
+#include "worker-agent/supervisor/spawner.h"
 
-#include "common/wire/json.h"
+#include "common/base/json.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_list(char *const *list, size_t n)

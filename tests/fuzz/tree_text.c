@@ -3,7 +3,7 @@
  * What is taken is printed so that it is taken again, as the same tree, and printed the same; what
  * is refused has a reason with a place.
  */
-#include "common/wire/tree_text.h"
+#include "ctl/tree/tree_text.h"
 #include "tests/fuzz/fuzz.h"
 
 static void expect_equal(const struct tree_text_node *a, const struct tree_text_node *b)

@@ -4,7 +4,7 @@
  * cannot take otherwise than we do, and a path without doubled slashes; and both say the same
  * again.
  */
-#include "common/tree/zookeeper_url.h"
+#include "common/zookeeper/zookeeper_url.h"
 
 #include "tests/fuzz/fuzz.h"
 

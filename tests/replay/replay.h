@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "common/core/resume.h"
+#include "common/skills/resume.h"
 
 struct subject;
 

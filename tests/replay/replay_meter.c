@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/text.h"
-#include "common/core/meter.h"
+#include "common/skills/meter.h"
 #include "tests/replay/replay.h"
 
 /* Nothing is ever dropped for want of room. */

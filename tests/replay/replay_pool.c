@@ -8,7 +8,7 @@
 
 #include "common/base/map.h"
 #include "common/base/text.h"
-#include "lb/pool.h"
+#include "routing/pool.h"
 #include "tests/replay/replay.h"
 
 /* Nothing is ever dropped for want of room. */

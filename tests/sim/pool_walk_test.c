@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "lb/pool.h"
+#include "routing/pool.h"
 #include "sim/draw.h"
 #include "tests/sim/seed.h"
 

@@ -20,8 +20,8 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "common/core/meter.h"
-#include "lb/pool.h"
+#include "common/skills/meter.h"
+#include "routing/pool.h"
 #include "sim/draw.h"
 #include "tests/sim/seed.h"
 #include "tests/sim/small_cache.h"

@@ -1,4 +1,4 @@
-"""Decode header blocks with python3-hpack and compare: for tests/unit/wire/hpack_encoder_test.c.
+"""Decode header blocks with python3-hpack and compare: for tests/unit/wire/http2/hpack_encoder_test.c.
 
 Lines of standard input:
     size N          SETTINGS_HEADER_TABLE_SIZE as the decoder announces it

@@ -7,7 +7,7 @@
 #ifndef RLB_TESTS_HTTP2_OWNER_H
 #define RLB_TESTS_HTTP2_OWNER_H
 
-#include "common/wire/http2_reader.h"
+#include "common/wire/http2/http2_reader.h"
 
 #include <stdlib.h>
 

@@ -18,7 +18,7 @@
 
 #include <malloc.h>
 
-#include "common/base/settings.h"
+#include "common/config/settings.h"
 
 struct odd_row {
     const char *name, *value;

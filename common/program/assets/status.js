@@ -172,7 +172,7 @@ document.addEventListener('click', e => {
 
 // ---- the stream ----
 
-/** The pieces after STEPS, line by line: "=FROM,COUNT" are pieces of BEFORE, "+TEXT" is a new one (common/base/line_delta.h). */
+/** The pieces after STEPS, line by line: "=FROM,COUNT" are pieces of BEFORE, "+TEXT" is a new one (common/program/line_delta.h). */
 function changed(before, steps) {
   return steps.split('\n').flatMap(step => {
     const [from, count] = step.slice(1).split(',', 2).map(Number);

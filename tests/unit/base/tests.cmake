@@ -1,10 +1,6 @@
-foreach(noun arena err file latch latch_order line_delta list map metrics nocase privileges slab put split_map text)
+foreach(noun arena err file json latch latch_order list literal map nocase put slab split_map text)
   rlb_unit_test(base/${noun} LINK rlb::base)
 endforeach()
 # Its time is the test's.
 rlb_unit_test(base/log OWN_PROGRAM LINK rlb::base -Wl,--wrap=clock_gettime)
-rlb_unit_test(base/config LINK rlb::base)
-rlb_unit_test(base/settings LINK rlb::base)
-rlb_unit_test(base/stats LINK rlb::base)
 set_tests_properties(unit.base.latch unit.base.latch_order PROPERTIES LABELS "unit;thread")
-set_tests_properties(unit.base.stats PROPERTIES LABELS "unit;thread")

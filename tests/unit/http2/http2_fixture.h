@@ -6,8 +6,8 @@
 #ifndef RLB_TESTS_HTTP2_FIXTURE_H
 #define RLB_TESTS_HTTP2_FIXTURE_H
 
-#include "common/wire/hpack.h"
-#include "common/wire/http2_types.h"
+#include "common/wire/http2/hpack.h"
+#include "common/wire/http2/http2_types.h"
 #include "tests/unit/http/http_server_fixture.h"
 
 enum {

@@ -1,4 +1,3 @@
-rlb_unit_test(sim/event_queue LINK rlb::sim)
-rlb_unit_test(sim/lru LINK rlb::sim)
-rlb_unit_test(sim/scenario LINK rlb::sim)
-rlb_unit_test(sim/workload LINK rlb::sim m)
+foreach(noun event_queue lru scenario workload)
+  rlb_unit_test(sim/${noun} LINK rlb::sim m)
+endforeach()

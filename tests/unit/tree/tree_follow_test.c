@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/tree/tree_fixture.h"
 
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/tree/tree_follow.h"
-#include "common/wire/json.h"
 #include "tests/support/log_capture.h"
 
 static void a_node_link_leads_to_its_target(void **state)

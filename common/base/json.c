@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bounds are checked over the bytes before jansson sees them: nesting costs it stack, entries cost
+ * it memory. Printing is our own, for real numbers as short as they can be: a tree is read by
+ * people.
+ */
+#include "common/base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/limits.h"
+
+/* ---- parsing ---- */
+
+/*
+ * Count nesting and entries without parsing: brackets and commas outside of strings. Right for
+ * every text that is JSON, and never too low for one that is not, as far as jansson would read it.
+ */
+static enum err check_bounds(struct slice s, char *why)
+{
+    size_t depth = 0;
+    size_t entries = 0;
+    bool in_string = false;
+
+    for (size_t i = 0; i < s.len; ++i) {
+        char c = s.p[i];
+
+        if (in_string) {
+            if (c == '\\')
+                ++i;
+            in_string = c != '"';
+            continue;
+        }
+        in_string = c == '"';
+        if (c == '[' || c == '{')
+            ++depth;
+        else if ((c == ']' || c == '}') && depth != 0)
+            --depth;
+        entries += c == '[' || c == '{' || c == ',';
+        if (depth > JSON_DEPTH_MAX) {
+            snprintf(why, JSON_WHY_ROOM, "nested deeper than %d", JSON_DEPTH_MAX);
+            return ERR_TOO_LARGE;
+        }
+        if (entries > JSON_ENTRIES_MAX) {
+            snprintf(why, JSON_WHY_ROOM, "more than %d values", JSON_ENTRIES_MAX);
+            return ERR_TOO_LARGE;
+        }
+    }
+    return ERR_OK;
+}
+
+/* jansson's messages quote the input: nothing unprintable may get into a log that way. */
+static void explain(const json_error_t *e, char *why)
+{
+    snprintf(why, JSON_WHY_ROOM, "line %d, column %d: %.100s", e->line, e->column, e->text);
+    for (char *c = why; *c != '\0'; ++c) {
+        if (*c < 0x20 || *c > 0x7e)
+            *c = '?';
+    }
+}
+
+enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out, char why[JSON_WHY_ROOM])
+{
+    char unwanted[JSON_WHY_ROOM];
+    json_error_t error;
+
+    if (why == NULL)
+        why = unwanted;
+    if (bytes.len > max_bytes) {
+        snprintf(why, JSON_WHY_ROOM, "longer than %zu bytes", max_bytes);
+        return ERR_TOO_LARGE;
+    }
+    /* jansson skips a NUL between tokens. */
+    if (slice_find(bytes, '\0') != SIZE_MAX) {
+        snprintf(why, JSON_WHY_ROOM, "a NUL byte");
+        return ERR_SYNTAX;
+    }
+    enum err e = check_bounds(bytes, why);
+    if (e != ERR_OK)
+        return e;
+    /* NULs are refused for want of JSON_ALLOW_NUL, bytes after the value for want of
+     * JSON_DISABLE_EOF_CHECK. */
+    json_t *v = json_loadb(bytes.p != NULL ? bytes.p : "", bytes.len,
+                           JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (v == NULL) {
+        explain(&error, why);
+        return ERR_SYNTAX;
+    }
+    *out = v;
+    return ERR_OK;
+}
+
+struct slice json_text(const json_t *obj, const char *name)
+{
+    const json_t *v = json_object_get(obj, name);
+
+    if (!json_is_string(v))
+        return SLICE_NULL;
+    return (struct slice){json_string_value(v), json_string_length(v)};
+}
+
+/* ---- numbers and strings ---- */
+
+bool json_scalar_text(const json_t *v, struct text *out)
+{
+    if (v == NULL) /* as json_object_get says "no such member" */
+        return false;
+    switch (json_typeof(v)) {
+    case JSON_STRING:
+        text_add(out, (struct slice){json_string_value(v), json_string_length(v)});
+        return true;
+    case JSON_INTEGER:
+        text_addf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+        return true;
+    case JSON_REAL:
+        text_add_real(out, json_real_value(v));
+        return true;
+    case JSON_TRUE:
+        text_add(out, SLICE_LIT("true"));
+        return true;
+    case JSON_FALSE:
+        text_add(out, SLICE_LIT("false"));
+        return true;
+    case JSON_NULL:
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        return false;
+    }
+    UNREACHABLE();
+}
+
+/* C does not stand for itself. */
+static void add_control(struct text *out, unsigned char c)
+{
+    if (c == '"' || c == '\\') {
+        text_add_char(out, '\\');
+        text_add_char(out, (char)c);
+    } else if (c == '\n') {
+        text_add(out, SLICE_LIT("\\n"));
+    } else {
+        text_addf(out, "\\u%04x", c);
+    }
+}
+
+static void add_string(struct text *out, struct slice s)
+{
+    text_reserve(out, s.len + 2);
+    text_add_char(out, '"');
+    for (;;) {
+        size_t plain = text_plain_length(s);
+
+        text_add(out, (struct slice){s.p, plain});
+        if (plain == s.len)
+            break;
+        s = (struct slice){s.p + plain, s.len - plain};
+        size_t len = utf8_length(s);
+
+        if (len == 1)
+            add_control(out, (unsigned char)s.p[0]);
+        else if (len == 2 && s.p[0] == '\xc2' && (unsigned char)s.p[1] < 0xa0)
+            add_control(out, (unsigned char)s.p[1]); /* U+0080 to U+009F: what terminals obey */
+        else if (len == 0)
+            text_add(out, SLICE_LIT("\xef\xbf\xbd")); /* U+FFFD */
+        else
+            text_add(out, (struct slice){s.p, len});
+        len = len != 0 ? len : 1;
+        s = (struct slice){s.p + len, s.len - len};
+    }
+    text_add_char(out, '"');
+}
+
+/* ---- the writer ---- */
+
+static void begin_value(struct json_writer *w, struct slice name)
+{
+    if (w->need_comma)
+        text_add_char(w->out, ',');
+    w->need_comma = true;
+    if (name.p != NULL) {
+        add_string(w->out, name);
+        text_add_char(w->out, ':');
+    }
+}
+
+static void add_int(struct text *out, int64_t v)
+{
+    if (v < 0)
+        text_add_char(out, '-');
+    text_add_u64(out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+static void open_with(struct json_writer *w, const char *name, char bracket)
+{
+    begin_value(w, slice_of(name));
+    text_add_char(w->out, bracket);
+    w->need_comma = false;
+}
+
+static void close_with(struct json_writer *w, char bracket)
+{
+    text_add_char(w->out, bracket);
+    w->need_comma = true;
+}
+
+void json_open_object(struct json_writer *w, const char *name)
+{
+    open_with(w, name, '{');
+}
+
+void json_close_object(struct json_writer *w)
+{
+    close_with(w, '}');
+}
+
+void json_open_array(struct json_writer *w, const char *name)
+{
+    open_with(w, name, '[');
+}
+
+void json_close_array(struct json_writer *w)
+{
+    close_with(w, ']');
+}
+
+void json_put_text(struct json_writer *w, const char *name, struct slice v)
+{
+    begin_value(w, slice_of(name));
+    add_string(w->out, v);
+}
+
+void json_put_int(struct json_writer *w, const char *name, int64_t v)
+{
+    begin_value(w, slice_of(name));
+    add_int(w->out, v);
+}
+
+static void put_real(struct json_writer *w, struct slice name, double v)
+{
+    begin_value(w, name);
+    if (isfinite(v))
+        text_add_real(w->out, v);
+    else
+        text_add(w->out, SLICE_LIT("null"));
+}
+
+void json_put_real(struct json_writer *w, const char *name, double v)
+{
+    put_real(w, slice_of(name), v);
+}
+
+void json_put_real_named(struct json_writer *w, struct slice name, double v)
+{
+    /* An empty name from outside is a name all the same. */
+    put_real(w, name.p != NULL ? name : SLICE_LIT(""), v);
+}
+
+void json_put_bool(struct json_writer *w, const char *name, bool v)
+{
+    begin_value(w, slice_of(name));
+    text_add(w->out, v ? SLICE_LIT("true") : SLICE_LIT("false"));
+}
+
+void json_put_null(struct json_writer *w, const char *name)
+{
+    begin_value(w, slice_of(name));
+    text_add(w->out, SLICE_LIT("null"));
+}
+
+/* ---- printing trees ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char **json_sorted_names(const json_t *v)
+{
+    const char **names = xmalloc((json_object_size(v) + 1) * sizeof(char *));
+    size_t n = 0;
+    /* jansson's iterators only read, but do not say so. */
+    union {
+        const json_t *given;
+        json_t *walked;
+    } object = {v};
+
+    for (void *it = json_object_iter(object.walked); it != NULL;
+         it = json_object_iter_next(object.walked, it))
+        names[n++] = json_object_iter_key(it);
+    qsort(names, n, sizeof(char *), by_name);
+    return names;
+}
+
+static void print_value(const json_t *v, struct text *out);
+
+static void print_object(const json_t *v, struct text *out)
+{
+    size_t n = json_object_size(v);
+    const char **names = json_sorted_names(v);
+
+    text_add_char(out, '{');
+    for (size_t i = 0; i < n; ++i) {
+        if (i != 0)
+            text_add_char(out, ',');
+        add_string(out, (struct slice){names[i], strlen(names[i])});
+        text_add_char(out, ':');
+        print_value(json_object_get(v, names[i]), out);
+    }
+    text_add_char(out, '}');
+    free(names);
+}
+
+static void print_array(const json_t *v, struct text *out)
+{
+    text_add_char(out, '[');
+    for (size_t i = 0; i < json_array_size(v); ++i) {
+        if (i != 0)
+            text_add_char(out, ',');
+        print_value(json_array_get(v, i), out);
+    }
+    text_add_char(out, ']');
+}
+
+/* As deep as V is: json_parse bounds that, and what we build ourselves is flat. */
+static void print_value(const json_t *v, struct text *out)
+{
+    size_t before = out->len;
+
+    if (json_is_object(v)) {
+        print_object(v, out);
+    } else if (json_is_array(v)) {
+        print_array(v, out);
+    } else if (json_is_string(v)) {
+        add_string(out, (struct slice){json_string_value(v), json_string_length(v)});
+    } else if (!json_scalar_text(v, out)) {
+        text_add(out, SLICE_LIT("null"));
+    } else if (json_is_real(v) && strcspn(text_cstr(out) + before, ".e") == out->len - before) {
+        /* It was a real number and is to remain one. */
+        text_add(out, SLICE_LIT(".0"));
+    }
+}
+
+void json_print(const json_t *v, struct text *out)
+{
+    print_value(v, out);
+}

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libyaml's events, made into nodes that remember their place. Nodes and texts live in one arena,
+ * so that a configuration goes away in one piece. A YAML syntax error ends the reading (what
+ * follows it cannot be trusted); everything else that is refused is reported and read past, so that
+ * one look shows all.
+ */
+#include "common/config/config.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <yaml.h>
+
+#include "common/base/file.h"
+#include "common/base/limits.h"
+#include "common/base/text.h"
+
+/* ---- the arena: chunks in a list, freed together ---- */
+
+struct chunk {
+    struct chunk *next;
+    size_t used, room;
+    _Alignas(max_align_t) char bytes[];
+};
+
+struct secret_file {
+    struct secret_file *next;
+    char path[];
+};
+
+struct arena {
+    struct chunk *chunks;
+    struct secret_file *secret_files; /* in the chunks */
+};
+
+static void *arena_alloc(struct arena *a, size_t bytes)
+{
+    enum { CHUNK_BYTES = 16 * 1024 };
+    size_t need = (bytes + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+    struct chunk *c = a->chunks;
+
+    if (c == NULL || c->room - c->used < need) {
+        size_t room = need > CHUNK_BYTES ? need : CHUNK_BYTES;
+
+        c = xmalloc(sizeof(*c) + room);
+        *c = (struct chunk){.next = a->chunks, .room = room};
+        a->chunks = c;
+    }
+    void *p = c->bytes + c->used;
+    c->used += need;
+    memset(p, 0, need);
+    return p;
+}
+
+static void arena_free(struct arena *a)
+{
+    for (struct chunk *c = a->chunks, *next; c != NULL; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(a);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+    yaml_parser_t parser;
+    struct slice text;
+    struct config *config;
+    struct arena *arena;
+    struct diag *diag;
+    size_t nodes;
+    bool stopped; /* after a syntax error or a bound: no further event is read */
+};
+
+/* Children of one list or map while their number is not known yet. */
+struct children {
+    struct config_node **items;
+    struct config_node **keys;
+    size_t n, room;
+};
+
+/* What libyaml says, and how we say it to somebody who wrote a configuration file. */
+static const struct {
+    const char *problem, *plain;
+    bool at_context; /* the place to look at is where the construct began */
+} syntax_texts[] = {
+    {"mapping values are not allowed in this context",
+     "a \":\" cannot stand here (check the indentation, or put the text in quotes)", false},
+    {"did not find expected key", "expected \"name: value\" here (check the indentation)", false},
+    {"could not find expected ':'", "expected \":\" after this name", true},
+    {"did not find expected ',' or ']'", "expected \",\" or \"]\" in this list", false},
+    {"did not find expected ',' or '}'", "expected \",\" or \"}\" in this map", false},
+    {"did not find expected '-' indicator",
+     "expected \"- \" and the next item of the list (check the indentation)", false},
+    {"block sequence entries are not allowed in this context",
+     "a list cannot start here (check the indentation)", false},
+    {"did not find expected node content", "expected a value here", false},
+    {"found unexpected end of stream", "this text in quotes does not end", true},
+    {"found unexpected document indicator", "this text in quotes does not end", true},
+    {"found unknown escape character", "unknown \"\\\" sequence in this text in quotes", false},
+    {"invalid leading UTF-8 octet", "not valid UTF-8", false},
+    {"invalid trailing UTF-8 octet", "not valid UTF-8", false},
+    {"invalid length of a UTF-8 sequence", "not valid UTF-8", false},
+    {"incomplete UTF-8 octet sequence", "not valid UTF-8", false},
+    {"invalid Unicode character", "not valid UTF-8", false},
+    {"control characters are not allowed", "control characters are not allowed", false},
+};
+
+static void complain_at(struct reader *r, yaml_mark_t mark, const char *message)
+{
+    struct config_node at = {.line = mark.line + 1, .column = mark.column + 1};
+
+    config_complain(r->config, &at, r->diag, "%s", message);
+}
+
+static void stop_at(struct reader *r, yaml_mark_t mark, const char *message)
+{
+    complain_at(r, mark, message);
+    r->stopped = true;
+}
+
+/* libyaml tells a byte offset, not a place, when the bytes themselves are bad. */
+static yaml_mark_t mark_of_offset(const struct reader *r, size_t offset)
+{
+    yaml_mark_t m = {0};
+
+    for (size_t i = 0; i < offset && i < r->text.len; ++i) {
+        unsigned char c = (unsigned char)r->text.p[i];
+
+        if (c == '\n') {
+            ++m.line;
+            m.column = 0;
+        } else if ((c & 0xc0) != 0x80) {
+            ++m.column;
+        }
+    }
+    return m;
+}
+
+static void syntax_error(struct reader *r)
+{
+    const yaml_parser_t *p = &r->parser;
+    const char *problem = p->problem != NULL ? p->problem : "not readable as YAML";
+    yaml_mark_t mark =
+        p->error == YAML_READER_ERROR ? mark_of_offset(r, p->problem_offset) : p->problem_mark;
+
+    if (p->error == YAML_SCANNER_ERROR && strstr(problem, "cannot start any token") != NULL) {
+        bool tab = mark.index < r->text.len && *p->buffer.pointer == '\t';
+
+        stop_at(r, mark,
+                tab ? "a tab cannot be used for indentation"
+                    : "a text that starts like this must stand in quotes");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(syntax_texts); ++i) {
+        if (strcmp(problem, syntax_texts[i].problem) == 0) {
+            stop_at(r, syntax_texts[i].at_context && p->context != NULL ? p->context_mark : mark,
+                    syntax_texts[i].plain);
+            return;
+        }
+    }
+    stop_at(r, mark, problem);
+}
+
+/* False when reading has stopped; EVENT needs no deletion then. */
+static bool next_event(struct reader *r, yaml_event_t *event)
+{
+    if (r->stopped)
+        return false;
+    if (yaml_parser_parse(&r->parser, event) == 0) {
+        syntax_error(r);
+        return false;
+    }
+    return true;
+}
+
+static struct config_node *node_create(struct reader *r, enum config_kind kind, yaml_mark_t mark)
+{
+    if (++r->nodes > CONFIG_NODES_MAX) {
+        stop_at(r, mark, "too many values in one configuration file");
+        return NULL;
+    }
+    struct config_node *node = arena_alloc(r->arena, sizeof(*node));
+    node->kind = kind;
+    node->line = mark.line + 1;
+    node->column = mark.column + 1;
+    return node;
+}
+
+static void refuse_decorations(struct reader *r, const yaml_event_t *e)
+{
+    const yaml_char_t *anchor = NULL;
+    const yaml_char_t *tag = NULL;
+
+    if (e->type == YAML_SCALAR_EVENT) {
+        anchor = e->data.scalar.anchor;
+        tag = e->data.scalar.tag;
+    } else if (e->type == YAML_SEQUENCE_START_EVENT) {
+        anchor = e->data.sequence_start.anchor;
+        tag = e->data.sequence_start.tag;
+    } else if (e->type == YAML_MAPPING_START_EVENT) {
+        anchor = e->data.mapping_start.anchor;
+        tag = e->data.mapping_start.tag;
+    }
+    if (anchor != NULL)
+        complain_at(r, e->start_mark, "anchors (\"&name\") are not supported; write the value out");
+    if (tag != NULL)
+        complain_at(r, e->start_mark, "tags (\"!type\") are not supported; leave it out");
+}
+
+static struct config_node *scalar_create(struct reader *r, const yaml_event_t *e)
+{
+    struct config_node *node = node_create(r, CONFIG_SCALAR, e->start_mark);
+    size_t len = e->data.scalar.length;
+
+    if (node == NULL)
+        return NULL;
+    char *copy = arena_alloc(r->arena, len + 1);
+    memcpy(copy, e->data.scalar.value, len);
+    node->text = (struct slice){copy, len};
+    node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    /* Texts end up as C strings: a NUL would silently cut them. */
+    if (memchr(copy, '\0', len) != NULL)
+        complain_at(r, e->start_mark, "a text cannot contain a NUL (\"\\0\")");
+    return node;
+}
+
+static struct config_node *refuse_alias(struct reader *r, const yaml_event_t *e)
+{
+    struct config_node *node = node_create(r, CONFIG_SCALAR, e->start_mark);
+
+    complain_at(r, e->start_mark, "references (\"*name\") are not supported; write the value out");
+    if (node != NULL)
+        node->text = SLICE_LIT("*");
+    return node;
+}
+
+static void children_add(struct children *c, struct config_node *key, struct config_node *item)
+{
+    if (c->n == c->room) {
+        c->room = c->room != 0 ? c->room * 2 : 8;
+        c->items = xrealloc(c->items, c->room * sizeof(struct config_node *));
+        c->keys = xrealloc(c->keys, c->room * sizeof(struct config_node *));
+    }
+    c->items[c->n] = item;
+    c->keys[c->n] = key;
+    ++c->n;
+}
+
+static int by_text_then_place(const void *a, const void *b)
+{
+    const struct config_node *x = *(struct config_node *const *)a;
+    const struct config_node *y = *(struct config_node *const *)b;
+    size_t shorter = x->text.len < y->text.len ? x->text.len : y->text.len;
+    int order = shorter != 0 ? memcmp(x->text.p, y->text.p, shorter) : 0;
+
+    if (order != 0)
+        return order;
+    if (x->text.len != y->text.len)
+        return x->text.len < y->text.len ? -1 : 1;
+    if (x->line != y->line)
+        return x->line < y->line ? -1 : 1;
+    return x->column < y->column ? -1 : x->column > y->column;
+}
+
+/* Sorted neighbours instead of each with each: a large map must not cost its square. */
+static void check_duplicates(struct reader *r, struct config_node *const *keys, size_t n)
+{
+    if (n < 2)
+        return;
+    struct config_node **sorted = xmalloc(n * sizeof(struct config_node *));
+    const struct config_node *first;
+
+    memcpy(sorted, keys, n * sizeof(struct config_node *));
+    qsort(sorted, n, sizeof(struct config_node *), by_text_then_place);
+    first = sorted[0];
+    for (size_t i = 1; i < n; ++i) {
+        /* Names without text have been refused as such. */
+        if (first->text.len == 0 || !slice_eq(first->text, sorted[i]->text)) {
+            first = sorted[i];
+            continue;
+        }
+        struct text name = {0};
+        text_add_escaped(&name, first->text);
+        config_complain(r->config, sorted[i], r->diag,
+                        "\"%.64s\" stands here twice (first in line %zu)", text_cstr(&name),
+                        first->line);
+        text_fini(&name);
+    }
+    free(sorted);
+}
+
+/* Move the children into the arena, where the node keeps them. */
+static void children_settle(struct reader *r, struct children *c, struct config_node *node)
+{
+    size_t bytes = c->n * sizeof(struct config_node *);
+
+    if (c->n != 0 && !r->stopped) {
+        node->items = memcpy(arena_alloc(r->arena, bytes), c->items, bytes);
+        node->n = c->n;
+    }
+    if (c->n != 0 && !r->stopped && node->kind == CONFIG_MAP) {
+        node->keys = memcpy(arena_alloc(r->arena, bytes), c->keys, bytes);
+        check_duplicates(r, node->keys, node->n);
+    }
+    free(c->items);
+    free(c->keys);
+}
+
+static void check_key(struct reader *r, const struct config_node *key)
+{
+    yaml_mark_t mark = {.line = key->line - 1, .column = key->column - 1};
+
+    if (key->kind != CONFIG_SCALAR)
+        complain_at(r, mark, "a name cannot be a list or a map");
+    else if (key->text.len == 0)
+        complain_at(r, mark, "a name cannot be empty");
+    else if (!key->quoted && slice_is(key->text, "<<"))
+        complain_at(r, mark, "merging (\"<<\") is not supported; write the values out");
+}
+
+static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t depth);
+
+/* Takes the event of the next value; NULL at the end of the list or map, or when reading stopped.
+ */
+static struct config_node *read_child(struct reader *r, size_t depth)
+{
+    yaml_event_t e;
+
+    if (!next_event(r, &e))
+        return NULL;
+    struct config_node *node = NULL;
+    if (e.type != YAML_SEQUENCE_END_EVENT && e.type != YAML_MAPPING_END_EVENT)
+        node = read_node(r, &e, depth);
+    yaml_event_delete(&e);
+    return node;
+}
+
+static struct config_node *read_collection(struct reader *r, enum config_kind kind,
+                                           yaml_mark_t mark, size_t depth)
+{
+    struct config_node *node = node_create(r, kind, mark);
+    struct children children = {0};
+    struct config_node *child;
+
+    if (node == NULL)
+        return NULL;
+    if (depth >= CONFIG_DEPTH_MAX) {
+        stop_at(r, mark, "lists and maps are nested too deeply");
+        return NULL;
+    }
+    while ((child = read_child(r, depth + 1)) != NULL) {
+        struct config_node *key = NULL;
+
+        if (kind == CONFIG_MAP) {
+            key = child;
+            check_key(r, key);
+            child = read_child(r, depth + 1);
+            if (child == NULL)
+                break;
+        }
+        children_add(&children, key, child);
+    }
+    children_settle(r, &children, node);
+    return node;
+}
+
+static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t depth)
+{
+    refuse_decorations(r, e);
+    switch ((int)e->type) {
+    case YAML_SCALAR_EVENT:
+        return scalar_create(r, e);
+    case YAML_SEQUENCE_START_EVENT:
+        return read_collection(r, CONFIG_LIST, e->start_mark, depth);
+    case YAML_MAPPING_START_EVENT:
+        return read_collection(r, CONFIG_MAP, e->start_mark, depth);
+    case YAML_ALIAS_EVENT:
+        return refuse_alias(r, e);
+    default:
+        UNREACHABLE();
+    }
+}
+
+static bool is_nothing(const struct config_node *n)
+{
+    return n->kind == CONFIG_SCALAR && !n->quoted && n->text.len == 0;
+}
+
+static void check_root(struct reader *r)
+{
+    struct config_node *root = r->config->root;
+
+    if (r->stopped)
+        return;
+    if (root == NULL || is_nothing(root)) {
+        r->config->root = node_create(r, CONFIG_MAP, (yaml_mark_t){0});
+        return;
+    }
+    if (root->kind != CONFIG_MAP)
+        config_complain(r->config, root, r->diag,
+                        "a configuration is made of \"name: value\" lines");
+}
+
+static void read_document(struct reader *r)
+{
+    yaml_event_t e;
+    bool more = true;
+    unsigned documents = 0;
+
+    while (more && next_event(r, &e)) {
+        switch ((int)e.type) {
+        case YAML_DOCUMENT_START_EVENT:
+            if (++documents > 1)
+                stop_at(r, e.start_mark, "a second document (\"---\") is not supported");
+            break;
+        case YAML_STREAM_START_EVENT:
+        case YAML_DOCUMENT_END_EVENT:
+            break;
+        case YAML_STREAM_END_EVENT:
+            more = false;
+            break;
+        default:
+            r->config->root = read_node(r, &e, 0);
+            break;
+        }
+        yaml_event_delete(&e);
+    }
+    check_root(r);
+}
+
+bool config_parse(const char *file, struct slice text, struct config *out, struct diag *d)
+{
+    struct arena *arena = xcalloc(1, sizeof(*arena));
+    struct config config = {.file = xstrdup(file), .arena = arena};
+    struct reader r = {.text = text, .config = &config, .arena = arena, .diag = d};
+    unsigned errors_before = d->errors;
+
+    if (text.len > CONFIG_BYTES_MAX) {
+        config_complain(&config, NULL, d, "larger than %d bytes", CONFIG_BYTES_MAX);
+    } else {
+        ASSERT(yaml_parser_initialize(&r.parser) == 1);
+        yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
+        yaml_parser_set_input_string(
+            &r.parser, (const unsigned char *)(text.p != NULL ? text.p : ""), text.len);
+        read_document(&r);
+        yaml_parser_delete(&r.parser);
+    }
+    if (d->errors != errors_before) {
+        config_fini(&config);
+        return false;
+    }
+    *out = config;
+    return true;
+}
+
+bool config_read(const char *file, struct config *out, struct diag *d)
+{
+    struct text text = {0};
+    enum err e = file_read(file, CONFIG_BYTES_MAX, &text);
+    bool good = false;
+
+    if (e == ERR_OK)
+        good = config_parse(file, text_slice(&text), out, d);
+    else if (e == ERR_TOO_LARGE)
+        diag_add(d, file, 0, 0, "larger than %d bytes", CONFIG_BYTES_MAX);
+    else
+        diag_add(d, file, 0, 0, "cannot be read: %s",
+                 e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+    text_fini(&text);
+    return good;
+}
+
+void config_fini(struct config *c)
+{
+    if (c->arena != NULL)
+        arena_free(c->arena);
+    free(c->file);
+    *c = (struct config){0};
+}
+
+void config_add_secret_file(const struct config *c, const char *path)
+{
+    struct arena *arena = c->arena;
+    size_t room = strlen(path) + 1;
+
+    for (const struct secret_file *f = arena->secret_files; f != NULL; f = f->next) {
+        if (strcmp(f->path, path) == 0)
+            return;
+    }
+    struct secret_file *f = arena_alloc(arena, sizeof(*f) + room);
+    memcpy(f->path, path, room);
+    f->next = arena->secret_files;
+    arena->secret_files = f;
+}
+
+void config_warn_exposed(const struct config *c)
+{
+    const struct arena *arena = c->arena;
+
+    for (const struct secret_file *f = arena->secret_files; f != NULL; f = f->next)
+        file_warn_exposed(f->path);
+}
+
+struct config_node *config_get(const struct config_node *map, const char *key)
+{
+    if (map->kind != CONFIG_MAP)
+        return NULL;
+    for (size_t i = 0; i < map->n; ++i) {
+        if (slice_is(map->keys[i]->text, key))
+            return map->items[i];
+    }
+    return NULL;
+}
+
+void config_complain(const struct config *c, const struct config_node *at, struct diag *d,
+                     const char *fmt, ...)
+{
+    char *message = NULL;
+    va_list args;
+
+    if (d->errors > CONFIG_PROBLEMS_MAX) {
+        ++d->errors;
+        return;
+    }
+    if (d->errors == CONFIG_PROBLEMS_MAX) {
+        diag_add(d, c != NULL ? c->file : NULL, 0, 0, "further problems are not shown");
+        return;
+    }
+    va_start(args, fmt);
+    int n = vasprintf(&message, fmt, args);
+    va_end(args);
+    ASSERT(n >= 0);
+    diag_add(d, c != NULL ? c->file : NULL, at != NULL ? at->line : 0, at != NULL ? at->column : 0,
+             "%s", message);
+    free(message);
+}
+
+/* ---- files and folders that settings name ---- */
+
+/* The folder that PATH is in; to be freed. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL)
+        return xstrdup(".");
+    return xslicedup((struct slice){path, slash == path ? 1 : (size_t)(slash - path)});
+}
+
+static void check_folder_above(const struct config *c, const struct config_node *at,
+                               const char *what, const char *path, struct diag *d)
+{
+    char *folder = folder_of(path);
+    struct stat st;
+
+    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
+        config_complain(c, at, d, "%s: there is no folder %s", what, folder);
+    free(folder);
+}
+
+void config_check_output(const struct config *c, const struct config_node *at, const char *what,
+                         const char *path, struct diag *d)
+{
+    struct stat st;
+
+    if (path == NULL || at == NULL || strcmp(path, "-") == 0)
+        return;
+    if (stat(path, &st) != 0)
+        check_folder_above(c, at, what, path, d);
+    else if (S_ISDIR(st.st_mode))
+        config_complain(c, at, d, "%s: %s is a folder", what, path);
+}
+
+void config_check_folder(const struct config *c, const struct config_node *at, const char *what,
+                         const char *path, bool may_be_missing, struct diag *d)
+{
+    struct stat st;
+
+    if (path == NULL || at == NULL)
+        return;
+    /* A name that ends in a slash is the same folder. */
+    struct slice name = slice_of(path);
+    while (name.len > 1 && slice_ends(name, SLICE_LIT("/")))
+        --name.len;
+    char *folder = xslicedup(name);
+    if (stat(folder, &st) != 0) {
+        if (may_be_missing)
+            check_folder_above(c, at, what, folder, d);
+        else
+            config_complain(c, at, d, "%s: there is no folder %s", what, path);
+    } else if (!S_ISDIR(st.st_mode)) {
+        config_complain(c, at, d, "%s: %s is no folder", what, path);
+    } else if (access(path, W_OK | X_OK) != 0) {
+        config_complain(c, at, d, "%s: no permission to write to %s", what, path);
+    }
+    free(folder);
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Everything here walks rows; what depends on the type of a value is in settings_value.c, the
+ * manual page in settings_manual.c. A value is parsed into a struct setting_value first and moved
+ * into its field only when all is well with it.
+ */
+#include "common/config/settings.h"
+
+#include <stdlib.h>
+
+#include "common/config/settings_value.h"
+
+/* ---- fields ---- */
+
+static void *field(const struct setting_row *row, void *s)
+{
+    return (char *)s + row->offset;
+}
+
+static const void *field_const(const struct setting_row *row, const void *s)
+{
+    return (const char *)s + row->offset;
+}
+
+/* The field as a value that borrows what it owns. */
+static struct setting_value field_get(const struct setting_row *row, const void *s)
+{
+    struct setting_value v = {0};
+    const void *f = field_const(row, s);
+
+    switch (row->type) {
+    case SETTING_BOOL:
+        v.yes = *(const bool *)f;
+        break;
+    case SETTING_INT:
+        v.number = *(const int64_t *)f;
+        break;
+    case SETTING_REAL:
+        v.real = *(const double *)f;
+        break;
+    case SETTING_TIME:
+    case SETTING_SIZE:
+        v.amount = *(const uint64_t *)f;
+        break;
+    case SETTING_CHOICE:
+        v.choice = *(const int *)f;
+        break;
+    case SETTING_TEXT:
+    case SETTING_SECRET:
+        v.text = *(char *const *)f;
+        break;
+    case SETTING_LIST:
+        v.list = *(const struct text_list *)f;
+        break;
+    case SETTING_NODE:
+        break;
+    }
+    return v;
+}
+
+static void field_free(const struct setting_row *row, void *s)
+{
+    if (row->type == SETTING_TEXT || row->type == SETTING_SECRET) {
+        char **text = field(row, s);
+
+        free(*text);
+        *text = NULL;
+    } else if (row->type == SETTING_LIST) {
+        text_list_fini(field(row, s));
+    }
+}
+
+/* Moves V into the field, whose former content is freed. */
+static void field_put(const struct setting_row *row, void *s, const struct setting_value *v)
+{
+    void *f = field(row, s);
+
+    field_free(row, s);
+    switch (row->type) {
+    case SETTING_BOOL:
+        *(bool *)f = v->yes;
+        break;
+    case SETTING_INT:
+        *(int64_t *)f = v->number;
+        break;
+    case SETTING_REAL:
+        *(double *)f = v->real;
+        break;
+    case SETTING_TIME:
+    case SETTING_SIZE:
+        *(uint64_t *)f = v->amount;
+        break;
+    case SETTING_CHOICE:
+        *(int *)f = v->choice;
+        break;
+    case SETTING_TEXT:
+    case SETTING_SECRET:
+        *(char **)f = v->text;
+        break;
+    case SETTING_LIST:
+        *(struct text_list *)f = v->list;
+        break;
+    case SETTING_NODE:
+        UNREACHABLE();
+    }
+}
+
+/* ---- names ---- */
+
+const struct setting_row *settings_find(const struct settings_table *t, struct slice name)
+{
+    for (size_t i = 0; i < t->n; ++i) {
+        if (slice_is(name, t->rows[i].name))
+            return &t->rows[i];
+    }
+    return NULL;
+}
+
+enum { NAME_COMPARED_MAX = 40 };
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * How many letters to insert, drop, change or swap with their neighbour to make A into B (optimal
+ * string alignment), over a table of three rows. Both at most NAME_COMPARED_MAX long.
+ */
+static size_t edits_between(struct slice a, struct slice b)
+{
+    size_t rows[3][NAME_COMPARED_MAX + 1];
+    size_t *before = rows[0];
+    size_t *above = rows[1];
+    size_t *row = rows[2];
+
+    for (size_t k = 0; k <= b.len; ++k)
+        row[k] = k;
+    for (size_t i = 1; i <= a.len; ++i) {
+        size_t *oldest = before;
+
+        before = above;
+        above = row;
+        row = oldest;
+        row[0] = i;
+        for (size_t k = 1; k <= b.len; ++k) {
+            bool swapped = i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1];
+
+            row[k] =
+                least(above[k - 1] + (a.p[i - 1] != b.p[k - 1]), least(above[k], row[k - 1]) + 1);
+            if (swapped)
+                row[k] = least(row[k], before[k - 2] + 1);
+        }
+    }
+    return row[b.len];
+}
+
+/* The known name that NAME is most likely a slip of, or NULL. */
+static const char *nearest_name(const struct settings_table *t, struct slice name)
+{
+    const char *best = NULL;
+    size_t best_edits = 2 + name.len / 5; /* more than that is another word */
+
+    if (name.len > NAME_COMPARED_MAX)
+        return NULL;
+    for (size_t i = 0; i < t->n; ++i) {
+        struct slice known = slice_of(t->rows[i].name);
+
+        if (known.len > NAME_COMPARED_MAX)
+            continue;
+        size_t edits = edits_between(name, known);
+        if (edits < best_edits) {
+            best_edits = edits;
+            best = t->rows[i].name;
+        }
+    }
+    return best;
+}
+
+/* ---- from a configuration ---- */
+
+static bool is_null(const struct config_node *n)
+{
+    return n->kind == CONFIG_SCALAR && !n->quoted &&
+           (n->text.len == 0 || slice_is(n->text, "~") ||
+            slice_eq_nocase(n->text, SLICE_LIT("null")));
+}
+
+static bool read_list(const struct setting_row *row, const struct config *c,
+                      const struct config_node *node, struct setting_value *v, struct diag *d)
+{
+    unsigned errors_before = d->errors;
+
+    for (size_t i = 0; i < node->n; ++i) {
+        const struct config_node *item = node->items[i];
+
+        if (item->kind != CONFIG_SCALAR)
+            config_complain(c, item, d, "%s: each item must be a text", row->name);
+        else if (is_null(item))
+            config_complain(c, item, d, "%s: this item is empty", row->name);
+        else
+            text_list_add(&v->list, item->text);
+    }
+    if (d->errors == errors_before)
+        return true;
+    text_list_fini(&v->list);
+    return false;
+}
+
+static const char *kind_text(enum config_kind kind)
+{
+    return kind == CONFIG_SCALAR ? "a single value" : kind == CONFIG_LIST ? "a list" : "a map";
+}
+
+static bool read_value(const struct setting_row *row, const struct config *c,
+                       const struct config_node *node, struct setting_value *v, struct diag *d)
+{
+    char why[SETTINGS_WHY_ROOM];
+
+    if (row->type == SETTING_LIST && node->kind == CONFIG_LIST)
+        return read_list(row, c, node, v, d);
+    if (node->kind != CONFIG_SCALAR) {
+        config_complain(c, node, d, "%s: expected %s, not %s", row->name,
+                        setting_type_wants(row->type), kind_text(node->kind));
+        return false;
+    }
+    if (setting_value_parse(row, node->text, v, why) == ERR_OK)
+        return true;
+    config_complain(c, node, d, "%s: %s", row->name, why);
+    return false;
+}
+
+/* Files with secrets: the configuration itself, and files that it names in rows of this unit. */
+static void note_secret(const struct setting_row *row, const struct config *c,
+                        const struct setting_value *v)
+{
+    if (v->text == NULL)
+        return;
+    if (row->type == SETTING_SECRET)
+        config_add_secret_file(c, c->file);
+    else if (row->type == SETTING_TEXT && strcmp(row->unit, "SECRET_FILE") == 0)
+        config_add_secret_file(c, v->text);
+}
+
+static bool read_field(const struct setting_row *row, const struct config *c,
+                       const struct config_node *node, void *out, struct diag *d)
+{
+    struct setting_value v = {0};
+
+    if (row->type == SETTING_NODE) {
+        *(const struct config_node **)field(row, out) = node;
+        return true;
+    }
+    if (!read_value(row, c, node, &v, d))
+        return false;
+    note_secret(row, c, &v);
+    field_put(row, out, &v);
+    return true;
+}
+
+static bool is_required(const struct setting_row *row)
+{
+    return row->deflt == NULL && row->type != SETTING_TEXT && row->type != SETTING_SECRET &&
+           row->type != SETTING_LIST && row->type != SETTING_NODE;
+}
+
+static void complain_unknown(const struct settings_table *t, const struct config *c,
+                             const struct config_node *key, struct diag *d)
+{
+    char buf[SETTING_SHOWN_ROOM];
+    const char *near = nearest_name(t, key->text);
+
+    setting_shown(key->text, buf);
+    for (size_t i = 0; i < t->nall; ++i) {
+        if (settings_find(t->all[i], key->text) != NULL) {
+            config_complain(c, key, d, "\"%s\" does not belong here, but into: %s", buf,
+                            t->all[i]->where);
+            return;
+        }
+    }
+    const char *where = NULL;
+
+    for (size_t i = 0; near == NULL && i < t->nall; ++i) {
+        near = nearest_name(t->all[i], key->text);
+        where = t->all[i]->where;
+    }
+    if (near == NULL)
+        config_complain(c, key, d, "unknown setting \"%s\"", buf);
+    else if (where == NULL)
+        config_complain(c, key, d, "unknown setting \"%s\" (did you mean \"%s\"?)", buf, near);
+    else
+        config_complain(c, key, d, "unknown setting \"%s\" (did you mean \"%s\", of: %s?)", buf,
+                        near, where);
+}
+
+void settings_read(const struct settings_table *t, const struct config *c,
+                   const struct config_node *map, void *out, enum setting_origin *origins,
+                   struct diag *d)
+{
+    bool *present = xcalloc(t->n + 1, sizeof(bool));
+
+    settings_defaults(t, out);
+    for (size_t i = 0; origins != NULL && i < t->n; ++i)
+        origins[i] = ORIGIN_DEFAULT;
+    if (map != NULL && map->kind != CONFIG_MAP && !is_null(map)) {
+        config_complain(c, map, d, "expected \"name: value\" lines here, not %s",
+                        kind_text(map->kind));
+        goto out;
+    }
+    for (size_t i = 0; map != NULL && i < map->n; ++i) {
+        const struct setting_row *row = settings_find(t, map->keys[i]->text);
+
+        if (row == NULL) {
+            complain_unknown(t, c, map->keys[i], d);
+            continue;
+        }
+        size_t index = (size_t)(row - t->rows);
+        if (is_null(map->items[i]))
+            continue;
+        if (present[index]) {
+            config_complain(c, map->keys[i], d, "%s: stands here twice", row->name);
+            continue;
+        }
+        present[index] = true;
+        if (read_field(row, c, map->items[i], out, d) && origins != NULL)
+            origins[index] = ORIGIN_YAML;
+    }
+    for (size_t i = 0; i < t->n; ++i) {
+        if (is_required(&t->rows[i]) && !present[i])
+            config_complain(c, map, d, "%s: is required and missing", t->rows[i].name);
+    }
+out:
+    free(present);
+}
+
+/* ---- whole structs ---- */
+
+void settings_defaults(const struct settings_table *t, void *out)
+{
+    char why[SETTINGS_WHY_ROOM];
+
+    memset(out, 0, t->bytes);
+    for (size_t i = 0; i < t->n; ++i) {
+        const struct setting_row *row = &t->rows[i];
+        struct setting_value v = {0};
+
+        if (row->deflt == NULL)
+            continue;
+        ASSERT(setting_value_parse(row, slice_of(row->deflt), &v, why) == ERR_OK);
+        field_put(row, out, &v);
+    }
+}
+
+void settings_fini(const struct settings_table *t, void *s)
+{
+    for (size_t i = 0; i < t->n; ++i)
+        field_free(&t->rows[i], s);
+}
+
+/* Texts and lists of its own for what borrows them. */
+static void value_own(struct setting_value *v)
+{
+    struct text_list copy = {0};
+
+    v->text = xstrdup(v->text);
+    for (size_t i = 0; i < v->list.n; ++i)
+        text_list_add(&copy, slice_of(v->list.items[i]));
+    v->list = copy;
+}
+
+void settings_take(const struct setting_row *row, const void *from, void *to)
+{
+    struct setting_value v = field_get(row, from);
+
+    if (row->type == SETTING_NODE) {
+        *(const struct config_node **)field(row, to) =
+            *(const struct config_node *const *)field_const(row, from);
+        return;
+    }
+    /* Copied before the old one goes: FROM and TO may be the same. */
+    value_own(&v);
+    field_put(row, to, &v);
+}
+
+void settings_copy(const struct settings_table *t, const void *from, void *to)
+{
+    memset(to, 0, t->bytes);
+    for (size_t i = 0; i < t->n; ++i)
+        settings_take(&t->rows[i], from, to);
+}
+
+enum err settings_set(const struct settings_table *t, const struct setting_row *row,
+                      struct slice text, void *s, char why[SETTINGS_WHY_ROOM])
+{
+    struct setting_value v = {0};
+
+    ASSERT(row >= t->rows);
+    ASSERT(row < t->rows + t->n);
+    if (row->type == SETTING_NODE) {
+        snprintf(why, SETTINGS_WHY_ROOM, "cannot be written as a single value");
+        return ERR_SYNTAX;
+    }
+    enum err e = setting_value_parse(row, text, &v, why);
+    if (e == ERR_OK)
+        field_put(row, s, &v);
+    return e;
+}
+
+static bool same_lists(const struct text_list *a, const struct text_list *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; ++i) {
+        if (strcmp(a->items[i], b->items[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+bool settings_same(const struct setting_row *row, const void *a, const void *b)
+{
+    struct setting_value x = field_get(row, a);
+    struct setting_value y = field_get(row, b);
+
+    if (row->type == SETTING_NODE)
+        return *(const struct config_node *const *)field_const(row, a) ==
+               *(const struct config_node *const *)field_const(row, b);
+    return x.yes == y.yes && x.number == y.number && x.real == y.real && x.amount == y.amount &&
+           x.choice == y.choice && (x.text == NULL) == (y.text == NULL) &&
+           (x.text == NULL || strcmp(x.text, y.text) == 0) && same_lists(&x.list, &y.list);
+}
+
+void settings_print(const struct setting_row *row, const void *s, struct text *out)
+{
+    struct setting_value v = field_get(row, s);
+
+    setting_value_print(row, &v, out);
+}
+
+const char *setting_when_text(enum setting_when w)
+{
+    switch (w) {
+    case SETTING_BOOT:
+        return "boot";
+    case SETTING_RELOAD:
+        return "reload";
+    case SETTING_LIVE:
+        return "live";
+    case SETTING_LOCAL:
+        return "local";
+    }
+    UNREACHABLE();
+}
+
+const char *setting_origin_text(enum setting_origin o)
+{
+    switch (o) {
+    case ORIGIN_DEFAULT:
+        return "default";
+    case ORIGIN_YAML:
+        return "yaml";
+    case ORIGIN_TREE:
+        return "tree";
+    }
+    UNREACHABLE();
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine over a program's settings.def, where every setting is one row:
+ *
+ *   APPLICATION(connect_timeout, TIME, MS, "3500ms", "1ms", "60s", LIVE, "How long ...")
+ *
+ * The row macro's name is the scope: the map of the YAML file in which the setting stands, and the
+ * struct that has its field. A program makes a struct and a table per scope by including its
+ * settings.def twice (see SETTINGS_STRUCT and SETTINGS_ROW). From a row come: the field, YAML
+ * parsing with file:line:column, range checks, live changes, --describe settings, docs and the
+ * status page. Defaults are text and go through the same parser. Values are plain structs owned by
+ * whoever holds them; TEXT and LIST fields own memory (settings_fini). Tables are constant; any
+ * thread.
+ */
+#ifndef RLB_CONFIG_SETTINGS_H
+#define RLB_CONFIG_SETTINGS_H
+
+#include "common/base/text.h"
+#include "common/config/config.h"
+
+#include <stdio.h>
+
+/*
+ * How values are written. In YAML a value may stand in quotes or not, for every type; a plain
+ * "name:",
+ * "~" or "null" is the default.
+ */
+enum setting_type {
+    SETTING_BOOL, /* true false yes no on off */
+    SETTING_INT,  /* int64_t */
+    SETTING_REAL, /* double */
+    /* "250ms" "3.5s" "5m" "2h" "1d", whole milliseconds; a bare number is seconds; field NAME_ms.
+     * "off" is 0, where MIN is NULL or 0 or the default is "off" (then off, or at least MIN). */
+    SETTING_TIME,
+    SETTING_SIZE,   /* "256KiB" "32MiB" "1.5GiB", bare bytes; field NAME_bytes */
+    SETTING_TEXT,   /* char *; where the default is NULL, an empty text is NULL */
+    SETTING_SECRET, /* as TEXT, printed as *** */
+    SETTING_CHOICE, /* int: index into the choices, which stand in MIN as "resume|classless" */
+    /* struct text_list: a YAML list of scalars. As one text: "a, b"; an item that is empty, starts
+     * with a quote, or has a comma or blanks at its ends is in double quotes, with \" and
+     * \\ inside. */
+    SETTING_LIST,
+    SETTING_NODE, /* const struct config_node *, for the program to read further; borrowed from the
+                     config */
+};
+/* A BOOL whose name is a word of C: its field is called is_NAME. */
+#define SETTING_FLAG SETTING_BOOL
+enum setting_when { SETTING_BOOT, SETTING_RELOAD, SETTING_LIVE, SETTING_LOCAL };
+enum setting_origin { ORIGIN_DEFAULT, ORIGIN_YAML, ORIGIN_TREE };
+
+struct text_list {
+    char **items;
+    size_t n;
+};
+
+struct setting_row {
+    const char *name;
+    const char *unit;      /* "MS", "RATIO", ... for the manual; SECRET_FILE: see
+                              config_warn_exposed() */
+    const char *deflt;     /* text, or NULL: required unless TEXT, SECRET, LIST, NODE */
+    const char *min, *max; /* text, or NULL */
+    const char *doc;
+    size_t offset; /* of the field in the scope's struct */
+    enum setting_type type;
+    enum setting_when when;
+};
+
+struct settings_table {
+    const char *scope; /* "APPLICATION" */
+    const char *where; /* where it stands, a title of the manual: "applications.NAME" */
+    const struct setting_row *rows;
+    size_t n;
+    size_t bytes; /* sizeof the struct */
+    /* The program's tables, for who has put a name into the wrong place. None: nothing is said. */
+    const struct settings_table *const *all;
+    size_t nall;
+};
+
+/* NAME_table, of the rows NAME_rows for a STRCT; ALL_TABLES: the program's, NTABLES of them. */
+#define SETTINGS_TABLE_OF(all_tables, ntables, name, text, place, strct)                           \
+    const struct settings_table name##_table = {.scope = (text),                                   \
+                                                .where = (place),                                  \
+                                                .rows = name##_rows,                               \
+                                                .n = ARRAY_LEN(name##_rows),                       \
+                                                .bytes = sizeof(strct),                            \
+                                                .all = (all_tables),                               \
+                                                .nall = (ntables)}
+
+/* Fields and rows, for the including program:
+ *   struct app_settings {
+ *   #define APPLICATION(...) SETTINGS_FIELD(__VA_ARGS__)
+ *   #include "lb/config/settings.def"
+ *   };
+ *   static const struct setting_row rows[] = {
+ *   #define APPLICATION(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)
+ *   #include "lb/config/settings.def"
+ *   };
+ * A .def undefines its macros at its end and makes the ones not given empty at its start. */
+#define SETTINGS_FIELD(name, type, unit, deflt, min, max, when, doc) SETTINGS_FIELD_##type(name)
+#define SETTINGS_ROW(strct, name_, type_, unit_, deflt_, min_, max_, when_, doc_)                  \
+    {.name = #name_,                                                                               \
+     .unit = #unit_,                                                                               \
+     .deflt = (deflt_),                                                                            \
+     .min = (min_),                                                                                \
+     .max = (max_),                                                                                \
+     .doc = (doc_),                                                                                \
+     .offset = offsetof(strct, SETTINGS_MEMBER_##type_(name_)),                                    \
+     .type = SETTING_##type_,                                                                      \
+     .when = SETTING_##when_},
+#define SETTINGS_MEMBER_BOOL(name) name
+#define SETTINGS_MEMBER_FLAG(name) is_##name
+#define SETTINGS_MEMBER_INT(name) name
+#define SETTINGS_MEMBER_REAL(name) name
+#define SETTINGS_MEMBER_TIME(name) name##_ms
+#define SETTINGS_MEMBER_SIZE(name) name##_bytes
+#define SETTINGS_MEMBER_TEXT(name) name
+#define SETTINGS_MEMBER_SECRET(name) name
+#define SETTINGS_MEMBER_CHOICE(name) name
+#define SETTINGS_MEMBER_LIST(name) name
+#define SETTINGS_MEMBER_NODE(name) name
+#define SETTINGS_FIELD_BOOL(name) bool name;
+#define SETTINGS_FIELD_FLAG(name) bool is_##name;
+#define SETTINGS_FIELD_INT(name) int64_t name;
+#define SETTINGS_FIELD_REAL(name) double name;
+#define SETTINGS_FIELD_TIME(name) uint64_t name##_ms;
+#define SETTINGS_FIELD_SIZE(name) uint64_t name##_bytes;
+#define SETTINGS_FIELD_TEXT(name) char *name;
+#define SETTINGS_FIELD_SECRET(name) char *name;
+#define SETTINGS_FIELD_CHOICE(name) int name;
+#define SETTINGS_FIELD_LIST(name) struct text_list name;
+#define SETTINGS_FIELD_NODE(name) const struct config_node *name;
+
+/* Every field from its default; zero where there is none. OUT is overwritten (not freed). */
+void settings_defaults(const struct settings_table *t, void *out);
+/*
+ * Defaults, then what MAP has (NULL: nothing). Each problem, with its place, to D: unknown keys
+ * (with the nearest known name, or where it belongs), wrong kinds, ranges, missing required ones;
+ * such fields keep their default, and OUT is to be freed in any case. origins  t->n entries, or
+ * NULL
+ */
+void settings_read(const struct settings_table *t, const struct config *c,
+                   const struct config_node *map, void *out, enum setting_origin *origins,
+                   struct diag *d);
+void settings_fini(const struct settings_table *t, void *s);
+/* TO is overwritten (not freed); texts and lists are copied, NODEs borrowed. */
+void settings_copy(const struct settings_table *t, const void *from, void *to);
+
+const struct setting_row *settings_find(const struct settings_table *t, struct slice name);
+/*
+ * Set one field of S from text.  WHY gets a short reason on error (room WHY_ROOM).
+ * Errors: ERR_SYNTAX, ERR_RANGE; S is unchanged then.
+ */
+#define SETTINGS_WHY_ROOM 160
+enum err settings_set(const struct settings_table *t, const struct setting_row *row,
+                      struct slice text, void *s, char why[SETTINGS_WHY_ROOM]) must_check;
+/* Make ROW's field of TO equal to that of FROM (copies). */
+void settings_take(const struct setting_row *row, const void *from, void *to);
+bool settings_same(const struct setting_row *row, const void *a, const void *b);
+/* The value as text that settings_set would take back; secrets as ***; NODEs as "...". */
+void settings_print(const struct setting_row *row, const void *s, struct text *out);
+const char *setting_when_text(enum setting_when w);
+const char *setting_origin_text(enum setting_origin o);
+/* The manual of several tables as Markdown: a section each (docs/reference/settings.md). */
+void settings_describe(const struct settings_table *const *tables, size_t n, FILE *out);
+/* Asserts that a table can work: unique names, defaults and bounds that parse. For a program's unit
+ * tests. */
+void settings_check_table(const struct settings_table *t);
+
+#endif

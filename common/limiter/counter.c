@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A waiter is in its key's queue. If its key has a type, it is also either in the type's line (it
+ * waits for a slot alone) or among the type's blocked (its key was full when that was last looked
+ * at). A key's two queues are rings without a head, for a key should be small: most have no waiter.
+ *
+ * Two sentences hold between any two calls; counter_check asserts them.
+ *
+ *   (1) A waiter whose key has room for it is in the line.
+ *   (2) No waiter has room by both its key and its type.
+ *
+ * "Room" is held < workers and the type's held < slots, each the smaller of the waiter's own and
+ * the type's limit. Why they hold, though the line is not told when a key fills up:
+ *
+ * - What a key holds falls only when a holder leaves and nobody of the key takes its place. That
+ *   is so (a) when the key has no waiter, (b) when the type's own `slots` forbid it, or (c) when
+ *   the type's own `workers` do. In (a) there is nobody (1) could speak of. In (c) the key still
+ *   holds as many as the limit, so it has room for nobody. In (b) some may have gained room at the
+ *   key: they are looked for, and go into the line at their place. So a waiter that is found at the
+ *   head of the line with its key full, is unlinked and never looked at again: as long as it waits,
+ *   its key holds no less, but for (b). This is so whatever its neighbours' `workers` are, for
+ *   the key's holders hand over to the key's next without asking what that one's `workers` are.
+ *   And it is so for a key without holders: it has room for everyone (`workers` are at least 1), so
+ *   all its waiters have always had, or got it by (b); they are in the line.
+ * - What a type holds falls only when a leaver's place is not taken. Either its own `slots` forbid
+ *   that: then there is still no slot for anyone. Or nobody in its line has room at the key, so by
+ *   (1) no waiter of the type has: (2) holds by the keys alone.
+ * - counter_limit changes what room is; it sorts all the type's waiters anew.
+ *
+ * The house's allocator aborts. Keys and types are made by the request of a stranger, and their
+ * number is the largest in the process: here memory may run out, and the asker is told.
+ */
+#include "common/limiter/counter_internal.h"
+
+#include <stdlib.h>
+
+static const uint64_t ORDER_MASK = (UINT64_C(1) << 56) - 1;
+
+_Static_assert(sizeof(struct counter_lock) == 64, "a lock is one line of the cache");
+
+/* The clock is monotonic; if it were not, a sum should not leap by 2^64. */
+static uint64_t elapsed(uint64_t since_us, uint64_t now_us)
+{
+    return now_us > since_us ? now_us - since_us : 0;
+}
+
+/* 0 is no limit. */
+static uint32_t lower_limit(uint32_t a, uint32_t b)
+{
+    if (a == 0 || b == 0)
+        return a + b;
+    return a < b ? a : b;
+}
+
+static bool below(size_t held, uint32_t limit)
+{
+    return limit == 0 || held < limit;
+}
+
+/* KEY may be one to be made, and TYPE too: NULL. */
+static bool key_has_room(const struct counter_key *key, const struct counter_type *type,
+                         uint32_t workers)
+{
+    return below(key != NULL ? key->held : 0,
+                 lower_limit(workers, type != NULL ? type->limits.workers : 0));
+}
+
+static bool type_has_room(const struct counter_type *type, uint32_t slots)
+{
+    return type == NULL || below(type->held, lower_limit(slots, type->limits.slots));
+}
+
+bool counter_has_key_room(const struct counter_lock *lock)
+{
+    return key_has_room(lock->key, lock->key->type, lock->workers);
+}
+
+bool counter_has_slot(const struct counter_lock *lock)
+{
+    return type_has_room(lock->key->type, lock->slots);
+}
+
+/* ---- keys and types come and go ---- */
+
+static struct counter_key *find_key(const struct counter_table *t, struct slice name)
+{
+    return counter_key_at(split_map_find(&t->keys, name));
+}
+
+static struct counter_type *find_type(const struct counter_table *t, struct slice name)
+{
+    if (name.len == 0)
+        return NULL;
+    return counter_type_at(split_map_find(&t->types, name));
+}
+
+/* NULL: out of memory, or the name is too long. */
+static struct counter_type *make_type(struct counter_table *t, struct slice name)
+{
+    struct counter_type *type = NULL;
+
+    if (name.len <= COUNTER_NAME_MAX)
+        type = malloc(sizeof(*type) + name.len);
+    if (type == NULL)
+        return NULL;
+    *type = (struct counter_type){0};
+    list_init(&type->line);
+    list_init(&type->blocked);
+    memcpy(type->name, name.p, name.len);
+    if (!split_map_add(&t->types, &type->node, name.len)) {
+        free(type);
+        return NULL;
+    }
+    return type;
+}
+
+static bool is_limited(struct counter_limits limits)
+{
+    return limits.workers != 0 || limits.slots != 0;
+}
+
+static void drop_type_if_unused(struct counter_table *t, struct counter_type *type)
+{
+    if (type->keys != 0 || is_limited(type->limits))
+        return;
+    ASSERT(type->held == 0);
+    ASSERT(list_empty(&type->line));
+    ASSERT(list_empty(&type->blocked));
+    split_map_remove(&t->types, &type->node);
+    free(type);
+}
+
+/* TYPE is that of the ask, or NULL: it is to be made, if it has one. */
+static struct counter_key *make_key(struct counter_table *t, const struct counter_ask *ask,
+                                    struct counter_type *type)
+{
+    struct counter_key *key = NULL;
+
+    if (split_map_count(&t->keys) < t->max_keys && ask->key.len <= COUNTER_NAME_MAX)
+        key = malloc(sizeof(*key) + ask->key.len);
+    if (key == NULL)
+        return NULL;
+    if (type == NULL && ask->type.len != 0) {
+        type = make_type(t, ask->type);
+        if (type == NULL) {
+            free(key);
+            return NULL;
+        }
+    }
+    *key = (struct counter_key){.type = type};
+    if (ask->key.len != 0)
+        memcpy(key->name, ask->key.p, ask->key.len);
+    if (!split_map_add(&t->keys, &key->node, ask->key.len)) {
+        free(key);
+        if (type != NULL)
+            drop_type_if_unused(t, type);
+        return NULL;
+    }
+    if (type != NULL)
+        ++type->keys;
+    ++t->stats.keys;
+    return key;
+}
+
+static void drop_key_if_unused(struct counter_table *t, struct counter_key *key)
+{
+    struct counter_type *type = key->type;
+
+    if (key->held != 0 || key->waiting != 0)
+        return;
+    split_map_remove(&t->keys, &key->node);
+    free(key);
+    --t->stats.keys;
+    if (type == NULL)
+        return;
+    --type->keys;
+    drop_type_if_unused(t, type);
+}
+
+/* ---- a lock's changes of state: the only places where one is linked and counted ---- */
+
+static void hold(struct counter_table *t, struct counter_lock *lock, uint64_t now_us)
+{
+    lock->state = COUNTER_HELD;
+    lock->since_us = now_us;
+    list_push_back(&t->holders, &lock->in_type);
+    ++lock->key->held;
+    if (lock->key->type != NULL)
+        ++lock->key->type->held;
+    ++t->stats.held;
+    ++t->stats.acquired;
+}
+
+static void stop_holding(struct counter_table *t, struct counter_lock *lock, uint64_t now_us)
+{
+    list_remove(&lock->in_type);
+    list_remove(&lock->in_key); /* a WOKEN list that has not been read */
+    --lock->key->held;
+    if (lock->key->type != NULL)
+        --lock->key->type->held;
+    --t->stats.held;
+    ++t->stats.processed;
+    t->stats.processing_us += elapsed(lock->since_us, now_us);
+    lock->state = COUNTER_FREE;
+    lock->key = NULL;
+}
+
+/* Into the line when its key has room, else to the blocked; AT is a place in the line. */
+static void file_under_type(struct counter_type *type, struct counter_lock *lock, struct list *at)
+{
+    lock->in_line = counter_has_key_room(lock);
+    list_insert_before(lock->in_line ? at : &type->blocked, &lock->in_type);
+}
+
+static void start_waiting(struct counter_table *t, struct counter_lock *lock, uint64_t now_us)
+{
+    struct counter_key *key = lock->key;
+    struct counter_lock **first = &key->queue[lock->kind];
+
+    lock->state = COUNTER_WAITING;
+    lock->since_us = now_us;
+    lock->order = ++t->order & ORDER_MASK; /* at 1e6 waiters a second it wraps in 2,000 years */
+    list_init(&lock->in_key);
+    if (*first == NULL)
+        *first = lock;
+    else
+        list_push_back(&(*first)->in_key, &lock->in_key);
+    if (key->type != NULL)
+        file_under_type(key->type, lock, &key->type->line);
+    ++key->waiting;
+    ++t->stats.waiting;
+}
+
+static void stop_waiting(struct counter_table *t, struct counter_lock *lock)
+{
+    struct counter_key *key = lock->key;
+    struct counter_lock **first = &key->queue[lock->kind];
+
+    ASSERT(key != NULL);
+    if (*first == lock)
+        *first = list_linked(&lock->in_key) ? list_first(&lock->in_key, struct counter_lock, in_key)
+                                            : NULL;
+    list_remove(&lock->in_key);
+    list_remove(&lock->in_type);
+    lock->in_line = false;
+    --key->waiting;
+    --t->stats.waiting;
+    lock->state = COUNTER_FREE;
+}
+
+static void give_up(struct counter_table *t, struct counter_lock *lock)
+{
+    stop_waiting(t, lock);
+    lock->key = NULL;
+    ++t->stats.given_up;
+}
+
+static void wake_locked(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
+                        struct list *woken)
+{
+    uint64_t waited_us = elapsed(lock->since_us, now_us);
+
+    stop_waiting(t, lock);
+    if (lock->kind == COUNTER_ME)
+        t->stats.waited_me_us += waited_us;
+    else
+        t->stats.waited_any_us += waited_us;
+    hold(t, lock, now_us);
+    lock->woken = COUNTER_LOCKED;
+    list_push_back(woken, &lock->in_key);
+}
+
+static void wake_done(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
+                      struct list *woken)
+{
+    stop_waiting(t, lock);
+    lock->key = NULL;
+    t->stats.waited_good_us += elapsed(lock->since_us, now_us);
+    ++t->stats.done;
+    lock->woken = COUNTER_DONE;
+    list_push_back(woken, &lock->in_key);
+}
+
+/* ---- who is next ---- */
+
+/* The type's oldest waiter whose key has room. */
+static void serve_line(struct counter_table *t, struct counter_type *type, uint64_t now_us,
+                       struct list *woken)
+{
+    struct list *node = NULL;
+
+    while ((node = list_pop_front(&type->line)) != NULL) {
+        struct counter_lock *lock = list_entry(node, struct counter_lock, in_type);
+
+        if (counter_has_key_room(lock)) {
+            wake_locked(t, lock, now_us, woken);
+            return;
+        }
+        lock->in_line = false;
+        list_push_back(&type->blocked, &lock->in_type);
+    }
+}
+
+/* Case (b): who of one of the key's queues has gained room at it goes into the line, by order. */
+static void put_in_line(struct counter_type *type, struct counter_lock *first)
+{
+    struct counter_lock *lock = first;
+    struct list *at = type->line.next;
+
+    if (first == NULL)
+        return;
+    do {
+        if (!lock->in_line && counter_has_key_room(lock)) {
+            while (at != &type->line &&
+                   list_entry(at, struct counter_lock, in_type)->order < lock->order)
+                at = at->next;
+            list_remove(&lock->in_type);
+            file_under_type(type, lock, at);
+        }
+        lock = list_first(&lock->in_key, struct counter_lock, in_key);
+    } while (lock != first);
+}
+
+/* A holder of KEY has left. NEXT is who of the key takes its place, or NULL if nobody is left. */
+static void hand_over(struct counter_table *t, struct counter_key *key, struct counter_lock *next,
+                      uint64_t now_us, struct list *woken)
+{
+    struct counter_type *type = key->type;
+
+    if (type == NULL) {
+        if (next != NULL)
+            wake_locked(t, next, now_us, woken);
+        return;
+    }
+    if (!type_has_room(type, 0)) {
+        for (int kind = 0; kind < COUNTER_KINDS; ++kind)
+            put_in_line(type, key->queue[kind]);
+        return;
+    }
+    if (next != NULL && below(key->held, type->limits.workers))
+        wake_locked(t, next, now_us, woken);
+    else
+        serve_line(t, type, now_us, woken);
+}
+
+/* ---- the calls ---- */
+
+struct counter_table *counter_table_create(size_t max_keys, size_t max_waiters)
+{
+    struct counter_table *t = malloc(sizeof(*t));
+
+    ASSERT(max_keys >= 1);
+    ASSERT(max_waiters >= 1);
+    if (t == NULL)
+        return NULL;
+    *t = (struct counter_table){.max_keys = max_keys, .max_waiters = max_waiters};
+    split_map_init(&t->keys,
+                   offsetof(struct counter_key, name) - offsetof(struct counter_key, node));
+    split_map_init(&t->types,
+                   offsetof(struct counter_type, name) - offsetof(struct counter_type, node));
+    list_init(&t->holders);
+    return t;
+}
+
+void counter_table_destroy(struct counter_table *t)
+{
+    if (t == NULL)
+        return;
+    ASSERT(split_map_count(&t->keys) == 0);
+    for (struct counter_type *type;
+         (type = counter_type_at(split_map_next(&t->types, NULL))) != NULL;) {
+        type->limits = (struct counter_limits){0};
+        drop_type_if_unused(t, type);
+    }
+    split_map_fini(&t->keys);
+    split_map_fini(&t->types);
+    free(t);
+}
+
+struct slice counter_type_of(struct slice key)
+{
+    const char *colon = key.len != 0 ? memchr(key.p, ':', key.len) : NULL;
+
+    if (colon != NULL)
+        key.len = (size_t)(colon - key.p);
+    return key;
+}
+
+static enum counter_answer counted(uint64_t *count, enum counter_answer answer)
+{
+    ++*count;
+    return answer;
+}
+
+enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock *lock,
+                                    const struct counter_ask *ask, uint64_t now_us)
+{
+    struct counter_key *key = find_key(t, ask->key);
+    struct counter_type *type = key != NULL ? key->type : find_type(t, ask->type);
+
+    ASSERT(lock->state == COUNTER_FREE);
+    ASSERT(!list_linked(&lock->in_key));
+    ASSERT(ask->workers >= 1);
+    ASSERT(ask->maxqueue >= 1);
+    if (key != NULL && (uint64_t)key->held + key->waiting >= ask->maxqueue)
+        return counted(&t->stats.full, COUNTER_QUEUE_FULL);
+    bool room = key_has_room(key, type, ask->workers) && type_has_room(type, ask->slots);
+    if (!room && !ask->wait)
+        return counted(&t->stats.timeouts_at_once, COUNTER_TIMEOUT);
+    if (!room && t->stats.waiting >= t->max_waiters)
+        return counted(&t->stats.no_room, COUNTER_NO_ROOM);
+    if (key == NULL)
+        key = make_key(t, ask, type);
+    if (key == NULL)
+        return counted(&t->stats.no_room, COUNTER_NO_ROOM);
+    lock->key = key;
+    lock->kind = ask->kind == COUNTER_ANY;
+    lock->workers = ask->workers;
+    lock->slots = ask->slots;
+    if (room)
+        hold(t, lock, now_us);
+    else
+        start_waiting(t, lock, now_us);
+    return room ? COUNTER_LOCKED : COUNTER_WAIT;
+}
+
+void counter_release(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
+                     struct list *woken)
+{
+    struct counter_key *key = lock->key;
+    bool held = lock->state == COUNTER_HELD;
+    uint64_t held_us = held ? elapsed(lock->since_us, now_us) : 0;
+
+    ASSERT(lock->state != COUNTER_FREE);
+    ++t->stats.released;
+    if (held)
+        stop_holding(t, lock, now_us);
+    else
+        give_up(t, lock);
+    while (key->queue[COUNTER_ANY] != NULL) {
+        t->stats.gained_us += held_us;
+        wake_done(t, key->queue[COUNTER_ANY], now_us, woken);
+    }
+    if (held)
+        hand_over(t, key, key->queue[COUNTER_ME], now_us, woken);
+    drop_key_if_unused(t, key);
+}
+
+void counter_leave(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
+                   struct list *woken)
+{
+    struct counter_key *key = lock->key;
+
+    ASSERT(lock->state != COUNTER_FREE);
+    if (lock->state == COUNTER_HELD) {
+        struct counter_lock *next = key->queue[COUNTER_ME];
+
+        stop_holding(t, lock, now_us);
+        hand_over(t, key, next != NULL ? next : key->queue[COUNTER_ANY], now_us, woken);
+    } else {
+        give_up(t, lock);
+    }
+    drop_key_if_unused(t, key);
+}
+
+void counter_expire(struct counter_table *t, struct counter_lock *lock, uint64_t now_us)
+{
+    struct counter_key *key = lock->key;
+
+    ASSERT(lock->state == COUNTER_WAITING);
+    stop_waiting(t, lock);
+    lock->key = NULL;
+    ++t->stats.timeouts;
+    t->stats.wasted_us += elapsed(lock->since_us, now_us);
+    drop_key_if_unused(t, key);
+}
+
+const struct counter_stats *counter_stats(const struct counter_table *t)
+{
+    return &t->stats;
+}
+
+const struct counter_lock *counter_oldest(const struct counter_table *t)
+{
+    if (list_empty(&t->holders))
+        return NULL;
+    return list_first(&t->holders, struct counter_lock, in_type);
+}
+
+struct slice counter_key_of(const struct counter_lock *lock)
+{
+    return (struct slice){lock->key->name, lock->key->node.len};
+}
+
+/* ---- a type's own limits ---- */
+
+/* A and B are by order; B is empty then. */
+static void merge(struct list *a, struct list *b)
+{
+    struct list *at = a->next;
+
+    while (at != a && !list_empty(b)) {
+        if (list_first(b, struct counter_lock, in_type)->order <
+            list_entry(at, struct counter_lock, in_type)->order)
+            list_insert_before(at, list_pop_front(b));
+        else
+            at = at->next;
+    }
+    list_splice_back(a, b);
+}
+
+/* Merge sort; of RUNS the i-th is empty or 2^i long. */
+static void sort_by_order(struct list *waiters)
+{
+    struct list runs[64];
+    struct list run = LIST_INIT(run);
+    struct list *node = NULL;
+
+    for (size_t i = 0; i < ARRAY_LEN(runs); ++i)
+        list_init(&runs[i]);
+    while ((node = list_pop_front(waiters)) != NULL) {
+        size_t i = 0;
+
+        list_push_back(&run, node);
+        for (; !list_empty(&runs[i]); ++i)
+            merge(&run, &runs[i]);
+        list_splice_back(&runs[i], &run);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(runs); ++i)
+        merge(waiters, &runs[i]);
+}
+
+/* Who may go on under the limits as they are now, oldest first; the others are filed again. */
+static void judge_all(struct counter_table *t, struct counter_type *type, uint64_t now_us,
+                      struct list *woken)
+{
+    struct list waiters = LIST_INIT(waiters);
+    struct list *node = NULL;
+
+    list_splice_back(&waiters, &type->line);
+    list_splice_back(&waiters, &type->blocked);
+    sort_by_order(&waiters);
+    while ((node = list_pop_front(&waiters)) != NULL) {
+        struct counter_lock *lock = list_entry(node, struct counter_lock, in_type);
+
+        if (counter_has_key_room(lock) && counter_has_slot(lock))
+            wake_locked(t, lock, now_us, woken);
+        else
+            file_under_type(type, lock, &type->line);
+    }
+}
+
+enum err counter_limit(struct counter_table *t, struct slice name, struct counter_limits limits,
+                       uint64_t now_us, struct list *woken)
+{
+    struct counter_type *type = find_type(t, name);
+    bool was_limited = type != NULL && is_limited(type->limits);
+
+    if (name.len == 0 || name.len > COUNTER_NAME_MAX)
+        return ERR_RANGE;
+    if (is_limited(limits) && !was_limited && t->limited >= COUNTER_LIMITED_MAX)
+        return ERR_TOO_LARGE;
+    if (type == NULL && !is_limited(limits))
+        return ERR_OK;
+    if (type == NULL)
+        type = make_type(t, name);
+    if (type == NULL)
+        return ERR_TOO_LARGE;
+    t->limited -= was_limited;
+    t->limited += is_limited(limits);
+    type->limits = limits;
+    judge_all(t, type, now_us, woken);
+    drop_type_if_unused(t, type);
+    return ERR_OK;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Locks at pool counter daemons (docs/reference/protocols.md, docs/guide/poolcounter.md). A client
+ * belongs to one loop and its thread; so do its calls. A struct counter_call is embedded in whoever
+ * asks, and owned there; the client outlives every call that is not free. It owns servers and
+ * connections.
+ *
+ *           acquire                answered: LOCKED              release, leave
+ *     FREE ---------> ASKED ------------------------> HELD -----------------------> FREE
+ *                       | answered: any other           | the connection dies: lost
+ *                       | leave                         v          release, leave
+ *                       +----------> FREE              LOST -----------------------> FREE
+ *
+ * The protocol forbids a second request while one waits, and releases in LIFO order: so each call
+ * that waits or holds has a connection of its own. Those that are done are kept for the next.
+ *
+ * A key's server is the same for all clients that know the same servers by name. There is no
+ * fail-over: while a key's server is away the key is UNREACHABLE, for with another server's count
+ * beside the first one's a limit would be doubled. A server that fails again and again, or hangs,
+ * is left alone for a while; clients share what they know of it (common/limiter/counter_health.h).
+ */
+#ifndef RLB_LIMITER_COUNTER_CLIENT_H
+#define RLB_LIMITER_COUNTER_CLIENT_H
+
+#include "common/event/loop.h"
+#include "common/limiter/counter.h"
+#include "common/limiter/counter_health.h"
+
+enum {
+    COUNTER_SERVERS_MAX = 64,      /* of one client; nobody runs as many */
+    COUNTER_SERVER_NAME_MAX = 255, /* bytes of a server's name */
+};
+
+struct counter_client;
+struct counter_conn;
+struct counter_server;
+
+enum counter_result {
+    COUNTER_RESULT_LOCKED,      /* held, until counter_client_release or counter_client_leave */
+    COUNTER_RESULT_DONE,        /* of kind ANY: another has done the work */
+    COUNTER_RESULT_QUEUE_FULL,  /* the key has `maxqueue` */
+    COUNTER_RESULT_NO_ROOM,     /* the daemon has all the connections it may have from here */
+    COUNTER_RESULT_TIMEOUT,     /* not within `timeout_ms` */
+    COUNTER_RESULT_UNREACHABLE, /* the daemon did not decide; `why` of the call says more */
+    COUNTER_RESULTS,
+};
+
+/* Why a call was UNREACHABLE. */
+enum counter_trouble {
+    COUNTER_TROUBLE_NONE,
+    COUNTER_TROUBLE_NO_SERVER,       /* no servers are set */
+    COUNTER_TROUBLE_RESTING,         /* the server has failed too often lately: not even tried */
+    COUNTER_TROUBLE_CONNECT,         /* refused, no route */
+    COUNTER_TROUBLE_CONNECT_TIMEOUT, /* not within connect_timeout_ms, or the call's own time */
+    COUNTER_TROUBLE_CLOSED,          /* ended or reset instead of an answer */
+    COUNTER_TROUBLE_SILENT,          /* no answer where one is due at once */
+    COUNTER_TROUBLE_FAULT,           /* an answer that is none, or "ERROR ..." */
+    COUNTER_TROUBLE_SYSTEM,          /* no descriptors or ports here */
+    COUNTER_TROUBLES,
+};
+
+struct counter_server_address {
+    struct slice name; /* what keys are spread by; 1..COUNTER_SERVER_NAME_MAX bytes, distinct */
+    struct addr addr;
+};
+
+struct counter_client_settings {
+    const struct counter_server_address *servers; /* copied; at most COUNTER_SERVERS_MAX */
+    size_t nservers;
+    uint64_t connect_timeout_ms; /* 0: 100 */
+    /* For what is due at once: whether a key that may not wait is locked; RELEASED. 0: 250 */
+    uint64_t answer_timeout_ms;
+    uint64_t idle_ms;              /* a kept connection is closed after this long. 0: 60,000 */
+    unsigned max_idle;             /* kept for reuse, of each server. 0: 64 */
+    struct counter_health *health; /* shared with other clients, outlives this one; never NULL */
+};
+
+struct counter_request {
+    struct slice key; /* any bytes; escaped on the wire, and cut with a hash when too long */
+    enum counter_kind kind;
+    uint32_t workers;    /* at least 1 */
+    uint32_t maxqueue;   /* at least 1 */
+    uint32_t slots;      /* per type of key, 0: none; only our own daemon knows them */
+    uint64_t timeout_ms; /* how long the call may take in all; 0: without waiting in the queue */
+};
+
+enum counter_call_state {
+    COUNTER_CALL_FREE,
+    COUNTER_CALL_ASKED, /* `answered` will come */
+    COUNTER_CALL_HELD,
+    COUNTER_CALL_LOST, /* was held; the daemon has forgotten it */
+};
+
+/* Zeroed, it is free. `answered`, and `lost` where wanted, are set by the owner before acquire. Not
+ * moved while it is not free. */
+struct counter_call {
+    /*
+     * Once for each acquire, never inside a call of this interface, never after leave. The call is
+     * HELD when R is LOCKED, else FREE; it may be used again, or freed with what it is in.
+     */
+    void (*answered)(struct counter_call *c, enum counter_result r);
+    /*
+     * May be NULL. The lock of a HELD call is gone, as its connection has died: somebody else may
+     * have it now. The call is LOST; it still wants its release or leave, which may come from
+     * within, and does nothing more than make it FREE.
+     */
+    void (*lost)(struct counter_call *c);
+
+    /* To be read by anybody. */
+    enum counter_call_state state;
+    enum counter_trouble why; /* of the last UNREACHABLE */
+
+    /* The client's own. */
+    struct counter_client *client;
+    struct counter_conn *conn; /* that serves it; NULL when LATER is to come, when FREE or LOST */
+    struct timer deadline;
+    struct loop_deferred later; /* an answer known at once */
+    enum counter_result result; /* the one that LATER tells */
+    struct counter_request request;
+    char *word;      /* the key, escaped; owned while ASKED */
+    uint64_t due_ms; /* monotonic */
+    bool again;      /* sent once already, over a kept connection that was dead */
+};
+
+/* Counts since the client was made. */
+struct counter_client_stats {
+    uint64_t calls;
+    uint64_t results[COUNTER_RESULTS];
+    uint64_t unreachable[COUNTER_TROUBLES]; /* of results[UNREACHABLE]: why */
+    uint64_t left;                          /* calls given up by their owner before an answer */
+    uint64_t opened;                        /* connections, attempts included */
+    uint64_t reused;                        /* calls served by a kept one */
+    uint64_t repeated;                      /* calls sent anew, as a kept connection was dead */
+    uint64_t rests;      /* times that this client has found a server unresponsive */
+    uint64_t probes;     /* sent to see whether a server responds */
+    uint64_t lost;       /* locks whose connection died */
+    uint64_t unreleased; /* RELEASEs without their answer; the daemon may have taken them */
+};
+
+struct counter_server_view {
+    struct slice name; /* borrowed until the servers change */
+    struct addr addr;
+    unsigned connections, idle; /* this client's; idle ones are of CONNECTIONS */
+    bool resting;
+    uint64_t rest_ms; /* what is left of it; 0 when it may be tried again */
+};
+
+/*
+ * Names are distinct and within bounds: who takes them from outside has checked that
+ * (counter_client_check).
+ */
+struct counter_client *counter_client_create(struct loop *l,
+                                             const struct counter_client_settings *s);
+/* Every call is free. Connections are closed. NULL is fine. */
+void counter_client_destroy(struct counter_client *c);
+
+/*
+ * ERR_TOO_LARGE: too many. ERR_RANGE: a name is empty or too long. ERR_SYNTAX: one that is not all
+ * visible ASCII. ERR_EXISTS: a name twice.
+ */
+enum err counter_client_check(const struct counter_server_address *servers, size_t n) must_check;
+
+/*
+ * Others take the place of the servers there were; those of the same name and address stay as they
+ * are. Of one that goes, kept connections are closed; calls that wait or hold there go on to their
+ * end. Any number of calls may be under way.
+ */
+void counter_client_set_servers(struct counter_client *c,
+                                const struct counter_server_address *servers, size_t n);
+
+/* As in the settings; 0 is not a default here. What is under way keeps its own. */
+void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_timeout_ms,
+                                 uint64_t answer_timeout_ms);
+
+/*
+ * Ask for R->key. CALL is FREE; R is borrowed for the call. `answered` comes within R->timeout_ms,
+ * whatever the daemon does; within answer_timeout_ms when that is 0. The daemon is told the time
+ * in whole seconds, rounded up; a wait that ends before is left by closing its connection.
+ */
+void counter_client_acquire(struct counter_client *c, struct counter_call *call,
+                            const struct counter_request *r);
+
+/*
+ * The work is done: who waits for its result (kind ANY) gets DONE. CALL is HELD or LOST, and FREE
+ * after this. The caller does not wait; the daemon's RELEASED is awaited behind the scenes.
+ */
+void counter_client_release(struct counter_call *call);
+
+/*
+ * Out of it, without the work done: a waiter leaves the queue, a holder's place goes to the next,
+ * and nobody gets DONE. Any state; FREE after this. The connection is closed, as that is the
+ * protocol's way out.
+ */
+void counter_client_leave(struct counter_call *call);
+
+const struct counter_client_stats *counter_client_stats(const struct counter_client *c);
+size_t counter_client_servers(const struct counter_client *c);
+/* I is below counter_client_servers; in the order they were set. */
+struct counter_server_view counter_client_server(const struct counter_client *c, size_t i);
+/* "refused", "silent" and so on, for logs and pages. Never NULL. */
+const char *counter_trouble_text(enum counter_trouble t);
+
+#endif

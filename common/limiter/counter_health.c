@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A table of few daemons (COUNTER_SERVERS_MAX per application), searched one by one. Log lines are
+ * written after the lock is released.
+ */
+#include "common/limiter/counter_health.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/base/list.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/limiter/counter_breaker.h"
+
+struct slots_type {
+    char *name;
+    bool warned;
+};
+
+struct counter_health {
+    char *name;
+    pthread_mutex_t lock; /* all that follows, and all of the daemons but their constant part */
+    struct list daemons;
+    unsigned max_connections;
+};
+
+struct counter_daemon {
+    struct list in_health;
+    struct counter_health *health; /* constant, as name and address */
+    char *name;
+    struct addr addr;
+    unsigned refs;
+    unsigned connections;
+    struct counter_breaker breaker;
+    uint64_t rests;
+    uint64_t heard_ms;
+    bool probed; /* some loop's probe is in flight */
+    enum counter_slots slots;
+    bool slots_asked;
+    struct slots_type types[COUNTER_SLOTS_TYPES_MAX];
+    size_t ntypes;
+};
+
+struct counter_health *counter_health_create(const char *name)
+{
+    struct counter_health *h = xcalloc(1, sizeof(*h));
+
+    h->name = xstrdup(name);
+    h->max_connections = COUNTER_CONNECTIONS_MAX;
+    pthread_mutex_init(&h->lock, NULL);
+    list_init(&h->daemons);
+    return h;
+}
+
+void counter_health_destroy(struct counter_health *h)
+{
+    if (h == NULL)
+        return;
+    ASSERT(list_empty(&h->daemons));
+    pthread_mutex_destroy(&h->lock);
+    free(h->name);
+    free(h);
+}
+
+void counter_health_set_connections(struct counter_health *h, unsigned max)
+{
+    ASSERT(max != 0);
+    pthread_mutex_lock(&h->lock);
+    h->max_connections = max;
+    pthread_mutex_unlock(&h->lock);
+}
+
+unsigned counter_health_connections(struct counter_health *h)
+{
+    pthread_mutex_lock(&h->lock);
+    unsigned max = h->max_connections;
+    pthread_mutex_unlock(&h->lock);
+    return max;
+}
+
+const char *counter_health_name(const struct counter_health *h)
+{
+    return h->name;
+}
+
+/* ---- daemons ---- */
+
+static struct counter_daemon *find_locked(const struct counter_health *h, struct slice name,
+                                          const struct addr *a)
+{
+    struct list *it;
+
+    list_for_each (it, &h->daemons) {
+        struct counter_daemon *d = list_entry(it, struct counter_daemon, in_health);
+
+        if (slice_is(name, d->name) && addr_equal(a, &d->addr))
+            return d;
+    }
+    return NULL;
+}
+
+struct counter_daemon *counter_daemon_get(struct counter_health *h, struct slice name,
+                                          const struct addr *a)
+{
+    pthread_mutex_lock(&h->lock);
+    struct counter_daemon *d = find_locked(h, name, a);
+    if (d == NULL) {
+        d = xcalloc(1, sizeof(*d));
+        d->health = h;
+        d->name = xslicedup(name);
+        d->addr = *a;
+        list_push_back(&h->daemons, &d->in_health);
+    }
+    ++d->refs;
+    pthread_mutex_unlock(&h->lock);
+    return d;
+}
+
+void counter_daemon_put(struct counter_daemon *d)
+{
+    struct counter_health *h = d->health;
+
+    pthread_mutex_lock(&h->lock);
+    bool last = --d->refs == 0;
+    if (last)
+        list_remove(&d->in_health);
+    pthread_mutex_unlock(&h->lock);
+    if (!last)
+        return;
+    for (size_t i = 0; i < d->ntypes; ++i)
+        free(d->types[i].name);
+    free(d->name);
+    free(d);
+}
+
+/* ---- connections ---- */
+
+bool counter_daemon_reserve(struct counter_daemon *d, bool beyond)
+{
+    pthread_mutex_lock(&d->health->lock);
+    bool room = beyond || d->connections < d->health->max_connections;
+    d->connections += room;
+    pthread_mutex_unlock(&d->health->lock);
+    return room;
+}
+
+void counter_daemon_release(struct counter_daemon *d)
+{
+    pthread_mutex_lock(&d->health->lock);
+    ASSERT(d->connections != 0);
+    --d->connections;
+    pthread_mutex_unlock(&d->health->lock);
+}
+
+/* ---- whether it responds ---- */
+
+struct counter_daemon_state counter_daemon_look(struct counter_daemon *d, uint64_t now_ms)
+{
+    pthread_mutex_lock(&d->health->lock);
+    const struct counter_breaker *b = &d->breaker;
+    bool resting = b->state != COUNTER_BREAKER_CLOSED;
+    struct counter_daemon_state s = {
+        .resting = resting,
+        .rests = d->rests,
+        .rest_ms = resting && b->until_ms > now_ms ? b->until_ms - now_ms : 0,
+        .heard_ms = d->heard_ms,
+    };
+    pthread_mutex_unlock(&d->health->lock);
+    return s;
+}
+
+static bool wants_probe_locked(struct counter_daemon *d, uint64_t silent_ms, uint64_t now_ms)
+{
+    if (d->probed)
+        return false;
+    if (d->breaker.state == COUNTER_BREAKER_CLOSED)
+        return now_ms >= d->heard_ms && now_ms - d->heard_ms >= silent_ms;
+    return counter_breaker_ask(&d->breaker, now_ms) == COUNTER_BREAKER_PROBE;
+}
+
+bool counter_daemon_begin_probe(struct counter_daemon *d, uint64_t silent_ms, uint64_t now_ms)
+{
+    pthread_mutex_lock(&d->health->lock);
+    bool probe = wants_probe_locked(d, silent_ms, now_ms);
+    d->probed = d->probed || probe;
+    pthread_mutex_unlock(&d->health->lock);
+    return probe;
+}
+
+void counter_daemon_end_probe(struct counter_daemon *d, uint64_t now_ms)
+{
+    pthread_mutex_lock(&d->health->lock);
+    d->probed = false;
+    counter_breaker_no_verdict(&d->breaker, now_ms);
+    pthread_mutex_unlock(&d->health->lock);
+}
+
+bool counter_daemon_heard(struct counter_daemon *d, uint64_t now_ms)
+{
+    pthread_mutex_lock(&d->health->lock);
+    bool back = d->breaker.state != COUNTER_BREAKER_CLOSED;
+    counter_breaker_succeeded(&d->breaker);
+    /* Loops read the clock at different times. */
+    if (now_ms > d->heard_ms)
+        d->heard_ms = now_ms;
+    /* It may be another program now. */
+    if (back)
+        d->slots = COUNTER_SLOTS_UNKNOWN;
+    pthread_mutex_unlock(&d->health->lock);
+    return back;
+}
+
+uint64_t counter_daemon_failed(struct counter_daemon *d, bool probe, uint64_t now_ms)
+{
+    uint64_t rest_ms = 0;
+
+    pthread_mutex_lock(&d->health->lock);
+    if (counter_breaker_failed(&d->breaker, probe, now_ms)) {
+        rest_ms = d->breaker.rest_ms;
+        ++d->rests;
+    }
+    pthread_mutex_unlock(&d->health->lock);
+    return rest_ms;
+}
+
+/* ---- slots ---- */
+
+static struct slots_type *type_locked(struct counter_daemon *d, struct slice type)
+{
+    for (size_t i = 0; i < d->ntypes; ++i) {
+        if (slice_is(type, d->types[i].name))
+            return &d->types[i];
+    }
+    if (d->ntypes == COUNTER_SLOTS_TYPES_MAX)
+        return NULL;
+    d->types[d->ntypes] = (struct slots_type){.name = xslicedup(type)};
+    return &d->types[d->ntypes++];
+}
+
+/* The next type to warn of, or NULL. It stays where it is for as long as D is referred to. */
+static const char *next_to_warn(struct counter_daemon *d)
+{
+    const char *name = NULL;
+
+    pthread_mutex_lock(&d->health->lock);
+    for (size_t i = 0; i < d->ntypes && d->slots == COUNTER_SLOTS_IGNORED && name == NULL; ++i) {
+        if (d->types[i].warned)
+            continue;
+        d->types[i].warned = true;
+        name = d->types[i].name;
+    }
+    pthread_mutex_unlock(&d->health->lock);
+    return name;
+}
+
+static void warn(struct counter_daemon *d)
+{
+    const char *type;
+
+    while ((type = next_to_warn(d)) != NULL)
+        log_line(LOG_LEVEL_WARN, false, NULL, "counter-server-ignores-slots",
+                 "application=%s name=%s counter=%s reason=\"the daemon does not know slots\" "
+                 "action=\"slots does not limit; use resumelb-poolcounter, or remove slots\"",
+                 d->health->name, d->name, type);
+}
+
+bool counter_daemon_needs_slots(struct counter_daemon *d, struct slice type)
+{
+    pthread_mutex_lock(&d->health->lock);
+    bool known = d->slots == COUNTER_SLOTS_KNOWN;
+    const struct slots_type *t = known ? NULL : type_locked(d, type);
+    bool must_warn = t != NULL && !t->warned && d->slots == COUNTER_SLOTS_IGNORED;
+    bool ask = d->slots == COUNTER_SLOTS_UNKNOWN && !d->slots_asked;
+    d->slots_asked = d->slots_asked || ask;
+    pthread_mutex_unlock(&d->health->lock);
+    if (must_warn)
+        warn(d);
+    return ask;
+}
+
+void counter_daemon_slots(struct counter_daemon *d, enum counter_slots s)
+{
+    pthread_mutex_lock(&d->health->lock);
+    d->slots = s;
+    d->slots_asked = false;
+    pthread_mutex_unlock(&d->health->lock);
+    if (s == COUNTER_SLOTS_IGNORED)
+        warn(d);
+}

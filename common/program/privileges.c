@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/program/privileges.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+enum err privileges_find(const char *user, const char *group, struct privileges *out,
+                         const char **why)
+{
+    struct privileges p = {.wanted = true, .ngroups = PRIVILEGES_GROUPS_MAX};
+
+    if (user == NULL) {
+        *why = "is nothing without a user";
+        *out = (struct privileges){.wanted = false};
+        return group == NULL ? ERR_OK : ERR_UNSUPPORTED;
+    }
+    const struct passwd *u = getpwnam(user);
+    if (u == NULL) {
+        *why = "there is no such user";
+        return ERR_NOT_FOUND;
+    }
+    p.uid = u->pw_uid;
+    p.gid = u->pw_gid;
+    if (group != NULL) {
+        const struct group *g = getgrnam(group);
+
+        if (g == NULL) {
+            *why = "there is no such group";
+            return ERR_NOT_FOUND;
+        }
+        p.gid = g->gr_gid;
+    }
+    if (getgrouplist(user, p.gid, p.groups, &p.ngroups) < 0) {
+        *why = "the user is in too many groups";
+        return ERR_TOO_LARGE;
+    }
+    *out = p;
+    return ERR_OK;
+}
+
+bool privileges_differ(const struct privileges *p)
+{
+    uid_t uids[3];
+    gid_t gids[3];
+
+    if (!p->wanted)
+        return false;
+    if (getresuid(&uids[0], &uids[1], &uids[2]) != 0 ||
+        getresgid(&gids[0], &gids[1], &gids[2]) != 0)
+        return true;
+    for (int i = 0; i < 3; ++i) {
+        if (uids[i] != p->uid || gids[i] != p->gid)
+            return true;
+    }
+    return false;
+}
+
+/* Nobody but root's own user could become root again. */
+static bool is_for_good(const struct privileges *p)
+{
+    if (p->uid == 0)
+        return true;
+    return setuid(0) != 0 && seteuid(0) != 0 && !privileges_differ(p);
+}
+
+enum err privileges_drop(const struct privileges *p, const char **why)
+{
+    if (!privileges_differ(p))
+        return ERR_OK;
+    *why = "setgroups";
+    if (setgroups((size_t)p->ngroups, p->groups) != 0)
+        return ERR_SYSTEM;
+    *why = "setgid";
+    if (setresgid(p->gid, p->gid, p->gid) != 0)
+        return ERR_SYSTEM;
+    *why = "setuid";
+    if (setresuid(p->uid, p->uid, p->uid) != 0)
+        return ERR_SYSTEM;
+    *why = "rights could be had again";
+    if (!is_for_good(p)) {
+        errno = EPERM;
+        return ERR_SYSTEM;
+    }
+    *why = "no_new_privs";
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? ERR_OK : ERR_SYSTEM;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The settings `user` and `group` of a program: who it becomes once root has done what root alone
+ * can. The order is the program's: user_rights_find, what is to be bound and made, and
+ * user_rights_drop, before any thread is there and any byte is read. What fails is logged. Main
+ * thread.
+ */
+#ifndef RLB_PROGRAM_USER_RIGHTS_H
+#define RLB_PROGRAM_USER_RIGHTS_H
+
+#include "common/config/config.h"
+#include "common/net/addr.h"
+#include "common/program/privileges.h"
+
+/* FILE's settings `user` and `group` (or NULL): complains when there are no such; else *OUT. */
+void user_rights_check(const struct config *file, const char *user, const char *group,
+                       struct privileges *out, struct diag *d);
+/*
+ * The rights of USER (NULL: none are wanted).
+ *   *change  whether they are to be dropped to: wanted, and not ours yet
+ * False: there are no such, or we may not have them.
+ */
+bool user_rights_find(const char *user, const char *group, struct privileges *out,
+                      bool *change) must_check;
+/* Root runs without a user to become: say so. */
+void user_rights_warn_of_root(const struct privileges *p);
+/* A path at A becomes P's, so that its mode says what the user's group may. Others: nothing. */
+bool user_rights_own_socket(const struct addr *a, const struct privileges *p) must_check;
+/* FOLDER (NULL: none) is made, for P; one that is there already is somebody's, with reason. */
+bool user_rights_make_folder(const char *folder, unsigned mode,
+                             const struct privileges *p) must_check;
+/* Become USER, whose rights P are, for good. */
+bool user_rights_drop(const char *user, const struct privileges *p) must_check;
+
+#endif

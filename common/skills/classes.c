@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Both lists are in the order of the last request: whoever is requested goes to the end of its
+ * list, or to the end of the other when it becomes known. The front is whom to drop.
+ */
+#include "common/skills/classes.h"
+
+#include <stdlib.h>
+
+static size_t probation_room(const struct classes *t)
+{
+    return t->max / 10 != 0 ? t->max / 10 : 1;
+}
+
+static size_t known_room(const struct classes *t)
+{
+    return t->max - probation_room(t);
+}
+
+static struct class_entry *first_of(const struct list *head)
+{
+    ASSERT(!list_empty(head));
+    return list_first(head, struct class_entry, node);
+}
+
+void classes_init(struct classes *t, size_t entry_bytes, size_t max, class_drop_fn drop,
+                  void *owner)
+{
+    ASSERT(entry_bytes >= sizeof(struct class_entry));
+    ASSERT(max >= 1);
+    *t = (struct classes){.entry_bytes = entry_bytes, .max = max, .drop = drop, .owner = owner};
+    list_init(&t->known);
+    list_init(&t->probation);
+    t->sweep_left = probation_room(t);
+}
+
+void classes_fini(struct classes *t)
+{
+    while (!list_empty(&t->known))
+        classes_remove(t, first_of(&t->known));
+    while (!list_empty(&t->probation))
+        classes_remove(t, first_of(&t->probation));
+}
+
+static rare void keep_known_within(struct classes *t, size_t room)
+{
+    while (t->nknown > room)
+        classes_remove(t, first_of(&t->known));
+}
+
+static void keep_all_within(struct classes *t, size_t room)
+{
+    while (t->n > room)
+        classes_remove(t, first_of(&t->probation));
+}
+
+void classes_set_max(struct classes *t, size_t max)
+{
+    ASSERT(max >= 1);
+    t->max = max;
+    if (t->sweep_left > probation_room(t))
+        t->sweep_left = probation_room(t);
+    keep_known_within(t, known_room(t));
+    keep_all_within(t, max);
+}
+
+struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash)
+{
+    const char *key = cls.p != NULL ? cls.p : "";
+
+    return map_entry(map_find_hashed(&t->by_name, key, cls.len, hash), struct class_entry, by_name);
+}
+
+struct class_entry *classes_find(const struct classes *t, struct slice cls)
+{
+    return classes_find_hashed(t, cls, class_hash(cls));
+}
+
+struct class_entry *classes_add(struct classes *t, struct slice cls)
+{
+    keep_all_within(t, t->max - 1);
+
+    struct class_entry *e = xcalloc(1, t->entry_bytes + cls.len);
+    char *name = (char *)e + t->entry_bytes;
+
+    if (cls.len != 0)
+        memcpy(name, cls.p, cls.len);
+    e->sweep = t->sweep;
+    map_add(&t->by_name, &e->by_name, name, cls.len);
+    list_push_back(&t->probation, &e->node);
+    ++t->n;
+    return e;
+}
+
+static rare void make_known(struct classes *t, struct class_entry *e)
+{
+    e->known = true;
+    list_remove(&e->node);
+    list_push_back(&t->known, &e->node);
+    ++t->nknown;
+}
+
+/* E, on probation, has been requested. */
+static void request_unknown(struct classes *t, struct class_entry *e)
+{
+    if (e->sweep == t->sweep || known_room(t) == 0) {
+        list_move_back(&t->probation, &e->node);
+        return;
+    }
+    keep_known_within(t, known_room(t) - 1);
+    make_known(t, e);
+}
+
+void classes_request(struct classes *t, struct class_entry *e)
+{
+    if (--t->sweep_left == 0) {
+        t->sweep_left = probation_room(t);
+        ++t->sweep;
+    }
+    if (e == NULL)
+        return;
+    if (e->known)
+        list_move_back(&t->known, &e->node);
+    else
+        request_unknown(t, e);
+}
+
+void classes_refresh(struct classes *t, struct class_entry *e)
+{
+    if (!e->known)
+        list_move_back(&t->probation, &e->node);
+}
+
+void classes_trust(struct classes *t, struct class_entry *e)
+{
+    if (!e->known && t->nknown < known_room(t))
+        make_known(t, e);
+}
+
+void classes_remove(struct classes *t, struct class_entry *e)
+{
+    t->drop(t->owner, e);
+    map_remove(&t->by_name, &e->by_name);
+    list_remove(&e->node);
+    --t->n;
+    if (e->known)
+        --t->nknown;
+    free(e);
+}
+
+static size_t check_list(const struct list *head, bool known)
+{
+    struct list *it;
+    size_t n = 0;
+
+    list_for_each (it, head) {
+        const struct class_entry *e = list_entry(it, const struct class_entry, node);
+
+        ASSERT(e->known == known);
+        ++n;
+    }
+    return n;
+}
+
+void classes_check(const struct classes *t)
+{
+    size_t nknown = check_list(&t->known, true);
+    size_t nprobation = check_list(&t->probation, false);
+
+    ASSERT(nknown == t->nknown);
+    ASSERT(nknown + nprobation == t->n);
+    ASSERT(map_count(&t->by_name) == t->n);
+    ASSERT(t->n <= t->max);
+    ASSERT(t->nknown <= known_room(t));
+    ASSERT(t->sweep_left >= 1);
+    ASSERT(t->sweep_left <= probation_room(t));
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A bounded table of classes. Class names come from clients, who can make up any number of them;
+ * this decides which are worth remembering. Embedded in its owner (the pool, a meter), which makes
+ * each entry larger to keep there what it knows of the class. One thread at a time.
+ *
+ * An entry is either *known* or *on probation*; each state is a list, least recently requested
+ * first.
+ *
+ *     first request              second request, in a later sweep
+ *     ------------> on probation -------------------------------> known
+ *                        | table full: the least recent             | known room full: the least
+ * recent v                                          v dropped dropped
+ *
+ * Nine tenths of the room are for the known, the rest for those on probation; these may lend what
+ * the known do not use yet. So a flood of new classes drops only classes on probation. A sweep is
+ * as many requests as probation has room: one visitor's burst of requests makes no class known,
+ * while a class requested once a sweep becomes known whatever else comes in. To drive out a known
+ * class, others have to fill its nine tenths, at two requests each: with room for 100,000 one
+ * request in 180,000 is enough to stay.  Every function is O(1) but for fini.
+ */
+#ifndef RLB_SKILLS_CLASSES_H
+#define RLB_SKILLS_CLASSES_H
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+
+/* First member of the owner's entry. The name's bytes follow the owner's entry in memory. */
+struct class_entry {
+    struct map_node by_name;
+    struct list node;
+    uint32_t sweep; /* of its first request */
+    bool known;
+};
+
+/* Called for each entry that goes, however it goes, just before it is freed. Must not change the
+ * table. */
+typedef void (*class_drop_fn)(void *owner, struct class_entry *e);
+
+struct classes {
+    struct map by_name;
+    struct list known;     /* least recently requested first */
+    struct list probation; /* the same */
+    size_t n;
+    size_t nknown;
+    size_t max;
+    size_t entry_bytes; /* of the owner's entry */
+    size_t sweep_left;  /* requests until the next sweep */
+    uint32_t sweep;
+    class_drop_fn drop;
+    void *owner;
+};
+
+/* ENTRY_BYTES: of the owner's entry. MAX >= 1. */
+void classes_init(struct classes *t, size_t entry_bytes, size_t max, class_drop_fn drop,
+                  void *owner);
+void classes_fini(struct classes *t);
+/* Drops what does not fit any more. */
+void classes_set_max(struct classes *t, size_t max);
+
+static inline struct slice class_name(const struct class_entry *e)
+{
+    return map_key(&e->by_name);
+}
+
+/* What tables of classes find a class by: made once for all of them. */
+static inline uint64_t class_hash(struct slice cls)
+{
+    return map_hash(cls.p != NULL ? cls.p : "", cls.len);
+}
+/* NULL when it is not there. Does not count as a request. */
+struct class_entry *classes_find(const struct classes *t, struct slice cls);
+/* HASH: class_hash of CLS. */
+struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash);
+/* A class that is not there: on probation, zero behind the class_entry. May drop another. */
+struct class_entry *classes_add(struct classes *t, struct slice cls) rare;
+/* Counts one request; E is its class's entry, or NULL when it has none. May drop another than E. */
+void classes_request(struct classes *t, struct class_entry *e);
+/* E is still of use, though it was not requested: if it is on probation, it is the last to be
+ * dropped of those there. */
+void classes_refresh(struct classes *t, struct class_entry *e);
+/* Makes E known without waiting for its return, as long as that drops nobody. */
+void classes_trust(struct classes *t, struct class_entry *e);
+void classes_remove(struct classes *t, struct class_entry *e) apart;
+/* Asserts every invariant; for tests. */
+void classes_check(const struct classes *t);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a worker knows of the classes that live there: the memory that several load balancers share
+ * (routing/homes/homes.h). Load balancers say with a request when they have made the worker a home
+ * of its class; the worker keeps since when, when the class was used last, how the home came about
+ * and how much work it does for it, and tells all of them. Plain computation; belongs to whoever
+ * made it, for one life of the worker, as its cache does; one thread at a time.
+ */
+#ifndef RLB_SKILLS_HOME_RECORDS_H
+#define RLB_SKILLS_HOME_RECORDS_H
+
+#include "common/base/base.h"
+
+enum home_kind {
+    HOME_USED, /* nobody said anything: it was a home before */
+    HOME_NEW,  /* the first home of a class */
+    HOME_COPY, /* one more */
+    HOME_MOVE, /* instead of another worker */
+    HOME_KINDS
+};
+/* "used", "new", "copy", "move". */
+const char *home_kind_text(enum home_kind k);
+/* HOME_KINDS when it is none of them. */
+enum home_kind home_kind_find(struct slice text);
+
+/* A home that has not been used for so long is none any more, where there are others. */
+#define HOME_AGE_US 10e6
+/* Work fades with this. */
+#define HOME_TAU_US 20e6
+
+/* Borrowed from the records, until they change. */
+struct home_record {
+    struct slice cls;
+    enum home_kind kind;
+    struct slice from; /* MOVE: the worker it lived at before; else empty */
+    uint64_t since_us; /* when that was said, or it was used again after HOME_AGE_US */
+    uint64_t used_us;  /* last */
+    double rate;       /* recent work, in workers' worth */
+};
+
+struct home_records;
+
+/* MAX_CLASSES >= 1, as in common/skills/classes.h. */
+struct home_records *home_records_create(size_t max_classes);
+void home_records_destroy(struct home_records *h);
+/* A request of CLS has come. FROM: of a MOVE; is copied. Cost: O(1). */
+void home_records_use(struct home_records *h, struct slice cls, enum home_kind kind,
+                      struct slice from, uint64_t now_us);
+/* One was served in SERVICE_US; of classes that are not kept nothing is noted. Cost: O(1). */
+void home_records_served(struct home_records *h, struct slice cls, uint64_t service_us,
+                         uint64_t now_us);
+/*
+ * Tell what has changed after CURSOR (0: everything), the longest unchanged first, at most MAX.
+ *   -> the cursor for the next time
+ */
+uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, size_t max,
+                              uint64_t now_us,
+                              void (*each)(void *context, const struct home_record *r),
+                              void *context);
+/* Whether a decision is among what has changed after CURSOR: it is worth telling soon. Cost: O(1).
+ */
+bool home_records_decided(const struct home_records *h, uint64_t cursor);
+size_t home_records_count(const struct home_records *h);
+/* Asserts every invariant; for tests. */
+void home_records_check(const struct home_records *h);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A class's totals are only brought up to date at its own requests: the decay of the requests of
+ * others in between is made up for then, as a power. Its score is thus that of its last request
+ * until the next.
+ *
+ * The table's lists are in the order of the last request, so what is too old stands at their
+ * fronts, next to loaded classes without totals, which have no age.
+ */
+#include "common/skills/meter.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/skills/classes.h"
+#include "common/stats/decay.h"
+
+/* Faster than any clock can tell; keeps scores finite. */
+static const double SERVICE_MIN_S = 1e-9;
+
+struct metered {
+    struct class_entry base;
+    uint64_t generation; /* of its last request */
+    struct decayed
+        service; /* seconds; weight 0: loaded with a score of 0 or less, never requested */
+    double score;
+};
+
+/* Most requests for a class come few requests of others after its last: their powers are kept. */
+enum { POWERS_KEPT = 64 };
+
+struct meter {
+    struct meter_settings settings;
+    struct classes classes;
+    double decay;
+    double kept_after[POWERS_KEPT]; /* decay_steps of the index */
+    uint64_t generation;
+};
+
+static struct metered *metered_of(struct class_entry *e)
+{
+    return container_of(e, struct metered, base);
+}
+
+static void on_drop(void *owner, struct class_entry *e)
+{
+    /* Nothing hangs on a class but its own memory. */
+    (void)owner;
+    (void)e;
+}
+
+static void check_settings(const struct meter_settings *s)
+{
+    ASSERT(s->history >= 1);
+    ASSERT(s->max_classes >= 1);
+}
+
+struct meter *meter_create(const struct meter_settings *s)
+{
+    struct meter *m = xcalloc(1, sizeof(*m));
+
+    check_settings(s);
+    classes_init(&m->classes, sizeof(struct metered), s->max_classes, on_drop, m);
+    meter_set(m, s);
+    return m;
+}
+
+void meter_destroy(struct meter *m)
+{
+    if (m == NULL)
+        return;
+    classes_fini(&m->classes);
+    free(m);
+}
+
+void meter_set(struct meter *m, const struct meter_settings *s)
+{
+    check_settings(s);
+    m->settings = *s;
+    m->decay = decay_over((double)s->history);
+    for (size_t i = 0; i < POWERS_KEPT; ++i)
+        m->kept_after[i] = decay_steps(m->decay, (double)i);
+    classes_set_max(&m->classes, s->max_classes);
+}
+
+static void load_row(struct meter *m, const struct resume_row *row)
+{
+    double history = (double)m->settings.history;
+    double time_s = (m->settings.inflate_loaded ? 1 : history) / row->score;
+    struct class_entry *e = classes_find(&m->classes, row->cls);
+
+    if (e == NULL)
+        e = classes_add(&m->classes, row->cls);
+    /* It was kept once; a flood right after a restart is no reason to forget it. */
+    classes_trust(&m->classes, e);
+    struct metered *c = metered_of(e);
+    c->score = row->score;
+    if (row->score > 0 && isfinite(time_s))
+        c->service = (struct decayed){.sum = time_s, .weight = history, .mean = time_s / history};
+}
+
+void meter_load(struct meter *m, const struct resume *r)
+{
+    classes_fini(&m->classes);
+    classes_init(&m->classes, sizeof(struct metered), m->settings.max_classes, on_drop, m);
+    m->generation = 0;
+    /* The first rows matter most: they come last, so that they are the last to be dropped. */
+    for (size_t i = r->n; i-- != 0;)
+        load_row(m, &r->rows[i]);
+}
+
+static uint64_t max_age(const struct meter *m)
+{
+    uint64_t age;
+
+    if (m->settings.max_skill_age != METER_SKILL_AGE_DEFAULT)
+        return m->settings.max_skill_age;
+    return __builtin_mul_overflow(m->settings.history, (uint64_t)10, &age) ? UINT64_MAX : age;
+}
+
+static rare void drop_old(struct meter *m, struct list *least_recent_first)
+{
+    struct list *it;
+    struct list *next;
+
+    if (m->generation <= max_age(m))
+        return;
+    uint64_t oldest_kept = m->generation - max_age(m);
+    list_for_each_safe (it, next, least_recent_first) {
+        struct metered *c = metered_of(list_entry(it, struct class_entry, node));
+
+        if (c->service.weight == 0)
+            continue;
+        if (c->generation >= oldest_kept)
+            break;
+        classes_remove(&m->classes, &c->base);
+    }
+}
+
+static double kept_after(const struct meter *m, uint64_t requests)
+{
+    return requests < POWERS_KEPT ? m->kept_after[requests]
+                                  : decay_steps(m->decay, (double)requests);
+}
+
+static void count_served(struct meter *m, struct metered *c, double service_s, bool failed)
+{
+    double kept = kept_after(m, m->generation - c->generation);
+
+    if (failed && service_s < c->service.mean)
+        service_s = c->service.mean;
+    decayed_add(&c->service, kept, service_s);
+    c->generation = m->generation;
+    c->score = c->service.weight / c->service.sum;
+}
+
+bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed)
+{
+    return meter_add_hashed(m, cls, class_hash(cls), service_s, failed);
+}
+
+bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double service_s,
+                      bool failed)
+{
+    struct class_entry *e = classes_find_hashed(&m->classes, cls, hash);
+
+    ASSERT(isfinite(service_s));
+    if (service_s < SERVICE_MIN_S)
+        service_s = SERVICE_MIN_S;
+    ++m->generation;
+    /* An error tells nothing of a class that has not been served yet. */
+    if (failed && (e == NULL || metered_of(e)->service.weight == 0)) {
+        classes_request(&m->classes, NULL);
+    } else {
+        classes_request(&m->classes, e);
+        if (e == NULL)
+            e = classes_add(&m->classes, cls);
+        count_served(m, metered_of(e), service_s, failed);
+    }
+    if (m->generation % m->settings.history != 0)
+        return false;
+    drop_old(m, &m->classes.known);
+    drop_old(m, &m->classes.probation);
+    return true;
+}
+
+static size_t forget_list(struct meter *m, struct list *classes)
+{
+    size_t n = 0;
+
+    for (; !list_empty(classes); ++n)
+        classes_remove(&m->classes, list_first(classes, struct class_entry, node));
+    return n;
+}
+
+size_t meter_forget(struct meter *m, const struct slice *cls)
+{
+    struct class_entry *e = cls != NULL ? classes_find(&m->classes, *cls) : NULL;
+
+    ++m->generation;
+    if (cls == NULL)
+        return forget_list(m, &m->classes.known) + forget_list(m, &m->classes.probation);
+    if (e == NULL)
+        return 0;
+    classes_remove(&m->classes, e);
+    return 1;
+}
+
+static void copy_list(const struct list *least_recent_first, size_t max_rows, struct resume *out)
+{
+    for (struct list *it = least_recent_first->prev; it != least_recent_first; it = it->prev) {
+        const struct metered *c = metered_of(list_entry(it, struct class_entry, node));
+
+        if (out->n == max_rows)
+            return;
+        resume_push(out, class_name(&c->base), c->score);
+    }
+}
+
+void meter_resume(const struct meter *m, size_t max_rows, struct resume *out)
+{
+    copy_list(&m->classes.known, max_rows, out);
+    copy_list(&m->classes.probation, max_rows, out);
+}
+
+uint64_t meter_generation(const struct meter *m)
+{
+    return m->generation;
+}
+
+const double *meter_score(const struct meter *m, struct slice cls)
+{
+    struct class_entry *e = classes_find(&m->classes, cls);
+
+    return e != NULL ? &metered_of(e)->score : NULL;
+}
+
+static void each_of(const struct list *least_recent_first,
+                    void (*each)(void *context, const struct meter_class *c), void *context)
+{
+    for (struct list *it = least_recent_first->prev; it != least_recent_first; it = it->prev) {
+        const struct metered *c = metered_of(list_entry(it, struct class_entry, node));
+        struct meter_class view = {.cls = class_name(&c->base),
+                                   .generation = c->generation,
+                                   .service_s = c->service.sum,
+                                   .requests = c->service.weight,
+                                   .score = c->score};
+
+        each(context, &view);
+    }
+}
+
+void meter_each(const struct meter *m, void (*each)(void *context, const struct meter_class *c),
+                void *context)
+{
+    each_of(&m->classes.known, each, context);
+    each_of(&m->classes.probation, each, context);
+}
+
+double meter_decay(const struct meter *m)
+{
+    return m->decay;
+}
+
+size_t meter_class_count(const struct meter *m)
+{
+    return m->classes.n;
+}
+
+static void check_order(const struct meter *m, const struct list *least_recent_first)
+{
+    uint64_t last = 0;
+    struct list *it;
+
+    list_for_each (it, least_recent_first) {
+        const struct metered *c = metered_of(list_entry(it, struct class_entry, node));
+
+        ASSERT(isfinite(c->score));
+        ASSERT(c->generation >= last);
+        ASSERT(c->generation <= m->generation);
+        last = c->generation;
+    }
+}
+
+void meter_check(const struct meter *m)
+{
+    classes_check(&m->classes);
+    check_order(m, &m->classes.known);
+    check_order(m, &m->classes.probation);
+}

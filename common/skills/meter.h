@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The meter: served requests in, a resume out. One per worker (or slot) and classifier fingerprint.
+ * Plain computation; belongs to whoever made it; one thread at a time.
+ *
+ * Per class it keeps a decayed count and a decayed service time; the score is their quotient,
+ * requests per second of service. Source: zc.resumelb worker.py (formulas: tests/oracle/README.md,
+ * section 3).
+ */
+#ifndef RLB_SKILLS_METER_H
+#define RLB_SKILLS_METER_H
+
+#include "common/skills/resume.h"
+
+struct meter;
+
+#define METER_SKILL_AGE_DEFAULT UINT64_MAX
+
+struct meter_settings {
+    uint64_t history; /* requests between two resumes; the decay is 1 - 1/history; >= 1 */
+    /* In requests: a class whose last request is further back is dropped when a resume is due. Any
+     * number is valid, also one below HISTORY: with 0 only the class of the latest request stays.
+     * METER_SKILL_AGE_DEFAULT: 10 * history. */
+    uint64_t max_skill_age;
+    size_t max_classes; /* classes kept; a tenth of the room is for those on probation */
+    /*
+     * The recorded original enters a loaded score as if it had been measured `history` times too
+     * fast. True only in the replay tool; false enters the time that gives back the loaded score.
+     */
+    bool inflate_loaded;
+};
+
+struct meter *meter_create(const struct meter_settings *s);
+void meter_destroy(struct meter *m);
+/* Totals stay; the decay is that of the new history. */
+void meter_set(struct meter *m, const struct meter_settings *s);
+/* Start from a resume kept before: generation 0, every class with a score > 0 as if just seen. */
+void meter_load(struct meter *m, const struct resume *r);
+
+/*
+ * Count one served request.
+ *   cls        encoded class, borrowed
+ *   service_s  finite: seconds from the process getting it to the last byte taken from it
+ *   failed     an error answer (5xx, reset): counted as at least as slow as the class's mean, so
+ *              that errors answered fast never raise a score; a class not seen yet stays unknown
+ * Returns true when a resume is due: the history is full, old classes have been dropped.
+ */
+bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed);
+/* HASH: class_hash of CLS. */
+bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double service_s,
+                      bool failed);
+/*
+ * Forget CLS, or everything (NULL). Counts as one request, so that who keeps the resume sees that
+ * it has changed. Returns how many classes went.
+ */
+size_t meter_forget(struct meter *m, const struct slice *cls);
+/*
+ * The resume of this moment, appended to OUT (empty). At most MAX_ROWS rows: first the classes that
+ * have come back, then those on probation, each the most recently used first.
+ */
+void meter_resume(const struct meter *m, size_t max_rows, struct resume *out) rare;
+/* Requests counted since the meter was made or loaded. */
+uint64_t meter_generation(const struct meter *m);
+/* The score of CLS, or NULL when it has none. Valid until the next call that changes the meter. */
+const double *meter_score(const struct meter *m, struct slice cls);
+
+/* ---- for status pages and tests ---- */
+
+struct meter_class {
+    struct slice cls;    /* borrowed from the meter */
+    uint64_t generation; /* of its last request */
+    double service_s;    /* decayed sum of service times */
+    double requests;     /* decayed count; 0 for a loaded score that was never measured */
+    double score;
+};
+
+/* Calls EACH for every class, in the order of meter_resume. */
+void meter_each(const struct meter *m, void (*each)(void *context, const struct meter_class *c),
+                void *context);
+/* What a class's totals keep of themselves with each request: 1 - 1/history. */
+double meter_decay(const struct meter *m);
+size_t meter_class_count(const struct meter *m);
+/* Asserts every invariant; for tests, after each step. */
+void meter_check(const struct meter *m);
+
+#endif

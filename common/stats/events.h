@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What happened in the last hour, for people: workers that came, went, were ejected, settings that
+ * changed. A ring of bounded length, oldest dropped first. Owned by the observer; control thread.
+ */
+#ifndef RLB_STATS_EVENTS_H
+#define RLB_STATS_EVENTS_H
+
+#include "common/base/text.h"
+
+enum {
+    EVENTS_MAX = 512,
+    EVENT_TEXT_MAX = 240, /* bytes of what is said of one; longer is cut */
+    EVENTS_AGE_MS = 60 * 60 * 1000,
+};
+
+struct event {
+    uint64_t serial;  /* 1, 2, ... */
+    uint64_t wall_ms; /* since 1970 */
+    uint64_t mono_ms;
+    const char *kind; /* constant: "joined", "left", "ejected", ... */
+    bool bad;         /* something that an operator may want to mend */
+    char application[64];
+    char subject[128]; /* worker or setting */
+    char text[EVENT_TEXT_MAX];
+};
+
+struct events {
+    struct event *ring; /* EVENTS_MAX, made at the first one */
+    uint64_t serial;    /* of the newest */
+};
+
+void events_fini(struct events *e);
+/* KIND is constant; the other texts are copied, cut to their room. */
+void events_add(struct events *e, const char *kind, bool bad, const char *application,
+                const char *subject, const char *text);
+/* The I-th newest of the last hour, or NULL: no more. */
+const struct event *events_newest(const struct events *e, size_t i, uint64_t now_ms);
+/* {"events": [...]}, oldest first, those after serial AFTER. */
+void events_json(const struct events *e, uint64_t after, uint64_t now_ms, struct text *out);
+
+#endif

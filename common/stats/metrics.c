@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Both formats have the same samples: ours have no time stamps, numbers are decimal, and "+Inf" is
+ * spelled alike. The lines that begin with '#' differ: OpenMetrics names families of counters
+ * without "_total", puts TYPE first, escapes quotes in HELP, and has a last line.
+ */
+#include "common/stats/metrics.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* ---- values ---- */
+
+static double relaxed(const void *at)
+{
+    return (double)atomic_load_explicit((const _Atomic uint64_t *)at, memory_order_relaxed);
+}
+
+static double count(const void *at, size_t size)
+{
+    switch (size) {
+    case sizeof(bool):
+        return *(const bool *)at;
+    case sizeof(uint32_t):
+        return *(const uint32_t *)at;
+    case sizeof(uint64_t):
+        return (double)*(const uint64_t *)at;
+    }
+    UNREACHABLE();
+}
+
+double metric_value(const struct metric *row, const void *object)
+{
+    const void *at = (const char *)object + row->offset;
+
+    switch (row->type) {
+    case METRIC_GET:
+        return row->get(object);
+    case METRIC_COUNT:
+        return count(at, row->size);
+    case METRIC_REAL:
+        return *(const double *)at;
+    case METRIC_WHOLE:
+        return trunc(*(const double *)at);
+    case METRIC_MICROS:
+        return trunc(*(const double *)at * 1e6) / 1e6;
+    case METRIC_TIME:
+        return (double)*(const uint64_t *)at / 1e6;
+    case METRIC_ATOMIC:
+        return relaxed(at);
+    case METRIC_ATOMIC_TIME:
+        return relaxed(at) / 1e6;
+    }
+    UNREACHABLE();
+}
+
+/* ---- heads ---- */
+
+static const char *kind_text(enum stat_kind kind)
+{
+    switch (kind) {
+    case STAT_COUNTER:
+        return "counter";
+    case STAT_GAUGE:
+        return "gauge";
+    case STAT_HISTOGRAM:
+        return "histogram";
+    }
+    UNREACHABLE();
+}
+
+static void add_doc(const char *doc, bool open, struct text *out)
+{
+    for (; *doc != '\0'; ++doc) {
+        if (*doc == '\n') {
+            text_add(out, SLICE_LIT("\\n"));
+            continue;
+        }
+        if (*doc == '\\' || (open && *doc == '"'))
+            text_add_char(out, '\\');
+        text_add_char(out, *doc);
+    }
+}
+
+void metrics_begin(struct metrics *m, const struct metric *row)
+{
+    struct slice family = slice_of(row->name);
+
+    m->row = row;
+    if (m->open && row->kind == STAT_COUNTER) {
+        ASSERT(slice_ends(family, SLICE_LIT("_total")));
+        family.len -= sizeof("_total") - 1;
+    }
+    for (int help = m->open ? 0 : 1, i = 0; i < 2; ++i, help = !help) {
+        text_addf(m->out, "# %s %s_%.*s ", help ? "HELP" : "TYPE", m->prefix, (int)family.len,
+                  family.p);
+        if (help)
+            add_doc(row->doc, m->open, m->out);
+        else
+            text_add(m->out, slice_of(kind_text(row->kind)));
+        text_add_char(m->out, '\n');
+    }
+}
+
+/* ---- series ---- */
+
+void metrics_add_label(struct text *out, const char *name, struct slice value)
+{
+    if (out->len != 0 && out->p[out->len - 1] == '"')
+        text_add_char(out, ',');
+    text_add(out, slice_of(name));
+    text_add(out, SLICE_LIT("=\""));
+    for (size_t i = 0; i < value.len; ++i) {
+        if (value.p[i] == '\n') {
+            text_add(out, SLICE_LIT("\\n"));
+            continue;
+        }
+        if (value.p[i] == '\\' || value.p[i] == '"')
+            text_add_char(out, '\\');
+        text_add_char(out, value.p[i]);
+    }
+    text_add_char(out, '"');
+}
+
+/* The name and labels of a series. END: what the name ends in besides. */
+static void add_series(struct metrics *m, const char *end, struct slice labels, const char *label,
+                       struct slice value)
+{
+    struct text *out = m->out;
+
+    text_add(out, slice_of(m->prefix));
+    text_add_char(out, '_');
+    text_add(out, slice_of(m->row->name));
+    text_add(out, slice_of(end));
+    if (labels.len != 0 || label != NULL) {
+        text_add_char(out, '{');
+        text_add(out, labels);
+        if (label != NULL)
+            metrics_add_label(out, label, value);
+        text_add_char(out, '}');
+    }
+    text_add_char(out, ' ');
+}
+
+void metrics_put(struct metrics *m, const void *object, struct slice labels, struct slice value)
+{
+    double v = metric_value(m->row, object);
+
+    if (isnan(v))
+        return;
+    add_series(m, "", labels, m->row->label, value);
+    text_add_real(m->out, v);
+    text_add_char(m->out, '\n');
+}
+
+void metrics_put_number(struct metrics *m, uint64_t n, struct slice labels, struct slice value)
+{
+    add_series(m, "", labels, m->row->label, value);
+    text_add_u64(m->out, n);
+    text_add_char(m->out, '\n');
+}
+
+void metrics_put_all(struct metrics *m, const struct metric *rows, size_t n, const void *context)
+{
+    for (size_t i = 0; i < n; ++i) {
+        metrics_begin(m, &rows[i]);
+        rows[i].each(m, context);
+    }
+}
+
+void metrics_end(struct metrics *m)
+{
+    if (m->open)
+        text_add(m->out, SLICE_LIT("# EOF\n"));
+}
+
+/* ---- stats.def ---- */
+
+/* ROW as a metric, its name in NAME: counters end in _total; a histogram of NAME_us is in seconds.
+ */
+static struct metric metric_of_stat(const struct stat_row *row, struct text *name)
+{
+    struct slice s = slice_of(row->name);
+    bool in_us = row->kind == STAT_HISTOGRAM && slice_ends(s, SLICE_LIT("_us"));
+
+    ASSERT(s.p != NULL);
+    text_clear(name);
+    text_add(name, (struct slice){s.p, s.len - (in_us ? 2 : 0)});
+    text_add(name, in_us ? SLICE_LIT("seconds") : SLICE_NULL);
+    text_add(name, row->kind == STAT_COUNTER ? SLICE_LIT("_total") : SLICE_NULL);
+    return (struct metric){.name = text_cstr(name), .kind = row->kind, .doc = row->doc};
+}
+
+static void put_histogram(struct metrics *m, const struct stat_histogram *h, struct slice labels)
+{
+    uint64_t so_far = 0;
+
+    for (size_t i = 0; i < STATS_BUCKETS; ++i) {
+        char bound[32] = "+Inf";
+        double seconds = stats_bound_s(i);
+
+        if (isfinite(seconds))
+            snprintf(bound, sizeof(bound), "%g", seconds);
+        so_far += h->buckets[i];
+        add_series(m, "_bucket", labels, "le", slice_of(bound));
+        text_addf(m->out, "%" PRIu64 "\n", so_far);
+    }
+    add_series(m, "_sum", labels, NULL, SLICE_NULL);
+    text_addf(m->out, "%" PRIu64 ".%06" PRIu64 "\n", h->sum_us / 1000000, h->sum_us % 1000000);
+    add_series(m, "_count", labels, NULL, SLICE_NULL);
+    text_addf(m->out, "%" PRIu64 "\n", so_far);
+}
+
+static void put_stat(struct metrics *m, const struct stats_set *set, size_t i)
+{
+    struct stat_histogram h;
+
+    if (m->row->kind == STAT_HISTOGRAM) {
+        stats_histogram(set->stats, i, &h);
+        put_histogram(m, &h, set->labels);
+        return;
+    }
+    add_series(m, "", set->labels, NULL, SLICE_NULL);
+    text_addf(m->out, "%" PRId64 "\n", stats_sum(set->stats, i));
+}
+
+void metrics_put_stats(struct metrics *m, const struct stats_set *sets, size_t nsets)
+{
+    const struct stats_table *t = nsets != 0 ? stats_table(sets[0].stats) : NULL;
+    struct text name = {0};
+
+    for (size_t i = 0; t != NULL && i < t->n; ++i) {
+        struct metric row = metric_of_stat(&t->rows[i], &name);
+
+        metrics_begin(m, &row);
+        for (size_t k = 0; k < nsets; ++k) {
+            ASSERT(stats_table(sets[k].stats) == t);
+            put_stat(m, &sets[k], i);
+        }
+    }
+    m->row = NULL;
+    text_fini(&name);
+}
+
+/* ---- the manual ---- */
+
+void metrics_describe_head(FILE *out)
+{
+    fputs("| metric | kind | unit | label | meaning |\n| --- | --- | --- | --- | --- |\n", out);
+}
+
+void metrics_describe(const char *prefix, const struct metric *rows, size_t n, FILE *out)
+{
+    for (size_t i = 0; i < n; ++i)
+        fprintf(out, "| `%s_%s` | %s | %s | %s | %s |\n", prefix, rows[i].name,
+                kind_text(rows[i].kind), rows[i].unit, rows[i].label != NULL ? rows[i].label : "",
+                rows[i].doc);
+}
+
+void metrics_describe_stats(const char *prefix, const struct stats_table *t, FILE *out)
+{
+    struct text name = {0};
+
+    fputs("| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n", out);
+    for (size_t i = 0; i < t->n; ++i) {
+        const struct stat_row *row = &t->rows[i];
+
+        fprintf(out, "| `%s_%s` | %s | ", prefix, metric_of_stat(row, &name).name,
+                kind_text(row->kind));
+        for (const char *p = row->kind == STAT_HISTOGRAM ? "SECONDS" : row->unit; *p != '\0'; ++p)
+            fputc(*p == '_' ? ' ' : ascii_lower(*p), out);
+        fputs(" | ", out);
+        for (const char *p = row->doc; *p != '\0'; ++p)
+            fprintf(out, "%s%c", *p == '|' ? "\\" : "", *p);
+        fputs(" |\n", out);
+    }
+    text_fini(&name);
+}
+
+/* ---- which format ---- */
+
+enum {
+    /* Media ranges of one Accept that are looked at. */
+    RANGES_MAX = 32,
+};
+
+/* The weight of a media range's parameters (RFC 9110 12.4.2), in thousandths; 1000 without one. */
+static unsigned weight_of(struct slice parameters)
+{
+    double q = 1;
+
+    while (parameters.len != 0) {
+        struct slice p = slice_trim(slice_cut(&parameters, ';'));
+        struct slice name = slice_cut(&p, '=');
+
+        if (slice_eq_nocase(slice_trim(name), SLICE_LIT("q")) &&
+            (!parse_double(slice_trim(p), &q) || q < 0 || q > 1))
+            return 0;
+    }
+    return (unsigned)(q * 1000);
+}
+
+/* Whether PARAMETERS leave room for version 1.0.0. */
+static bool version_fits(struct slice parameters)
+{
+    while (parameters.len != 0) {
+        struct slice p = slice_trim(slice_cut(&parameters, ';'));
+        struct slice name = slice_cut(&p, '=');
+
+        if (slice_eq_nocase(slice_trim(name), SLICE_LIT("version")))
+            return slice_is(p, "1.0.0") || slice_is(p, "\"1.0.0\"");
+    }
+    return true;
+}
+
+bool metrics_wants_open(struct slice accept)
+{
+    unsigned open = 0;
+    unsigned plain = 0;
+
+    for (int i = 0; accept.len != 0 && i < RANGES_MAX; ++i) {
+        struct slice parameters = slice_cut(&accept, ',');
+        struct slice type = slice_trim(slice_cut(&parameters, ';'));
+        unsigned weight = weight_of(parameters);
+
+        /* A wildcard is no wish for it: whoever knows nothing gets what everybody reads. */
+        if (slice_eq_nocase(type, SLICE_LIT("application/openmetrics-text")) &&
+            version_fits(parameters))
+            open = weight > open ? weight : open;
+        else if (slice_eq_nocase(type, SLICE_LIT("text/plain")))
+            plain = weight > plain ? weight : plain;
+    }
+    return open != 0 && open >= plain;
+}

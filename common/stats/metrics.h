@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Metrics: one row each, from which a page in Prometheus' text format 0.0.4 or in OpenMetrics 1.0.0
+ * and the manual are written. A row says where its value is in an object: a snapshot, or a part of
+ * the program. Which objects there are, and their labels, says the row's function `each`. Rows are
+ * constant; a page is used by one thread.
+ */
+#ifndef RLB_STATS_METRICS_H
+#define RLB_STATS_METRICS_H
+
+#include "common/stats/stats.h"
+
+#include <stdio.h>
+
+#define METRICS_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+#define METRICS_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+struct metric;
+
+/* A page that is being written. */
+struct metrics {
+    struct text *out;
+    const char *prefix; /* of the program; names are PREFIX_NAME */
+    bool open;          /* OpenMetrics */
+    const struct metric *row;
+};
+
+enum metric_type {
+    METRIC_GET,         /* by function */
+    METRIC_COUNT,       /* bool, or an integer that is not negative */
+    METRIC_REAL,        /* double */
+    METRIC_WHOLE,       /* double, shown without its fraction */
+    METRIC_MICROS,      /* double, shown to the millionth */
+    METRIC_TIME,        /* uint64_t, microseconds; shown in seconds */
+    METRIC_ATOMIC,      /* _Atomic uint64_t */
+    METRIC_ATOMIC_TIME, /* the same, microseconds */
+};
+
+struct metric {
+    const char *name; /* counters end in _total */
+    enum stat_kind kind;
+    const char *unit;
+    const char *label; /* besides the application; NULL: none */
+    const char *doc;
+    /* Calls metrics_put for every object that the program, of which CONTEXT is a view, has. */
+    void (*each)(struct metrics *m, const void *context);
+    enum metric_type type;
+    size_t offset, size;               /* of the value in an object, bytes */
+    double (*get)(const void *object); /* METRIC_GET; NAN: the object has no value now */
+};
+
+/* Where a row's value is: MEMBER of STRUCT_, of a type as above (COUNT, TIME). */
+#define METRIC_MEMBER(type_, struct_, member)                                                      \
+    .type = METRIC_##type_, .offset = offsetof(struct_, member),                                   \
+    .size = sizeof(((struct_ *)0)->member)
+
+/* Appends all rows, each with its objects. */
+void metrics_put_all(struct metrics *m, const struct metric *rows, size_t n, const void *context);
+/* The single steps of this, for rows without `each`: the head of ROW, then its objects. */
+void metrics_begin(struct metrics *m, const struct metric *row);
+/*
+ * Appends the series of OBJECT with LABELS, which are escaped: 'application="shop"', or none.
+ * VALUE: of the row's own label (escaped here), where it has one.
+ */
+void metrics_put(struct metrics *m, const void *object, struct slice labels, struct slice value);
+/* The same of rows whose objects are numbers. */
+void metrics_put_number(struct metrics *m, uint64_t n, struct slice labels, struct slice value);
+/* Appends NAME="VALUE", escaped, to the labels OUT. */
+void metrics_add_label(struct text *out, const char *name, struct slice value);
+/* The value of ROW for OBJECT; NAN: it has none now. */
+double metric_value(const struct metric *row, const void *object);
+
+/* The rows of a stats.def: SETS have the same table; LABELS as above. Histograms are in seconds. */
+struct stats_set {
+    const struct stats *stats;
+    struct slice labels;
+};
+void metrics_put_stats(struct metrics *m, const struct stats_set *sets, size_t nsets);
+
+/* Ends the page. */
+void metrics_end(struct metrics *m);
+
+/* Rows of the manual (docs/reference/stats.md), the head first:
+ * | metric | kind | unit | label | meaning |. */
+void metrics_describe_head(FILE *out);
+void metrics_describe(const char *prefix, const struct metric *rows, size_t n, FILE *out);
+/* The manual of a stats.def. */
+void metrics_describe_stats(const char *prefix, const struct stats_table *t, FILE *out);
+
+/* Whether ACCEPT (a field of that name; may be empty) prefers OpenMetrics 1.0 to plain text. */
+bool metrics_wants_open(struct slice accept);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine over a program's stats.def, where every figure is one row:
+ *   STAT(requests, COUNTER, REQUESTS, "Requests answered.")
+ * Cells are per thread and cache-line aligned, written by their thread with relaxed atomics, summed
+ * by the reader: no locks. A struct stats belongs to its maker and outlives its writers; reading:
+ * any thread.
+ */
+#ifndef RLB_STATS_STATS_H
+#define RLB_STATS_STATS_H
+
+#include "common/base/text.h"
+
+#include <stdatomic.h>
+
+enum stat_kind { STAT_COUNTER, STAT_GAUGE, STAT_HISTOGRAM };
+
+struct stat_row {
+    const char *name; /* the metric's: PREFIX_NAME, counters PREFIX_NAME_total, histograms NAME_us
+                         PREFIX_NAME_seconds */
+    enum stat_kind kind;
+    const char *unit; /* REQUESTS, BYTES, US (histograms; shown in seconds), ... */
+    const char *doc;
+};
+#define STATS_ROW(name, kind, unit, doc) {#name, STAT_##kind, #unit, doc},
+
+struct stats_table {
+    const struct stat_row *rows;
+    size_t n;
+};
+
+struct stats;
+
+/* One writer's figures. The fields are stats.c's, and stat_add's. */
+struct stats_cell {
+    /* Read only, on a line of its own. */
+    _Alignas(CACHE_LINE_BYTES) const struct stats *stats;
+    const uint32_t *first; /* slot of each row; a histogram's with STATS_IN_BUCKETS */
+    size_t nrows;
+    _Alignas(CACHE_LINE_BYTES) _Atomic int64_t slots[];
+};
+#define STATS_IN_BUCKETS 0x80000000u
+
+/* Upper bounds of histogram buckets in microseconds: 1-2.5-5 steps from 100 us to 100 s, then +Inf.
+ */
+#define STATS_BUCKETS 20
+#define STATS_FIRST_BOUND_US 100
+
+struct stats *stats_create(const struct stats_table *t, size_t ncells);
+void stats_destroy(struct stats *s);
+struct stats_cell *stats_cell(struct stats *s, size_t i);
+
+/* The owning thread only. */
+/* A slot has a single writer, so this is no locked instruction. */
+static inline void stats_slot_add(_Atomic int64_t *slot, int64_t n)
+{
+    int64_t v = atomic_load_explicit(slot, memory_order_relaxed);
+
+    /* Wraps rather than traps, should anything ever count that far. */
+    v = (int64_t)((uint64_t)v + (uint64_t)n);
+    atomic_store_explicit(slot, v, memory_order_relaxed);
+}
+/* Counters; gauges up and down. */
+static inline void stat_add(struct stats_cell *c, size_t row, int64_t n)
+{
+    ASSERT(row < c->nrows);
+    uint32_t slot = c->first[row];
+    ASSERT((slot & STATS_IN_BUCKETS) == 0);
+    stats_slot_add(&c->slots[slot], n);
+}
+/* Histograms. */
+size_t stats_bucket_(uint64_t us);
+static inline void stat_observe(struct stats_cell *c, size_t row, uint64_t us)
+{
+    ASSERT(row < c->nrows);
+    uint32_t first = c->first[row];
+    ASSERT((first & STATS_IN_BUCKETS) != 0);
+    _Atomic int64_t *slots = &c->slots[first & ~STATS_IN_BUCKETS];
+    /* Most waits are none. */
+    stats_slot_add(&slots[us <= STATS_FIRST_BOUND_US ? 0 : stats_bucket_(us)], 1);
+    stats_slot_add(&slots[STATS_BUCKETS], (int64_t)us);
+}
+
+/* Any thread. */
+/* A histogram's sum is how many were observed. */
+int64_t stats_sum(const struct stats *s, size_t row);
+struct stat_histogram {
+    uint64_t count, sum_us, buckets[STATS_BUCKETS]; /* not cumulative */
+};
+void stats_histogram(const struct stats *s, size_t row, struct stat_histogram *out);
+/* Estimated quantile in microseconds (linear within a bucket); 0 when empty. */
+uint64_t stats_quantile(const struct stat_histogram *h, double q);
+
+/* The upper bound of a bucket in seconds; INFINITY for the last. */
+double stats_bound_s(size_t bucket);
+const struct stats_table *stats_table(const struct stats *s);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Entries are found by the hash of their key, and the least of them is the root of a binary heap:
+ * with weights, a sum may leap over many others, so the paper's list of buckets would not be O(1).
+ * The number of entries is fixed, so all memory but that of keys is allocated at creation. The
+ * memory of an entry's key stays with it when the key is replaced, and only grows.
+ */
+#include "common/stats/topk.h"
+
+#include <stdlib.h>
+
+#include "common/base/map.h"
+
+struct entry {
+    struct entry *next; /* of those with the same bucket */
+    uint64_t hash;      /* of the key */
+    char *key;
+    size_t len, room; /* of key */
+    size_t at;        /* where in the heap */
+    uint64_t sum, over, count;
+};
+
+struct topk {
+    struct entry *entries;
+    struct entry **buckets; /* as many as there can be entries */
+    struct entry **heap;    /* none has more than its children, at 2i+1 and 2i+2 */
+    size_t n, max;
+    size_t key_max;
+    uint64_t total;
+};
+
+struct topk *topk_create(size_t entries, size_t key_max)
+{
+    struct topk *top = xcalloc(1, sizeof(*top));
+
+    ASSERT(entries >= 1);
+    top->max = entries;
+    top->key_max = key_max;
+    top->entries = xcalloc(entries, sizeof(*top->entries));
+    top->buckets = xcalloc(entries, sizeof(struct entry *));
+    top->heap = xcalloc(entries, sizeof(struct entry *));
+    return top;
+}
+
+void topk_destroy(struct topk *top)
+{
+    if (top == NULL)
+        return;
+    for (size_t i = 0; i < top->max; ++i)
+        free(top->entries[i].key);
+    free(top->entries);
+    free(top->buckets);
+    free(top->heap);
+    free(top);
+}
+
+static void place(struct topk *top, struct entry *e, size_t at)
+{
+    top->heap[at] = e;
+    e->at = at;
+}
+
+static void move_up(struct topk *top, struct entry *e)
+{
+    size_t at = e->at;
+
+    while (at > 0 && top->heap[(at - 1) / 2]->sum > e->sum) {
+        place(top, top->heap[(at - 1) / 2], at);
+        at = (at - 1) / 2;
+    }
+    place(top, e, at);
+}
+
+static void move_down(struct topk *top, struct entry *e)
+{
+    size_t at = e->at;
+
+    for (size_t child = 0; (child = 2 * at + 1) < top->n; at = child) {
+        if (child + 1 < top->n && top->heap[child + 1]->sum < top->heap[child]->sum)
+            ++child;
+        if (top->heap[child]->sum >= e->sum)
+            break;
+        place(top, top->heap[child], at);
+    }
+    place(top, e, at);
+}
+
+static struct entry **bucket_of(const struct topk *top, uint64_t hash)
+{
+    return &top->buckets[hash % top->max];
+}
+
+static struct entry *find(const struct topk *top, struct slice key, uint64_t hash)
+{
+    struct entry *e = *bucket_of(top, hash);
+
+    while (e != NULL &&
+           (e->hash != hash || e->len != key.len || memcmp(e->key, key.p, key.len) != 0))
+        e = e->next;
+    return e;
+}
+
+/* False: out of memory. */
+static bool has_room(struct entry *e, size_t len)
+{
+    if (e->key != NULL && len <= e->room)
+        return true;
+    char *p = realloc(e->key, len + 1); /* an empty one has memory, too */
+    if (p == NULL)
+        return false;
+    e->key = p;
+    e->room = len;
+    return true;
+}
+
+static void set_key(struct topk *top, struct entry *e, struct slice key, uint64_t hash)
+{
+    struct entry **bucket = bucket_of(top, hash);
+
+    memcpy(e->key, key.p, key.len);
+    e->len = key.len;
+    e->hash = hash;
+    e->next = *bucket;
+    *bucket = e;
+}
+
+static void forget_key(struct topk *top, const struct entry *e)
+{
+    struct entry **link = bucket_of(top, e->hash);
+
+    while (*link != e)
+        link = &(*link)->next;
+    *link = e->next;
+}
+
+/* An entry for KEY, which has none. NULL: out of memory. */
+static struct entry *add_entry(struct topk *top, struct slice key, uint64_t hash)
+{
+    bool full = top->n == top->max;
+    struct entry *e = full ? top->heap[0] : &top->entries[top->n];
+
+    if (!has_room(e, key.len))
+        return NULL;
+    if (full) {
+        /* The one with the least makes room; its sum is what the new one's may be too large by. */
+        forget_key(top, e);
+        e->over = e->sum;
+    } else {
+        e->sum = 0;
+        e->over = 0;
+        place(top, e, top->n++);
+        move_up(top, e);
+    }
+    e->count = 0;
+    set_key(top, e, key, hash);
+    return e;
+}
+
+void topk_add(struct topk *top, struct slice key, uint64_t weight)
+{
+    if (weight == 0)
+        return;
+    if (key.len > top->key_max)
+        key.len = top->key_max;
+    if (key.p == NULL)
+        key.p = "";
+    uint64_t hash = map_hash(key.p, key.len);
+    struct entry *e = find(top, key, hash);
+
+    if (e == NULL)
+        e = add_entry(top, key, hash);
+    if (e == NULL)
+        return;
+    e->sum += weight;
+    ++e->count;
+    top->total += weight;
+    move_down(top, e);
+}
+
+void topk_clear(struct topk *top)
+{
+    memset(top->buckets, 0, top->max * sizeof(struct entry *));
+    top->n = 0;
+    top->total = 0;
+}
+
+void topk_halve(struct topk *top)
+{
+    /* The order stays: what was not more than another sum is not more than it by half. */
+    top->total = 0;
+    for (size_t i = 0; i < top->n; ++i) {
+        struct entry *e = &top->entries[i];
+
+        e->sum /= 2;
+        e->over /= 2;
+        top->total += e->sum;
+    }
+}
+
+size_t topk_count(const struct topk *top)
+{
+    return top->n;
+}
+
+uint64_t topk_total(const struct topk *top)
+{
+    return top->total;
+}
+
+/* The most first; of equals, the one that is surer. */
+static int compare_rows(const void *a, const void *b)
+{
+    const struct topk_row *x = a;
+    const struct topk_row *y = b;
+
+    if (x->sum != y->sum)
+        return x->sum < y->sum ? 1 : -1;
+    return (x->over > y->over) - (x->over < y->over);
+}
+
+size_t topk_read(const struct topk *top, struct topk_row *rows, size_t n)
+{
+    struct topk_row *all = xcalloc(top->max, sizeof(*all));
+
+    for (size_t i = 0; i < top->n; ++i) {
+        const struct entry *e = &top->entries[i];
+
+        all[i] = (struct topk_row){
+            .key = {e->key, e->len}, .sum = e->sum, .over = e->over, .count = e->count};
+    }
+    qsort(all, top->n, sizeof(*all), compare_rows);
+    if (n > top->n)
+        n = top->n;
+    if (n != 0)
+        memcpy(rows, all, n * sizeof(*rows));
+    free(all);
+    return n;
+}
+
+void topk_resize(struct topk *top, size_t entries)
+{
+    struct topk *other = topk_create(entries, top->key_max);
+    struct topk_row *rows = xcalloc(top->n + 1, sizeof(*rows));
+    size_t n = topk_read(top, rows, entries);
+
+    for (size_t i = 0; i < n; ++i) {
+        struct entry *e = add_entry(other, rows[i].key, map_hash(rows[i].key.p, rows[i].key.len));
+
+        if (e == NULL)
+            continue;
+        e->sum = rows[i].sum;
+        e->over = rows[i].over;
+        e->count = rows[i].count;
+        other->total += e->sum;
+        move_down(other, e);
+    }
+    free(rows);
+    struct topk old = *top;
+    *top = *other;
+    *other = old;
+    topk_destroy(other);
+}
+
+void topk_check(const struct topk *top)
+{
+    uint64_t sum = 0;
+
+    ASSERT(top->n <= top->max);
+    for (size_t i = 0; i < top->n; ++i) {
+        const struct entry *e = top->heap[i];
+
+        ASSERT(e->at == i);
+        ASSERT(find(top, (struct slice){e->key, e->len}, e->hash) == e);
+        ASSERT(i == 0 || top->heap[(i - 1) / 2]->sum <= e->sum);
+        ASSERT(e->over <= e->sum);
+        ASSERT(e->count >= 1);
+        sum += e->sum;
+    }
+    /* Each addition is in exactly one sum, what was replaced included. */
+    ASSERT(sum == top->total);
+}

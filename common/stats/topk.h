@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which keys have the largest sums: a summary of bounded size. It is the "space saving" of
+ * Metwally, Agrawal and El Abbadi, "Efficient computation of frequent and top-k elements in data
+ * streams" (2005), with weights: when it is full, a new key replaces the one with the least sum,
+ * and inherits that sum as its possible error. Therefore
+ *
+ *   - no sum is too small, and none is too large by more than its `over`;
+ *   - `over` is at most the total, divided by the number of entries;
+ *   - a key with a larger sum than that is in it.
+ *
+ * Plain computation; one thread at a time.
+ */
+#ifndef RLB_STATS_TOPK_H
+#define RLB_STATS_TOPK_H
+
+#include "common/base/base.h"
+
+enum { TOPK_ENTRIES = 64 /* enough for a status page */ };
+
+struct topk;
+
+struct topk_row {
+    struct slice key; /* borrowed: valid until the next call that changes the summary */
+    uint64_t sum;     /* at most this, and at least this less OVER */
+    uint64_t over;
+    uint64_t count; /* of additions since the key came in; those before are not known */
+};
+
+/* ENTRIES is at least 1. KEY_MAX: bytes of a key that are kept. */
+struct topk *topk_create(size_t entries, size_t key_max);
+/* NULL is allowed. */
+void topk_destroy(struct topk *top);
+
+/*
+ * Adds WEIGHT to the sum of KEY, of which at most KEY_MAX bytes are copied. Does nothing with a
+ * weight of 0, or without memory for the copy. Cost: O(log entries).
+ */
+void topk_add(struct topk *top, struct slice key, uint64_t weight);
+/* Removes all keys. */
+void topk_clear(struct topk *top);
+/* Halves all sums, so that what was added long ago counts less. Cost: O(entries). */
+void topk_halve(struct topk *top);
+/* Keeps the ENTRIES keys with the largest sums. */
+void topk_resize(struct topk *top, size_t entries);
+size_t topk_count(const struct topk *top);
+/* The sum of all sums. */
+uint64_t topk_total(const struct topk *top);
+/* The first N or fewer rows, the largest sum first. Returns how many. Cost: O(entries log entries).
+ */
+size_t topk_read(const struct topk *top, struct topk_row *rows, size_t n);
+/* Asserts every invariant; for tests. */
+void topk_check(const struct topk *top);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where raw bytes would read as something else (JSON, or nothing), they are put into JSON: zc.zk
+ * reads that alike.
+ */
+#include "common/tree/node_data.h"
+
+#include "common/base/limits.h"
+#include "common/base/literal.h"
+
+/* As Python strips. */
+static struct slice strip(struct slice s)
+{
+    static const char blanks[] = " \t\n\r\v\f";
+
+    while (s.len != 0 && s.p[0] != '\0' && strchr(blanks, s.p[0]) != NULL)
+        s = (struct slice){s.p + 1, s.len - 1};
+    while (s.len != 0 && s.p[s.len - 1] != '\0' && strchr(blanks, s.p[s.len - 1]) != NULL)
+        --s.len;
+    return s;
+}
+
+static bool looks_like_json(struct slice stripped)
+{
+    return slice_starts(stripped, SLICE_LIT("{")) && slice_ends(stripped, SLICE_LIT("}"));
+}
+
+json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM])
+{
+    struct slice s = strip(bytes);
+    json_t *v = NULL;
+
+    why[0] = '\0';
+    if (s.len == 0)
+        return json_object();
+    if (looks_like_json(s) && json_parse(s, NODE_BYTES_MAX, &v, why) == ERR_OK)
+        return v;
+    v = json_object();
+    json_object_set_new(v, NODE_STRING_VALUE, json_stringn_nocheck(bytes.p, bytes.len));
+    return v;
+}
+
+/* The bytes that are to stand alone in the node; SLICE_NULL: the properties are more than that. */
+static struct slice lone_string(const json_t *properties)
+{
+    const json_t *v = json_object_get(properties, NODE_STRING_VALUE);
+
+    if (json_object_size(properties) != 1 || !json_is_string(v))
+        return SLICE_NULL;
+    struct slice s = {json_string_value(v), json_string_length(v)};
+    struct slice stripped = strip(s);
+    bool ambiguous = looks_like_json(stripped) && literal_is_text(s);
+    return stripped.len != 0 && !ambiguous ? s : SLICE_NULL;
+}
+
+/* Whether every string of V can be in JSON. V is as deep as what it came from. */
+static bool all_text(const json_t *v)
+{
+    union {
+        const json_t *given;
+        json_t *walked;
+    } value = {v};
+
+    if (json_is_string(v))
+        return literal_is_text((struct slice){json_string_value(v), json_string_length(v)});
+    for (size_t i = 0; json_is_array(v) && i < json_array_size(v); ++i) {
+        if (!all_text(json_array_get(v, i)))
+            return false;
+    }
+    for (void *it = json_is_object(v) ? json_object_iter(value.walked) : NULL; it != NULL;
+         it = json_object_iter_next(value.walked, it)) {
+        if (!all_text(json_object_iter_value(it)))
+            return false;
+    }
+    return true;
+}
+
+enum err node_data_encode(const json_t *properties, size_t max_bytes, struct text *out)
+{
+    struct slice alone = lone_string(properties);
+    size_t start = out->len;
+    json_t *again = NULL;
+
+    if (json_object_size(properties) == 0)
+        return ERR_OK;
+    if (alone.p != NULL) {
+        if (alone.len > max_bytes)
+            return ERR_TOO_LARGE;
+        text_add(out, alone);
+        return ERR_OK;
+    }
+    if (!all_text(properties))
+        return ERR_UNSUPPORTED;
+    json_print(properties, out);
+    /* What nobody would read must not be written. */
+    if (json_parse((struct slice){out->p + start, out->len - start}, max_bytes, &again, NULL) !=
+        ERR_OK) {
+        out->len = start;
+        return ERR_TOO_LARGE;
+    }
+    json_decref(again);
+    return ERR_OK;
+}

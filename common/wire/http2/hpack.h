@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A decoder of HPACK (RFC 7541) that is given limits: it stops before a small block becomes a large
+ * list of fields. One per direction of a connection, which owns it; plain computation, any thread.
+ * Memory is bounded by the dynamic table, HPACK_TABLE_BYTES, and by the longest string in a block.
+ */
+#ifndef RLB_WIRE_HTTP2_HPACK_H
+#define RLB_WIRE_HTTP2_HPACK_H
+
+#include "common/base/text.h"
+
+enum {
+    HPACK_TABLE_BYTES = 4096,  /* SETTINGS_HEADER_TABLE_SIZE: the default */
+    HPACK_FIELD_OVERHEAD = 32, /* of a field, in the table and in a list (RFC 7541 section 4.1) */
+    HPACK_ENTRIES_MAX = HPACK_TABLE_BYTES / HPACK_FIELD_OVERHEAD,
+};
+
+struct hpack_field {
+    struct slice name, value;
+};
+
+/* What the caller of hpack_decode notes of an entry of the dynamic table. All zero at first. */
+struct hpack_mark {
+    uint64_t number; /* of the insertion there, from 1 on; 0: in none */
+    uint64_t before; /* bytes that had been inserted before it */
+    bool checked;    /* the field has been found valid: for the caller's use */
+};
+
+/* How a field was told. */
+struct hpack_origin {
+    size_t name_index;       /* of its name in the static table, or 0 */
+    bool whole;              /* and of its value */
+    struct hpack_mark *mark; /* NULL: no dynamic table has it, or will */
+};
+
+struct hpack_entry; /* of the dynamic table */
+
+/* Borrowed for the call. */
+typedef void hpack_each_fn(void *context, const struct hpack_field *f,
+                           const struct hpack_origin *origin);
+
+/* All zero but for the capacity: hpack_init. */
+struct hpack {
+    struct hpack_entry **entries; /* a ring */
+    size_t room, newest, count;
+    size_t bytes, capacity;
+};
+
+enum hpack_result {
+    HPACK_OK,
+    HPACK_MALFORMED, /* a COMPRESSION_ERROR: the connection cannot go on */
+    HPACK_TOO_LARGE, /* over the limits; neither can it then */
+};
+
+struct hpack_limits {
+    size_t list_bytes; /* names, values and HPACK_FIELD_OVERHEAD each */
+    size_t fields;
+};
+
+void hpack_init(struct hpack *h);
+void hpack_fini(struct hpack *h);
+/*
+ * Decode a whole header block. EACH gets its fields in order, borrowed for the call. On anything
+ * but HPACK_OK those before the fault have been given.
+ */
+enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
+                               hpack_each_fn *each, void *context) must_check;
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parser of what a client sends over HTTP/2 (RFC 9113, RFC 7541): bytes in pieces of any size
+ * become events for the owner of the connection. Received bytes are never changed, and nothing is
+ * produced that has to be parsed again.
+ *
+ * Here: the preface; order, sizes, flags, padding and stream numbers of frames; header blocks and
+ * their limits; the rules for fields; Content-Length against DATA. With the owner: streams, windows
+ * (also their overflow), rates of frames, limits of requests and bodies, and all that is sent.
+ *
+ * The only state of a stream that is needed here is struct http2_side, which the owner embeds in
+ * its streams and finds by a number. The reader has no table of its own.
+ *
+ * Owned by its connection; the scratch memory, the limits and the table of events outlive it. Plain
+ * computation; the connection's thread. Memory besides: the table of HPACK, and while a header
+ * block comes in pieces, at most block_bytes of it.
+ */
+#ifndef RLB_WIRE_HTTP2_HTTP2_READER_H
+#define RLB_WIRE_HTTP2_HTTP2_READER_H
+
+#include "common/wire/http2/http2_head.h"
+#include "common/wire/http2/http2_types.h"
+
+struct http2_reader;
+
+struct http2_reader_limits {
+    uint32_t block_frames;    /* CONTINUATION frames of one header block */
+    size_t block_bytes;       /* of one header block, as sent, without padding and priority */
+    struct hpack_limits list; /* of one section, decoded */
+};
+
+struct http2_frame_head {
+    size_t len; /* of the payload */
+    unsigned type, flags;
+    uint32_t stream; /* without the reserved bit */
+};
+
+/* A request or a stream that violates a rule: a stream error PROTOCOL_ERROR (section 8.1.1). */
+struct http2_malformed {
+    uint32_t stream;
+    enum request_fault fault;
+    /*
+     * Of a request's head: NULL. The owner answers, or resets the stream; if head->side.ended is
+     * not set, it discards what is still to come of it.
+     * Later: of the stream. Its discard is already set, and its ended if this came by trailers.
+     */
+    struct http2_side *side;
+    struct http2_head *head; /* what is known of it; NULL if it was handed on before */
+};
+
+/* A part of a DATA frame. */
+struct http2_data {
+    uint32_t stream;
+    struct http2_side *side; /* NULL: the owner has dropped the stream since the frame began */
+    struct slice bytes;      /* part of the input; p == NULL if side is NULL, or its discard set */
+    size_t flow; /* bytes to be counted for both windows: those, padding, or what was discarded */
+    bool ends;   /* the client's side of the stream; there may be no bytes then */
+};
+
+/*
+ * What is reported, in the order of the bytes. OWNER is that of http2_reader_create. Each may
+ * return a fault: nothing more is read then, and http2_reader_read returns it. The reader must not
+ * be destroyed, nor used to read, within an event. Pointers and slices are valid during the call.
+ */
+struct http2_events {
+    /*
+     * The client's side of STREAM, a number that was used or skipped before. NULL: closed. A side
+     * with discard set is not changed; so one may represent many streams.
+     */
+    struct http2_side *(*side)(void *owner, uint32_t stream);
+    /* A frame begins. It has passed the checks of section 3.4 and of its size. */
+    enum request_fault (*frame)(void *owner, const struct http2_frame_head *h);
+    /*
+     * A request. To receive more of it, unless head->side.ended is set, the owner copies head->side
+     * and from then on returns the copy in side(); when it does not need the rest, it sets discard.
+     * A stream that is not found is closed: further DATA of it would be an error of the connection.
+     */
+    enum request_fault (*request)(void *owner, struct http2_head *head);
+    enum request_fault (*malformed)(void *owner, const struct http2_malformed *m);
+    enum request_fault (*data)(void *owner, const struct http2_data *d);
+    /* The end of a request with trailers. Of a side to be discarded, data() reports the end. */
+    enum request_fault (*trailers)(void *owner, struct http2_side *side, struct http2_head *head);
+    /* RST_STREAM, also of a stream that is closed. */
+    enum request_fault (*reset)(void *owner, uint32_t stream, uint32_t code);
+    /* A window grows by AMOUNT, at least 1: of STREAM, which may be closed, or of the connection
+     * (0). */
+    enum request_fault (*window)(void *owner, uint32_t stream, uint32_t amount);
+    /* A parameter of SETTINGS, also an unknown one. Ranges of the known ones were checked. */
+    enum request_fault (*setting)(void *owner, unsigned id, uint32_t value);
+    /* The SETTINGS frame is complete, and has to be acknowledged. */
+    enum request_fault (*settings_end)(void *owner);
+    enum request_fault (*settings_ack)(void *owner);
+    /* Eight bytes, which have to be returned unless it is an acknowledgement. */
+    enum request_fault (*ping)(void *owner, struct slice payload, bool ack);
+    /* PRIORITY of a stream in any state, or that of trailers. */
+    enum request_fault (*priority)(void *owner, uint32_t stream, const struct http2_priority *p);
+    enum request_fault (*goaway)(void *owner, uint32_t last_stream, uint32_t code);
+};
+
+/* Where the input stands, for time limits. */
+enum http2_phase {
+    HTTP2_PHASE_PREFACE, /* the preface or the first SETTINGS frame is not complete */
+    HTTP2_PHASE_IDLE,    /* between frames */
+    HTTP2_PHASE_BLOCK,   /* a header block has begun and is not complete */
+    HTTP2_PHASE_FRAME,   /* any other frame, or the head of one, is not complete */
+};
+
+/* At the start of a connection. Pair with http2_reader_destroy(). */
+struct http2_reader *http2_reader_create(const struct http2_events *events, void *owner,
+                                         const struct http2_reader_limits *limits,
+                                         struct http2_scratch *scratch) returns_nonnull_;
+/* Takes NULL. */
+void http2_reader_destroy(struct http2_reader *r);
+/*
+ * Reads BYTES, all of them, and calls the events that they complete.
+ * Returns FAULT_NONE, or why the connection has to be closed, and from then on the same again
+ * without reading. The error code to send is that of http2_error_of().
+ */
+enum request_fault http2_reader_read(struct http2_reader *r, struct slice bytes) must_check;
+
+enum http2_phase http2_reader_phase(const struct http2_reader *r);
+/* Whether the preface is complete: before, the client may speak another protocol. */
+bool http2_reader_has_preface(const struct http2_reader *r);
+/* The highest stream that was handed on, as a request or a malformed one; 0: none. */
+uint32_t http2_reader_last_stream(const struct http2_reader *r);
+/* The error code of a fault, of a connection or of a stream. */
+enum http2_error http2_error_of(enum request_fault fault);
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Our own providers in ZooKeeper: nodes that end with our session. An entry has at most one call
+ * under way; what that brings decides about the next:
+ *
+ *   create ──► ours               look: there, with our properties and a watch?
+ *     │  ▲                          │
+ *     │  └── parents made ◄─ no parent
+ *     └─ exists ──► look: ours (an answer was lost) ─► held;  another's ─► wait until it changes
+ *
+ * After a break of the connection an entry looks; in a new session it is created anew. One that
+ * leaves while there is no connection is deleted when there is one again, or ends with the session.
+ */
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/zookeeper/zookeeper_tree.h"
+
+#include <stdlib.h>
+
+enum {
+    /* Somebody else's node at our name: events say when it goes, and this much later we look. */
+    TAKEN_MS = 5000,
+};
+
+struct tree_entry {
+    struct map_node in_tree;
+    struct zookeeper *tree;
+    struct zk_call *call;
+    struct timer retry;
+    struct text bytes;
+    bool held;     /* created in this session, and not seen to be gone */
+    bool outdated; /* the node may have other properties */
+    bool look;     /* something happened to the node */
+    bool leaving;  /* unregistered; goes when the node has gone */
+    bool told;     /* that it cannot be had: once until it can */
+    size_t parent; /* parents under way: so much of the path is made next; 0: none */
+    char path[];
+};
+
+static void step(struct tree_entry *e);
+
+/* ---- names ---- */
+
+bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1])
+{
+    size_t len = 0;
+
+    for (const char *p = name; *p != '\0'; ++p) {
+        bool coded = *p == '/' || *p == '%' || (unsigned char)*p < 0x20 || *p == 0x7f;
+
+        if (len + 3 > TREE_PATH_MAX)
+            return false;
+        if (coded)
+            len +=
+                (size_t)snprintf(out + len, TREE_PATH_MAX + 1 - len, "%%%02X", (unsigned char)*p);
+        else
+            out[len++] = *p;
+    }
+    out[len] = '\0';
+    return len != 0 && strcmp(out, ".") != 0 && strcmp(out, "..") != 0;
+}
+
+void zk_name_decode(const char *name, char *out)
+{
+    while (*name != '\0') {
+        if (strncmp(name, "%2F", 3) == 0 || strncmp(name, "%25", 3) == 0) {
+            *out++ = name[2] == 'F' ? '/' : '%';
+            name += 3;
+        } else {
+            *out++ = *name++;
+        }
+    }
+    *out = '\0';
+}
+
+/* ---- one after the other ---- */
+
+static void entry_free(struct tree_entry *e)
+{
+    zk_call_forget(e->call);
+    timer_stop(&e->retry);
+    map_remove(&e->tree->entries, &e->in_tree);
+    text_fini(&e->bytes);
+    free(e);
+}
+
+static void on_retry(struct timer *timer)
+{
+    struct tree_entry *e = container_of(timer, struct tree_entry, retry);
+
+    e->look = true;
+    step(e);
+}
+
+static void retry(struct tree_entry *e, uint64_t ms)
+{
+    timer_start(e->tree->base.loop, &e->retry, ms);
+}
+
+static void trouble(struct tree_entry *e, const struct zk_call *c)
+{
+    char path[LOG_CUT_ROOM];
+
+    log_error(NULL, "tree-not-registered", "path=%s problem=\"%s\"",
+              log_cut(slice_of(c->path), path),
+              c->result == ZK_NO_AUTH ? "no permission" : c->error);
+    e->parent = 0;
+    retry(e, ZK_RETRY_MS);
+}
+
+/* Made of PATH, without the parts after its N-th byte. */
+static void on_parent(struct zk_call *c)
+{
+    struct tree_entry *e = c->context;
+    const char *full = c->path;
+
+    e->call = NULL;
+    if (c->result == ZK_LOST) {
+        e->parent = 0;
+        step(e);
+        return;
+    }
+    if (c->result == ZK_NO_NODE) {
+        const char *slash = strrchr(full, '/');
+
+        /* The one above first. The root of a server is always there. */
+        e->parent = slash != NULL && slash != full ? (size_t)(slash - full) : 0;
+    } else if (c->result == ZK_OK || c->result == ZK_EXISTS) {
+        const char *slash = strchr(e->path + strlen(full) + 1, '/');
+
+        e->parent = slash != NULL ? (size_t)(slash - e->path) : 0;
+    } else {
+        trouble(e, c);
+        return;
+    }
+    step(e);
+}
+
+static void on_created(struct zk_call *c)
+{
+    struct tree_entry *e = c->context;
+
+    e->call = NULL;
+    if (c->result == ZK_NO_NODE) {
+        const char *slash = strrchr(c->path, '/');
+
+        if (slash != c->path) {
+            e->parent = (size_t)(slash - c->path);
+            step(e);
+            return;
+        }
+    }
+    if (c->result == ZK_OK || c->result == ZK_EXISTS) {
+        e->held = e->held || c->result == ZK_OK;
+        e->look = true;
+    } else if (c->result == ZK_LOST) {
+        e->look = true;
+    } else {
+        trouble(e, c);
+        return;
+    }
+    step(e);
+}
+
+static void taken(struct tree_entry *e)
+{
+    char path[LOG_CUT_ROOM];
+
+    e->held = false;
+    if (!e->told)
+        log_info(NULL, "tree-name-taken", "path=%s hint=\"waiting for its owner to end\"",
+                 log_cut(slice_of(e->path), path));
+    e->told = true;
+    retry(e, TAKEN_MS);
+}
+
+static void on_looked(struct zk_call *c)
+{
+    struct tree_entry *e = c->context;
+    bool again = e->look;
+
+    e->call = NULL;
+    if (c->result == ZK_LOST) {
+        e->look = true;
+    } else if (c->result == ZK_NO_NODE) {
+        if (e->held) {
+            char path[LOG_CUT_ROOM];
+
+            log_warn(NULL, "tree-node-lost", "path=%s hint=\"putting it back\"",
+                     log_cut(slice_of(e->path), path));
+        }
+        e->held = false;
+        e->look = false;
+    } else if (c->result != ZK_OK) {
+        trouble(e, c);
+        return;
+    } else if (c->stat.owner != e->tree->id) {
+        e->look = again;
+        taken(e);
+        if (!again && !e->leaving)
+            return;
+    } else {
+        e->held = true;
+        e->told = false;
+        timer_stop(&e->retry);
+        e->outdated = !slice_eq(text_slice(&c->data), text_slice(&e->bytes));
+    }
+    step(e);
+}
+
+static void on_set(struct zk_call *c)
+{
+    struct tree_entry *e = c->context;
+
+    e->call = NULL;
+    if (c->result != ZK_OK && c->result != ZK_LOST && c->result != ZK_NO_NODE) {
+        trouble(e, c);
+        return;
+    }
+    e->look = e->look || c->result != ZK_OK;
+    step(e);
+}
+
+static void on_deleted(struct zk_call *c)
+{
+    struct tree_entry *e = c->context;
+
+    e->call = NULL;
+    e->look = true;
+    if (c->result != ZK_LOST && e->leaving)
+        entry_free(e);
+    else
+        step(e); /* lost: again when connected; or it is wanted again */
+}
+
+static void create(struct tree_entry *e)
+{
+    if (e->parent != 0) {
+        char *parent = xslicedup((struct slice){e->path, e->parent});
+
+        e->call = zk_create(e->tree->session, parent, SLICE_LIT(""), false, on_parent, e);
+        free(parent);
+    } else {
+        e->call = zk_create(e->tree->session, e->path, text_slice(&e->bytes), true, on_created, e);
+    }
+}
+
+/* Do what is to be done next, if anything. */
+static void step(struct tree_entry *e)
+{
+    struct zk_session *s = e->tree->session;
+
+    if (e->call != NULL || !e->tree->connected)
+        return;
+    if (e->look) {
+        e->look = false;
+        e->call = zk_get(s, e->path, true, on_looked, e);
+    } else if (e->leaving && e->held) {
+        e->call = zk_delete(s, e->path, on_deleted, e);
+    } else if (e->leaving) {
+        entry_free(e);
+    } else if (!e->held) {
+        create(e);
+    } else if (e->outdated) {
+        e->outdated = false;
+        e->call = zk_set(s, e->path, text_slice(&e->bytes), -1, on_set, e);
+    }
+}
+
+/* ---- the session ---- */
+
+void zk_entries_connected(struct zookeeper *t, bool same)
+{
+    map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
+        /* Ours may have been taken away, or made, by a call whose answer was lost. */
+        e->look = same;
+        e->parent = 0;
+        step(e);
+    }
+}
+
+void zk_entries_ended(struct zookeeper *t)
+{
+    map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
+        zk_call_forget(e->call);
+        e->call = NULL;
+        e->held = e->look = false;
+        timer_stop(&e->retry);
+        if (e->leaving)
+            entry_free(e);
+    }
+}
+
+void zk_entries_changed(struct zookeeper *t, const char *path)
+{
+    struct tree_entry *e =
+        map_entry(map_find(&t->entries, path, strlen(path)), struct tree_entry, in_tree);
+
+    if (e == NULL)
+        return;
+    e->look = true;
+    step(e);
+}
+
+void zk_entries_free(struct zookeeper *t)
+{
+    map_for_each_safe (struct tree_entry, e, &t->entries, in_tree)
+        entry_free(e);
+}
+
+/* ---- the backend ---- */
+
+static void set_bytes(struct tree_entry *e, const json_t *properties)
+{
+    text_clear(&e->bytes);
+    json_print(properties, &e->bytes);
+    if (e->bytes.len <= PROVIDER_BYTES_MAX)
+        return;
+    log_error(NULL, "tree-provider-too-large", "path=%s bytes=%zu max=%d", e->path, e->bytes.len,
+              PROVIDER_BYTES_MAX);
+    text_clear(&e->bytes);
+    text_add(&e->bytes, SLICE_LIT("{}"));
+}
+
+struct tree_entry *zk_enter(struct tree *base, const char *path, const char *name,
+                            const json_t *properties)
+{
+    struct zookeeper *t = container_of(base, struct zookeeper, base);
+    char encoded[TREE_PATH_MAX + 1];
+    char full[2 * TREE_PATH_MAX + 2];
+    bool possible =
+        zk_name_encode(name, encoded) && strlen(path) + 1 + strlen(encoded) <= TREE_PATH_MAX;
+
+    if (!possible) {
+        char escaped[LOG_CUT_ROOM];
+
+        log_error(NULL, "tree-not-registered", "path=%s name=%s problem=\"no name for a node\"",
+                  path, log_cut(slice_of(name), escaped));
+        return NULL;
+    }
+    int len = snprintf(full, sizeof(full), "%s/%s", path, encoded);
+    struct tree_entry *e =
+        map_entry(map_find(&t->entries, full, (size_t)len), struct tree_entry, in_tree);
+    /* It was about to leave: it stays. */
+    if (e == NULL) {
+        e = xcalloc(1, sizeof(*e) + (size_t)len + 1);
+        memcpy(e->path, full, (size_t)len + 1);
+        e->tree = t;
+        timer_init(&e->retry, on_retry);
+        map_add(&t->entries, &e->in_tree, e->path, (size_t)len);
+    }
+    set_bytes(e, properties);
+    e->leaving = false;
+    e->look = e->held;
+    step(e);
+    return e;
+}
+
+void zk_entry_set(struct tree_entry *e, const json_t *properties)
+{
+    set_bytes(e, properties);
+    e->outdated = true;
+    step(e);
+}
+
+bool zk_entry_held(const struct tree_entry *e)
+{
+    const struct zookeeper *t = e->tree;
+
+    /* Cut off, nobody tells us when the session ends: after its time-out it must have. */
+    return e->held && (t->connected || loop_now_ms(t->base.loop) - t->lost_ms < t->timeout_ms);
+}
+
+void zk_leave(struct tree_entry *e)
+{
+    timer_stop(&e->retry);
+    e->leaving = true;
+    if (e->call == NULL && !e->held && !e->look)
+        entry_free(e);
+    else
+        step(e);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations on single nodes in ZooKeeper. One whose connection breaks may or may not have been
+ * done. It is repeated when there is a connection again, and every change is made so that
+ * repeating it does no harm:
+ *
+ *   read    LOOK ──► LIST
+ *   write   LOOK (a provider's?) ──► ACT ──► CHECK (after a break: is it ours that is there?)
+ *   others                           ACT ──► CHECK
+ */
+#include "common/base/limits.h"
+#include "common/tree/tree_op.h"
+#include "common/zookeeper/zookeeper_tree.h"
+
+enum {
+    /* Connections that break under one call: an ensemble that elects costs one or two, a packet
+       that the server does not take costs every one. */
+    LOSSES_MAX = 8,
+};
+
+enum phase { LOOK, LIST, ACT, CHECK };
+
+static void on_call(struct zk_call *c);
+
+static struct zookeeper *tree_of(const struct tree_op *op)
+{
+    return container_of(op->tree, struct zookeeper, base);
+}
+
+/* ---- calls ---- */
+
+/* Calls the server, or waits until there is a connection. */
+static void step(struct tree_op *op)
+{
+    struct zk_session *s = tree_of(op)->session;
+    const char *path = zk_server_path(op->at);
+
+    if (!tree_of(op)->connected)
+        return;
+    if (op->phase == LIST)
+        op->call = zk_children(s, path, false, on_call, op);
+    else if (op->phase != ACT)
+        op->call = zk_get(s, path, false, on_call, op);
+    else if (op->kind == TREE_WRITE)
+        op->call = zk_set(s, path, tree_op_bytes(op),
+                          op->version != NULL ? (int32_t)*op->version : -1, on_call, op);
+    else if (op->kind == TREE_CREATE)
+        op->call = zk_create(s, path, tree_op_bytes(op), false, on_call, op);
+    else if (op->kind == TREE_REMOVE)
+        op->call = zk_delete(s, path, on_call, op);
+    else
+        op->call = zk_reset_acl(s, path, on_call, op);
+}
+
+static void enter(struct tree_op *op, enum phase phase)
+{
+    op->phase = phase;
+    op->losses = 0;
+    step(op);
+}
+
+static void finish(struct tree_op *op, enum err e)
+{
+    list_remove(&op->in_tree);
+    tree_op_finish(op, e);
+}
+
+/* Ends OP with a problem of its node. */
+static void refuse(struct tree_op *op, enum err e, const char *what)
+{
+    diag_add(op->diag, NULL, 0, 0, "%s: %s", zk_server_path(op->at), what);
+    finish(op, e);
+}
+
+static void lost(struct tree_op *op)
+{
+    if (++op->losses >= LOSSES_MAX)
+        refuse(op, ERR_TOO_LARGE,
+               "the connection breaks whenever it is asked for: too large, or too many below it");
+    else
+        step(op);
+}
+
+static const char *verb_of(const struct tree_op *op)
+{
+    static const char *const verbs[] = {[TREE_WRITE] = "write",
+                                        [TREE_CREATE] = "make",
+                                        [TREE_REMOVE] = "delete",
+                                        [TREE_RESET_ACL] = "change the permissions of"};
+
+    return op->phase == LIST ? "list" : op->phase == LOOK ? "read" : verbs[op->kind];
+}
+
+/* C did not succeed. */
+static void failed(struct tree_op *op, const struct zk_call *c)
+{
+    char what[256];
+    enum err e = ERR_UNSUPPORTED;
+
+    switch (c->result) {
+    case ZK_NO_NODE:
+        finish(op, ERR_NOT_FOUND);
+        return;
+    case ZK_EXISTS:
+        finish(op, ERR_EXISTS);
+        return;
+    case ZK_BUSY:
+        finish(op, ERR_BUSY);
+        return;
+    case ZK_NO_AUTH:
+        snprintf(what, sizeof(what), "not permitted to %s it (%s)", verb_of(op),
+                 tree_of(op)->identity != NULL ? "the auth file is of another identity"
+                                               : "--auth-file with an identity that may");
+        break;
+    case ZK_BELOW_PROVIDER:
+        snprintf(what, sizeof(what), "a provider has nothing below it");
+        break;
+    case ZK_BAD_PATH:
+        snprintf(what, sizeof(what), "not a path that ZooKeeper takes");
+        break;
+    default:
+        snprintf(what, sizeof(what), "cannot %s it: %s", verb_of(op), c->error);
+        e = ERR_SYSTEM;
+        break;
+    }
+    refuse(op, e, what);
+}
+
+/* ---- answers ---- */
+
+static void looked(struct tree_op *op, const struct zk_call *c)
+{
+    struct tree_record *r = &op->record;
+
+    if (op->kind == TREE_WRITE && c->stat.owner != 0) {
+        refuse(op, ERR_UNSUPPORTED, "belongs to the process that registered it");
+    } else if (op->kind == TREE_WRITE) {
+        enter(op, ACT);
+    } else {
+        tree_record_set_data(r, text_slice(&c->data));
+        r->provider = c->stat.owner != 0;
+        r->version = (uint64_t)(uint32_t)c->stat.version;
+        if (c->stat.children != 0)
+            enter(op, LIST);
+        else
+            finish(op, ERR_OK);
+    }
+}
+
+static void listed(struct tree_op *op, const struct zk_call *c)
+{
+    if (c->nthere > TREE_CHILDREN_MAX) {
+        char what[64];
+
+        snprintf(what, sizeof(what), "more than %d children", TREE_CHILDREN_MAX);
+        refuse(op, ERR_TOO_LARGE, what);
+        return;
+    }
+    for (size_t i = 0; i < c->nnames; ++i) {
+        /* The server's own nodes are not part of a tree. */
+        if (op->at[0] != '\0' || strcmp(c->names[i], "zookeeper") != 0)
+            tree_record_add_child(&op->record, c->names[i]);
+    }
+    tree_record_sort(&op->record);
+    finish(op, ERR_OK);
+}
+
+/* ACT failed, perhaps because the try before it, whose answer was lost, did not. */
+static void acted(struct tree_op *op, const struct zk_call *c)
+{
+    bool is_there = (op->kind == TREE_CREATE && c->result == ZK_EXISTS) ||
+                    (op->kind == TREE_WRITE && c->result == ZK_BUSY);
+
+    if (op->losses != 0 && is_there)
+        enter(op, CHECK);
+    else if (op->losses != 0 && op->kind == TREE_REMOVE && c->result == ZK_NO_NODE)
+        finish(op, ERR_OK);
+    else
+        failed(op, c);
+}
+
+static void checked(struct tree_op *op, const struct zk_call *c)
+{
+    if (c->result == ZK_OK && slice_eq(text_slice(&c->data), tree_op_bytes(op)))
+        finish(op, ERR_OK);
+    else
+        finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
+}
+
+static void on_call(struct zk_call *c)
+{
+    struct tree_op *op = c->context;
+
+    op->call = NULL;
+    if (c->result == ZK_LOST)
+        lost(op);
+    else if (op->phase == CHECK)
+        checked(op, c);
+    else if (op->phase == ACT && c->result != ZK_OK)
+        acted(op, c);
+    else if (c->result != ZK_OK)
+        failed(op, c);
+    else if (op->phase == LOOK)
+        looked(op, c);
+    else if (op->phase == LIST)
+        listed(op, c);
+    else
+        finish(op, ERR_OK);
+}
+
+/* ---- the session ---- */
+
+void zk_ops_connected(struct zookeeper *t)
+{
+    struct list *it;
+
+    list_for_each (it, &t->ops) {
+        struct tree_op *op = list_entry(it, struct tree_op, in_tree);
+
+        if (op->call == NULL)
+            step(op);
+    }
+}
+
+void zk_ops_ended(struct zookeeper *t)
+{
+    struct list *it;
+
+    list_for_each (it, &t->ops) {
+        struct tree_op *op = list_entry(it, struct tree_op, in_tree);
+
+        op->losses += op->call != NULL;
+        zk_call_forget(op->call);
+        op->call = NULL;
+    }
+}
+
+/* ---- the backend ---- */
+
+static void begin(struct tree_op *op, enum phase phase)
+{
+    list_push_back(&tree_of(op)->ops, &op->in_tree);
+    op->call = NULL;
+    enter(op, phase);
+}
+
+void zk_op_look(struct tree_op *op)
+{
+    begin(op, LOOK);
+}
+
+void zk_op_act(struct tree_op *op)
+{
+    begin(op, ACT);
+}
+
+void zk_op_abandon(struct tree_op *op)
+{
+    diag_add(op->diag, NULL, 0, 0,
+             "zookeeper: no answer from %s within %u ms (is it running? --timeout)",
+             tree_of(op)->hosts, op->timeout_ms);
+    /* A resolution has neither. */
+    list_remove(&op->in_tree);
+    zk_call_forget(op->call);
+}

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who owns what: the loop owns the session until zk_session_close; then the session's own thread
+ * closes the handle, which makes the library give back every call that is under way, and lets go.
+ * A call belongs to the library until its completion runs, then to the mailbox, then to the loop.
+ * Both hold a reference, so the last one frees the session, whoever that is.
+ */
+#include "common/zookeeper/zookeeper_session.h"
+
+#include "common/base/log.h"
+#include "common/zookeeper/zookeeper_acl.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <zookeeper/zookeeper.h>
+
+struct zk_session {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    /* Under the mutex. */
+    unsigned refs;
+    bool abandoned;        /* zk_session_close was called: nothing is posted any more */
+    bool closed;           /* the handle is */
+    bool orderly;          /* the server is to hear of its end */
+    struct list under_way; /* calls that the library has */
+    /* Set before its thread starts. */
+    struct loop *loop;
+    const struct zk_session_events *events;
+    void *context;
+    char *hosts, *identity, *creator;
+    unsigned timeout_ms;
+    struct ACL_vector own_acl, open_acl;
+    /* Of the loop, once it has been told. */
+    zhandle_t *zh;
+    bool opened, connected, ended;
+    int64_t id;
+};
+
+/* A session event, or the change of a node, on its way to the loop. */
+struct notice {
+    struct loop_message message;
+    struct zk_session *session;
+    zhandle_t *opened; /* the handle is there, with its identities */
+    int type, state;   /* as the library has them */
+    int64_t id;
+    char path[];
+};
+
+static void call_free(struct zk_call *c);
+
+/* ---- life ---- */
+
+static void wipe(char *secret)
+{
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+static void session_free(struct zk_session *s)
+{
+    zk_acl_free(&s->own_acl);
+    zk_acl_free(&s->open_acl);
+    wipe(s->identity);
+    wipe(s->creator);
+    free(s->hosts);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->mutex);
+    free(s);
+}
+
+static void session_ref(struct zk_session *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    ++s->refs;
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static void session_unref(struct zk_session *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    bool last = --s->refs == 0;
+    pthread_mutex_unlock(&s->mutex);
+    if (last)
+        session_free(s);
+}
+
+/* Into the loop's mailbox. False: nobody is there any more, the message stays the caller's. */
+static bool post(struct zk_session *s, struct loop_message *m)
+{
+    pthread_mutex_lock(&s->mutex);
+    bool there = !s->abandoned;
+    if (there)
+        loop_post(s->loop, m);
+    pthread_mutex_unlock(&s->mutex);
+    return there;
+}
+
+/* ---- notices: the library's completion thread, then the loop ---- */
+
+static void end(struct zk_session *s, const char *why)
+{
+    bool first = !s->ended;
+
+    s->ended = true;
+    s->connected = false;
+    if (first)
+        s->events->ended(s->context, why);
+}
+
+static void on_state(struct zk_session *s, const struct notice *n)
+{
+    int state = n->state;
+
+    if (s->ended)
+        return;
+    if (state == ZOO_EXPIRED_SESSION_STATE) {
+        end(s, "expired");
+    } else if (state == ZOO_AUTH_FAILED_STATE) {
+        end(s, "the server refused our identity");
+    } else if (state == ZOO_CONNECTED_STATE) {
+        s->connected = true;
+        s->id = n->id;
+        if (s->opened)
+            s->events->connected(s->context, n->id);
+    } else if (s->connected) {
+        s->connected = false;
+        if (s->opened)
+            s->events->disconnected(s->context);
+    }
+}
+
+static void on_opened(struct zk_session *s, zhandle_t *zh)
+{
+    s->zh = zh;
+    s->opened = true;
+    if (zh == NULL)
+        end(s, "it cannot be opened: are its servers' names right?");
+    else if (s->connected && !s->ended)
+        s->events->connected(s->context, s->id);
+}
+
+static void on_changed(struct zk_session *s, const struct notice *n)
+{
+    enum zk_change what = ZK_CHANGED_BOTH;
+
+    if (s->ended)
+        return;
+    if (n->type == ZOO_CHILD_EVENT)
+        what = ZK_CHANGED_CHILDREN;
+    else if (n->type == ZOO_CHANGED_EVENT)
+        what = ZK_CHANGED_DATA;
+    s->events->changed(s->context, n->path, what);
+}
+
+static void notice_free(struct notice *n)
+{
+    session_unref(n->session);
+    free(n);
+}
+
+static void notice_run(struct loop_message *m)
+{
+    struct notice *n = container_of(m, struct notice, message);
+    struct zk_session *s = n->session;
+
+    /* Only the loop's own thread sets it. */
+    if (!s->abandoned) {
+        if (n->type == 0)
+            on_opened(s, n->opened);
+        else if (n->type == ZOO_SESSION_EVENT)
+            on_state(s, n);
+        else
+            on_changed(s, n);
+    }
+    notice_free(n);
+}
+
+static struct notice *notice_create(struct zk_session *s, const char *path)
+{
+    size_t len = path != NULL ? strlen(path) : 0;
+    struct notice *n = xcalloc(1, sizeof(*n) + len + 1);
+
+    n->message.run = notice_run;
+    n->session = s;
+    session_ref(s);
+    if (len != 0)
+        memcpy(n->path, path, len);
+    return n;
+}
+
+static void notice_post(struct notice *n)
+{
+    if (!post(n->session, &n->message))
+        notice_free(n);
+}
+
+/* Of the session, and of every node: the library tells each node's watcher of the session too. */
+static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    bool of_node = path != NULL && path[0] != '\0';
+
+    if (type == ZOO_NOTWATCHING_EVENT || (type == ZOO_SESSION_EVENT && of_node))
+        return;
+    struct notice *n = notice_create(context, path);
+    n->type = type;
+    n->state = state;
+    n->id = zoo_client_id(zh)->client_id;
+    notice_post(n);
+}
+
+static void on_node_watch(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    if (type != ZOO_SESSION_EVENT)
+        on_watch(zh, type, state, path, context);
+}
+
+/* The library writes a line for every attempt to connect; and passwords never. */
+static void on_log(const char *line)
+{
+    char escaped[LOG_CUT_ROOM];
+
+    log_debug(NULL, "zookeeper-client", "line=\"%s\"", log_cut(slice_of(line), escaped));
+}
+
+/* ---- the session's own thread ---- */
+
+static void add_identity(zhandle_t *zh, const char *identity)
+{
+    if (identity != NULL)
+        (void)zoo_add_auth(zh, "digest", identity, (int)strlen(identity), NULL, NULL);
+}
+
+static zhandle_t *open_handle(struct zk_session *s)
+{
+    zhandle_t *zh = zookeeper_init2(s->hosts, on_watch, (int)s->timeout_ms, NULL, s, 0, on_log);
+
+    if (zh == NULL)
+        return NULL;
+    add_identity(zh, s->creator);
+    add_identity(zh, s->identity);
+    return zh;
+}
+
+/* The library should give back every call when it closes, and keeps some. */
+static void free_lost_calls(struct zk_session *s)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&s->under_way)) != NULL)
+        call_free(list_entry(node, struct zk_call, under_way));
+}
+
+static void *keep(void *context)
+{
+    struct zk_session *s = context;
+    zhandle_t *zh = open_handle(s);
+    struct notice *n = notice_create(s, NULL);
+
+    n->opened = zh;
+    notice_post(n);
+    pthread_mutex_lock(&s->mutex);
+    /* One reference is this thread's. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    while (!s->abandoned)
+        pthread_cond_wait(&s->changed, &s->mutex);
+    pthread_mutex_unlock(&s->mutex);
+    /* What has not been read of a socket when it is closed makes the kernel drop what was written:
+     * so let all answers come first. */
+    if (zh != NULL && s->orderly && zoo_state(zh) == ZOO_CONNECTED_STATE)
+        (void)zoo_exists(zh, "/", 0, NULL);
+    if (zh != NULL)
+        zookeeper_close(zh);
+    free_lost_calls(s);
+    pthread_mutex_lock(&s->mutex);
+    s->closed = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+    session_unref(s);
+    return NULL;
+}
+
+/* Its threads, and the library's that they start, leave signals to ours. */
+static bool start_thread(struct zk_session *s)
+{
+    sigset_t all;
+    sigset_t before;
+    pthread_t thread;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool ok = pthread_create(&thread, NULL, keep, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (ok)
+        pthread_detach(thread);
+    return ok;
+}
+
+struct zk_session *zk_session_open(struct loop *l, const struct zk_session_options *o,
+                                   const struct zk_session_events *events, void *context)
+{
+    struct zk_session *s = xcalloc(1, sizeof(*s));
+    pthread_condattr_t attr;
+
+    pthread_mutex_init(&s->mutex, NULL);
+    list_init(&s->under_way);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    s->loop = l;
+    s->events = events;
+    s->context = context;
+    s->hosts = xstrdup(o->hosts);
+    s->identity = xstrdup(o->identity);
+    s->creator = xstrdup(o->creator);
+    s->timeout_ms = o->timeout_ms;
+    zk_acls_make(&s->own_acl, &s->open_acl, s->creator, s->identity);
+    zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
+    s->refs = 2; /* the loop's, and the thread's */
+    if (!start_thread(s)) {
+        log_error(NULL, "zookeeper-no-thread", "problem=\"%s\"", strerror(errno));
+        s->closed = true;
+        s->refs = 1;
+        notice_post(notice_create(s, NULL));
+    }
+    /* One reference is the caller's. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    return s;
+}
+
+void zk_session_close(struct zk_session *s, unsigned wait_ms)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        ++until.tv_sec;
+    }
+    pthread_mutex_lock(&s->mutex);
+    s->abandoned = true;
+    s->orderly = wait_ms != 0;
+    pthread_cond_broadcast(&s->changed);
+    while (wait_ms != 0 && !s->closed) {
+        if (pthread_cond_timedwait(&s->changed, &s->mutex, &until) == ETIMEDOUT)
+            break;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    session_unref(s);
+}
+
+/* ---- calls ---- */
+
+static void call_free(struct zk_call *c)
+{
+    for (size_t i = 0; i < c->nnames; ++i)
+        free(c->names[i]);
+    free(c->names);
+    text_fini(&c->data);
+    free(c->path);
+    session_unref(c->session);
+    free(c);
+}
+
+static void call_run(struct loop_message *m)
+{
+    struct zk_call *c = container_of(m, struct zk_call, message);
+
+    if (!c->session->abandoned && c->done != NULL)
+        c->done(c);
+    call_free(c);
+}
+
+static struct zk_call *call_create(struct zk_session *s, const char *path,
+                                   void (*done)(struct zk_call *c), void *context)
+{
+    struct zk_call *c = xcalloc(1, sizeof(*c));
+
+    c->message.run = call_run;
+    c->session = s;
+    pthread_mutex_lock(&s->mutex);
+    ++s->refs;
+    list_push_back(&s->under_way, &c->under_way);
+    pthread_mutex_unlock(&s->mutex);
+    c->done = done;
+    c->context = context;
+    c->path = xstrdup(path);
+    return c;
+}
+
+void zk_call_forget(struct zk_call *c)
+{
+    if (c != NULL)
+        c->done = NULL;
+}
+
+static enum zk_result result_of(int rc)
+{
+    switch (rc) {
+    case ZOK:
+        return ZK_OK;
+    case ZNONODE:
+        return ZK_NO_NODE;
+    case ZNODEEXISTS:
+        return ZK_EXISTS;
+    case ZNOAUTH:
+        return ZK_NO_AUTH;
+    case ZBADVERSION:
+    case ZNOTEMPTY:
+        return ZK_BUSY;
+    case ZNOCHILDRENFOREPHEMERALS:
+        return ZK_BELOW_PROVIDER;
+    case ZBADARGUMENTS:
+        return ZK_BAD_PATH;
+    case ZCONNECTIONLOSS:
+    case ZOPERATIONTIMEOUT:
+    case ZCLOSING:
+    case ZSESSIONEXPIRED:
+    case ZSESSIONMOVED:
+    case ZINVALIDSTATE:
+        return ZK_LOST;
+    default:
+        return ZK_FAILED;
+    }
+}
+
+/* C has come back. On the completion thread, or the loop's where a call could not begin. */
+static void finish(struct zk_call *c, int rc)
+{
+    struct zk_session *s = c->session;
+
+    c->result = result_of(rc);
+    c->error = zerror(rc);
+    pthread_mutex_lock(&s->mutex);
+    list_remove(&c->under_way);
+    pthread_mutex_unlock(&s->mutex);
+    if (!post(s, &c->message))
+        call_free(c);
+}
+
+static void take_stat(struct zk_call *c, const struct Stat *stat)
+{
+    if (stat == NULL)
+        return;
+    c->stat = (struct zk_stat){.birth_zxid = stat->czxid,
+                               .data_zxid = stat->mzxid,
+                               .children_zxid = stat->pzxid,
+                               .owner = stat->ephemeralOwner,
+                               .version = stat->version,
+                               .data_length = stat->dataLength,
+                               .children = stat->numChildren};
+}
+
+static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+    struct zk_call *c = (void *)(uintptr_t)data;
+
+    take_stat(c, stat);
+    /* Data of a node that never had any has length -1. */
+    if (rc == ZOK && value != NULL && len > 0)
+        text_add(&c->data, (struct slice){value, (size_t)len});
+    finish(c, rc);
+}
+
+static void on_stat(int rc, const struct Stat *stat, const void *data)
+{
+    struct zk_call *c = (void *)(uintptr_t)data;
+
+    take_stat(c, stat);
+    finish(c, rc);
+}
+
+static void on_names(int rc, const struct String_vector *names, const void *data)
+{
+    struct zk_call *c = (void *)(uintptr_t)data;
+
+    if (rc == ZOK && names != NULL && names->count > 0) {
+        c->nthere = (size_t)names->count;
+        c->nnames = c->nthere < ZK_NAMES_MAX ? c->nthere : ZK_NAMES_MAX;
+        c->names = xcalloc(c->nnames, sizeof(char *));
+        for (size_t i = 0; i < c->nnames; ++i)
+            c->names[i] = xstrdup(names->data[i]);
+    }
+    finish(c, rc);
+}
+
+static void on_created(int rc, const char *path, const void *data)
+{
+    (void)path;
+    finish((void *)(uintptr_t)data, rc);
+}
+
+static void on_void(int rc, const void *data)
+{
+    finish((void *)(uintptr_t)data, rc);
+}
+
+/* RC: what beginning C gave. */
+static struct zk_call *begun(struct zk_call *c, int rc)
+{
+    if (rc != ZOK)
+        finish(c, rc);
+    /* Nobody begins a call on a session given up. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    return c;
+}
+
+struct zk_call *zk_get(struct zk_session *s, const char *path, bool watch,
+                       void (*done)(struct zk_call *c), void *context)
+{
+    struct zk_call *c = call_create(s, path, done, context);
+
+    return begun(c, zoo_awget(s->zh, path, watch ? on_node_watch : NULL, s, on_data, c));
+}
+
+struct zk_call *zk_exists(struct zk_session *s, const char *path, bool watch,
+                          void (*done)(struct zk_call *c), void *context)
+{
+    struct zk_call *c = call_create(s, path, done, context);
+
+    return begun(c, zoo_awexists(s->zh, path, watch ? on_node_watch : NULL, s, on_stat, c));
+}
+
+struct zk_call *zk_children(struct zk_session *s, const char *path, bool watch,
+                            void (*done)(struct zk_call *c), void *context)
+{
+    struct zk_call *c = call_create(s, path, done, context);
+
+    return begun(c, zoo_awget_children(s->zh, path, watch ? on_node_watch : NULL, s, on_names, c));
+}
+
+struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice data, bool own,
+                          void (*done)(struct zk_call *c), void *context)
+{
+    struct zk_call *c = call_create(s, path, done, context);
+
+    return begun(c,
+                 zoo_acreate(s->zh, path, data.p, (int)data.len, own ? &s->own_acl : &s->open_acl,
+                             own ? ZOO_EPHEMERAL : ZOO_PERSISTENT, on_created, c));
+}
+
+struct zk_call *zk_set(struct zk_session *s, const char *path, struct slice data, int32_t version,
+                       void (*done)(struct zk_call *c), void *context)
+{
+    struct zk_call *c = call_create(s, path, done, context);
+
+    return begun(c, zoo_aset(s->zh, path, data.p, (int)data.len, version, on_stat, c));
+}
+
+struct zk_call *zk_delete(struct zk_session *s, const char *path, void (*done)(struct zk_call *c),
+                          void *context)
+{
+    struct zk_call *c = call_create(s, path, done, context);
+
+    return begun(c, zoo_adelete(s->zh, path, -1, on_void, c));
+}
+
+struct zk_call *zk_reset_acl(struct zk_session *s, const char *path,
+                             void (*done)(struct zk_call *c), void *context)
+{
+    struct zk_call *c = call_create(s, path, done, context);
+
+    return begun(c, zoo_aset_acl(s->zh, path, -1, &s->open_acl, on_void, c));
+}

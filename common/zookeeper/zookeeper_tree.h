@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ZooKeeper back end: one struct zk_node per observed path, and per provider below one. Events
+ * only mean that something may have changed; the result of a read is authoritative, and each read
+ * sets the watch for the next change.
+ *   tree_zookeeper.c    the back end: sessions, spots
+ *   zookeeper_read.c    which node is read when: pace, order, and those that break the connection
+ *   zookeeper_node.c    what was read: properties, lists, providers
+ *   zookeeper_entry.c   our own providers
+ *   zookeeper_op.c      operations on single nodes
+ */
+#ifndef RLB_ZOOKEEPER_ZOOKEEPER_TREE_H
+#define RLB_ZOOKEEPER_ZOOKEEPER_TREE_H
+
+#include "common/base/limits.h"
+#include "common/tree/tree_backend.h"
+#include "common/zookeeper/zookeeper_session.h"
+
+enum {
+    /* Outstanding reads; further ones are queued. */
+    ZK_READS_MAX = 256,
+    /* A node that broke the connection twice is not read for this time. */
+    ZK_QUARANTINE_MS = 60000,
+    /* Smaller nodes cannot have broken it: the limit of a packet is 1 MiB. */
+    ZK_LARGE_BYTES = 512 * 1024,
+    ZK_LARGE_CHILDREN = 2000,
+    /* Between two tries of a read or write that the server rejects (permissions). */
+    ZK_RETRY_MS = 2000,
+    /* Interval at which all watched nodes are read: servers do not report changes of a node that
+       we may not read, nor that we may read it again. */
+    ZK_VERIFY_MS = 30000,
+    /* Between two sessions that do not last; doubled up to the second value, with jitter. */
+    ZK_REOPEN_MS_MIN = 100,
+    ZK_REOPEN_MS_MAX = 10000,
+    /* Without any connection for this time after the start, a warning is logged. */
+    ZK_FIRST_WORD_MS = 3000,
+    /* A session without a connection for this multiple of its time-out is given up. */
+    ZK_GIVE_UP_TIMES = 2,
+    /* What we write to a node: a server takes 1 MiB less a byte in one packet, path included. */
+    ZK_DATA_MAX = NODE_BYTES_MAX - 16 * 1024,
+    /* How long closing waits until the server knows of the end of the session. */
+    ZK_CLOSE_WAIT_MS = 1000,
+};
+
+struct zookeeper {
+    struct tree base;
+    char *hosts;
+    char *top;      /* of the base */
+    char *identity; /* USER:PASSWORD of the configuration; NULL */
+    char *creator;  /* the same of this process alone */
+    unsigned timeout_ms;
+    struct zk_session *session; /* NULL between two */
+    bool connected;
+    bool begun;         /* has been connected */
+    int64_t id;         /* of the session last connected to; 0 before the first */
+    uint64_t lost_ms;   /* when the connection was lost last */
+    uint64_t opened_ms; /* when the session was opened */
+    struct timer reopen, verify, give_up, first_word;
+    unsigned reopen_ms;   /* the last pause; 0: none */
+    struct map nodes;     /* by path within the tree */
+    struct map entries;   /* by path within the tree */
+    struct list ops;      /* tree_op->in_tree: not finished */
+    struct list wanted;   /* queued reads */
+    struct list suspects; /* those that may have broken the connection, to be read alone */
+    unsigned reading;     /* outstanding calls of reads */
+    bool alone;           /* one of them is a suspect's */
+    bool loss_seen; /* one was lost since the last one that succeeded: the next are no suspects */
+    struct tree_status counts;
+};
+
+enum zk_read_kind { ZK_READ_DATA, ZK_READ_CHILDREN };
+
+/* Data or children of a node, read repeatedly. */
+struct zk_read {
+    enum zk_read_kind kind;
+    struct zk_node *node;
+    struct list line; /* in wanted or suspects */
+    struct zk_call *call;
+    bool again; /* has changed during the read */
+    bool quarantined;
+    unsigned strikes;    /* connections that broke while it was the first outstanding read */
+    struct zk_stat seen; /* when it was quarantined */
+    uint64_t started_ms;
+    struct timer pause; /* until it may be read again */
+};
+
+struct zk_node {
+    struct map_node in_tree;
+    struct zookeeper *tree;
+    struct tree_spot *spot;  /* NULL: none; the node is then a provider */
+    struct zk_node *list_of; /* the node whose provider it is; NULL: none */
+    struct list in_list;
+    struct zk_read data, children;
+    /* As read last. */
+    bool known, exists;
+    uint64_t birth;
+    json_t *properties; /* NULL: the data do not parse, or cannot be read; see PROBLEM */
+    char *problem;
+    bool children_known;
+    struct name_set *names; /* NULL: cannot be read */
+    struct list members;    /* nodes of its providers */
+    size_t nmembers, unread;
+    bool members_read;
+    bool complete; /* all members were read once; from then on they are added one by one */
+    bool changed;  /* a member has: the spot's providers must be set again */
+    bool marked;   /* scratch: in the list just read */
+    char path[];
+};
+
+/* PATH as the server expects it: the tree is all of the server. */
+static inline const char *zk_server_path(const char *path)
+{
+    return path[0] != '\0' ? path : "/";
+}
+
+/* ---- zookeeper_read.c ---- */
+void zk_read_init(struct zk_read *r, enum zk_read_kind kind, struct zk_node *n);
+void zk_read_fini(struct zk_read *r);
+/* The session has ended, and R's call with it: it is wanted again. */
+void zk_read_drop(struct zk_read *r);
+/* R is to be read (again), at once unless it was read just now. */
+void zk_read_want(struct zk_read *r);
+/* Begins the reads that may begin now. */
+void zk_reads_begin(struct zookeeper *t);
+
+/* ---- zookeeper_node.c ---- */
+struct zk_node *zk_node_get(struct zookeeper *t, const char *path);
+/* Frees N if neither a spot nor a list refers to it. */
+void zk_node_put(struct zk_node *n);
+/* The result of a read: the data or names, or that the node does not exist. */
+void zk_node_data(struct zk_node *n, const struct zk_call *c);
+void zk_node_children(struct zk_node *n, struct zk_call *c);
+/* R cannot be read, because of WHY: the last known state stays. */
+void zk_node_unreadable(struct zk_read *r, const char *why);
+/* Fills in N's spot. */
+void zk_node_show(struct zk_node *n);
+
+/* ---- zookeeper_entry.c ---- */
+struct tree_entry *zk_enter(struct tree *base, const char *path, const char *name,
+                            const json_t *properties);
+void zk_entry_set(struct tree_entry *e, const json_t *properties);
+bool zk_entry_held(const struct tree_entry *e);
+void zk_leave(struct tree_entry *e);
+/* The session has ended, and all its nodes with it. */
+void zk_entries_ended(struct zookeeper *t);
+/* The session has continued (SAME), or a new one has begun. */
+void zk_entries_connected(struct zookeeper *t, bool same);
+void zk_entries_changed(struct zookeeper *t, const char *path);
+void zk_entries_free(struct zookeeper *t);
+
+/* ---- zookeeper_op.c ---- */
+/* Reads and writes begin by a look at the node. */
+void zk_op_look(struct tree_op *op);
+void zk_op_act(struct tree_op *op);
+void zk_op_abandon(struct tree_op *op);
+void zk_ops_connected(struct zookeeper *t);
+/* The session has ended, and all calls with it. */
+void zk_ops_ended(struct zookeeper *t);
+
+/* A provider's NAME as a node's name: '/' and '%' as %XX. False: cannot be one. */
+bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1]);
+/* And back; other '%' stay as they are. OUT has room for strlen(NAME) + 1. */
+void zk_name_decode(const char *name, char *out);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The client library takes what stands behind the last colon of a host as its port, in any base
+ * (010 is 8), and knows no brackets: so every host is written anew here, with a decimal port.
+ */
+#include "common/zookeeper/zookeeper_url.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- hosts ---- */
+
+/* Letters, digits, '-', '_' in labels between dots; an IPv4 address is such a name too. */
+static bool is_host_name(struct slice host)
+{
+    bool label = false;
+
+    for (size_t i = 0; i < host.len; ++i) {
+        char c = ascii_lower(host.p[i]);
+
+        if (c == '.' && !label)
+            return false;
+        label = c != '.';
+        if (label && !(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_')
+            return false;
+    }
+    return host.len != 0 && host.len <= ZOOKEEPER_HOST_MAX;
+}
+
+static bool is_ipv6(struct slice host)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr unused;
+
+    if (host.len >= sizeof(text))
+        return false;
+    memcpy(text, host.p, host.len);
+    text[host.len] = '\0';
+    return inet_pton(AF_INET6, text, &unused) == 1;
+}
+
+/* WHOLE without its ":PORT" goes to *HOST, brackets off. False: no host. */
+static bool split_host(struct slice whole, struct slice *host, struct slice *rest)
+{
+    *rest = whole;
+    if (whole.len == 0 || whole.p[0] != '[') {
+        size_t colon = slice_find(whole, ':');
+
+        *host = (struct slice){whole.p, colon != SIZE_MAX ? colon : whole.len};
+        *rest = (struct slice){whole.p + host->len, whole.len - host->len};
+        return is_host_name(*host);
+    }
+    size_t end = slice_find(whole, ']');
+    if (end == SIZE_MAX)
+        return false;
+    *host = (struct slice){whole.p + 1, end - 1};
+    *rest = (struct slice){whole.p + end + 1, whole.len - end - 1};
+    return is_ipv6(*host);
+}
+
+static enum err add_host(struct slice whole, struct text *out, struct diag *d)
+{
+    struct slice host = SLICE_NULL;
+    struct slice rest = SLICE_NULL;
+    uint64_t port = ZOOKEEPER_PORT;
+
+    if (!split_host(whole, &host, &rest)) {
+        diag_add(d, NULL, 0, 0,
+                 "zookeeper: '%.*s' is no host: want NAME:PORT, ADDRESS:PORT or [IPV6]:PORT",
+                 SLICE_FMT(whole));
+        return ERR_SYNTAX;
+    }
+    if (rest.len != 0) {
+        struct slice digits = {rest.p + 1, rest.len - 1};
+
+        if (rest.p[0] != ':' || !parse_u64(digits, 65535, &port) || port == 0) {
+            diag_add(d, NULL, 0, 0, "zookeeper: '%.*s': want a port of 1-65535 behind the host",
+                     SLICE_FMT(whole));
+            return ERR_RANGE;
+        }
+    }
+    text_addf(out, "%s%.*s:%u", out->len != 0 ? "," : "", SLICE_FMT(host), (unsigned)port);
+    return ERR_OK;
+}
+
+static enum err add_hosts(struct slice hosts, struct text *out, struct diag *d)
+{
+    enum err e = ERR_OK;
+    size_t n = 0;
+
+    if (hosts.len == 0) {
+        diag_add(d, NULL, 0, 0, "zookeeper: no host: want zookeeper://HOST:PORT/PATH");
+        return ERR_SYNTAX;
+    }
+    for (bool more = true; more && e == ERR_OK;) {
+        /* An empty one behind the last comma is a mistake as well. */
+        more = slice_find(hosts, ',') != SIZE_MAX;
+        if (++n > ZOOKEEPER_HOSTS_MAX) {
+            diag_add(d, NULL, 0, 0, "zookeeper: more than %d hosts", ZOOKEEPER_HOSTS_MAX);
+            return ERR_TOO_LARGE;
+        }
+        e = add_host(slice_cut(&hosts, ','), out, d);
+    }
+    return e;
+}
+
+/* ---- path ---- */
+
+static enum err add_path(struct slice path, struct text *out, struct diag *d)
+{
+    struct slice whole = path;
+
+    for (size_t i = 0; i < path.len; ++i) {
+        if (path.p[i] <= ' ' || path.p[i] > '~') {
+            diag_add(d, NULL, 0, 0,
+                     "zookeeper: byte 0x%02x in the path: only visible ASCII may be there",
+                     (unsigned char)path.p[i]);
+            return ERR_SYNTAX;
+        }
+    }
+    while (path.len != 0) {
+        struct slice name = slice_cut(&path, '/');
+
+        if (name.len == 0)
+            continue;
+        if (slice_is(name, ".") || slice_is(name, "..")) {
+            diag_add(d, NULL, 0, 0, "zookeeper: path '%.*s': '.' and '..' are no names",
+                     SLICE_FMT(whole));
+            return ERR_SYNTAX;
+        }
+        text_add_char(out, '/');
+        text_add(out, name);
+    }
+    if (out->len > ZOOKEEPER_TOP_MAX) {
+        diag_add(d, NULL, 0, 0, "zookeeper: path of more than %d bytes", ZOOKEEPER_TOP_MAX);
+        return ERR_TOO_LARGE;
+    }
+    return ERR_OK;
+}
+
+enum err zookeeper_url_parse(struct slice place, char **hosts, char **top, struct diag *d)
+{
+    struct text list = {0};
+    struct text path = {0};
+
+    if (!slice_starts(place, SLICE_LIT("//"))) {
+        diag_add(d, NULL, 0, 0, "zookeeper: want zookeeper://HOST:PORT,HOST:PORT/PATH");
+        return ERR_SYNTAX;
+    }
+    struct slice rest = {place.p + 2, place.len - 2};
+    enum err e = add_hosts(slice_cut(&rest, '/'), &list, d);
+    if (e == ERR_OK)
+        e = add_path(rest, &path, d);
+    if (e == ERR_OK) {
+        *hosts = xslicedup(text_slice(&list));
+        *top = xslicedup(text_slice(&path));
+    }
+    text_fini(&list);
+    text_fini(&path);
+    return e;
+}
+
+/* ---- the auth file ---- */
+
+/* Its first ROOM bytes at most. -1: errno says. */
+static ssize_t read_start(int fd, char *bytes, size_t room)
+{
+    size_t len = 0;
+
+    while (len < room) {
+        ssize_t n = read(fd, bytes + len, room - len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    return (ssize_t)len;
+}
+
+/* Whether LINE is USER:PASSWORD; what is wrong with it says nothing of what is in it. */
+static enum err check_identity(const char *file, struct slice line, struct diag *d)
+{
+    size_t colon = slice_find(line, ':');
+
+    if (line.len > ZOOKEEPER_AUTH_MAX) {
+        diag_add(d, file, 0, 0, "its first line is longer than %d bytes", ZOOKEEPER_AUTH_MAX);
+        return ERR_TOO_LARGE;
+    }
+    if (colon == SIZE_MAX || colon == 0 || colon + 1 == line.len) {
+        diag_add(d, file, 0, 0, "want USER:PASSWORD in the first line");
+        return ERR_SYNTAX;
+    }
+    for (size_t i = 0; i < line.len; ++i) {
+        if ((unsigned char)line.p[i] < 0x20 || line.p[i] == 0x7f) {
+            diag_add(d, file, 0, 0, "a control byte in its first line");
+            return ERR_SYNTAX;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err check_file(const char *file, int fd, struct diag *d)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        diag_add(d, file, 0, 0, "not a plain file");
+        return ERR_UNSUPPORTED;
+    }
+    if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+        diag_add(d, file, 0, 0, "holds a secret and is open to everybody: chmod o-rw it");
+        return ERR_UNSUPPORTED;
+    }
+    return ERR_OK;
+}
+
+enum err zookeeper_auth_read(const char *file, struct text *out, struct diag *d)
+{
+    /* The line, its end, and one byte that shows that it is longer. */
+    char bytes[ZOOKEEPER_AUTH_MAX + 3];
+    int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+    ASSERT(out->len == 0);
+    if (fd < 0) {
+        diag_add(d, file, 0, 0, "%s", strerror(errno));
+        return ERR_SYSTEM;
+    }
+    enum err e = check_file(file, fd, d);
+    ssize_t len = e == ERR_OK ? read_start(fd, bytes, sizeof(bytes)) : 0;
+    if (len < 0) {
+        diag_add(d, file, 0, 0, "%s", strerror(errno));
+        e = ERR_SYSTEM;
+    }
+    close(fd);
+    if (e == ERR_OK) {
+        struct slice rest = {bytes, (size_t)len};
+        struct slice line = slice_cut(&rest, '\n');
+
+        if (slice_ends(line, SLICE_LIT("\r")))
+            --line.len;
+        e = check_identity(file, line, d);
+        if (e == ERR_OK) {
+            /* Room for a NUL too: growing would leave a copy behind. */
+            text_reserve(out, line.len + 1);
+            text_add(out, line);
+        }
+    }
+    explicit_bzero(bytes, sizeof(bytes));
+    return e;
+}
+
+enum err zookeeper_auth_check(const char *file, struct diag *d)
+{
+    struct text identity = {0};
+    enum err e = zookeeper_auth_read(file, &identity, d);
+
+    if (identity.p != NULL)
+        explicit_bzero(identity.p, identity.room);
+    text_fini(&identity);
+    return e;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * zookeeper://HOST[:PORT][,HOST[:PORT]...][/PATH] taken apart, and the file with the identity to
+ * show there. Plain functions over borrowed values; any thread.
+ */
+#ifndef RLB_ZOOKEEPER_ZOOKEEPER_URL_H
+#define RLB_ZOOKEEPER_ZOOKEEPER_URL_H
+
+#include "common/base/err.h"
+#include "common/base/text.h"
+
+enum {
+    ZOOKEEPER_PORT = 2181,
+    /* Servers of one ensemble: nine are many. */
+    ZOOKEEPER_HOSTS_MAX = 32,
+    /* A host's name, as DNS bounds it. */
+    ZOOKEEPER_HOST_MAX = 253,
+    /* The path of a URL: half of a node's path in the tree, so that there is room below it. */
+    ZOOKEEPER_TOP_MAX = 256,
+    /* The first line of an auth file. */
+    ZOOKEEPER_AUTH_MAX = 1024,
+};
+
+/*
+ * PLACE is what follows "zookeeper:". On ERR_OK both outs are owned by the caller (free()):
+ *   hosts   "host:port,host:port", each with its port, as zookeeper_init takes them: no brackets
+ *           around an IPv6 address, no path
+ *   top     "" or "/a/b": no doubled or trailing slashes
+ * Errors: ERR_SYNTAX, ERR_RANGE (a port), ERR_TOO_LARGE; D says what is wrong.
+ */
+enum err zookeeper_url_parse(struct slice place, char **hosts, char **top,
+                             struct diag *d) must_check;
+
+/*
+ * Append the first line of FILE, USER:PASSWORD, to OUT, which is empty. A file that others than its
+ * owner and group may read or write is refused. Nothing of it is ever logged; the caller clears OUT
+ * with explicit_bzero.
+ * Errors: ERR_SYSTEM (cannot be read), ERR_UNSUPPORTED (no plain file, or open to others),
+ * ERR_TOO_LARGE, ERR_SYNTAX; D says what is wrong.
+ */
+enum err zookeeper_auth_read(const char *file, struct text *out, struct diag *d) must_check;
+/* Whether zookeeper_auth_read would succeed. The same errors. */
+enum err zookeeper_auth_check(const char *file, struct diag *d) must_check;
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resumelbctl completion: what bash and zsh complete, made of the table of words. The files in
+ * ctl/completion/ are its output; a test holds them against it.
+ */
+#include "ctl/cli/command.h"
+
+#include <stdio.h>
+
+enum { LETTERS_END = 256 };
+
+/* A text within single quotes of a shell. */
+static void add_quoted(struct text *out, const char *s)
+{
+    text_add_char(out, '\'');
+    for (; *s != '\0'; ++s) {
+        if (*s == '\'')
+            text_add(out, SLICE_LIT("'\\''"));
+        else
+            text_add_char(out, *s);
+    }
+    text_add_char(out, '\'');
+}
+
+/* "-a --address" of a flag, and the same of all. */
+static void add_flag_names(const struct ctl_flag *f, const char *between, struct text *out)
+{
+    if (f->letter < LETTERS_END)
+        text_addf(out, "-%c%s", f->letter, between);
+    text_addf(out, "--%s", f->name);
+}
+
+static void add_words(struct text *out)
+{
+    for (size_t i = 0; i < ctl_ncommands; ++i)
+        text_addf(out, "%s%s", i != 0 ? " " : "", ctl_commands[i]->name);
+}
+
+/* ---- bash ---- */
+
+/* What completes a value, as the line that sets COMPREPLY. */
+static void add_bash_reply(const char *completes, struct text *out)
+{
+    if (completes == NULL)
+        text_add(out, SLICE_LIT("COMPREPLY=()"));
+    else if (strcmp(completes, CTL_FILES) == 0)
+        text_add(out, SLICE_LIT("_resumelbctl_files \"$cur\""));
+    else {
+        text_add(out, SLICE_LIT("_resumelbctl_words \"$cur\" "));
+        add_quoted(out, completes);
+    }
+}
+
+static void add_bash_word(const struct ctl_command *c, struct text *out)
+{
+    text_addf(out, "    %s)\n        case $prev in\n", c->name);
+    for (size_t i = 0; i < c->nflags; ++i) {
+        if (c->flags[i].value == NULL)
+            continue;
+        text_add(out, SLICE_LIT("        "));
+        add_flag_names(&c->flags[i], "|", out);
+        text_add(out, SLICE_LIT(") "));
+        add_bash_reply(c->flags[i].completes, out);
+        text_add(out, SLICE_LIT("; return ;;\n"));
+    }
+    text_add(out, SLICE_LIT("        esac\n"
+                            "        if [[ $cur == -* ]]; then\n"
+                            "            _resumelbctl_words \"$cur\" '"));
+    for (size_t i = 0; i < c->nflags; ++i) {
+        if (i != 0)
+            text_add_char(out, ' ');
+        add_flag_names(&c->flags[i], " ", out);
+    }
+    text_add(out, SLICE_LIT("'\n        else\n            "));
+    add_bash_reply(c->completes, out);
+    text_add(out, SLICE_LIT("\n        fi\n        ;;\n"));
+}
+
+static void print_bash(struct text *out)
+{
+    text_add(out, SLICE_LIT("# SPDX-License-Identifier: Apache-2.0\n"
+                            "# Completion of resumelbctl for bash; made by: resumelbctl completion "
+                            "bash\n\n"
+                            "_resumelbctl_words()\n{\n"
+                            "    COMPREPLY=()\n"
+                            "    local word\n"
+                            "    for word in $2; do\n"
+                            "        if [[ $word == \"$1\"* ]]; then\n"
+                            "            COMPREPLY+=(\"$word\")\n"
+                            "        fi\n"
+                            "    done\n"
+                            "}\n\n"
+                            "_resumelbctl_files()\n{\n"
+                            "    compopt -o filenames 2>/dev/null\n"
+                            "    mapfile -t COMPREPLY < <(compgen -f -- \"$1\")\n"
+                            "}\n\n"
+                            "_resumelbctl()\n{\n"
+                            "    local cur=${COMP_WORDS[COMP_CWORD]} prev= word= i\n"
+                            "    COMPREPLY=()\n"
+                            "    ((COMP_CWORD > 0)) && prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
+                            "    for ((i = 1; i < COMP_CWORD; ++i)); do\n"
+                            "        case ${COMP_WORDS[i]} in\n"
+                            "        -a|--address|-T|--token-file|-t|--timeout) ((++i)) ;;\n"
+                            "        -*) ;;\n"
+                            "        *) word=${COMP_WORDS[i]}; break ;;\n"
+                            "        esac\n"
+                            "    done\n"
+                            "    case $word in\n"
+                            "    '')\n"
+                            "        if [[ $cur == -* ]]; then\n"
+                            "            _resumelbctl_words \"$cur\" '--help --version'\n"
+                            "        else\n"
+                            "            _resumelbctl_words \"$cur\" '"));
+    add_words(out);
+    text_add(out, SLICE_LIT("'\n        fi\n        ;;\n"));
+    for (size_t i = 0; i < ctl_ncommands; ++i)
+        add_bash_word(ctl_commands[i], out);
+    text_add(out, SLICE_LIT("    esac\n}\n\ncomplete -F _resumelbctl resumelbctl\n"));
+}
+
+/* ---- zsh ---- */
+
+/* A description or value name within a spec of _arguments: brackets and colons mean something. */
+static void add_spec_text(const char *s, struct text *out)
+{
+    for (; *s != '\0'; ++s) {
+        if (strchr("[]:\\", *s) != NULL)
+            text_add_char(out, '\\');
+        text_add_char(out, *s);
+    }
+}
+
+static void add_zsh_action(const char *completes, struct text *out)
+{
+    if (completes != NULL && strcmp(completes, CTL_FILES) == 0) {
+        text_add(out, SLICE_LIT("_files"));
+    } else if (completes != NULL) {
+        text_add_char(out, '(');
+        for (const char *p = completes; *p != '\0'; ++p) {
+            if (*p == ':')
+                text_add_char(out, '\\');
+            text_add_char(out, *p);
+        }
+        text_add_char(out, ')');
+    }
+}
+
+static void add_zsh_spec(const struct ctl_flag *f, const char *name, struct text *out)
+{
+    struct text spec = {0};
+
+    text_addf(&spec, "*%s[", name);
+    add_spec_text(f->help, &spec);
+    text_add_char(&spec, ']');
+    if (f->value != NULL) {
+        text_add_char(&spec, ':');
+        add_spec_text(f->value, &spec);
+        text_add_char(&spec, ':');
+        add_zsh_action(f->completes, &spec);
+    }
+    text_add(out, SLICE_LIT(" \\\n            "));
+    add_quoted(out, text_cstr(&spec));
+    text_fini(&spec);
+}
+
+static void add_zsh_word(const struct ctl_command *c, struct text *out)
+{
+    struct text rest = {0};
+
+    text_addf(out, "    %s)\n        _arguments -s", c->name);
+    for (size_t i = 0; i < c->nflags; ++i) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "-%c", c->flags[i].letter);
+        if (c->flags[i].letter < LETTERS_END)
+            add_zsh_spec(&c->flags[i], name, out);
+        snprintf(name, sizeof(name), "--%s", c->flags[i].name);
+        add_zsh_spec(&c->flags[i], name, out);
+    }
+    text_add(&rest, SLICE_LIT("*:"));
+    add_spec_text(c->arguments != NULL ? c->arguments : "nothing", &rest);
+    text_add_char(&rest, ':');
+    add_zsh_action(c->completes, &rest);
+    text_add(out, SLICE_LIT(" \\\n            "));
+    add_quoted(out, text_cstr(&rest));
+    text_add(out, SLICE_LIT("\n        ;;\n"));
+    text_fini(&rest);
+}
+
+static void print_zsh(struct text *out)
+{
+    text_add(out, SLICE_LIT("#compdef resumelbctl\n"
+                            "# SPDX-License-Identifier: Apache-2.0\n"
+                            "# Completion of resumelbctl for zsh; made by: resumelbctl completion "
+                            "zsh\n\n"
+                            "_resumelbctl()\n{\n"
+                            "    local -a commands\n"
+                            "    commands=(\n"));
+    for (size_t i = 0; i < ctl_ncommands; ++i) {
+        struct text row = {0};
+
+        text_addf(&row, "%s:%s", ctl_commands[i]->name, ctl_commands[i]->summary);
+        text_add(out, SLICE_LIT("        "));
+        add_quoted(out, text_cstr(&row));
+        text_add_char(out, '\n');
+        text_fini(&row);
+    }
+    text_add(out, SLICE_LIT("    )\n"
+                            "    if ((CURRENT == 2)); then\n"
+                            "        _describe -t commands word commands\n"
+                            "        return\n"
+                            "    fi\n"
+                            "    local word=${words[2]}\n"
+                            "    shift words\n"
+                            "    ((CURRENT--))\n"
+                            "    case $word in\n"));
+    for (size_t i = 0; i < ctl_ncommands; ++i)
+        add_zsh_word(ctl_commands[i], out);
+    text_add(out, SLICE_LIT("    esac\n}\n\n_resumelbctl \"$@\"\n"));
+}
+
+bool ctl_completion(struct slice shell, struct text *out)
+{
+    if (slice_is(shell, "bash"))
+        print_bash(out);
+    else if (slice_is(shell, "zsh"))
+        print_zsh(out);
+    else
+        return false;
+    return true;
+}
+
+/* ---- the word ---- */
+
+static int take_nothing(void *context, int letter, const char *value)
+{
+    (void)context;
+    (void)letter;
+    (void)value;
+    return CTL_OK;
+}
+
+static int run(const struct ctl_command *c, int argc, char **argv)
+{
+    struct text out = {0};
+    int first = 0;
+    int code = ctl_command_parse(c, argc, argv, &first, take_nothing, NULL);
+
+    if (code >= 0)
+        return code;
+    if (argv[first] == NULL)
+        return ctl_usage_error(c, "want a shell: bash or zsh", NULL);
+    if (!ctl_completion(slice_of(argv[first]), &out))
+        return ctl_usage_error(c, "no such shell here, but bash and zsh", argv[first]);
+    code = ctl_print(text_slice(&out)) ? CTL_OK : CTL_FAILED;
+    text_fini(&out);
+    return code;
+}
+
+static const struct ctl_flag flags[] = {CTL_FLAG_HELP};
+const struct ctl_command ctl_word_completion = {
+    .name = "completion",
+    .arguments = "bash|zsh",
+    .summary = "what a shell needs to complete all this",
+    .completes = "bash zsh",
+    .flags = flags,
+    .nflags = ARRAY_LEN(flags),
+    .run = run,
+};

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a page of another version of the program: any member may be missing or of another type.
+ * Pure functions over borrowed values.
+ */
+#ifndef RLB_CTL_CLI_PAGE_H
+#define RLB_CTL_CLI_PAGE_H
+
+#include "common/base/text.h"
+#include "ctl/cli/ctl.h"
+#include "ctl/cli/table.h"
+
+#include <jansson.h>
+
+/* A number as integer; 0 for anything else. */
+int64_t page_int(const json_t *object, const char *name);
+/* A cell for each kind of member; "-" when it is not there. */
+void cell_text(struct table *t, const json_t *object, const char *name);
+void cell_int(struct table *t, const json_t *object, const char *name);
+/* FMT prints a double. */
+void cell_real(struct table *t, const json_t *object, const char *name, const char *fmt);
+/* A text for one line, "-" when it is not there. */
+void page_add_text(struct text *out, const json_t *object, const char *name);
+/* Words of the program, in a line that is for a reader, who gets their quotes as they are; what
+ * could steer a terminal, nobody. */
+void page_add_words(struct text *out, struct slice words);
+/* Member "why", as words; "-" when it is not there. */
+void page_add_why(struct text *out, const json_t *object);
+void page_add_real(struct text *out, const json_t *object, const char *name);
+/* ", cutoff 9" of an application whose policy has one, or has none that is known. */
+void page_add_cutoff(const json_t *application, struct text *out);
+/* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
+void page_add_duration(struct text *out, double seconds);
+
+/* A line for each setting of the tree that is refused, and each link that does not resolve. */
+void page_print_refused(const json_t *application, struct text *out);
+
+/* Errors: ERR_SYNTAX (no applications in it), ERR_NOT_FOUND (not the one that O asks for). */
+enum err page_check(const json_t *page, const struct ctl_options *o) must_check;
+typedef void (*page_application_fn)(const char *name, json_t *application,
+                                    const struct ctl_options *o, struct text *out);
+/* PRINT the one that O asks for, or all, with an empty line before each but the first of OUT. */
+void page_each_application(const json_t *page, const struct ctl_options *o,
+                           page_application_fn print, struct text *out);
+
+#endif

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Formats: Apache's mod_log_config "combined" and "common", and the same behind "%v" (with port or
+ * without); nginx writes the same with other escapes. Ours is lb/access/access_log.h. Read from the
+ * left, a field at a time; the time's bracket tells whether there is a host first.
+ */
+#include "ctl/simulate/access_line.h"
+
+#include "common/base/json.h"
+#include "common/base/limits.h"
+#include "common/base/text.h"
+
+/* A line as it is read, and where unescaped bytes go. */
+struct reading {
+    struct slice rest;
+    char *room;
+    struct access_line *out;
+};
+
+const char *access_fault_text(enum access_fault f)
+{
+    static const char *const texts[ACCESS_FAULTS] = {
+#define FAULT(name, text) [ACCESS_FAULT_##name] = (text),
+#include "ctl/simulate/access_fault.def"
+#undef FAULT
+    };
+
+    ASSERT((unsigned)f < ACCESS_FAULTS);
+    return texts[f];
+}
+
+/* ---- pieces ---- */
+
+static void skip(struct reading *r, size_t n)
+{
+    r->rest.p += n;
+    r->rest.len -= n;
+}
+
+static bool take(struct reading *r, char c)
+{
+    if (r->rest.len == 0 || r->rest.p[0] != c)
+        return false;
+    skip(r, 1);
+    return true;
+}
+
+/* Up to the next blank, which goes too; not empty. */
+static bool take_word(struct reading *r, struct slice *out)
+{
+    size_t n = slice_find(r->rest, ' ');
+
+    if (n == SIZE_MAX || n == 0)
+        return false;
+    *out = (struct slice){r->rest.p, n};
+    skip(r, n + 1);
+    return true;
+}
+
+/* The byte behind a backslash, or -1. */
+static int take_escaped(struct reading *r)
+{
+    static const char names[] = "\"\\/bnrtv";
+    static const char bytes[] = "\"\\/\b\n\r\t\v";
+
+    if (take(r, 'x')) {
+        int high = r->rest.len >= 2 ? ascii_hex_digit(r->rest.p[0]) : -1;
+        int low = r->rest.len >= 2 ? ascii_hex_digit(r->rest.p[1]) : -1;
+
+        if (high < 0 || low < 0)
+            return -1;
+        skip(r, 2);
+        return high << 4 | low;
+    }
+    const char *name =
+        r->rest.len != 0 && r->rest.p[0] != '\0' ? strchr(names, r->rest.p[0]) : NULL;
+
+    if (name == NULL)
+        return -1;
+    skip(r, 1);
+    return (unsigned char)bytes[name - names];
+}
+
+/* What stands in quotes, unescaped. */
+static bool take_quoted(struct reading *r, struct slice *out)
+{
+    char *begin = r->room;
+
+    if (!take(r, '"'))
+        return false;
+    while (r->rest.len != 0) {
+        char c = r->rest.p[0];
+
+        skip(r, 1);
+        if (c == '"') {
+            *out = (struct slice){begin, (size_t)(r->room - begin)};
+            return true;
+        }
+        int byte = c == '\\' ? take_escaped(r) : (unsigned char)c;
+        if (byte < 0)
+            return false;
+        *r->room++ = (char)byte;
+    }
+    return false;
+}
+
+/* ---- time ---- */
+
+/* Two or four digits at AT. */
+static bool digits(struct slice s, size_t at, size_t n, uint64_t max, unsigned *out)
+{
+    uint64_t v;
+
+    if (at + n > s.len || !parse_u64((struct slice){s.p + at, n}, max, &v))
+        return false;
+    *out = (unsigned)v;
+    return true;
+}
+
+/* Days from 1970-01-01 to a day of the Gregorian calendar; YEAR >= 1970, MONTH 1 .. 12. */
+static uint64_t days_to(unsigned year, unsigned month, unsigned day)
+{
+    /* Years begin in March, so that a leap day is the last. */
+    uint64_t y = month <= 2 ? year - 1 : year;
+    uint64_t m = month <= 2 ? month + 9 : month - 3;
+    uint64_t of_year = (153 * m + 2) / 5 + day - 1;
+
+    return y * 365 + y / 4 - y / 100 + y / 400 + of_year - 719468;
+}
+
+/* HH:MM:SS at AT, in seconds. */
+static bool clock_at(struct slice s, size_t at, uint64_t *out)
+{
+    unsigned hour;
+    unsigned minute;
+    unsigned second;
+
+    if (at + 8 > s.len || s.p[at + 2] != ':' || s.p[at + 5] != ':' ||
+        !digits(s, at, 2, 23, &hour) || !digits(s, at + 3, 2, 59, &minute) ||
+        !digits(s, at + 6, 2, 60, &second))
+        return false;
+    *out = hour * 3600 + minute * 60 + second;
+    return true;
+}
+
+static bool month_at(struct slice s, size_t at, unsigned *out)
+{
+    static const char names[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
+    for (unsigned m = 0; m < 12; ++m) {
+        if (memcmp(s.p + at, names + (size_t)m * 3, 3) == 0) {
+            *out = m + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "22/Nov/2026:06:25:00 +0000" */
+static bool read_clf_time(struct slice s, uint64_t *out_ms)
+{
+    enum { LEN = 26, CLOCK = 12, ZONE = 20, DAY_S = 86400 };
+    unsigned day;
+    unsigned month;
+    unsigned year;
+    unsigned hours;
+    unsigned minutes;
+    uint64_t seconds;
+
+    if (s.len != LEN || s.p[2] != '/' || s.p[6] != '/' || s.p[11] != ':' || s.p[ZONE] != ' ' ||
+        (s.p[ZONE + 1] != '+' && s.p[ZONE + 1] != '-'))
+        return false;
+    if (!digits(s, 0, 2, 31, &day) || !month_at(s, 3, &month) || !digits(s, 7, 4, 9999, &year) ||
+        !clock_at(s, CLOCK, &seconds) || !digits(s, ZONE + 2, 2, 23, &hours) ||
+        !digits(s, ZONE + 4, 2, 59, &minutes) || day == 0 || year < 1971)
+        return false;
+    seconds += days_to(year, month, day) * DAY_S;
+    uint64_t zone = hours * 3600 + minutes * 60;
+    *out_ms = (s.p[ZONE + 1] == '+' ? seconds - zone : seconds + zone) * 1000;
+    return true;
+}
+
+/* "2026-11-22T06:25:00.123Z" */
+static bool read_iso_time(struct slice s, uint64_t *out_ms)
+{
+    enum { LEN = 24, CLOCK = 11, DAY_S = 86400 };
+    unsigned year;
+    unsigned month;
+    unsigned day;
+    unsigned ms;
+    uint64_t seconds;
+
+    if (s.len != LEN || s.p[4] != '-' || s.p[7] != '-' || s.p[10] != 'T' || s.p[19] != '.' ||
+        s.p[23] != 'Z')
+        return false;
+    if (!digits(s, 0, 4, 9999, &year) || !digits(s, 5, 2, 12, &month) ||
+        !digits(s, 8, 2, 31, &day) || !clock_at(s, CLOCK, &seconds) ||
+        !digits(s, 20, 3, 999, &ms) || year < 1971 || month == 0 || day == 0)
+        return false;
+    *out_ms = (days_to(year, month, day) * DAY_S + seconds) * 1000 + ms;
+    return true;
+}
+
+/* ---- host and request ---- */
+
+static bool is_host_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c != '\0' && strchr("-._[]:", c));
+}
+
+/* What stands behind a host: nothing, or a port. */
+static bool is_port(struct slice s)
+{
+    uint64_t port;
+
+    return s.len == 0 ||
+           (s.p[0] == ':' &&
+            (s.len == 1 || parse_u64((struct slice){s.p + 1, s.len - 1}, UINT16_MAX, &port)));
+}
+
+/* Without port, in lower case, to the room. "-" is none. */
+static bool set_host(struct reading *r, struct slice host)
+{
+    bool literal = slice_starts(host, SLICE_LIT("["));
+    size_t end = slice_find(host, literal ? ']' : ':');
+    char *begin = r->room;
+
+    if (literal && end == SIZE_MAX)
+        return false;
+    if (end != SIZE_MAX) {
+        end += literal;
+        if (!is_port((struct slice){host.p + end, host.len - end}))
+            return false;
+        host.len = end;
+    }
+    if (slice_is(host, "-"))
+        host.len = 0;
+    if (host.len > ACCESS_HOST_MAX)
+        return false;
+    for (size_t i = 0; i < host.len; ++i) {
+        char c = ascii_lower(host.p[i]);
+
+        if (!is_host_byte(c))
+            return false;
+        *r->room++ = c;
+    }
+    r->out->host = (struct slice){begin, host.len};
+    return true;
+}
+
+static bool is_token(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        char c = s.p[i];
+        bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+
+        if (!letter && !(c >= '0' && c <= '9') && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
+            return false;
+    }
+    return s.len != 0;
+}
+
+/* http://HOST/PATH: the host goes before the path; the line's own, if there is one, counts more. */
+static bool take_scheme(struct reading *r, struct slice *target, bool *absolute)
+{
+    static const struct slice schemes[] = {{"http://", 7}, {"https://", 8}};
+
+    for (size_t i = 0; i < ARRAY_LEN(schemes); ++i) {
+        if (!slice_starts(*target, schemes[i]))
+            continue;
+        *absolute = true;
+        target->p += schemes[i].len;
+        target->len -= schemes[i].len;
+        struct slice host = {target->p, 0};
+
+        while (host.len < target->len && target->p[host.len] != '/' && target->p[host.len] != '?')
+            ++host.len;
+
+        target->p += host.len;
+        target->len -= host.len;
+        return r->out->host.len != 0 || set_host(r, host);
+    }
+    return true;
+}
+
+static enum access_fault set_target(struct reading *r, struct slice target)
+{
+    struct access_line *out = r->out;
+
+    bool absolute = false;
+
+    if (!take_scheme(r, &target, &absolute))
+        return ACCESS_FAULT_HOST;
+    if (!absolute && !slice_starts(target, SLICE_LIT("/")) && !slice_is(target, "*"))
+        return ACCESS_FAULT_REQUEST;
+    out->path = slice_cut(&target, '?');
+    out->query = target;
+    if (absolute && out->path.len == 0)
+        out->path = SLICE_LIT("/");
+    return ACCESS_FAULT_NONE;
+}
+
+/* "GET /path HTTP/1.1" */
+static enum access_fault read_request(struct reading *r, struct slice request)
+{
+    struct slice method = slice_cut(&request, ' ');
+    struct slice target = slice_cut(&request, ' ');
+
+    if (!is_token(method) || !slice_starts(request, SLICE_LIT("HTTP/")) ||
+        slice_find(request, ' ') != SIZE_MAX)
+        return ACCESS_FAULT_REQUEST;
+    r->out->method = method;
+    return set_target(r, target);
+}
+
+/* ---- combined ---- */
+
+/* [HOST] CLIENT IDENTITY USER, up to the time's bracket. */
+static enum access_fault read_who(struct reading *r)
+{
+    enum { WORDS_MAX = 4 };
+    struct slice words[WORDS_MAX];
+    size_t n = 0;
+
+    while (r->rest.len != 0 && (n < 3 || r->rest.p[0] != '[')) {
+        if (n == WORDS_MAX || !take_word(r, &words[n]))
+            return ACCESS_FAULT_FIELDS;
+        ++n;
+    }
+    if (n < 3)
+        return ACCESS_FAULT_FIELDS;
+    r->out->client = words[n - 3];
+    return n == WORDS_MAX && !set_host(r, words[0]) ? ACCESS_FAULT_HOST : ACCESS_FAULT_NONE;
+}
+
+/* "STATUS BYTES", and what may follow: whether there is more. */
+static bool read_numbers(struct reading *r, bool *more)
+{
+    struct slice status = slice_cut(&r->rest, ' ');
+    uint64_t v;
+    uint64_t bytes;
+    size_t end = slice_find(r->rest, ' ');
+    struct slice size = {r->rest.p, end != SIZE_MAX ? end : r->rest.len};
+
+    if (!parse_u64(status, 599, &v) || v < 100 ||
+        (!slice_is(size, "-") && !parse_u64(size, UINT64_MAX, &bytes)))
+        return false;
+    r->out->status = (unsigned)v;
+    *more = end != SIZE_MAX;
+    skip(r, *more ? end + 1 : size.len);
+    return true;
+}
+
+static struct slice unless_dash(struct slice s)
+{
+    return slice_is(s, "-") ? SLICE_NULL : s;
+}
+
+/* Of KEY="VALUE" or KEY=VALUE behind the agent, as we write them: host and service_us. */
+static enum access_fault read_ours(struct reading *r)
+{
+    while (take(r, ' ')) {
+        size_t end = slice_find(r->rest, '=');
+        struct slice value;
+
+        /* Whatever others write there is theirs. */
+        if (end == SIZE_MAX)
+            return ACCESS_FAULT_NONE;
+        struct slice key = {r->rest.p, end};
+        skip(r, end + 1);
+        bool quoted = r->rest.len != 0 && r->rest.p[0] == '"';
+        if (quoted && !take_quoted(r, &value))
+            return ACCESS_FAULT_QUOTES;
+        if (!quoted) {
+            end = slice_find(r->rest, ' ');
+            value = (struct slice){r->rest.p, end != SIZE_MAX ? end : r->rest.len};
+            skip(r, value.len);
+        }
+        if (slice_is(key, "host") && r->out->host.len == 0 && !set_host(r, value))
+            return ACCESS_FAULT_HOST;
+        if (slice_is(key, "service_us") && !parse_u64(value, UINT32_MAX, &r->out->service_us))
+            return ACCESS_FAULT_FIELDS;
+    }
+    return ACCESS_FAULT_NONE;
+}
+
+/* Referer and agent; then ours. */
+static enum access_fault read_rest(struct reading *r)
+{
+    if (!take_quoted(r, &r->out->referer))
+        return ACCESS_FAULT_QUOTES;
+    if (!take(r, ' ') || !take_quoted(r, &r->out->agent))
+        return ACCESS_FAULT_QUOTES;
+    r->out->referer = unless_dash(r->out->referer);
+    r->out->agent = unless_dash(r->out->agent);
+    return r->rest.len != 0 ? read_ours(r) : ACCESS_FAULT_NONE;
+}
+
+static enum access_fault read_combined(struct reading *r)
+{
+    enum access_fault f = read_who(r);
+    struct slice request;
+    bool more = false;
+
+    if (f != ACCESS_FAULT_NONE)
+        return f;
+    size_t end = slice_find(r->rest, ']');
+    if (end == SIZE_MAX || !take(r, '[') ||
+        !read_clf_time((struct slice){r->rest.p, end - 1}, &r->out->time_ms))
+        return ACCESS_FAULT_TIME;
+    skip(r, end);
+    if (!take(r, ' ') || !take_quoted(r, &request))
+        return ACCESS_FAULT_QUOTES;
+    f = read_request(r, request);
+    if (f != ACCESS_FAULT_NONE)
+        return f;
+    if (!take(r, ' ') || !read_numbers(r, &more))
+        return ACCESS_FAULT_STATUS;
+    return more ? read_rest(r) : ACCESS_FAULT_NONE;
+}
+
+/* ---- JSON ---- */
+
+/* A member as text, in the room; it was read from at least as many bytes. */
+static struct slice keep(struct reading *r, const json_t *object, const char *name)
+{
+    struct slice s = json_text(object, name);
+    char *begin = r->room;
+
+    if (s.len != 0)
+        memcpy(begin, s.p, s.len);
+    r->room += s.len;
+    return (struct slice){begin, s.len};
+}
+
+static enum access_fault read_members(struct reading *r, const json_t *o)
+{
+    const json_t *status = json_object_get(o, "status");
+    const json_t *service = json_object_get(o, "service_us");
+    struct access_line *out = r->out;
+
+    if (!read_iso_time(json_text(o, "time"), &out->time_ms))
+        return ACCESS_FAULT_TIME;
+    if (!set_host(r, json_text(o, "host")))
+        return ACCESS_FAULT_HOST;
+    out->method = keep(r, o, "method");
+    out->client = keep(r, o, "client");
+    out->referer = keep(r, o, "referer");
+    out->agent = keep(r, o, "agent");
+    if (!is_token(out->method))
+        return ACCESS_FAULT_REQUEST;
+    if (!json_is_integer(status) || json_integer_value(status) < 100 ||
+        json_integer_value(status) > 599)
+        return ACCESS_FAULT_STATUS;
+    out->status = (unsigned)json_integer_value(status);
+    if (json_is_integer(service) && json_integer_value(service) > 0)
+        out->service_us = (uint64_t)json_integer_value(service);
+    return set_target(r, keep(r, o, "target"));
+}
+
+static enum access_fault read_json(struct reading *r)
+{
+    json_t *o = NULL;
+
+    if (json_parse(r->rest, ACCESS_LINE_MAX, &o, NULL) != ERR_OK)
+        return ACCESS_FAULT_JSON;
+    enum access_fault f = json_is_object(o) ? read_members(r, o) : ACCESS_FAULT_JSON;
+    json_decref(o);
+    return f;
+}
+
+enum access_fault access_line_parse(struct slice line, char *room, struct access_line *out)
+{
+    struct reading r = {.rest = line, .room = room, .out = out};
+
+    *out = (struct access_line){0};
+    if (line.len > ACCESS_LINE_MAX)
+        return ACCESS_FAULT_TOO_LONG;
+    return slice_starts(line, SLICE_LIT("{")) ? read_json(&r) : read_combined(&r);
+}

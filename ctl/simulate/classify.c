@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resumelbctl classify: requests of a log or a list, through one or several classifiers.
+ */
+#include "ctl/simulate/classify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/json.h"
+#include "ctl/cli/command.h"
+#include "ctl/cli/table.h"
+#include "ctl/simulate/requests.h"
+#include "ctl/simulate/simulate.h"
+
+enum {
+    TOP_DEFAULT = 20,
+    TOP_MAX = SIMULATE_CLASSES_MAX,
+    CONFIG = 256,
+    REQUESTS_MAX = 100000000, /* hours of work */
+};
+
+struct counting {
+    struct simulate_classifier classifier;
+    uint64_t *requests; /* by number of its class */
+    size_t room;
+};
+
+struct classify_run {
+    const struct ctl_command *command;
+    struct counting of[SIMULATE_CLASSIFIERS_MAX];
+    size_t n;
+    const char *config_file, *application, *file;
+    uint64_t top, limit;
+    bool json;
+    bool cut; /* there was more than --requests, or than there is room for */
+    struct requests in;
+    uint64_t requests;
+};
+
+static void run_fini(struct classify_run *r)
+{
+    for (size_t i = 0; i < r->n; ++i) {
+        simulate_classifier_fini(&r->of[i].classifier);
+        free(r->of[i].requests);
+    }
+}
+
+/* ---- the command line ---- */
+
+static int say_problems(const struct ctl_command *c, struct diag *d)
+{
+    fprintf(stderr, "resumelbctl: %sTry resumelbctl %s --help.\n", d->text != NULL ? d->text : "",
+            c->name);
+    diag_fini(d);
+    return CTL_USAGE;
+}
+
+static int take_spec(struct classify_run *r, const char *spec)
+{
+    struct diag d = {0};
+
+    if (r->n == SIMULATE_CLASSIFIERS_MAX)
+        return ctl_usage_error(r->command, "--classifier: too many", spec);
+    if (!simulate_read_classifier(spec, &r->of[r->n].classifier, &d))
+        return say_problems(r->command, &d);
+    ++r->n;
+    return CTL_OK;
+}
+
+static int take(void *context, int letter, const char *value)
+{
+    struct classify_run *r = context;
+
+    switch (letter) {
+    case 'c':
+        return take_spec(r, value);
+    case 'n':
+        return ctl_take_number(r->command, "top", value, 0, TOP_MAX, &r->top);
+    case 'r':
+        return ctl_take_number(r->command, "requests", value, 1, REQUESTS_MAX, &r->limit);
+    case 'j':
+        r->json = true;
+        break;
+    case 'A':
+        r->application = value;
+        break;
+    case CONFIG:
+        r->config_file = value;
+        break;
+    default:
+        ASSERT(false);
+    }
+    return CTL_OK;
+}
+
+/* The value of `classifier` of a load balancer's configuration; NULL, and said to D: none. */
+static const struct config_node *find_classifier(const struct config *c, const char *application,
+                                                 struct diag *d)
+{
+    const struct config_node *applications = config_get(c->root, "applications");
+    const struct config_node *app = c->root;
+
+    if (application != NULL)
+        app = applications != NULL ? config_get(applications, application) : NULL;
+    if (app == NULL) {
+        config_complain(c, NULL, d, "no application '%s' in it", application);
+        return NULL;
+    }
+    const struct config_node *found = config_get(app, "classifier");
+    if (found == NULL)
+        config_complain(c, NULL, d, "no `classifier` in it%s",
+                        application == NULL && applications != NULL ? " (--application?)" : "");
+    return found;
+}
+
+/* The classifier that a load balancer is configured with; plugins too. */
+static int take_configured(struct classify_run *r)
+{
+    struct simulate_classifier *c = &r->of[r->n].classifier;
+    struct diag d = {0};
+
+    if (r->n == SIMULATE_CLASSIFIERS_MAX)
+        return ctl_usage_error(r->command, "--config: too many classifiers", NULL);
+    if (!config_read(r->config_file, &c->config, &d))
+        return say_problems(r->command, &d);
+    const struct config_node *node = find_classifier(&c->config, r->application, &d);
+    c->classifier = node != NULL ? classifier_create(&c->config, node, &d) : NULL;
+    if (c->classifier == NULL) {
+        config_fini(&c->config);
+        return say_problems(r->command, &d);
+    }
+    c->label = xstrdup(r->config_file);
+    ++r->n;
+    return CTL_OK;
+}
+
+/* -1: go on; else the exit code. */
+static int parse(struct classify_run *r, int argc, char **argv)
+{
+    int first = 0;
+    int code = ctl_command_parse(r->command, argc, argv, &first, take, r);
+
+    if (code >= 0)
+        return code;
+    r->file = argv[first];
+    if (r->file == NULL)
+        return ctl_usage_error(r->command, "want a file: an access log, a list of URLs, or -",
+                               NULL);
+    if (r->application != NULL && r->config_file == NULL)
+        return ctl_usage_error(r->command, "--application is for --config", NULL);
+    if (r->config_file != NULL)
+        code = take_configured(r);
+    else if (r->n == 0)
+        code = take_spec(r, "host");
+    return code == CTL_OK ? -1 : code;
+}
+
+/* ---- counting ---- */
+
+/* False: there are too many classes. */
+static bool count(struct counting *c, const struct access_line *l)
+{
+    uint32_t cls = 0;
+
+    if (!simulate_classify(&c->classifier, l, &cls))
+        return false;
+    if (cls >= c->room) {
+        size_t room = c->room != 0 ? c->room * 2 : 1024;
+
+        c->requests = xrealloc(c->requests, room * sizeof(c->requests[0]));
+        memset(c->requests + c->room, 0, (room - c->room) * sizeof(c->requests[0]));
+        c->room = room;
+    }
+    ++c->requests[cls];
+    return true;
+}
+
+static enum err count_all(struct classify_run *r, struct diag *d)
+{
+    struct access_line l;
+    enum err e = requests_open(r->file, &r->in, d);
+
+    if (e != ERR_OK)
+        return e;
+    while (!r->cut && requests_next(&r->in, &l)) {
+        r->cut = r->requests == r->limit;
+        for (size_t i = 0; i < r->n && !r->cut; ++i)
+            r->cut = !count(&r->of[i], &l);
+        r->requests += !r->cut;
+    }
+    e = requests_close(&r->in, d);
+    if (e == ERR_OK && r->requests == 0) {
+        diag_add(d, r->file, 0, 0, "no requests in it%s%s", r->in.bad_why != NULL ? ": " : "",
+                 r->in.bad_why != NULL ? r->in.bad_why : "");
+        e = ERR_SYNTAX;
+    }
+    return e;
+}
+
+static void collect(const struct classify_run *r, const struct counting *c,
+                    struct class_counts *out)
+{
+    const struct names *names = &c->classifier.classes.names;
+
+    *out = (struct class_counts){.label = c->classifier.label, .requests = r->requests};
+    out->classes = xcalloc(names->n, sizeof(out->classes[0]));
+    for (uint32_t i = 0; i < names->n; ++i) {
+        /* A request that another classifier had no room for may have made a class here. */
+        if (c->requests[i] != 0)
+            out->classes[out->n++] =
+                (struct class_count){.name = names_get(names, i), .requests = c->requests[i]};
+    }
+    classify_sort(out);
+}
+
+/* ---- what is printed ---- */
+
+static const struct table_column columns[] = {
+    {"class", false}, {"requests", true}, {"share", true}, {"together", true}};
+
+static void print_table(const struct class_counts *c, uint64_t top, struct text *out)
+{
+    struct table t;
+    uint64_t sum = 0;
+
+    table_init(&t, columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < c->n && (top == 0 || i < top); ++i) {
+        const struct class_count *k = &c->classes[i];
+
+        sum += k->requests;
+        table_add(&t, k->name.len != 0 ? k->name : SLICE_LIT("(none)"));
+        table_addf(&t, "%llu", (unsigned long long)k->requests);
+        table_addf(&t, "%.2f %%", 100 * (double)k->requests / (double)c->requests);
+        table_addf(&t, "%.1f %%", 100 * (double)sum / (double)c->requests);
+    }
+    table_print(&t, 2, out);
+    table_fini(&t);
+    if (top != 0 && c->n > top)
+        text_addf(out, "  ... and %zu more (--top 0 shows all)\n", c->n - (size_t)top);
+}
+
+static void print_counts(const struct class_counts *c, uint64_t top, bool colours, struct text *out)
+{
+    struct class_facts f;
+    struct text warnings[CLASSIFY_WARNINGS_MAX] = {{0}};
+    size_t n = classify_warnings(c, warnings);
+
+    classify_facts(c, &f);
+    text_add_escaped(out, slice_of(c->label));
+    text_addf(out, ": %zu class%s, as uneven as %.1f equal ones; %zu with one request only\n", c->n,
+              c->n == 1 ? "" : "es", f.as_if_equal, f.single);
+    for (size_t i = 0; i < n; ++i) {
+        text_addf(out, "  %swarning%s: ", colours ? "\033[33m" : "", colours ? "\033[0m" : "");
+        text_add(out, text_slice(&warnings[i]));
+        text_add_char(out, '\n');
+        text_fini(&warnings[i]);
+    }
+    print_table(c, top, out);
+}
+
+static void put_counts(const struct class_counts *c, uint64_t top, struct json_writer *w)
+{
+    struct class_facts f;
+    struct text warnings[CLASSIFY_WARNINGS_MAX] = {{0}};
+    size_t n = classify_warnings(c, warnings);
+
+    classify_facts(c, &f);
+    json_open_object(w, NULL);
+    json_put_text(w, "classifier", slice_of(c->label));
+    json_put_int(w, "classes", (int64_t)c->n);
+    json_put_int(w, "single", (int64_t)f.single);
+    json_put_real(w, "largest_share", f.largest);
+    json_put_real(w, "nameless_share", f.nameless);
+    json_put_real(w, "as_if_equal", f.as_if_equal);
+    json_open_array(w, "warnings");
+    for (size_t i = 0; i < n; ++i) {
+        json_put_text(w, NULL, text_slice(&warnings[i]));
+        text_fini(&warnings[i]);
+    }
+    json_close_array(w);
+    json_open_array(w, "largest");
+    for (size_t i = 0; i < c->n && (top == 0 || i < top); ++i) {
+        json_open_object(w, NULL);
+        json_put_text(w, "class", c->classes[i].name);
+        json_put_int(w, "requests", (int64_t)c->classes[i].requests);
+        json_close_object(w);
+    }
+    json_close_array(w);
+    json_close_object(w);
+}
+
+static void print_all(struct classify_run *r, struct text *out)
+{
+    struct json_writer w = {.out = out};
+
+    if (r->json) {
+        json_open_object(&w, NULL);
+        json_put_int(&w, "requests", (int64_t)r->requests);
+        json_put_int(&w, "bad_lines", (int64_t)requests_bad(&r->in));
+        json_put_bool(&w, "cut", r->cut);
+        json_open_array(&w, "classifiers");
+    } else {
+        text_addf(out, "%llu requests%s\n", (unsigned long long)r->requests,
+                  r->cut ? " (there are more: --requests, or too many classes)" : "");
+        requests_print_bad(&r->in, out);
+    }
+    for (size_t i = 0; i < r->n; ++i) {
+        struct class_counts c;
+
+        collect(r, &r->of[i], &c);
+        if (r->json)
+            put_counts(&c, r->top, &w);
+        else
+            print_counts(&c, r->top, ctl_colours(), out);
+        free(c.classes);
+    }
+    if (r->json) {
+        json_close_array(&w);
+        json_close_object(&w);
+        text_add_char(out, '\n');
+    }
+}
+
+static int run(const struct ctl_command *c, int argc, char **argv)
+{
+    struct classify_run r = {.command = c, .top = TOP_DEFAULT, .limit = REQUESTS_MAX};
+    struct text out = {0};
+    struct diag d = {0};
+    int code = parse(&r, argc, argv);
+
+    if (code < 0) {
+        enum err e = count_all(&r, &d);
+
+        if (e == ERR_OK)
+            print_all(&r, &out);
+        code = ctl_finish(e, &out, &d);
+    }
+    run_fini(&r);
+    return code;
+}
+
+static const struct ctl_flag flags[] = {
+    {'c', "classifier", "SPEC", "host segment path regex:",
+     "host (default), segment (of the path: its first), path or regex:VARIABLE:PATTERN; may be "
+     "given several times"},
+    {CONFIG, "config", "FILE", CTL_FILES, "the one that a load balancer is configured with"},
+    {'A', "application", "NAME", NULL, "... for this application"},
+    {'n', "top", "N", NULL, "so many classes (20); 0: all"},
+    {'r', "requests", "N", NULL, "only the first so many requests"},
+    CTL_FLAG_JSON,
+    CTL_FLAG_HELP,
+};
+const struct ctl_command ctl_word_classify = {
+    .name = "classify",
+    .arguments = "FILE",
+    .summary = "classes that a classifier makes of an access log or a list of URLs",
+    .text = "FILE has lines of an access log (combined or common, with or without the virtual "
+            "host first,\nour own in JSON), or URLs; - is standard input. Prints the classes, the "
+            "largest first, and\nwarns of what makes a classifier useless.\n",
+    .completes = CTL_FILES,
+    .flags = flags,
+    .nflags = ARRAY_LEN(flags),
+    .run = run,
+};

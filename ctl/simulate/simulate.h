@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resumelbctl simulate: what resumelb would do for an access log, or for described work. Variants,
+ * a policy with its settings and a classifier each, run over the same requests (sim/); what comes
+ * of it is a table, JSON, or a picture. Main thread; everything is owned by struct simulate.
+ */
+#ifndef RLB_CTL_SIMULATE_SIMULATE_H
+#define RLB_CTL_SIMULATE_SIMULATE_H
+
+#include "classifiers/registry.h"
+#include "common/base/text.h"
+#include "ctl/simulate/access_line.h"
+#include "sim/scenario.h"
+
+enum {
+    SIMULATE_POLICIES_MAX = 24,
+    SIMULATE_CLASSIFIERS_MAX = 8,
+    /* Classes that one classifier may make of a trace. */
+    SIMULATE_CLASSES_MAX = 4 << 20,
+    SIMULATE_RANDOM_MAX = 1000,
+    /* Policies that know nothing of classes. */
+    SIMULATE_COMMON = 3,
+};
+
+/* ---- policies (simulate_policies.c) ---- */
+
+struct simulate_policy {
+    char *label; /* as it was given: NAME or NAME:SETTING=VALUE:... */
+    struct pool_settings settings;
+};
+
+/* LIST: policies with commas between, each once, with settings that it goes by; "all": each that
+ * there is. Problems to D. */
+bool simulate_read_policies(const char *list, struct simulate_policy *out, size_t *n,
+                            struct diag *d) must_check;
+/* One policy, with another value of a setting; false when it has none such. */
+bool simulate_vary_policy(const struct simulate_policy *from, const char *setting,
+                          const char *value, struct simulate_policy *out) must_check;
+void simulate_policy_fini(struct simulate_policy *p);
+/* "resume, classless, ..." */
+void simulate_policy_names(struct text *out);
+
+/* ---- classifiers (simulate_classes.c) ---- */
+
+struct simulate_classifier {
+    char *label;
+    struct config config;
+    struct classifier *classifier;
+    struct plan_classes classes; /* of the plan at hand */
+};
+
+/* host, path, segment (the path's first), regex:VARIABLE:PATTERN. Problems to D. */
+bool simulate_read_classifier(const char *spec, struct simulate_classifier *out,
+                              struct diag *d) must_check;
+void simulate_classifier_fini(struct simulate_classifier *c);
+/* The class of a request, as a number in c->classes.names. False: there are too many. */
+bool simulate_classify(struct simulate_classifier *c, const struct access_line *line,
+                       uint32_t *out) must_check;
+/* The classes of a plan of described work. False: there are too many. */
+bool simulate_classify_plan(struct simulate_classifier *c, const struct plan *p) must_check;
+void simulate_forget_classes(struct simulate_classifier *c);
+
+/* ---- everything ---- */
+
+struct simulate_variant {
+    size_t policy, classifier;
+    struct plan_result result;
+};
+
+/* What a log had. */
+struct simulate_log {
+    size_t lines, requests;
+    size_t faults[ACCESS_FAULTS];
+    size_t first_bad; /* line number; 0: none */
+    bool cut;         /* there was more than --requests, or than there is room for */
+    double span_s;
+};
+
+struct simulate {
+    struct plan_options plan;
+    uint32_t given; /* which numbers of it were, by their places (simulate_options.c) */
+    struct simulate_policy policies[SIMULATE_POLICIES_MAX];
+    size_t npolicies;
+    bool adds_today; /* the last policy was not asked for: the others are held against it */
+    struct simulate_classifier classifiers[SIMULATE_CLASSIFIERS_MAX];
+    size_t nclassifiers;
+    const char *log_file; /* NULL: described work; "-": standard input */
+    struct simulate_log log;
+    bool scenarios[SCENARIOS];
+    size_t requests;  /* 0: as many as there are */
+    unsigned nrandom; /* workloads drawn at random; 0: not asked for */
+    bool tune, json;
+    const char *plot_file;
+};
+
+/* One scenario, with all its variants. */
+struct simulate_story {
+    const struct simulate *simulate;
+    const struct plan *plan;
+    struct simulate_variant *variants;
+    size_t nvariants;
+};
+
+/* resumelbctl simulate ...: returns the exit code. ARGV[0] is the word. */
+int ctl_simulate_main(int argc, char **argv);
+
+/* The options and the command line; -1: go on; else the exit code (simulate_options.c). */
+int simulate_parse(int argc, char **argv, struct simulate *s);
+void simulate_fini(struct simulate *s);
+/* Read the log into a plan, with the classes of each classifier (simulate_log.c). */
+enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
+/* Run every variant over PLAN, whose classes are there. */
+void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_story *out);
+void simulate_story_fini(struct simulate_story *t);
+/* What is common elsewhere, the best of it first. */
+extern const char *const simulate_common[SIMULATE_COMMON];
+/* The variant to hold the others against: what people have who know nothing of classes; or simply
+ * the last. */
+const struct simulate_variant *simulate_baseline(const struct simulate_story *t);
+/* Of the policies that were asked for: of clients that ask again the highest rate, else the lowest
+ * p99; within one percent of that, what has the lower p99, or the fewer loads. */
+const struct simulate_variant *simulate_best(const struct simulate_story *t);
+/* How many of the policies were asked for; they come first. */
+static inline size_t simulate_asked(const struct simulate *s)
+{
+    return s->npolicies - s->adds_today;
+}
+void simulate_label(const struct simulate *s, const struct simulate_variant *v, struct text *out);
+
+/* ---- what is printed ---- */
+
+/* What was simulated, then a table of figures, then what the scenario is about. */
+void simulate_print(const struct simulate_story *t, struct text *out);
+/* What a log had that could not be used; nothing when all is well. */
+void simulate_print_log(const struct simulate *s, struct text *out);
+/* In words: what the best variant does for one who has the baseline. */
+void simulate_print_gain(const struct simulate_story *t, struct text *out);
+void simulate_print_json(const struct simulate_story *const *stories, size_t n, struct text *out);
+/* A picture of one story (SVG). */
+void simulate_plot(const struct simulate_story *t, struct text *out);
+/* s->nrandom workloads: a line each, and how often each policy is among the best. */
+enum err simulate_random(struct simulate *s, struct text *out, struct diag *d) must_check;
+/* The best of what can be set: classifier, policy and its settings, workers. */
+enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out,
+                       struct diag *d) must_check;
+
+#endif

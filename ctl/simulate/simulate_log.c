@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An access log as a trace. Of a page the log says only the path; the objects that it needs are
+ * taken by a hash of host and path: three quarters are its own, the rest from 32 that all pages of
+ * the host share (templates, navigation). Its first half is there to learn from.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ctl/simulate/simulate.h"
+#include "sim/draw.h"
+
+enum { SHARED_OBJECTS = 32, SHARED_ONE_IN = 4, MS_PER_S = 1000 };
+
+static const uint64_t NS_PER_MS = 1000000;
+
+/* A log that is read, into one trace per half. */
+struct reader {
+    struct simulate *s;
+    char *line;
+    size_t line_room;
+    char *room;
+    struct names pages; /* HOST PATH */
+    uint32_t *page_of;  /* request -> page */
+    uint64_t *time_ms;
+    uint32_t *classes[SIMULATE_CLASSIFIERS_MAX];
+    size_t n, requests_room;
+    size_t max;
+    bool is_fine; /* times have milliseconds */
+};
+
+static uint64_t hash(struct slice s)
+{
+    uint64_t h = s.len;
+
+    for (size_t i = 0; i < s.len; ++i)
+        h = draw_mix(h, (unsigned char)s.p[i]);
+    return h;
+}
+
+/* The objects of a page; how many. Some may be drawn twice: they are fewer then. */
+static size_t page_objects(struct slice host, struct slice path, uint32_t wanted, uint64_t *out)
+{
+    uint64_t site = hash(host);
+    struct draw d = draw_of(draw_mix(site, hash(path)));
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < wanted; ++i) {
+        bool shared = i < wanted / SHARED_ONE_IN;
+        uint64_t object = shared ? draw_mix(site, draw_below(&d, SHARED_OBJECTS)) : draw_bits(&d);
+        size_t k = 0;
+
+        while (k < n && out[k] != object)
+            ++k;
+        out[k] = object;
+        n += k == n;
+    }
+    return n;
+}
+
+static void make_room(struct reader *r)
+{
+    enum { FIRST_ROOM = 4096 };
+
+    if (r->n < r->requests_room)
+        return;
+    r->requests_room = r->requests_room != 0 ? r->requests_room * 2 : FIRST_ROOM;
+    r->page_of = xrealloc(r->page_of, r->requests_room * sizeof(r->page_of[0]));
+    r->time_ms = xrealloc(r->time_ms, r->requests_room * sizeof(r->time_ms[0]));
+    for (size_t i = 0; i < r->s->nclassifiers; ++i)
+        r->classes[i] = xrealloc(r->classes[i], r->requests_room * sizeof(uint32_t));
+}
+
+/* False: there is no room for more pages or classes. */
+static bool take_request(struct reader *r, const struct access_line *l)
+{
+    struct text key = {0};
+
+    make_room(r);
+    text_add(&key, l->host);
+    text_add_char(&key, ' ');
+    text_add(&key, l->path);
+    bool good = names_intern(&r->pages, text_slice(&key), &r->page_of[r->n]);
+    text_fini(&key);
+    for (size_t i = 0; i < r->s->nclassifiers && good; ++i)
+        good = simulate_classify(&r->s->classifiers[i], l, &r->classes[i][r->n]);
+    r->time_ms[r->n] = l->time_ms;
+    r->is_fine = r->is_fine || l->time_ms % MS_PER_S != 0;
+    r->n += good;
+    return good;
+}
+
+static void take_line(struct reader *r, struct slice line)
+{
+    struct simulate_log *log = &r->s->log;
+    struct access_line l;
+
+    ++log->lines;
+    if (line.len != 0 && line.p[line.len - 1] == '\r')
+        --line.len;
+    enum access_fault f = access_line_parse(line, r->room, &l);
+    if (f != ACCESS_FAULT_NONE) {
+        ++log->faults[f];
+        if (log->first_bad == 0)
+            log->first_bad = log->lines;
+        return;
+    }
+    if (r->n == r->max || !take_request(r, &l))
+        log->cut = true;
+}
+
+/* A line that is longer than any that counts: its end is looked for, and nothing kept. */
+static void skip_line(FILE *in)
+{
+    int c;
+
+    while ((c = getc(in)) != EOF && c != '\n')
+        continue;
+}
+
+/* A line to r->line, without its end; false at the end of the file. */
+static bool next_line(struct reader *r, FILE *in, struct slice *out)
+{
+    size_t n = 0;
+    int c = EOF;
+
+    while (n < r->line_room && (c = getc(in)) != EOF && c != '\n')
+        r->line[n++] = (char)c;
+    if (c == EOF && n == 0)
+        return false;
+    if (n == r->line_room)
+        skip_line(in);
+    *out = (struct slice){r->line, n};
+    return true;
+}
+
+/* ---- from requests to traces ---- */
+
+static enum err add_page(const struct reader *r, uint32_t page, struct trace *t, uint32_t *out)
+{
+    uint64_t objects[TRACE_PAGE_OBJECTS_MAX];
+    struct slice path = names_get(&r->pages, page);
+    struct slice host = slice_cut(&path, ' ');
+    size_t n = page_objects(host, path, r->s->plan.workload.request_objects, objects);
+
+    return trace_add_page(t, host, path, objects, n, out);
+}
+
+/*
+ * When a request is due. Logs tell seconds: those of one are spread over it. A line is written when
+ * its request is done, so times may go back a little: they stand still then.
+ */
+static void due_times(const struct reader *r, uint64_t *due_ns)
+{
+    uint64_t last_ms = r->n != 0 ? r->time_ms[0] : 0;
+    uint64_t span_ns = (r->is_fine ? 1 : MS_PER_S) * NS_PER_MS;
+
+    for (size_t i = 0; i < r->n;) {
+        uint64_t now_ms = r->time_ms[i] > last_ms ? r->time_ms[i] : last_ms;
+        size_t end = i;
+
+        while (end < r->n && r->time_ms[end] <= now_ms)
+            ++end;
+        for (size_t k = i; k < end; ++k)
+            due_ns[k] = (now_ms - r->time_ms[0]) * NS_PER_MS + span_ns * (k - i) / (end - i);
+        last_ms = now_ms;
+        i = end;
+    }
+}
+
+static void rate_times(const struct reader *r, uint64_t *due_ns)
+{
+    struct draw d = draw_of(r->s->plan.workload.seed);
+    double due_s = 0;
+
+    for (size_t i = 0; i < r->n; ++i) {
+        due_s += draw_exponential(&d) / r->s->plan.rate;
+        due_ns[i] = (uint64_t)(due_s * 1e9);
+    }
+}
+
+/* Requests FROM .. TO, the first due at once. */
+static enum err make_trace(const struct reader *r, const uint64_t *due_ns, size_t from, size_t to,
+                           struct trace *t)
+{
+    uint32_t *pages = xmalloc((r->pages.n + 1) * sizeof(pages[0]));
+    enum err e = ERR_OK;
+
+    memset(pages, 0xff, (r->pages.n + 1) * sizeof(pages[0]));
+    for (size_t i = from; i < to && e == ERR_OK; ++i) {
+        uint32_t *page = &pages[r->page_of[i]];
+
+        if (*page == UINT32_MAX)
+            e = add_page(r, r->page_of[i], t, page);
+        struct trace_request q = {.due_ns = due_ns[i] - due_ns[from], .page = *page, .factor = 1};
+        if (e == ERR_OK)
+            e = trace_add_request(t, &q);
+    }
+    free(pages);
+    return e;
+}
+
+static uint32_t *slice_classes(const uint32_t *all, size_t from, size_t to)
+{
+    uint32_t *out = xcalloc(to > from ? to - from : 1, sizeof(out[0]));
+
+    if (to > from)
+        memcpy(out, all + from, (to - from) * sizeof(out[0]));
+    return out;
+}
+
+static enum err make_plan(struct reader *r, struct plan **out)
+{
+    struct simulate *s = r->s;
+    struct trace halves[2] = {0};
+    size_t half = r->n / 2;
+    uint64_t *due_ns = xcalloc(r->n + 1, sizeof(due_ns[0]));
+
+    if (s->plan.rate > 0)
+        rate_times(r, due_ns);
+    else
+        due_times(r, due_ns);
+    s->log.span_s = r->n != 0 ? (double)(r->time_ms[r->n - 1] - r->time_ms[0]) / 1e3 : 0;
+    enum err e = make_trace(r, due_ns, 0, half, &halves[0]);
+    if (e == ERR_OK)
+        e = make_trace(r, due_ns, half, r->n, &halves[1]);
+    if (e == ERR_OK)
+        *out = plan_replay(&s->plan, &halves[0], &halves[1]);
+    for (size_t i = 0; i < s->nclassifiers && e == ERR_OK; ++i) {
+        s->classifiers[i].classes.of[0] = slice_classes(r->classes[i], 0, half);
+        s->classifiers[i].classes.of[1] = slice_classes(r->classes[i], half, r->n);
+    }
+    trace_fini(&halves[0]);
+    trace_fini(&halves[1]);
+    free(due_ns);
+    return e;
+}
+
+static void reader_fini(struct reader *r)
+{
+    for (size_t i = 0; i < SIMULATE_CLASSIFIERS_MAX; ++i)
+        free(r->classes[i]);
+    free(r->time_ms);
+    free(r->page_of);
+    names_fini(&r->pages);
+    free(r->room);
+    free(r->line);
+}
+
+enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d)
+{
+    enum { REQUESTS_MIN = 2 };
+    bool is_stdin = strcmp(s->log_file, "-") == 0;
+    FILE *in = is_stdin ? stdin : fopen(s->log_file, "re");
+    struct reader r = {.s = s, .line_room = ACCESS_LINE_MAX + 1};
+    struct slice line;
+    enum err e = ERR_OK;
+
+    if (in == NULL) {
+        diag_add(d, s->log_file, 0, 0, "%s", strerror(errno));
+        return ERR_SYSTEM;
+    }
+    r.max = s->requests != 0 && s->requests < TRACE_REQUESTS_MAX ? s->requests : TRACE_REQUESTS_MAX;
+    r.line = xmalloc(r.line_room);
+    r.room = xmalloc(r.line_room + ACCESS_HOST_MAX);
+    names_init(&r.pages, TRACE_REQUESTS_MAX);
+    while (!s->log.cut && next_line(&r, in, &line))
+        take_line(&r, line);
+    s->log.requests = r.n;
+    if (ferror(in) || r.n < REQUESTS_MIN) {
+        diag_add(d, s->log_file, 0, 0, "%s",
+                 ferror(in) ? strerror(errno) : "fewer than two requests in it");
+        e = ERR_SYNTAX;
+    } else {
+        e = make_plan(&r, out);
+        if (e != ERR_OK)
+            diag_add(d, s->log_file, 0, 0, "%s", err_text(e));
+    }
+    if (!is_stdin)
+        fclose(in);
+    reader_fini(&r);
+    return e;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resumelbctl tree: one verb, one function. A command is the command line, the open tree with its
+ * loop, and what is to be printed; owned by ctl_tree_main while it runs. Main thread.
+ */
+#ifndef RLB_CTL_TREE_TREE_H
+#define RLB_CTL_TREE_TREE_H
+
+#include "common/tree/tree_op.h"
+#include "ctl/tree/tree_text.h"
+
+/* What is done with nodes that are in the tree but not in the text. */
+enum tree_trim { TREE_TRIM_TELL, TREE_TRIM_DELETE, TREE_TRIM_IGNORE };
+
+enum {
+    /* Properties changed by one `set`. */
+    TREE_CHANGES_MAX = 1000,
+    /* Nodes below one another, where a whole tree is walked. */
+    TREE_DEPTH_MAX = 64,
+};
+
+struct tree_command {
+    const char *url;
+    const char *auth_file; /* first line USER:PASSWORD; or NULL */
+    unsigned timeout_ms;   /* of one operation, the connection included */
+    bool json;             /* print: for programs */
+    bool ephemeral;        /* export: providers, too */
+    bool dry_run;          /* import: print only */
+    bool reset_acl;        /* import, set: permissions of new nodes */
+    bool create;           /* set: a node that does not exist */
+    enum tree_trim trim;
+    const char *output; /* export: a file; NULL: stdout */
+    const char *unset[TREE_CHANGES_MAX];
+    size_t nunset;
+    char **words; /* after the verb; NULL at the end */
+    size_t nwords;
+    struct loop *loop;
+    struct tree *tree;
+    struct text out;  /* for stdout */
+    struct diag diag; /* for stderr */
+};
+
+/* Each returns the exit status. Errors are in the diag. */
+int tree_print(struct tree_command *c);
+int tree_export(struct tree_command *c);
+int tree_import(struct tree_command *c);
+int tree_diff(struct tree_command *c);
+int tree_set(struct tree_command *c);
+int tree_get(struct tree_command *c);
+/* Prints by itself, and runs until the process is ended. */
+int tree_watch_changes(struct tree_command *c);
+
+/*
+ * One operation on one node, as tree_op.h says; each runs the loop until it is done, or until the
+ * timeout. PATH is from the root of the tree, links are not followed.
+ */
+enum err tree_command_read(struct tree_command *c, const char *path,
+                           struct tree_record *out) must_check;
+/* VERSION, PROPERTIES: NULL where KIND has none. */
+enum err tree_command_change(struct tree_command *c, enum tree_op_kind kind, const char *path,
+                             const json_t *properties, const uint64_t *version) must_check;
+/* The node that PATH means, links followed. ERR_NOT_FOUND: OUT is where it would be. */
+enum err tree_command_resolve(struct tree_command *c, const char *path,
+                              char out[TREE_PATH_MAX + 1]) must_check;
+
+/* The node that WORD (NULL: the root) means. ERR_NOT_FOUND is not an error in the diag: OUT is
+ * where it would be. */
+enum err tree_command_path(struct tree_command *c, const char *word,
+                           char out[TREE_PATH_MAX + 1]) must_check;
+/* The same for a node that must exist. */
+enum err tree_command_node(struct tree_command *c, const char *word,
+                           char out[TREE_PATH_MAX + 1]) must_check;
+
+/* `resumelbctl tree ...`: ARGV[0] is "tree". Returns the exit status. */
+int ctl_tree_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resumelbctl tree set, get. A change is applied to what was read, and written only if the node
+ * still has that version; otherwise it is read again. So simultaneous changes of different
+ * properties are all kept.
+ */
+#include "ctl/tree/tree.h"
+
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/literal.h"
+#include "ctl/cli/ctl.h"
+
+/* ---- what is to change ---- */
+
+struct change {
+    char *key;
+    json_t *value; /* NULL: it is removed */
+};
+
+struct changes {
+    struct change items[2 * TREE_CHANGES_MAX];
+    size_t n;
+};
+
+static void changes_destroy(struct changes *all)
+{
+    for (size_t i = 0; i < all->n; ++i) {
+        free(all->items[i].key);
+        json_decref(all->items[i].value);
+    }
+    free(all);
+}
+
+/* Where "=>", "->" or "=" begins in S, whichever is first; SIZE_MAX. */
+static size_t find_operator(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] == '=' || (s.p[i] == '-' && i + 1 < s.len && s.p[i + 1] == '>'))
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+/* Whether the text format can express NAME OP REST, so that exports are complete. */
+static bool can_be_said(struct slice name, const char *op, struct slice rest)
+{
+    struct tree_text_item item;
+    struct text line = {0};
+    size_t at = 0;
+
+    text_add(&line, name);
+    text_addf(&line, " %s ", op);
+    text_add(&line, rest);
+    struct slice s = text_slice(&line);
+    bool can = name.len != 0 && name.p[0] != '#' && slice_eq(slice_trim(s), s) &&
+               tree_text_item(s, &item, &at) == NULL && slice_eq(item.name, name) &&
+               slice_eq(item.rest, rest) &&
+               (item.kind == TREE_TEXT_PROPERTY) == (strcmp(op, "=") == 0);
+    text_fini(&line);
+    return can;
+}
+
+/* JSON if it parses, otherwise the text itself; NULL: it is not UTF-8. */
+static json_t *parse_value(struct slice s)
+{
+    json_t *v = NULL;
+
+    if (json_parse(s, NODE_BYTES_MAX, &v, NULL) == ERR_OK)
+        return v;
+    return literal_is_text(s) ? json_stringn(s.p, s.len) : NULL;
+}
+
+static bool parse_change(const char *word, struct change *out, struct diag *d)
+{
+    struct slice s = slice_of(word);
+    size_t at = find_operator(s);
+    bool link = at != SIZE_MAX && at + 1 < s.len && s.p[at + 1] == '>';
+    struct slice name = at != SIZE_MAX ? slice_trim((struct slice){s.p, at}) : SLICE_NULL;
+    size_t behind = at + (link ? 2 : 1);
+
+    if (at == SIZE_MAX) {
+        diag_add(d, NULL, 0, 0, "'%s': want NAME=VALUE, 'NAME->PATH' or 'NAME=>PATH PROPERTY'",
+                 word);
+        return false;
+    }
+    struct slice rest = {s.p + behind, s.len - behind};
+    /* "a = b" means "a=b". */
+    if (link || name.len != at)
+        rest = slice_trim(rest);
+    const char *op = link ? (s.p[at] == '-' ? "->" : "=>") : "=";
+    if (!can_be_said(name, op, link ? rest : SLICE_LIT("0"))) {
+        diag_add(d, NULL, 0, 0, "'%s': no name (or target) that a tree's text can say", word);
+        return false;
+    }
+    out->value = link ? json_stringn(rest.p, rest.len) : parse_value(rest);
+    if (out->value == NULL) {
+        diag_add(d, NULL, 0, 0, "'%.*s': its value is no text (UTF-8)", SLICE_FMT(name));
+        return false;
+    }
+    out->key = xasprintf("%.*s%s%s", SLICE_FMT(name), link ? " " : "", link ? op : "");
+    return true;
+}
+
+/* NULL: one of them is invalid, which is in the diag. */
+static struct changes *parse_changes(struct tree_command *c)
+{
+    struct changes *all = xcalloc(1, sizeof(*all));
+
+    for (size_t i = 1; i < c->nwords; ++i) {
+        if (!parse_change(c->words[i], &all->items[all->n], &c->diag)) {
+            changes_destroy(all);
+            return NULL;
+        }
+        ++all->n;
+    }
+    for (size_t i = 0; i < c->nunset; ++i)
+        all->items[all->n++] = (struct change){xstrdup(c->unset[i]), NULL};
+    if (all->n != 0 || c->create || c->reset_acl)
+        return all;
+    diag_add(&c->diag, NULL, 0, 0, "nothing to set: want NAME=VALUE or --unset NAME");
+    changes_destroy(all);
+    return NULL;
+}
+
+/* A copy of PROPERTIES (NULL: none) with the changes made. */
+static json_t *apply(const struct changes *all, json_t *properties)
+{
+    json_t *v = properties != NULL ? json_copy(properties) : json_object();
+
+    for (size_t i = 0; i < all->n; ++i) {
+        if (all->items[i].value != NULL)
+            json_object_set(v, all->items[i].key, all->items[i].value);
+        else
+            json_object_del(v, all->items[i].key);
+    }
+    return v;
+}
+
+/* ---- set ---- */
+
+/* One try. ERR_BUSY: the node was changed meanwhile. */
+static enum err change_once(struct tree_command *c, const char *path, const struct changes *all)
+{
+    struct tree_record r;
+    json_t *v = NULL;
+    enum err e = tree_command_read(c, path, &r);
+
+    if (e == ERR_NOT_FOUND && c->create) {
+        v = apply(all, NULL);
+        e = tree_command_change(c, TREE_CREATE, path, v, NULL);
+        json_decref(v);
+        return e == ERR_EXISTS ? ERR_BUSY : e;
+    }
+    if (e == ERR_OK && r.problem != NULL) {
+        diag_add(&c->diag, NULL, 0, 0, "%s: its data is not JSON (%s): an import replaces it whole",
+                 tree_path_shown(path), r.problem);
+        e = ERR_UNSUPPORTED;
+    }
+    if (e == ERR_OK) {
+        v = apply(all, r.properties);
+        if (!json_equal(v, r.properties))
+            e = tree_command_change(c, TREE_WRITE, path, v, &r.version);
+    }
+    json_decref(v);
+    tree_record_fini(&r);
+    return e;
+}
+
+int tree_set(struct tree_command *c)
+{
+    char path[TREE_PATH_MAX + 1];
+    struct changes *all = parse_changes(c);
+
+    if (all == NULL)
+        return CTL_USAGE;
+    uint64_t deadline_us = clock_mono_us() + (uint64_t)c->timeout_ms * 1000;
+    enum err e = tree_command_path(c, c->words[0], path);
+    if (e == ERR_OK || (e == ERR_NOT_FOUND && c->create)) {
+        do
+            e = change_once(c, path, all);
+        while (e == ERR_BUSY && clock_mono_us() < deadline_us);
+        if (e == ERR_BUSY)
+            diag_add(&c->diag, NULL, 0, 0, "%s: others change it all the time", c->words[0]);
+    }
+    if (e == ERR_NOT_FOUND)
+        diag_add(&c->diag, NULL, 0, 0, "%s: no such node in %s (--create makes it)", c->words[0],
+                 c->url);
+    if (e == ERR_OK && c->reset_acl)
+        e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
+    changes_destroy(all);
+    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+}
+
+/* ---- get ---- */
+
+/* "NAME =>" of PROPERTIES, when it is a string. */
+static struct slice link_of(const json_t *properties, struct slice name)
+{
+    char *key = xasprintf("%.*s =>", SLICE_FMT(name));
+    const char *target = json_string_value(json_object_get(properties, key));
+
+    free(key);
+    return slice_trim(slice_of(target));
+}
+
+/* Follows a property link: AT becomes the node that LINK of its names, NAME the property there. */
+static enum err hop(struct tree_command *c, struct slice link, char at[TREE_PATH_MAX + 1],
+                    struct text *name)
+{
+    char target[TREE_PATH_MAX + 1];
+    struct slice path = slice_cut(&link, ' ');
+    enum err e = tree_path_join(at, path, target);
+
+    if (e != ERR_OK) {
+        diag_add(&c->diag, NULL, 0, 0, "%s: link to %.*s: %s", tree_path_shown(at), SLICE_FMT(path),
+                 e == ERR_RANGE ? "leaves the tree" : "path too long");
+        return ERR_RANGE;
+    }
+    e = tree_command_resolve(c, target, at);
+    if (e == ERR_NOT_FOUND)
+        diag_add(&c->diag, NULL, 0, 0, "%s: linked to for property %s, but does not exist",
+                 tree_path_shown(target), text_cstr(name));
+    link = slice_trim(link);
+    if (link.len != 0) {
+        text_clear(name);
+        text_add(name, link);
+    }
+    return e;
+}
+
+/*
+ * Property NAME of the node at PATH, through property links: a new reference.
+ * Errors: ERR_NOT_FOUND (no such property, or a link that does not resolve, which is in the diag),
+ * ERR_RANGE (links that loop or leave the tree).
+ */
+static enum err follow_property(struct tree_command *c, const char *path, const char *name,
+                                json_t **out)
+{
+    char at[TREE_PATH_MAX + 1];
+    struct text wanted = {0};
+    enum err e = ERR_OK;
+
+    snprintf(at, sizeof(at), "%s", path);
+    text_add(&wanted, slice_of(name));
+    *out = NULL;
+    for (size_t hops = 0; e == ERR_OK && *out == NULL; ++hops) {
+        struct tree_record r = {0};
+
+        if (hops == TREE_TRAIL_MAX) {
+            diag_add(&c->diag, NULL, 0, 0, "%s: property %s: more than %d links in a row",
+                     tree_path_shown(path), name, TREE_TRAIL_MAX);
+            e = ERR_RANGE;
+            break;
+        }
+        e = tree_command_read(c, at, &r);
+        *out = json_incref(json_object_get(r.properties, text_cstr(&wanted)));
+        struct slice link = link_of(r.properties, text_slice(&wanted));
+        if (e == ERR_OK && *out == NULL && link.p != NULL) {
+            e = hop(c, link, at, &wanted);
+        } else if (e == ERR_OK && *out == NULL) {
+            e = ERR_NOT_FOUND;
+            if (hops != 0)
+                diag_add(&c->diag, NULL, 0, 0, "%s: has no property %s to link to",
+                         tree_path_shown(at), text_cstr(&wanted));
+        }
+        tree_record_fini(&r);
+    }
+    text_fini(&wanted);
+    return e;
+}
+
+/* "NAME =>" becomes NAME. */
+static bool linked_name(const char *key, struct slice *name)
+{
+    *name = slice_of(key);
+    if (!slice_ends(*name, SLICE_LIT(" =>")))
+        return false;
+    name->len -= strlen(" =>");
+    return true;
+}
+
+/* All properties of the node, links followed: an object. Links that do not resolve are errors. */
+static enum err get_all(struct tree_command *c, const char *path, json_t **out)
+{
+    struct tree_record r;
+    const char *key;
+    json_t *v;
+    enum err result = tree_command_read(c, path, &r);
+
+    if (result != ERR_OK)
+        return result;
+    *out = json_object();
+    json_object_foreach(r.properties, key, v)
+    {
+        struct slice name;
+        json_t *linked = NULL;
+
+        if (slice_ends(slice_of(key), SLICE_LIT(" ->")))
+            continue;
+        if (!linked_name(key, &name)) {
+            json_object_set(*out, key, v);
+            continue;
+        }
+        if (json_object_getn(r.properties, name.p, name.len) != NULL)
+            continue;
+        char *own = xslicedup(name);
+        enum err e = follow_property(c, path, own, &linked);
+        if (e == ERR_OK)
+            json_object_set_new(*out, own, linked);
+        else
+            result = e;
+        free(own);
+    }
+    tree_record_fini(&r);
+    return result;
+}
+
+int tree_get(struct tree_command *c)
+{
+    char path[TREE_PATH_MAX + 1];
+    const char *name = c->nwords > 1 ? c->words[1] : NULL;
+    json_t *v = NULL;
+    enum err e = tree_command_node(c, c->words[0], path);
+
+    if (e != ERR_OK)
+        return CTL_FAILED;
+    e = name != NULL ? follow_property(c, path, name, &v) : get_all(c, path, &v);
+    if (e == ERR_NOT_FOUND && c->diag.errors == 0)
+        diag_add(&c->diag, NULL, 0, 0, "%s: has no property %s", c->words[0],
+                 name != NULL ? name : "");
+    if (v != NULL) {
+        json_print(v, &c->out);
+        text_add_char(&c->out, '\n');
+    }
+    json_decref(v);
+    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+}

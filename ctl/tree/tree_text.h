@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A tree as people write it, in zc.zk's format: one item a line, what is indented deeper belongs to
+ * the node above.
+ *
+ *   /lb : load balancer            a node, and its property `type`
+ *     variance = 4                 a property: a value as Python writes it (literal.h)
+ *     main -> /ghm/databases/main  a node link: property "main ->"
+ *     history => /defaults         a property link: property "history =>"
+ *     /providers                   a node below /lb
+ *
+ * Values are trees owned by who asked for them. Pure functions; any thread.
+ */
+#ifndef RLB_CTL_TREE_TREE_TEXT_H
+#define RLB_CTL_TREE_TREE_TEXT_H
+
+#include "common/base/err.h"
+#include "common/base/text.h"
+
+#include <jansson.h>
+
+enum {
+    /* A file: tens of thousands of nodes, or a few with megabytes of bytes. */
+    TREE_TEXT_BYTES_MAX = 64 << 20,
+    /* A node of 1 MiB (NODE_BYTES_MAX) with every byte as \xHH. */
+    TREE_TEXT_LINE_MAX = (4 << 20) + 4096,
+    /* A node's, property's or link's name; a path in a tree has 512 bytes. */
+    TREE_TEXT_NAME_MAX = 512,
+    TREE_TEXT_NODES_MAX = 100000,
+    /* Nodes below one another; what is built of them recurses. */
+    TREE_TEXT_DEPTH_MAX = 64,
+    /* Problems told in one go. */
+    TREE_TEXT_PROBLEMS_MAX = 100,
+};
+
+struct tree_text_node {
+    char *name;         /* "" at the top, which is no node itself */
+    json_t *properties; /* an object; links are properties that end in " ->" and " =>" */
+    struct tree_text_node **children; /* sorted by name, once tree_text_sort() ran */
+    size_t nchildren;
+    size_t line, column; /* where it stands in the text it came from; 0 */
+    char *remark;        /* printed as a comment below it; or NULL */
+};
+
+struct tree_text_node *tree_text_create(struct slice name);
+/* With all below; NULL is fine. */
+void tree_text_destroy(struct tree_text_node *n);
+/* CHILD becomes the last one of N. */
+void tree_text_append(struct tree_text_node *n, struct tree_text_node *child);
+/* The children of N, not of those below, by name. */
+void tree_text_sort(struct tree_text_node *n);
+/* The child NAME of N, which is sorted; or NULL. */
+struct tree_text_node *tree_text_find(const struct tree_text_node *n, const char *name);
+
+/*
+ * Read a text; FILE is what D calls it. On ERR_OK *TOP has the nodes at the margin below it, all
+ * sorted.
+ * Errors: ERR_SYNTAX, ERR_TOO_LARGE, ERR_RANGE; each problem is in D with line and column.
+ */
+enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_node **top,
+                         struct diag *d) must_check;
+/*
+ * Append the children of TOP, which are sorted: reads back as the same tree. What the format has no
+ * way to say (a name with blanks, properties of TOP itself) is left out, with what is below; a
+ * comment in its place and a line in LEFT_OUT tell so. Returns how many such items there were.
+ *   left_out  NULL: for people only, nothing is left out; odd names are in quotes
+ */
+size_t tree_text_print(const struct tree_text_node *top, struct text *out, struct diag *left_out);
+
+/* ---- one line ---- */
+
+enum tree_text_kind { TREE_TEXT_NODE, TREE_TEXT_PROPERTY, TREE_TEXT_LINK, TREE_TEXT_PROPERTY_LINK };
+
+/* Borrowed from the line. */
+struct tree_text_item {
+    enum tree_text_kind kind;
+    struct slice name; /* a node's without its '/' */
+    struct slice rest; /* its type (may be empty), value, target */
+};
+
+/*
+ * Take a LINE apart that is not empty, begins and ends with no blank, and is no comment.
+ * NULL: done; else what is wrong, and *AT where.
+ */
+const char *tree_text_item(struct slice line, struct tree_text_item *out, size_t *at) must_check;
+
+#endif

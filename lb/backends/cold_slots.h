@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which workers without a process, or with one that is just starting, are in the pool. They are
+ * kept out, so that new classes do not start every process there is; one comes in when there is no
+ * warm worker at all (one that is starting first), or when all warm ones stayed above spawn_backlog
+ * for spawn_after. Embedded in the membership of an application; control thread.
+ *
+ *   out, cold -- overload --> in, to be woken -- its request --> out, starting --> in, warm
+ *        ^                         |                                   |           (by its stream)
+ *        '--- overload has gone ---'------------ it failed ------------'
+ *
+ * One at a time: the next is called spawn_after anew after this one has become warm, or failed, or
+ * taken too long. What is starting for whatever reason counts as one that was called: of several
+ * load balancers in the same need, the first one's spawn serves all.
+ */
+#ifndef RLB_LB_BACKENDS_COLD_SLOTS_H
+#define RLB_LB_BACKENDS_COLD_SLOTS_H
+
+#include "common/event/loop.h"
+#include "lb/backends/known_worker.h"
+
+struct membership;
+
+struct cold_slots {
+    struct membership *membership;
+    struct timer look;
+    struct known_worker *called; /* because of overload; cold or starting; NULL: none */
+    uint64_t called_ms;
+    uint64_t woken_ms; /* when it was seen to have got its request; 0: not */
+    bool overloaded;   /* as of the last look */
+};
+
+void cold_slots_init(struct cold_slots *c, struct membership *ms);
+void cold_slots_fini(struct cold_slots *c);
+/* K was of the kind FROM and is of K->kind now. */
+void cold_slots_moved(struct cold_slots *c, struct known_worker *k, enum worker_kind from);
+/* K will be freed. */
+void cold_slots_forget(struct cold_slots *c, const struct known_worker *k);
+/* Some worker's kind, or a setting, has changed: bring in, take out, as above. */
+void cold_slots_settle(struct cold_slots *c);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file is {"v": 1, "drained": [NAME, ...]}; with nobody in it there is none. Who cannot write
+ * it has drained all the same, until the process ends.
+ */
+#include "lb/backends/drained_names.h"
+
+#include "common/base/file.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_BYTES_MAX = 1024 * 1024 };
+
+struct drained_names {
+    char *application;
+    char *folder, *path; /* NULL: nothing is kept */
+    json_t *names;       /* an array of texts, each once, the oldest first */
+};
+
+/* The array of FILE, or NULL: it has none, of texts alone. */
+static json_t *names_of(json_t *file)
+{
+    json_t *names = json_object_get(file, "drained");
+    size_t i;
+    json_t *name;
+
+    if (json_integer_value(json_object_get(file, "v")) != 1 || !json_is_array(names))
+        return NULL;
+    json_array_foreach(names, i, name)
+    {
+        if (!json_is_string(name))
+            return NULL;
+    }
+    return json_incref(names);
+}
+
+static void drop_oldest(struct drained_names *d)
+{
+    while (json_array_size(d->names) > DRAINED_NAMES_MAX) {
+        const char *name = json_string_value(json_array_get(d->names, 0));
+        char shown[LOG_CUT_ROOM];
+
+        log_warn(NULL, "drained-forgotten",
+                 "application=%s worker=%s why=\"more than %d are drained\"", d->application,
+                 log_cut(slice_of(name), shown), DRAINED_NAMES_MAX);
+        (void)json_array_remove(d->names, 0);
+    }
+}
+
+static void read_names(struct drained_names *d)
+{
+    struct text bytes = {0};
+    char why[JSON_WHY_ROOM] = "no such file of ours";
+    json_t *file = NULL;
+    json_t *names = NULL;
+    enum err e = file_read_state(d->path, FILE_BYTES_MAX, &bytes);
+
+    if (e == ERR_SYSTEM)
+        log_error(NULL, "drained-not-read", "file=%s why=\"%s\"", d->path, strerror(errno));
+    if (e == ERR_OK && json_parse(text_slice(&bytes), FILE_BYTES_MAX, &file, why) == ERR_OK)
+        names = names_of(file);
+    if (names != NULL) {
+        json_decref(d->names);
+        d->names = names;
+        drop_oldest(d);
+    } else if (e == ERR_OK || e == ERR_TOO_LARGE) {
+        log_error(NULL, "drained-not-read", "file=%s why=\"%s\" action=\"%s\"", d->path, why,
+                  file_set_aside(d->path) == ERR_OK ? "set aside" : "left");
+    }
+    json_decref(file);
+    text_fini(&bytes);
+}
+
+struct drained_names *drained_names_open(const char *state_dir, const char *application)
+{
+    struct drained_names *d = xcalloc(1, sizeof(*d));
+
+    d->application = xstrdup(application);
+    d->names = json_array();
+    ASSERT(d->names != NULL);
+    if (state_dir == NULL)
+        return d;
+    d->folder = xasprintf("%s/%s", state_dir, application);
+    d->path = xasprintf("%s/drained.json", d->folder);
+    read_names(d);
+    return d;
+}
+
+void drained_names_close(struct drained_names *d)
+{
+    if (d == NULL)
+        return;
+    json_decref(d->names);
+    free(d->application);
+    free(d->folder);
+    free(d->path);
+    free(d);
+}
+
+/* Where NAME is, or how many there are. */
+static size_t find(const struct drained_names *d, const char *name)
+{
+    size_t i = 0;
+
+    while (i < json_array_size(d->names) &&
+           strcmp(json_string_value(json_array_get(d->names, i)), name) != 0)
+        ++i;
+    return i;
+}
+
+bool drained_names_has(const struct drained_names *d, const char *name)
+{
+    return find(d, name) < json_array_size(d->names);
+}
+
+static bool write_names(const struct drained_names *d)
+{
+    if (json_array_size(d->names) == 0)
+        return unlink(d->path) == 0 || errno == ENOENT;
+    if (mkdir(d->folder, 0770) != 0 && errno != EEXIST)
+        return false;
+    struct text bytes = {0};
+    json_t *file = json_pack("{s:i, s:O}", "v", 1, "drained", d->names);
+    ASSERT(file != NULL);
+    json_print(file, &bytes);
+    bool good = file_write_private(d->path, text_slice(&bytes)) == ERR_OK;
+    text_fini(&bytes);
+    json_decref(file);
+    return good;
+}
+
+void drained_names_set(struct drained_names *d, const char *name, bool on)
+{
+    size_t at = find(d, name);
+
+    if (on == (at < json_array_size(d->names)))
+        return;
+    /* A name that is not UTF-8 is none that anybody could have asked for. */
+    if (on)
+        (void)json_array_append_new(d->names, json_string(name));
+    else
+        (void)json_array_remove(d->names, at);
+    drop_oldest(d);
+    if (d->path != NULL && !write_names(d))
+        log_error(NULL, "drained-not-written", "file=%s why=\"%s\"", d->path, strerror(errno));
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A worker's host name and what it stands for at present: asked for at once, and again every
+ * resolve_interval. Owned by who has the name (a listed worker, a provider); control thread.
+ */
+#ifndef RLB_LB_BACKENDS_HOST_NAME_H
+#define RLB_LB_BACKENDS_HOST_NAME_H
+
+#include "common/net/resolver.h"
+#include "lb/core/application.h"
+
+struct host_name {
+    struct application *app;
+    char *text;    /* NAME:PORT */
+    bool answered; /* once, if only by an error */
+    struct addr *addrs;
+    size_t naddrs;
+    /* The addresses are others than before. Never inside a call of this header. */
+    void (*changed)(void *context);
+    void *context;
+    struct resolve_request request;
+    struct timer again;
+    bool failing; /* said so */
+};
+
+struct host_name *host_name_create(struct application *a, const char *text,
+                                   void (*changed)(void *context), void *context);
+void host_name_destroy(struct host_name *h);
+/* Look now, unless that is under way. */
+void host_name_ask(struct host_name *h);
+
+#endif

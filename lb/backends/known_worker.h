@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An address at which a worker may be: listed in the configuration, registered in the tree, or
+ * both. It has the incarnation that lives there now, if any, brings it into the pool and takes it
+ * out. Owned by membership.c; control thread.
+ *
+ *   with a stream    the stream's first resume makes the worker; its state decides about the pool
+ *   self-measured    the worker is there, and in the pool, as long as it is listed or registered
+ */
+#ifndef RLB_LB_BACKENDS_KNOWN_WORKER_H
+#define RLB_LB_BACKENDS_KNOWN_WORKER_H
+
+#include "common/base/map.h"
+#include "common/skills/resume_line.h"
+#include "lb/backends/active_check.h"
+#include "lb/backends/member.h"
+#include "lb/backends/resume_feed.h"
+
+struct membership;
+
+/* What a known worker is for the choice of who is in the pool (membership_reserve). */
+enum worker_kind {
+    WORKER_OTHER,        /* nobody there, silent, draining, unhealthy */
+    WORKER_WARM,         /* in the pool, ready */
+    WORKER_STARTING_OUT, /* not in the pool */
+    WORKER_STARTING_IN,
+    WORKER_COLD_OUT,
+    WORKER_COLD_IN,
+    WORKER_KINDS
+};
+
+struct known_worker {
+    struct map_node in_known; /* membership's table, by name */
+    struct membership *membership;
+    struct application *app;
+    char *name; /* canonical address */
+    struct addr addr;
+    /* The configuration lists it, with these. */
+    bool listed;
+    int source;                           /* RESUME_FROM_* */
+    int64_t max_connections, max_tunnels; /* -1: the application's */
+    unsigned concurrency;
+    char listed_version[VERSION_MAX + 1];
+    int listed_tls;                                 /* WORKER_TLS_* */
+    char listed_server_name[TLS_PEER_NAME_MAX + 1]; /* "": the application's */
+    struct addr listed_standby;                     /* len 0: none */
+    /* The tree has it (by so many providers, spelt differently), with what the last one says. */
+    unsigned registrations;
+    char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
+    /* The host name that is listed or registered and that stands for it; "": none. */
+    char host[TLS_PEER_NAME_MAX + 1];
+    /* The tree had it; providers.c's, which has these in a list. */
+    struct list missing;
+    bool vanished;          /* just now: what that means is not decided yet */
+    bool held;              /* with many others: it stays until it is known to be gone */
+    uint64_t sign_ms;       /* held: the last sign of life */
+    uint64_t failures_then; /* connections to it that had failed when it vanished */
+    bool refuted;           /* its stream said farewell, or its address refuses connections */
+
+    struct list touched; /* membership's: to be asked whether anything holds it */
+    struct list in_kind; /* membership's: with its like */
+    enum worker_kind kind;
+
+    bool started, streams;   /* streams: by resume_feed, else self-measured */
+    struct tls_peer *peer;   /* counted: with whom to speak TLS there; NULL: plain */
+    struct standby *standby; /* NULL: none */
+    struct resume_feed *feed;
+    struct active_check *check; /* self-measured ones: an agent knows its processes better */
+    struct worker *worker;      /* counted; NULL: nobody is there */
+    struct resume_line last;    /* what its stream said last */
+    unsigned calls_failed; /* since it was warm: it was called (cold_slots.h), and did not start */
+    uint64_t starting_ms;  /* since when it has said that it is starting, over all its lives; 0: it
+                              has not */
+    bool silent;
+    bool drained; /* an operator wants it to get nothing, whoever lives there */
+    struct loop_deferred deferred;
+};
+
+struct known_worker *known_worker_create(struct membership *ms, struct application *app,
+                                         const char *name, const struct addr *addr);
+/* Out of the pool for good; freed at the end of the turn. */
+void known_worker_destroy(struct known_worker *k);
+/*
+ * After a change of what is listed or registered: starts what is new, starts anew what another kind
+ * or incarnation has taken the place of. False: nothing holds it any more, destroy it.
+ */
+bool known_worker_update(struct known_worker *k);
+/* Whether its stream, or a connection to it, is open. */
+bool known_worker_alive(const struct known_worker *k);
+/* Connections to it that failed so far; for self-measured ones. */
+uint64_t known_worker_failures(const struct known_worker *k);
+/* Whether it has answered, or was found not to be there. */
+bool known_worker_settled(const struct known_worker *k);
+bool known_worker_in_pool(const struct known_worker *k);
+/* Bring it into the pool with its last resume (of a stream). */
+void known_worker_join(struct known_worker *k);
+void known_worker_leave(struct known_worker *k);
+enum worker_kind known_worker_kind(const struct known_worker *k);
+/* Whoever lives there gets no new requests, until it is undone or K is not known any more. */
+void known_worker_drain(struct known_worker *k, bool on);
+/* What it is good at is not known any more: CLS, or everything (NULL). Returns how many scores the
+ * pool had. An agent's next resume tells anew. */
+size_t known_worker_forget(struct known_worker *k, const struct slice *cls);
+/* "ready", "cold", "draining", "starting"; "drained"; "silent"; "unhealthy"; "absent". */
+const char *known_worker_state(const struct known_worker *k);
+/* The host of NAME, which is HOST:PORT, stands for K. */
+void known_worker_set_host(struct known_worker *k, const char *name);
+
+#endif

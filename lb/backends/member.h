@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A worker as the load balancer knows it: the context of a struct worker. Made by membership on the
+ * control thread; freed with the worker's last reference (any thread). Constant for data loops but
+ * for what is atomic or locked.
+ */
+#ifndef RLB_LB_BACKENDS_MEMBER_H
+#define RLB_LB_BACKENDS_MEMBER_H
+
+#include "common/base/latch.h"
+#include "common/net/addr.h"
+#include "common/skills/meter.h"
+#include "lb/core/application.h"
+#include "lb/rules/tunnel_limit.h"
+
+/* Why a worker in the pool may not be picked at present; any of them. */
+enum member_unavailable {
+    MEMBER_EJECTED = 1,   /* it failed (health.c) */
+    MEMBER_DRAINING = 2,  /* it says so */
+    MEMBER_SILENT = 4,    /* its stream broke; one reconnect is under way */
+    MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
+    MEMBER_DRAINED = 16,  /* an operator has said so */
+};
+
+enum {
+    /* How long a worker that closed a kept connection just when a request went out on it gets no
+     * request on such that must not run twice: a worker that does it once has a habit (a short
+     * keep-alive, a limit of requests for a connection), and a request that meets it is lost. */
+    MEMBER_DOUBT_MS = 60 * 1000,
+    /* Until a kept connection has served a second request, the worker may be one of those. Where
+     * nothing comes but what must not run twice, nobody finds out: so after this many on fresh
+     * connections one is risked. */
+    MEMBER_UNTRIED_MAX = 100,
+};
+
+struct member {
+    struct application *app;
+    struct worker *worker; /* borrowed: the worker owns us */
+    struct addr addr;
+    struct tls_peer *tls;         /* counted: with whom to speak TLS there; NULL: plain */
+    struct conn_backend *backend; /* counted */
+    bool has_feed; /* its resume comes by a stream: Resumelb-Unprocessed is honoured */
+    /* Control thread: its own limits, -1: the application's; and the concurrency of its agent. */
+    int64_t max_connections, max_tunnels;
+    unsigned concurrency;
+    /* It serves one request at a time, so that a tunnel keeps it from all others. */
+    _Atomic bool serves_one;
+    struct tunnel_limit tunnels;
+    /* In the pool, and why not to be picked; under app->members_lock. */
+    bool joined;
+    unsigned unavailable; /* enum member_unavailable */
+    struct strikes strikes;
+    _Atomic bool struck; /* strikes holds something; to be looked at without the lock */
+    /* Self-measured: the meter under its lock, which comes before app->members_lock; NULL with a
+     * feed. */
+    struct latch meter_lock;
+    struct meter *meter;
+    char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
+    /* Figures for the status page; relaxed. */
+    _Atomic uint64_t requests, failures, service_us, connect_failures;
+    /* Whoever wants to know that its address fails (standby.h); NULL: nobody. */
+    void (*reports)(struct member *m, bool certain); /* on the control thread */
+    struct loop_message report;
+    _Atomic bool reporting, certain; /* REPORT is under way, with a reference to the worker */
+    /* Ejection (health.c): until when, monotonic ms; 0: not. */
+    _Atomic uint64_t ejected_until_ms;
+    _Atomic unsigned ejected_why; /* enum worker_fault */
+    /* Its kept connections are doubtful until then, monotonic ms; 0: not. */
+    _Atomic uint64_t doubted_until_ms;
+    _Atomic bool keeps;       /* a request was answered on one since */
+    _Atomic unsigned untried; /* requests that went out on fresh ones for want of that */
+};
+
+static inline struct member *member_of(const struct worker *w)
+{
+    return worker_context(w);
+}
+
+/* Whether a tunnel keeps M from all other requests. Any loop; no lock. */
+static inline bool member_serves_one(const struct member *m)
+{
+    return atomic_load_explicit(&m->serves_one, memory_order_relaxed);
+}
+
+/* Whether what has failed may soon be had again: another process behind an agent, a standby. */
+static inline bool member_may_return(const struct member *m)
+{
+    return m->has_feed || m->reports != NULL;
+}
+
+struct member_options {
+    struct application *app;
+    const char *name; /* canonical address */
+    const struct addr *addr;
+    struct tls_peer *tls;                            /* a reference is taken; NULL: plain */
+    void (*reports)(struct member *m, bool certain); /* NULL: nobody wants to know */
+    const char *incarnation, *version;               /* "" when unknown */
+    int64_t max_connections, max_tunnels;            /* -1: the application's */
+    unsigned concurrency;
+    bool has_feed;
+};
+/*
+ * Control thread: make a worker with its member, not in the pool yet. Returns the worker, with a
+ * reference of the caller's.
+ */
+struct worker *member_create(const struct member_options *o);
+/*
+ * Control thread: a resume is known (R may be empty): the first brings it into the pool, a later
+ * one replaces it.
+ */
+void member_resume(struct member *m, const struct resume *r, const char *version,
+                   const char *fingerprint);
+/* Control thread: out of the pool; it may come back by member_resume. Requests in hand go on. */
+void member_leave(struct member *m);
+/* Control thread: it is no longer known to be good at CLS, or at anything (NULL): in the pool, in
+ * its meter, in what is kept of it. Returns how many scores the pool had. */
+size_t member_forget(struct member *m, const struct slice *cls);
+/* Control thread: its life is over. Out of the pool, and none of its connections is used again. */
+void member_retire(struct member *m);
+/* Any thread: a reason not to pick it begins or ends. False when that was so already. */
+bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on);
+/* Control thread: its own limits (-1: the application's). */
+void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels);
+/* Control thread: how many requests at a time its agent says that it serves. */
+void member_set_concurrency(struct member *m, unsigned concurrency);
+/* Control thread: the application's settings have changed. */
+void member_settings_changed(struct member *m);
+
+/* S into OUT, cut to ROOM bytes with a NUL. */
+void text_copy(char *out, size_t room, const char *s);
+
+/*
+ * Any loop: one exchange with this worker has ended.  Counts; and for self-measured workers feeds
+ * the meter, which may make a new resume known to the pool (waking who waits). failed  5xx or no
+ * whole response.  hash  class_hash of CLS
+ */
+void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                   bool failed);
+/* Any loop: it did not answer; may eject it for a while (health.c). */
+void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
+/* Any loop: its `reports` is called on the control thread. CERTAIN: it is not to be had there. */
+void member_report(struct member *m, bool certain);
+/* Any loop: what its failures have added up to is forgotten. */
+void member_forgive(struct member *m) rare;
+/* Any loop: it has begun a response, so it lives. */
+static inline void member_answered(struct member *m)
+{
+    if (atomic_load_explicit(&m->struck, memory_order_relaxed))
+        member_forgive(m);
+}
+
+/* A kept connection of M's was closed before a request on it was answered. Any loop; no lock. */
+static inline void member_doubt(struct member *m, uint64_t now_ms)
+{
+    atomic_store_explicit(&m->doubted_until_ms, now_ms + MEMBER_DOUBT_MS, memory_order_relaxed);
+    atomic_store_explicit(&m->keeps, false, memory_order_relaxed);
+    atomic_store_explicit(&m->untried, 0, memory_order_relaxed);
+}
+
+/* A request on a kept connection of M's was answered. Any loop; no lock. */
+static inline void member_kept(struct member *m)
+{
+    /* Most often it is so already: leave the line to those who read it. */
+    if (!atomic_load_explicit(&m->keeps, memory_order_relaxed))
+        atomic_store_explicit(&m->keeps, true, memory_order_relaxed);
+}
+
+/* Whether what must not run twice needs a fresh connection to M. Any loop; no lock. */
+static inline bool member_doubted(const struct member *m, uint64_t now_ms)
+{
+    if (now_ms < atomic_load_explicit(&m->doubted_until_ms, memory_order_relaxed))
+        return true;
+    return !atomic_load_explicit(&m->keeps, memory_order_relaxed) &&
+           atomic_load_explicit(&m->untried, memory_order_relaxed) < MEMBER_UNTRIED_MAX;
+}
+
+/* Such a request goes out on a fresh one. Any loop; no lock. */
+static inline void member_untried(struct member *m)
+{
+    if (!atomic_load_explicit(&m->keeps, memory_order_relaxed))
+        atomic_fetch_add_explicit(&m->untried, 1, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Three sources write into one table of known_workers, each its own part: the list of the
+ * configuration, the answers of the resolver, and the providers of the tree. Whoever has changed
+ * something about an entry touches it; then each one touched is asked whether anything holds it
+ * still (known_worker_update). Nothing here walks the whole table when one worker changes.
+ */
+#include "lb/backends/membership_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/program/daemon.h"
+#include "common/tree/tree_figures.h"
+#include "lb/backends/shared_tree.h"
+#include "lb/backends/standby.h"
+#include "lb/core/application_live.h"
+#include "lb/core/limits_live.h"
+#include "version.h"
+
+enum { TLS_LOOK_MS = 1000 };
+
+/* ---- the table ---- */
+
+struct known_worker *membership_find(const struct membership *ms, const char *name)
+{
+    if (ms == NULL)
+        return NULL;
+    return map_entry(map_find(&ms->known, name, strlen(name)), struct known_worker, in_known);
+}
+
+struct known_worker *membership_at(struct membership *ms, const struct addr *addr)
+{
+    struct addr plain = addr_plain(addr);
+    char name[ADDR_TEXT_MAX];
+
+    addr_format(&plain, name);
+    struct known_worker *k = membership_find(ms, name);
+    if (k != NULL)
+        return k;
+    k = known_worker_create(ms, ms->app, name, &plain);
+    map_add(&ms->known, &k->in_known, k->name, strlen(k->name));
+    if (drained_names_has(ms->drained, name))
+        known_worker_drain(k, true);
+    return k;
+}
+
+void membership_keep_drained(struct known_worker *k)
+{
+    drained_names_set(k->membership->drained, k->name, k->drained);
+}
+
+void membership_forget(struct membership *ms, struct known_worker *k)
+{
+    /* At our own end it is to be taken out by who comes after us. */
+    if (k->drained && lb_phase(ms->app->lb) <= LB_SERVING)
+        drained_names_set(ms->drained, k->name, false);
+    map_remove(&ms->known, &k->in_known);
+    known_worker_destroy(k);
+    missing_workers_remove(&ms->missing, k);
+    cold_slots_forget(&ms->cold, k);
+    list_remove(&k->touched);
+    list_remove(&k->in_kind);
+}
+
+void membership_touch(struct known_worker *k)
+{
+    if (!list_linked(&k->touched))
+        list_push_back(&k->membership->touched, &k->touched);
+}
+
+void membership_settle(struct membership *ms)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&ms->touched)) != NULL) {
+        struct known_worker *k = list_entry(node, struct known_worker, touched);
+
+        if (!known_worker_update(k))
+            membership_forget(ms, k);
+    }
+    membership_reserve(ms);
+}
+
+void membership_each(const struct membership *ms,
+                     void (*each)(void *context, const struct known_worker *k), void *context)
+{
+    map_for_each (struct known_worker, k, &ms->known, in_known)
+        each(context, k);
+}
+
+/* ---- their kinds ---- */
+
+void membership_sort(struct known_worker *k)
+{
+    enum worker_kind from = k->kind;
+    enum worker_kind kind = known_worker_kind(k);
+
+    if (list_linked(&k->in_kind) && k->kind == kind)
+        return;
+    list_remove(&k->in_kind);
+    k->kind = kind;
+    list_push_back(&k->membership->kinds[kind], &k->in_kind);
+    cold_slots_moved(&k->membership->cold, k, from);
+}
+
+void membership_reserve(struct membership *ms)
+{
+    cold_slots_settle(&ms->cold);
+}
+
+/* ---- settings ---- */
+
+static void settings_changed(struct application *a)
+{
+    const struct membership *ms = a->membership;
+
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
+        if (k->worker != NULL)
+            member_settings_changed(member_of(k->worker));
+        if (k->check != NULL)
+            active_check_settings(k->check);
+        standby_settings(k->standby);
+    }
+    membership_reserve(a->membership);
+    limits_live_settings_changed(a->limits);
+}
+
+static void on_tls_look(struct timer *t)
+{
+    struct membership *ms = container_of(t, struct membership, tls_look);
+    struct application *a = ms->app;
+
+    if (a->worker_tls.tls != NULL)
+        worker_tls_look(a->worker_tls.tls, a->name);
+    timer_start(a->lb->control, t, TLS_LOOK_MS);
+}
+
+static bool is_away(struct application *a)
+{
+    struct tree_status tree;
+
+    if (a->membership->tree == NULL)
+        return false;
+    tree_status(a->membership->tree, &tree);
+    return !tree.connected;
+}
+
+/* ---- the whole ---- */
+
+/* The folder of state_dir that the application has for its workers' resumes as well. */
+static struct snapshot *open_snapshot(const struct membership *ms, const char *tree)
+{
+    const char *state_dir = ms->app->lb->settings.state_dir;
+    char *place = xasprintf("%s %s", tree, ms->path);
+    char *folder = NULL;
+    char *file = NULL;
+
+    if (state_dir != NULL) {
+        folder = xasprintf("%s/%s", state_dir, ms->app->name);
+        file = xasprintf("%s/tree.json", folder);
+        if (mkdir(folder, 0770) != 0 && errno != EEXIST)
+            log_warn(NULL, "tree-snapshot-not-written", "folder=%s why=\"%s\"", folder,
+                     strerror(errno));
+    }
+    struct snapshot *m = snapshot_open(ms->app->lb->control, file, place);
+    free(file);
+    free(folder);
+    free(place);
+    return m;
+}
+
+static enum err start_tree(struct membership *ms, const struct app_settings *s, struct diag *d)
+{
+    struct lb *lb = ms->app->lb;
+    enum err e = shared_tree_open(lb, s, &ms->tree, d);
+
+    if (e != ERR_OK)
+        return e;
+    ms->snapshot = open_snapshot(ms, s->tree);
+    ms->settings =
+        settings_watch_start(ms->tree, ms->path, application_live_engine(ms->app->live),
+                             ms->snapshot, SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
+    limits_live_start(ms->app->limits, ms->tree, ms->snapshot, lb->settings.tree_start_wait_ms);
+    ms->providers = providers_create(ms, lb->settings.tree_start_wait_ms);
+    daemon_random_id(ms->instance);
+    ms->balancers = balancers_create(ms->app, ms->tree, ms->path, ms->instance);
+    return ERR_OK;
+}
+
+enum err membership_start(struct application *a, const struct application_config *config,
+                          struct diag *d)
+{
+    struct membership *ms = xcalloc(1, sizeof(*ms));
+    const char *path = config->s.tree_path;
+
+    ms->app = a;
+    ms->path = xstrdup(path != NULL ? path : "");
+    list_init(&ms->touched);
+    for (size_t i = 0; i < WORKER_KINDS; ++i)
+        list_init(&ms->kinds[i]);
+    timer_init(&ms->tls_look, on_tls_look);
+    timer_start(a->lb->control, &ms->tls_look, TLS_LOOK_MS);
+    missing_workers_init(&ms->missing, ms);
+    cold_slots_init(&ms->cold, ms);
+    a->membership = ms;
+    a->live =
+        application_live_create(a, config, path != NULL ? path : "/", settings_changed, is_away);
+    a->limits = limits_live_create(a, &config->limits, ms->path, is_away);
+    ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
+    ms->listed = listed_workers_create(ms);
+    listed_workers_set(ms->listed, config->workers, config->nworkers);
+    return config->s.tree != NULL ? start_tree(ms, &config->s, d) : ERR_OK;
+}
+
+void membership_reload(struct membership *ms, struct application_config *config)
+{
+    tls_workers_take(&ms->app->worker_tls, &config->worker_tls);
+    map_for_each (struct known_worker, k, &ms->known, in_known)
+        membership_touch(k);
+    listed_workers_set(ms->listed, config->workers, config->nworkers);
+    live_settings_set_yaml(application_live_engine(ms->app->live), &config->s, config->origins);
+    limits_live_set_yaml(ms->app->limits, &config->limits);
+    application_set_rates(ms->app, config->rates);
+    application_set_headers(ms->app, config->headers);
+    membership_judge_providers(ms);
+}
+
+void membership_judge_providers(struct membership *ms)
+{
+    if (ms->providers != NULL)
+        providers_judge(ms->providers);
+}
+
+size_t membership_confirm_removal(struct membership *ms, struct slice worker)
+{
+    return ms->providers != NULL ? providers_confirm_removal(ms->providers, worker) : 0;
+}
+
+static void close_tree(struct membership *ms)
+{
+    if (ms->tree == NULL)
+        return;
+    membership_unregister(ms);
+    settings_watch_stop(ms->settings);
+    limits_live_stop(ms->app->limits);
+    balancers_destroy(ms->balancers);
+    ms->balancers = NULL;
+    providers_destroy(ms->providers);
+    ms->providers = NULL;
+    snapshot_close(ms->snapshot);
+    shared_tree_close(ms->app->lb, ms->tree);
+}
+
+void membership_stop(struct application *a)
+{
+    struct membership *ms = a->membership;
+
+    if (ms == NULL)
+        return;
+    ms->stopping = true;
+    timer_stop(&ms->tls_look);
+    close_tree(ms);
+    map_for_each_safe (struct known_worker, k, &ms->known, in_known)
+        membership_forget(ms, k);
+    missing_workers_fini(&ms->missing);
+    cold_slots_fini(&ms->cold);
+    listed_workers_destroy(ms->listed);
+    drained_names_close(ms->drained);
+    limits_live_destroy(a->limits);
+    a->limits = NULL;
+    application_live_destroy(a->live);
+    a->live = NULL;
+    a->membership = NULL;
+    free(ms->path);
+    free(ms);
+}
+
+bool membership_settled(const struct membership *ms)
+{
+    if (!listed_workers_settled(ms->listed))
+        return false;
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
+        if (!known_worker_settled(k))
+            return false;
+    }
+    return ms->tree == NULL || providers_settled(ms->providers);
+}
+
+/* ---- ourselves in the tree ---- */
+
+static json_t *own_properties(const struct application *a, const char *admin)
+{
+    const char *description = a->settings->s.description;
+    json_t *p = json_pack("{s:i, s:s, s:s, s:s}", "pid", (int)getpid(), "version", RLB_VERSION,
+                          "application", a->name, "classifier_fingerprint",
+                          classifier_fingerprint(a->classifier));
+
+    ASSERT(p != NULL);
+    if (admin != NULL)
+        json_object_set_new(p, "admin", json_string(admin));
+    /* One that is not UTF-8 is left out. */
+    if (description != NULL)
+        json_object_set_new(p, "description", json_string(description));
+    return p;
+}
+
+void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin)
+{
+    if (ms->tree == NULL || ms->entries != NULL)
+        return;
+    json_t *properties = own_properties(ms->app, admin);
+    ms->entries = xcalloc(n + 1, sizeof(struct tree_registration *));
+    json_object_set_new(properties, BALANCER_INSTANCE, json_string(ms->instance));
+    while (ms->nentries < n) {
+        ms->entries[ms->nentries] =
+            tree_register(ms->tree, ms->path, names[ms->nentries], properties);
+        ++ms->nentries;
+    }
+    json_decref(properties);
+}
+
+void membership_unregister(struct membership *ms)
+{
+    while (ms->nentries > 0)
+        tree_unregister(ms->entries[--ms->nentries]);
+    free(ms->entries);
+    ms->entries = NULL;
+}
+
+/* ---- status ---- */
+
+bool membership_figures(const struct membership *ms, struct membership_figures *out)
+{
+    *out = (struct membership_figures){.registered = ms->nentries > 0};
+    if (ms->tree == NULL)
+        return false;
+    tree_status(ms->tree, &out->tree);
+    for (size_t i = 0; i < ms->nentries; ++i)
+        out->registered = out->registered && tree_registered(ms->entries[i]);
+    providers_figures(ms->providers, out);
+    return true;
+}
+
+void membership_describe(const struct membership *ms, struct json_writer *w)
+{
+    struct membership_figures f;
+    bool used = membership_figures(ms, &f);
+
+    tree_describe_broken_links(ms->tree, ms->path, w);
+    json_open_object(w, "tree");
+    json_put_bool(w, "used", used);
+    json_put_text(w, "path", slice_of(ms->path[0] != '\0' ? ms->path : "/"));
+    json_put_bool(w, "registered", f.registered);
+    tree_status_describe(&f.tree, w);
+    json_put_int(w, "providers", (int64_t)f.providers);
+    json_put_int(w, "balancers", (int64_t)balancers_count(ms->balancers));
+    json_put_int(w, "refused", (int64_t)f.refused);
+    json_put_int(w, "held", (int64_t)f.held);
+    json_put_bool(w, "remembered", f.remembered);
+    if (f.remembered)
+        json_put_int(w, "remembered_age_s", (int64_t)snapshot_age_s(ms->snapshot));
+    if (used)
+        providers_describe(ms->providers, w);
+    json_close_object(w);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who belongs to one application: the addresses its configuration lists (names among them are
+ * resolved anew now and then) and those registered in its tree; and its live settings there. Owned
+ * by the application's maker (lb.c); control thread.
+ */
+#ifndef RLB_LB_BACKENDS_MEMBERSHIP_H
+#define RLB_LB_BACKENDS_MEMBERSHIP_H
+
+#include "common/base/json.h"
+#include "common/tree/tree.h"
+#include "lb/backends/known_worker.h"
+#include "lb/config/configuration.h"
+
+struct membership;
+
+/*
+ * Start: workers are made, streams opened, the tree watched. The application is attached to its
+ * loops. Sets A->membership and A->live. CONFIG is read, not kept. Errors: those of tree_open,
+ * problems to D.
+ */
+enum err membership_start(struct application *a, const struct application_config *config,
+                          struct diag *d) must_check;
+/* Everybody leaves. Data loops still run, without exchanges. Harmless when not started. */
+void membership_stop(struct application *a);
+/* SIGHUP: other workers are listed, other settings given. */
+void membership_reload(struct membership *ms, struct application_config *config);
+/* What decides about providers has changed: the setting provider_networks, or lb->own. */
+void membership_judge_providers(struct membership *ms);
+/* Whether all workers known at start have answered, or were found not to be there. */
+bool membership_settled(const struct membership *ms);
+/*
+ * Register ourselves in the tree (if there is one): NAMES, N of them, with where operators find us
+ * (or NULL).
+ */
+void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin);
+/* Take that back: we are about to stop. */
+void membership_unregister(struct membership *ms);
+/*
+ * An operator confirms that WORKER, or all if it is empty, has been removed from the tree on
+ * purpose: those that are held are then treated as if each had been removed alone. Returns how many
+ * were held.
+ */
+size_t membership_confirm_removal(struct membership *ms, struct slice worker);
+/* Calls EACH for every address known. */
+void membership_each(const struct membership *ms,
+                     void (*each)(void *context, const struct known_worker *k), void *context);
+
+struct membership_figures {
+    struct tree_status tree;
+    bool registered;  /* all our own entries are where others see them */
+    size_t providers; /* registered workers, of this application */
+    size_t refused;   /* providers */
+    size_t held;      /* workers kept although their registration vanished, with many others */
+    bool remembered;  /* providers are of another life: the tree has not answered */
+};
+/* False: the application has no tree. */
+bool membership_figures(const struct membership *ms, struct membership_figures *out);
+/* Member "tree" of the application's status. */
+void membership_describe(const struct membership *ms, struct json_writer *w);
+
+/* ---- for known_worker.c ---- */
+
+/* The one of that name, or NULL. MS may be NULL: it has ended. */
+struct known_worker *membership_find(const struct membership *ms, const char *name);
+/* K's part in the choice below may have changed: worker, state, whether it is in the pool. */
+void membership_sort(struct known_worker *k);
+/*
+ * Some worker's state has changed: who of those that are cold or starting comes into the pool, and
+ * who leaves it (cold_slots.h).
+ */
+void membership_reserve(struct membership *ms);
+/* K has been drained or undrained: it is so over restarts, too. */
+void membership_keep_drained(struct known_worker *k);
+/* Nothing holds K any more. */
+void membership_forget(struct membership *ms, struct known_worker *k);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Membership's inside: the table of known workers (membership.c), and what writes into it: the list
+ * of the configuration (listed_workers.c) and the providers of the tree (providers.c). Control
+ * thread.
+ */
+#ifndef RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
+#define RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
+
+#include "common/base/map.h"
+#include "common/tree/live_settings.h"
+#include "lb/backends/balancers.h"
+#include "lb/backends/cold_slots.h"
+#include "lb/backends/drained_names.h"
+#include "lb/backends/known_worker.h"
+#include "lb/backends/membership.h"
+#include "lb/config/configuration.h"
+#include "lb/core/lb.h"
+
+struct listed_workers;
+struct providers;
+
+/* missing_workers.c's. */
+struct missing_workers {
+    struct membership *membership;
+    struct list vanished; /* known_worker->missing: what it means is not decided yet */
+    struct list held;     /* known_worker->missing: kept until they are known to be gone */
+    size_t nheld;
+    size_t window_base; /* registered when the present window began */
+    struct timer window, look;
+};
+
+struct membership {
+    struct application *app;
+    struct map known;                /* of known_worker, by name */
+    struct list kinds[WORKER_KINDS]; /* each known worker is in one of them */
+    struct list touched;             /* those to be asked whether anything holds them still */
+    struct listed_workers *listed;
+    struct drained_names *drained; /* by operators, over all our lives */
+    struct tree *tree;             /* NULL: none */
+    char *path;                    /* the application's node in it: "" or "/a/b" */
+    struct snapshot *snapshot;
+    struct settings_watch *settings;
+    struct providers *providers;
+    struct missing_workers missing;
+    struct cold_slots cold;
+    struct tree_registration **entries; /* our own, where we are registered */
+    size_t nentries;
+    char instance[BALANCER_INSTANCE_ROOM]; /* what tells this process in them */
+    struct balancers *balancers;           /* who else is registered there */
+    struct timer tls_look;                 /* at the files of worker_tls */
+    bool stopping;
+};
+
+/* The known worker at ADDR, made if need be. Touch it, or nothing may ever hold it. */
+struct known_worker *membership_at(struct membership *ms, const struct addr *addr);
+/* What holds K, or what is known of it, may have changed: it is asked by membership_settle. */
+void membership_touch(struct known_worker *k);
+/* After touching: starts what is new, drops what nothing holds any more. */
+void membership_settle(struct membership *ms);
+
+/* ---- listed_workers.c ---- */
+
+struct listed_workers *listed_workers_create(struct membership *ms);
+void listed_workers_destroy(struct listed_workers *l);
+/* The list is this now; names in it are asked for. */
+void listed_workers_set(struct listed_workers *l, const struct worker_config *workers, size_t n);
+/* Whether each name has been answered once. */
+bool listed_workers_settled(const struct listed_workers *l);
+
+/* ---- providers.c ---- */
+
+/* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
+struct providers *providers_create(struct membership *ms, uint64_t wait_ms);
+/* Lets go of the tree; the table stays as it is. */
+void providers_destroy(struct providers *p);
+/* Judge all providers again. */
+void providers_judge(struct providers *p);
+/* The first reading is there (or remembered), and what was missing in it has been decided on. */
+bool providers_settled(const struct providers *p);
+void providers_figures(const struct providers *p, struct membership_figures *out);
+/* Members of the tree's status. */
+void providers_describe(const struct providers *p, struct json_writer *w);
+
+/* Confirm that held workers were removed: see membership_confirm_removal(). */
+size_t providers_confirm_removal(struct providers *p, struct slice worker);
+
+/* ---- missing_workers.c: those that the tree had, and has no longer ---- */
+
+/* How an operator confirms it; format of the application's name. */
+#define MISSING_WORKERS_CONFIRM "resumelbctl confirm-removal --token-file FILE --application %s"
+
+void missing_workers_init(struct missing_workers *m, struct membership *ms);
+void missing_workers_fini(struct missing_workers *m);
+/* K's last registration is gone; so many were registered BEFORE that reading. */
+void missing_workers_add(struct missing_workers *m, struct known_worker *k, size_t before);
+/* K is registered again, or destroyed. Harmless when it is not missing. */
+void missing_workers_remove(struct missing_workers *m, struct known_worker *k);
+/* Stop holding WORKER, or all if it is empty. Returns how many were held. Settle afterwards. */
+size_t missing_workers_confirm(struct missing_workers *m, struct slice worker);
+/* Nothing has vanished that is not decided on. */
+bool missing_workers_settled(const struct missing_workers *m);
+
+#endif

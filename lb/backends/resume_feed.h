@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The resume stream of one worker's address: opened, read line by line, opened again. Owned by
+ * membership.c; lives on the control loop.
+ *
+ *   CONNECTING -> ASKED -> OPEN --- broken: at once again ---> CONNECTING
+ *       |           |        '----- orderly end -------------> RESTING
+ *       '-----------'--- failed: gone ---> RESTING --- after a while ---> CONNECTING
+ */
+#ifndef RLB_LB_BACKENDS_RESUME_FEED_H
+#define RLB_LB_BACKENDS_RESUME_FEED_H
+
+#include "common/net/addr.h"
+#include "common/skills/home_line.h"
+#include "common/skills/resume_line.h"
+#include "common/tls/worker_tls.h"
+#include "lb/core/application.h"
+
+struct resume_feed;
+
+/* None is called from inside a function below. Each may destroy the feed. */
+struct resume_feed_events {
+    /* A good line, borrowed. Never an end line. */
+    void (*resume)(void *context, const struct resume_line *line);
+    /* Which classes live there; borrowed. After a resume of the same stream. */
+    void (*homes)(void *context, const struct home_line *line);
+    /* The stream fell silent or ended without its end line; one reconnect is under way. */
+    void (*broken)(void *context);
+    /*
+     * Nobody is there: refused, no stream, or an orderly end (HOW; else RESUME_END_NONE). It is
+     * tried again as long as the feed lives.
+     */
+    void (*gone)(void *context, enum resume_end how);
+};
+
+/*
+ * Settings and stats are APP's; NAME is for logs and the Host header, borrowed as long as the feed
+ * lives. PEER: with whom to speak TLS (a reference is taken); NULL: plain.
+ */
+struct resume_feed *resume_feed_create(struct application *app, const struct addr *addr,
+                                       struct tls_peer *peer, const char *name,
+                                       const struct resume_feed_events *events, void *context);
+/* NULL is fine. */
+void resume_feed_destroy(struct resume_feed *f);
+/* Whether a resume has come by the stream that is open now. */
+bool resume_feed_open(const struct resume_feed *f);
+/* Whether the last try found nobody there: connection refused. */
+bool resume_feed_refused(const struct resume_feed *f);
+/* Whether the worker has answered at all, or was found not to be there: for start_wait. */
+bool resume_feed_settled(const struct resume_feed *f);
+
+#endif

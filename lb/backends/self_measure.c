@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   data loop    served -> meter (meter_lock) -> every `history` requests: resume -> pool
+ *   writer       every 5 s, and after a resume: meters that have moved on -> files
+ *   control      join: file -> meter and pool; leave: marked, the writer writes and drops it
+ *
+ * The lock guards the list of kept workers and the flags; it is not held during a write.
+ */
+#include "lb/backends/self_measure.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/list.h"
+#include "common/base/log.h"
+#include "common/event/worker_thread.h"
+#include "common/skills/resume_line.h"
+#include "lb/backends/member.h"
+#include "lb/core/lb.h"
+#include "lb/core/route_wait.h"
+
+enum {
+    /* What a crash may cost of what was learnt. */
+    WRITE_EVERY_MS = 5000,
+    /* With a short history resumes come fast; the disk gets them no faster than that. */
+    WRITE_PAUSE_MS = 200,
+    /* A file name has at most 255 bytes, of which writing adds some (".tmp.PID"). */
+    FILE_NAME_MAX = 200,
+    /* Skills in a file: what resume_line_parse takes, with room for the other members. */
+    FILE_SKILLS_MAX = JSON_ENTRIES_MAX - 100,
+};
+
+struct kept {
+    struct list node;
+    struct worker *worker; /* counted */
+    char *path;
+    uint64_t written; /* meter_generation that is in the file; the writer's */
+    bool leaving;     /* under the lock */
+};
+
+struct self_measure {
+    char *folder; /* NULL: nothing is kept */
+    int lock_fd;
+    struct worker_thread *writer; /* NULL: nothing is kept */
+    struct worker_job round;
+    pthread_mutex_t lock;
+    struct list kept; /* under the lock; entries are freed by the writer only */
+    bool flushing;    /* under the lock: until a round that begins now has ended */
+    bool handed_over; /* under the lock: nothing is written any more */
+};
+
+struct meter_settings self_measure_settings(const struct app_settings *s)
+{
+    return (struct meter_settings){.history = (uint64_t)s->history,
+                                   .max_skill_age = (uint64_t)s->max_skill_age,
+                                   .max_classes = (size_t)s->max_skills};
+}
+
+/* ---- files ---- */
+
+/* FNV-1a: the same in every process, unlike map_hash. */
+static uint64_t name_hash(struct slice s)
+{
+    uint64_t h = 14695981039346656037u;
+
+    for (size_t i = 0; i < s.len; ++i)
+        h = (h ^ (unsigned char)s.p[i]) * 1099511628211u;
+    return h;
+}
+
+/* The address as a file name: unix paths have slashes, and may be long. */
+static char *file_name(const char *address)
+{
+    struct slice rest = slice_of(address);
+    struct text name = {0};
+
+    for (size_t i = 0; i < rest.len; ++i) {
+        if (rest.p[i] == '/' || rest.p[i] == '%' || rest.p[i] <= ' ' || rest.p[i] > '~')
+            text_addf(&name, "%%%02X", (unsigned)(unsigned char)rest.p[i]);
+        else
+            text_add_char(&name, rest.p[i]);
+    }
+    if (name.len > FILE_NAME_MAX) {
+        name.len = FILE_NAME_MAX - 17;
+        text_addf(&name, "-%016llx", (unsigned long long)name_hash(rest));
+    }
+    char *out = xslicedup(text_slice(&name));
+    text_fini(&name);
+    return out;
+}
+
+static char *kept_path(const struct self_measure *s, const struct member *m)
+{
+    char *name = file_name(worker_name(m->worker));
+    char *path = xasprintf("%s/%s/%s", s->folder, m->app->name, name);
+
+    free(name);
+    return path;
+}
+
+static const char *fingerprint_of(const struct member *m)
+{
+    return classifier_fingerprint(m->app->classifier);
+}
+
+static void set_aside(const char *path, const char *why)
+{
+    char escaped[LOG_CUT_ROOM];
+
+    log_warn(NULL, "resume-set-aside", "file=%s why=\"%s\"", log_cut(slice_of(path), escaped), why);
+    if (file_set_aside(path) != ERR_OK)
+        log_warn(NULL, "resume-not-set-aside", "file=%s why=\"%s\"",
+                 log_cut(slice_of(path), escaped), strerror(errno));
+}
+
+/* The resume kept in PATH into OUT (zero); false when there is none that counts. */
+static bool load(const struct member *m, const char *path, struct resume_line *out)
+{
+    struct text bytes = {0};
+    char why[160];
+    bool good = false;
+    enum err e = file_read_state(path, RESUME_LINE_MAX, &bytes);
+
+    if (e == ERR_OK) {
+        struct slice line = text_slice(&bytes);
+
+        /* Without its line end it is torn. */
+        if (line.len == 0 || line.p[line.len - 1] != '\n') {
+            set_aside(path, "it is torn");
+            goto out;
+        }
+        --line.len;
+        e = resume_line_parse(line, JSON_ENTRIES_MAX, out, why);
+        if (e != ERR_OK || out->end != RESUME_END_NONE) {
+            set_aside(path, e != ERR_OK && e != ERR_NOT_FOUND ? why : "it is no resume");
+            goto out;
+        }
+        good = strcmp(out->fingerprint, fingerprint_of(m)) == 0;
+        if (!good)
+            log_info_folded(NULL, "resume-of-another-classifier", "application=%s worker=%s",
+                            m->app->name, worker_name(m->worker));
+    } else if (e == ERR_SYSTEM) {
+        log_warn(NULL, "resume-not-read", "file=%s why=\"%s\"", path, strerror(errno));
+    } else if (e != ERR_NOT_FOUND) {
+        set_aside(path, err_text(e));
+    }
+out:
+    text_fini(&bytes);
+    return good;
+}
+
+static void write_file(struct kept *k)
+{
+    struct member *m = member_of(k->worker);
+    const char *incarnation = worker_incarnation(k->worker);
+    struct resume_line line = {.state = RESUME_READY, .concurrency = 1};
+    struct text bytes = {0};
+
+    latch_lock(&m->meter_lock);
+    line.generation = meter_generation(m->meter);
+    if (line.generation != k->written)
+        meter_resume(m->meter, FILE_SKILLS_MAX, &line.skills);
+    latch_unlock(&m->meter_lock);
+    if (line.generation == k->written)
+        goto out;
+    text_copy(line.incarnation, INCARNATION_MAX + 1, incarnation[0] != '\0' ? incarnation : "-");
+    text_copy(line.application, VERSION_MAX + 1, m->app->name);
+    text_copy(line.version, VERSION_MAX + 1, m->version);
+    text_copy(line.fingerprint, FINGERPRINT_LEN + 1, fingerprint_of(m));
+    resume_line_print(&line, &bytes);
+    if (file_write(k->path, text_slice(&bytes)) == ERR_OK)
+        k->written = line.generation;
+    else
+        log_warn(NULL, "resume-not-written", "file=%s why=\"%s\"", k->path, strerror(errno));
+out:
+    resume_line_fini(&line);
+    text_fini(&bytes);
+}
+
+/* ---- the writer ---- */
+
+static void kept_free(struct kept *k)
+{
+    worker_unref(k->worker);
+    free(k->path);
+    free(k);
+}
+
+static void write_all(struct self_measure *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool flushing = s->flushing;
+    struct list *it = s->kept.next;
+    while (it != &s->kept) {
+        struct kept *k = list_entry(it, struct kept, node);
+
+        bool ours = !s->handed_over;
+        /* Only the writer takes entries out, so K stays while the lock is open. */
+        pthread_mutex_unlock(&s->lock);
+        if (ours)
+            write_file(k);
+        pthread_mutex_lock(&s->lock);
+        it = it->next;
+        if (k->leaving) {
+            list_remove(&k->node);
+            pthread_mutex_unlock(&s->lock);
+            kept_free(k);
+            pthread_mutex_lock(&s->lock);
+        }
+    }
+    if (flushing)
+        s->flushing = false;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void write_round(struct worker_job *j)
+{
+    struct self_measure *s = container_of(j, struct self_measure, round);
+
+    write_all(s);
+    worker_thread_add(s->writer, j, WRITE_EVERY_MS);
+}
+
+static rare void write_soon(struct self_measure *s)
+{
+    worker_thread_add(s->writer, &s->round, WRITE_PAUSE_MS);
+}
+
+struct self_measure *self_measure_create(const char *folder, int lock_fd)
+{
+    struct self_measure *s = xcalloc(1, sizeof(*s));
+
+    s->lock_fd = lock_fd;
+    list_init(&s->kept);
+    s->folder = xstrdup(folder);
+    pthread_mutex_init(&s->lock, NULL);
+    s->round.work = write_round;
+    if (folder != NULL) {
+        s->writer = worker_thread_create(NULL);
+        worker_thread_add(s->writer, &s->round, WRITE_EVERY_MS);
+    }
+    return s;
+}
+
+void self_measure_flush(struct self_measure *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->flushing = s->folder != NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (s->folder != NULL)
+        worker_thread_add(s->writer, &s->round, 0);
+}
+
+bool self_measure_flushed(struct self_measure *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool done = !s->flushing;
+    pthread_mutex_unlock(&s->lock);
+    return done;
+}
+
+int self_measure_lock(const struct self_measure *s)
+{
+    return s->lock_fd;
+}
+
+void self_measure_hand_over(struct self_measure *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->handed_over = true;
+    pthread_mutex_unlock(&s->lock);
+    /* It is the other's alone: should that end while we drain, the next one gets it. */
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    s->lock_fd = -1;
+}
+
+void self_measure_destroy(struct self_measure *s)
+{
+    struct list *node;
+
+    if (s == NULL)
+        return;
+    (void)!worker_thread_destroy(s->writer, WORKER_THREAD_WAIT);
+    write_all(s);
+    while ((node = list_pop_front(&s->kept)) != NULL)
+        kept_free(list_entry(node, struct kept, node));
+    pthread_mutex_destroy(&s->lock);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    free(s->folder);
+    free(s);
+}
+
+/* ---- workers ---- */
+
+static void keep(struct self_measure *s, struct member *m, char *path)
+{
+    struct kept *k = xcalloc(1, sizeof(*k));
+    char *folder = xasprintf("%s/%s", s->folder, m->app->name);
+
+    if (mkdir(folder, 0770) != 0 && errno != EEXIST)
+        log_warn(NULL, "resume-not-written", "folder=%s why=\"%s\"", folder, strerror(errno));
+    free(folder);
+    k->worker = worker_ref(m->worker);
+    k->path = path;
+    k->written = meter_generation(m->meter);
+    pthread_mutex_lock(&s->lock);
+    list_push_back(&s->kept, &k->node);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void self_measure_join(struct self_measure *s, struct member *m)
+{
+    struct resume_line line = {0};
+    struct resume none = {0};
+    bool known = false;
+
+    if (s->folder != NULL) {
+        char *path = kept_path(s, m);
+
+        known = load(m, path, &line);
+        if (known)
+            meter_load(m->meter, &line.skills);
+        keep(s, m, path);
+    }
+    member_resume(m, known ? &line.skills : &none, m->version, fingerprint_of(m));
+    resume_line_fini(&line);
+}
+
+void self_measure_inherit(struct self_measure *s, struct member *m, struct member *from)
+{
+    struct resume r = {0};
+
+    latch_lock(&from->meter_lock);
+    meter_resume(from->meter, SIZE_MAX, &r);
+    latch_unlock(&from->meter_lock);
+    meter_load(m->meter, &r);
+    if (s->folder != NULL)
+        keep(s, m, kept_path(s, m));
+    member_resume(m, &r, m->version, fingerprint_of(m));
+    resume_fini(&r);
+}
+
+void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls)
+{
+    latch_lock(&m->meter_lock);
+    if (m->meter != NULL)
+        meter_forget(m->meter, cls);
+    latch_unlock(&m->meter_lock);
+    if (s->folder != NULL)
+        write_soon(s);
+}
+
+void self_measure_leave(struct self_measure *s, struct member *m)
+{
+    struct list *it = NULL;
+
+    if (s->folder == NULL)
+        return;
+    pthread_mutex_lock(&s->lock);
+    list_for_each (it, &s->kept) {
+        struct kept *k = list_entry(it, struct kept, node);
+
+        if (k->worker == m->worker)
+            k->leaving = true;
+    }
+    pthread_mutex_unlock(&s->lock);
+    write_soon(s);
+}
+
+/* With the meter locked, so that resumes of two loops reach the pool in the order in which they
+ * were made. */
+static rare void tell_pool(struct member *m, struct list *released)
+{
+    struct application *a = m->app;
+    struct resume r = {0};
+
+    meter_resume(m->meter, SIZE_MAX, &r);
+    pthread_mutex_lock(&a->members_lock);
+    /* One that has left must not come back in by this. */
+    if (m->joined)
+        pool_new_resume(a->pool, m->worker, &r, m->version, fingerprint_of(m), released);
+    pthread_mutex_unlock(&a->members_lock);
+    resume_fini(&r);
+}
+
+void self_measure_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                         bool failed)
+{
+    struct self_measure *s = m->app->lb->self_measure;
+    struct list released;
+
+    latch_lock(&m->meter_lock);
+    bool due = meter_add_hashed(m->meter, cls, hash, (double)service_us / 1e6, failed);
+    if (due) {
+        list_init(&released);
+        tell_pool(m, &released);
+    }
+    latch_unlock(&m->meter_lock);
+    if (!due)
+        return;
+    route_wait_wake(&released);
+    if (s->folder != NULL)
+        write_soon(s);
+}

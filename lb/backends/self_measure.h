@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers without an agent: we measure what they serve, make their resumes, and keep these in
+ * state_dir over our restarts: one file per worker, FOLDER/APPLICATION/ADDRESS, a resume line each.
+ * Owned by lb.c; outlives the data loops. Files are written by a thread of its own; no loop waits
+ * for a disk.
+ */
+#ifndef RLB_LB_BACKENDS_SELF_MEASURE_H
+#define RLB_LB_BACKENDS_SELF_MEASURE_H
+
+#include "common/skills/meter.h"
+#include "lb/config/settings.h"
+
+struct member;
+struct self_measure;
+
+/* FOLDER (NULL: nothing is kept over restarts) is locked by LOCK_FD, which is taken. */
+struct self_measure *self_measure_create(const char *folder, int lock_fd);
+/* What has changed is to be written now; then self_measure_flushed. */
+void self_measure_flush(struct self_measure *s);
+bool self_measure_flushed(struct self_measure *s);
+/* The lock, to be passed on; -1: nothing is kept. */
+int self_measure_lock(const struct self_measure *s);
+/* Another process keeps what is learnt from now on: we write no more. */
+void self_measure_hand_over(struct self_measure *s);
+/* Writes what has changed, and lets go of the folder. NULL is fine. */
+void self_measure_destroy(struct self_measure *s);
+
+/* The meter of a self-measured worker under these settings. */
+struct meter_settings self_measure_settings(const struct app_settings *s);
+/*
+ * Control thread: bring M in with the resume kept for it (or none); what it learns is kept from now
+ * on.
+ */
+void self_measure_join(struct self_measure *s, struct member *m);
+/* Control thread: as self_measure_join, with what FROM has learnt, which M takes the place of. */
+void self_measure_inherit(struct self_measure *s, struct member *m, struct member *from);
+/* Control thread: the last resume of M is written, and M forgotten. */
+void self_measure_leave(struct self_measure *s, struct member *m);
+/* Control thread: what M has learnt of CLS, or of all (NULL), is forgotten, in its file soon. */
+void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls);
+/* Any loop: M has served a request; when a resume is due it is made known to the pool. HASH:
+ * class_hash of CLS. */
+void self_measure_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                         bool failed);
+
+#endif

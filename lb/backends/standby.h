@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The standby address of a listed, self-measured worker: when the worker's own address fails, it
+ * goes on at the standby, under its name and with its skills, as its next incarnation (connections
+ * belong to address#incarnation); when its own address answers again, it goes back.
+ *
+ *   at its own address   refused, ejected or unhealthy: to the standby, at once
+ *                        reset: its own address is tried; refused: to the standby
+ *   at the standby       its own address is tried at eject_time, doubling up to eject_time_max, and
+ *                        whenever the standby fails; it answers (and its active checks pass): back
+ *
+ * Owned by a known worker, which outlives it; control thread.
+ */
+#ifndef RLB_LB_BACKENDS_STANDBY_H
+#define RLB_LB_BACKENDS_STANDBY_H
+
+#include "lb/backends/active_check.h"
+
+struct known_worker;
+struct standby;
+
+/* MOVE: the worker is to go on at the other address (standby_in_use); never from inside a call. */
+struct standby *standby_create(struct known_worker *k, const struct addr *addr,
+                               void (*move)(struct known_worker *k));
+/* NULL is fine, here and below. */
+void standby_destroy(struct standby *s);
+bool standby_in_use(const struct standby *s);
+/* How many times the worker has moved. */
+unsigned standby_moves(const struct standby *s);
+const struct addr *standby_addr(const struct standby *s);
+/* The address that is in use has failed. CERTAIN: nothing more need be known to leave it. */
+void standby_report(struct standby *s, bool certain);
+/* Settings have changed. */
+void standby_settings(struct standby *s);
+
+#endif

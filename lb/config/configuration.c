@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The top of the file, listeners and the admin address; applications are application_config.c's.
+ *
+ * With one application its keys may stand at the top. The top map is then cut in two, by the tables
+ * that know the keys, and each half is read as if it stood alone.
+ */
+#include "lb/config/configuration.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lb/config/access_config.h"
+#include "lb/rules/advertise.h"
+#include "lb/rules/trust.h"
+
+#include "common/program/config_addr.h"
+#include "common/program/user_rights.h"
+
+/* As many as a sensible host has addresses; each costs a descriptor per loop. */
+enum { LISTENS_MAX = 64 };
+
+/* ---- the halves of the top map ---- */
+
+/* A map of borrowed entries. */
+static struct config_node half_map(const struct config_node *root)
+{
+    struct config_node half = *root;
+
+    half.n = 0;
+    half.keys = xcalloc(root->n + 1, sizeof(struct config_node *));
+    half.items = xcalloc(root->n + 1, sizeof(struct config_node *));
+    return half;
+}
+
+static void half_add(struct config_node *half, const struct config_node *root, size_t i)
+{
+    half->keys[half->n] = root->keys[i];
+    half->items[half->n++] = root->items[i];
+}
+
+static void half_fini(struct config_node *half)
+{
+    free(half->keys);
+    free(half->items);
+}
+
+static bool is_application_key(const struct config_node *key)
+{
+    return settings_find(&program_table, key->text) == NULL &&
+           settings_find(&application_table, key->text) != NULL;
+}
+
+/* ---- threads ---- */
+
+static unsigned loops_for(unsigned cpus)
+{
+    return cpus < 1 ? 1 : cpus > LOOPS_MAX ? LOOPS_MAX : cpus;
+}
+
+/* Which CPUs, and so how many loops if nobody says. */
+static unsigned read_affinity(struct configuration *c, struct diag *d)
+{
+    struct slice text = slice_of(c->program.cpu_affinity);
+    const char *why = NULL;
+    cpu_set_t allowed;
+
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+        CPU_SET(0, &allowed);
+    if (cpu_affinity_parse(text, &allowed, &c->affinity, &why) != ERR_OK)
+        config_complain(&c->file, config_get(c->file.root, "cpu_affinity"), d, "cpu_affinity: %s",
+                        why);
+    return loops_for(c->affinity.n != 0 ? c->affinity.n : (unsigned)CPU_COUNT(&allowed));
+}
+
+static void read_threads(struct configuration *c, struct diag *d)
+{
+    uint64_t n = 0;
+    struct slice text = slice_of(c->program.threads);
+
+    c->nloops = read_affinity(c, d);
+    if (slice_is(text, "auto"))
+        return;
+    if (parse_u64(text, LOOPS_MAX, &n) && n >= 1)
+        c->nloops = (unsigned)n;
+    else
+        config_complain(&c->file, config_get(c->file.root, "threads"), d,
+                        "threads: expected auto or 1 to %d", LOOPS_MAX);
+}
+
+/* ---- listeners ---- */
+
+/*
+ * Who may name any address as the client's must be a proxy of ours. Nobody but local users reaches
+ * loopback and unix; of all other listeners only the operator knows, so there is no default that
+ * would be safe (trusted_proxies is an application's, and may come from the tree).
+ */
+static void read_proxy_from(struct configuration *c, const struct config_node *node,
+                            const struct listen_settings *s, struct listen_config *out,
+                            struct diag *d)
+{
+    char why[SETTINGS_WHY_ROOM];
+    size_t at;
+
+    out->proxied = s->proxy_protocol;
+    if (s->proxy_from.n != 0 && !s->proxy_protocol) {
+        config_complain(&c->file, node, d, "proxy_from says nothing without proxy_protocol: true");
+        return;
+    }
+    if (!trust_compile_named("proxy_from", &s->proxy_from, &out->proxy_from, &at, why))
+        config_complain(&c->file, node, d, "%s", why);
+    if (s->proxy_from.n != 0 || !s->proxy_protocol || out->addr.len == 0)
+        return;
+    out->proxy_from.loopback = out->proxy_from.unix_peers = true;
+    if (!addr_is_loopback(&out->addr)) {
+        config_complain(&c->file, node, d,
+                        "proxy_protocol on %s, which others reach, needs proxy_from: the networks "
+                        "of the proxies, as anybody else could name any client",
+                        s->address);
+    }
+}
+
+static void read_listen(struct configuration *c, const struct config_node *node,
+                        struct listen_config *out, struct diag *d)
+{
+    struct listen_settings s;
+    unsigned before = d->errors;
+
+    if (node->kind == CONFIG_SCALAR) {
+        settings_defaults(&listen_table, &s);
+        s.address = xslicedup(node->text);
+    } else {
+        settings_read(&listen_table, &c->file, node, &s, NULL, d);
+    }
+    out->text = xstrdup(s.address);
+    out->http2 = s.http2 && s.tls != NULL;
+    out->defer_accept = s.defer_accept;
+    if (s.address == NULL && d->errors == before)
+        config_complain(&c->file, node, d, "listen: address is required");
+    if (s.address != NULL) {
+        enum err e = addr_parse(slice_of(s.address), &out->addr);
+
+        if (e != ERR_OK)
+            config_addr_complain(&c->file, node, "listen", s.address, e, d);
+    }
+    if (s.tls != NULL)
+        out->tls = tls_config_read(&c->file, s.tls, s.http2, d);
+    else if (s.http2 && node->kind == CONFIG_MAP && config_get(node, "http2") != NULL)
+        config_complain(&c->file, node, d, "http2 is offered by TLS only: give this listener tls");
+    if (!config_octal(s.mode, &out->mode))
+        config_complain(&c->file, node, d, "mode: octal digits, such as 660");
+    read_proxy_from(c, node, &s, out, d);
+    out->redirect_https = (unsigned)s.redirect_https;
+    if (s.redirect_https != 0 && s.tls != NULL)
+        config_complain(&c->file, node, d,
+                        "redirect_https is for a plain listener; this one has tls");
+    if (s.mode != 0 && out->addr.len > 0 && out->addr.sa.sa_family != AF_UNIX)
+        config_complain(&c->file, node, d, "mode is for unix sockets only");
+    settings_fini(&listen_table, &s);
+}
+
+static void check_listen_twice(const struct configuration *c, const struct config_node *list,
+                               size_t i, struct diag *d)
+{
+    for (size_t k = 0; k < i; ++k)
+        config_addr_check_free(&c->file, list, i, "listen", &c->listens[i].addr, "listen",
+                               &c->listens[k].addr, 1, d);
+}
+
+static void read_listens(struct configuration *c, struct diag *d)
+{
+    const struct config_node *list = c->program.listen;
+
+    if (list == NULL || (list->kind == CONFIG_LIST && list->n == 0)) {
+        config_complain(&c->file, list != NULL ? list : c->file.root, d,
+                        "listen: at least one address is required");
+        return;
+    }
+    if (list->kind != CONFIG_LIST || list->n > LISTENS_MAX) {
+        config_complain(&c->file, list, d, "listen: expected a list of at most %d entries",
+                        LISTENS_MAX);
+        return;
+    }
+    c->listens = xcalloc(list->n, sizeof(*c->listens));
+    c->nlistens = list->n;
+    for (size_t i = 0; i < list->n; ++i) {
+        read_listen(c, list->items[i], &c->listens[i], d);
+        check_listen_twice(c, list, i, d);
+    }
+}
+
+/* ---- admin ---- */
+
+static void read_admin(struct configuration *c, struct diag *d)
+{
+    admin_config_read(&admin_table, &c->file, c->program.admin, &c->admin, d);
+    for (size_t i = 0; i < c->nlistens; ++i)
+        admin_config_check_free(&c->admin, &c->file, c->program.admin, "listen",
+                                &c->listens[i].addr, 1, d);
+}
+
+static void check_advertise(const struct configuration *c, struct diag *d)
+{
+    const struct text_list *names = &c->program.advertise;
+
+    for (size_t i = 0; i < names->n; ++i) {
+        if (!advertise_good(names->items[i])) {
+            config_complain(&c->file, config_get(c->file.root, "advertise"), d,
+                            "advertise: %s: expected HOST:PORT, HOST or :PORT, where others can "
+                            "connect",
+                            names->items[i]);
+        }
+    }
+}
+
+/* ---- folders ---- */
+
+static void check_files(const struct configuration *c, struct diag *d)
+{
+    const struct program_settings *s = &c->program;
+    const struct config_node *root = c->file.root;
+
+    config_check_folder(&c->file, config_get(root, "state_dir"), "state_dir", s->state_dir, true,
+                        d);
+    config_check_folder(&c->file, config_get(root, "spill_dir"), "spill_dir", s->spill_dir, false,
+                        d);
+    config_check_folder(&c->file, config_get(root, "response_spill_dir"), "response_spill_dir",
+                        s->response_spill_dir, false, d);
+    config_check_output(&c->file, config_get(root, "access_log"), "access_log", s->access_log, d);
+}
+
+static void check_access_fields(const struct configuration *c, struct diag *d)
+{
+    const struct config_node *list = config_get(c->file.root, "access_log_fields");
+    const struct text_list *names = &c->program.access_log_fields;
+    uint64_t fields;
+    size_t at;
+
+    if (access_fields_read(names, &fields, &at))
+        return;
+    bool listed = list->kind == CONFIG_LIST && at < list->n;
+    config_complain(&c->file, listed ? list->items[at] : list, d,
+                    "access_log_fields: there is no field %.60s", names->items[at]);
+}
+
+static void check_user(const struct configuration *c, struct diag *d)
+{
+    struct privileges p;
+
+    user_rights_check(&c->file, c->program.user, c->program.group, &p, d);
+}
+
+/* ---- applications ---- */
+
+static void read_applications(struct configuration *c, const struct config_node *top,
+                              struct diag *d)
+{
+    const struct config_node *map = c->program.applications;
+
+    for (size_t i = 0; i < top->n; ++i)
+        config_complain(&c->file, top->keys[i], d,
+                        "%.*s belongs into an application when there is \"applications\"",
+                        SLICE_FMT(top->keys[i]->text));
+    if (map->kind != CONFIG_MAP || map->n == 0) {
+        config_complain(&c->file, map, d, "applications: expected a map of NAME: {...}");
+        return;
+    }
+    c->applications = xcalloc(map->n, sizeof(*c->applications));
+    c->napplications = map->n;
+    for (size_t i = 0; i < map->n; ++i) {
+        char *name = xslicedup(map->keys[i]->text);
+
+        for (size_t k = 0; k < i; ++k) {
+            if (slice_eq(map->keys[i]->text, map->keys[k]->text))
+                config_complain(&c->file, map->keys[i], d, "applications: %s stands here twice",
+                                name);
+        }
+        application_config_read(c, name, map->items[i], &c->applications[i], d);
+        free(name);
+    }
+}
+
+static void read_all(struct configuration *c, struct diag *d)
+{
+    const struct config_node *root = c->file.root;
+    struct config_node program = half_map(root);
+    struct config_node *top = xcalloc(1, sizeof(*top));
+
+    *top = half_map(root);
+    for (size_t i = 0; i < root->n; ++i)
+        half_add(is_application_key(root->keys[i]) ? top : &program, root, i);
+    c->program_origins = xcalloc(program_table.n, sizeof(*c->program_origins));
+    settings_read(&program_table, &c->file, &program, &c->program, c->program_origins, d);
+    read_threads(c, d);
+    read_listens(c, d);
+    read_admin(c, d);
+    check_advertise(c, d);
+    check_files(c, d);
+    check_access_fields(c, d);
+    check_user(c, d);
+    if (c->program.applications != NULL) {
+        read_applications(c, top, d);
+    } else {
+        c->applications = xcalloc(1, sizeof(*c->applications));
+        c->napplications = 1;
+        application_config_read(c, "default", top, &c->applications[0], d);
+    }
+    application_configs_check(c, d);
+    for (size_t i = 0; i < c->napplications; ++i)
+        c->applications[i].node = NULL;
+    half_fini(&program);
+    half_fini(top);
+    free(top);
+}
+
+bool configuration_read(const char *file, struct configuration *out, struct diag *d)
+{
+    struct configuration c = {0};
+    unsigned before = d->errors;
+
+    if (!config_read(file, &c.file, d))
+        return false;
+    read_all(&c, d);
+    if (d->errors != before) {
+        configuration_fini(&c);
+        return false;
+    }
+    *out = c;
+    return true;
+}
+
+void configuration_fini(struct configuration *c)
+{
+    for (size_t i = 0; i < c->nlistens; ++i) {
+        free(c->listens[i].text);
+        tls_listener_destroy(c->listens[i].tls);
+        networks_fini(&c->listens[i].proxy_from);
+    }
+    free(c->listens);
+    admin_config_fini(&admin_table, &c->admin);
+    for (size_t i = 0; i < c->napplications; ++i)
+        application_config_fini(&c->applications[i]);
+    free(c->applications);
+    settings_fini(&program_table, &c->program);
+    free(c->program_origins);
+    config_fini(&c->file);
+    memset(c, 0, sizeof(*c));
+}

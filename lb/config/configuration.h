@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A configuration file, read whole and checked whole: every mistake with its place, and nothing
+ * else begun before there is none. A plain value owned by whoever read it (main.c at start,
+ * reload.c at SIGHUP), who takes out what lives on (classifiers, error pages) before
+ * configuration_fini. Control thread.
+ */
+#ifndef RLB_LB_CONFIG_CONFIGURATION_H
+#define RLB_LB_CONFIG_CONFIGURATION_H
+
+#include "classifiers/registry.h"
+#include "common/net/addr.h"
+#include "common/net/networks.h"
+#include "lb/config/cpu_affinity.h"
+#include "lb/config/limit_config.h"
+#include "lb/config/settings.h"
+#include "lb/config/tls_config.h"
+#include "lb/config/tls_workers.h"
+
+struct listen_config {
+    struct addr addr;
+    char *text; /* as written */
+    bool http2;
+    bool defer_accept;
+    bool proxied;               /* each connection begins with a PROXY header */
+    struct networks proxy_from; /* by whom */
+    unsigned redirect_https;    /* the port; 0: requests are served */
+    unsigned mode;              /* permission bits of a unix socket; 0: as the umask says */
+    struct tls_listener *tls;   /* NULL: plain; listeners take it */
+};
+
+struct worker_config {
+    char *text; /* as written; canonical unless it is a name */
+    struct addr addr;
+    bool named;              /* a host name: resolved while running */
+    int source;              /* RESUME_FROM_*: its own, else the application's */
+    int64_t max_connections; /* -1: the application's */
+    int64_t max_tunnels;     /* -1: the application's */
+    unsigned concurrency;
+    char *version;       /* or NULL */
+    int tls;             /* WORKER_TLS_* */
+    char *server_name;   /* or NULL: the application's, or its own name */
+    struct addr standby; /* len 0: none */
+};
+
+struct application_config {
+    char *name;
+    struct app_settings s;
+    enum setting_origin *origins; /* per app_row() */
+    struct slice path;            /* s.path without its trailing slash; "" is everything */
+    struct classifier *classifier;
+    struct tls_workers worker_tls;
+    struct worker_config *workers;
+    size_t nworkers;
+    struct text error_page;
+    struct limit_configs limits;  /* pool_counters */
+    struct rate_rules *rates;     /* one reference, or NULL */
+    struct header_rules *headers; /* one reference, or NULL */
+    struct config_node *node;     /* where it stands */
+};
+
+struct configuration {
+    struct config file;
+    struct program_settings program;
+    enum setting_origin *program_origins; /* by row of program_table */
+    unsigned nloops;
+    struct cpu_affinity affinity;
+    struct listen_config *listens;
+    size_t nlistens;
+    struct admin_config admin;
+    struct application_config *applications;
+    size_t napplications;
+};
+
+/* Every problem to D; false when there was any, and OUT is nothing to use or free then. */
+bool configuration_read(const char *file, struct configuration *out, struct diag *d) must_check;
+void configuration_fini(struct configuration *c);
+
+/* ---- application_config.c ---- */
+
+/*
+ * The application called NAME from MAP; problems to D. OUT (zero) is to be given to
+ * application_config_fini in any case.
+ */
+void application_config_read(struct configuration *c, const char *name, struct config_node *map,
+                             struct application_config *out, struct diag *d);
+/* No two applications want the same requests. */
+void application_configs_check(const struct configuration *c, struct diag *d);
+void application_config_fini(struct application_config *a);
+/* The bounded file PATH (NULL: none) of the setting NAME, which stands at AT; problems to D. */
+void config_read_page(const struct config *c, const struct config_node *at, const char *name,
+                      const char *path, struct text *out, struct diag *d);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which CPU each data loop's thread stays on. Off by default: pinned loops keep their caches, but
+ * cannot step aside for whatever else runs on their CPU. A value; any thread.
+ */
+#ifndef RLB_LB_CONFIG_CPU_AFFINITY_H
+#define RLB_LB_CONFIG_CPU_AFFINITY_H
+
+#include "common/base/err.h"
+#include "common/base/limits.h"
+
+#include <sched.h>
+
+struct cpu_affinity {
+    unsigned n; /* 0: off */
+    unsigned short cpus[CPU_SETSIZE];
+};
+
+/*
+ * "off"; "auto": the CPUs of ALLOWED, ascending; or a list of them: "0,2-5", loop i to its i-th,
+ * then from the start again. WHY (NULL: not wanted) says what is wrong, OUT is untouched then.
+ * Errors: ERR_SYNTAX; ERR_NOT_FOUND: a CPU that is not in ALLOWED; ERR_BUSY: one named twice.
+ */
+enum err cpu_affinity_parse(struct slice text, const cpu_set_t *allowed, struct cpu_affinity *out,
+                            const char **why) must_check;
+/* The CPU of loop I; -1: any. */
+int cpu_affinity_of(const struct cpu_affinity *a, unsigned i);
+/* The calling thread to its CPU; false: the kernel refused (errno says). -1: nothing to do. */
+bool cpu_affinity_enter(int cpu);
+
+#endif

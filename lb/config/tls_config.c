@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/config/tls_config.h"
+
+#include <stdlib.h>
+
+#include "lb/config/settings.h"
+
+enum {
+    /* Certificates of one listener: each is read at start and checked every second. */
+    TLS_CERTIFICATES_MAX = 256,
+};
+
+struct reading {
+    const struct config *file;
+    const struct config_node *map;
+    struct tls_settings s;
+    bool http2;
+    struct diag *d;
+};
+
+/* Adds SUB's lines to D, each with the place AT. */
+static void complain_all(const struct reading *r, const struct config_node *at,
+                         const struct diag *sub)
+{
+    struct slice rest = slice_of(sub->text);
+
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+
+        if (line.len > 0)
+            config_complain(r->file, at, r->d, "%.*s", SLICE_FMT(line));
+    }
+}
+
+/* Complaints have the place AT. */
+static struct tls_listener *create(const struct reading *r, const struct config_node *at,
+                                   const struct tls_certificate_files *certificates, size_t n)
+{
+    const struct tls_listener_options o = {
+        .certificates = certificates,
+        .ncertificates = n,
+        .client_ca = r->s.client_ca,
+        .clients = (enum client_certificate_mode)r->s.client_verify,
+        .client_subjects = true,
+        .http2 = r->http2,
+        .tls13_only = r->s.min_version == TLS_VERSION_13,
+        .ciphers = r->s.ciphers,
+        .ciphersuites = r->s.ciphersuites,
+        .ticket_rotation_ms = r->s.ticket_rotation_ms,
+    };
+    struct diag sub = {0};
+    struct tls_listener *t = tls_listener_create(&o, &sub);
+
+    if (t == NULL && sub.errors == 0)
+        config_complain(r->file, at, r->d, "the certificate cannot be used");
+    complain_all(r, at, &sub);
+    diag_fini(&sub);
+    return t;
+}
+
+static bool check_required(const struct reading *r, const struct config_node *at,
+                           const char *certificate, const char *key)
+{
+    if (certificate == NULL)
+        config_complain(r->file, at, r->d, "tls: certificate is required");
+    if (key == NULL)
+        config_complain(r->file, at, r->d, "tls: key is required");
+    return certificate != NULL && key != NULL;
+}
+
+static struct tls_certificate_files files_of(const struct certificate_settings *s)
+{
+    return (struct tls_certificate_files){s->certificate, s->key, s->ocsp};
+}
+
+/* Each is tried alone, so that a complaint has its place. */
+static void read_one(const struct reading *r, const struct config_node *node,
+                     struct certificate_settings *s)
+{
+    unsigned before = r->d->errors;
+
+    settings_read(&certificate_table, r->file, node, s, NULL, r->d);
+    if (r->d->errors != before || !check_required(r, node, s->certificate, s->key))
+        return;
+    struct tls_certificate_files files = files_of(s);
+
+    tls_listener_destroy(create(r, node, &files, 1));
+}
+
+static struct tls_listener *read_list(struct reading *r)
+{
+    const struct config_node *list = r->s.certificates;
+    unsigned before = r->d->errors;
+    struct tls_listener *t = NULL;
+
+    if (r->s.certificate != NULL || r->s.key != NULL || r->s.ocsp != NULL) {
+        config_complain(r->file, list, r->d, "tls: either certificate and key, or certificates");
+        return NULL;
+    }
+    if (list->kind != CONFIG_LIST || list->n == 0 || list->n > TLS_CERTIFICATES_MAX) {
+        config_complain(r->file, list, r->d,
+                        "tls: certificates: expected a list of 1 to %d entries",
+                        TLS_CERTIFICATES_MAX);
+        return NULL;
+    }
+    struct certificate_settings *all = xcalloc(list->n, sizeof(*all));
+    struct tls_certificate_files *files = xcalloc(list->n, sizeof(*files));
+
+    for (size_t i = 0; i < list->n; ++i) {
+        read_one(r, list->items[i], &all[i]);
+        files[i] = files_of(&all[i]);
+    }
+    if (r->d->errors == before)
+        t = create(r, list, files, list->n);
+    for (size_t i = 0; i < list->n; ++i)
+        settings_fini(&certificate_table, &all[i]);
+    free(files);
+    free(all);
+    return t;
+}
+
+/* One certificate: its settings are those of `tls` itself. */
+static struct tls_listener *read_single(const struct reading *r)
+{
+    const struct tls_certificate_files files = {r->s.certificate, r->s.key, r->s.ocsp};
+
+    if (!check_required(r, r->map, files.certificate, files.key))
+        return NULL;
+    return create(r, r->map, &files, 1);
+}
+
+struct tls_listener *tls_config_read(const struct config *file, const struct config_node *map,
+                                     bool http2, struct diag *d)
+{
+    struct reading r = {.file = file, .map = map, .http2 = http2, .d = d};
+    struct tls_listener *t = NULL;
+    unsigned before = d->errors;
+
+    settings_read(&tls_table, file, map, &r.s, NULL, d);
+    if (d->errors == before && (r.s.client_ca != NULL) != (r.s.client_verify != CLIENT_VERIFY_OFF))
+        config_complain(file, map, d, "tls: client_ca and client_verify go together");
+    if (d->errors == before)
+        t = r.s.certificates != NULL ? read_list(&r) : read_single(&r);
+    settings_fini(&tls_table, &r.s);
+    return t;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How settings travel: the control thread makes an immutable snapshot and posts it to each loop,
+ * which keeps it aside (`next`) and swaps it in at the end of that turn. A loop that sleeps is
+ * woken by the message, so a change is in force everywhere at once.
+ */
+#include "lb/core/application.h"
+
+#include "common/base/clock.h"
+#include "lb/config/private_headers.h"
+#include "lb/limits/limit_rule.h"
+#include "lb/limits/rate_rule.h"
+#include "lb/request/limit.h"
+#include "lb/rules/header_rules.h"
+
+#include <stdlib.h>
+
+#include "common/limiter/counter_health.h"
+#include "common/upstream/http1_client.h"
+#include "lb/config/configuration.h"
+#include "lb/core/lb.h"
+#include "lb/rules/poison.h"
+
+static const struct stat_row stat_rows[] = {
+#define STAT(...) STATS_ROW(__VA_ARGS__)
+#include "lb/core/stats.def"
+#undef STAT
+};
+const struct stats_table application_stats = {.rows = stat_rows, .n = ARRAY_LEN(stat_rows)};
+
+struct outcome_row {
+    const char *text;
+    int status;
+};
+static const struct outcome_row outcome_rows[] = {
+#define OUTCOME(name, text, status, retry, doc) {text, status},
+#include "lb/core/outcome.def"
+#undef OUTCOME
+};
+
+const char *outcome_text(enum outcome o)
+{
+    return outcome_rows[o].text;
+}
+
+int outcome_status(enum outcome o)
+{
+    return outcome_rows[o].status;
+}
+
+static void take_hosts(struct application *a, const struct text_list *hosts)
+{
+    a->hosts.items = xcalloc(hosts->n + 1, sizeof(char *));
+    for (size_t i = 0; i < hosts->n; ++i)
+        a->hosts.items[a->hosts.n++] = xstrdup(hosts->items[i]);
+}
+
+static struct copies_limits copies_limits(const struct app_settings *s)
+{
+    return (struct copies_limits){
+        .max_bytes = (size_t)s->copies_memory_bytes,
+        .max_copies = (size_t)s->copies_max,
+        .max_copy_bytes = (size_t)s->copy_max_bytes,
+        .max_age_s = s->copies_max_age_ms / 1000,
+    };
+}
+
+static struct ejection_rule ejection_rule(const struct app_settings *s)
+{
+    return (struct ejection_rule){
+        .time_ms = s->eject_time_ms,
+        .time_max_ms = s->eject_time_max_ms,
+        .probe_ms = s->eject_probe_ms,
+        .after_refused = (unsigned)s->eject_after_refused,
+        .after = (unsigned)s->eject_after,
+        .max_share = s->eject_max,
+    };
+}
+
+static void pool_settings(const struct application *a, const struct app_settings *s,
+                          struct pool_settings *out)
+{
+    app_pool_settings(s, out);
+    /* Balancers that drew the same would send their requests to the same workers. */
+    out->seed = map_hash(a->lb->instance, strlen(a->lb->instance));
+}
+
+struct application *application_create(struct lb *lb, struct application_config *config)
+{
+    struct application *a = xcalloc(1, sizeof(*a));
+    struct pool_settings ps;
+
+    a->lb = lb;
+    a->name = xstrdup(config->name);
+    take_hosts(a, &config->s.hosts);
+    a->is_default = config->s.is_default || config->s.hosts.n == 0;
+    a->path_text = xslicedup(config->path);
+    a->path = slice_of(a->path_text);
+    a->classifier = config->classifier;
+    config->classifier = NULL;
+    a->error_page = config->error_page;
+    config->error_page = (struct text){0};
+    a->worker_tls = config->worker_tls;
+    config->worker_tls = (struct tls_workers){0};
+    pool_settings(a, &config->s, &ps);
+    a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
+    a->settings = app_snapshot_create(&config->s, NULL);
+    a->settings->headers = header_rules_ref(config->headers);
+    if (config->rates != NULL)
+        rate_rules_attach(config->rates, NULL);
+    a->settings->rates = rate_rules_ref(config->rates);
+    struct copies_limits limits = copies_limits(&config->s);
+    copy_memory_init(&a->copy_memory, limits.max_bytes);
+    a->copies = copies_create(&limits, &a->copy_memory);
+    pthread_mutex_init(&a->members_lock, NULL);
+    list_init(&a->ejections);
+    a->eject = ejection_rule(&config->s);
+    a->poison = poison_create();
+    a->counter_health = counter_health_create(a->name);
+    counter_health_set_connections(a->counter_health, (unsigned)config->s.pool_counter_connections);
+    return a;
+}
+
+void application_attach(struct application *a, struct loop *const *loops, unsigned nloops)
+{
+    a->conn_pool = conn_pool_create(&http1_conn_pool_ops, loops, nloops);
+    a->stats = stats_create(&application_stats, nloops + 1);
+    a->loops = xcalloc_lines(nloops, sizeof(*a->loops));
+    for (unsigned i = 0; i < nloops; ++i) {
+        struct application_loop *al = &a->loops[i];
+
+        al->app = a;
+        al->settings = app_snapshot_ref(a->settings);
+        al->stats = stats_cell(a->stats, i);
+        list_init(&al->exchanges);
+        refused_line_init(&al->refused, loops[i], &a->nrefused);
+        limit_daemons_init(&al->daemons);
+    }
+}
+
+void application_destroy(struct application *a)
+{
+    if (a == NULL)
+        return;
+    for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
+        app_snapshot_unref(a->loops[i].settings);
+        app_snapshot_unref(a->loops[i].next);
+        limit_daemons_fini(&a->loops[i].daemons);
+    }
+    free(a->loops);
+    if (a->conn_pool != NULL)
+        conn_pool_destroy(a->conn_pool);
+    if (a->stats != NULL)
+        stats_destroy(a->stats);
+    pool_destroy(a->pool);
+    if (a->copies != NULL)
+        copies_destroy(a->copies);
+    poison_destroy(a->poison);
+    counter_health_destroy(a->counter_health);
+    app_snapshot_unref(a->settings);
+    classifier_destroy(a->classifier);
+    text_fini(&a->error_page);
+    tls_workers_fini(&a->worker_tls);
+    for (size_t i = 0; i < a->hosts.n; ++i)
+        free(a->hosts.items[i]);
+    free(a->hosts.items);
+    free(a->path_text);
+    free(a->name);
+    pthread_mutex_destroy(&a->members_lock);
+    free(a);
+}
+
+struct stats_cell *application_control_stats(const struct application *a)
+{
+    return stats_cell(a->stats, a->lb->nloops);
+}
+
+/* ---- a change of settings ---- */
+
+struct publication {
+    struct loop_message message;
+    struct application_loop *al;
+    struct app_snapshot *snapshot;
+};
+
+/* On the loop. */
+static void on_publication(struct loop_message *m)
+{
+    struct publication *p = container_of(m, struct publication, message);
+
+    app_snapshot_unref(p->al->next);
+    p->al->next = p->snapshot;
+    free(p);
+}
+
+void application_take_settings(struct application_loop *al)
+{
+    struct app_snapshot *old = al->settings;
+
+    if (al->next == NULL)
+        return;
+    al->settings = al->next;
+    al->next = NULL;
+    app_snapshot_unref(old);
+    limit_settings_changed(al);
+}
+
+static void hand_to_loops(struct application *a)
+{
+    for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
+        struct publication *p = xcalloc(1, sizeof(*p));
+
+        p->message.run = on_publication;
+        p->al = &a->loops[i];
+        p->snapshot = app_snapshot_ref(a->settings);
+        loop_post(a->lb->loops[i].loop, &p->message);
+    }
+}
+
+/* Whether both let the same requests take part in copies. */
+static bool shares_the_same(const struct app_settings *a, const struct app_settings *b)
+{
+    return a->copy_with_cookies == b->copy_with_cookies &&
+           a->copy_with_certificates == b->copy_with_certificates &&
+           private_headers_same(&a->private_headers, &b->private_headers);
+}
+
+void application_publish(struct application *a, const struct app_settings *s)
+{
+    struct app_snapshot *old = a->settings;
+    struct pool_settings ps;
+
+    bool same = shares_the_same(&old->s, s);
+    a->settings = app_snapshot_create(s, old);
+    app_snapshot_unref(old);
+    pool_settings(a, s, &ps);
+    pool_set(a->pool, &ps);
+    pthread_mutex_lock(&a->members_lock);
+    a->eject = ejection_rule(s);
+    pthread_mutex_unlock(&a->members_lock);
+    struct copies_limits limits = copies_limits(s);
+    copy_memory_set_max(&a->copy_memory, limits.max_bytes);
+    copies_set_limits(a->copies, &limits, clock_mono_us());
+    hand_to_loops(a);
+    if (!same)
+        copies_clear(a->copies, clock_mono_us());
+}
+
+/* The newest snapshot again, to be changed before it is handed out. */
+static struct app_snapshot *renew(struct application *a)
+{
+    struct app_snapshot *old = a->settings;
+
+    a->settings = app_snapshot_create(&old->s, old);
+    app_snapshot_unref(old);
+    return a->settings;
+}
+
+void application_set_limits(struct application *a, struct limit_rules *limits)
+{
+    struct app_snapshot *s = renew(a);
+
+    limit_rules_unref(s->limits);
+    s->limits = limit_rules_ref(limits);
+    hand_to_loops(a);
+}
+
+void application_set_headers(struct application *a, struct header_rules *headers)
+{
+    struct app_snapshot *s = renew(a);
+
+    header_rules_unref(s->headers);
+    s->headers = header_rules_ref(headers);
+    hand_to_loops(a);
+}
+
+void application_set_rates(struct application *a, struct rate_rules *rates)
+{
+    struct app_snapshot *s = renew(a);
+
+    if (rates != NULL)
+        rate_rules_attach(rates, s->rates);
+    rate_rules_unref(s->rates);
+    s->rates = rate_rules_ref(rates);
+    hand_to_loops(a);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One application: its hosts and paths, classifier, pool, connection pool, workers, live settings.
+ * Made and destroyed by the control thread (lb.c); outlives every exchange of its own. Fields are
+ * constant while data loops run unless their comment names a lock or a thread.
+ */
+#ifndef RLB_LB_CORE_APPLICATION_H
+#define RLB_LB_CORE_APPLICATION_H
+
+#include "classifiers/registry.h"
+#include "common/stats/stats.h"
+#include "common/upstream/conn_pool.h"
+#include "lb/config/settings.h"
+#include "lb/config/tls_workers.h"
+#include "lb/core/refused_line.h"
+#include "lb/limits/copies.h"
+#include "lb/limits/limit_daemons.h"
+#include "lb/rules/ejection_rule.h"
+#include "lb/rules/retry_budget.h"
+
+#include <pthread.h>
+
+enum app_stat {
+#define STAT(name, kind, unit, doc) APP_STAT_##name,
+#include "lb/core/stats.def"
+#undef STAT
+    APP_STATS
+};
+
+enum outcome {
+#define OUTCOME(name, text, status, retry, doc) OUTCOME_##name,
+#include "lb/core/outcome.def"
+#undef OUTCOME
+    OUTCOMES
+};
+
+struct lb;
+struct application_live;
+struct limits_live;
+struct poison;
+struct membership;
+struct application_config;
+struct counter_health;
+
+/* What one data loop has of one application; written by that loop only, on cache lines of its own.
+ */
+struct application_loop {
+    _Alignas(CACHE_LINE_BYTES) struct application *app;
+    struct app_snapshot *settings; /* the snapshot in force on this loop; one reference */
+    struct app_snapshot
+        *next; /* comes into force at the end of this turn; one reference, or NULL */
+    struct stats_cell *stats;
+    _Atomic uint64_t outcomes[OUTCOMES];
+    struct list exchanges; /* under way on this loop; for drain and status */
+    struct refused_line refused;
+    struct counter_client *counters; /* to pool counter daemons; NULL: none was wanted yet */
+    struct limit_daemons daemons;    /* its own lock: what that client says, for the status page */
+};
+
+struct application {
+    struct lb *lb;
+    char *name;
+    unsigned number;        /* its place among lb->applications */
+    struct text_list hosts; /* lower case */
+    bool is_default;
+    char *path_text;
+    struct slice path; /* path_text: prefix without a trailing slash; "" is everything */
+    struct classifier *classifier;
+    struct pool *pool;     /* its own lock */
+    struct copies *copies; /* its own lock: of responses, for pool counters */
+    struct copy_memory copy_memory;
+    struct conn_pool *conn_pool; /* its own locks */
+    struct stats *stats; /* a cell per data loop, one more for the control loop (index nloops) */
+    struct application_loop *loops; /* per data loop */
+    struct membership *membership;  /* control thread only */
+    struct application_live *live;  /* control thread only */
+    struct limits_live *limits;     /* control thread only */
+    struct app_snapshot *settings;  /* control thread only: the newest */
+    struct tls_workers worker_tls;  /* control thread only */
+    struct text error_page;         /* configured template; empty: built in */
+    /*
+     * Which members are in the pool and which of them may be picked (member.c). Held over calls of
+     * pool.h, so that the pool sees changes in their order: members_lock before the pool's.
+     */
+    pthread_mutex_t members_lock;
+    size_t njoined;             /* in the pool */
+    size_t navailable;          /* of those, for no reason unavailable */
+    struct list ejections;      /* in force; health.c's, under members_lock */
+    struct ejection_rule eject; /* under members_lock */
+    _Atomic size_t nrefused;    /* in the lines of all loops (refused_line.h) */
+    struct retry_budget retry_budget;
+    struct poison *poison;                 /* its own lock */
+    struct counter_health *counter_health; /* its own lock: of the pool counter daemons */
+};
+
+extern const struct stats_table application_stats;
+
+/*
+ * Made of a configuration's part, from which it takes the classifier and the error page. No loops
+ * yet, no workers. Control thread.
+ */
+struct application *application_create(struct lb *lb, struct application_config *config);
+/* When all data loops are there: the connection pool, and each loop's part. LOOPS: nloops of them.
+ */
+void application_attach(struct application *a, struct loop *const *loops, unsigned nloops);
+/* When no worker, exchange or running loop is left. NULL is fine. */
+void application_destroy(struct application *a);
+
+/*
+ * Put S into force, here, in the pool, and on each loop at the end of its next turn: nothing
+ * changes in the middle of one. Control thread.
+ */
+void application_publish(struct application *a, const struct app_settings *s);
+/* The same with other pool counters (NULL: none); takes a reference of its own. */
+void application_set_limits(struct application *a, struct limit_rules *limits);
+/* The same with other header rules. */
+void application_set_headers(struct application *a, struct header_rules *headers);
+/* The same with other rates (NULL: none), which go on with what those of their names counted. */
+void application_set_rates(struct application *a, struct rate_rules *rates);
+/* On a data loop, after each turn: what was published comes into force. */
+void application_take_settings(struct application_loop *al);
+/* The control thread's cell of A->stats. */
+struct stats_cell *application_control_stats(const struct application *a);
+
+/* Hosts of all applications to the application: made after they are, constant while loops run. */
+struct application_index;
+struct application_index *application_index_create(struct application *const *applications,
+                                                   size_t n);
+void application_index_destroy(struct application_index *x);
+
+/*
+ * The application that serves HOST (as sent, with port) and PATH, or NULL. Exact host before the
+ * longest wildcard before the default; within a host the longest path prefix. Any thread.
+ */
+struct application *application_find(const struct lb *lb, struct slice host, struct slice path);
+/* The one that application_find finds whatever it is asked, or NULL: it depends. Any thread. */
+struct application *application_only(const struct lb *lb);
+
+/* This loop's pool counters, or NULL; a reference is wanted beyond this turn. */
+static inline struct limit_rules *application_limits(const struct application_loop *al)
+{
+    return al->settings->limits;
+}
+
+/* This loop's header rules, or NULL; for this turn. */
+static inline const struct header_rules *application_headers(const struct application_loop *al)
+{
+    return al->settings->headers;
+}
+
+/* This loop's request rates, or NULL; for this turn. */
+static inline const struct rate_rules *application_rates(const struct application_loop *al)
+{
+    return al->settings->rates;
+}
+
+/* Whose word is believed; for this turn. */
+static inline const struct networks *application_trusted(const struct application_loop *al)
+{
+    return &al->settings->trusted;
+}
+
+/* Which clients are told how they were routed; for this turn. */
+static inline const struct networks *application_receipts(const struct application_loop *al)
+{
+    return &al->settings->receipts;
+}
+
+/* Fields that identify a user, besides those with settings of their own; for this turn. */
+static inline const struct cache_names *
+application_private_headers(const struct application_loop *al)
+{
+    return &al->settings->private_headers;
+}
+
+/* Exchanges of this loop read settings here, afresh in each turn. */
+static inline const struct app_settings *application_settings(const struct application_loop *al)
+{
+    return &al->settings->s;
+}
+
+const char *outcome_text(enum outcome o);
+int outcome_status(enum outcome o);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The assembled load balancer: owns every part, builds them in order, drops them in reverse.
+ * Threads: N data loops (exchanges) and the control loop (membership, settings, resumes, admin),
+ * which is the main thread. Only the fields below are for the parts; everything else is lb.c's.
+ */
+#ifndef RLB_LB_CORE_LB_H
+#define RLB_LB_CORE_LB_H
+
+#include "common/base/map.h"
+#include "common/event/loop.h"
+#include "common/http/body_sink.h"
+#include "lb/core/application.h"
+#include "lb/core/response_spill.h"
+#include "lb/request/front.h"
+
+struct access_log;
+struct address_counts;
+struct daemon_line;
+struct data_loops;
+struct exchange_loop;
+struct http_balance;
+struct lb_parts;
+struct worker_thread;
+struct observer;
+struct shared_answers;
+struct self_measure;
+struct traffic;
+
+/* Hexadecimal digits of an exchange's id: 12 of this process's life, 4 of the loop, 16 counted. */
+enum { EXCHANGE_ID_LEN = 32 };
+
+/* One data loop and what hangs on it; on cache lines of its own. */
+struct lb_loop {
+    _Alignas(CACHE_LINE_BYTES) struct lb *lb;
+    unsigned index;
+    int cpu; /* that its thread stays on; -1: any */
+    struct loop *loop;
+    struct front *front;
+    struct exchange_loop *exchanges;   /* exchange.c's; made and destroyed with the front */
+    struct traffic *traffic;           /* notes for the status page */
+    char exchange_id[EXCHANGE_ID_LEN]; /* of the latest exchange; this loop only */
+};
+
+struct lb {
+    struct program_settings
+        settings; /* RELOAD ones: read by data loops only through what front_set gave */
+    struct loop *control;
+    struct lb_loop *loops;
+    unsigned nloops;
+    struct application **applications;
+    size_t napplications;
+    struct access_log *access_log; /* NULL: none */
+    _Atomic size_t
+        buffered_bytes; /* of responses, over all loops; against response_buffers_total */
+    _Atomic uint64_t response_buffers_total;
+    struct spill_space spill_space;             /* of responses in files */
+    _Atomic uint64_t unrouted[OUTCOMES];        /* outcomes of requests that no application had */
+    struct address_counts *addresses;           /* of clients; all fronts count in it */
+    struct http_connections client_connections; /* of all fronts */
+    struct body_totals body_totals;             /* of the bodies of all requests */
+    struct http_balance *balance;               /* of client connections over the loops */
+    char instance[33];                          /* random id of this process's life */
+    struct slice name;                          /* "resumelb", for Via */
+    struct application_index *index;            /* for application_find */
+    struct self_measure *self_measure;          /* has its own lock */
+    struct data_loops *data_loops;              /* the threads of `loops` */
+    struct observer *observer;                  /* control thread only */
+    struct shared_answers *answers;             /* control thread only */
+    struct worker_thread *resolver;             /* of names; control thread only */
+    struct map trees;                           /* shared_tree.c's; control thread only */
+    struct addr *own; /* NOWN: where clients and admin connect; control thread only */
+    size_t nown;
+    uint64_t started_ms;    /* monotonic */
+    struct lb_parts *parts; /* lb.c's own */
+};
+
+/* From the first to the last: never back. Control thread. */
+enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
+enum lb_phase lb_phase(const struct lb *lb);
+/* Read FILE again and put into force what can be without a restart, or nothing of it: false, and
+ * WHY (may be NULL) says what is wrong, a line each. Control thread. */
+bool lb_reload(struct lb *lb, struct text *why);
+/* Run the load balancer of CONFIG, a struct configuration that is taken, until it is to stop.
+ * Returns the exit code. CONTEXT is not used. */
+int lb_run(void *context, void *config, const struct daemon_line *line);
+
+/* Where exchanges of a loop find their part of an application. */
+static inline struct application_loop *application_on(struct application *a, unsigned loop_index)
+{
+    return &a->loops[loop_index];
+}
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/core/limit_status.h"
+
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "lb/config/limit_servers.h"
+#include "lb/core/lb.h"
+#include "lb/limits/limit_counter.h"
+
+static uint64_t relaxed(_Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+/* ---- one counter ---- */
+
+static void copy_key(struct limit_key_view *to, struct slice key)
+{
+    to->len = key.len < sizeof(to->key) ? key.len : sizeof(to->key);
+    memcpy(to->key, key.p, to->len);
+}
+
+static void copy_keys_locked(const struct limit_counter *c, const struct counter_lock *longest,
+                             struct limit_keys_view *out)
+{
+    struct topk_row rows[LIMIT_TOP_KEYS];
+
+    out->longest.len = 0;
+    if (longest != NULL)
+        copy_key(&out->longest, counter_key_of(longest));
+    out->n = topk_read(c->top, rows, LIMIT_TOP_KEYS);
+    for (size_t i = 0; i < out->n; ++i) {
+        struct limit_key_view *k = &out->top[i];
+
+        copy_key(k, rows[i].key);
+        k->waited_us = rows[i].sum;
+        k->over_us = rows[i].over;
+        k->waits = rows[i].count;
+    }
+}
+
+static void add_waits(const struct counter_stats *s, struct limit_view *out)
+{
+    out->waiting += s->waiting;
+    out->keys += s->keys;
+    out->waited_locked_us += s->waited_me_us + s->waited_any_us;
+    out->waited_done_us += s->waited_good_us;
+    out->waited_timeout_us += s->wasted_us;
+}
+
+static void copy_tables_locked(const struct limit_counter *c, const struct counter_lock *longest,
+                               uint64_t now_us, struct limit_view *out)
+{
+    const struct counter_stats *s = counter_stats(c->table);
+
+    out->held = s->held;
+    out->acquired = s->acquired;
+    out->waited_us = topk_total(c->top);
+    add_waits(s, out);
+    /* A request that holds a place there asks the daemon: it is counted with those already. */
+    add_waits(counter_stats(c->flights), out);
+    if (longest != NULL && now_us > longest->since_us)
+        out->longest_us = now_us - longest->since_us;
+}
+
+static void read_figures(struct limit_figures *f, struct limit_view *out)
+{
+    out->coalesced = relaxed(&f->coalesced);
+    out->stale = relaxed(&f->stale);
+    out->refused_full = relaxed(&f->refused_full);
+    out->refused_timeout = relaxed(&f->refused_timeout);
+    out->refused_connections = relaxed(&f->refused_connections);
+    out->shadow_full = relaxed(&f->shadow_full);
+    out->shadow_busy = relaxed(&f->shadow_busy);
+    out->unreachable_open = relaxed(&f->unreachable_open);
+    out->unreachable_closed = relaxed(&f->unreachable_closed);
+    out->abandoned = relaxed(&f->abandoned);
+    out->lost = relaxed(&f->daemon_lost);
+    out->daemon_held = relaxed(&f->daemon_held);
+    out->daemon_waiting = relaxed(&f->daemon_waiting);
+}
+
+/* Both places: requests that began before `where` changed are still counted at the other one. */
+static void add_daemons(struct limit_counter *c, struct limit_view *v)
+{
+    v->held += v->daemon_held;
+    v->waiting += v->daemon_waiting;
+    v->acquired += relaxed(&c->figures.daemon_locked);
+}
+
+void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
+                struct limit_keys_view *keys)
+{
+    struct limit_counter *c = rule->counter;
+
+    *out = (struct limit_view){0};
+    pthread_mutex_lock(&c->lock);
+    const struct counter_lock *longest = counter_oldest(c->table);
+    copy_tables_locked(c, longest, now_us, out);
+    if (keys != NULL)
+        copy_keys_locked(c, longest, keys);
+    pthread_mutex_unlock(&c->lock);
+    read_figures(&c->figures, out);
+    add_daemons(c, out);
+}
+
+/* ---- daemons ---- */
+
+void limit_daemons_init(struct limit_daemons *d)
+{
+    *d = (struct limit_daemons){0};
+    pthread_mutex_init(&d->lock, NULL);
+}
+
+static void free_rows(struct limit_daemon_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; ++i)
+        free(rows[i].name);
+    free(rows);
+}
+
+void limit_daemons_fini(struct limit_daemons *d)
+{
+    free_rows(d->rows, d->n);
+    pthread_mutex_destroy(&d->lock);
+}
+
+void limit_daemons_publish(struct application_loop *al)
+{
+    struct limit_daemons *d = &al->daemons;
+
+    if (al->counters == NULL)
+        return;
+    size_t n = counter_client_servers(al->counters);
+    struct limit_daemon_row *rows = xcalloc(n + 1, sizeof(*rows));
+    for (size_t i = 0; i < n; ++i) {
+        struct counter_server_view v = counter_client_server(al->counters, i);
+
+        rows[i] = (struct limit_daemon_row){
+            .name = xslicedup(v.name),
+            .connections = v.connections,
+            .idle = v.idle,
+            .resting = v.resting,
+        };
+    }
+    pthread_mutex_lock(&d->lock);
+    struct limit_daemon_row *old = d->rows;
+    size_t nold = d->n;
+    d->rows = rows;
+    d->n = n;
+    pthread_mutex_unlock(&d->lock);
+    free_rows(old, nold);
+}
+
+/* One loop's row of V, if it has one: it may work with settings of a moment ago. */
+static void add_loop(struct limit_daemon_view *v, struct limit_daemons *d)
+{
+    pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; i < d->n; ++i) {
+        const struct limit_daemon_row *row = &d->rows[i];
+
+        if (!slice_eq(v->name, slice_of(row->name)))
+            continue;
+        v->connections += row->connections;
+        v->idle += row->idle;
+        v->resting = v->resting || row->resting;
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
+{
+    struct counter_server_address servers[COUNTER_SERVERS_MAX];
+    size_t n = limit_servers(&a->settings->s.pool_counter_servers, servers);
+
+    for (size_t i = 0; i < n; ++i) {
+        out[i] = (struct limit_daemon_view){.name = servers[i].name, .addr = servers[i].addr};
+        for (unsigned k = 0; a->loops != NULL && k < a->lb->nloops; ++k)
+            add_loop(&out[i], &a->loops[k].daemons);
+    }
+    return n;
+}
+
+/* ---- JSON ---- */
+
+static void put_figures(struct json_writer *w, const struct limit_view *v)
+{
+    enum { COUNT, TIME };
+    static const struct {
+        const char *name; /* NULL: not by itself */
+        int type;
+        size_t offset; /* in struct limit_view: a uint64_t */
+    } rows[] = {
+#define LIMIT_FIGURE(member, json, type, ...) {json, type, offsetof(struct limit_view, member)},
+#include "lb/core/limit_figure.def"
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
+        uint64_t n = *(const uint64_t *)((const char *)v + rows[i].offset);
+
+        if (rows[i].name != NULL && rows[i].type == TIME)
+            json_put_real(w, rows[i].name, (double)n / 1e6);
+        else if (rows[i].name != NULL)
+            json_put_int(w, rows[i].name, (int64_t)n);
+    }
+}
+
+static struct slice key_of(const struct limit_key_view *k)
+{
+    return (struct slice){k->key, k->len};
+}
+
+static void put_keys(struct json_writer *w, const struct limit_view *v,
+                     const struct limit_keys_view *keys)
+{
+    if (keys->longest.len != 0) {
+        json_open_object(w, "longest");
+        json_put_text(w, "key", key_of(&keys->longest));
+        json_put_real(w, "for_s", (double)v->longest_us / 1e6);
+        json_close_object(w);
+    } else {
+        json_put_null(w, "longest");
+    }
+    json_open_array(w, "top");
+    for (size_t i = 0; i < keys->n; ++i) {
+        const struct limit_key_view *k = &keys->top[i];
+
+        json_open_object(w, NULL);
+        json_put_text(w, "key", key_of(k));
+        json_put_real(w, "waited_s", (double)k->waited_us / 1e6);
+        json_put_real(w, "over_s", (double)k->over_us / 1e6);
+        json_put_int(w, "waits", (int64_t)k->waits);
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
+static const char *mode_text(const struct counter_settings *s)
+{
+    return s->mode == LIMIT_ANY ? "any" : "each";
+}
+
+static void put_rule(struct json_writer *w, const struct limit_rule *rule)
+{
+    const struct counter_settings *s = &rule->s;
+    struct limit_keys_view keys;
+    struct limit_view v;
+
+    limit_view(rule, clock_mono_us(), &v, &keys);
+    json_open_object(w, "figures");
+    json_put_text(w, "where", slice_of(s->where == LIMIT_DAEMON ? "daemon" : "local"));
+    json_put_text(w, "mode", slice_of(mode_text(s)));
+    json_put_bool(w, "shadow", s->shadow);
+    json_put_int(w, "workers", s->workers);
+    json_put_int(w, "maxqueue", s->maxqueue);
+    json_put_real(w, "timeout_s", (double)s->timeout_ms / 1e3);
+    json_put_int(w, "slots", s->slots);
+    put_figures(w, &v);
+    put_keys(w, &v, &keys);
+    json_close_object(w);
+}
+
+void limit_status_put(const struct application *a, const char *name, struct json_writer *w)
+{
+    const struct limit_rules *rules = a->settings->limits;
+
+    for (size_t i = 0; rules != NULL && i < rules->n; ++i) {
+        if (strcmp(rules->rules[i].name, name) == 0) {
+            put_rule(w, &rules->rules[i]);
+            return;
+        }
+    }
+    json_put_null(w, "figures");
+}
+
+static void put_daemons(struct json_writer *w, const struct application *a)
+{
+    struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
+    size_t n = limit_daemons(a, daemons);
+
+    json_open_array(w, "pool_counter_servers");
+    for (size_t i = 0; i < n; ++i) {
+        char address[ADDR_TEXT_MAX];
+
+        json_open_object(w, NULL);
+        json_put_text(w, "name", daemons[i].name);
+        json_put_text(w, "address", slice_of(addr_format(&daemons[i].addr, address)));
+        json_put_bool(w, "resting", daemons[i].resting);
+        json_put_int(w, "connections", (int64_t)daemons[i].connections);
+        json_put_int(w, "idle", (int64_t)daemons[i].idle);
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
+static void put_copies(struct json_writer *w, const struct application *a)
+{
+    struct copies_stats s;
+
+    copies_read_stats(a->copies, &s);
+    json_open_object(w, "copies");
+#define COPIES_FIGURE(member, ...) json_put_int(w, #member, (int64_t)s.member);
+#include "lb/core/limit_figure.def"
+    json_close_object(w);
+}
+
+void limit_status_describe(const struct application *a, struct json_writer *w)
+{
+    put_daemons(w, a);
+    put_copies(w, a);
+}

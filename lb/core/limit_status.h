@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What operators see of an application's pool counters: what each one counts, the daemons as the
+ * loops' clients see them, and the copies of responses. Counters that no rule names any more are
+ * not shown, though somebody may still hold them. Control thread, but for limit_daemons_publish.
+ *
+ * Views are copies. That of a counter's table is of one moment, taken under its mutex, where
+ * nothing is allocated or written; the figures beside it (struct limit_figures) are read one by
+ * one.
+ */
+#ifndef RLB_LB_CORE_LIMIT_STATUS_H
+#define RLB_LB_CORE_LIMIT_STATUS_H
+
+#include "common/base/json.h"
+#include "common/limiter/counter_client.h"
+#include "lb/core/application.h"
+#include "lb/limits/limit_rule.h"
+
+enum { LIMIT_TOP_KEYS = 10 /* rows of the table of keys: what fits a page */ };
+
+/* A key that requests have waited for. */
+struct limit_key_view {
+    size_t len;
+    char key[LIMIT_KEY_MAX];
+    uint64_t waited_us; /* at most this, and at least this less over_us */
+    uint64_t over_us;
+    uint64_t waits;
+};
+
+struct limit_keys_view {
+    struct limit_key_view longest; /* whose holder has held it longest; without length: nobody */
+    struct limit_key_view top[LIMIT_TOP_KEYS]; /* most waited for first */
+    size_t n;
+};
+
+struct limit_view {
+#define LIMIT_FIGURE(member, ...) uint64_t member;
+#include "lb/core/limit_figure.def"
+    uint64_t daemon_held, daemon_waiting; /* of HELD and WAITING: at the daemon */
+};
+
+/*
+ * What RULE's counter counts.
+ *   keys    NULL: not wanted
+ *   now_us  monotonic
+ * Cost: O(TOPK_ENTRIES log of them) under the counter's mutex with KEYS, else O(1).
+ */
+void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
+                struct limit_keys_view *keys);
+
+/* A daemon, over all loops. */
+struct limit_daemon_view {
+    struct slice name; /* borrowed from the settings */
+    struct addr addr;
+    bool resting;               /* some loop leaves it alone, as it has failed too often */
+    uint64_t connections, idle; /* of CONNECTIONS */
+};
+
+/* On the loop, now and then: what its client says, to be read by limit_daemons. */
+void limit_daemons_publish(struct application_loop *al);
+/*
+ * The daemons of A's settings, as last published, to OUT, which has room for COUNTER_SERVERS_MAX.
+ * Returns how many.
+ */
+size_t limit_daemons(const struct application *a, struct limit_daemon_view *out);
+
+/*
+ * Member "figures" of the counter called NAME, beside its settings (limits_live_describe): what is
+ * in force and what it counts; null when no rule in force has that name.
+ */
+void limit_status_put(const struct application *a, const char *name, struct json_writer *w);
+/* "pool_counter_servers" and "copies", members of the application's object. */
+void limit_status_describe(const struct application *a, struct json_writer *w);
+
+#endif

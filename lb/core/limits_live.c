@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   YAML ----------------------+
+ *   pool-counters/NAME --------+--> live_limit (per name) --+
+ *   children of pool-counters --> who there is             +--> assemble, once a turn --> snapshot
+ *
+ * A counter is kept by name for as long as a rule has it or a request holds it: a rule that goes
+ * and comes back counts on.
+ */
+#include "lb/core/limits_live.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "lb/core/lb.h"
+#include "lb/core/live_limit.h"
+#include "lb/limits/limit_counter.h"
+#include "lb/limits/limit_rule.h"
+
+/* Part of the snapshot: which rules the tree had. */
+static const char names_part[] = "pool-counters";
+
+enum {
+    /* Bad names among the tree's that are told of once; beyond it they are not spoken of. */
+    WARNED_MAX = 100,
+};
+
+struct kept_counter {
+    struct map_node node;
+    struct limit_counter *counter; /* one reference */
+    struct counter_limits limits;  /* as it was told */
+    bool used;                     /* by a rule in force */
+};
+
+struct limits_live {
+    struct application *app;
+    char *path; /* of pool-counters */
+    bool (*away)(struct application *a);
+    struct map rules;    /* of live_limit, by name */
+    struct map counters; /* of kept_counter, by name */
+    struct tree *tree;   /* NULL: not started */
+    struct snapshot *snapshot;
+    uint64_t wait_ms;
+    struct tree_watch *watch; /* who there is */
+    struct timer wait;
+    bool heard;
+    json_t *warned;  /* names we have spoken of */
+    bool serverless; /* some rule wants a daemon, and there is none */
+    struct loop_deferred later;
+    bool due;
+};
+
+/* ---- rules by name ---- */
+
+static struct live_limit *find(const struct limits_live *l, struct slice name)
+{
+    return map_entry(map_find(&l->rules, name.p, name.len), struct live_limit, node);
+}
+
+static void schedule(void *context)
+{
+    struct limits_live *l = context;
+
+    if (l->due)
+        return;
+    l->due = true;
+    loop_defer(l->app->lb->control, &l->later);
+}
+
+static void watch_rule(struct limits_live *l, struct live_limit *r, uint64_t wait_ms)
+{
+    char *path = xasprintf("%s/%s", l->path, r->name);
+
+    live_limit_watch(r, l->tree, path, l->snapshot, wait_ms);
+    free(path);
+}
+
+static struct live_limit *add(struct limits_live *l, const char *name,
+                              const struct limit_config *yaml, size_t place)
+{
+    const struct live_limit_options o = {.app = l->app,
+                                         .name = name,
+                                         .parent = l->path,
+                                         .away = l->away,
+                                         .changed = schedule,
+                                         .context = l};
+    struct live_limit *r = live_limit_create(&o, yaml, place);
+
+    map_add(&l->rules, &r->node, r->name, strlen(r->name));
+    return r;
+}
+
+static void drop(struct limits_live *l, struct live_limit *r, bool forget)
+{
+    map_remove(&l->rules, &r->node);
+    live_limit_destroy(r, forget);
+}
+
+/* YAML's in its order, then the tree's by name. */
+static int compare(const void *a, const void *b)
+{
+    const struct live_limit *x = *(struct live_limit *const *)a;
+    const struct live_limit *y = *(struct live_limit *const *)b;
+
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* All of them, sorted; to be freed. */
+static struct live_limit **sorted(const struct limits_live *l, size_t *n)
+{
+    struct live_limit **all = xcalloc(map_count(&l->rules) + 1, sizeof(struct live_limit *));
+
+    *n = 0;
+    map_for_each (struct live_limit, r, &l->rules, node)
+        all[(*n)++] = r;
+    qsort(all, *n, sizeof(struct live_limit *), compare);
+    return all;
+}
+
+/* ---- counters by name ---- */
+
+static struct kept_counter *counter_called(struct limits_live *l, const char *name)
+{
+    struct kept_counter *k =
+        map_entry(map_find(&l->counters, name, strlen(name)), struct kept_counter, node);
+
+    if (k != NULL)
+        return k;
+    k = xcalloc(1, sizeof(*k));
+    k->counter = limit_counter_create(name);
+    map_add(&l->counters, &k->node, k->counter->name, strlen(name));
+    return k;
+}
+
+static void drop_counter(struct limits_live *l, struct kept_counter *k)
+{
+    map_remove(&l->counters, &k->node);
+    limit_counter_unref(k->counter);
+    free(k);
+}
+
+static void tell_limits(struct kept_counter *k, struct counter_limits limits)
+{
+    if (k->limits.workers == limits.workers && k->limits.slots == limits.slots)
+        return;
+    k->limits = limits;
+    limit_counter_set(k->counter, limits);
+}
+
+/* Those that no rule has bind no longer; they go when no request has them either. */
+static void retire_counters(struct limits_live *l)
+{
+    map_for_each_safe (struct kept_counter, k, &l->counters, node) {
+        if (k->used)
+            continue;
+        tell_limits(k, (struct counter_limits){0});
+        /* Ours is the last reference, and nobody else can make another of it. */
+        if (atomic_load_explicit(&k->counter->refs, memory_order_acquire) == 1)
+            drop_counter(l, k);
+    }
+}
+
+/* ---- what is in force ---- */
+
+static void take_rule(struct limits_live *l, const struct live_limit *live, struct limit_rule *out)
+{
+    const struct counter_settings *s = live_limit_now(live);
+    struct kept_counter *k = counter_called(l, live->name);
+    struct counter_limits limits = {0};
+    struct limit_problem p;
+
+    /* The engine lets nothing else into force. */
+    ASSERT(limit_rule_compile(live->name, s, out, &p));
+    text_add(&out->page, text_slice(&live->page));
+    out->counter = limit_counter_ref(k->counter);
+    k->used = true;
+    /* Also with where: daemon: those that wait here since before keep waiting for their turn. */
+    if (!s->shadow)
+        limits = (struct counter_limits){(uint32_t)s->workers, (uint32_t)s->slots};
+    tell_limits(k, limits);
+}
+
+static void crowd_out(struct live_limit *live)
+{
+    if (!live->crowded_out)
+        log_warn(live, "pool-counter-refused", "path=%s why=\"there are more than %d\"", live->path,
+                 LIMIT_RULES_MAX);
+    live->crowded_out = true;
+}
+
+/* To RULES, LIMIT_RULES_MAX of them; returns how many. */
+static size_t take_rules(struct limits_live *l, struct limit_rule *rules)
+{
+    size_t nall;
+    struct live_limit **all = sorted(l, &nall);
+    size_t n = 0;
+
+    for (size_t i = 0; i < nall; ++i) {
+        bool was = all[i]->crowded_out;
+
+        all[i]->crowded_out = false;
+        if (live_limit_idle_reason(all[i]) != NULL)
+            continue;
+        all[i]->crowded_out = was;
+        if (n == LIMIT_RULES_MAX) {
+            crowd_out(all[i]);
+        } else {
+            all[i]->crowded_out = false;
+            take_rule(l, all[i], &rules[n++]);
+        }
+    }
+    free(all);
+    return n;
+}
+
+static void look_for_servers(struct limits_live *l)
+{
+    const struct limit_rules *now = l->app->settings->limits;
+    bool wanted = false;
+
+    for (size_t i = 0; now != NULL && i < now->n; ++i)
+        wanted = wanted || now->rules[i].s.where == LIMIT_DAEMON;
+    bool serverless = wanted && l->app->settings->s.pool_counter_servers.n == 0;
+    if (serverless && !l->serverless) {
+        log_warn(NULL, "pool-counters-without-servers",
+                 "application=%s why=\"where: daemon, and there are no pool_counter_servers\" "
+                 "action=\"on_unreachable\"",
+                 l->app->name);
+    }
+    l->serverless = serverless;
+}
+
+/* For a start while the tree cannot be reached. */
+static void remember_names(const struct limits_live *l)
+{
+    if (l->snapshot == NULL || !l->heard)
+        return;
+    json_t *names = json_object();
+    map_for_each (struct live_limit, r, &l->rules, node) {
+        if (r->listed || r->place == LIVE_LIMIT_NOWHERE)
+            json_object_set_new(names, r->name, json_true());
+    }
+    snapshot_keep(l->snapshot, names_part, names);
+    json_decref(names);
+}
+
+static void assemble(struct limits_live *l)
+{
+    struct limit_rule rules[LIMIT_RULES_MAX];
+
+    map_for_each_safe (struct live_limit, r, &l->rules, node) {
+        if (live_limit_is_over(r))
+            drop(l, r, true);
+    }
+    map_for_each (struct kept_counter, k, &l->counters, node)
+        k->used = false;
+    size_t n = take_rules(l, rules);
+    struct limit_rules *set = n != 0 ? limit_rules_create(rules, n) : NULL;
+    if (set != NULL || l->app->settings->limits != NULL)
+        application_set_limits(l->app, set);
+    limit_rules_unref(set);
+    retire_counters(l);
+    remember_names(l);
+    look_for_servers(l);
+}
+
+static void on_due(struct loop_deferred *d)
+{
+    struct limits_live *l = container_of(d, struct limits_live, later);
+
+    l->due = false;
+    assemble(l);
+}
+
+/* ---- the tree ---- */
+
+static void warn_name(const struct limits_live *l, struct slice name, const char *why)
+{
+    char shown[LOG_CUT_ROOM];
+    size_t n = name.len < LIMIT_NAME_MAX ? name.len : LIMIT_NAME_MAX;
+
+    if (json_object_size(l->warned) >= WARNED_MAX || json_object_getn(l->warned, name.p, n) != NULL)
+        return;
+    json_object_setn_new_nocheck(l->warned, name.p, n, json_true());
+    log_warn(NULL, "pool-counter-refused", "application=%s path=%s name=\"%s\" why=\"%s\"",
+             l->app->name, l->path, log_cut(name, shown), why);
+}
+
+static size_t of_the_tree_alone(const struct limits_live *l)
+{
+    size_t n = 0;
+
+    map_for_each (struct live_limit, r, &l->rules, node)
+        n += r->place == LIVE_LIMIT_NOWHERE;
+    return n;
+}
+
+/* The rule called NAME, made if need be; NULL: there can be none. */
+static struct live_limit *at_name(struct limits_live *l, const char *name, uint64_t wait_ms)
+{
+    struct live_limit *r = find(l, slice_of(name));
+
+    if (r != NULL)
+        return r;
+    /* Made by whoever registers something here. */
+    if (strcmp(name, "providers") == 0)
+        return NULL;
+    if (!limit_name_is_good(slice_of(name))) {
+        warn_name(l, slice_of(name), "expected letters, digits, . _ -");
+        return NULL;
+    }
+    if (of_the_tree_alone(l) >= LIMIT_RULES_MAX) {
+        warn_name(l, slice_of(name), "there are too many");
+        return NULL;
+    }
+    r = add(l, name, NULL, LIVE_LIMIT_NOWHERE);
+    watch_rule(l, r, wait_ms);
+    return r;
+}
+
+/* Restores the rules of the snapshot; each rule then loads its own part of it. */
+static void recall(struct limits_live *l)
+{
+    json_t *names = snapshot_part(l->snapshot, names_part);
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(names, name, value)
+    {
+        char *part = xasprintf("pool-counters/%s", name);
+        bool said = json_object_size(snapshot_part(l->snapshot, part)) > 0;
+        struct live_limit *r = said ? at_name(l, name, 0) : NULL;
+
+        if (r != NULL && r->place == LIVE_LIMIT_NOWHERE)
+            r->recalled = true;
+        free(part);
+    }
+    schedule(l);
+}
+
+static void on_children(void *context, const struct tree_node *node)
+{
+    struct limits_live *l = context;
+    bool bare = !node->exists || node->nchildren == 0;
+
+    timer_stop(&l->wait);
+    map_for_each (struct live_limit, r, &l->rules, node)
+        r->listed = false;
+    for (size_t i = 0; node->exists && i < node->nchildren; ++i) {
+        struct live_limit *r = at_name(l, node->children[i], l->wait_ms);
+
+        if (r != NULL)
+            r->listed = true;
+    }
+    /* A tree that was wiped meanwhile: what it said is held, as if we had seen it go. */
+    if (!l->heard && bare)
+        recall(l);
+    l->heard = true;
+    schedule(l);
+}
+
+static void on_wait_over(struct timer *t)
+{
+    recall(container_of(t, struct limits_live, wait));
+}
+
+void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m, uint64_t wait_ms)
+{
+    l->tree = t;
+    l->snapshot = m;
+    l->wait_ms = wait_ms;
+    map_for_each (struct live_limit, r, &l->rules, node)
+        watch_rule(l, r, wait_ms);
+    timer_start(l->app->lb->control, &l->wait, wait_ms);
+    l->watch = tree_watch(t, l->path, on_children, l);
+}
+
+void limits_live_stop(struct limits_live *l)
+{
+    if (l->tree == NULL)
+        return;
+    timer_stop(&l->wait);
+    tree_unwatch(l->watch);
+    map_for_each (struct live_limit, r, &l->rules, node)
+        live_limit_unwatch(r);
+    l->tree = NULL;
+    l->snapshot = NULL;
+}
+
+/* ---- YAML, life, status ---- */
+
+static void take_yaml(struct limits_live *l, const struct limit_configs *yaml)
+{
+    for (size_t i = 0; i < yaml->n; ++i) {
+        const struct limit_config *c = &yaml->items[i];
+        struct live_limit *r = find(l, slice_of(c->name));
+
+        if (r != NULL) {
+            live_limit_set_yaml(r, c, i);
+            continue;
+        }
+        r = add(l, c->name, c, i);
+        if (l->tree != NULL)
+            watch_rule(l, r, l->wait_ms);
+    }
+}
+
+struct limits_live *limits_live_create(struct application *a, const struct limit_configs *yaml,
+                                       const char *path, bool (*away)(struct application *a))
+{
+    struct limits_live *l = xcalloc(1, sizeof(*l));
+
+    l->app = a;
+    l->path = xasprintf("%s/pool-counters", path);
+    l->away = away;
+    l->warned = json_object();
+    l->later.run = on_due;
+    list_init(&l->later.node);
+    timer_init(&l->wait, on_wait_over);
+    take_yaml(l, yaml);
+    assemble(l);
+    return l;
+}
+
+static bool has(const struct limit_configs *yaml, const char *name)
+{
+    for (size_t i = 0; i < yaml->n; ++i) {
+        if (strcmp(yaml->items[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yaml)
+{
+    map_for_each (struct live_limit, r, &l->rules, node) {
+        if (r->place != LIVE_LIMIT_NOWHERE && !has(yaml, r->name))
+            live_limit_set_yaml(r, NULL, LIVE_LIMIT_NOWHERE);
+    }
+    take_yaml(l, yaml);
+    schedule(l);
+}
+
+void limits_live_settings_changed(struct limits_live *l)
+{
+    look_for_servers(l);
+}
+
+void limits_live_destroy(struct limits_live *l)
+{
+    if (l == NULL)
+        return;
+    limits_live_stop(l);
+    list_remove(&l->later.node);
+    map_for_each_safe (struct live_limit, r, &l->rules, node)
+        drop(l, r, false);
+    application_set_limits(l->app, NULL);
+    map_for_each_safe (struct kept_counter, k, &l->counters, node)
+        drop_counter(l, k);
+    json_decref(l->warned);
+    free(l->path);
+    free(l);
+}
+
+void limits_live_describe(const struct limits_live *l, struct json_writer *w)
+{
+    size_t n;
+    struct live_limit **all = sorted(l, &n);
+
+    json_open_array(w, "limits");
+    for (size_t i = 0; i < n; ++i)
+        live_limit_describe(all[i], w);
+    json_close_array(w);
+    free(all);
+}

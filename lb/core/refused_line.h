@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who has been refused by every worker there is waits here, bounded, instead of being turned away:
+ * queues get shorter, and processes that died are followed by new ones. One line for each data loop
+ * and application, in the order of arrival. At each request that is answered two may try again, and
+ * at each tick one: as long as all refuse, a line of any length costs them a few requests a second,
+ * and once they do not, it empties as fast as they serve. A struct refused_wait is embedded in an
+ * exchange, which owns it.
+ */
+#ifndef RLB_LB_CORE_REFUSED_LINE_H
+#define RLB_LB_CORE_REFUSED_LINE_H
+
+#include "common/event/loop.h"
+
+struct refused_wait {
+    struct list node;
+    bool in_line; /* counted; else NODE is on its way out, or in no list */
+    /* On the loop, never inside of a call of this module: try again; it is out of the line. */
+    void (*go_on)(struct refused_wait *w);
+};
+
+struct refused_line {
+    struct loop *loop;
+    struct list waiting;
+    struct timer tick;
+    unsigned turns;      /* how many the next tick lets go; 0: one */
+    _Atomic size_t *all; /* how many wait in the lines of all loops */
+};
+
+void refused_line_init(struct refused_line *line, struct loop *l, _Atomic size_t *all);
+
+/*
+ * AGAIN: W comes back with nothing, and has its old place. False when MAX wait already, on all
+ * loops together.
+ */
+bool refused_line_join(struct refused_line *line, struct refused_wait *w, size_t max, bool again);
+/* It does not go on any more. Harmless when it was not to. */
+void refused_line_leave(struct refused_line *line, struct refused_wait *w);
+/* A worker has answered a request. */
+void refused_line_served(struct refused_line *line);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Offsets in the file:
+ *
+ *     0 ... released ... taken ... end ... promised
+ *            |<----- counted in the space ---->|
+ *
+ * The space of all is asked for in steps before bytes are read from a worker, because bytes that
+ * have been read must go somewhere. When all has been taken the file goes, and offsets begin at 0.
+ */
+#include "lb/core/response_spill.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    /* Asked of the space of all at once. */
+    STEP_BYTES = 256 * 1024,
+    /* What has been taken is released in pieces of this size: multiples of a block. */
+    RELEASE_BYTES = 1024 * 1024,
+};
+
+struct response_spill {
+    struct spill_loop *home;
+    struct body_file *file; /* NULL: none is needed */
+    uint64_t released, taken, end, promised;
+    struct list unwritten; /* struct http1_body: behind the file's bytes */
+    size_t unwritten_bytes;
+    int error;
+};
+
+/* ---- the space of all ---- */
+
+/* How many of BYTES are there to be had. */
+static uint64_t take_space(struct spill_space *s, uint64_t bytes)
+{
+    uint64_t total = atomic_load_explicit(&s->total_bytes, memory_order_relaxed);
+    uint64_t used = atomic_fetch_add_explicit(&s->used_bytes, bytes, memory_order_relaxed) + bytes;
+    uint64_t over = used > total ? used - total : 0;
+
+    if (over > bytes)
+        over = bytes;
+    if (over != 0)
+        atomic_fetch_sub_explicit(&s->used_bytes, over, memory_order_relaxed);
+    return bytes - over;
+}
+
+static void give_space(struct spill_space *s, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&s->used_bytes, bytes, memory_order_relaxed);
+}
+
+void spill_loop_init(struct spill_loop *l, struct spill_space *space, struct loop *loop)
+{
+    l->space = space;
+    body_file_bin_init(&l->bin, loop);
+}
+
+void spill_loop_fini(struct spill_loop *l)
+{
+    body_file_bin_fini(&l->bin);
+}
+
+/* ---- one response ---- */
+
+struct response_spill *response_spill_create(struct spill_loop *l)
+{
+    struct response_spill *s = xcalloc(1, sizeof(*s));
+
+    s->home = l;
+    list_init(&s->unwritten);
+    return s;
+}
+
+static void drop_file(struct response_spill *s)
+{
+    give_space(s->home->space, s->promised - s->released);
+    body_file_throw(&s->home->bin, s->file);
+    s->file = NULL;
+    s->released = s->taken = s->end = s->promised = 0;
+}
+
+void response_spill_destroy(struct response_spill *s)
+{
+    if (s == NULL)
+        return;
+    drop_file(s);
+    http1_bodies_release(&s->unwritten);
+    free(s);
+}
+
+static bool open_file(struct response_spill *s)
+{
+    if (s->file != NULL)
+        return true;
+    s->file = body_file_create(s->home->space->folder, s->home->space->files);
+    if (s->file == NULL)
+        s->error = errno;
+    return s->file != NULL;
+}
+
+/* More of the space of all; WANTED bytes may then be added, or fewer. */
+static void promise(struct response_spill *s, uint64_t wanted)
+{
+    uint64_t more = take_space(s->home->space, wanted - (s->promised - s->end));
+
+    s->promised += more;
+    if (more == 0 || !open_file(s) || !body_file_crowded(s->file))
+        return;
+    /* Request bodies, and other programs, may need what is left there. */
+    s->error = ENOSPC;
+    s->promised -= more;
+    give_space(s->home->space, more);
+}
+
+size_t response_spill_room(struct response_spill *s, uint64_t max_bytes)
+{
+    uint64_t used = s->end - s->released;
+    uint64_t left = used < max_bytes ? max_bytes - used : 0;
+    uint64_t wanted = left < STEP_BYTES ? left : STEP_BYTES;
+
+    ASSERT(list_empty(&s->unwritten));
+    s->error = 0;
+    if (s->promised - s->end < wanted)
+        promise(s, wanted);
+    uint64_t promised = s->promised - s->end;
+    if (s->taken == s->end && (promised == 0 || s->file == NULL)) {
+        drop_file(s);
+        return 0;
+    }
+    return (size_t)(promised < wanted ? promised : wanted);
+}
+
+static bool write_parts(struct response_spill *s, const struct http1_body *body)
+{
+    for (size_t i = 0; i < body->nparts; ++i) {
+        if (!body_file_add(s->file, body->parts[i])) {
+            s->error = errno;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool response_spill_add(struct response_spill *s, struct http1_body *body)
+{
+    ASSERT(list_empty(&s->unwritten));
+    /* What was written of it stays behind the end, and is not read. */
+    if (!open_file(s) || !write_parts(s, body)) {
+        body = http1_body_compact(body);
+        list_push_back(&s->unwritten, &body->node);
+        s->unwritten_bytes = body->bytes;
+        if (s->taken == s->end)
+            drop_file(s);
+        return false;
+    }
+    s->end += body->bytes;
+    if (s->end > s->promised) {
+        /* A read may take a little more than it has room for. */
+        atomic_fetch_add_explicit(&s->home->space->used_bytes, s->end - s->promised,
+                                  memory_order_relaxed);
+        s->promised = s->end;
+    }
+    http1_body_release(body);
+    return true;
+}
+
+static struct http1_body *take_unwritten(struct response_spill *s)
+{
+    struct http1_body *body = list_first(&s->unwritten, struct http1_body, node);
+
+    list_remove(&body->node);
+    s->unwritten_bytes -= body->bytes;
+    return body;
+}
+
+static void release_taken(struct response_spill *s)
+{
+    uint64_t whole = s->taken / RELEASE_BYTES * RELEASE_BYTES;
+
+    if (whole < s->released + RELEASE_BYTES)
+        return;
+    uint64_t released = body_file_release(s->file, (size_t)whole);
+    give_space(s->home->space, released - s->released);
+    s->released = released;
+}
+
+struct http1_body *response_spill_take(struct response_spill *s, size_t max)
+{
+    uint64_t left = s->end - s->taken;
+
+    if (left == 0)
+        return take_unwritten(s);
+    size_t room = left < max ? (size_t)left : max;
+    char *p = xmalloc(room);
+    ssize_t n = body_file_read(s->file, (size_t)s->taken, p, room);
+    if (n == -1) {
+        s->error = errno;
+        free(p);
+        return NULL;
+    }
+    s->taken += (uint64_t)n;
+    if (s->taken == s->end)
+        drop_file(s);
+    else
+        release_taken(s);
+    return http1_body_borrow((struct slice){p, (size_t)n}, free, p);
+}
+
+bool response_spill_is_empty(const struct response_spill *s)
+{
+    return s->taken == s->end && list_empty(&s->unwritten);
+}
+
+uint64_t response_spill_in_file(const struct response_spill *s)
+{
+    return s->end - s->taken;
+}
+
+size_t response_spill_in_memory(const struct response_spill *s)
+{
+    return s->unwritten_bytes;
+}
+
+int response_spill_error(const struct response_spill *s)
+{
+    return s->error;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The part of one response that its client has not taken and memory is not meant for: a queue of
+ * bytes in an unnamed file (common/net/body_file.h). Bytes are added at its end as they come from
+ * the worker, taken from its front as the client reads, and their space is released piece by piece.
+ * A struct response_spill belongs to its exchange and is used on one loop; its struct spill_loop,
+ * on the same loop, outlives it. A struct spill_space is shared by all loops and outlives these.
+ */
+#ifndef RLB_LB_CORE_RESPONSE_SPILL_H
+#define RLB_LB_CORE_RESPONSE_SPILL_H
+
+#include "common/net/body_file.h"
+#include "common/upstream/http1_client.h"
+
+#include <stdatomic.h>
+
+/* What all loops share. */
+struct spill_space {
+    const char *folder;            /* borrowed; constant */
+    struct body_file_count *files; /* shared with the bodies of requests; NULL: not counted */
+    _Atomic uint64_t used_bytes;   /* in the files of all responses, or promised to them */
+    _Atomic uint64_t total_bytes;  /* limit of that: response_spill_total */
+};
+
+/* What the responses of one loop share. */
+struct spill_loop {
+    struct spill_space *space;
+    struct body_file_bin bin;
+};
+void spill_loop_init(struct spill_loop *l, struct spill_space *space, struct loop *loop);
+/* No response is left. */
+void spill_loop_fini(struct spill_loop *l);
+
+struct response_spill;
+
+/* Empty, without a file. */
+struct response_spill *response_spill_create(struct spill_loop *l) returns_nonnull_;
+/* Its space is released, soon. NULL is fine. */
+void response_spill_destroy(struct response_spill *s);
+
+/*
+ * How many bytes may be added now, with at most MAX_BYTES of this response in its file, as far as
+ * the space of all allows; promised to S until it is empty. A few hundred KiB at most: ask again
+ * after adding. 0: a limit was reached; or no file can be made or the file system is nearly full,
+ * which response_spill_error tells.
+ */
+size_t response_spill_room(struct response_spill *s, uint64_t max_bytes);
+/*
+ * Append BODY, which is taken over. False when it could not be written: it is part of the queue all
+ * the same, in memory, and nothing is to be added until S is empty.
+ */
+bool response_spill_add(struct response_spill *s, struct http1_body *body) must_check;
+/*
+ * Take at most MAX bytes off the front of S, which is not empty. NULL when they cannot be read: the
+ * response cannot be completed.
+ */
+struct http1_body *response_spill_take(struct response_spill *s, size_t max);
+
+bool response_spill_is_empty(const struct response_spill *s);
+/* Bytes in the file that have not been taken. */
+uint64_t response_spill_in_file(const struct response_spill *s);
+/* Bytes in memory: those that could not be written. */
+size_t response_spill_in_memory(const struct response_spill *s);
+/* errno of what failed since response_spill_room was last called, in it too; 0: nothing has. */
+int response_spill_error(const struct response_spill *s);
+
+#endif

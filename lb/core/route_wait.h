@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who waits for any worker: one queue per application across loops, parked under the pool's lock
+ * (pool.h). This is its other half: waking those whose turn has come, each on its own loop. A
+ * struct route_wait is embedded in an exchange, which owns it and keeps it until it is idle again:
+ * a wake-up posted by another thread cannot be called back.
+ */
+#ifndef RLB_LB_CORE_ROUTE_WAIT_H
+#define RLB_LB_CORE_ROUTE_WAIT_H
+
+#include "common/event/loop.h"
+#include "routing/pool.h"
+
+struct route_wait {
+    struct pool_waiter waiter; /* pass it to pool_get; its context is this */
+    struct loop *loop;
+    struct loop_message message;
+    bool owed; /* cancelled while a wake-up was on its way: it is only waited for */
+    /* On the loop: a turn has come; call pool_get again with the waiter, or route_wait_cancel. */
+    void (*woken)(struct route_wait *w);
+    /* On the loop: the wake-up that route_wait_cancel left owed has arrived; nothing refers to it
+     * now. */
+    void (*settled)(struct route_wait *w);
+};
+
+void route_wait_init(struct route_wait *w, struct loop *l);
+/* Leave the queue, giving back a turn that came. True: settled() follows, and W must stay till
+ * then. */
+bool route_wait_cancel(struct route_wait *w, struct pool *p);
+
+/* Any thread: wake the exchanges of the waiters in RELEASED (as pool functions fill it); it is
+ * empty then. */
+void route_wait_wake_all_(struct list *released);
+static inline void route_wait_wake(struct list *released)
+{
+    if (!list_empty(released))
+        route_wait_wake_all_(released);
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/core/step.h"
+
+#define TO(step) (1u << STEP_##step)
+const uint16_t step_successors[] = {
+#define STEP(step, to, doc) to,
+#include "lb/core/step.def"
+#undef STEP
+};
+#undef TO
+
+const char *step_text(enum step s)
+{
+    static const char *const names[] = {
+#define STEP(step, to, doc) #step,
+#include "lb/core/step.def"
+#undef STEP
+    };
+
+    return names[s];
+}
+
+bool step_may(enum step from, enum step to)
+{
+    return (step_successors[from] & (1u << to)) != 0;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps of a request's life, and which may follow which: step.def has them. Any thread.
+ */
+#ifndef RLB_LB_CORE_STEP_H
+#define RLB_LB_CORE_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum step {
+#define STEP(name, to, doc) STEP_##name,
+#include "lb/core/step.def"
+#undef STEP
+    STEPS
+};
+const char *step_text(enum step s);
+/* Whether step.def has the edge. */
+bool step_may(enum step from, enum step to);
+/* The same as bits. */
+extern const uint16_t step_successors[];
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A ring of bytes with one writer and one reader. A note is a head and its two texts, and never
+ * wraps: where the rest of the ring is too short for one, a head without bytes says so.
+ *
+ *     tail (reader)           head (writer)
+ *       v                       v
+ *   ....|note|note|note|note....|.........
+ */
+#include "lb/core/traffic.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "common/base/limits.h"
+
+enum {
+    /* About a thousand notes: several thousand requests a second are all told at four drains. */
+    TRAFFIC_BYTES = 64 * 1024,
+    TRAFFIC_TEXT_MAX = 255, /* lengths are a byte */
+};
+
+struct note_head {
+    uint32_t bytes; /* of the whole note, padded; 0: go on at the start */
+    uint16_t application;
+    uint8_t flags;
+    uint8_t cls_len;
+    uint32_t total_us;
+    uint32_t wait_us;
+    uint32_t worker_len;
+    uint32_t unused; /* heads stay aligned */
+};
+
+struct traffic {
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t head; /* bytes ever written */
+    _Atomic uint64_t dropped;                         /* notes, ever */
+    uint64_t seen_tail;                               /* the writer's copy of the reader's place */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t tail; /* bytes ever read */
+    uint64_t told;                                    /* the reader's: dropped, last time */
+    _Alignas(CACHE_LINE_BYTES) char bytes[TRAFFIC_BYTES];
+};
+
+struct traffic *traffic_create(void)
+{
+    struct traffic *t = aligned_alloc(CACHE_LINE_BYTES, sizeof(*t));
+
+    ASSERT(t != NULL);
+    memset(t, 0, sizeof(*t));
+    return t;
+}
+
+void traffic_destroy(struct traffic *t)
+{
+    free(t);
+}
+
+static uint32_t clamp(uint64_t us)
+{
+    return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
+}
+
+/* Room for BYTES in one piece behind HEAD, after SKIP bytes to the start of the ring. */
+static bool has_room(struct traffic *t, uint64_t head, size_t bytes, size_t *skip)
+{
+    size_t at = (size_t)(head % TRAFFIC_BYTES);
+
+    *skip = TRAFFIC_BYTES - at < bytes ? TRAFFIC_BYTES - at : 0;
+    if (head + *skip + bytes - t->seen_tail <= TRAFFIC_BYTES)
+        return true;
+    t->seen_tail = atomic_load_explicit(&t->tail, memory_order_acquire);
+    return head + *skip + bytes - t->seen_tail <= TRAFFIC_BYTES;
+}
+
+void traffic_add(struct traffic *t, const struct traffic_note *n)
+{
+    uint64_t head = atomic_load_explicit(&t->head, memory_order_relaxed);
+    struct note_head h = {
+        .application = (uint16_t)n->application,
+        .flags = (uint8_t)n->flags,
+        .cls_len = (uint8_t)(n->cls.len < TRAFFIC_TEXT_MAX ? n->cls.len : TRAFFIC_TEXT_MAX),
+        .worker_len = (uint32_t)(n->worker.len < TRAFFIC_TEXT_MAX ? n->worker.len : 0),
+        .total_us = clamp(n->total_us),
+        .wait_us = clamp(n->wait_us),
+    };
+    size_t bytes = sizeof(h) + h.cls_len + h.worker_len;
+    size_t skip = 0;
+
+    bytes = (bytes + sizeof(h) - 1) / sizeof(h) * sizeof(h);
+    if (!has_room(t, head, bytes, &skip)) {
+        uint64_t dropped = atomic_load_explicit(&t->dropped, memory_order_relaxed);
+        atomic_store_explicit(&t->dropped, dropped + 1, memory_order_relaxed);
+        return;
+    }
+    if (skip != 0) {
+        memset(t->bytes + head % TRAFFIC_BYTES, 0, sizeof(h.bytes));
+        head += skip;
+    }
+    char *at = t->bytes + head % TRAFFIC_BYTES;
+    h.bytes = (uint32_t)bytes;
+    memcpy(at, &h, sizeof(h));
+    if (h.cls_len != 0)
+        memcpy(at + sizeof(h), n->cls.p, h.cls_len);
+    if (h.worker_len != 0)
+        memcpy(at + sizeof(h) + h.cls_len, n->worker.p, h.worker_len);
+    atomic_store_explicit(&t->head, head + bytes, memory_order_release);
+}
+
+/* The note at TAIL, or false: none before HEAD. TAIL is moved behind it. */
+static bool take(const struct traffic *t, uint64_t head, uint64_t *tail, struct traffic_note *out)
+{
+    struct note_head h;
+
+    while (*tail != head) {
+        const char *at = t->bytes + *tail % TRAFFIC_BYTES;
+
+        /* At the end of the ring there may be less than a head. */
+        memcpy(&h.bytes, at, sizeof(h.bytes));
+        if (h.bytes == 0) {
+            *tail += TRAFFIC_BYTES - *tail % TRAFFIC_BYTES;
+            continue;
+        }
+        memcpy(&h, at, sizeof(h));
+        *tail += h.bytes;
+        *out = (struct traffic_note){
+            .application = h.application,
+            .flags = h.flags,
+            .cls = {at + sizeof(h), h.cls_len},
+            .worker = {at + sizeof(h) + h.cls_len, h.worker_len},
+            .total_us = h.total_us,
+            .wait_us = h.wait_us,
+        };
+        return true;
+    }
+    return false;
+}
+
+size_t traffic_drain(struct traffic *t,
+                     void (*each)(void *context, const struct traffic_note *n, double weight),
+                     void *context)
+{
+    uint64_t head = atomic_load_explicit(&t->head, memory_order_acquire);
+    uint64_t dropped = atomic_load_explicit(&t->dropped, memory_order_relaxed);
+    uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
+    uint64_t at = tail;
+    struct traffic_note n;
+    size_t noted = 0;
+
+    double weight = 1;
+    if (dropped != t->told) {
+        while (take(t, head, &at, &n))
+            ++noted;
+        if (noted != 0)
+            weight += (double)(dropped - t->told) / (double)noted;
+    }
+    for (noted = 0, at = tail; take(t, head, &at, &n); ++noted)
+        each(context, &n, weight);
+    t->told = dropped;
+    atomic_store_explicit(&t->tail, head, memory_order_release);
+    return noted;
+}

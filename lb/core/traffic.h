@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the status page is told of each request: one data loop's notes on their way to the control
+ * loop. The data loop writes (account.c), the control loop drains at least once a second
+ * (observer.c); nobody waits for anybody: what does not fit is counted, and those that did stand
+ * for it. Made before the data loop's thread, destroyed after it.
+ */
+#ifndef RLB_LB_CORE_TRAFFIC_H
+#define RLB_LB_CORE_TRAFFIC_H
+
+#include "common/base/text.h"
+
+struct traffic;
+
+enum traffic_flag {
+    TRAFFIC_SKILLED = 1, /* went to a worker that is known to be good at the class */
+    TRAFFIC_SPILLED = 2, /* such were passed over */
+    TRAFFIC_FAILED = 4,  /* 5xx, or no whole answer */
+    TRAFFIC_LIMITED = 8, /* ended at, or waited for, a pool counter or a rate */
+    TRAFFIC_WAITED = 16, /* for a worker */
+};
+
+struct traffic_note {
+    unsigned application; /* index */
+    unsigned flags;       /* enum traffic_flag */
+    struct slice cls;
+    struct slice worker; /* its name; empty: none */
+    uint64_t total_us;
+    uint64_t wait_us; /* for a worker and a connection to it */
+};
+
+struct traffic *traffic_create(void);
+/* NULL is fine. */
+void traffic_destroy(struct traffic *t);
+/* The data loop: copies N, or counts it when there is no room. No lock, no system call. */
+void traffic_add(struct traffic *t, const struct traffic_note *n);
+/*
+ * The control loop: EACH for every note so far, borrowed for the call. Returns how many there were.
+ *   weight  for how many requests each of these notes stands, >= 1
+ */
+size_t traffic_drain(struct traffic *t,
+                     void (*each)(void *context, const struct traffic_note *n, double weight),
+                     void *context);
+
+#endif

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A variant is in three lists: its URL's and the one of all, both least recently used first, and
+ * the one of all by the time it was put here.
+ *
+ *     urls (map) -> url -> variants --+
+ *     by_use  --------------------------> variant -> copy (one reference)
+ *     by_time ------------------------+
+ *
+ * What goes is unlinked under the lock and released after it: freeing large memory is a system
+ * call, and the last reference may be somebody else's anyway.
+ */
+#include "lb/limits/copies.h"
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum {
+    /*
+     * When URLs were invalidated, by their hash: two with the same share it, which costs a copy of
+     * a response that was under way just then.
+     */
+    INVALIDATED_SLOTS = 1024,
+};
+
+struct url {
+    struct map_node node;
+    struct list variants; /* least recently used first */
+    size_t n;
+    size_t key_len;
+    char key[];
+};
+
+struct variant {
+    struct list in_url, by_use, by_time;
+    struct url *url;
+    struct copy *copy;
+    size_t cost;
+    uint64_t put_us;
+};
+
+_Static_assert(sizeof(struct url) + sizeof(struct variant) <= COPIES_ENTRY_BYTES,
+               "what is charged for an entry covers it");
+
+struct copies {
+    pthread_mutex_t lock;
+    struct copy_memory *memory;
+    /* The rest under the lock. */
+    struct copies_limits limits;
+    struct map urls;
+    struct list by_use, by_time;
+    uint64_t clock_us; /* the latest time heard of; loops differ a little */
+    struct copies_stats stats;
+    uint64_t invalidated_us[INVALIDATED_SLOTS];
+};
+
+/* A URL as one string. */
+struct url_key {
+    size_t len;
+    char bytes[COPIES_KEY_MAX];
+};
+
+static void lock(struct copies *s)
+{
+    int e = pthread_mutex_lock(&s->lock);
+
+    ASSERT(e == 0);
+}
+
+static void unlock(struct copies *s)
+{
+    int e = pthread_mutex_unlock(&s->lock);
+
+    ASSERT(e == 0);
+}
+
+/* ---- keys ---- */
+
+static bool put_part(struct url_key *k, struct slice part)
+{
+    if (part.len > sizeof(k->bytes) - k->len)
+        return false;
+    if (part.len != 0)
+        memcpy(k->bytes + k->len, part.p, part.len);
+    k->len += part.len;
+    return true;
+}
+
+/* RFC 9110 4.2.3: scheme and host without case, the rest as it is. False: over its limit. */
+static bool make_key(const struct copies_url *url, struct url_key *k)
+{
+    k->len = 0;
+    if (!put_part(k, url->scheme) || !put_part(k, SLICE_LIT("://")) || !put_part(k, url->authority))
+        return false;
+    for (size_t i = 0; i < k->len; ++i)
+        k->bytes[i] = ascii_lower(k->bytes[i]);
+    return put_part(k, url->target);
+}
+
+static struct url *find_url(const struct copies *s, const struct url_key *k)
+{
+    return map_entry(map_find(&s->urls, k->bytes, k->len), struct url, node);
+}
+
+static uint64_t *invalidated_slot(struct copies *s, const struct url_key *k)
+{
+    return &s->invalidated_us[map_hash(k->bytes, k->len) % INVALIDATED_SLOTS];
+}
+
+/* ---- coming and going ---- */
+
+static struct url *find_or_add_url(struct copies *s, const struct url_key *k)
+{
+    struct url *u = find_url(s, k);
+
+    if (u != NULL)
+        return u;
+    u = xmalloc(sizeof(*u) + k->len);
+    *u = (struct url){.key_len = k->len};
+    list_init(&u->variants);
+    memcpy(u->key, k->bytes, k->len);
+    map_add(&s->urls, &u->node, u->key, u->key_len);
+    return u;
+}
+
+/* V leaves, and its URL with its last variant; GONE: where it waits to be released, by by_use. */
+static void remove_variant(struct copies *s, struct variant *v, struct list *gone)
+{
+    struct url *u = v->url;
+
+    ASSERT(u != NULL);
+    list_remove(&v->in_url);
+    list_remove(&v->by_use);
+    list_remove(&v->by_time);
+    list_push_back(gone, &v->by_use);
+    s->stats.bytes -= v->cost;
+    --s->stats.copies;
+    v->url = NULL;
+    if (--u->n == 0) {
+        map_remove(&s->urls, &u->node);
+        free(u);
+    }
+}
+
+static void add_variant(struct copies *s, const struct url_key *k, struct copy *copy, size_t cost)
+{
+    struct url *u = find_or_add_url(s, k);
+    struct variant *v = xcalloc(1, sizeof(*v));
+
+    *v = (struct variant){.url = u, .copy = copy, .cost = cost, .put_us = s->clock_us};
+    list_push_back(&u->variants, &v->in_url);
+    list_push_back(&s->by_use, &v->by_use);
+    list_push_back(&s->by_time, &v->by_time);
+    ++u->n;
+    ++s->stats.copies;
+    s->stats.bytes += cost;
+}
+
+static void touch(struct copies *s, struct variant *v)
+{
+    list_remove(&v->in_url);
+    list_push_back(&v->url->variants, &v->in_url);
+    list_remove(&v->by_use);
+    list_push_back(&s->by_use, &v->by_use);
+}
+
+/* Without the lock. */
+static void release_all(struct list *gone)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(gone)) != NULL) {
+        struct variant *v = list_entry(node, struct variant, by_use);
+
+        copy_put(v->copy);
+        free(v);
+    }
+}
+
+static void evict(struct copies *s, struct variant *v, struct list *gone)
+{
+    ++s->stats.evictions;
+    remove_variant(s, v, gone);
+}
+
+/* Until a copy of COST, and COPIES of them, fit. */
+static void make_fit(struct copies *s, size_t cost, size_t copies, struct list *gone)
+{
+    while (s->stats.copies != 0 && (s->stats.copies + copies > s->limits.max_copies ||
+                                    s->stats.bytes + cost > s->limits.max_bytes))
+        evict(s, list_first(&s->by_use, struct variant, by_use), gone);
+}
+
+static void expire(struct copies *s, struct list *gone)
+{
+    while (list_linked(&s->by_time)) {
+        struct variant *v = list_first(&s->by_time, struct variant, by_time);
+
+        if ((s->clock_us - v->put_us) / 1000000 <= s->limits.max_age_s)
+            return;
+        ++s->stats.expired;
+        remove_variant(s, v, gone);
+    }
+}
+
+static void set_clock(struct copies *s, uint64_t now_us, struct list *gone)
+{
+    if (now_us > s->clock_us)
+        s->clock_us = now_us;
+    expire(s, gone);
+}
+
+/* ---- life ---- */
+
+struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory)
+{
+    struct copies *s = xcalloc(1, sizeof(*s));
+    int e = pthread_mutex_init(&s->lock, NULL);
+
+    ASSERT(e == 0);
+    s->memory = memory;
+    s->limits = *l;
+    list_init(&s->by_use);
+    list_init(&s->by_time);
+    return s;
+}
+
+void copies_destroy(struct copies *s)
+{
+    struct list gone = LIST_INIT(gone);
+
+    if (s == NULL)
+        return;
+    while (list_linked(&s->by_use))
+        remove_variant(s, list_first(&s->by_use, struct variant, by_use), &gone);
+    release_all(&gone);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us)
+{
+    struct list gone = LIST_INIT(gone);
+
+    lock(s);
+    s->limits = *l;
+    set_clock(s, now_us, &gone);
+    make_fit(s, 0, 0, &gone);
+    unlock(s);
+    release_all(&gone);
+}
+
+/* ---- making copies ---- */
+
+/* A maker has found the memory used up. */
+static bool give_up_bytes(void *context, size_t bytes)
+{
+    struct copies *s = context;
+    struct list gone = LIST_INIT(gone);
+    size_t freed = 0;
+
+    lock(s);
+    while (freed < bytes && list_linked(&s->by_use)) {
+        struct variant *v = list_first(&s->by_use, struct variant, by_use);
+
+        freed += copy_bytes(v->copy);
+        evict(s, v, &gone);
+    }
+    unlock(s);
+    release_all(&gone);
+    return freed != 0;
+}
+
+struct copy_maker *copies_begin(struct copies *s)
+{
+    struct copy_maker_options o = {.memory = s->memory, .make_room = give_up_bytes, .context = s};
+
+    lock(s);
+    o.max_bytes = s->limits.max_copy_bytes;
+    unlock(s);
+    return copy_maker_create(&o);
+}
+
+/* The one that COPY takes the place of, or NULL. */
+static struct variant *find_same(struct url *u, const struct copy *copy)
+{
+    struct list *it;
+
+    if (u == NULL)
+        return NULL;
+    list_for_each (it, &u->variants) {
+        struct variant *v = list_entry(it, struct variant, in_url);
+
+        if (slice_eq(copy_variant(v->copy), copy_variant(copy)))
+            return v;
+    }
+    return NULL;
+}
+
+static bool is_wanted(struct copies *s, const struct url_key *k, const struct copy *copy,
+                      size_t cost)
+{
+    return s->limits.max_copies != 0 && cost <= s->limits.max_bytes &&
+           copy_bytes(copy) <= s->limits.max_copy_bytes &&
+           copy_asked_us(copy) > *invalidated_slot(s, k);
+}
+
+/* Takes *COPY, or leaves it when it is not to be kept. */
+static void keep(struct copies *s, const struct url_key *k, struct copy **copy, struct list *gone)
+{
+    size_t cost = copy_bytes(*copy) + k->len + COPIES_ENTRY_BYTES;
+    struct url *u = find_url(s, k);
+    struct variant *same = find_same(u, *copy);
+
+    if (!is_wanted(s, k, *copy, cost))
+        return;
+    if (same != NULL && copy_made_us(same->copy) > copy_made_us(*copy))
+        return;
+    if (same != NULL)
+        remove_variant(s, same, gone); /* U may be gone with it */
+    else if (u != NULL && u->n == COPIES_VARIANTS_MAX)
+        evict(s, list_first(&u->variants, struct variant, in_url), gone);
+    make_fit(s, cost, 1, gone);
+    add_variant(s, k, *copy, cost);
+    *copy = NULL;
+}
+
+void copies_put(struct copies *s, const struct copies_url *url, struct copy **copy, uint64_t now_us)
+{
+    struct list gone = LIST_INIT(gone);
+    struct url_key k;
+    bool fits = make_key(url, &k);
+
+    lock(s);
+    set_clock(s, now_us, &gone);
+    if (fits)
+        keep(s, &k, copy, &gone);
+    if (*copy == NULL)
+        ++s->stats.stored;
+    else
+        ++s->stats.refused;
+    unlock(s);
+    release_all(&gone);
+    copy_put(*copy);
+    *copy = NULL;
+}
+
+void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t now_us)
+{
+    struct list gone = LIST_INIT(gone);
+    struct url_key k;
+
+    if (!make_key(url, &k))
+        return;
+    lock(s);
+    set_clock(s, now_us, &gone);
+    /* Loops' clocks differ a little: the later one counts, for what they have asked. */
+    *invalidated_slot(s, &k) = s->clock_us;
+    struct url *u = find_url(s, &k);
+    for (size_t left = u != NULL ? u->n : 0; left != 0; --left) {
+        ++s->stats.invalidated;
+        remove_variant(s, list_first(&u->variants, struct variant, in_url), &gone);
+    }
+    unlock(s);
+    release_all(&gone);
+}
+
+void copies_clear(struct copies *s, uint64_t now_us)
+{
+    struct list gone = LIST_INIT(gone);
+
+    lock(s);
+    set_clock(s, now_us, &gone);
+    for (size_t i = 0; i < ARRAY_LEN(s->invalidated_us); ++i)
+        s->invalidated_us[i] = s->clock_us;
+    while (list_linked(&s->by_use)) {
+        ++s->stats.invalidated;
+        remove_variant(s, list_first(&s->by_use, struct variant, by_use), &gone);
+    }
+    unlock(s);
+    release_all(&gone);
+}
+
+/* ---- finding ---- */
+
+/* RFC 9111 4.1: the most recent of those that the request chooses. */
+static struct variant *find_newest(struct copies *s, const struct url_key *k,
+                                   const struct cache_request *request)
+{
+    struct url *u = find_url(s, k);
+    struct variant *best = NULL;
+    struct list *it;
+
+    if (u == NULL)
+        return NULL;
+    list_for_each (it, &u->variants) {
+        struct variant *v = list_entry(it, struct variant, in_url);
+
+        if (best != NULL && copy_made_us(best->copy) >= copy_made_us(v->copy))
+            continue;
+        if (cache_variant_matches(copy_variant(v->copy), request->fields))
+            best = v;
+    }
+    return best;
+}
+
+static struct copy *hit(struct copies *s, struct variant *v, uint64_t *count)
+{
+    ++*count;
+    touch(s, v);
+    return copy_get(v->copy);
+}
+
+/* What makes a copy good for who asks, besides that it is of the same variant. */
+struct wanted {
+    const struct cache_wish *stale; /* NULL: one to be shared with who waited for it */
+    uint64_t not_before_us;         /* of one to be shared */
+    uint64_t max_age_s;             /* of a stale one */
+};
+
+static bool is_good(const struct variant *v, const struct wanted *w, uint64_t now_us)
+{
+    uint64_t age_s = copy_age_s(v->copy, now_us);
+
+    if (w->stale == NULL)
+        return v->put_us >= w->not_before_us && cache_may_share(copy_facts(v->copy), age_s);
+    return age_s <= w->max_age_s && cache_may_serve_stale(copy_facts(v->copy), w->stale, age_s);
+}
+
+static struct copy *find(struct copies *s, const struct copies_url *url,
+                         const struct cache_request *request, const struct wanted *wanted,
+                         uint64_t now_us)
+{
+    struct list gone = LIST_INIT(gone);
+    struct copy *found = NULL;
+    struct url_key k;
+
+    if (!make_key(url, &k))
+        return NULL;
+    lock(s);
+    set_clock(s, now_us, &gone);
+    struct variant *v = find_newest(s, &k, request);
+    if (v != NULL && is_good(v, wanted, now_us))
+        found = hit(s, v, wanted->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
+    unlock(s);
+    release_all(&gone);
+    return found;
+}
+
+struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
+                                const struct cache_request *request, uint64_t not_before_us,
+                                uint64_t now_us)
+{
+    return find(s, url, request, &(struct wanted){.not_before_us = not_before_us}, now_us);
+}
+
+struct copy *copies_find_stale(struct copies *s, const struct copies_url *url,
+                               const struct cache_request *request, const struct cache_wish *wish,
+                               uint64_t max_age_s, uint64_t now_us)
+{
+    return find(s, url, request, &(struct wanted){.stale = wish, .max_age_s = max_age_s}, now_us);
+}
+
+/* ---- looking ---- */
+
+void copies_read_stats(struct copies *s, struct copies_stats *out)
+{
+    lock(s);
+    *out = s->stats;
+    unlock(s);
+}
+
+static void check_url(const struct url *u, size_t *copies, size_t *bytes)
+{
+    struct list *it;
+    size_t n = 0;
+
+    ASSERT(u->n != 0);
+    ASSERT(u->n <= COPIES_VARIANTS_MAX);
+    list_for_each (it, &u->variants) {
+        const struct variant *v = list_entry(it, struct variant, in_url);
+
+        ASSERT(v->url == u);
+        ASSERT(v->cost == copy_bytes(v->copy) + u->key_len + COPIES_ENTRY_BYTES);
+        ++n;
+        *bytes += v->cost;
+    }
+    ASSERT(n == u->n);
+    *copies += n;
+}
+
+static size_t count(const struct list *head)
+{
+    const struct list *it;
+    size_t n = 0;
+
+    list_for_each (it, head)
+        ++n;
+    return n;
+}
+
+void copies_check(struct copies *s)
+{
+    size_t copies = 0;
+    size_t bytes = 0;
+
+    lock(s);
+    map_for_each (struct url, u, &s->urls, node)
+        check_url(u, &copies, &bytes);
+    ASSERT(copies == s->stats.copies);
+    ASSERT(bytes == s->stats.bytes);
+    ASSERT(copies <= s->limits.max_copies);
+    ASSERT(bytes <= s->limits.max_bytes);
+    ASSERT(count(&s->by_use) == copies);
+    ASSERT(count(&s->by_time) == copies);
+    unlock(s);
+}

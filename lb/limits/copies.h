@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The latest copies of one application's responses, by URL and by what they vary by. No cache: a
+ * request is answered from here only in two cases.
+ *
+ *   copies_find_shared  it has waited while another request for the same did the work: only a copy
+ *                       that was put here since it began to wait
+ *   copies_find_stale   it is one too many: the newest copy, where it may be served stale
+ *
+ * Belongs to the application; outlives whoever uses it, not the copies that were got from it. Any
+ * thread; a mutex of its own, under which nothing else is called. Bounded by bytes, number and age:
+ * the least recently used goes first. Every call is O(1) but for the variants of one URL, at most
+ * COPIES_VARIANTS_MAX, and for those that go.
+ */
+#ifndef RLB_LB_LIMITS_COPIES_H
+#define RLB_LB_LIMITS_COPIES_H
+
+#include "lb/limits/copy.h"
+
+enum {
+    /* Variants of one URL: encodings times languages of a site; more are one per visitor. */
+    COPIES_VARIANTS_MAX = 16,
+    /* Scheme, authority and target; a longer one is neither kept nor found. */
+    COPIES_KEY_MAX = 16 * 1024,
+    /* What a copy costs here besides its own bytes and its key. */
+    COPIES_ENTRY_BYTES = 320,
+};
+
+struct copies_limits {
+    size_t max_bytes; /* of all; a copy's cost is copy_bytes + its key + COPIES_ENTRY_BYTES */
+    size_t max_copies;
+    size_t max_copy_bytes; /* of one, without that */
+    uint64_t max_age_s;    /* older ones go */
+};
+
+/* Which URL; borrowed. The host is compared without case. */
+struct copies_url {
+    struct slice scheme, authority, target;
+};
+
+struct copies_stats {
+    size_t copies, bytes;
+    uint64_t stored, refused;                 /* puts */
+    uint64_t evictions, expired, invalidated; /* copies that went: for room, by age, 9111 4.4 */
+    uint64_t hits_coalesced, hits_stale;
+};
+
+struct copies;
+
+/* MEMORY outlives the copies. */
+struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory);
+void copies_destroy(struct copies *s);
+/* What does not fit any more goes. */
+void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us);
+
+/* A maker under S's limit for one copy; out of memory, S gives up copies for it. */
+struct copy_maker *copies_begin(struct copies *s) returns_nonnull_;
+/*
+ * Keep *COPY (taken over, NULL after it) in the place of its variant's last one. Not when that is
+ * newer, or when its request was sent before the URL was last invalidated (RFC 9111 4.4: what it
+ * says may be from before).
+ */
+void copies_put(struct copies *s, const struct copies_url *url, struct copy **copy,
+                uint64_t now_us);
+/* The target of a request that changed something: see cache_invalidates. */
+void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t now_us);
+
+/* Removes all copies, and rejects those of requests that were sent before. */
+void copies_clear(struct copies *s, uint64_t now_us);
+
+/*
+ * A reference to the newest copy that REQUEST chooses, put at NOT_BEFORE_US or later and still to
+ * be shared; or NULL. (Its response may have begun before: that is the work that was waited for.)
+ * REQUEST has passed cache_check_request.
+ */
+struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
+                                const struct cache_request *request, uint64_t not_before_us,
+                                uint64_t now_us) must_check;
+/* The same, but the newest whenever made, at most MAX_AGE_S old, if it may be served stale. */
+struct copy *copies_find_stale(struct copies *s, const struct copies_url *url,
+                               const struct cache_request *request, const struct cache_wish *wish,
+                               uint64_t max_age_s, uint64_t now_us) must_check;
+
+void copies_read_stats(struct copies *s, struct copies_stats *out);
+/* Asserts every invariant; for tests. O(everything). */
+void copies_check(struct copies *s);
+
+#endif

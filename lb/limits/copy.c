@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A copy is two pieces of memory: the head, all in one, and the body.
+ *
+ *     struct copy | fields[n] | their names and values, reason, variant        body
+ *
+ * The body's buffer is as large as the response announces, or grows twofold, and is cut to its size
+ * at the end. What is charged is what is allocated; that realloc may hold both for a moment is not.
+ */
+#include "lb/limits/copy.h"
+
+#include "common/http/http_fields.h"
+
+#include <stdlib.h>
+
+enum {
+    /* The first buffer of a body of unknown length: most pages fit. */
+    BODY_ROOM_FIRST = 16 * 1024,
+};
+
+struct copy {
+    atomic_uint refs;
+    struct copy_memory *memory;
+    size_t head_bytes;
+    size_t body_room; /* allocated */
+    int status, minor_version;
+    struct slice reason, variant;
+    struct cache_facts facts;
+    uint64_t asked_us, made_us;
+    char *body;
+    size_t body_bytes;
+    size_t nfields;
+    struct http1_header fields[];
+};
+
+struct copy_maker {
+    struct copy_maker_options o;
+    struct copy *copy;  /* NULL before its head, and once given up */
+    uint64_t announced; /* bytes of body; UINT64_MAX: unknown */
+    bool failed;
+};
+
+/* ---- memory ---- */
+
+void copy_memory_init(struct copy_memory *m, size_t max_bytes)
+{
+    atomic_init(&m->used_bytes, 0);
+    atomic_init(&m->max_bytes, max_bytes);
+}
+
+void copy_memory_set_max(struct copy_memory *m, size_t max_bytes)
+{
+    atomic_store_explicit(&m->max_bytes, max_bytes, memory_order_relaxed);
+}
+
+size_t copy_memory_used(const struct copy_memory *m)
+{
+    return atomic_load_explicit(&m->used_bytes, memory_order_relaxed);
+}
+
+/* Never beyond the limit, not even for a moment. */
+static bool try_charge(struct copy_memory *m, size_t bytes)
+{
+    size_t max = atomic_load_explicit(&m->max_bytes, memory_order_relaxed);
+    size_t used = atomic_load_explicit(&m->used_bytes, memory_order_relaxed);
+
+    do {
+        if (used > max || bytes > max - used)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&m->used_bytes, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+static void uncharge(struct copy_memory *m, size_t bytes)
+{
+    size_t before = atomic_fetch_sub_explicit(&m->used_bytes, bytes, memory_order_relaxed);
+
+    ASSERT(before >= bytes);
+}
+
+static bool charge(struct copy_maker *m, size_t bytes)
+{
+    if (try_charge(m->o.memory, bytes))
+        return true;
+    return m->o.make_room != NULL && m->o.make_room(m->o.context, bytes) &&
+           try_charge(m->o.memory, bytes);
+}
+
+/* ---- reading ---- */
+
+struct copy *copy_get(struct copy *c)
+{
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    return c;
+}
+
+static void copy_free(struct copy *c)
+{
+    uncharge(c->memory, copy_bytes(c));
+    free(c->body);
+    free(c);
+}
+
+void copy_put(struct copy *c)
+{
+    /* Whoever frees it must see all that others have done with it before. */
+    if (c != NULL && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1)
+        copy_free(c);
+}
+
+int copy_status(const struct copy *c)
+{
+    return c->status;
+}
+
+int copy_minor_version(const struct copy *c)
+{
+    return c->minor_version;
+}
+
+struct slice copy_reason(const struct copy *c)
+{
+    return c->reason;
+}
+
+struct cache_fields copy_fields(const struct copy *c)
+{
+    return (struct cache_fields){c->fields, c->nfields};
+}
+
+struct slice copy_body(const struct copy *c)
+{
+    return (struct slice){c->body, c->body_bytes};
+}
+
+const struct cache_facts *copy_facts(const struct copy *c)
+{
+    return &c->facts;
+}
+
+struct slice copy_variant(const struct copy *c)
+{
+    return c->variant;
+}
+
+uint64_t copy_asked_us(const struct copy *c)
+{
+    return c->asked_us;
+}
+
+uint64_t copy_made_us(const struct copy *c)
+{
+    return c->made_us;
+}
+
+uint64_t copy_age_s(const struct copy *c, uint64_t now_us)
+{
+    /* Another loop's clock reading may be a little behind. */
+    uint64_t resident_us = now_us > c->made_us ? now_us - c->made_us : 0;
+
+    return c->facts.age_s + resident_us / 1000000;
+}
+
+size_t copy_bytes(const struct copy *c)
+{
+    return c->head_bytes + c->body_room;
+}
+
+static void release_hold(void *copy)
+{
+    copy_put(copy);
+}
+
+struct http1_body *copy_take_body(struct copy *c)
+{
+    return http1_body_borrow(copy_body(c), release_hold, copy_get(c));
+}
+
+/* ---- making ---- */
+
+struct copy_maker *copy_maker_create(const struct copy_maker_options *o)
+{
+    struct copy_maker *m = xcalloc(1, sizeof(*m));
+
+    m->o = *o;
+    return m;
+}
+
+/* Lets go of what there is. */
+static apart void give_up(struct copy_maker *m)
+{
+    m->failed = true;
+    copy_put(m->copy);
+    m->copy = NULL;
+}
+
+void copy_maker_destroy(struct copy_maker *m)
+{
+    if (m == NULL)
+        return;
+    give_up(m);
+    free(m);
+}
+
+bool copy_maker_failed(const struct copy_maker *m)
+{
+    return m->failed;
+}
+
+/* RFC 9111 section 3.1: these are for the one who asked. */
+static bool is_proxy_authentication(struct slice name)
+{
+    return slice_eq_nocase(name, SLICE_LIT("proxy-authenticate")) ||
+           slice_eq_nocase(name, SLICE_LIT("proxy-authentication-info"));
+}
+
+/* End to end, and as true for another request as for its own. Age is said anew by each answer. */
+static bool is_kept(const struct http1_head *head, const struct http1_header *h)
+{
+    struct slice name = h->name;
+
+    switch (h->kind) {
+    case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
+    case FIELD_OURS:
+    case FIELD_REQUEST_ID:
+        return false;
+    case FIELD_OTHER:
+    case FIELD_COOKIE:
+    case FIELD_FOR:
+    case FIELD_PROTO:
+    case FIELD_FORWARDED_HOST:
+    case FIELD_FORWARDED:
+    case FIELD_CLAIM:
+    case FIELD_DATE:
+    case FIELD_SERVER:
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+    case FIELD_CLIENT_CERTIFICATE:
+        return !slice_eq_nocase(name, SLICE_LIT("age")) && !is_proxy_authentication(name) &&
+               !http_response_lists(head, name);
+    }
+    UNREACHABLE();
+}
+
+static struct slice write_bytes(char **at, struct slice s)
+{
+    char *start = *at;
+
+    if (s.len != 0)
+        memcpy(start, s.p, s.len);
+    *at += s.len;
+    return (struct slice){start, s.len};
+}
+
+/* The fields that are kept, all their bytes, and how many there are. */
+struct kept_fields {
+    bool kept[RESPONSE_HEADERS_MAX];
+    size_t n, bytes;
+};
+
+static void choose_fields(const struct http1_head *head, struct kept_fields *k)
+{
+    *k = (struct kept_fields){.n = 0};
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct http1_header *h = &head->headers[i];
+
+        k->kept[i] = is_kept(head, h);
+        if (!k->kept[i])
+            continue;
+        ++k->n;
+        k->bytes += h->name.len + h->value.len;
+    }
+}
+
+/* Memory for the head, charged; NULL: over a limit. */
+static struct copy *create_copy(struct copy_maker *m, size_t nfields, size_t bytes)
+{
+    size_t head_bytes = sizeof(struct copy) + nfields * sizeof(struct http1_header) + bytes;
+
+    if (head_bytes > m->o.max_bytes || !charge(m, head_bytes))
+        return NULL;
+    struct copy *c = xmalloc(head_bytes);
+    *c = (struct copy){.memory = m->o.memory, .head_bytes = head_bytes, .nfields = nfields};
+    atomic_init(&c->refs, 1);
+    return c;
+}
+
+static void fill_head(struct copy *c, const struct http1_head *head, const struct kept_fields *k,
+                      struct slice variant)
+{
+    char *at = (char *)(c->fields + c->nfields);
+    size_t n = 0;
+
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        if (!k->kept[i])
+            continue;
+        c->fields[n].name = write_bytes(&at, head->headers[i].name);
+        c->fields[n].value = write_bytes(&at, head->headers[i].value);
+        c->fields[n].kind = head->headers[i].kind;
+        ++n;
+    }
+    c->status = head->status;
+    c->minor_version = head->minor_version;
+    c->reason = write_bytes(&at, head->reason);
+    c->variant = write_bytes(&at, variant);
+}
+
+/* Room for BYTES of body in all. */
+static bool set_room(struct copy_maker *m, size_t bytes)
+{
+    struct copy *c = m->copy;
+
+    ASSERT(bytes >= c->body_bytes);
+    if (bytes > c->body_room) {
+        if (bytes > m->o.max_bytes - c->head_bytes || !charge(m, bytes - c->body_room))
+            return false;
+    } else {
+        uncharge(c->memory, c->body_room - bytes);
+    }
+    c->body_room = bytes;
+    if (bytes == 0) {
+        free(c->body);
+        c->body = NULL;
+    } else {
+        c->body = xrealloc(c->body, bytes);
+    }
+    return true;
+}
+
+/* What is allocated for a body that has NEEDED bytes so far. */
+static size_t next_room(const struct copy_maker *m, size_t needed)
+{
+    size_t max = m->o.max_bytes - m->copy->head_bytes;
+    size_t room = m->copy->body_room != 0 ? m->copy->body_room : BODY_ROOM_FIRST;
+
+    while (room < needed)
+        room *= 2;
+    return room > max && needed <= max ? max : room;
+}
+
+/* Whether the response may be shared, and what it was chosen by. */
+static enum cache_refusal judge(const struct copy_maker_head *h, struct cache_facts *facts,
+                                struct text *variant)
+{
+    const struct http1_head *head = h->head;
+    uint64_t delay_s = (h->received_us - h->asked_us) / 1000000;
+    struct cache_response response = {
+        .status = head->status,
+        .fields = {head->headers, head->nheaders},
+        .received_s = h->received_s,
+        .delay_s = delay_s < CACHE_SECONDS_MAX ? (uint32_t)delay_s : CACHE_SECONDS_MAX,
+    };
+    enum cache_refusal r = cache_check_response(&response, facts);
+
+    if (r == CACHE_OK)
+        r = cache_variant_key(response.fields, h->request->fields, variant);
+    if (r == CACHE_OK && head->framing == HTTP1_BODY_CLOSE)
+        r = CACHE_REFUSAL_END_UNSURE;
+    return r;
+}
+
+static enum cache_refusal take_head(struct copy_maker *m, const struct copy_maker_head *h,
+                                    const struct cache_facts *facts, struct slice variant)
+{
+    struct kept_fields k;
+
+    choose_fields(h->head, &k);
+    if (k.n > COPY_FIELDS_MAX)
+        return CACHE_REFUSAL_FIELDS_TOO_MANY;
+    m->copy = create_copy(m, k.n, k.bytes + h->head->reason.len + variant.len);
+    if (m->copy == NULL)
+        return CACHE_REFUSAL_TOO_LARGE;
+    fill_head(m->copy, h->head, &k, variant);
+    m->copy->facts = *facts;
+    m->copy->asked_us = h->asked_us;
+    m->copy->made_us = h->received_us;
+    m->announced = h->head->framing == HTTP1_BODY_CHUNKED ? UINT64_MAX : 0;
+    if (h->head->framing == HTTP1_BODY_LENGTH)
+        m->announced = h->head->content_length;
+    if (m->announced != UINT64_MAX && (m->announced > SIZE_MAX || !set_room(m, m->announced)))
+        return CACHE_REFUSAL_TOO_LARGE;
+    return CACHE_OK;
+}
+
+enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
+{
+    struct cache_facts facts;
+    struct text variant = {0};
+
+    ASSERT(m->copy == NULL);
+    ASSERT(!m->failed);
+    ASSERT(h->received_us >= h->asked_us);
+    enum cache_refusal r = judge(h, &facts, &variant);
+    if (r == CACHE_OK)
+        r = take_head(m, h, &facts, text_slice(&variant));
+    if (r != CACHE_OK)
+        give_up(m);
+    text_fini(&variant);
+    return r;
+}
+
+static void add_piece(struct copy_maker *m, struct slice piece)
+{
+    struct copy *c = m->copy;
+
+    if (c == NULL || piece.len == 0)
+        return;
+    if (piece.len > c->body_room - c->body_bytes) {
+        size_t max = m->o.max_bytes - c->head_bytes;
+
+        /* More than was announced is no business of ours. */
+        if (m->announced != UINT64_MAX || piece.len > max - c->body_bytes ||
+            !set_room(m, next_room(m, c->body_bytes + piece.len))) {
+            give_up(m);
+            return;
+        }
+    }
+    ASSERT(c->body != NULL);
+    memcpy(c->body + c->body_bytes, piece.p, piece.len);
+    c->body_bytes += piece.len;
+}
+
+void copy_maker_body(struct copy_maker *m, const struct http1_body *body)
+{
+    ASSERT(m->copy != NULL || m->failed);
+    for (size_t i = 0; i < body->nparts; ++i)
+        add_piece(m, body->parts[i]);
+}
+
+struct copy *copy_maker_end(struct copy_maker **m)
+{
+    struct copy_maker *maker = *m;
+    struct copy *c = maker->copy;
+
+    *m = NULL;
+    if (c != NULL && maker->announced != UINT64_MAX && c->body_bytes != maker->announced)
+        c = NULL;
+    if (c != NULL) {
+        bool shrunk = set_room(maker, c->body_bytes);
+
+        ASSERT(shrunk);
+        maker->copy = NULL;
+    }
+    copy_maker_destroy(maker);
+    return c;
+}

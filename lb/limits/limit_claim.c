@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A lock is granted under its counter's mutex, by whatever thread gave one back; there it is marked
+ * that a message is under way, so that the claim's owner, which looks under the same mutex, leaves
+ * the claim in memory until that has come. The message is posted once the mutex is let go.
+ */
+#include "lb/limits/limit_claim.h"
+
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+
+enum {
+    US_PER_MS = 1000,
+    /* One request of a flight asks the daemon at a time. */
+    FLIGHT_WORKERS = 1,
+};
+
+/* ---- under the counter's mutex ---- */
+
+static struct limit_claim *claim_of(struct counter_lock *lock)
+{
+    return container_of(lock, struct limit_claim, lock);
+}
+
+/* Empties WOKEN. What it returns is to be posted once the mutex is let go: nobody frees these. */
+static struct limit_claim *mark_locked(struct list *woken)
+{
+    struct limit_claim *first = NULL;
+    struct limit_claim **end = &first;
+    struct list *node = NULL;
+
+    while ((node = list_pop_front(woken)) != NULL) {
+        struct limit_claim *c = claim_of(list_entry(node, struct counter_lock, in_key));
+
+        ASSERT(!c->posted);
+        c->posted = true;
+        c->next_told = NULL;
+        *end = c;
+        end = &c->next_told;
+    }
+    return first;
+}
+
+/* In order. A claim may go as soon as it is posted. */
+static void post(struct limit_claim *c)
+{
+    while (c != NULL) {
+        struct limit_claim *next = c->next_told;
+
+        loop_post(c->loop, &c->message);
+        c = next;
+    }
+}
+
+static void count_wait_locked(struct limit_claim *c, uint64_t now_us)
+{
+    uint64_t waited_us = now_us > c->since_us ? now_us - c->since_us : 0;
+
+    c->waited_us += waited_us;
+    topk_add(c->counter->top, c->key, waited_us);
+}
+
+static enum limit_result result_of(enum counter_answer a)
+{
+    switch (a) {
+    case COUNTER_LOCKED:
+        return LIMIT_HELD;
+    case COUNTER_WAIT:
+        return LIMIT_WAITS;
+    case COUNTER_DONE:
+        return LIMIT_DONE;
+    case COUNTER_TIMEOUT:
+        return LIMIT_TIMEOUT;
+    case COUNTER_QUEUE_FULL:
+    case COUNTER_NO_ROOM:
+        break;
+    }
+    return LIMIT_FULL;
+}
+
+/* Where the claim's lock is, if it has one. */
+static struct counter_table *table_of(const struct limit_claim *c)
+{
+    return c->flying ? c->counter->flights : c->counter->table;
+}
+
+static enum limit_result acquire(struct limit_claim *c, const struct counter_ask *ask)
+{
+    pthread_mutex_lock(&c->counter->lock);
+    c->since_us = clock_mono_us();
+    enum counter_answer a = counter_acquire(table_of(c), &c->lock, ask, c->since_us);
+    pthread_mutex_unlock(&c->counter->lock);
+    return result_of(a);
+}
+
+void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
+{
+    struct list woken;
+
+    list_init(&woken);
+    pthread_mutex_lock(&c->lock);
+    /* A table has one type, or none: there is room. */
+    enum err e = counter_limit(c->table, slice_of(c->name), limits, clock_mono_us(), &woken);
+    ASSERT(e == ERR_OK);
+    struct limit_claim *told = mark_locked(&woken);
+    pthread_mutex_unlock(&c->lock);
+    post(told);
+}
+
+/* ---- asking ---- */
+
+static uint64_t left_ms(const struct limit_claim *c)
+{
+    uint64_t now_us = clock_mono_us();
+
+    return now_us < c->due_us ? (c->due_us - now_us + US_PER_MS - 1) / US_PER_MS : 0;
+}
+
+static enum limit_result wait_for_turn(struct limit_claim *c, enum limit_result r)
+{
+    if (r == LIMIT_WAITS)
+        timer_start(c->loop, &c->timer, left_ms(c));
+    return r;
+}
+
+/*
+ * The limits are the counter's own (limit_counter_set), which bind at once when they change, also
+ * for those who wait; but for a shadow, whose counter has none.
+ */
+static enum limit_result ask_table(struct limit_claim *c, bool wait)
+{
+    const struct counter_settings *s = &c->rule->s;
+    struct counter_ask ask = {
+        .key = c->key,
+        .type = slice_of(c->counter->name),
+        .kind = c->kind,
+        .workers = s->shadow ? (uint32_t)s->workers : UINT32_MAX,
+        .maxqueue = (uint32_t)s->maxqueue,
+        .slots = s->shadow ? (uint32_t)s->slots : 0,
+        .wait = wait && left_ms(c) != 0,
+    };
+
+    return wait_for_turn(c, acquire(c, &ask));
+}
+
+static enum limit_result ask_daemon(struct limit_claim *c, bool wait)
+{
+    const struct counter_settings *s = &c->rule->s;
+    struct counter_request r = {
+        .key = c->key,
+        .kind = c->kind,
+        .workers = (uint32_t)s->workers,
+        .maxqueue = (uint32_t)s->maxqueue,
+        .slots = (uint32_t)s->slots,
+        .timeout_ms = wait ? left_ms(c) : 0,
+    };
+
+    if (c->client == NULL)
+        return LIMIT_UNREACHABLE;
+    c->asking = true;
+    c->since_us = clock_mono_us();
+    atomic_fetch_add_explicit(&c->counter->figures.daemon_waiting, 1, memory_order_relaxed);
+    counter_client_acquire(c->client, &c->call, &r);
+    return LIMIT_WAITS;
+}
+
+/* The daemon knows of one request per flight only: `maxqueue` of those that wait for it binds here.
+ */
+static enum limit_result ask_flight(struct limit_claim *c, bool wait)
+{
+    struct counter_ask ask = {
+        .key = c->key,
+        .type = SLICE_NULL,
+        .kind = COUNTER_ANY,
+        .workers = FLIGHT_WORKERS,
+        .maxqueue = (uint32_t)c->rule->s.maxqueue,
+        .wait = wait && left_ms(c) != 0,
+    };
+
+    c->flying = true;
+    enum limit_result r = wait_for_turn(c, acquire(c, &ask));
+    c->flying = r == LIMIT_HELD || r == LIMIT_WAITS;
+    return r == LIMIT_HELD ? ask_daemon(c, wait) : r;
+}
+
+/* Counts what the limits would have done, and joins whatever they say. */
+static enum limit_result ask_shadow(struct limit_claim *c)
+{
+    struct counter_ask any = {
+        .key = c->key,
+        .type = slice_of(c->counter->name),
+        .kind = COUNTER_ME,
+        .workers = UINT32_MAX,
+        .maxqueue = UINT32_MAX,
+    };
+    struct limit_figures *f = &c->counter->figures;
+    enum limit_result r = ask_table(c, false);
+
+    if (r == LIMIT_HELD)
+        return r;
+    atomic_fetch_add_explicit(r == LIMIT_FULL ? &f->shadow_full : &f->shadow_busy, 1,
+                              memory_order_relaxed);
+    (void)acquire(c, &any);
+    return LIMIT_HELD;
+}
+
+enum limit_result limit_claim_ask(struct limit_claim *c, bool wait)
+{
+    const struct counter_settings *s = &c->rule->s;
+
+    if (c->begun_us == 0) {
+        c->begun_us = clock_mono_us();
+        c->due_us = c->begun_us + s->timeout_ms * US_PER_MS;
+    }
+    if (s->where == LIMIT_LOCAL)
+        return s->shadow ? ask_shadow(c) : ask_table(c, wait);
+    if (c->kind == COUNTER_ANY && !s->shadow && !c->flying)
+        return ask_flight(c, wait);
+    return ask_daemon(c, wait && !s->shadow);
+}
+
+enum limit_result limit_claim_again(struct limit_claim *c)
+{
+    ASSERT(!c->asking);
+    c->kind = COUNTER_ME;
+    return c->rule->s.where == LIMIT_LOCAL ? ask_table(c, true) : ask_daemon(c, true);
+}
+
+/* ---- being told ---- */
+
+static void on_message(struct loop_message *m)
+{
+    struct limit_claim *c = container_of(m, struct limit_claim, message);
+
+    if (c->owner == NULL) {
+        free(c);
+        return;
+    }
+    timer_stop(&c->timer);
+    pthread_mutex_lock(&c->counter->lock);
+    c->posted = false;
+    enum limit_result r = result_of((enum counter_answer)c->lock.woken);
+    count_wait_locked(c, clock_mono_us());
+    pthread_mutex_unlock(&c->counter->lock);
+    if (c->flying && r == LIMIT_HELD)
+        r = ask_daemon(c, true);
+    else if (c->flying)
+        c->flying = false;
+    if (r != LIMIT_WAITS)
+        c->told(c, r);
+}
+
+static void on_timeout(struct timer *t)
+{
+    struct limit_claim *c = container_of(t, struct limit_claim, timer);
+
+    pthread_mutex_lock(&c->counter->lock);
+    uint64_t now_us = clock_mono_us();
+    bool expired = c->lock.state == COUNTER_WAITING;
+    if (expired) {
+        count_wait_locked(c, now_us);
+        counter_expire(table_of(c), &c->lock, now_us);
+    }
+    pthread_mutex_unlock(&c->counter->lock);
+    /* Else it has been told in this very moment. */
+    if (expired)
+        c->told(c, LIMIT_TIMEOUT);
+}
+
+/* The daemon holds it no more, or never did. */
+static void end_asking(struct limit_claim *c, bool held)
+{
+    struct limit_figures *f = &c->counter->figures;
+
+    c->asking = false;
+    atomic_fetch_sub_explicit(held ? &f->daemon_held : &f->daemon_waiting, 1, memory_order_relaxed);
+}
+
+static enum limit_result refused_by_daemon(enum counter_result r)
+{
+    switch (r) {
+    case COUNTER_RESULT_DONE:
+        return LIMIT_DONE;
+    case COUNTER_RESULT_QUEUE_FULL:
+        return LIMIT_FULL;
+    case COUNTER_RESULT_NO_ROOM:
+        return LIMIT_NO_ROOM;
+    case COUNTER_RESULT_TIMEOUT:
+        return LIMIT_TIMEOUT;
+    case COUNTER_RESULT_UNREACHABLE:
+    case COUNTER_RESULT_LOCKED:
+    case COUNTER_RESULTS:
+        break;
+    }
+    return LIMIT_UNREACHABLE;
+}
+
+/* A shadow's limits refuse nobody. */
+static enum limit_result shadow_of(struct limit_claim *c, enum limit_result r)
+{
+    struct limit_figures *f = &c->counter->figures;
+
+    if (r == LIMIT_FULL)
+        atomic_fetch_add_explicit(&f->shadow_full, 1, memory_order_relaxed);
+    else if (r == LIMIT_TIMEOUT)
+        atomic_fetch_add_explicit(&f->shadow_busy, 1, memory_order_relaxed);
+    return r == LIMIT_UNREACHABLE || r == LIMIT_NO_ROOM ? LIMIT_UNREACHABLE : LIMIT_HELD;
+}
+
+static void on_answered(struct counter_call *call, enum counter_result r)
+{
+    struct limit_claim *c = container_of(call, struct limit_claim, call);
+    struct limit_figures *f = &c->counter->figures;
+
+    pthread_mutex_lock(&c->counter->lock);
+    count_wait_locked(c, clock_mono_us());
+    pthread_mutex_unlock(&c->counter->lock);
+    if (r == COUNTER_RESULT_LOCKED) {
+        atomic_fetch_sub_explicit(&f->daemon_waiting, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&f->daemon_held, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&f->daemon_locked, 1, memory_order_relaxed);
+        c->told(c, LIMIT_HELD);
+        return;
+    }
+    end_asking(c, false);
+    enum limit_result refused = refused_by_daemon(r);
+    c->told(c, c->rule->s.shadow ? shadow_of(c, refused) : refused);
+}
+
+static void on_lost(struct counter_call *call)
+{
+    struct limit_claim *c = container_of(call, struct limit_claim, call);
+
+    /* The request goes on: it has begun under the limit, and can not be called back. */
+    atomic_fetch_add_explicit(&c->counter->figures.daemon_lost, 1, memory_order_relaxed);
+}
+
+/* ---- making and ending ---- */
+
+struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct slice key,
+                                       enum counter_kind kind, struct loop *l,
+                                       struct counter_client *client)
+{
+    struct limit_claim *c = xmalloc(sizeof(*c));
+
+    ASSERT(key.len <= LIMIT_KEY_MAX);
+    /* The room needs no zeros. */
+    memset(c, 0, offsetof(struct limit_claim, room));
+    c->rule = rule;
+    c->counter = limit_counter_ref(rule->counter);
+    c->kind = kind;
+    c->loop = l;
+    c->client = client;
+    memcpy(c->room, key.p, key.len);
+    c->key = (struct slice){c->room, key.len};
+    c->message.run = on_message;
+    c->call.answered = on_answered;
+    c->call.lost = on_lost;
+    timer_init(&c->timer, on_timeout);
+    return c;
+}
+
+static void give_back_daemon(struct limit_claim *c, bool done)
+{
+    bool held = c->call.state == COUNTER_CALL_HELD || c->call.state == COUNTER_CALL_LOST;
+
+    if (!c->asking)
+        return;
+    if (held && done)
+        counter_client_release(&c->call);
+    else
+        counter_client_leave(&c->call);
+    if (!held) {
+        atomic_fetch_add_explicit(&c->counter->figures.abandoned, 1, memory_order_relaxed);
+        pthread_mutex_lock(&c->counter->lock);
+        count_wait_locked(c, clock_mono_us());
+        pthread_mutex_unlock(&c->counter->lock);
+    }
+    end_asking(c, held);
+}
+
+/* True: its message is under way. */
+static bool give_back_lock(struct limit_claim *c, bool done)
+{
+    struct list woken;
+
+    list_init(&woken);
+    pthread_mutex_lock(&c->counter->lock);
+    uint64_t now_us = clock_mono_us();
+    if (c->lock.state == COUNTER_WAITING) {
+        count_wait_locked(c, now_us);
+        counter_leave(table_of(c), &c->lock, now_us, &woken);
+        atomic_fetch_add_explicit(&c->counter->figures.abandoned, 1, memory_order_relaxed);
+    } else if (c->lock.state == COUNTER_HELD) {
+        if (done && c->lock.kind == COUNTER_ANY)
+            counter_release(table_of(c), &c->lock, now_us, &woken);
+        else
+            counter_leave(table_of(c), &c->lock, now_us, &woken);
+    }
+    bool posted = c->posted;
+    struct limit_claim *told = mark_locked(&woken);
+    pthread_mutex_unlock(&c->counter->lock);
+    post(told);
+    return posted;
+}
+
+void limit_claim_give_back(struct limit_claim *c, bool done)
+{
+    struct limit_counter *counter = c->counter;
+
+    timer_stop(&c->timer);
+    /* Before the flight's next asks it. */
+    give_back_daemon(c, done);
+    if (give_back_lock(c, done))
+        c->owner = NULL;
+    else
+        free(c);
+    limit_counter_unref(counter);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One request's claim on one pool counter: asked for, waited for, held, given back. Belongs to its
+ * exchange, and like that to one loop; but its lock is in a table that all loops share, so that
+ * another thread may grant it. Who is granted something is told by a message; a claim given back
+ * while that is under way stays in memory until it has arrived.
+ *
+ *   where: local     the counter's own table
+ *   where: daemon    the daemon; with mode any, first a place in a flight: of those on this load
+ *                    balancer that want the same key one asks the daemon, the others wait for it
+ *
+ *      limit_claim_ask -> HELD, or FULL, NO_ROOM, TIMEOUT, UNREACHABLE (of which nothing is left)
+ *           | WAITS
+ *           +--> told(): HELD, DONE, FULL, NO_ROOM, TIMEOUT, UNREACHABLE
+ */
+#ifndef RLB_LB_LIMITS_LIMIT_CLAIM_H
+#define RLB_LB_LIMITS_LIMIT_CLAIM_H
+
+#include "common/limiter/counter_client.h"
+#include "lb/limits/limit_counter.h"
+#include "lb/limits/limit_rule.h"
+
+enum limit_result {
+    LIMIT_HELD,
+    LIMIT_WAITS,
+    LIMIT_DONE, /* mode any: somebody else has done the work; nothing is held */
+    LIMIT_FULL,
+    LIMIT_NO_ROOM, /* the daemon has all the connections it may have from here */
+    LIMIT_TIMEOUT,
+    LIMIT_UNREACHABLE,
+};
+
+struct limit_claim {
+    struct list node; /* its owner's: in the exchange's claims */
+    void *owner;      /* the exchange; NULL: only its message is waited for */
+    struct loop *loop;
+    struct counter_client *client; /* of this loop; NULL: there is none */
+    const struct limit_rule *rule; /* borrowed; not after it has been given back */
+    struct limit_counter *counter; /* one reference */
+    /* On the loop, never inside a call of this interface: what it waited for. */
+    void (*told)(struct limit_claim *c, enum limit_result r);
+
+    /* limit_claim.c's */
+    struct counter_lock lock;      /* in the counter's table: under its mutex */
+    bool posted;                   /* the message is under way: under the same */
+    struct limit_claim *next_told; /* of whoever is about to post it */
+    struct loop_message message;
+    struct counter_call call;
+    struct timer timer;
+    enum counter_kind kind;
+    bool flying;       /* the lock is that of a flight: in the counter's flights */
+    bool asking;       /* the daemon is being asked, or holds it */
+    bool hurried;      /* its owner's: it was asked without waiting first */
+    uint64_t begun_us; /* the first ask */
+    uint64_t since_us, due_us;
+    uint64_t waited_us; /* so far */
+    struct slice key;   /* room */
+    char room[LIMIT_KEY_MAX];
+};
+
+/* KEY of RULE; one reference to its counter is taken. */
+struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct slice key,
+                                       enum counter_kind kind, struct loop *l,
+                                       struct counter_client *client);
+
+/*
+ * Ask. WAIT: it may wait, up to the rule's time-out from the first ask on; else TIMEOUT at once
+ * when it would have to (a daemon is always waited for, to answer). A shadow rule's claim is HELD,
+ * sooner or later, whatever the limits.
+ */
+enum limit_result limit_claim_ask(struct limit_claim *c, bool wait);
+/* After DONE: ask again, to do the work oneself, for the rest of the time. */
+enum limit_result limit_claim_again(struct limit_claim *c);
+/*
+ * Whatever it is, it ends, and C goes.
+ *   done  the work is: of mode any, all who wait for it are told; else the next one is let go
+ */
+void limit_claim_give_back(struct limit_claim *c, bool done);
+
+#endif

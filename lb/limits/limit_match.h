@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The patterns of a pool counter, compiled: which requests it counts. Immutable; owned by its rule.
+ * Any thread, several at once. Nothing is allocated for a request, whatever its path is (but the
+ * scratch memory of searches, which is kept).
+ */
+#ifndef RLB_LB_LIMITS_LIMIT_MATCH_H
+#define RLB_LB_LIMITS_LIMIT_MATCH_H
+
+#include "lb/limits/limit_rule.h"
+
+enum {
+    /* exact: and prefix: are written by hand; so is a regex (classifiers/search.h). */
+    LIMIT_PATTERN_MAX = 1024,
+};
+
+/* *OUT is NULL when no pattern is given: all requests fit. False: P says what is wrong. */
+bool limit_match_compile(const struct counter_settings *s, struct limit_match **out,
+                         struct limit_problem *p) must_check;
+/* NULL is fine. */
+void limit_match_destroy(struct limit_match *m);
+/*
+ * Whether a request of class CLS (encoded) fits all patterns; M may be NULL. What a search cannot
+ * decide within its bounds fits: nobody gets around a limit by a hostile path.
+ */
+bool limit_match_fits(const struct limit_match *m, struct slice cls,
+                      const struct classify_request *r);
+
+#endif

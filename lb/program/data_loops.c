@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A call is one message per loop; the last loop that has run it posts the message back. Loops post
+ * to each other as long as any of them runs, so none is destroyed before all have ended.
+ */
+#include "lb/program/data_loops.h"
+
+#include "common/base/log.h"
+#include "lb/config/cpu_affinity.h"
+#include "lb/core/limit_status.h"
+#include "lb/core/traffic.h"
+#include "lb/program/lb_parts.h"
+#include "lb/request/limit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+
+/* How often a loop closes connections to workers that have idled for too long, and says how its
+ * pool counter daemons are. */
+enum { RECYCLE_MS = 1000 };
+
+/* ---- threads ---- */
+
+struct data_thread {
+    struct lb_loop *ll;
+    pthread_t thread;
+    struct data_loops *all;
+    struct loop_deferred each_turn;
+    struct timer recycle;
+};
+
+struct data_loops {
+    struct data_thread *threads;
+    sem_t ready;
+    /* Passed twice by the loops and by who stops them: nobody stops or runs a loop any more; and
+     * what had been posted by then has run. */
+    pthread_barrier_t ended;
+};
+
+static void on_each_turn(struct loop_deferred *d)
+{
+    const struct data_thread *t = container_of(d, struct data_thread, each_turn);
+    const struct lb *lb = t->ll->lb;
+
+    for (size_t i = 0; i < lb->napplications; ++i)
+        application_take_settings(application_on(lb->applications[i], t->ll->index));
+}
+
+static void on_recycle(struct timer *timer)
+{
+    struct data_thread *t = container_of(timer, struct data_thread, recycle);
+    const struct lb *lb = t->ll->lb;
+
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        conn_pool_recycle(lb->applications[i]->conn_pool, t->ll->loop);
+        limit_daemons_publish(application_on(lb->applications[i], t->ll->index));
+    }
+    timer_start(t->ll->loop, &t->recycle, RECYCLE_MS);
+}
+
+static void *run(void *context)
+{
+    struct data_thread *t = context;
+    struct lb_loop *ll = t->ll;
+
+    /* Before the loop is made, so that its memory is near. */
+    if (!cpu_affinity_enter(ll->cpu)) {
+        log_warn(NULL, "cpu-affinity-failed", "loop=%u cpu=%d why=\"%s\"", ll->index, ll->cpu,
+                 strerror(errno));
+        ll->cpu = -1;
+    }
+    struct loop *l = loop_create(ll->index);
+
+    ll->loop = l;
+    sem_post(&t->all->ready);
+    loop_run(l);
+    list_remove(&t->each_turn.node);
+    timer_stop(&t->recycle);
+    for (size_t i = 0; i < ll->lb->napplications; ++i)
+        limit_loop_end(application_on(ll->lb->applications[i], ll->index));
+    /* What was to be freed at the end of the last turn. */
+    loop_turn(l, 0);
+    pthread_barrier_wait(&t->all->ended);
+    loop_turn(l, 0);
+    pthread_barrier_wait(&t->all->ended);
+    loop_destroy(l);
+    return NULL;
+}
+
+/* On the loop, once applications are attached to it. */
+static void start_upkeep(struct lb_loop *ll, void *context)
+{
+    struct data_loops *d = context;
+    struct data_thread *t = &d->threads[ll->index];
+
+    t->each_turn.run = on_each_turn;
+    loop_each_turn(ll->loop, &t->each_turn);
+    timer_init(&t->recycle, on_recycle);
+    timer_start(ll->loop, &t->recycle, RECYCLE_MS);
+}
+
+void data_loops_start(struct lb *lb)
+{
+    struct data_loops *d = xcalloc(1, sizeof(*d));
+
+    lb->data_loops = d;
+    lb->loops = xcalloc_lines(lb->nloops, sizeof(*lb->loops));
+    d->threads = xcalloc(lb->nloops, sizeof(*d->threads));
+    sem_init(&d->ready, 0, 0);
+    pthread_barrier_init(&d->ended, NULL, lb->nloops + 1);
+    for (unsigned i = 0; i < lb->nloops; ++i) {
+        struct data_thread *t = &d->threads[i];
+
+        lb->loops[i] = (struct lb_loop){
+            .lb = lb, .index = i, .cpu = cpu_affinity_of(&lb->parts->config.affinity, i)};
+        lb->loops[i].traffic = traffic_create();
+        t->ll = &lb->loops[i];
+        t->all = d;
+        int failed = pthread_create(&t->thread, NULL, run, t);
+        ASSERT(failed == 0);
+    }
+    for (unsigned i = 0; i < lb->nloops; ++i) {
+        while (sem_wait(&d->ready) != 0)
+            ; /* EINTR */
+    }
+    sem_destroy(&d->ready);
+}
+
+void data_loops_upkeep(struct lb *lb)
+{
+    data_loops_call(lb, start_upkeep, NULL, lb->data_loops);
+}
+
+void data_loops_stop(struct lb *lb)
+{
+    struct data_loops *d = lb->data_loops;
+
+    if (d == NULL)
+        return;
+    for (unsigned i = 0; i < lb->nloops; ++i)
+        loop_stop(lb->loops[i].loop);
+    pthread_barrier_wait(&d->ended);
+    pthread_barrier_wait(&d->ended);
+    for (unsigned i = 0; i < lb->nloops; ++i)
+        pthread_join(d->threads[i].thread, NULL);
+    pthread_barrier_destroy(&d->ended);
+    free(d->threads);
+    free(d);
+    lb->data_loops = NULL;
+}
+
+/* ---- calls ---- */
+
+struct call;
+
+struct call_part {
+    struct loop_message message;
+    struct lb_loop *ll;
+    struct call *call;
+};
+
+struct call {
+    struct loop_message finished;
+    void (*each)(struct lb_loop *ll, void *context);
+    void (*done)(void *context);
+    void *context;
+    _Atomic unsigned left;
+    struct call_part parts[];
+};
+
+/* On the control loop. */
+static void on_finished(struct loop_message *m)
+{
+    struct call *c = container_of(m, struct call, finished);
+
+    if (c->done != NULL)
+        c->done(c->context);
+    free(c);
+}
+
+/* On a data loop. */
+static void on_part(struct loop_message *m)
+{
+    struct call_part *p = container_of(m, struct call_part, message);
+    struct call *c = p->call;
+
+    c->each(p->ll, c->context);
+    if (atomic_fetch_sub_explicit(&c->left, 1, memory_order_acq_rel) == 1)
+        loop_post(p->ll->lb->control, &c->finished);
+}
+
+void data_loops_call(struct lb *lb, void (*each)(struct lb_loop *ll, void *context),
+                     void (*done)(void *context), void *context)
+{
+    struct call *c = xcalloc(1, sizeof(*c) + lb->nloops * sizeof(struct call_part));
+
+    c->finished.run = on_finished;
+    c->each = each;
+    c->done = done;
+    c->context = context;
+    atomic_init(&c->left, lb->nloops);
+    for (unsigned i = 0; i < lb->nloops; ++i) {
+        struct call_part *p = &c->parts[i];
+
+        p->message.run = on_part;
+        p->ll = &lb->loops[i];
+        p->call = c;
+        loop_post(lb->loops[i].loop, &p->message);
+    }
+}

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   start    state folder, applications -> data loops -> connection pools -> fronts -> memberships
+ *            -> all workers known have answered, or start_wait -> listeners, admin bound
+ *            -> (the old process of an upgrade lets us) -> accepting: READY
+ *   stop     lb_stop.c
+ */
+#include "lb/core/lb.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/resolver.h"
+#include "common/program/user_rights.h"
+#include "lb/backends/health.h"
+#include "lb/backends/membership.h"
+#include "lb/backends/self_measure.h"
+#include "lb/config/access_config.h"
+#include "lb/core/traffic.h"
+#include "lb/program/data_loops.h"
+#include "lb/program/lb_parts.h"
+#include "lb/rules/advertise.h"
+#include "lb/status/observer.h"
+#include "lb/status/shared_answers.h"
+#include "lb/status/status.h"
+
+enum {
+    /* While starting: how often we look whether all workers have answered. */
+    START_LOOK_MS = 5,
+    /* Descriptors for what there is once: listeners, logs, the tree, operators; and on each loop.
+     */
+    DESCRIPTORS_BASE = 17,
+    DESCRIPTORS_PER_LOOP = 5,
+    /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
+    DESCRIPTORS_FOR_WORKERS = 4096,
+    /* And for the files of request and response bodies, a part of the rest. */
+    DESCRIPTORS_FOR_BODIES = 1024,
+    BODIES_PART = 8,
+    ADMIN_MODE = 0660,
+    STATE_DIR_MODE = 0770,
+};
+
+enum lb_phase lb_phase(const struct lb *lb)
+{
+    return lb->parts->phase;
+}
+
+/*
+ * Clients that take the last descriptor would leave none for the workers, and nobody would be
+ * served. Each client may need a worker: so half of what the process may have is kept for workers,
+ * up to what many of them take. Of the other half, a part is kept for bodies in files.
+ */
+static size_t body_files(size_t room)
+{
+    return room / BODIES_PART < DESCRIPTORS_FOR_BODIES ? room / BODIES_PART
+                                                       : DESCRIPTORS_FOR_BODIES;
+}
+
+static size_t descriptors_left(unsigned nloops)
+{
+    size_t limit = daemon_descriptor_limit();
+    size_t base = DESCRIPTORS_BASE + (size_t)DESCRIPTORS_PER_LOOP * nloops;
+    size_t left = limit > base ? limit - base : 0;
+
+    return left - (left / 2 < DESCRIPTORS_FOR_WORKERS ? left / 2 : DESCRIPTORS_FOR_WORKERS);
+}
+
+void lb_set_body_totals(struct lb *lb, const struct program_settings *s)
+{
+    struct body_totals *t = &lb->body_totals;
+
+    atomic_store(&t->memory_max, s->request_buffers_total_bytes);
+    atomic_store(&t->file_bytes_max, s->body_spill_total_bytes);
+    atomic_store(&t->files.max, body_files(descriptors_left(lb->nloops)));
+}
+
+static size_t client_connections(const struct program_settings *s, unsigned nloops)
+{
+    ASSERT(nloops != 0);
+    size_t wanted = (size_t)s->max_client_connections;
+    size_t limit = daemon_descriptor_limit();
+    size_t room = descriptors_left(nloops);
+
+    room -= body_files(room);
+    if (wanted <= room)
+        return wanted;
+    room = room < nloops ? nloops : room / nloops * nloops;
+    log_warn(NULL, "descriptor-limit-low",
+             "limit=%zu max_client_connections=%zu allowed=%zu action=\"raise RLIMIT_NOFILE\"",
+             limit, wanted, room);
+    return room;
+}
+
+struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops)
+{
+    size_t connections = client_connections(s, nloops);
+
+    return (struct http_server_options){
+        .max_body_bytes = s->max_body_bytes,
+        .max_header_bytes = s->max_header_size_bytes,
+        .max_headers = (size_t)s->max_headers,
+        .max_connections = connections,
+        .max_connections_per_address = (size_t)s->max_connections_per_address,
+        .header_timeout_ms = s->header_timeout_ms,
+        .body_timeout_ms = s->body_timeout_ms,
+        .keep_alive_timeout_ms = s->keep_alive_timeout_ms,
+        .send_timeout_ms = s->send_timeout_ms,
+        .min_body_rate = s->min_body_rate_bytes,
+        .min_body_rate_grace_ms = s->min_body_rate_grace_ms,
+        .min_send_rate = s->min_send_rate_bytes,
+        .min_send_rate_grace_ms = s->min_send_rate_grace_ms,
+        .http2_pings = (uint32_t)s->http2_pings,
+        .http2_priorities = (uint32_t)s->http2_priorities,
+        .http2_window_updates = (uint32_t)s->http2_window_updates,
+        .http2_resets = (uint32_t)s->http2_resets,
+        .http2_unknown_frames = (uint32_t)s->http2_unknown_frames,
+        .http2_requests = (uint32_t)s->http2_requests,
+        .http2_abandoned = (uint32_t)s->http2_abandoned,
+        .body_spill_bytes = s->body_spill_bytes,
+        .spill_dir = s->spill_dir,
+        .server_name = slice_of(s->server_name),
+    };
+}
+
+/* ---- start ---- */
+
+static bool start_admin(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (p->config.admin.n == 0)
+        return true;
+    if (admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK)
+        return false;
+    status_add(lb, p->admin);
+    /* Until we serve: who asks gets the one before. */
+    http_server_hold(admin_server(p->admin), true);
+    return true;
+}
+
+/* Where this process listens: as configured, and once that is bound, with the ports. */
+static void set_own_addresses(struct lb *lb)
+{
+    const struct lb_parts *p = lb->parts;
+    size_t nlistens = p->config.nlistens;
+
+    free(lb->own);
+    lb->nown = nlistens + p->config.admin.n;
+    lb->own = xcalloc(lb->nown + 1, sizeof(*lb->own));
+    for (size_t i = 0; i < nlistens; ++i)
+        lb->own[i] =
+            p->listeners != NULL ? *listeners_address(p->listeners, i) : p->config.listens[i].addr;
+    for (size_t i = 0; i < p->config.admin.n; ++i) {
+        lb->own[nlistens + i] = p->config.admin.addresses[i];
+        if (p->admin != NULL)
+            admin_address(p->admin, i, &lb->own[nlistens + i]);
+    }
+}
+
+static void log_addresses(const struct lb *lb)
+{
+    const struct lb_parts *p = lb->parts;
+    struct text line = {0};
+    char shown[ADDR_TEXT_MAX];
+
+    for (size_t i = 0; i < listeners_count(p->listeners); ++i)
+        text_addf(&line, "%s%s", i > 0 ? "," : "",
+                  addr_format(listeners_address(p->listeners, i), shown));
+    for (size_t i = 0; p->admin != NULL && i < p->config.admin.n; ++i) {
+        struct addr a;
+
+        admin_address(p->admin, i, &a);
+        text_addf(&line, "%s%s", i > 0 ? "," : " admin=", addr_format(&a, shown));
+    }
+    log_info(NULL, "listening", "addresses=%s threads=%u", text_cstr(&line), lb->nloops);
+    text_fini(&line);
+}
+
+static void register_all(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+    size_t n = listeners_count(p->listeners);
+    struct addr *listeners = xcalloc(n + 1, sizeof(*listeners));
+    char admin[ADDR_TEXT_MAX];
+    struct addr a;
+
+    for (size_t i = 0; i < n; ++i)
+        listeners[i] = *listeners_address(p->listeners, i);
+    struct text_list names = advertise_names(&lb->settings.advertise, listeners, n);
+    if (p->admin != NULL) {
+        admin_address(p->admin, 0, &a);
+        addr_format(&a, admin);
+    }
+    for (size_t i = 0; i < lb->napplications; ++i)
+        membership_register(lb->applications[i]->membership, names.items, names.n,
+                            p->admin != NULL ? admin : NULL);
+    advertise_free(&names);
+    free(listeners);
+}
+
+static void fail_start(struct lb *lb)
+{
+    lb->parts->exit_code = EXIT_CONFIG;
+    lb_drain(lb);
+    lb_cut(lb);
+}
+
+static void serve(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (!listeners_open(p->listeners, lb)) {
+        fail_start(lb);
+        return;
+    }
+    if (p->admin != NULL)
+        http_server_hold(admin_server(p->admin), false);
+    p->phase = LB_SERVING;
+    log_addresses(lb);
+    set_own_addresses(lb);
+    for (size_t i = 0; i < lb->napplications; ++i)
+        membership_judge_providers(lb->applications[i]->membership);
+    register_all(lb);
+    inherited_ready(&p->inherited, lb->control, NULL, NULL);
+}
+
+static void open_listeners(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (p->listeners == NULL)
+        p->listeners = listeners_create(&p->config, lb->nloops, p->inherited);
+    if (p->listeners == NULL || !start_admin(lb) || !inherited_take_over(p->inherited))
+        fail_start(lb);
+    else
+        serve(lb);
+}
+
+static bool all_settled(const struct lb *lb)
+{
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        if (!membership_settled(lb->applications[i]->membership))
+            return false;
+    }
+    return true;
+}
+
+static void on_start_timer(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (all_settled(lb) || loop_now_ms(lb->control) >= p->listen_by_ms)
+        open_listeners(lb);
+    else
+        timer_start(lb->control, &p->timer, START_LOOK_MS);
+}
+
+static void on_timer(struct timer *t)
+{
+    struct lb_parts *p = container_of(t, struct lb_parts, timer);
+    struct lb *lb = p->lb;
+
+    if (p->phase == LB_STARTING)
+        on_start_timer(lb);
+    else if (p->phase == LB_DRAINING)
+        lb_on_drain_timer(lb);
+}
+
+static void on_fronts_made(void *context)
+{
+    struct lb *lb = context;
+    struct lb_parts *p = lb->parts;
+    struct diag d = {0};
+    bool good = true;
+
+    p->fronts_up = true;
+    if (p->phase != LB_STARTING)
+        return;
+    set_own_addresses(lb);
+    for (size_t i = 0; i < lb->napplications && good; ++i) {
+        struct application *a = lb->applications[i];
+
+        good = membership_start(a, &p->config.applications[i], &d) == ERR_OK;
+        if (!good)
+            log_error(NULL, "tree-refused", "application=%s why=\"%s\"", a->name,
+                      d.text != NULL ? d.text : "cannot be opened");
+    }
+    diag_fini(&d);
+    if (!good) {
+        fail_start(lb);
+        return;
+    }
+    p->listen_by_ms = loop_now_ms(lb->control) + lb->settings.start_wait_ms;
+    timer_start(lb->control, &p->timer, 0);
+}
+
+/* On the loop. */
+static void make_front(struct lb_loop *ll, void *context)
+{
+    struct lb *lb = context;
+    struct http_server_options limits = lb_limits(&lb->settings, lb->nloops);
+
+    ll->front = front_create(lb, ll->loop, &limits);
+}
+
+/* ---- signals ---- */
+
+static void on_term(void *context)
+{
+    struct lb *lb = context;
+
+    /* The second one is meant. */
+    if (lb->parts->phase == LB_DRAINING) {
+        lb_drain_again(lb);
+        return;
+    }
+    log_info(NULL, "stopping", "signal=TERM");
+    lb_drain(lb);
+}
+
+static void on_int(void *context)
+{
+    struct lb *lb = context;
+
+    log_info(NULL, "stopping", "signal=INT");
+    lb_drain(lb);
+    lb_cut(lb);
+}
+
+static void on_usr2(void *context)
+{
+    lb_upgrade_begin(context);
+}
+
+/* Logs have been rotated. */
+static void on_usr1(void *context)
+{
+    struct lb *lb = context;
+
+    if (lb->access_log != NULL)
+        access_log_reopen(lb->access_log);
+}
+
+static void on_hup(void *context)
+{
+    struct lb *lb = context;
+
+    if (lb->parts->phase == LB_SERVING)
+        (void)lb_reload(lb, NULL);
+}
+
+/* ---- rights and files, before any thread is there ---- */
+
+/* What root alone can do is done first (addresses bound, keys read, state_dir made). */
+static bool bind_first(struct lb *lb, const struct privileges *p)
+{
+    struct lb_parts *parts = lb->parts;
+
+    parts->listeners = listeners_create(&parts->config, lb->nloops, parts->inherited);
+    if (parts->listeners == NULL)
+        return false;
+    for (size_t i = 0; i < listeners_count(parts->listeners); ++i) {
+        if (!user_rights_own_socket(listeners_address(parts->listeners, i), p))
+            return false;
+    }
+    for (size_t i = 0; i < parts->config.admin.n; ++i) {
+        if (!inherited_listen(parts->inherited, &parts->config.admin.addresses[i], ADMIN_MODE, p))
+            return false;
+    }
+    return user_rights_make_folder(lb->settings.state_dir, STATE_DIR_MODE, p);
+}
+
+/* Become the user of the settings. */
+static bool settle_rights(struct lb *lb)
+{
+    const struct program_settings *s = &lb->settings;
+    struct privileges p;
+    bool change;
+
+    if (!user_rights_find(s->user, s->group, &p, &change))
+        return false;
+    user_rights_warn_of_root(&p);
+    return !change || (bind_first(lb, &p) && user_rights_drop(s->user, &p));
+}
+
+static bool open_state_dir(struct lb *lb)
+{
+    const char *folder = lb->settings.state_dir;
+    int lock_fd = -1;
+
+    if (folder != NULL)
+        lock_fd = inherited_lock_folder(lb->parts->inherited, folder, STATE_DIR_MODE, "lock");
+    if (folder != NULL && lock_fd < 0)
+        return false;
+    lb->self_measure = self_measure_create(folder, lock_fd);
+    return true;
+}
+
+static bool open_access_log(struct lb *lb)
+{
+    const struct program_settings *s = &lb->settings;
+
+    if (s->access_log == NULL)
+        return true;
+    struct access_options o = access_options_of(s);
+    if (access_log_create(s->access_log, &o, lb->nloops, &lb->access_log) == ERR_OK)
+        return true;
+    log_error(NULL, "access-log-not-opened", "file=%s why=\"%s\"", s->access_log, strerror(errno));
+    return false;
+}
+
+/* ---- assembly ---- */
+
+static void make_applications(struct lb *lb)
+{
+    struct configuration *c = &lb->parts->config;
+    struct loop *loops[LOOPS_MAX];
+
+    lb->applications = xcalloc(c->napplications, sizeof(struct application *));
+    for (size_t i = 0; i < c->napplications; ++i) {
+        lb->applications[i] = application_create(lb, &c->applications[i]);
+        lb->applications[i]->number = (unsigned)i;
+    }
+    lb->index = application_index_create(lb->applications, c->napplications);
+    data_loops_start(lb);
+    for (unsigned i = 0; i < lb->nloops; ++i)
+        loops[i] = lb->loops[i].loop;
+    for (size_t i = 0; i < c->napplications; ++i)
+        application_attach(lb->applications[i], loops, lb->nloops);
+    lb->napplications = c->napplications;
+    lb->observer = observer_create(lb);
+    lb->answers = shared_answers_create();
+}
+
+static struct lb *lb_create(struct configuration *config, const struct daemon_line *line)
+{
+    struct lb *lb = xcalloc(1, sizeof(*lb));
+
+    lb->parts = xcalloc(1, sizeof(*lb->parts));
+    lb->parts->lb = lb;
+    lb->parts->line = line;
+    lb->parts->config = *config;
+    timer_init(&lb->parts->timer, on_timer);
+    settings_copy(&program_table, &config->program, &lb->settings);
+    lb->nloops = config->nloops;
+    lb->name = SLICE_LIT("resumelb");
+    lb->addresses = address_counts_create();
+    lb->balance = http_balance_create(lb->nloops);
+    lb->started_ms = clock_mono_us() / 1000;
+    daemon_random_id(lb->instance);
+    atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
+    lb_set_body_totals(lb, &config->program);
+    atomic_init(&lb->spill_space.total_bytes, config->program.response_spill_total_bytes);
+    lb->spill_space.files = &lb->body_totals.files;
+    lb->spill_space.folder = lb->settings.response_spill_dir != NULL
+                                 ? lb->settings.response_spill_dir
+                                 : lb->settings.spill_dir;
+    return lb;
+}
+
+static void lb_destroy(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    daemon_signals_stop(p->signals);
+    inherited_destroy(p->inherited);
+    upgrade_fini(&p->upgrade);
+    /* A name server that does not answer does not delay the end. */
+    (void)!worker_thread_destroy(lb->resolver, 0);
+    if (p->admin != NULL)
+        admin_destroy(p->admin);
+    if (lb->control != NULL) {
+        /* What was to be freed at the end of the last turn. */
+        loop_turn(lb->control, 0);
+        loop_turn(lb->control, 0);
+    }
+    observer_destroy(lb->observer);
+    shared_answers_destroy(lb->answers);
+    for (unsigned i = 0; lb->loops != NULL && i < lb->nloops; ++i)
+        traffic_destroy(lb->loops[i].traffic);
+    access_log_destroy(lb->access_log);
+    self_measure_destroy(lb->self_measure);
+    listeners_destroy(p->listeners);
+    for (size_t i = 0; i < lb->napplications; ++i)
+        application_destroy(lb->applications[i]);
+    application_index_destroy(lb->index);
+    free(lb->own);
+    free(lb->applications);
+    free(lb->loops);
+    if (lb->control != NULL)
+        loop_destroy(lb->control);
+    settings_fini(&program_table, &lb->settings);
+    configuration_fini(&p->config);
+    address_counts_destroy(lb->addresses);
+    http_balance_destroy(lb->balance);
+    free(p);
+    free(lb);
+}
+
+int lb_run(void *context, void *config, const struct daemon_line *line)
+{
+    (void)context;
+    daemon_prepare();
+    struct lb *lb = lb_create(config, line);
+    free(config);
+    struct lb_parts *p = lb->parts;
+    const struct daemon_signals signals = {.on_term = on_term,
+                                           .on_int = on_int,
+                                           .on_hup = on_hup,
+                                           .on_usr1 = on_usr1,
+                                           .on_usr2 = on_usr2,
+                                           .context = lb};
+
+    p->exit_code = EXIT_CONFIG;
+    if (inherited_begin(&p->inherited) && settle_rights(lb) && open_state_dir(lb) &&
+        open_access_log(lb)) {
+        p->exit_code = EXIT_SUCCESS;
+        lb->control = loop_create(lb->nloops);
+        lb_upgrade_init(lb);
+        lb->resolver = worker_thread_create(lb->control);
+        make_applications(lb);
+        p->signals = daemon_signals_start(lb->control, &signals);
+        data_loops_upkeep(lb);
+        data_loops_call(lb, make_front, on_fronts_made, lb);
+        loop_run(lb->control);
+    }
+    int code = p->exit_code;
+    log_info(NULL, "stopped", "exit=%d", code);
+    lb_destroy(lb);
+    return code;
+}

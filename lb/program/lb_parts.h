@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What lb.c, lb_stop.c, upgrade.c, reload.c and status.c share of the assembled load balancer.
+ * Control thread.
+ */
+#ifndef RLB_LB_PROGRAM_LB_PARTS_H
+#define RLB_LB_PROGRAM_LB_PARTS_H
+
+#include "common/program/admin.h"
+#include "common/program/daemon.h"
+#include "common/program/inherited.h"
+#include "lb/config/configuration.h"
+#include "lb/core/lb.h"
+#include "lb/program/listeners.h"
+
+struct lb_parts {
+    struct lb *lb;
+    const struct daemon_line *line;
+    struct configuration
+        config; /* in force; after a reload: LOCAL and BOOT rows are still those of the start */
+    struct listeners *listeners; /* NULL: not listening */
+    struct admin *admin;         /* NULL: none */
+    struct daemon_watch *signals;
+    enum lb_phase phase;
+    uint64_t listen_by_ms; /* start_wait is over */
+    struct timer
+        timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
+    unsigned draining; /* loops that have not finished yet */
+    bool cut;
+    struct inherited *inherited; /* until we serve; then NULL */
+    struct upgrade upgrade;      /* to a new process */
+    bool handed_over;            /* DRAINING, and it serves in our place */
+    bool patient;                /* of that: idle clients may still ask once more */
+    bool told;                   /* of that: SIGTERM has come */
+    bool fronts_up;              /* each loop has its front, whose counts may be read */
+    bool loops_gone, admin_gone;
+    int exit_code;
+};
+
+/* ---- lb_stop.c ---- */
+
+/* No new requests; those under way get drain_timeout. What is not accepted yet is lost. */
+void lb_drain(struct lb *lb);
+/* The same for a process in whose place another one accepts from the same sockets. */
+void lb_hand_over(struct lb *lb);
+/* It was told to end while it drains: the second time is meant. */
+void lb_drain_again(struct lb *lb);
+/* The requests that are left are cut. */
+void lb_cut(struct lb *lb);
+void lb_on_drain_timer(struct lb *lb);
+
+/* ---- upgrade.c ---- */
+
+void lb_upgrade_init(struct lb *lb);
+/* SIGUSR2. */
+void lb_upgrade_begin(struct lb *lb);
+
+/* ---- lb.c ---- */
+
+/* The limits on clients of one data loop. Borrows texts of S. */
+/* What request bodies may use from now on. */
+void lb_set_body_totals(struct lb *lb, const struct program_settings *s);
+struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   drain    STOPPING, listeners close -> each front tells when its last exchange is gone
+ *            (drain_timeout: cut) -> idle connections close, fronts go -> memberships, state files
+ *            -> loops end -> lb.c frees everything in reverse
+ *
+ * When another process serves in our place (upgrade.c), the sockets live on there, and idle clients
+ * get half of drain_timeout to ask once more: closing a connection just as a POST comes by it would
+ * fail a request that nobody may repeat.
+ *
+ * A stop while starting, and a start that fails, go the same way out. Loops post to one another
+ * (connections handed over) until the last of them has closed its idle ones, so all of them run
+ * until then.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "lb/backends/health.h"
+#include "lb/backends/membership.h"
+#include "lb/backends/self_measure.h"
+#include "lb/program/data_loops.h"
+#include "lb/program/lb_parts.h"
+
+enum {
+    /* After a cut nothing may take long any more; a process that hangs here would block a restart.
+     */
+    CUT_PATIENCE_MS = 5000,
+};
+
+/* ---- the end ---- */
+
+static void end_when_gone(struct lb *lb)
+{
+    if (lb->parts->loops_gone && lb->parts->admin_gone)
+        loop_stop(lb->control);
+}
+
+static void on_admin_stopped(void *context)
+{
+    struct lb *lb = context;
+
+    lb->parts->admin_gone = true;
+    end_when_gone(lb);
+}
+
+static void on_all_gone(void *context)
+{
+    struct lb *lb = context;
+
+    data_loops_stop(lb);
+    lb->parts->loops_gone = true;
+    if (!lb->parts->admin_gone)
+        admin_cut(lb->parts->admin);
+    end_when_gone(lb);
+}
+
+static void on_flush(struct lb_loop *ll, void *context)
+{
+    (void)ll;
+    (void)context;
+}
+
+/* No exchange is left and no connection: the control side goes, while loops still take its
+ * messages. */
+static void on_fronts_gone(void *context)
+{
+    struct lb *lb = context;
+    struct lb_parts *p = lb->parts;
+
+    timer_stop(&p->timer);
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        membership_stop(lb->applications[i]);
+        health_stop(lb->applications[i]);
+    }
+    self_measure_destroy(lb->self_measure);
+    lb->self_measure = NULL;
+    data_loops_call(lb, on_flush, on_all_gone, lb);
+}
+
+/* On the loop. */
+static void close_front(struct lb_loop *ll, void *context)
+{
+    struct lb *lb = context;
+
+    for (size_t i = 0; i < lb->napplications; ++i)
+        conn_pool_close_loop(lb->applications[i]->conn_pool, ll->loop);
+    front_destroy(ll->front);
+    ll->front = NULL;
+}
+
+static void close_all(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    p->phase = LB_CLOSING;
+    p->fronts_up = false;
+    p->admin_gone = p->admin == NULL;
+    if (p->admin != NULL)
+        admin_stop(p->admin, on_admin_stopped, lb);
+    data_loops_call(lb, close_front, on_fronts_gone, lb);
+}
+
+/* ---- drain ---- */
+
+struct drained {
+    struct loop_message message;
+    struct lb *lb;
+};
+
+/* On the control loop. */
+static void on_drained(struct loop_message *m)
+{
+    struct drained *d = container_of(m, struct drained, message);
+    struct lb *lb = d->lb;
+
+    free(d);
+    if (--lb->parts->draining == 0)
+        close_all(lb);
+}
+
+/* On the loop. */
+static void on_front_done(void *context)
+{
+    struct drained *d = context;
+
+    loop_post(d->lb->control, &d->message);
+}
+
+static void drain_front(struct lb_loop *ll, void *context)
+{
+    struct drained *d = xcalloc(1, sizeof(*d));
+
+    d->lb = context;
+    d->message.run = on_drained;
+    front_drain(ll->front, d->lb->parts->handed_over, on_front_done, d);
+}
+
+static void shut_front(struct lb_loop *ll, void *context)
+{
+    (void)context;
+    if (ll->front != NULL)
+        front_shut_idle(ll->front);
+}
+
+static void cut_front(struct lb_loop *ll, void *context)
+{
+    (void)context;
+    if (ll->front != NULL)
+        front_cut(ll->front);
+}
+
+void lb_cut(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (p->cut || p->phase != LB_DRAINING)
+        return;
+    p->cut = true;
+    data_loops_call(lb, cut_front, NULL, lb);
+    timer_start(lb->control, &p->timer, CUT_PATIENCE_MS);
+}
+
+static void unregister_all(struct lb *lb)
+{
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        if (lb->applications[i]->membership != NULL)
+            membership_unregister(lb->applications[i]->membership);
+    }
+}
+
+void lb_drain(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (p->phase >= LB_DRAINING)
+        return;
+    upgrade_abandon(&p->upgrade);
+    p->phase = LB_DRAINING;
+    p->draining = lb->nloops;
+    daemon_notify("STOPPING=1");
+    unregister_all(lb);
+    if (p->listeners != NULL)
+        listeners_withdraw(p->listeners);
+    data_loops_call(lb, drain_front, NULL, lb);
+    timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms);
+}
+
+void lb_hand_over(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    ASSERT(p->phase == LB_SERVING);
+    p->phase = LB_DRAINING;
+    p->draining = lb->nloops;
+    p->handed_over = true;
+    p->patient = true;
+    self_measure_hand_over(lb->self_measure);
+    listeners_leave(p->listeners);
+    if (p->admin != NULL)
+        http_server_hold(admin_server(p->admin), true);
+    unregister_all(lb);
+    data_loops_call(lb, drain_front, NULL, lb);
+    timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms / 2);
+}
+
+/* Idle clients have had their time. */
+static void lose_patience(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    p->patient = false;
+    data_loops_call(lb, shut_front, NULL, lb);
+    timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms / 2);
+}
+
+void lb_drain_again(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (p->phase != LB_DRAINING)
+        return;
+    /* Told together with the process that serves now, as by a service manager that ends both. */
+    if (p->patient)
+        lose_patience(lb);
+    else if (p->handed_over && !p->told)
+        p->told = true;
+    else
+        lb_cut(lb);
+}
+
+/* The last resort: what was learnt is saved, the kernel cleans up the rest. */
+static void give_up(struct lb *lb)
+{
+    log_error(NULL, "stop-stuck", "loops=%u why=\"cut exchanges did not end\"",
+              lb->parts->draining);
+    self_measure_destroy(lb->self_measure);
+    _exit(lb->parts->exit_code);
+}
+
+void lb_on_drain_timer(struct lb *lb)
+{
+    if (lb->parts->cut) {
+        give_up(lb);
+        return;
+    }
+    if (lb->parts->patient) {
+        lose_patience(lb);
+        return;
+    }
+    log_warn(NULL, "drain-cut", "drain_timeout_ms=%llu",
+             (unsigned long long)lb->settings.drain_timeout_ms);
+    lb_cut(lb);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TCP: a socket per loop with SO_REUSEPORT, so that the kernel spreads connections (and loops even
+ * out what it knows nothing of, common/server/http_balance.h). That option
+ * would also let a second process of the same user join in unnoticed; so first the address is bound
+ * once without it, which fails when anybody listens there. unix: one socket, a duplicate of its
+ * descriptor per loop.
+ *
+ * Closing one of several SO_REUSEPORT sockets resets who waits in its queue. So a process that
+ * follows another one takes its very sockets, all of them: where it has fewer loops, some accept
+ * from several; where it has more, some share. A further socket would take its part of those who
+ * connect with it, should the new process end before it serves.
+ */
+#include "lb/program/listeners.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/program/inherited.h"
+#include "lb/program/data_loops.h"
+#include "lb/request/redirect.h"
+
+struct listener {
+    struct addr configured, bound;
+    bool http2;
+    bool defer_accept;
+    bool proxied;
+    struct networks proxy_from;
+    struct redirect redirect;
+    unsigned mode;
+    struct tls_listener *tls; /* NULL: plain */
+    int *fds;                 /* NFDS, of which each nloops-th is of one loop; -1: not bound */
+    size_t nfds;              /* at least nloops */
+    bool others;              /* its socket is also of another process, which may need its name */
+};
+
+struct listeners {
+    struct listener *items;
+    size_t n;
+    unsigned nloops;
+    bool given; /* the descriptors, to the loops: they stay numbered here, and open till a drain */
+    struct loop *control; /* NULL: not open yet */
+    struct timer look;    /* at the files of certificates */
+};
+
+enum { LOOK_MS = 1000 };
+
+static void on_look(struct timer *timer)
+{
+    struct listeners *ls = container_of(timer, struct listeners, look);
+    char address[ADDR_TEXT_MAX];
+
+    for (size_t i = 0; i < ls->n; ++i) {
+        if (ls->items[i].tls != NULL)
+            tls_listener_look(ls->items[i].tls, addr_format(&ls->items[i].bound, address),
+                              loop_now_ms(ls->control));
+    }
+    timer_start(ls->control, &ls->look, LOOK_MS);
+}
+
+static bool is_unix(const struct addr *a)
+{
+    return a->sa.sa_family == AF_UNIX;
+}
+
+static void complain(const struct listen_config *config, enum err e)
+{
+    log_error(NULL, "listen-failed", "address=%s why=\"%s\"", config->text,
+              e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+}
+
+/*
+ * Whether nobody listens there yet. Bound is enough, as that is refused where anybody listens: a
+ * socket that listened would take who connects meanwhile, and reset them when it is closed.
+ */
+static enum err probe(const struct addr *a)
+{
+    struct addr_listen_options o = {.reuse_port = false, .bound_only = true};
+    int fd = -1;
+
+    if (is_unix(a) || addr_port(a) == 0)
+        return ERR_OK;
+    enum err e = addr_listen(a, &o, &fd);
+    if (e == ERR_OK)
+        close(fd);
+    return e;
+}
+
+static enum err bind_one(struct listener *l, unsigned i)
+{
+    struct addr_listen_options o = {
+        .reuse_port = !is_unix(&l->configured), .mode = l->mode, .bound_only = true};
+
+    if (i > 0 && is_unix(&l->configured)) {
+        l->fds[i] = fcntl(l->fds[0], F_DUPFD_CLOEXEC, 0);
+        return l->fds[i] >= 0 ? ERR_OK : ERR_SYSTEM;
+    }
+    enum err e = addr_listen(i == 0 ? &l->configured : &l->bound, &o, &l->fds[i]);
+    if (e == ERR_OK && i == 0)
+        e = addr_of_socket(l->fds[0], &l->bound);
+    return e;
+}
+
+static void alloc_fds(struct listener *l, size_t n)
+{
+    l->nfds = n;
+    l->fds = xcalloc(n, sizeof(int));
+    for (size_t i = 0; i < n; ++i)
+        l->fds[i] = -1;
+}
+
+static bool bind_all(struct listener *l, const struct listen_config *config, unsigned nloops)
+{
+    enum err e = probe(&l->configured);
+
+    alloc_fds(l, nloops);
+    for (unsigned i = 0; i < nloops && e == ERR_OK; ++i)
+        e = bind_one(l, i);
+    if (e != ERR_OK)
+        complain(config, e);
+    return e == ERR_OK;
+}
+
+/* Take the N sockets LEFT. False: out of descriptors. */
+static bool follow(struct listener *l, const int *left, size_t n, unsigned nloops)
+{
+    bool good = addr_of_socket(left[0], &l->bound) == ERR_OK;
+
+    alloc_fds(l, n > nloops ? n : nloops);
+    for (size_t i = 0; i < n; ++i)
+        l->fds[i] = left[i];
+    for (size_t i = n; i < l->nfds && good; ++i) {
+        l->fds[i] = fcntl(l->fds[i % n], F_DUPFD_CLOEXEC, 0);
+        good = l->fds[i] >= 0;
+    }
+    l->others = true;
+    return good;
+}
+
+static bool open_one(struct listener *l, const struct listen_config *config,
+                     struct inherited *inherited, unsigned nloops)
+{
+    char name[ADDR_TEXT_MAX];
+    int *left;
+    size_t n = inherited_take_listener(inherited, &l->configured, addr_format(&l->configured, name),
+                                       &left);
+
+    if (n == 0)
+        return bind_all(l, config, nloops);
+    bool good = follow(l, left, n, nloops);
+    if (!good)
+        complain(config, ERR_SYSTEM);
+    free(left);
+    return good;
+}
+
+struct listeners *listeners_create(struct configuration *config, unsigned nloops,
+                                   struct inherited *inherited)
+{
+    struct listeners *ls = xcalloc(1, sizeof(*ls));
+    bool good = true;
+
+    ls->nloops = nloops;
+    timer_init(&ls->look, on_look);
+    ls->items = xcalloc(config->nlistens, sizeof(*ls->items));
+    ls->n = config->nlistens;
+    for (size_t i = 0; i < ls->n; ++i) {
+        struct listener *l = &ls->items[i];
+
+        l->configured = config->listens[i].addr;
+        l->http2 = config->listens[i].http2;
+        l->defer_accept = config->listens[i].defer_accept;
+        l->proxied = config->listens[i].proxied;
+        l->redirect.port = config->listens[i].redirect_https;
+        networks_copy(&config->listens[i].proxy_from, &l->proxy_from);
+        l->mode = config->listens[i].mode;
+        l->tls = config->listens[i].tls;
+        config->listens[i].tls = NULL;
+        good = good && open_one(l, &config->listens[i], inherited, nloops);
+    }
+    if (good)
+        return ls;
+    listeners_withdraw(ls);
+    listeners_destroy(ls);
+    return NULL;
+}
+
+static void say_notes(const struct listener *l)
+{
+    char address[ADDR_TEXT_MAX];
+
+    if (l->tls != NULL)
+        tls_listener_say_notes(l->tls, addr_format(&l->bound, address));
+}
+
+/* On the loop. */
+static void open_on(struct lb_loop *ll, void *context)
+{
+    struct listeners *ls = context;
+
+    for (size_t i = 0; i < ls->n; ++i) {
+        struct listener *l = &ls->items[i];
+        struct http_listen_options o = {.ssl = l->tls != NULL ? tls_listener_context(l->tls) : NULL,
+                                        .http2 = l->http2,
+                                        .tells_plain = true,
+                                        .defer_accept = l->defer_accept,
+                                        .number = (unsigned)i,
+                                        .tag = l->redirect.port != 0 ? &l->redirect : NULL,
+                                        .proxy_from = l->proxied ? &l->proxy_from : NULL};
+
+        for (size_t k = ll->index; k < l->nfds; k += ls->nloops)
+            front_listen(ll->front, l->fds[k], &o);
+    }
+}
+
+/* What is taken over listens already. */
+static bool start_listening(const struct listener *l)
+{
+    enum err e = ERR_OK;
+    char address[ADDR_TEXT_MAX];
+
+    for (size_t k = 0; k < l->nfds && e == ERR_OK; ++k)
+        e = addr_start_listening(l->fds[k], 0);
+    if (e != ERR_OK)
+        log_error(NULL, "listen-failed", "address=%s why=\"%s\"", addr_format(&l->bound, address),
+                  e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+    return e == ERR_OK;
+}
+
+bool listeners_open(struct listeners *ls, struct lb *lb)
+{
+    for (size_t i = 0; i < ls->n; ++i) {
+        if (!start_listening(&ls->items[i]))
+            return false;
+    }
+    ls->given = true;
+    data_loops_call(lb, open_on, NULL, ls);
+    for (size_t i = 0; i < ls->n; ++i) {
+        ls->items[i].others = false;
+        say_notes(&ls->items[i]);
+    }
+    ls->control = lb->control;
+    timer_start(ls->control, &ls->look, LOOK_MS);
+    return true;
+}
+
+const struct addr *listeners_address(const struct listeners *ls, size_t i)
+{
+    return &ls->items[i].bound;
+}
+
+size_t listeners_count(const struct listeners *ls)
+{
+    return ls->n;
+}
+
+void listeners_withdraw(struct listeners *ls)
+{
+    timer_stop(&ls->look);
+    for (size_t i = 0; i < ls->n; ++i) {
+        const struct addr *a = &ls->items[i].bound;
+
+        if (!ls->items[i].others && a->len > 0 && is_unix(a) && a->un.sun_path[0] == '/')
+            unlink(a->un.sun_path);
+    }
+}
+
+void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context)
+{
+    ASSERT(ls->given);
+    for (size_t i = 0; i < ls->n; ++i) {
+        for (size_t k = 0; k < ls->items[i].nfds; ++k)
+            each(context, i, &ls->items[i].configured, ls->items[i].fds[k]);
+    }
+}
+
+void listeners_leave(struct listeners *ls)
+{
+    for (size_t i = 0; i < ls->n; ++i)
+        ls->items[i].others = true;
+    listeners_withdraw(ls);
+}
+
+bool listeners_match(const struct listeners *ls, const struct configuration *config)
+{
+    if (ls->n != config->nlistens)
+        return false;
+    for (size_t i = 0; i < ls->n; ++i) {
+        const struct listener *l = &ls->items[i];
+        const struct listen_config *c = &config->listens[i];
+
+        if (!addr_equal(&l->configured, &c->addr) || l->http2 != c->http2 || l->mode != c->mode ||
+            (l->tls != NULL) != (c->tls != NULL) || l->proxied != c->proxied ||
+            l->defer_accept != c->defer_accept || l->redirect.port != c->redirect_https ||
+            !networks_equal(&l->proxy_from, &c->proxy_from))
+            return false;
+    }
+    return true;
+}
+
+void listeners_take_certificates(struct listeners *ls, const struct configuration *config)
+{
+    if (!listeners_match(ls, config))
+        return;
+    for (size_t i = 0; i < ls->n; ++i) {
+        if (ls->items[i].tls != NULL)
+            tls_listener_take(ls->items[i].tls, config->listens[i].tls);
+        say_notes(&ls->items[i]);
+    }
+}
+
+void listeners_destroy(struct listeners *ls)
+{
+    if (ls == NULL)
+        return;
+    timer_stop(&ls->look);
+    for (size_t i = 0; i < ls->n; ++i) {
+        struct listener *l = &ls->items[i];
+
+        for (size_t k = 0; k < l->nfds && !ls->given; ++k) {
+            if (l->fds[k] >= 0)
+                close(l->fds[k]);
+        }
+        free(l->fds);
+        networks_fini(&l->proxy_from);
+        tls_listener_destroy(l->tls);
+    }
+    free(ls->items);
+    free(ls);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sockets that clients come by: bound all or none, then given to each data loop. Owned by lb.c;
+ * control thread.
+ */
+#ifndef RLB_LB_PROGRAM_LISTENERS_H
+#define RLB_LB_PROGRAM_LISTENERS_H
+
+#include "lb/config/configuration.h"
+#include "lb/core/lb.h"
+
+struct inherited;
+struct listeners;
+
+/*
+ * Takes the TLS out of CONFIG. Bind every address of it, with a socket for each of NLOOPS loops
+ * (unix: one, shared); but what INHERITED (or NULL) has of them is taken over. Nobody can connect
+ * yet. What fails is logged; NULL then, and nothing is bound.
+ */
+struct listeners *listeners_create(struct configuration *config, unsigned nloops,
+                                   struct inherited *inherited);
+/*
+ * Listen, and give each loop its sockets: they accept from now on. Once. From here to
+ * listeners_withdraw the files of certificates are looked at every second. False: somebody else
+ * listens there (logged).
+ */
+bool listeners_open(struct listeners *ls, struct lb *lb);
+/* The address listener I is bound to (a port of 0 resolved). */
+const struct addr *listeners_address(const struct listeners *ls, size_t i);
+size_t listeners_count(const struct listeners *ls);
+/* We are about to stop accepting: unix sockets lose their names. */
+void listeners_withdraw(struct listeners *ls);
+/* Another process accepts from the same sockets now, and we stop: names are left to it. */
+void listeners_leave(struct listeners *ls);
+typedef void (*listener_socket_fn)(void *context, size_t listener, const struct addr *configured,
+                                   int fd);
+/* Once open, and before a drain: each socket, which stays the loops' own. */
+void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context);
+/* SIGHUP: new connections have the certificates of CONFIG, if that matches. */
+void listeners_take_certificates(struct listeners *ls, const struct configuration *config);
+/* Whether CONFIG wants the sockets that are there. */
+bool listeners_match(const struct listeners *ls, const struct configuration *config);
+/* The loops' copies are closed. NULL is fine. */
+void listeners_destroy(struct listeners *ls);
+
+#endif

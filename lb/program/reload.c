@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SIGHUP. The file is read and checked whole, certificates included; only then is anything changed.
+ * What needs a restart is left as it is, and said, one line each.
+ */
+#include "lb/core/lb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "lb/backends/membership.h"
+#include "lb/config/access_config.h"
+#include "lb/program/data_loops.h"
+#include "lb/program/lb_parts.h"
+
+/* ---- what cannot be changed ---- */
+
+static void say_restart(const char *application, const char *what)
+{
+    log_info(NULL, "needs-restart", "application=%s setting=%s", application, what);
+}
+
+static void tell_program(const struct lb *lb, const struct configuration *fresh)
+{
+    for (size_t i = 0; i < program_table.n; ++i) {
+        const struct setting_row *row = &program_table.rows[i];
+
+        if (row->type != SETTING_NODE &&
+            (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
+            !settings_same(row, &lb->settings, &fresh->program))
+            say_restart("-", row->name);
+    }
+    if (!listeners_match(lb->parts->listeners, fresh))
+        say_restart("-", "listen");
+    if (!admin_config_same_addresses(&lb->parts->config.admin, &fresh->admin))
+        say_restart("-", "admin");
+}
+
+static void tell_application(const struct application *a, const struct application_config *fresh)
+{
+    for (size_t i = 0; i < app_rows(); ++i) {
+        const struct setting_row *row = app_row(i);
+
+        if (row->type != SETTING_NODE && row->when == SETTING_LOCAL && !app_row_by_snapshot(row) &&
+            !settings_same(row, &a->settings->s, &fresh->s))
+            say_restart(a->name, row->name);
+    }
+    if (strcmp(classifier_fingerprint(a->classifier), classifier_fingerprint(fresh->classifier)) !=
+        0)
+        say_restart(a->name, "classifier");
+}
+
+/* ---- what can ---- */
+
+/* On the loop. */
+static void set_front(struct lb_loop *ll, void *context)
+{
+    if (ll->front != NULL)
+        front_set(ll->front, context);
+}
+
+static void take_program(struct lb *lb, const struct configuration *fresh)
+{
+    for (size_t i = 0; i < program_table.n; ++i) {
+        const struct setting_row *row = &program_table.rows[i];
+
+        if (row->when == SETTING_RELOAD)
+            settings_take(row, &fresh->program, &lb->settings);
+    }
+    log_set_level((enum log_level)lb->settings.log_level);
+    atomic_store_explicit(&lb->response_buffers_total, lb->settings.response_buffers_total_bytes,
+                          memory_order_relaxed);
+    atomic_store_explicit(&lb->spill_space.total_bytes, lb->settings.response_spill_total_bytes,
+                          memory_order_relaxed);
+    if (lb->access_log != NULL) {
+        struct access_options o = access_options_of(&lb->settings);
+
+        access_log_set(lb->access_log, &o);
+        access_log_reopen(lb->access_log);
+    }
+    /* Its texts are of BOOT rows, which stay as long as LB. */
+    struct http_server_options *limits = xmalloc(sizeof(*limits));
+    lb_set_body_totals(lb, &lb->settings);
+    *limits = lb_limits(&lb->settings, lb->nloops);
+    data_loops_call(lb, set_front, free, limits);
+}
+
+static void take_applications(struct lb *lb, struct configuration *fresh)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        struct application *a = lb->applications[i];
+        struct application_config *c = NULL;
+
+        for (size_t k = 0; k < fresh->napplications && c == NULL; ++k) {
+            if (strcmp(fresh->applications[k].name, a->name) == 0)
+                c = &fresh->applications[k];
+        }
+        if (c == NULL) {
+            say_restart(a->name, "applications");
+            continue;
+        }
+        ++found;
+        tell_application(a, c);
+        membership_reload(a->membership, c);
+    }
+    if (found != fresh->napplications)
+        say_restart("-", "applications");
+}
+
+static void refuse(const struct lb *lb, const struct diag *d)
+{
+    fputs(d->text != NULL ? d->text : "", stderr);
+    log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
+              lb->parts->line->file, d->errors);
+}
+
+bool lb_reload(struct lb *lb, struct text *why)
+{
+    bool taken = false;
+    struct configuration fresh;
+    struct diag d = {0};
+
+    daemon_notify("RELOADING=1");
+    if (!configuration_read(lb->parts->line->file, &fresh, &d)) {
+        refuse(lb, &d);
+        /* Logs have been rotated all the same. */
+        if (lb->access_log != NULL)
+            access_log_reopen(lb->access_log);
+        goto out;
+    }
+    tell_program(lb, &fresh);
+    take_program(lb, &fresh);
+    listeners_take_certificates(lb->parts->listeners, &fresh);
+    take_applications(lb, &fresh);
+    taken = true;
+    config_warn_exposed(&fresh.file);
+    log_info(NULL, "configuration-read", "file=%s", lb->parts->line->file);
+    configuration_fini(&fresh);
+out:
+    if (why != NULL && !taken && d.text != NULL)
+        text_add(why, slice_of(d.text));
+    diag_fini(&d);
+    daemon_notify("READY=1");
+    return taken;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Responses we make ourselves: an error page, and Retry-After where coming back helps. Stateless;
+ * on the exchange's loop.
+ */
+#ifndef RLB_LB_REQUEST_ANSWER_H
+#define RLB_LB_REQUEST_ANSWER_H
+
+#include "common/base/text.h"
+#include "common/server/http_server.h"
+
+struct answer {
+    int status;
+    struct slice page; /* template: ${status}, ${reason}, ${request_id}; empty: the built-in one */
+    struct slice request_id;
+    bool pass_request_id;    /* also as a header field */
+    uint64_t retry_after_ms; /* for 503 and 429; 0: no such field */
+};
+
+/* The page of A, appended to OUT. What is put in is escaped for HTML. */
+void answer_page(const struct answer *a, struct text *out);
+/* Answer R's request. Ends it: as http_reply_simple. */
+void answer_send(const struct answer *a, struct http_reply *r);
+
+#endif

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ROUTE and CONNECT: from a class to a connection that is ours.
+ *
+ *   exchange_route -> pick --(parked)--> on_woken -> pick again
+ *                      |
+ *   exchange_connect <-+      a kept connection ------------------> exchange_forward
+ *         |                   in line ----> on_conn_ready --------> exchange_forward
+ *         +-------------------permission -> open -> on_connected -> exchange_forward
+ *
+ * A worker that is over its limits or takes no connection is left out, and another one is picked.
+ * Neither counts as one of `retries`: the worker has not seen a byte. TRIED_MAX bounds it. When all
+ * have refused it, being full, the exchange waits and asks them again (refused_line.h), as long as
+ * it would wait for the first worker to come.
+ */
+#include "lb/request/exchange.h"
+
+#include "common/base/log.h"
+#include "lb/backends/health.h"
+
+enum {
+    /*
+     * How long one waits whom nobody has refused for being full: every worker there is has failed
+     * it. In this time an agent has told us of a process that died, and the worker is gone, or
+     * another one; else it lives, and fails such requests.
+     */
+    FAILED_WAIT_MS = 250,
+};
+
+static void pick(struct exchange *x);
+
+/* This worker gets the request no more; whoever else does: */
+static rare void without_it(struct exchange *x, enum outcome why)
+{
+    exchange_exclude(x, why, true);
+    if (x->nbarred == TRIED_MAX)
+        exchange_fail(x, why);
+    else
+        exchange_route(x);
+}
+
+/* ---- ROUTE: who is refused by all ---- */
+
+/* How long it may wait yet, since it first did. */
+static uint64_t refused_left_ms(struct exchange *x)
+{
+    uint64_t now_ms = loop_now_ms(x->home->loop);
+    uint64_t most_ms = exchange_settings(x)->worker_wait_timeout_ms;
+
+    if (x->ntried == x->nbarred && most_ms > FAILED_WAIT_MS)
+        most_ms = x->may_return ? FAILED_WAIT_MS : 0;
+    x->has_waited = true;
+    if (x->waits.refused_since_ms == 0)
+        x->waits.refused_since_ms = now_ms;
+    uint64_t waited_ms = now_ms - x->waits.refused_since_ms;
+    return waited_ms < most_ms ? most_ms - waited_ms : 0;
+}
+
+static void stop_waiting_refused(struct exchange *x)
+{
+    if (!x->refused_waiting)
+        return;
+    x->refused_waiting = false;
+    timer_stop(&x->waits.timer);
+    refused_line_leave(&x->al->refused, &x->waits.refused);
+    stat_add(x->al->stats, APP_STAT_requests_waiting, -1);
+}
+
+/* All that are there have been tried: wait, or give up. */
+static rare void wait_refused(struct exchange *x)
+{
+    bool again = x->waits.refused_since_ms != 0;
+    uint64_t left_ms = refused_left_ms(x);
+
+    if (left_ms == 0) {
+        exchange_fail(x, x->failure);
+    } else if (!refused_line_join(&x->al->refused, &x->waits.refused,
+                                  (size_t)exchange_settings(x)->worker_wait_max, again)) {
+        exchange_fail(x, OUTCOME_WAIT_QUEUE_FULL);
+    } else {
+        x->refused_waiting = true;
+        stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
+        timer_start(x->home->loop, &x->waits.timer, left_ms);
+    }
+}
+
+static void on_refused_go(struct refused_wait *w)
+{
+    struct exchange *x = container_of(w, struct exchange, waits.refused);
+
+    ASSERT(x->step == STEP_ROUTE);
+    stop_waiting_refused(x);
+    while (x->ntried > x->nbarred)
+        worker_unref(x->tried[--x->ntried]);
+    pick(x);
+}
+
+void exchange_refused(struct exchange *x, enum outcome why)
+{
+    exchange_exclude(x, why, false);
+    if (x->ntried != TRIED_MAX) {
+        exchange_route(x);
+        return;
+    }
+    exchange_enter(x, STEP_ROUTE);
+    wait_refused(x);
+}
+
+/* ---- ROUTE ---- */
+
+static void stop_waiting_for_worker(struct exchange *x)
+{
+    if (!x->waiting)
+        return;
+    x->waiting = false;
+    timer_stop(&x->waits.timer);
+    stat_add(x->al->stats, APP_STAT_requests_waiting, -1);
+}
+
+static void on_picked(struct exchange *x)
+{
+    stop_waiting_for_worker(x);
+    x->member = member_of(x->pick.worker);
+    x->reason = x->pick.reason;
+    x->served = (struct pool_served){.failed = true};
+    ++x->picks;
+    x->fresh = false;
+    if (x->last != NULL)
+        worker_unref(x->last);
+    x->last = x->pick.worker;
+    exchange_connect(x);
+}
+
+static apart void on_parked(struct exchange *x)
+{
+    if (x->waiting)
+        return; /* its turn came to nothing; the time it may wait goes on */
+    x->waiting = x->has_waited = true;
+    stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
+    timer_start(x->home->loop, &x->waits.timer, exchange_settings(x)->worker_wait_timeout_ms);
+}
+
+/* For pool_get, of a request for an upgrade: whether W has as many tunnels as it may. */
+static bool is_full_of_tunnels(void *context, const struct worker *w)
+{
+    struct exchange *x = context;
+    bool full = !tunnel_limit_has_room(&member_of(w)->tunnels);
+
+    x->tunnels_full = x->tunnels_full || full;
+    return full;
+}
+
+/* Why pool_get has failed with E. */
+static rare enum outcome why_none(struct exchange *x, enum err e)
+{
+    if (e == ERR_QUEUE_FULL)
+        return OUTCOME_WAIT_QUEUE_FULL;
+    if (!x->tunnels_full)
+        return OUTCOME_NO_WORKER;
+    x->failure = OUTCOME_TUNNELS_FULL;
+    return OUTCOME_TUNNELS_FULL;
+}
+
+/* Nobody to be had: what the last try ended with, or that there was none. */
+static rare void no_worker(struct exchange *x, enum outcome o)
+{
+    exchange_fail(x, x->ntried != 0 || x->waits.refused_since_ms != 0 ? x->failure : o);
+}
+
+static void pick(struct exchange *x)
+{
+    struct list released;
+    struct pool_request r = {
+        .cls = x->cls,
+        .cls_hash = x->cls_hash,
+        .excluded = x->tried,
+        .nexcluded = x->ntried,
+        .retry = x->picks != 0,
+        .released = &released,
+    };
+
+    /* Who has a turn must give the waiter, even if waiting has been switched off meanwhile. */
+    if (x->waiting || exchange_settings(x)->worker_wait_timeout_ms != 0)
+        r.waiter = &x->waits.route.waiter;
+    if (x->websocket) {
+        x->tunnels_full = false;
+        r.unfit = is_full_of_tunnels;
+        r.unfit_context = x;
+    }
+    list_init(&released);
+    enum err e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
+    /* Rather one that refused a moment ago than none; but not because others have their tunnels. */
+    if (e == ERR_NO_WORKER && !x->tunnels_full && health_fail_open(x->app, x->tried, x->ntried))
+        e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
+
+    route_wait_wake(&released);
+    if (e == ERR_OK) {
+        on_picked(x);
+    } else if (e == ERR_BUSY) {
+        on_parked(x);
+    } else {
+        enum outcome o = why_none(x, e);
+
+        stop_waiting_for_worker(x);
+        if (e == ERR_NO_WORKER && x->ntried != 0)
+            wait_refused(x);
+        else
+            no_worker(x, o);
+    }
+}
+
+static void on_woken(struct route_wait *w)
+{
+    struct exchange *x = container_of(w, struct exchange, waits.route);
+
+    ASSERT(x->step == STEP_ROUTE);
+    pick(x);
+}
+
+void exchange_route(struct exchange *x)
+{
+    exchange_enter(x, STEP_ROUTE);
+    pick(x);
+}
+
+/* ---- CONNECT ---- */
+
+static void on_connected(void *context, struct http1_conn *c, enum err e);
+
+static void use_kept(struct exchange *x, struct pooled_conn *c)
+{
+    x->http = http1_of_pooled(c);
+    x->reused = true;
+    stat_add(x->al->stats, APP_STAT_connections_reused, 1);
+    exchange_forward(x);
+}
+
+static void open_connection(struct exchange *x)
+{
+    x->permit = true;
+    x->attempt_us = loop_now_us(x->home->loop);
+    x->waits.attempt = http1_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
+                                         exchange_settings(x)->connect_timeout_ms, on_connected, x);
+}
+
+static apart void wait_for_connection(struct exchange *x)
+{
+    x->conn_waiting = x->has_waited = true;
+    stat_add(x->al->stats, APP_STAT_connection_waiting, 1);
+    /* One wait per worker, however often its connections prove useless. */
+    if (!timer_running(&x->waits.timer))
+        timer_start(x->home->loop, &x->waits.timer,
+                    exchange_settings(x)->connection_wait_timeout_ms);
+}
+
+static void stop_waiting_for_connection(struct exchange *x)
+{
+    if (!x->conn_waiting)
+        return;
+    x->conn_waiting = false;
+    stat_add(x->al->stats, APP_STAT_connection_waiting, -1);
+}
+
+/* Its line is full, or this life of it is over. */
+static rare void refused(struct exchange *x, enum err e)
+{
+    without_it(x, e == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY : OUTCOME_NO_WORKER);
+}
+
+/* Whether one that must not be sent again is to have a connection of its own. */
+static bool unsafe_is_fresh(const struct exchange *x)
+{
+    return exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
+           member_doubted(x->member, loop_now_ms(x->home->loop));
+}
+
+/* A kept connection may close under the request, which must not be sent again. */
+static inline bool must_be_fresh(const struct exchange *x)
+{
+    return !x->safe && unsafe_is_fresh(x);
+}
+
+static void checkout(struct exchange *x)
+{
+    uint64_t unsafe_idle_ms = exchange_settings(x)->unsafe_reuse_idle_ms;
+    struct conn_checkout o = {
+        .fresh = x->fresh || must_be_fresh(x),
+        .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
+        .sure = !x->safe,
+    };
+
+    if (o.fresh && !x->safe)
+        member_untried(x->member);
+
+    switch (conn_checkout(x->member->backend, x->home->loop, &o, &x->waits.conn)) {
+    case CONN_REUSED:
+        use_kept(x, x->waits.conn.conn);
+        return;
+    case CONN_OPEN:
+        open_connection(x);
+        return;
+    case CONN_WAIT:
+        wait_for_connection(x);
+        return;
+    case CONN_REFUSED:
+        refused(x, x->waits.conn.error);
+        return;
+    }
+}
+
+/* The pool looks at those it takes from a stack, not at those that come on their way to us. */
+static bool may_use(const struct exchange *x, struct pooled_conn *c)
+{
+    return (x->safe || !must_be_fresh(x)) && http1_conn_pool_ops.alive(c, !x->safe);
+}
+
+static void on_conn_ready(struct conn_waiter *w)
+{
+    struct exchange *x = container_of(w, struct exchange, waits.conn);
+
+    stop_waiting_for_connection(x);
+    switch (w->result) {
+    case CONN_REUSED:
+        if (may_use(x, w->conn)) {
+            use_kept(x, w->conn);
+            return;
+        }
+        conn_forget(w->conn);
+        http1_close(http1_of_pooled(w->conn));
+        x->fresh = true;
+        checkout(x);
+        return;
+    case CONN_OPEN:
+        open_connection(x);
+        return;
+    case CONN_REFUSED:
+        refused(x, w->error);
+        return;
+    case CONN_WAIT:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static void count_tls(const struct exchange *x, const struct http1_conn *c)
+{
+    bool resumed;
+
+    if (!http1_is_tls(c, &resumed))
+        return;
+    stat_add(x->al->stats, APP_STAT_worker_tls_connects, 1);
+    stat_add(x->al->stats, APP_STAT_worker_tls_resumed, resumed);
+}
+
+static enum worker_fault fault_of(enum err e)
+{
+    if (e == ERR_CONNECT_TIMEOUT)
+        return FAULT_CONNECT_TIMEOUT;
+    return e == ERR_TLS_FAILED ? FAULT_TLS : FAULT_REFUSED;
+}
+
+/*
+ * Out of descriptors: our fault, and no other worker would help. An idle connection is given up for
+ * this request; if another loop has to close it, the request waits, as those do whom all refuse.
+ */
+static void without_descriptors(struct exchange *x)
+{
+    if (conn_pool_make_room(x->app->conn_pool, x->home->loop)) {
+        checkout(x);
+        return;
+    }
+    exchange_exclude(x, OUTCOME_CONNECT_FAILED, false);
+    exchange_enter(x, STEP_ROUTE);
+    wait_refused(x);
+}
+
+static void on_connected(void *context, struct http1_conn *c, enum err e)
+{
+    struct exchange *x = context;
+
+    x->waits.attempt = NULL;
+    x->permit = false;
+    if (c != NULL) {
+        stat_add(x->al->stats, APP_STAT_connects, 1);
+        stat_observe(x->al->stats, APP_STAT_connect_us, loop_now_us(x->home->loop) - x->attempt_us);
+        count_tls(x, c);
+        conn_opened(x->member->backend, http1_pooled(c), x->home->loop);
+        x->http = c;
+        x->reused = false;
+        exchange_forward(x);
+        return;
+    }
+    conn_not_opened(x->member->backend);
+    stat_add(x->al->stats, APP_STAT_connect_failures, 1);
+    stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
+    log_warn(NULL, "connect-failed", "application=%s worker=%s error=\"%s\"", x->app->name,
+             worker_name(x->member->worker), err_text(e));
+    if (e == ERR_SYSTEM) {
+        without_descriptors(x);
+        return;
+    }
+    member_failed(x->member, fault_of(e), loop_now_ms(x->home->loop));
+    x->may_return = x->may_return || member_may_return(x->member);
+    without_it(x, OUTCOME_CONNECT_FAILED);
+}
+
+/* Once for a worker, though it may be connected to again. False: others took the last one. */
+static apart bool take_tunnel_place(struct exchange *x)
+{
+    if (!x->tunnel_place)
+        x->tunnel_place = tunnel_limit_take(&x->member->tunnels);
+    return x->tunnel_place;
+}
+
+void exchange_connect(struct exchange *x)
+{
+    exchange_enter(x, STEP_CONNECT);
+    if (x->websocket && !take_tunnel_place(x))
+        without_it(x, OUTCOME_TUNNELS_FULL);
+    else
+        checkout(x);
+}
+
+/* ---- both ---- */
+
+static void on_wait_timeout(struct timer *t)
+{
+    struct exchange *x = container_of(t, struct exchange, waits.timer);
+
+    if (x->waiting) {
+        exchange_stop_waiting(x);
+        no_worker(x, OUTCOME_NO_WORKER);
+    } else if (x->refused_waiting) {
+        exchange_stop_waiting(x);
+        exchange_fail(x, x->failure);
+    } else if (x->conn_waiting) {
+        without_it(x, OUTCOME_WORKERS_BUSY);
+    }
+}
+
+static void on_settled(struct route_wait *w)
+{
+    struct exchange *x = container_of(w, struct exchange, waits.route);
+
+    /* Its client may still be taking the answer that it got instead. */
+    if (x->step == STEP_ACCOUNT)
+        loop_defer(x->home->loop, &x->deferred);
+}
+
+void exchange_make_waits(struct exchange *x)
+{
+    x->waits = (struct exchange_waits){
+        .conn.ready = on_conn_ready,
+        .refused.go_on = on_refused_go,
+    };
+    timer_init(&x->waits.timer, on_wait_timeout);
+    route_wait_init(&x->waits.route, x->home->loop);
+    x->waits.route.woken = on_woken;
+    x->waits.route.settled = on_settled;
+}
+
+void exchange_leave_queues_(struct exchange *x)
+{
+    timer_stop(&x->waits.timer);
+    stop_waiting_refused(x);
+    if (x->waiting) {
+        stop_waiting_for_worker(x);
+        route_wait_cancel(&x->waits.route, x->app->pool);
+    }
+    if (x->conn_waiting) {
+        stop_waiting_for_connection(x);
+        conn_cancel(&x->waits.conn);
+    }
+    if (x->waits.attempt != NULL) {
+        http1_connect_cancel(x->waits.attempt);
+        x->waits.attempt = NULL;
+    }
+    if (x->permit) {
+        x->permit = false;
+        conn_not_opened(x->member->backend);
+    }
+}

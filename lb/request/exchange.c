@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   exchange_create -> CLASSIFY -> ROUTE -> CONNECT -> FORWARD -> RELEASE -> DELIVER -> ACCOUNT
+ *                          |         |  ^                 |          |          ^
+ *                          |         |  +--- try again ---+----------+          |
+ *                          +---------+------------ answer of our own -----------+
+ *
+ * The request may end inside any call of http_reply_*: the client's side is then over
+ * (on_gone), and perhaps the whole exchange accounted for. The exchange's own memory stays until
+ * the turn has ended, so callers go on by looking at client_over.
+ */
+#include "lb/request/exchange.h"
+
+#include "common/skills/classes.h"
+#include "common/tls/tls_listener.h"
+#include "lb/request/answer.h"
+#include "lb/request/header_apply.h"
+#include "lb/request/headers.h"
+#include "lb/request/limit.h"
+#include "lb/request/rate_exchange.h"
+#include "lb/request/redirect.h"
+#include "lb/request/trace.h"
+#include "lb/rules/classify.h"
+#include "lb/rules/methods.h"
+#include "lb/rules/trust.h"
+
+#include <stdlib.h>
+
+enum {
+    /* Exchanges kept for use again, per loop. */
+    SPARE_MAX = 1024,
+    /* What a response may always have queued, when response_buffers_total is used up. */
+    BUFFER_FLOOR = 16 * 1024,
+    /* How far a loop's count of buffered bytes may be off: loops share one figure, seldom written.
+     */
+    BUFFER_SLACK = 16 * 1024,
+};
+
+/* ---- memory ---- */
+
+static void put_hex(char *to, uint64_t v, unsigned digits)
+{
+    while (digits-- != 0) {
+        to[digits] = "0123456789abcdef"[v & 15];
+        v >>= 4;
+    }
+}
+
+struct exchange_loop *exchange_loop_create(struct lb_loop *home)
+{
+    struct exchange_loop *l = xcalloc(1, sizeof(*l));
+
+    l->home = home;
+    /* The count goes on when a loop's front is made anew. */
+    if (home->exchange_id[0] == '\0') {
+        memcpy(home->exchange_id, home->lb->instance, 12);
+        put_hex(home->exchange_id + 12, home->index, 4);
+        put_hex(home->exchange_id + 16, 0, 16);
+    }
+    list_init(&l->spare);
+    spill_loop_init(&l->spills, &home->lb->spill_space, home->loop);
+    return l;
+}
+
+void exchange_loop_destroy(struct exchange_loop *l)
+{
+    struct list *node;
+    struct list *next;
+
+    if (l == NULL)
+        return;
+    ASSERT(l->live == 0);
+    list_for_each_safe (node, next, &l->spare)
+        free(list_entry(node, struct exchange, node));
+    text_fini(&l->head);
+    spill_loop_fini(&l->spills);
+    free(l);
+}
+
+static void on_total_timeout(struct timer *t);
+
+static struct exchange *make_memory(struct exchange_loop *l)
+{
+    struct exchange *x = xcalloc_lines(1, sizeof(*x));
+
+    x->home = l->home;
+    timer_init(&x->total_timer, on_total_timeout);
+    exchange_make_waits(x);
+    return x;
+}
+
+static struct exchange *take_memory(struct exchange_loop *l)
+{
+    struct list *node = list_pop_front(&l->spare);
+    struct exchange *x = NULL;
+
+    if (node != NULL) {
+        x = list_entry(node, struct exchange, node);
+        --l->nspare;
+    } else {
+        x = make_memory(l);
+    }
+    memset(x, 0, offsetof(struct exchange, sent_us));
+    ++l->live;
+    return x;
+}
+
+/* Between turns: nothing refers to X any more. */
+static void free_exchange(struct loop_deferred *d)
+{
+    struct exchange *x = container_of(d, struct exchange, deferred);
+    struct exchange_loop *l = x->shared;
+
+    limit_fini(x);
+    for (unsigned i = 0; i < x->ntried; ++i)
+        worker_unref(x->tried[i]);
+    if (x->last != NULL)
+        worker_unref(x->last);
+    if (x->text != NULL) {
+        free(x->text->bytes);
+        free(x->text);
+    }
+    if (x->has_waited)
+        exchange_make_waits(x);
+    if (l->nspare < SPARE_MAX) {
+        list_push_front(&l->spare, &x->node);
+        ++l->nspare;
+    } else {
+        free(x);
+    }
+    if (--l->live == 0 && l->idle != NULL)
+        l->idle(l->idle_context);
+}
+
+void exchange_account(struct exchange *x)
+{
+    ASSERT(x->client_over);
+    ASSERT(x->member == NULL);
+    limit_give_back(x, false);
+    exchange_end_retry(x);
+    exchange_enter(x, STEP_ACCOUNT);
+    timer_stop(&x->total_timer);
+    if (x->has_waited)
+        timer_stop(&x->waits.timer);
+    account(x);
+    list_remove(&x->node);
+    x->deferred.run = free_exchange;
+    /* A wake-up that is on its way still points here; on_settled goes on then. */
+    if (!x->has_waited || !x->waits.route.owed)
+        loop_defer(x->home->loop, &x->deferred);
+}
+
+/* ---- buffered bytes ---- */
+
+static void flush_count(struct exchange_loop *l)
+{
+    struct lb *lb = l->home->lb;
+
+    /* Unsigned arithmetic wraps as it should for negative differences. */
+    atomic_fetch_add_explicit(&lb->buffered_bytes, (size_t)l->uncounted_bytes,
+                              memory_order_relaxed);
+    l->uncounted_bytes = 0;
+}
+
+static void count_buffered(struct exchange *x, size_t now)
+{
+    struct exchange_loop *l = x->shared;
+    int64_t change = (int64_t)now - (int64_t)x->buffered;
+
+    if (change == 0)
+        return;
+    x->buffered = now;
+    if (x->al != NULL)
+        stat_add(x->al->stats, APP_STAT_buffered_bytes, change);
+    l->uncounted_bytes += change;
+    if (l->uncounted_bytes > BUFFER_SLACK || l->uncounted_bytes < -BUFFER_SLACK)
+        flush_count(l);
+}
+
+void exchange_count_buffered(struct exchange *x)
+{
+    size_t beside = x->slow != NULL ? exchange_slow_bytes(x) : 0;
+
+    count_buffered(x, x->client_over ? 0 : x->reply.queued_bytes + beside);
+}
+
+size_t exchange_buffer_limit(const struct exchange *x)
+{
+    struct lb *lb = x->home->lb;
+    size_t limit = (size_t)exchange_settings(x)->response_buffer_bytes;
+    int64_t all = (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed);
+
+    /* The shared figure lacks each loop's slack and may be below zero for a moment. */
+    if (all > 0 &&
+        (uint64_t)all > atomic_load_explicit(&lb->response_buffers_total, memory_order_relaxed) &&
+        limit > BUFFER_FLOOR)
+        return BUFFER_FLOOR;
+    return limit;
+}
+
+/* ---- the worker's side, in one place ---- */
+
+void exchange_end_retry(struct exchange *x)
+{
+    if (!x->retrying)
+        return;
+    x->retrying = false;
+    retry_budget_give(&x->app->retry_budget);
+}
+
+static void give_back_connection(struct exchange *x)
+{
+    if (x->http == NULL)
+        return;
+    struct pooled_conn *c = http1_pooled(x->http);
+
+    if (x->active)
+        http1_cancel(x->http);
+    if (x->keep && !x->active) {
+        conn_checkin(&c, x->home->loop);
+    } else {
+        conn_forget(c);
+        http1_close(x->http);
+    }
+    x->http = NULL;
+    x->active = x->keep = x->reused = x->paused = false;
+}
+
+void exchange_release_place(struct exchange *x)
+{
+    struct list released;
+
+    if (x->member == NULL)
+        return;
+    list_init(&released);
+    if (x->tunnel_place && !x->tunnel) {
+        x->tunnel_place = false;
+        tunnel_limit_give(&x->member->tunnels);
+    }
+    x->member = NULL;
+    x->served.now_us = loop_now_us(x->home->loop);
+    x->last = pool_put_kept(x->app->pool, &x->pick, &x->served, &released);
+    route_wait_wake(&released);
+}
+
+void exchange_release_connection(struct exchange *x)
+{
+    exchange_enter(x, STEP_RELEASE);
+    exchange_stop_waiting(x);
+    give_back_connection(x);
+}
+
+void exchange_release(struct exchange *x)
+{
+    exchange_release_connection(x);
+    exchange_release_place(x);
+}
+
+void exchange_exclude(struct exchange *x, enum outcome o, bool barred)
+{
+    struct worker *w = worker_ref(x->member->worker);
+
+    ASSERT(x->nbarred < TRIED_MAX);
+    exchange_release(x);
+    if (x->ntried == TRIED_MAX)
+        worker_unref(x->tried[--x->ntried]);
+    x->tried[x->ntried++] = w;
+    if (barred) {
+        x->tried[x->ntried - 1] = x->tried[x->nbarred];
+        x->tried[x->nbarred++] = w;
+    }
+    x->failure = o;
+}
+
+/* Whatever the worker's side is doing, it stops. */
+static void end_worker_side(struct exchange *x)
+{
+    if (x->step == STEP_ROUTE)
+        exchange_stop_waiting(x);
+    else if (x->step == STEP_CONNECT || x->step == STEP_FORWARD)
+        exchange_release(x);
+}
+
+/* ---- the client's side ---- */
+
+static void answer(struct exchange *x, int status)
+{
+    const struct app_settings *s = x->app != NULL ? exchange_settings(x) : NULL;
+    struct answer a = {
+        .status = status,
+        .page = x->app != NULL ? text_slice(&x->app->error_page) : SLICE_NULL,
+        .request_id = x->request_id,
+        .pass_request_id = s != NULL && s->request_id,
+        .retry_after_ms = s != NULL ? s->retry_after_ms : 0,
+    };
+
+    limit_refusal(x, &a);
+    if (x->rate_status != 0) {
+        a.status = x->rate_status;
+        a.retry_after_ms = x->rate_retry_ms;
+    }
+    exchange_change_response(x, true);
+    if (status == 405)
+        exchange_add_allow(x);
+    x->started = true;
+    x->status = a.status;
+    answer_send(&a, &x->reply);
+}
+
+void exchange_take_back(struct exchange *x)
+{
+    if (!x->started || !http_reply_withdraw(&x->reply))
+        return;
+    x->started = false;
+    x->status = 0;
+    limit_copy_drop(x);
+    exchange_count_buffered(x);
+}
+
+void exchange_fail(struct exchange *x, enum outcome o)
+{
+    ASSERT(!x->client_over);
+    ASSERT(x->http == NULL);
+    timer_stop(&x->total_timer);
+    limit_copy_drop(x);
+    limit_give_back(x, false);
+    exchange_end_retry(x);
+    x->outcome = o;
+    exchange_enter(x, STEP_DELIVER);
+    if (x->slow != NULL)
+        exchange_slow_abort(x);
+    else if (x->started)
+        http_reply_abort(&x->reply);
+    else
+        answer(x, outcome_status(o));
+}
+
+void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body)
+{
+    timer_stop(&x->total_timer);
+    x->outcome = OUTCOME_ANSWERED_HERE;
+    exchange_enter(x, STEP_DELIVER);
+    exchange_change_response(x, true);
+    x->started = true;
+    x->status = status;
+    http_reply_simple(&x->reply, status, type, body);
+}
+
+static void on_drained(void *context)
+{
+    struct exchange *x = context;
+
+    if (x->slow != NULL)
+        exchange_slow_drained(x);
+    else
+        exchange_count_buffered(x);
+}
+
+static void on_gone(void *context, bool done)
+{
+    struct exchange *x = context;
+
+    ASSERT(!x->client_over);
+    x->client_over = true;
+    x->sent_bytes = x->reply.sent_bytes;
+    exchange_count_buffered(x);
+    if (x->slow != NULL)
+        exchange_slow_end(x);
+    if (x->tunnel) {
+        /* The request is over, the connection lives on: on_tunnel_ended in forward.c. */
+        x->req = NULL;
+        return;
+    }
+    /* Why an answer failed says more than that the client did not stay for it. */
+    if (!done && (x->outcome == OUTCOME_ANSWERED || !x->started))
+        x->outcome = OUTCOME_CLIENT_GONE;
+    end_worker_side(x);
+    exchange_account(x);
+    x->req = NULL;
+}
+
+static const struct http_reply_events reply_events = {.drained = on_drained, .gone = on_gone};
+
+void exchange_cut(struct exchange *x)
+{
+    if (x->client_over || x->step == STEP_DELIVER || x->tunnel)
+        return;
+    end_worker_side(x);
+    exchange_take_back(x);
+    exchange_fail(x, OUTCOME_SHUTTING_DOWN);
+}
+
+static void on_total_timeout(struct timer *t)
+{
+    struct exchange *x = container_of(t, struct exchange, total_timer);
+
+    end_worker_side(x);
+    exchange_take_back(x);
+    exchange_fail(x, x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_TOTAL_TIMEOUT);
+}
+
+/* ---- CLASSIFY ---- */
+
+static bool request_header(const void *context, size_t i, struct slice *name, struct slice *value)
+{
+    const struct message_fields *fields = context;
+
+    if (i >= fields->n)
+        return false;
+    *name = fields->at[i].name;
+    *value = fields->at[i].value;
+    return true;
+}
+
+static struct slice protocol_text(int version)
+{
+    if (version >= 0x200)
+        return SLICE_LIT("HTTP/2");
+    return version == 0x100 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
+}
+
+/* Takes the application's path off the target, where it is configured to. */
+static void strip_prefix(struct exchange *x)
+{
+    struct slice *t = &x->target;
+    char *rooted = NULL;
+
+    if (x->app->path.len == 0 || !exchange_settings(x)->strip_prefix || t->p[0] != '/')
+        return;
+    t->p += x->app->path.len;
+    t->len -= x->app->path.len;
+    if (t->len != 0 && t->p[0] == '/')
+        return;
+    rooted = http_request_take(x->req, 1 + t->len);
+    rooted[0] = '/';
+    if (t->len != 0)
+        memcpy(rooted + 1, t->p, t->len);
+    *t = (struct slice){rooted, 1 + t->len};
+}
+
+void exchange_describe(const struct exchange *x, struct classify_request *out)
+{
+    bool stripped = x->app->path.len != 0 && exchange_settings(x)->strip_prefix;
+    struct slice query = x->target;
+    struct slice path = slice_cut(&query, '?');
+    *out = (struct classify_request){
+        .method = x->req->method,
+        .script_name = stripped ? x->app->path : SLICE_NULL,
+        .path = path,
+        .query = query,
+        .host = x->authority,
+        .protocol = protocol_text(x->version),
+        .tls = x->tls,
+        .peer = &x->client_addr,
+        .local = http_conn_local(x->conn),
+        .content_length = x->req->body.p != NULL ? x->req->body.len : UINT64_MAX,
+        .header = request_header,
+        .context = &x->req->fields,
+    };
+}
+
+static void find_class(struct exchange *x)
+{
+    struct classify_request r;
+    char *room = x->texts + x->peer.len;
+
+    x->cls.p = room;
+    if (!classifier_of_host(x->app->classifier, x->authority, room, &x->cls.len)) {
+        exchange_describe(x, &r);
+        x->cls.len = classify(x->app->classifier, &r, room);
+    }
+    x->cls_hash = class_hash(x->cls);
+}
+
+/* The next number in hexadecimal digits. */
+static void count_up(char *digits, unsigned n)
+{
+    while (n-- != 0) {
+        if (digits[n] == 'f') {
+            digits[n] = '0';
+            continue;
+        }
+        digits[n] = (char)(digits[n] == '9' ? 'a' : digits[n] + 1);
+        return;
+    }
+}
+
+/* Unique among all load balancers. */
+static void make_id(struct exchange *x)
+{
+    count_up(x->home->exchange_id + 16, 16);
+    memcpy(x->id, x->home->exchange_id, EXCHANGE_ID_LEN);
+    x->request_id = (struct slice){x->id, EXCHANGE_ID_LEN};
+}
+
+static void enter_application(struct exchange *x)
+{
+    const struct app_settings *s = NULL;
+
+    x->al = application_on(x->app, x->home->index);
+    s = exchange_settings(x);
+    list_push_back(&x->al->exchanges, &x->node);
+    stat_add(x->al->stats, APP_STAT_requests, 1);
+    stat_add(x->al->stats, APP_STAT_requests_active, 1);
+    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
+    exchange_trust(x);
+    if (s->request_id) {
+        struct slice sent = headers_request_id(x->req);
+
+        if (sent.p != NULL)
+            x->request_id = sent;
+    }
+    exchange_trace(x);
+    if (s->ignore_client_abort)
+        http_reply_keep_half_closed(&x->reply);
+    if (s->total_timeout_ms != 0)
+        timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
+}
+
+static struct application *find_application(const struct exchange *x)
+{
+    const struct lb *lb = x->home->lb;
+    struct application *only = application_only(x->home->lb);
+
+    if (only != NULL)
+        return only;
+    /* Without a Host there is no choice where there is one application. */
+    if (x->authority.len == 0 && lb->napplications == 1 && lb->applications[0]->path.len == 0)
+        return lb->applications[0];
+    struct slice rest = x->target;
+    struct slice path = slice_cut(&rest, '?');
+    /* "OPTIONS *" asks about a whole host. */
+    return application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
+}
+
+/*
+ * A client of HTTP/1.0 need not say for which host it asks, but applications refuse a request
+ * without one: it gets the first exact host of its application, else the address it came to.
+ */
+static apart struct slice usual_host(const struct exchange *x)
+{
+    const struct text_list *hosts = &x->app->hosts;
+    char address[ADDR_TEXT_MAX];
+
+    for (size_t i = 0; i < hosts->n; ++i) {
+        if (hosts->items[i][0] != '*')
+            return slice_of(hosts->items[i]);
+    }
+    const struct addr *local = http_conn_local(x->conn);
+    if (local->sa.sa_family == AF_UNIX)
+        return SLICE_LIT("localhost");
+    return http_request_keep(x->req, slice_of(addr_format(local, address)));
+}
+
+static void step_classify(struct exchange *x)
+{
+    /* The server has seen to it that the target is "/..." or "*", and the authority a host, or
+     * empty. */
+    x->authority = x->req->authority;
+    x->target = x->req->target;
+    if (!headers_check_request(x->req)) {
+        exchange_fail(x, OUTCOME_BAD_REQUEST);
+        return;
+    }
+    if (http_conn_tag(x->conn) != NULL) {
+        exchange_redirect(x, http_conn_tag(x->conn));
+        return;
+    }
+    const SSL *ssl = http_conn_ssl(x->conn);
+    if (ssl != NULL && tls_listener_misdirected(ssl, x->authority)) {
+        exchange_fail(x, OUTCOME_MISDIRECTED);
+        return;
+    }
+    x->app = find_application(x);
+    if (x->app == NULL) {
+        exchange_fail(x, OUTCOME_NO_APPLICATION);
+        return;
+    }
+    enter_application(x);
+    if (x->authority.len == 0)
+        x->authority = usual_host(x);
+    if (!exchange_method(x))
+        return;
+    strip_prefix(x);
+    find_class(x);
+    limit_note_user(x);
+    exchange_change_request(x);
+    if (guard_refuses(x))
+        exchange_fail(x, OUTCOME_POISONED);
+    else if (exchange_rate(x))
+        exchange_limit(x);
+}
+
+void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn)
+{
+    struct exchange *x = take_memory(l);
+
+    x->shared = l;
+    x->home = l->home;
+    x->req = req;
+    x->conn = conn;
+    x->body_file = http_conn_body_file(conn);
+    x->version = req->version;
+    x->start_us = x->entered_us = loop_now_us(x->home->loop);
+    x->start_wall_ms = req->received_ms;
+    x->received_bytes = req->body.len;
+    x->safe = slice_is(req->method, "GET") || slice_is(req->method, "HEAD");
+    x->websocket = http_request_wants_websocket(req);
+    x->outcome = OUTCOME_CLIENT_GONE;
+    make_id(x);
+    http_conn_copy_peer(conn, &x->client_addr);
+    x->client = x->peer = addr_host_slice(&x->client_addr, x->texts);
+    x->tls = http_conn_client_has_tls(conn);
+    headers_scrub_request(req);
+    http_reply_init(&x->reply, req, conn, &reply_events, x);
+    step_classify(x);
+}

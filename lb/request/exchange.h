@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One request's life: walks step.def and holds everything borrowed on the way. Lives and dies on
+ * one data loop; owned by itself from exchange_create on, freed between turns after ACCOUNT.
+ *
+ * It has two sides, which end at different times:
+ *   the worker's  from ROUTE to RELEASE: a place in a pool, a connection
+ *   the client's  from exchange_create to http_reply's gone()
+ * When both are over it is accounted for. The request dies with the client's side.
+ *
+ *   exchange.c  the walk itself, the client's side     forward.c  FORWARD: out, back, again
+ *   connect.c   ROUTE and CONNECT                      account.c  ACCOUNT
+ *   slow_client.c  FORWARD and DELIVER to a client that is slower than the worker
+ */
+#ifndef RLB_LB_REQUEST_EXCHANGE_H
+#define RLB_LB_REQUEST_EXCHANGE_H
+
+#include "common/server/http_server.h"
+#include "common/upstream/conn_pool.h"
+#include "common/upstream/http1_client.h"
+#include "common/wire/trace_context.h"
+#include "lb/backends/member.h"
+#include "lb/core/application.h"
+#include "lb/core/lb.h"
+#include "lb/core/route_wait.h"
+#include "lb/core/step.h"
+#include "lb/rules/classify.h"
+#include "lb/rules/poison.h"
+
+/* What the exchanges of one data loop share. */
+struct exchange_loop {
+    struct lb_loop *home;
+    struct list spare; /* exchanges to be used again */
+    size_t nspare;
+    size_t live;              /* exchanges that are not freed yet */
+    struct text head;         /* a request head while it is built */
+    bool own_server;          /* the Server field of answers is ours */
+    int64_t uncounted_bytes;  /* buffered, not added to lb->buffered_bytes yet */
+    struct spill_loop spills; /* responses in files */
+    /* Called between turns when the last exchange has been freed; or NULL. */
+    void (*idle)(void *context);
+    void *idle_context;
+};
+
+/* A request in text that outlives the server's: for the access line of a tunnel. */
+struct exchange_text {
+    struct slice method, target, referer, agent, host, request_id;
+    char *bytes;
+};
+
+/* Of one that waits, in its queues; few do. */
+struct exchange_waits {
+    uint64_t refused_since_ms; /* when it first waited there; 0: it has not */
+    struct http1_connect *attempt;
+    struct timer timer; /* for any worker, or a connection */
+    struct refused_wait refused;
+    /* Of these two the end and the beginning are looked at for each. */
+    struct conn_waiter conn;
+    struct route_wait route;
+};
+
+enum {
+    /* With less room than that in response_buffer, or in a file, nothing is read into it. */
+    RESPONSE_ROOM_MIN = 4096,
+};
+
+struct slow_client;
+
+/*
+ * Sorted by who needs it: what each request touches comes first, so that most of an exchange never
+ * comes into the caches. Four parts, told apart by what is done to them for a new one.
+ */
+struct exchange {
+    /* ---- zeroed for a new one; in use on the way of each, ... ---- */
+    _Alignas(CACHE_LINE_BYTES) struct exchange_loop *shared;
+    struct lb_loop *home;
+    struct application *app;     /* NULL until found; never NULL from ROUTE on */
+    struct application_loop *al; /* app's part on this loop */
+    struct http_request *req;    /* NULL once it is gone */
+    struct http_conn *conn;
+    enum step step;       /* exchange_enter's */
+    enum outcome outcome; /* how it ended, or will if nothing else happens */
+    int status;           /* of the answer; 0: none yet */
+    int version;          /* as the request's */
+
+    struct member *member;
+    /* The last worker tried, for the access line: counted by PICK, or by itself without a member.
+     */
+    struct worker *last;
+    struct http1_conn *http; /* checked out */
+    struct list node;        /* in al->exchanges; later in shared->spare */
+    struct loop_deferred deferred;
+
+    uint64_t step_us[STEPS]; /* time spent in each */
+
+    uint64_t entered_us;
+    uint64_t start_us, start_wall_ms;
+    uint64_t received_bytes, sent_bytes;
+    size_t buffered;               /* of reply.queued_bytes, as counted */
+    struct limit_rules *limits;    /* one reference; NULL: it has none */
+    struct copy_maker *copy_maker; /* owned: the response's copy, while it is made */
+
+    struct http1_times times; /* of the last try */
+    uint64_t service_us;      /* of the last try */
+    unsigned ntried;          /* of TRIED */
+    unsigned picks;
+    enum pick_reason reason; /* of the last pick */
+    /* Yes or no, of the client's side ... */
+    bool client_over;   /* gone() was called */
+    bool started;       /* an answer's head was given to the client's side */
+    bool safe;          /* GET, HEAD: may run twice */
+    bool websocket;     /* asks to be upgraded */
+    bool tls;           /* its connection, or a trusted proxy's word for it */
+    bool tunnel;        /* is upgraded */
+    bool tunnel_place;  /* has one of its worker's max_tunnels */
+    bool tunnels_full;  /* the last pick left out workers that have no such place */
+    bool limit_waiting; /* for its turn at a pool counter */
+    bool copies_wanted; /* the response is to be copied */
+    bool event_stream;  /* the response is one: it is not put into a file */
+    bool has_user;      /* came with what identifies its user: not to be copied */
+    /* ... and of the worker's */
+    bool active;          /* a request is under way on http */
+    bool keep;            /* http may serve another */
+    bool reused;          /* http was a kept one */
+    bool fresh;           /* nothing but a new connection will do, for this pick */
+    bool paused;          /* the client is slower than the worker */
+    bool retrying;        /* counted in the application's retry_budget */
+    bool may_return;      /* one of TRIED failed, and has an agent, which brings another process */
+    bool permit;          /* may open a connection: conn_opened or conn_not_opened is due */
+    bool has_waited;      /* in one of the next three: WAITS are not as they were made */
+    bool waiting;         /* parked for any worker */
+    bool refused_waiting; /* in the line of those whom all have refused */
+    bool conn_waiting;    /* in line for a connection */
+
+    struct slice authority, target;    /* as a worker gets them */
+    struct slice request_id;           /* the client's, or id */
+    struct slice cls;                  /* texts */
+    uint64_t cls_hash;                 /* class_hash of it */
+    struct slice peer;                 /* texts: who is connected, without port */
+    struct slice client;               /* client_room, or peer: who asks, without port (trust.c) */
+    struct slice forwarded_host;       /* a trusted proxy's X-Forwarded-Host; or empty */
+    const struct body_file *body_file; /* of the request, or NULL */
+    struct exchange_text *text;        /* owned; tunnels */
+    struct slow_client *slow;          /* owned; NULL as long as the client takes what comes */
+
+    /* ... or of few ---- */
+    struct slice trace_id, span_id; /* trace_room; empty: none of ours (trace.c) */
+    int rate_status;                /* of the refusal by a rate; 0: none */
+    unsigned nbarred; /* the first of TRIED: for good; the others have only refused it */
+    unsigned retries; /* used up */
+    unsigned nclaims, ndaemon_claims;
+    const struct limit_rule *refusal;    /* of limits: which refused it */
+    struct limit_copying *copying;       /* taken from the request */
+    struct conn_backend *tunnel_backend; /* counted: one of its places, until the tunnel ends; NULL:
+                                            it has none */
+
+    /* ---- not zeroed, but written before it is read ---- */
+    uint64_t sent_us;          /* when the request was given to the worker */
+    uint64_t paused_us;        /* of the last try: no service of the worker's */
+    struct pool_served served; /* how the pick goes; not served until it is */
+
+    /* ---- made once, and as it was then whenever the exchange is free (make_memory) ---- */
+    struct timer total_timer;
+
+    /* ---- again not zeroed ---- */
+    struct pool_pick pick;   /* counted while member != NULL; filled while last != NULL */
+    struct http_reply reply; /* the client's side; exchange_create's */
+
+    /* ---- again made once ---- */
+    struct exchange_waits waits;
+
+    /* ---- and again not zeroed: in use for each no further than they are filled, ... ---- */
+    _Alignas(CACHE_LINE_BYTES) char id[EXCHANGE_ID_LEN];
+    struct addr client_addr;                     /* that of client */
+    char texts[ADDR_TEXT_MAX + CLASS_BYTES_MAX]; /* the peer's, and then the class */
+
+    /* ... or for few ---- */
+    enum outcome failure; /* what the last try ended with, when ntried != 0 */
+    uint64_t rate_retry_ms;
+    uint64_t attempt_us; /* when it began */
+    uint64_t paused_since_us;
+    size_t next_rule;                /* of limits, as is the next: limit.c */
+    struct list claims;              /* limit_claim, the newest first; when limits != NULL */
+    struct worker *tried[TRIED_MAX]; /* counted: must not be picked (again) */
+    char client_room[ADDR_TEXT_MAX];
+    char trace_room[TRACE_PARENT_LEN];
+};
+
+struct exchange_loop *exchange_loop_create(struct lb_loop *home);
+/* No exchange is left. */
+void exchange_loop_destroy(struct exchange_loop *l);
+
+/* A complete request has come on CONN: serve it. */
+void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn);
+/* The load balancer stops: end it now, with an answer if none has begun. */
+void exchange_cut(struct exchange *x);
+
+/* ---- for the files named above ---- */
+
+/* Asserts the edge, stamps the time. */
+static inline void exchange_enter(struct exchange *x, enum step to)
+{
+    uint64_t now_us = loop_now_us(x->home->loop);
+
+    ASSERT((step_successors[x->step] >> to & 1) != 0);
+    x->step_us[x->step] += now_us - x->entered_us;
+    x->entered_us = now_us;
+    x->step = to;
+}
+/* An answer of which nothing has gone out to the client is as none: X is not started then. */
+void exchange_take_back(struct exchange *x);
+/*
+ * The worker's side cannot give (the rest of) an answer and holds nothing any more: answer with O's
+ * status, or let the client see the answer cut short. May end X's client side.
+ */
+void exchange_fail(struct exchange *x, enum outcome o) rare;
+/* A small answer of ours, whose fields are set, ends it: nothing is held of any worker. */
+void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
+/* The request as classifiers and rules see it; borrowed from X. */
+void exchange_describe(const struct exchange *x, struct classify_request *out) apart;
+/* It is tried again no more; harmless when it was not. */
+void exchange_end_retry(struct exchange *x);
+/* RELEASE: give back the connection, and the worker's place. */
+void exchange_release(struct exchange *x);
+/*
+ * The request is over for the pool: its place in the worker's backlog goes back. Harmless when it
+ * has none.
+ */
+void exchange_release_place(struct exchange *x);
+/* RELEASE of the connection alone: another one to the same worker is to follow. */
+void exchange_release_connection(struct exchange *x);
+/* Both sides are over. */
+void exchange_account(struct exchange *x);
+/* Count what the client's side has queued. */
+void exchange_count_buffered(struct exchange *x);
+/* How many bytes may be queued before reading from the worker pauses. */
+size_t exchange_buffer_limit(const struct exchange *x);
+/*
+ * The picked worker is given back, and is not picked again; O: why, when nobody else serves it
+ * either. BARRED: never; else it has not seen a byte, and may be asked again when all have refused.
+ */
+void exchange_exclude(struct exchange *x, enum outcome o, bool barred);
+
+/* connect.c: pick a worker and go on from there. */
+void exchange_route(struct exchange *x);
+/* connect.c: get a connection to the picked worker and go on. */
+void exchange_connect(struct exchange *x);
+/* connect.c: X is of new memory, or one that has waited is free: it waits for nothing. */
+void exchange_make_waits(struct exchange *x);
+/* connect.c: the picked worker has refused it; others are asked, and in the end all of them again.
+ */
+void exchange_refused(struct exchange *x, enum outcome o) rare;
+/* connect.c: leave every queue, stop connecting. */
+void exchange_leave_queues_(struct exchange *x) apart;
+static inline void exchange_stop_waiting(struct exchange *x)
+{
+    /* Mostly it has stood in none. */
+    if (x->has_waited || x->permit)
+        exchange_leave_queues_(x);
+}
+/* forward.c: the head that the worker gets, but for what depends on the worker; borrowed until the
+ * next call. */
+struct slice exchange_head(struct exchange *x);
+/* forward.c: a connection is there. */
+void exchange_forward(struct exchange *x);
+/* slow_client.c: response_buffer is full. Reading from the worker stops, or continues into a file.
+ */
+void exchange_slow(struct exchange *x) rare;
+/*
+ * slow_client.c: BODY has come from the worker, LAST or not, and X is slow. True: it was taken
+ * over, to follow what is in the file.
+ */
+bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) apart;
+/* slow_client.c: whether what comes from the worker goes into a file; X is slow. */
+bool exchange_slow_spills(const struct exchange *x);
+/* slow_client.c: the client has taken some, and X is slow. May end X's client side. */
+void exchange_slow_drained(struct exchange *x) apart;
+/* slow_client.c: the rest of the response will not come, and X is slow: abort it behind what is in
+ * the file. */
+void exchange_slow_abort(struct exchange *x) rare;
+/* slow_client.c: bytes that wait in memory beside the reply's queue; X is slow. */
+size_t exchange_slow_bytes(const struct exchange *x);
+/* slow_client.c: reading from the worker is not stopped (any more). */
+void exchange_end_pause(struct exchange *x);
+/* slow_client.c: the client's side is over. X->slow is NULL then. */
+void exchange_slow_end(struct exchange *x) apart;
+/*
+ * guard.c: X's worker, or its process, died with it. True: its class and path is refused now.
+ */
+bool guard_worker_died(struct exchange *x);
+/* guard.c: it has an answer, which says something when there are suspects. */
+void guard_answered_(const struct exchange *x) rare;
+static inline void guard_answered(const struct exchange *x)
+{
+    if (poison_any_suspects(x->app->poison))
+        guard_answered_(x);
+}
+/* guard.c: whether its class and path is refused, workers having died of it. */
+bool guard_refuses_(const struct exchange *x) rare;
+static inline bool guard_refuses(const struct exchange *x)
+{
+    return poison_any_held(x->app->poison) && guard_refuses_(x);
+}
+/* account.c */
+void account(const struct exchange *x);
+/* An access line for what never became an exchange: the server itself refused it. */
+void account_refused(const struct lb_loop *home, const struct http_refusal *r);
+/* account.c: keep what the access line needs of the request. */
+void account_keep_text(struct exchange *x);
+
+static inline const struct app_settings *exchange_settings(const struct exchange *x)
+{
+    return application_settings(x->al);
+}
+
+#endif

@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * FORWARD: the request goes out, the response comes back; or it does not, and then this decides
+ * whether to try again. The rules, before the first byte of a response was passed on:
+ *
+ *   what happened                                    GET, HEAD            other methods
+ *   a kept connection is dead, no response byte      once more, fresh     if no byte was written
+ *   the worker failed, no byte was written           another worker       another worker
+ *   the worker, or its process, failed               another, `retries`,  502
+ *                                                    `retry_budget`
+ *   no first byte in time                            504                  504
+ *   Resumelb-Unprocessed (from an agent)             another worker       another worker; when all
+ *                                                    have refused it: again, worker_wait_timeout
+ *
+ * A time-out is not tried again: a request that is slow anywhere would be run several times over.
+ * A response that fails later is passed on as cut short, never as complete.
+ */
+#include "lb/request/exchange.h"
+
+#include "common/base/log.h"
+#include "common/tls/client_certificate.h"
+#include "lb/request/header_apply.h"
+#include "lb/request/headers.h"
+#include "lb/request/limit.h"
+
+#include <errno.h>
+
+enum {
+    /*
+     * How long a response's head waits for the first bytes of its body: a worker that dies in
+     * between has then failed a request that may be tried elsewhere, rather than one that is cut
+     * short.
+     */
+    HEAD_HELD_MS = 20,
+    /* A body that is not larger is copied behind its head, so that both are one piece to send. */
+    JOIN_MAX = 4096,
+};
+
+/* ---- the worker's side has ended ---- */
+
+/*
+ * What it took, for the meter and the histograms: from the request written to the last byte taken,
+ * but for the time in which we took none because the client was slow. That says nothing of the
+ * worker's skill.
+ */
+static void served(struct exchange *x, bool failed)
+{
+    exchange_end_pause(x);
+    uint64_t end_us =
+        x->times.last_byte_us != 0 ? x->times.last_byte_us : loop_now_us(x->home->loop);
+    uint64_t start_us = x->times.written_us != 0 ? x->times.written_us : x->sent_us;
+    uint64_t took_us = end_us - start_us;
+
+    x->service_us = took_us > x->paused_us ? took_us - x->paused_us : 0;
+    x->served = (struct pool_served){.service_us = x->service_us, .failed = failed};
+    member_served(x->member, x->cls, x->cls_hash, x->service_us, failed);
+    stat_observe(x->al->stats, APP_STAT_service_us, x->service_us);
+}
+
+/* The response's last byte is here: the worker is free before the client has it all. */
+static void complete(struct exchange *x, int status)
+{
+    x->active = false;
+    x->keep = http1_reusable(x->http);
+    x->times = http1_times(x->http);
+    served(x, status >= 500);
+    exchange_release(x);
+    limit_copy_end(x);
+    limit_give_back(x, status < 500);
+    exchange_end_retry(x);
+    timer_stop(&x->total_timer);
+    x->outcome = OUTCOME_ANSWERED;
+    exchange_enter(x, STEP_DELIVER);
+}
+
+/* ---- trying again ---- */
+
+static enum outcome outcome_of(const struct exchange *x, enum err e)
+{
+    switch ((int)e) {
+    case ERR_TIMEOUT:
+        return x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
+    case ERR_BAD_RESPONSE:
+    case ERR_TOO_LARGE:
+        return x->started ? OUTCOME_CUT_SHORT : OUTCOME_BAD_RESPONSE;
+    default:
+        return x->started ? OUTCOME_CUT_SHORT : OUTCOME_WORKER_FAILED;
+    }
+}
+
+/* It had been closed while it was kept, and we noticed too late. */
+static bool was_dead_already(const struct exchange *x, enum err e)
+{
+    bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
+
+    return x->reused && closed && !http1_any_received(x->http);
+}
+
+static const bool may_retry[] = {
+#define OUTCOME(name, text, status, retry, doc) retry,
+#include "lb/core/outcome.def"
+#undef OUTCOME
+};
+
+/* Once for a request, however often it is tried. */
+static bool take_retry(struct exchange *x)
+{
+    const struct app_settings *s = exchange_settings(x);
+    /* An idle tunnel is no reason for more tries. */
+    int64_t active = stats_sum(x->app->stats, APP_STAT_requests_active) -
+                     stats_sum(x->app->stats, APP_STAT_tunnels);
+
+    if (x->retrying)
+        return true;
+    x->retrying = retry_budget_take(&x->app->retry_budget, active > 0 ? (size_t)active : 0,
+                                    s->retry_budget, (size_t)s->retry_budget_min);
+    if (!x->retrying)
+        stat_add(x->al->stats, APP_STAT_retries_over_budget, 1);
+    return x->retrying;
+}
+
+/* Whether another worker may get the request, and if so, at which cost. */
+static bool may_try_another(struct exchange *x, enum outcome o, bool written)
+{
+    if (!may_retry[o] || x->nbarred >= TRIED_MAX)
+        return false;
+    if (!written)
+        return true;
+    if (!x->safe || x->retries >= (unsigned)exchange_settings(x)->retries)
+        return false;
+    if (!take_retry(x))
+        return false;
+    ++x->retries;
+    return true;
+}
+
+/* To another worker, or, when there is none to be had, the answer O. */
+static void try_another(struct exchange *x, enum outcome o)
+{
+    x->may_return = x->may_return || member_may_return(x->member);
+    exchange_exclude(x, o, true);
+    exchange_route(x);
+}
+
+/* What may run twice is told that it was refused; of all else nobody knows how far it got. */
+static enum outcome guarded(struct exchange *x, enum outcome o)
+{
+    return guard_worker_died(x) && x->safe ? OUTCOME_POISONED : o;
+}
+
+static void log_failure(const struct exchange *x, enum err e)
+{
+    char cls[LOG_CUT_ROOM];
+
+    log_warn(NULL, "worker-failed",
+             "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s", x->app->name,
+             worker_name(x->member->worker), log_cut(x->cls, cls), http1_failure_text(x->http, e),
+             x->started ? "begun" : "none");
+}
+
+/* A connection that had been closed while it was kept says nothing of the worker. */
+static void strike(struct exchange *x, enum err e, bool dead_already)
+{
+    if (x->started || dead_already)
+        return;
+    if (e == ERR_TIMEOUT)
+        member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->home->loop));
+    else if (e == ERR_TLS_FAILED)
+        member_failed(x->member, FAULT_TLS, loop_now_ms(x->home->loop));
+    else if (e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED)
+        member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
+}
+
+static void on_error(void *context, enum err e)
+{
+    struct exchange *x = context;
+    bool written = http1_any_written(x->http);
+
+    exchange_take_back(x);
+    enum outcome o = outcome_of(x, e);
+
+    bool dead = was_dead_already(x, e);
+
+    x->active = false;
+    if (dead)
+        member_doubt(x->member, loop_now_ms(x->home->loop));
+    if (!x->started && dead && (x->safe || !written)) {
+        stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
+        x->fresh = true;
+        exchange_release_connection(x);
+        exchange_connect(x);
+        return;
+    }
+    log_failure(x, e);
+    stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
+    x->times = http1_times(x->http);
+    served(x, true);
+    strike(x, e, dead);
+    if (o == OUTCOME_WORKER_FAILED && written && !dead)
+        o = guarded(x, o);
+    if (x->started || !may_try_another(x, o, written)) {
+        exchange_release(x);
+        exchange_fail(x, o);
+        return;
+    }
+    stat_add(x->al->stats, APP_STAT_retries, 1);
+    try_another(x, o);
+}
+
+/* ---- the response ---- */
+
+/* Whatever it announces, it has no end. One that fits any buffer is not worth the question. */
+static bool is_event_stream(const struct http1_head *head)
+{
+    const struct slice type = SLICE_LIT("text/event-stream");
+
+    if (head->content_length <= RESPONSE_ROOM_MIN)
+        return false;
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct http1_header *h = &head->headers[i];
+
+        if (slice_eq_nocase(h->name, SLICE_LIT("Content-Type")))
+            return h->value.len >= type.len &&
+                   slice_eq_nocase((struct slice){h->value.p, type.len}, type);
+    }
+    return false;
+}
+
+static void take_head(struct exchange *x, const struct http1_head *head)
+{
+    const struct app_settings *s = exchange_settings(x);
+    struct headers_response r = {
+        .req = x->req,
+        .via = s->via ? x->home->lb->name : SLICE_NULL,
+        .request_id = s->request_id ? x->request_id : SLICE_NULL,
+        .own_server = x->shared->own_server,
+        .websocket = x->tunnel,
+    };
+
+    if (x->version < 0x200 && !x->tunnel && !exchange_changes_response(x)) {
+        char *room = http_reply_room(&x->reply, headers_response_room(&r, head));
+        ASSERT(room != NULL);
+        http_reply_lines(&x->reply, headers_response_lines(&r, head, room));
+    } else {
+        headers_take_response(&r, head);
+        exchange_change_response(x, false);
+    }
+    x->started = true;
+    x->status = head->status;
+    x->event_stream = is_event_stream(head);
+    guard_answered(x);
+    limit_copy_head(x, head);
+    if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
+        stat_observe(x->al->stats, APP_STAT_first_byte_us,
+                     x->times.first_byte_us - x->times.written_us);
+}
+
+/* What the worker has in hand in all, as its agent says. While our request still counts. */
+static void take_backlog(struct exchange *x, const struct http1_head *head)
+{
+    uint64_t total = 0;
+
+    switch ((int)headers_backlog(head, &total)) {
+    case ERR_OK:
+        worker_report(x->member->worker, total, loop_now_ms(x->home->loop));
+        return;
+    case ERR_NOT_FOUND:
+        return;
+    default:
+        stat_add(x->al->stats, APP_STAT_backlog_reports_bad, 1);
+    }
+}
+
+/* An agent's promise that no byte reached a process: anybody else may have the request. */
+static bool is_unprocessed(const struct exchange *x, const struct http1_head *head)
+{
+    return head->status == 503 && x->member->has_feed && headers_unprocessed(head);
+}
+
+/* The process behind an agent died with the request: as if the worker's connection had broken. */
+static bool is_process_failure(const struct exchange *x, const struct http1_head *head)
+{
+    return head->status == 502 && x->member->has_feed && headers_process_failed(head);
+}
+
+/* The agent's words are not for the client. With a body to come they are not worth waiting for. */
+static void drop_answer(struct exchange *x, bool final)
+{
+    x->active = !final;
+    x->keep = final && http1_reusable(x->http);
+}
+
+static rare void on_process_failure(struct exchange *x, bool final)
+{
+    drop_answer(x, final);
+    log_failure(x, ERR_PEER_CLOSED);
+    served(x, true);
+    enum outcome o = guarded(x, OUTCOME_WORKER_FAILED);
+    if (!may_try_another(x, o, true)) {
+        exchange_release(x);
+        exchange_fail(x, o);
+        return;
+    }
+    stat_add(x->al->stats, APP_STAT_retries, 1);
+    try_another(x, o);
+}
+
+static rare void on_unprocessed(struct exchange *x, bool final)
+{
+    stat_add(x->al->stats, APP_STAT_unprocessed, 1);
+    /* Too many tunnels (upgrade_concurrency) are no reason to spare it other requests. */
+    if (!x->websocket)
+        worker_refused(x->member->worker, loop_now_ms(x->home->loop));
+    drop_answer(x, final);
+    exchange_refused(x, OUTCOME_WORKERS_BUSY);
+}
+
+/* What the client is told of the length: 204 has none, whatever the worker says. */
+static uint64_t announced_length(const struct http1_head *head)
+{
+    return head->status == 204 ? UINT64_MAX : head->content_length;
+}
+
+static void on_head(void *context, const struct http1_head *head, bool final)
+{
+    struct exchange *x = context;
+    uint64_t length = announced_length(head);
+
+    x->times = http1_times(x->http);
+    if (x->member->has_feed && exchange_settings(x)->backlog_shared)
+        take_backlog(x, head);
+    member_answered(x->member);
+    if (x->reused)
+        member_kept(x->member);
+    if (is_unprocessed(x, head)) {
+        on_unprocessed(x, final);
+        return;
+    }
+    worker_answered(x->member->worker);
+    refused_line_served(&x->al->refused);
+    if (is_process_failure(x, head)) {
+        on_process_failure(x, final);
+        return;
+    }
+    atomic_store_explicit(&x->pick.answered, true, memory_order_relaxed);
+    take_head(x, head);
+    if (!final) {
+        http_reply_hold(&x->reply, length, HEAD_HELD_MS);
+        return;
+    }
+    complete(x, head->status);
+    http_reply_start(&x->reply, length);
+    if (!x->client_over)
+        http_reply_send(&x->reply, NULL, true);
+}
+
+/* So much is queued: how much more may come. */
+static void make_room(struct exchange *x)
+{
+    size_t limit = exchange_buffer_limit(x);
+
+    exchange_count_buffered(x);
+    if (x->reply.queued_bytes + RESPONSE_ROOM_MIN <= limit)
+        http1_room(x->http, limit - x->reply.queued_bytes);
+    else
+        exchange_slow(x);
+}
+
+/* Whether only the client and its connection want the response's body. */
+static bool may_move(const struct exchange *x)
+{
+    return x->version < 0x200 && http_conn_ssl(x->conn) == NULL && x->copy_maker == NULL;
+}
+
+static ssize_t on_moving(void *context, struct transport *from, size_t max)
+{
+    struct exchange *x = context;
+
+    if (!may_move(x) || (x->slow != NULL && exchange_slow_spills(x))) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    ssize_t n = http_reply_move(&x->reply, from, max);
+    if (n > 0)
+        make_room(x);
+    return n;
+}
+
+static void on_body(void *context, struct http1_body *body, bool last)
+{
+    struct exchange *x = context;
+
+    limit_copy_body(x, body);
+    if (last)
+        complete(x, x->status);
+    if (x->slow != NULL && exchange_slow_body(x, body, last))
+        return;
+    http_reply_send(&x->reply, body, last);
+    if (x->client_over)
+        return;
+    if (last)
+        exchange_count_buffered(x);
+    else
+        make_room(x);
+}
+
+/* ---- WebSocket ---- */
+
+static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes)
+{
+    struct exchange *x = context;
+
+    x->received_bytes += to_worker_bytes;
+    x->sent_bytes = to_client_bytes;
+    stat_add(x->al->stats, APP_STAT_tunnels, -1);
+    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)to_worker_bytes);
+    tunnel_limit_closed(&member_of(x->last)->tunnels);
+    if (x->tunnel_backend != NULL) {
+        conn_not_opened(x->tunnel_backend);
+        conn_backend_release(x->tunnel_backend);
+        x->tunnel_backend = NULL;
+    }
+    exchange_release(x);
+    exchange_account(x);
+}
+
+/*
+ * The connection is no longer the pool's. Where the tunnel keeps the worker from all other requests
+ * it counts against max_connections to its end, else not any more.
+ */
+static void leave_pool(struct exchange *x)
+{
+    if (!member_serves_one(x->member)) {
+        conn_forget(http1_pooled(x->http));
+        return;
+    }
+    x->tunnel_backend = conn_backend_ref(x->member->backend);
+    conn_keep_place(http1_pooled(x->http));
+}
+
+static void on_upgrade(void *context, const struct http1_head *head)
+{
+    struct exchange *x = context;
+    struct http_tunnel_end end = {.ended = on_tunnel_ended, .context = x};
+
+    x->active = false;
+    x->times = http1_times(x->http);
+    x->tunnel = true;
+    member_answered(x->member);
+    take_backlog(x, head);
+    take_head(x, head);
+    timer_stop(&x->total_timer);
+    x->outcome = OUTCOME_TUNNELLED;
+    exchange_end_retry(x);
+    account_keep_text(x);
+    stat_add(x->al->stats, APP_STAT_tunnels, 1);
+    tunnel_limit_opened(&x->member->tunnels);
+    leave_pool(x);
+    limit_upgraded(x);
+    /*
+     * The 101 was the answer: the tunnel is in no backlog, and neither its time nor that of the
+     * handshake is measured, here as at the agent.
+     */
+    exchange_release_place(x);
+    const struct http1_upgraded upgraded = http1_take_upgraded(&x->http);
+    http_reply_tunnel(&x->reply, &upgraded, exchange_settings(x)->tunnel_idle_timeout_ms, &end);
+}
+
+/* ---- the request ---- */
+
+static const struct http1_events events = {
+    .on_head = on_head,
+    .on_body = on_body,
+    .on_moving = on_moving,
+    .on_error = on_error,
+    .on_upgrade = on_upgrade,
+};
+
+/* HOME: what the worker's agent is told; NULL: nothing. */
+static struct slice build_head(struct exchange *x, const struct home_told *home)
+{
+    char subject[CLIENT_SUBJECT_MAX];
+    struct client_certificate client = client_certificate_of(http_conn_ssl(x->conn), subject);
+    const struct app_settings *s = exchange_settings(x);
+    struct headers_request r = {
+        .req = x->req,
+        .target = x->target,
+        .authority = x->authority,
+        .peer = x->peer,
+        .client = x->client,
+        .forwarded_host = x->forwarded_host,
+        .tls = x->tls,
+        .forwarded = s->forwarded_for,
+        .via = s->via ? x->home->lb->name : SLICE_NULL,
+        .request_id = s->request_id ? x->request_id : SLICE_NULL,
+        .cls = x->cls,
+        .fingerprint = {classifier_fingerprint(x->app->classifier), FINGERPRINT_LEN},
+        .websocket = x->websocket,
+    };
+
+    r.home = home;
+    r.client_verdict = client.verdict;
+    r.client_subject = client.subject;
+    text_clear(&x->shared->head);
+    headers_put_request(&r, &x->shared->head);
+    return text_slice(&x->shared->head);
+}
+
+struct slice exchange_head(struct exchange *x)
+{
+    return build_head(x, NULL);
+}
+
+static struct slice head_for_worker(struct exchange *x)
+{
+    struct home_told home = {.passing = x->pick.told == POOL_TOLD_PASSING, .kind = x->pick.home};
+
+    if (x->pick.home_from != NULL)
+        home.from = slice_of(worker_name(x->pick.home_from));
+    return build_head(x, x->pick.told != POOL_TOLD_NOTHING && x->member->has_feed ? &home : NULL);
+}
+
+void exchange_forward(struct exchange *x)
+{
+    const struct app_settings *s = exchange_settings(x);
+
+    if (x->has_waited)
+        timer_stop(&x->waits.timer);
+    /* While it waited, others of its kind have killed workers. */
+    if (guard_refuses(x)) {
+        x->keep = x->reused;
+        exchange_release(x);
+        exchange_fail(x, OUTCOME_POISONED);
+        return;
+    }
+    struct slice body = x->req->body;
+    struct slice head = head_for_worker(x);
+    if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {
+        text_add(&x->shared->head, body);
+        head = text_slice(&x->shared->head);
+        body = SLICE_NULL;
+    }
+    struct http1_request r = {
+        .head = head,
+        .body = body,
+        .body_file = x->body_file,
+        .is_head = slice_is(x->req->method, "HEAD"),
+        .moves = may_move(x),
+        .upgrade = x->websocket ? SLICE_LIT("websocket") : SLICE_NULL,
+        .first_byte_timeout_ms = s->first_byte_timeout_ms,
+        .between_bytes_timeout_ms = s->between_bytes_timeout_ms,
+        .events = &events,
+        .context = x,
+    };
+
+    exchange_enter(x, STEP_FORWARD);
+    x->times = (struct http1_times){0};
+    x->paused_us = x->service_us = 0;
+    x->sent_us = loop_now_us(x->home->loop);
+    x->active = true;
+    http1_request(x->http, &r);
+    http1_room(x->http, exchange_buffer_limit(x));
+}

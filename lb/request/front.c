@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Thin on purpose: connections are common/server/http_server's, and what becomes of a request is
+ * the exchange's.
+ */
+#include "lb/request/front.h"
+
+#include "lb/request/exchange.h"
+
+#include <stdlib.h>
+
+struct front {
+    struct lb_loop *home;
+    struct http_server *server;
+    struct exchange_loop *exchanges;
+    struct list listeners;
+    /* Draining: the server's connections are gone, and who is to be told when exchanges are, too.
+     */
+    bool server_done;
+    void (*done)(void *context);
+    void *done_context;
+};
+
+struct front_listener {
+    struct list node;
+    struct http_listener *listener;
+};
+
+static void on_request(void *context, struct http_request *req, struct http_conn *conn)
+{
+    struct front *f = context;
+
+    exchange_create(f->exchanges, req, conn);
+}
+
+static void on_refused(void *context, const struct http_refusal *r)
+{
+    const struct front *f = context;
+
+    account_refused(f->home, r);
+}
+
+/* Many clients come by a proxy's address, and the proxy tells them apart. */
+static bool is_trusted_proxy(void *context, const struct addr *peer)
+{
+    const struct front *f = context;
+    const struct lb *lb = f->home->lb;
+
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        const struct application_loop *al = application_on(lb->applications[i], f->home->index);
+
+        if (networks_have(application_trusted(al), peer))
+            return true;
+    }
+    return false;
+}
+
+static struct http_server_options options_of(struct front *f,
+                                             const struct http_server_options *limits)
+{
+    struct http_server_options o = *limits;
+
+    o.on_request = on_request;
+    o.on_refused = on_refused;
+    o.addresses = f->home->lb->addresses;
+    o.balance = f->home->lb->balance;
+    o.connections = &f->home->lb->client_connections;
+    o.body_totals = &f->home->lb->body_totals;
+    o.exempt = is_trusted_proxy;
+    o.context = f;
+    return o;
+}
+
+struct front *front_create(struct lb *lb, struct loop *l, const struct http_server_options *limits)
+{
+    struct front *f = xcalloc(1, sizeof(*f));
+
+    f->home = &lb->loops[loop_index(l)];
+    f->exchanges = f->home->exchanges = exchange_loop_create(f->home);
+    f->exchanges->own_server = limits->server_name.len != 0;
+    list_init(&f->listeners);
+    struct http_server_options o = options_of(f, limits);
+
+    f->server = http_server_create(l, &o);
+    return f;
+}
+
+void front_listen(struct front *f, int fd, const struct http_listen_options *o)
+{
+    struct front_listener *fl = xcalloc(1, sizeof(*fl));
+
+    fl->listener = http_server_listen(f->server, fd, o);
+    list_push_back(&f->listeners, &fl->node);
+}
+
+void front_set(struct front *f, const struct http_server_options *limits)
+{
+    struct http_server_options o = options_of(f, limits);
+
+    http_server_set(f->server, &o);
+}
+
+static void close_listeners(struct front *f)
+{
+    struct list *node;
+    struct list *next;
+
+    list_for_each_safe (node, next, &f->listeners) {
+        struct front_listener *fl = list_entry(node, struct front_listener, node);
+
+        http_listener_close(fl->listener);
+        free(fl);
+    }
+    list_init(&f->listeners);
+}
+
+/* An exchange may outlive its connection: it is freed between turns, or when a wake-up has come. */
+static void tell_when_done(struct front *f)
+{
+    void (*done)(void *context) = f->done;
+
+    if (!f->server_done || f->exchanges->live != 0 || done == NULL)
+        return;
+    f->done = NULL;
+    done(f->done_context);
+}
+
+static void on_server_done(void *context)
+{
+    struct front *f = context;
+
+    f->server_done = true;
+    tell_when_done(f);
+}
+
+static void on_idle(void *context)
+{
+    tell_when_done(context);
+}
+
+void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context)
+{
+    close_listeners(f);
+    f->done = done;
+    f->done_context = context;
+    f->exchanges->idle = on_idle;
+    f->exchanges->idle_context = f;
+    if (patient)
+        http_server_retire(f->server, on_server_done, f);
+    else
+        http_server_drain(f->server, on_server_done, f);
+}
+
+void front_shut_idle(struct front *f)
+{
+    http_server_shut_idle(f->server);
+}
+
+void front_cut(struct front *f)
+{
+    struct lb *lb = f->home->lb;
+
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        struct application_loop *al = application_on(lb->applications[i], f->home->index);
+        struct list *node;
+        struct list *next;
+
+        list_for_each_safe (node, next, &al->exchanges)
+            exchange_cut(list_entry(node, struct exchange, node));
+    }
+    http_server_cut(f->server);
+}
+
+void front_destroy(struct front *f)
+{
+    if (f == NULL)
+        return;
+    close_listeners(f);
+    http_server_destroy(f->server);
+    exchange_loop_destroy(f->exchanges);
+    f->home->exchanges = NULL;
+    free(f);
+}
+
+void front_read_counts(const struct front *f, struct http_server_counts *out)
+{
+    http_server_read_counts(f->server, out);
+}

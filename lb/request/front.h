@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The front of one data loop: its HTTP server, its listeners, and the making of exchanges.
+ * Created, used and destroyed on that loop's thread; owned by lb.c.
+ */
+#ifndef RLB_LB_REQUEST_FRONT_H
+#define RLB_LB_REQUEST_FRONT_H
+
+#include "common/server/http_server.h"
+#include "lb/core/application.h"
+
+struct front;
+
+struct front *front_create(struct lb *lb, struct loop *l, const struct http_server_options *limits);
+/* Takes over FD. The tag of O, if any, is a struct redirect: its requests get nothing else. */
+void front_listen(struct front *f, int fd, const struct http_listen_options *o);
+void front_set(struct front *f, const struct http_server_options *limits);
+/*
+ * Listeners close, no new requests; done() when the last exchange and connection are gone. PATIENT:
+ * idle connections may ask once more, until front_shut_idle.
+ */
+void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context);
+void front_shut_idle(struct front *f);
+/* Cut what is left. */
+void front_cut(struct front *f);
+void front_destroy(struct front *f);
+/* What happened on its connections so far. Any thread, while the front is there. */
+void front_read_counts(const struct front *f, struct http_server_counts *out);
+
+#endif

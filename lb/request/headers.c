@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What becomes of each field in either direction goes by what it is (common/wire/http_field.h).
+ * RFC 9113 8.2.2 (HTTP/2 has no hop-by-hop fields), 8.2.3 (cookies may come split), RFC 9112 6
+ * (framing).
+ */
+#include "lb/request/headers.h"
+
+#include <stdio.h>
+
+#include "common/base/nocase.h"
+#include "common/base/put.h"
+#include "common/wire/http1_bytes.h"
+#include "lb/config/settings.h"
+#include "routing/worker.h"
+
+enum {
+    CLAIMS = FIELD_BIT(FIELD_FOR) | FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) |
+             FIELD_BIT(FIELD_FORWARDED) | FIELD_BIT(FIELD_CLAIM) | FIELD_BIT(FIELD_REQUEST_ID) |
+             FIELD_BIT(FIELD_CLIENT_CERTIFICATE),
+};
+
+/* ---- requests: what may pass at all ---- */
+
+/* Of HTTP/1 the server has looked at every byte as it came. */
+static apart bool is_text(const struct message_fields *fields)
+{
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (!http1_is_token(fields->at[i].name) || !http1_is_text(fields->at[i].value))
+            return false;
+    }
+    return true;
+}
+
+static size_t listed_bytes(const struct message_fields *fields)
+{
+    size_t bytes = 0;
+
+    if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
+        return 0;
+    for (size_t i = 0; i < fields->n; ++i)
+        bytes += fields->at[i].kind == FIELD_CONNECTION ? fields->at[i].value.len : 0;
+    return bytes;
+}
+
+bool headers_check_request(const struct http_request *req)
+{
+    if (req->method.len > METHOD_MAX || slice_is(req->method, "CONNECT"))
+        return false;
+    if (req->version >= 0x200 && !is_text(&req->fields))
+        return false;
+    return listed_bytes(&req->fields) <= CONNECTION_LIST_MAX;
+}
+
+void headers_scrub_request(struct http_request *req)
+{
+    message_fields_drop(&req->fields, FIELD_BIT(FIELD_OURS));
+}
+
+void headers_drop_claims(struct http_request *req)
+{
+    message_fields_drop(&req->fields, CLAIMS);
+}
+
+void headers_drop_certificate(struct http_request *req)
+{
+    message_fields_drop(&req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
+}
+
+struct slice headers_request_id(const struct http_request *req)
+{
+    const struct message_field *f = NULL;
+
+    if (message_fields_may_have(&req->fields, FIELD_BIT(FIELD_REQUEST_ID)))
+        f = message_fields_find(&req->fields, SLICE_LIT("x-request-id"), NULL);
+    if (f == NULL || f->value.len == 0 || f->value.len > REQUEST_ID_MAX)
+        return SLICE_NULL;
+    for (size_t i = 0; i < f->value.len; ++i) {
+        unsigned char c = (unsigned char)f->value.p[i];
+
+        if (c <= 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '&')
+            return SLICE_NULL;
+    }
+    return f->value;
+}
+
+static const struct slice max_forwards = {"max-forwards", 12};
+
+enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out)
+{
+    const struct message_field *f = message_fields_find(fields, max_forwards, NULL);
+    uint64_t n = 0;
+
+    if (f == NULL)
+        return ERR_NOT_FOUND;
+    if (f->value.len == 0 || message_fields_find(fields, max_forwards, f) != NULL)
+        return ERR_SYNTAX;
+    for (size_t i = 0; i < f->value.len; ++i) {
+        if (f->value.p[i] < '0' || f->value.p[i] > '9')
+            return ERR_SYNTAX;
+        n = n * 10 + (uint64_t)(f->value.p[i] - '0');
+        if (n > MAX_FORWARDS_MAX)
+            n = MAX_FORWARDS_MAX + 1;
+    }
+    *out = n;
+    return ERR_OK;
+}
+
+void headers_set_max_forwards(struct http_request *req, uint64_t n)
+{
+    char text[8];
+    int len = snprintf(text, sizeof(text), "%u", (unsigned)n);
+    struct slice value = http_request_keep(req, (struct slice){text, (size_t)len});
+
+    ASSERT(n <= MAX_FORWARDS_MAX);
+    for (size_t i = 0; i < req->fields.n; ++i) {
+        if (slice_eq_nocase(req->fields.at[i].name, max_forwards))
+            req->fields.at[i].value = value;
+    }
+}
+
+struct cache_request headers_cache_request(struct http_request *req)
+{
+    size_t n = req->fields.n;
+    struct http1_header *fields = http_request_take(req, (n + 1) * sizeof(*fields));
+
+    for (size_t i = 0; i < n; ++i) {
+        const struct message_field *f = &req->fields.at[i];
+
+        fields[i] = (struct http1_header){.name = f->name, .value = f->value, .kind = f->kind};
+    }
+    return (struct cache_request){
+        .method = req->method,
+        .fields = {fields, n},
+        .body = req->body.p != NULL,
+        .upgrade = req->upgrade.p != NULL,
+    };
+}
+
+/* ---- requests: the head a worker gets ---- */
+
+/* Whether there is a Connection field that says more than keep-alive or close. */
+static bool connection_lists(const struct message_fields *fields)
+{
+    if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
+        return false;
+    for (size_t i = 0; i < fields->n; ++i) {
+        struct slice value = fields->at[i].value;
+
+        if (fields->at[i].kind == FIELD_CONNECTION && !SLICE_IS_WORD(value, "keep-alive") &&
+            !SLICE_IS_WORD(value, "close"))
+            return true;
+    }
+    return false;
+}
+
+/* All fields of one kind as one, glued, with LAST (may be empty) at the end. */
+static apart char *put_merged(char *at, const struct message_fields *fields, enum http_field kind,
+                              struct slice name, struct slice glue, struct slice last)
+{
+    bool first = true;
+
+    at = PUT(put_slice(at, name), ": ");
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (fields->at[i].kind != kind)
+            continue;
+        if (!first)
+            at = put_slice(at, glue);
+        at = put_slice(at, fields->at[i].value);
+        first = false;
+    }
+    if (last.len != 0) {
+        if (!first)
+            at = put_slice(at, glue);
+        at = put_slice(at, last);
+    }
+    return PUT(at, "\r\n");
+}
+
+struct put_state {
+    const struct headers_request *r;
+    bool listing;             /* Connection names fields */
+    bool cookie, proto, host; /* done */
+};
+
+/* The field as the worker gets it, or nothing. */
+static char *put_passed(struct put_state *s, size_t i, char *at)
+{
+    const struct headers_request *r = s->r;
+    const struct message_fields *fields = &r->req->fields;
+    const struct message_field *f = &fields->at[i];
+    bool set = r->forwarded == FORWARDED_SET;
+    bool passes = false;
+
+    switch (f->kind) {
+    case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
+    case FIELD_OURS:
+        return at;
+    case FIELD_COOKIE:
+        if (!s->cookie && !(s->listing && http_request_lists(fields, f->name)))
+            at = put_merged(at, fields, FIELD_COOKIE, f->name, SLICE_LIT("; "), SLICE_NULL);
+        s->cookie = true;
+        return at;
+    case FIELD_FOR:
+        /* Appending writes them all, with ours, at the end. */
+        passes = r->forwarded == FORWARDED_OFF;
+        break;
+    case FIELD_PROTO:
+    case FIELD_FORWARDED_HOST:
+        passes = !set;
+        if (passes)
+            *(f->kind == FIELD_PROTO ? &s->proto : &s->host) = true;
+        break;
+    case FIELD_FORWARDED:
+        passes = !set;
+        break;
+    case FIELD_REQUEST_ID:
+        passes = r->request_id.len == 0;
+        break;
+    case FIELD_CLAIM:
+        passes = true;
+        break;
+    case FIELD_OTHER:
+    case FIELD_DATE:
+    case FIELD_SERVER:
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+    case FIELD_CLIENT_CERTIFICATE:
+        passes = !s->listing || !http_request_lists(fields, f->name);
+        break;
+    }
+    return passes ? put_line(at, f->name, f->value) : at;
+}
+
+static char *put_forwarded(const struct put_state *s, char *at)
+{
+    const struct headers_request *r = s->r;
+
+    if (r->forwarded == FORWARDED_OFF)
+        return at;
+    if (r->forwarded == FORWARDED_SET)
+        at = PUT_LINE(at, "X-Forwarded-For", r->client);
+    else
+        at = put_merged(at, &r->req->fields, FIELD_FOR, SLICE_LIT("X-Forwarded-For"),
+                        SLICE_LIT(", "), r->peer);
+    if (!s->proto)
+        at = r->tls ? PUT(at, "X-Forwarded-Proto: https\r\n")
+                    : PUT(at, "X-Forwarded-Proto: http\r\n");
+    if (!s->host)
+        at = PUT_LINE(at, "X-Forwarded-Host",
+                      r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
+    return at;
+}
+
+static struct slice version_text(int version)
+{
+    if (version >= 0x200)
+        return SLICE_LIT("2");
+    return version == 0x100 ? SLICE_LIT("1.0") : SLICE_LIT("1.1");
+}
+
+static char *put_via(char *at, int version, struct slice name)
+{
+    if (version == 0x101)
+        at = PUT(at, "Via: 1.1 ");
+    else
+        at = PUT(put_slice(PUT(at, "Via: "), version_text(version)), " ");
+    return PUT(put_slice(at, name), "\r\n");
+}
+
+/* For all that put_head writes. Fields that are merged take less room than apart. */
+static size_t room_for_head(const struct headers_request *r)
+{
+    const struct message_fields *fields = &r->req->fields;
+    size_t n = sizeof("  HTTP/1.1\r\nHost: \r\nX-Forwarded-For: , \r\nX-Forwarded-Proto: https\r\n"
+                      "X-Forwarded-Host: \r\nX-SSL-Client-Verify: \r\nX-SSL-Client-S-DN: \r\n"
+                      "Via: 1.1 \r\nX-Request-ID: \r\nResumelb-Class: \r\n"
+                      "Resumelb-Classifier: \r\n");
+
+    n += r->req->method.len + r->target.len + 2 * r->authority.len + r->forwarded_host.len +
+         r->client.len + r->peer.len + r->client_verdict.len + r->client_subject.len + r->via.len +
+         r->request_id.len + r->cls.len + r->fingerprint.len;
+    for (size_t i = 0; i < fields->n; ++i)
+        n += fields->at[i].name.len + fields->at[i].value.len + PUT_LINE_EXTRA;
+    return n;
+}
+
+static char *put_head(const struct headers_request *r, char *at)
+{
+    const struct http_request *req = r->req;
+    struct put_state state = {.r = r, .listing = connection_lists(&req->fields)};
+
+    at = PUT(put_slice(at, req->method), " ");
+    at = PUT(put_slice(at, r->target), " HTTP/1.1\r\n");
+    at = PUT_LINE(at, "Host", r->authority);
+    for (size_t i = 0; i < req->fields.n; ++i)
+        at = put_passed(&state, i, at);
+    at = put_forwarded(&state, at);
+    if (r->client_verdict.p != NULL)
+        at = PUT_LINE(at, "X-SSL-Client-Verify", r->client_verdict);
+    if (r->client_subject.p != NULL)
+        at = PUT_LINE(at, "X-SSL-Client-S-DN", r->client_subject);
+    if (r->via.len != 0)
+        at = put_via(at, req->version, r->via);
+    if (r->request_id.len != 0)
+        at = PUT_LINE(at, "X-Request-ID", r->request_id);
+    at = PUT_LINE(at, "Resumelb-Class", r->cls);
+    return PUT_LINE(at, "Resumelb-Classifier", r->fingerprint);
+}
+
+void headers_put_request(const struct headers_request *r, struct text *out)
+{
+    size_t room = room_for_head(r);
+    char *start = text_reserve(out, room);
+    size_t bytes = (size_t)(put_head(r, start) - start);
+
+    ASSERT(bytes <= room);
+    out->len += bytes;
+    if (r->home != NULL) {
+        text_add(out, SLICE_LIT("Resumelb-Home: "));
+        home_told_print(r->home, out);
+        text_add(out, SLICE_LIT("\r\n"));
+    }
+    if (r->websocket)
+        text_add(out, SLICE_LIT("Connection: upgrade\r\nUpgrade: websocket\r\n"));
+    http_put_length(r->req->method, r->req->body, out);
+    text_add(out, SLICE_LIT("\r\n"));
+}
+
+/* ---- responses ---- */
+
+/* The kinds of which no field passes back to a client. */
+static uint32_t kept_from_client(const struct headers_response *r)
+{
+    uint32_t kinds = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_FRAMING) |
+                     FIELD_BIT(FIELD_OURS) | FIELD_BIT(FIELD_DATE); /* the server writes one */
+
+    if (r->own_server)
+        kinds |= FIELD_BIT(FIELD_SERVER);
+    return r->request_id.len != 0 ? kinds | FIELD_BIT(FIELD_REQUEST_ID) : kinds;
+}
+
+/* Where strings of a response go: one piece, taken from the request. */
+struct copier {
+    char *at;
+};
+
+static char *copy(struct copier *c, struct slice s)
+{
+    char *to = c->at;
+
+    if (s.len != 0)
+        memcpy(to, s.p, s.len);
+    c->at += s.len;
+    return to;
+}
+
+static void take_field(struct http_request *req, struct copier *c, const struct http1_header *from)
+{
+    struct slice name = {copy(c, from->name), from->name.len};
+    struct slice value = {copy(c, from->value), from->value.len};
+
+    http_request_add(req, &req->res.fields, name, value);
+}
+
+void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
+                    struct slice value)
+{
+    http_request_add(req, fields, http_request_keep(req, name), http_request_keep(req, value));
+}
+
+void headers_add(struct http_request *req, struct slice name, struct slice value)
+{
+    headers_add_to(req, &req->res.fields, name, value);
+}
+
+static int version_of(const struct http1_head *head)
+{
+    return head->minor_version == 0 ? 0x100 : 0x101;
+}
+
+static void add_via(struct http_request *req, struct slice version, struct slice name)
+{
+    char *via = http_request_take(req, version.len + 1 + name.len);
+    char *end = put_slice(PUT(put_slice(via, version), " "), name);
+
+    http_request_add(req, &req->res.fields, SLICE_LIT("Via"),
+                     (struct slice){via, (size_t)(end - via)});
+}
+
+void headers_take_response(const struct headers_response *r, const struct http1_head *head)
+{
+    struct http_request *req = r->req;
+    uint32_t kept = kept_from_client(r);
+    bool listing = head->connection_lists;
+    size_t bytes = head->reason.len + 1;
+
+    for (size_t i = 0; i < head->nheaders; ++i)
+        bytes += head->headers[i].name.len + head->headers[i].value.len;
+    struct copier c = {http_request_take(req, bytes)};
+
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct http1_header *h = &head->headers[i];
+
+        if ((FIELD_BIT(h->kind) & kept) == 0 && !(listing && http_response_lists(head, h->name)))
+            take_field(req, &c, h);
+    }
+    req->res.status = head->status;
+    req->res.reason = copy(&c, head->reason);
+    *c.at = '\0';
+    if (r->websocket)
+        headers_add(req, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
+    if (r->via.len != 0)
+        add_via(req, version_text(version_of(head)), r->via);
+    if (r->request_id.len != 0)
+        headers_add(req, SLICE_LIT("X-Request-ID"), r->request_id);
+}
+
+size_t headers_response_room(const struct headers_response *r, const struct http1_head *head)
+{
+    /* A line may have come without the blank that it is written with. */
+    return sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len +
+           head->bytes + head->nheaders;
+}
+
+static const char *keep_reason(struct http_request *req, struct slice reason)
+{
+    if (slice_is(reason, "OK"))
+        return "OK";
+    char *kept = http_request_take(req, reason.len + 1);
+    *put_slice(kept, reason) = '\0';
+    return kept;
+}
+
+size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
+                              char *at)
+{
+    struct http_request *req = r->req;
+    uint32_t kept = kept_from_client(r);
+    bool listing = head->connection_lists;
+    const char *lines = at;
+
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct http1_header *h = &head->headers[i];
+
+        if ((FIELD_BIT(h->kind) & kept) == 0 && !(listing && http_response_lists(head, h->name)))
+            at = put_line(at, h->name, h->value);
+    }
+    if (r->via.len != 0)
+        at = put_via(at, version_of(head), r->via);
+    if (r->request_id.len != 0)
+        at = PUT_LINE(at, "X-Request-ID", r->request_id);
+    req->res.status = head->status;
+    req->res.reason = keep_reason(req, head->reason);
+    return (size_t)(at - lines);
+}
+
+static bool says_one(const struct http1_head *head, struct slice name)
+{
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        if (slice_eq_nocase(head->headers[i].name, name))
+            return slice_is(head->headers[i].value, "1");
+    }
+    return false;
+}
+
+bool headers_unprocessed(const struct http1_head *head)
+{
+    return says_one(head, SLICE_LIT("Resumelb-Unprocessed"));
+}
+
+enum err headers_backlog(const struct http1_head *head, uint64_t *out)
+{
+    const struct http1_header *found = NULL;
+
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        if (!slice_eq_nocase(head->headers[i].name, SLICE_LIT("Resumelb-Backlog")))
+            continue;
+        if (found != NULL)
+            return ERR_SYNTAX;
+        found = &head->headers[i];
+    }
+    if (found == NULL)
+        return ERR_NOT_FOUND;
+    return parse_u64(found->value, WORKER_REPORT_MAX, out) ? ERR_OK : ERR_SYNTAX;
+}
+
+bool headers_process_failed(const struct http1_head *head)
+{
+    return says_one(head, SLICE_LIT("Resumelb-Failed"));
+}

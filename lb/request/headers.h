@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Header fields on their way through: which pass, which are dropped, which are ours; and the head
+ * of a request as a worker gets it. Stateless; on the exchange's loop.
+ *
+ * Never passed on, in either direction: hop-by-hop fields, what Connection lists, framing (which is
+ * generated), and Resumelb-*. A name is compared with '_' taken for '-', because CGI-like
+ * interfaces do not distinguish the two, so that a client cannot set Resumelb_Class.
+ */
+#ifndef RLB_LB_REQUEST_HEADERS_H
+#define RLB_LB_REQUEST_HEADERS_H
+
+#include "common/base/text.h"
+#include "common/http/http_request.h"
+#include "common/skills/home_line.h"
+#include "common/wire/cache_rules.h"
+
+enum {
+    /* A method we forward: the longest registered one has 17 characters. */
+    METHOD_MAX = 32,
+    /* The largest Max-Forwards that goes out; larger ones are lowered to it. */
+    MAX_FORWARDS_MAX = 255,
+    /* An X-Request-ID of the client's that we keep. */
+    REQUEST_ID_MAX = 128,
+    /* Bytes of a request's Connection fields: each other field is looked up in them. */
+    CONNECTION_LIST_MAX = 1024,
+};
+
+/*
+ * Whether REQ may be passed on as HTTP/1.1: it is not CONNECT, its method and its Connection fields
+ * are within METHOD_MAX and CONNECTION_LIST_MAX, and its fields, if they came by HTTP/2, have no
+ * control bytes.
+ */
+bool headers_check_request(const struct http_request *req);
+/* Removes Resumelb-* fields from REQ. */
+void headers_scrub_request(struct http_request *req);
+/*
+ * Removes from REQ what only a trusted proxy may state: X-Forwarded-*, Forwarded, X-Request-ID,
+ * X-SSL-Client-*.
+ */
+void headers_drop_claims(struct http_request *req);
+/* Removes X-SSL-Client-* from REQ. */
+void headers_drop_certificate(struct http_request *req);
+/* The client's X-Request-ID when it is one we pass on (REQUEST_ID_MAX, plain characters), or p ==
+ * NULL. */
+struct slice headers_request_id(const struct http_request *req);
+/*
+ * Max-Forwards, at most MAX_FORWARDS_MAX + 1.
+ * Errors: ERR_NOT_FOUND; ERR_SYNTAX: no number, or several fields.
+ */
+enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out) must_check apart;
+/* N, at most MAX_FORWARDS_MAX, in place of REQ's Max-Forwards, which is there. */
+void headers_set_max_forwards(struct http_request *req, uint64_t n);
+/* REQ as the rules for shared responses want it. The fields are borrowed from REQ, their list is
+ * taken from it. */
+struct cache_request headers_cache_request(struct http_request *req);
+
+struct headers_request {
+    const struct http_request *req;
+    struct slice target, authority;
+    struct slice peer;           /* address of the connected client or proxy, without port */
+    struct slice client;         /* of the client: the same, or named by a trusted proxy */
+    struct slice forwarded_host; /* of a trusted proxy; empty: none */
+    bool tls;                    /* how the client came in */
+    int forwarded;               /* FORWARDED_* of lb/config/settings.h */
+    struct slice via;            /* our name; empty: no Via */
+    struct slice request_id;     /* empty: the client's passes as it is */
+    struct slice cls, fingerprint;
+    const struct home_told *home; /* what the worker's agent is told; NULL: nothing */
+    bool websocket;
+    struct slice client_verdict, client_subject; /* p == NULL: not said */
+};
+/* The whole head, appended to OUT. REQ has passed headers_check_request. */
+void headers_put_request(const struct headers_request *r, struct text *out);
+
+struct headers_response {
+    struct http_request *req;
+    struct slice via;
+    struct slice request_id;
+    bool own_server; /* the Server field is ours */
+    bool websocket;  /* a 101 */
+};
+/* Status, reason and fields of a worker's response into REQ->res; strings are copied. */
+void headers_take_response(const struct headers_response *r, const struct http1_head *head);
+/*
+ * The same for a client of HTTP/1 when nothing else is to be done to the fields: status and reason
+ * into REQ->res, and the fields as lines of a head at AT, for http_reply_lines: how many bytes.
+ * AT has headers_response_room.
+ */
+size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
+                              char *at);
+size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
+/* Whether an agent says that no byte of the request reached a process. */
+bool headers_unprocessed(const struct http1_head *head) apart;
+/*
+ * How many requests an agent says it has in hand (Resumelb-Backlog).
+ * Errors: ERR_NOT_FOUND it does not say; ERR_SYNTAX no number up to WORKER_REPORT_MAX, or several.
+ */
+enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
+/* Whether an agent says that its process had the request and failed it without a response. */
+bool headers_process_failed(const struct http1_head *head) apart;
+/* Add a field to FIELDS, REQ's own or its answer's. Both are copied. */
+void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
+                    struct slice value);
+/* The same to REQ's answer. */
+void headers_add(struct http_request *req, struct slice name, struct slice value);
+
+#endif

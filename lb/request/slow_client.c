@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A response to a client that is slower than the worker: response_buffer is full.
+ *
+ *   DIRECT --(response_buffer full)--> SPILLING --(a limit, no disk)--> paused
+ *     ^                                 |  ^                              |
+ *     +---(the client has it all)-------+  +---(space was released)-------+
+ *
+ * SPILLING: what comes from the worker goes to the end of a file, and from the front of that to the
+ * client whenever half of response_buffer has been taken. The worker's last byte releases the
+ * worker, wherever it goes. Paused: reading from the worker waits for the client. That holds the
+ * worker, so it ends after worker_hold_timeout while other requests wait for it. An event stream,
+ * and one whose file cannot be written, is only ever DIRECT or paused.
+ */
+#include "lb/request/exchange.h"
+
+#include "common/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Read back from the file at once. */
+    PIECE_BYTES = 64 * 1024,
+    /* Given to a client that takes all of it at once, then the loop's other sockets have a turn. */
+    FEED_MAX = 1024 * 1024,
+    /* A paused response continues when so much may be added, or all has been taken. */
+    RESUME_BYTES = 256 * 1024,
+    /* How often within worker_hold_timeout it is checked whether other requests wait. */
+    HOLD_CHECKS = 8,
+};
+
+struct slow_client {
+    struct exchange *x;
+    struct response_spill *spill; /* NULL: there was no use for a file yet */
+    bool spilling;                /* what comes goes to the end of SPILL */
+    bool was_spilled;             /* counted */
+    bool final, aborted;          /* the response is complete, or cut, behind what is in SPILL */
+    uint64_t counted_bytes;       /* in files, as counted */
+    struct timer more;            /* a client that takes all at once gets the next piece */
+    struct timer hold;
+    uint64_t held_us;       /* paused while other requests waited for the worker */
+    uint64_t held_since_us; /* of the present pause what is not in HELD_US yet */
+};
+
+static void on_more(struct timer *t);
+static void on_hold(struct timer *t);
+
+static struct slow_client *begin(struct exchange *x)
+{
+    struct slow_client *s = xcalloc(1, sizeof(*s));
+
+    s->x = x;
+    timer_init(&s->more, on_more);
+    timer_init(&s->hold, on_hold);
+    return s;
+}
+
+static bool has_spilled(const struct slow_client *s)
+{
+    return s->spill != NULL && !response_spill_is_empty(s->spill);
+}
+
+static void count(struct exchange *x)
+{
+    struct slow_client *s = x->slow;
+    uint64_t now = s->spill != NULL ? response_spill_in_file(s->spill) : 0;
+
+    stat_add(x->al->stats, APP_STAT_spilled_bytes, (int64_t)(now - s->counted_bytes));
+    s->counted_bytes = now;
+    exchange_count_buffered(x);
+}
+
+size_t exchange_slow_bytes(const struct exchange *x)
+{
+    return x->slow->spill != NULL ? response_spill_in_memory(x->slow->spill) : 0;
+}
+
+void exchange_slow_end(struct exchange *x)
+{
+    struct slow_client *s = x->slow;
+
+    stat_add(x->al->stats, APP_STAT_spilled_bytes, -(int64_t)s->counted_bytes);
+    timer_stop(&s->more);
+    timer_stop(&s->hold);
+    response_spill_destroy(s->spill);
+    free(s);
+    x->slow = NULL;
+}
+
+/* ---- paused ---- */
+
+static bool others_wait(const struct exchange *x)
+{
+    struct conn_backend_view v;
+
+    if (x->member->has_feed && worker_is_over(x->member->worker))
+        return true;
+    if (atomic_load_explicit(&x->app->nrefused, memory_order_relaxed) != 0)
+        return true;
+    conn_backend_view(x->member->backend, &v);
+    return v.waiting != 0;
+}
+
+/* The present pause, as far as it has not been counted. */
+static void count_hold(struct exchange *x)
+{
+    struct slow_client *s = x->slow;
+    uint64_t now_us = loop_now_us(x->home->loop);
+
+    if (others_wait(x))
+        s->held_us += now_us - s->held_since_us;
+    s->held_since_us = now_us;
+}
+
+static void watch_hold(struct exchange *x)
+{
+    uint64_t timeout_ms = exchange_settings(x)->worker_hold_timeout_ms;
+    uint64_t pause_ms = timeout_ms / HOLD_CHECKS;
+
+    if (timeout_ms != 0 && !timer_running(&x->slow->hold))
+        timer_start(x->home->loop, &x->slow->hold, pause_ms != 0 ? pause_ms : 1);
+}
+
+static void pause_reading(struct exchange *x)
+{
+    if (x->paused)
+        return;
+    x->paused = true;
+    x->paused_since_us = x->slow->held_since_us = loop_now_us(x->home->loop);
+    http1_pause(x->http);
+    watch_hold(x);
+}
+
+void exchange_end_pause(struct exchange *x)
+{
+    if (!x->paused)
+        return;
+    x->paused = false;
+    x->paused_us += loop_now_us(x->home->loop) - x->paused_since_us;
+    if (x->member != NULL)
+        count_hold(x);
+}
+
+/* Nothing of S after it. */
+static rare void cut(struct exchange *x)
+{
+    char cls[LOG_CUT_ROOM];
+
+    stat_add(x->al->stats, APP_STAT_holds_cut, 1);
+    log_info_folded(NULL, "slow-response-cut", "application=%s worker=%s class=\"%s\" client=%.*s",
+                    x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
+                    (int)x->client.len, x->client.p);
+    exchange_release(x);
+    response_spill_destroy(x->slow->spill);
+    x->slow->spill = NULL;
+    count(x);
+    exchange_fail(x, OUTCOME_SLOW_CLIENT);
+}
+
+static void on_hold(struct timer *t)
+{
+    struct slow_client *s = container_of(t, struct slow_client, hold);
+    struct exchange *x = s->x;
+    uint64_t timeout_ms = exchange_settings(x)->worker_hold_timeout_ms;
+
+    if (!x->paused)
+        return;
+    count_hold(x);
+    if (timeout_ms != 0 && s->held_us >= timeout_ms * 1000)
+        cut(x);
+    else
+        watch_hold(x);
+}
+
+/* ---- into the file ---- */
+
+static rare void note_failure(struct exchange *x)
+{
+    int error = response_spill_error(x->slow->spill);
+
+    stat_add(x->al->stats, APP_STAT_spill_failures, 1);
+    log_warn(NULL, "response-spill-failed", "application=%s folder=%s reason=\"%s\"", x->app->name,
+             x->home->lb->spill_space.folder, strerror(error));
+}
+
+/* How many bytes may be put into the file now. 0: reading has to follow the client. */
+static size_t spill_room(struct exchange *x)
+{
+    struct slow_client *s = x->slow;
+    uint64_t max = exchange_settings(x)->response_spill_max_bytes;
+
+    if (x->event_stream || max == 0)
+        return 0;
+    if (s->spill == NULL)
+        s->spill = response_spill_create(&x->shared->spills);
+    size_t room = response_spill_room(s->spill, max);
+    if (room >= RESPONSE_ROOM_MIN)
+        return room;
+    if (x->paused)
+        return 0;
+    if (response_spill_error(s->spill) != 0)
+        note_failure(x);
+    else
+        stat_add(x->al->stats, APP_STAT_spill_limits, 1);
+    return 0;
+}
+
+static void spill_or_pause(struct exchange *x)
+{
+    size_t room = spill_room(x);
+
+    x->slow->spilling = room != 0 || has_spilled(x->slow);
+    if (room != 0)
+        http1_room(x->http, room);
+    else
+        pause_reading(x);
+}
+
+void exchange_slow(struct exchange *x)
+{
+    if (x->slow == NULL)
+        x->slow = begin(x);
+    spill_or_pause(x);
+}
+
+bool exchange_slow_spills(const struct exchange *x)
+{
+    return x->slow->spilling;
+}
+
+static void add(struct exchange *x, struct http1_body *body)
+{
+    struct slow_client *s = x->slow;
+    bool written = response_spill_add(s->spill, body);
+
+    if (written && !s->was_spilled) {
+        s->was_spilled = true;
+        stat_add(x->al->stats, APP_STAT_spilled_responses, 1);
+    }
+    count(x);
+    if (!written)
+        note_failure(x);
+    if (s->final)
+        return;
+    if (written)
+        spill_or_pause(x);
+    else
+        pause_reading(x);
+}
+
+bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
+{
+    struct slow_client *s = x->slow;
+
+    if (!s->spilling)
+        return false;
+    if (body->bytes == 0 && !has_spilled(s))
+        return false;
+    s->final = last;
+    if (body->bytes != 0)
+        add(x, body);
+    else
+        http1_body_release(body);
+    return true;
+}
+
+/* ---- out of the file ---- */
+
+/* What is left of the response cannot be read. */
+static rare void fail_reading(struct exchange *x)
+{
+    note_failure(x);
+    response_spill_destroy(x->slow->spill);
+    x->slow->spill = NULL;
+    count(x);
+    if (x->step == STEP_FORWARD) {
+        exchange_release(x);
+        exchange_fail(x, OUTCOME_CUT_SHORT);
+    } else {
+        x->outcome = OUTCOME_CUT_SHORT;
+        http_reply_abort(&x->reply);
+    }
+}
+
+/* Half, so that a slow client does not have us stop and go for each of its packets. */
+static bool wants_more(const struct exchange *x, size_t limit)
+{
+    return x->reply.queued_bytes <= limit / 2;
+}
+
+/* From the file to the client, as far as it takes it. False: its side is over, or will be. */
+static bool feed(struct exchange *x)
+{
+    struct slow_client *s = x->slow;
+    size_t limit = exchange_buffer_limit(x);
+
+    for (size_t fed = 0; has_spilled(s) && wants_more(x, limit);) {
+        size_t room = limit - x->reply.queued_bytes;
+
+        if (fed >= FEED_MAX) {
+            timer_start(x->home->loop, &s->more, 0);
+            break;
+        }
+        struct http1_body *body =
+            response_spill_take(s->spill, room < PIECE_BYTES ? room : PIECE_BYTES);
+        if (body == NULL) {
+            fail_reading(x);
+            return false;
+        }
+        fed += body->bytes;
+        bool last = s->final && !has_spilled(s);
+        http_reply_send(&x->reply, body, last);
+        if (x->client_over)
+            return false;
+        if (last)
+            break;
+    }
+    if (s->aborted && !has_spilled(s)) {
+        count(x);
+        http_reply_abort(&x->reply);
+        return false;
+    }
+    return true;
+}
+
+/* The client has taken some: the worker's side may go on. */
+static void go_on(struct exchange *x)
+{
+    struct slow_client *s = x->slow;
+    size_t limit = exchange_buffer_limit(x);
+    size_t room = 0;
+
+    if (!has_spilled(s)) {
+        if (!wants_more(x, limit))
+            return;
+        s->spilling = false;
+        room = limit - x->reply.queued_bytes;
+    } else if (x->paused && response_spill_in_memory(s->spill) == 0) {
+        room = spill_room(x);
+        if (room < RESUME_BYTES)
+            return;
+    } else {
+        return;
+    }
+    http1_room(x->http, room);
+    if (!x->paused)
+        return;
+    exchange_end_pause(x);
+    http1_resume(x->http);
+}
+
+void exchange_slow_drained(struct exchange *x)
+{
+    if (!feed(x))
+        return;
+    count(x);
+    if (x->step == STEP_FORWARD)
+        go_on(x);
+}
+
+static void on_more(struct timer *t)
+{
+    struct slow_client *s = container_of(t, struct slow_client, more);
+
+    exchange_slow_drained(s->x);
+}
+
+void exchange_slow_abort(struct exchange *x)
+{
+    if (has_spilled(x->slow))
+        x->slow->aborted = true;
+    else
+        http_reply_abort(&x->reply);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Under which names a load balancer registers itself: what the setting `advertise` says, else where
+ * its listeners are. Plain computation, but for a look at the machine's addresses.
+ */
+#ifndef RLB_LB_RULES_ADVERTISE_H
+#define RLB_LB_RULES_ADVERTISE_H
+
+#include "common/config/settings.h"
+#include "common/net/addr.h"
+
+enum {
+    /* Names of one process: a machine has a few addresses, a configuration a few listeners. */
+    ADVERTISE_MAX = 64,
+};
+
+/*
+ * Whether TEXT may stand in `advertise`: HOST:PORT or unix:/path as it is, HOST with the port of
+ * the first listener that has one, :PORT for every address of this machine.
+ */
+bool advertise_good(const char *text);
+/*
+ * The names, each once; to be freed with advertise_free. CONFIGURED empty: one for each of
+ * LISTENERS, a wildcard being every address of its family that this machine has beyond loopback
+ * (loopback if none).
+ */
+struct text_list advertise_names(const struct text_list *configured, const struct addr *listeners,
+                                 size_t n);
+void advertise_free(struct text_list *names);
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Variables are looked up by name: a table for the fixed ones, the header fields for HTTP_*. Most
+ * values are bytes of the request itself. Those that have to be made (a decoded path, fields that
+ * came several times, numbers) go to a small room in the environment, larger ones to the heap until
+ * the class is known.
+ */
+#include "lb/rules/classify.h"
+
+#include "common/base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct classify_block {
+    struct classify_block *next;
+    char bytes[];
+};
+
+/* Room for N bytes that lives as long as the environment. */
+static char *take_room(struct classify_environment *e, size_t n)
+{
+    if (n <= sizeof(e->room) - e->used) {
+        char *at = e->room + e->used;
+
+        e->used += n;
+        return at;
+    }
+    struct classify_block *b = xmalloc(sizeof(*b) + n);
+
+    b->next = e->blocks;
+    e->blocks = b;
+    return b->bytes;
+}
+
+static struct slice keep_cstr(struct classify_environment *e, const char *s)
+{
+    size_t n = strlen(s);
+
+    return (struct slice){memcpy(take_room(e, n + 1), s, n + 1), n};
+}
+
+static struct slice keep_number(struct classify_environment *e, uint64_t v)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+    return keep_cstr(e, text);
+}
+
+/* As WSGI servers do it. */
+static struct slice decode(struct classify_environment *e, struct slice raw)
+{
+    if (slice_find(raw, '%') == SIZE_MAX)
+        return raw;
+    char *out = take_room(e, raw.len);
+
+    return (struct slice){out, percent_decode(raw, out, raw.len)};
+}
+
+/* Whether the environment's NAME ("X_FORWARDED_FOR") is the field's ("X-Forwarded-For"). */
+static bool is_field(struct slice name, struct slice field)
+{
+    if (name.len != field.len)
+        return false;
+    for (size_t i = 0; i < name.len; ++i) {
+        char c = ascii_lower(field.p[i]);
+
+        if (c == '-')
+            c = '_';
+        if (c != ascii_lower(name.p[i]))
+            return false;
+    }
+    return true;
+}
+
+/* p == NULL means none, which is not the same as empty. */
+static struct slice some(struct slice s)
+{
+    return s.p != NULL ? s : SLICE_LIT("");
+}
+
+/* The fields called NAME as one value, in their order; p == NULL when there is none. */
+static struct slice header(struct classify_environment *e, struct slice name)
+{
+    const struct classify_request *r = e->request;
+    struct slice glue = slice_is(name, "COOKIE") ? SLICE_LIT("; ") : SLICE_LIT(",");
+    struct slice field;
+    struct slice value;
+    struct slice only = SLICE_NULL;
+    size_t found = 0;
+    size_t bytes = 0;
+
+    for (size_t i = 0; r->header(r->context, i, &field, &value); ++i) {
+        if (!is_field(name, field))
+            continue;
+        only = some(value);
+        bytes += value.len + glue.len;
+        ++found;
+    }
+    if (found < 2)
+        return only;
+    char *out = take_room(e, bytes);
+    size_t n = 0;
+
+    for (size_t i = 0; r->header(r->context, i, &field, &value); ++i) {
+        if (!is_field(name, field))
+            continue;
+        if (value.len != 0)
+            memcpy(out + n, value.p, value.len);
+        memcpy(out + n + value.len, glue.p, glue.len);
+        n += value.len + glue.len;
+    }
+    return (struct slice){out, n - glue.len};
+}
+
+/* ---- the variables ---- */
+
+static struct slice get_method(struct classify_environment *e)
+{
+    return some(e->request->method);
+}
+
+static struct slice get_script_name(struct classify_environment *e)
+{
+    return some(decode(e, e->request->script_name));
+}
+
+static struct slice get_path_info(struct classify_environment *e)
+{
+    return some(decode(e, e->request->path));
+}
+
+static struct slice get_query(struct classify_environment *e)
+{
+    return some(e->request->query);
+}
+
+static struct slice get_protocol(struct classify_environment *e)
+{
+    return some(e->request->protocol);
+}
+
+static struct slice get_scheme(struct classify_environment *e)
+{
+    return e->request->tls ? SLICE_LIT("https") : SLICE_LIT("http");
+}
+
+static struct slice get_server_name(struct classify_environment *e)
+{
+    char text[ADDR_TEXT_MAX];
+
+    if (e->request->host.len != 0)
+        return host_without_port(e->request->host);
+    return e->request->local->len != 0 ? keep_cstr(e, addr_host(e->request->local, text))
+                                       : SLICE_LIT("localhost");
+}
+
+static struct slice get_server_port(struct classify_environment *e)
+{
+    unsigned port = e->request->local->len != 0 ? addr_port(e->request->local) : 0;
+
+    if (port == 0)
+        port = e->request->tls ? 443 : 80;
+    return keep_number(e, port);
+}
+
+static struct slice get_remote_addr(struct classify_environment *e)
+{
+    char text[ADDR_TEXT_MAX];
+
+    return e->request->peer->len != 0 ? keep_cstr(e, addr_host(e->request->peer, text))
+                                      : SLICE_NULL;
+}
+
+static struct slice get_remote_port(struct classify_environment *e)
+{
+    return e->request->peer->len != 0 ? keep_number(e, addr_port(e->request->peer)) : SLICE_NULL;
+}
+
+static struct slice get_content_type(struct classify_environment *e)
+{
+    return header(e, SLICE_LIT("CONTENT_TYPE"));
+}
+
+static struct slice get_content_length(struct classify_environment *e)
+{
+    uint64_t n = e->request->content_length;
+
+    return n != UINT64_MAX ? keep_number(e, n) : SLICE_NULL;
+}
+
+static struct slice get_host(struct classify_environment *e)
+{
+    return e->request->host.len != 0 ? e->request->host : SLICE_NULL;
+}
+
+static const struct variable {
+    struct slice name;
+    struct slice (*get)(struct classify_environment *e);
+} variables[] = {
+    {{"HTTP_HOST", 9}, get_host},
+    {{"PATH_INFO", 9}, get_path_info},
+    {{"REQUEST_METHOD", 14}, get_method},
+    {{"QUERY_STRING", 12}, get_query},
+    {{"SCRIPT_NAME", 11}, get_script_name},
+    {{"SERVER_NAME", 11}, get_server_name},
+    {{"SERVER_PORT", 11}, get_server_port},
+    {{"SERVER_PROTOCOL", 15}, get_protocol},
+    {{"REMOTE_ADDR", 11}, get_remote_addr},
+    {{"REMOTE_PORT", 11}, get_remote_port},
+    {{"CONTENT_TYPE", 12}, get_content_type},
+    {{"CONTENT_LENGTH", 14}, get_content_length},
+    {{"wsgi.url_scheme", 15}, get_scheme},
+};
+
+static const struct slice http_prefix = {"HTTP_", 5};
+
+static const struct variable *find_variable(struct slice name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(variables); ++i) {
+        if (slice_eq(name, variables[i].name))
+            return &variables[i];
+    }
+    return NULL;
+}
+
+/* Cuts "HTTP_" off the name of a variable that is a field of the request. */
+static bool cut_field_name(struct slice *name)
+{
+    /* A plugin may ask for NULL. */
+    if (name->p == NULL || !slice_starts(*name, http_prefix))
+        return false;
+    name->p += http_prefix.len;
+    name->len -= http_prefix.len;
+    /* WSGI has these two under their own names only. */
+    return !slice_is(*name, "CONTENT_TYPE") && !slice_is(*name, "CONTENT_LENGTH");
+}
+
+static struct slice lookup(struct classify_environment *e, struct slice name)
+{
+    const struct variable *v = find_variable(name);
+
+    if (v != NULL)
+        return v->get(e);
+    return cut_field_name(&name) ? header(e, name) : SLICE_NULL;
+}
+
+bool classify_is_variable(struct slice name)
+{
+    if (find_variable(name) != NULL)
+        return true;
+    if (!cut_field_name(&name))
+        return false;
+    for (size_t i = 0; i < name.len; ++i) {
+        char c = name.p[i];
+
+        if ((c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_')
+            return false;
+    }
+    return name.len > 0;
+}
+
+static const char *get(const struct rlb_environment *env, const char *name, size_t *len)
+{
+    /* Classifiers see the environment as constant; what is made on demand is ours. */
+    union {
+        const struct rlb_environment *constant;
+        struct rlb_environment *super;
+    } u = {.constant = env};
+    struct classify_environment *e = container_of(u.super, struct classify_environment, super);
+    struct slice v = lookup(e, slice_of(name));
+
+    *len = v.len;
+    return v.p;
+}
+
+void classify_environment_init(struct classify_environment *e, const struct classify_request *r)
+{
+    e->super.get = get;
+    e->request = r;
+    e->blocks = NULL;
+    e->used = 0;
+}
+
+void classify_environment_fini(struct classify_environment *e)
+{
+    while (e->blocks != NULL) {
+        struct classify_block *b = e->blocks;
+
+        e->blocks = b->next;
+        free(b);
+    }
+}
+
+size_t classify(const struct classifier *k, const struct classify_request *r,
+                char out[CLASS_BYTES_MAX])
+{
+    struct classify_environment e;
+
+    classify_environment_init(&e, r);
+    size_t n = classifier_classify(k, &e.super, out);
+
+    classify_environment_fini(&e);
+    return n;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request as the environment that classifiers see (WSGI's), and through it to its class. Plain
+ * computation over borrowed bytes; any thread, one request one thread. Nothing is computed that the
+ * classifier does not ask for.
+ */
+#ifndef RLB_LB_RULES_CLASSIFY_H
+#define RLB_LB_RULES_CLASSIFY_H
+
+#include "classifiers/registry.h"
+#include "common/net/addr.h"
+
+/* A request, whatever it was parsed with. */
+struct classify_request {
+    struct slice method;
+    struct slice script_name; /* prefix that was taken off the path; else empty */
+    struct slice path;        /* the rest of it, raw, without query */
+    struct slice query;       /* without '?' */
+    struct slice host;        /* the Host as sent, with port; empty: none */
+    struct slice protocol;    /* "HTTP/1.1" */
+    bool tls;
+    const struct addr *peer, *local; /* the client's, ours; an addr of length 0 is none */
+    uint64_t content_length;         /* UINT64_MAX: none */
+    /* Field I of the request, names in any case; false beyond the last. Not Host, nor framing. */
+    bool (*header)(const void *context, size_t i, struct slice *name, struct slice *value);
+    const void *context;
+};
+
+/* The environment of one request. Values live until classify_environment_fini. */
+struct classify_environment {
+    struct rlb_environment super; /* first: classifiers get its address */
+    const struct classify_request *request;
+    struct classify_block *blocks; /* values that had to be made */
+    size_t used;                   /* of `room` */
+    char room[512];                /* the small ones of them */
+};
+
+void classify_environment_init(struct classify_environment *e, const struct classify_request *r);
+void classify_environment_fini(struct classify_environment *e);
+
+/* Whether the environment can have a variable called NAME: one of WSGI's, or HTTP_*. */
+bool classify_is_variable(struct slice name);
+
+/* The encoded class, written to OUT; returns its length. */
+size_t classify(const struct classifier *k, const struct classify_request *r,
+                char out[CLASS_BYTES_MAX]);
+
+#endif

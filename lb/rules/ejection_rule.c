@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/rules/ejection_rule.h"
+
+#include <limits.h>
+
+enum { DOUBLINGS_MAX = 32 };
+
+const char *worker_fault_text(enum worker_fault f)
+{
+    static const char *const texts[WORKER_FAULTS] = {"refused", "connect-timeout", "tls", "reset",
+                                                     "first-byte-timeout"};
+
+    return texts[f];
+}
+
+bool worker_fault_connects(enum worker_fault f)
+{
+    return f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT || f == FAULT_TLS;
+}
+
+/* A connection that fails is plain: no request was under way that could be to blame. */
+static unsigned needed(const struct ejection_rule *r, enum worker_fault f)
+{
+    return worker_fault_connects(f) ? r->after_refused : r->after;
+}
+
+static uint64_t doubled(const struct strikes *s, uint64_t ms, uint64_t most_ms)
+{
+    return ms > most_ms >> s->doublings ? most_ms : ms << s->doublings;
+}
+
+static uint64_t time_of(const struct strikes *s, const struct ejection_rule *r)
+{
+    return doubled(s, r->time_ms, r->time_max_ms > r->time_ms ? r->time_max_ms : r->time_ms);
+}
+
+uint64_t strikes_probe_ms(const struct strikes *s, const struct ejection_rule *r,
+                          enum worker_fault f)
+{
+    return worker_fault_connects(f) ? doubled(s, r->probe_ms, time_of(s, r)) : 0;
+}
+
+uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum worker_fault f)
+{
+    unsigned after = needed(r, f);
+
+    if (s->failures < UINT_MAX)
+        ++s->failures;
+    if (after == 0 || s->failures < after)
+        return 0;
+    return time_of(s, r);
+}
+
+void strikes_served(struct strikes *s)
+{
+    if (s->doublings < DOUBLINGS_MAX)
+        ++s->doublings;
+}
+
+void strikes_clear(struct strikes *s)
+{
+    *s = (struct strikes){0};
+}
+
+bool ejection_fits(const struct ejection_rule *r, enum worker_fault f, size_t out, size_t workers)
+{
+    return f == FAULT_REFUSED || f == FAULT_TLS ||
+           (double)(out + 1) <= r->max_share * (double)workers;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When a worker that fails is taken out, and for how long: plain computation. A struct strikes is a
+ * worker's record, embedded in its member; its owner serializes all calls (health.c: members_lock).
+ *
+ *   a failed connection counts as enough by itself (after_refused); the other failures have to come
+ *   one after the other (after). Each ejection that has run its time doubles the next one, up to
+ *   time_max_ms. Any answer of the worker clears the record. Whose connections fail is tried by
+ *   connecting meanwhile, and out until it accepts one.
+ */
+#ifndef RLB_LB_RULES_EJECTION_RULE_H
+#define RLB_LB_RULES_EJECTION_RULE_H
+
+#include "common/base/base.h"
+
+/* What a worker did instead of answering. */
+enum worker_fault {
+    FAULT_REFUSED,            /* it refuses connections, or is not to be reached */
+    FAULT_CONNECT_TIMEOUT,    /* connect_timeout */
+    FAULT_TLS,                /* it cannot be told by its certificate, or takes not ours */
+    FAULT_RESET,              /* closed or reset before any response */
+    FAULT_FIRST_BYTE_TIMEOUT, /* first_byte_timeout */
+    WORKER_FAULTS
+};
+/* "refused", "connect-timeout", ... */
+const char *worker_fault_text(enum worker_fault f);
+/* Whether it is one of the connection, before any request was on it. */
+bool worker_fault_connects(enum worker_fault f);
+
+struct ejection_rule {
+    uint64_t time_ms;       /* the first ejection's; 0: none at all */
+    uint64_t time_max_ms;   /* below time_ms it is as time_ms */
+    uint64_t probe_ms;      /* until an unreachable worker is tried first; 0: it is not tried */
+    unsigned after_refused; /* failed connections in a row; 0: they never eject */
+    unsigned after;         /* other failures in a row; 0: they never eject */
+    double max_share;       /* of the workers in the pool: how many may be out, 0..1 */
+};
+
+struct strikes {
+    unsigned failures; /* in a row */
+    unsigned doublings;
+};
+
+/* Another failure: for how many ms the worker deserves to be out; 0: not yet. */
+uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum worker_fault f);
+/* How long until it is tried by connecting; 0: never, it is out for its time. */
+uint64_t strikes_probe_ms(const struct strikes *s, const struct ejection_rule *r,
+                          enum worker_fault f);
+/* An ejection has run its whole time, or it accepted a connection (one that was cut short says
+ * nothing). */
+void strikes_served(struct strikes *s);
+/* The worker has answered. */
+void strikes_clear(struct strikes *s);
+
+/*
+ * Whether one more may go, when of WORKERS in the pool OUT are ejected already. Those that are not
+ * there are no matter of share: keeping them in would only cost each request a try.
+ */
+bool ejection_fits(const struct ejection_rule *r, enum worker_fault f, size_t out, size_t workers);
+
+#endif

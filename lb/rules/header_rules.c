@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What others rely on cannot be touched: framing, hop-by-hop fields and the Host, what other
+ * settings speak of, and what goes between load balancer and agent.
+ */
+#include "lb/rules/header_rules.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/http/http_fields.h"
+#include "common/wire/http1_bytes.h"
+
+struct header_rules *header_rules_create(void)
+{
+    struct header_rules *r = xcalloc(1, sizeof(*r));
+
+    atomic_init(&r->refs, 1);
+    return r;
+}
+
+struct header_rules *header_rules_ref(struct header_rules *r)
+{
+    if (r != NULL)
+        atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+    return r;
+}
+
+static void rule_fini(struct header_rule *rule)
+{
+    for (size_t i = 0; i < rule->nparts; ++i)
+        free(rule->parts[i].text);
+    free(rule->parts);
+    free(rule->name);
+}
+
+void header_rules_unref(struct header_rules *r)
+{
+    if (r == NULL || atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (int side = 0; side < HEADER_SIDES; ++side) {
+        for (size_t i = 0; i < r->n[side]; ++i)
+            rule_fini(&r->rules[side][i]);
+    }
+    free(r);
+}
+
+/* ---- names ---- */
+
+static char normal(char c)
+{
+    return c == '_' ? '-' : ascii_lower(c);
+}
+
+bool header_names_same(struct slice a, struct slice b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; ++i) {
+        if (normal(a.p[i]) != normal(b.p[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Why a rule must not touch NAME; NULL: it may. */
+static const char *forbidden(enum header_side side, enum header_op op, struct slice name)
+{
+    switch (http_field_of(name)) {
+    case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
+        return "is framing, the Host, or of one connection only";
+    case FIELD_OURS:
+        return "is between load balancer and agent";
+    case FIELD_FOR:
+    case FIELD_PROTO:
+    case FIELD_FORWARDED_HOST:
+        return "is what forwarded_for says";
+    case FIELD_REQUEST_ID:
+        return "is what request_id says";
+    case FIELD_DATE:
+        return side == HEADER_RESPONSE ? "is ours to write" : NULL;
+    case FIELD_SERVER:
+        return side == HEADER_RESPONSE && op != HEADER_REMOVE ? "is what server_name says" : NULL;
+    case FIELD_FORWARDED:
+    case FIELD_CLAIM:
+    case FIELD_COOKIE:
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+    case FIELD_CLIENT_CERTIFICATE:
+    case FIELD_OTHER:
+        break;
+    }
+    if (header_names_same(name, SLICE_LIT("via")))
+        return "is what via says";
+    if (header_names_same(name, SLICE_LIT("max-forwards")))
+        return "is counted down by us";
+    return NULL;
+}
+
+/* What an earlier rule of the same name has to say against it; NULL: nothing. */
+static const char *contradicted(const struct header_rules *r, enum header_side side,
+                                enum header_op op, struct slice name)
+{
+    for (size_t i = 0; i < r->n[side]; ++i) {
+        const struct header_rule *old = &r->rules[side][i];
+
+        if (!header_names_same(slice_of(old->name), name))
+            continue;
+        if (old->op == HEADER_REMOVE && op == HEADER_SET)
+            return "is removed; set alone takes off what there was";
+        if (old->op == op && op != HEADER_ADD)
+            return "stands here twice";
+    }
+    return NULL;
+}
+
+static const char *check_name(const struct header_rules *r, enum header_side side,
+                              enum header_op op, struct slice name)
+{
+    if (r->n[side] == HEADER_RULES_MAX)
+        return "is one too many: 64 of one direction";
+    if (!http1_is_token(name) || name.len > HEADER_NAME_MAX)
+        return "is no field name of at most 128 characters";
+    const char *why = forbidden(side, op, name);
+    return why != NULL ? why : contradicted(r, side, op, name);
+}
+
+/* ---- templates ---- */
+
+/* Cuts the next text off *REST, up to a value; braces in it are single. NULL: WHY says. */
+static const char *take_text(struct slice *rest, struct text *out)
+{
+    while (rest->len != 0) {
+        char c = rest->p[0];
+        bool brace = c == '{' || c == '}';
+        bool doubled = brace && rest->len > 1 && rest->p[1] == c;
+        size_t used = doubled ? 2 : 1;
+
+        if (brace && !doubled) {
+            if (c == '{')
+                return NULL;
+            return "a } without its {; a brace itself is written }}";
+        }
+        if (c < 0x20 || c > 0x7e)
+            return "only blanks and visible ASCII may stand here";
+        text_add_char(out, c);
+        rest->p += used;
+        rest->len -= used;
+    }
+    return NULL;
+}
+
+/* At "{". */
+static const char *take_value(struct slice *rest, struct header_part *out)
+{
+    size_t end = slice_find(*rest, '}');
+    struct slice name = {rest->p + 1, end - 1};
+
+    if (end == SIZE_MAX)
+        return "a { without its }; a brace itself is written {{";
+    if (!slice_is(name, "class") && !classify_is_variable(name))
+        return "expected {class} or {VARIABLE}, such as {REMOTE_ADDR}";
+    out->is_variable = true;
+    out->text = slice_is(name, "class") ? NULL : xslicedup(name);
+    rest->p += end + 1;
+    rest->len -= end + 1;
+    return NULL;
+}
+
+static const char *take_part(struct slice *rest, struct header_rule *rule)
+{
+    struct header_part *part = &rule->parts[rule->nparts];
+    bool value = rest->p[0] == '{' && !(rest->len > 1 && rest->p[1] == '{');
+
+    if (rule->nparts == HEADER_TEMPLATE_PARTS_MAX)
+        return "more than 16 texts and {VARIABLE}s";
+    if (value) {
+        const char *why = take_value(rest, part);
+
+        rule->nparts += why == NULL;
+        return why;
+    }
+    struct text text = {0};
+    const char *why = take_text(rest, &text);
+
+    if (why == NULL)
+        rule->parts[rule->nparts++].text = xslicedup(text_slice(&text));
+    text_fini(&text);
+    return why;
+}
+
+static const char *compile(struct slice template, struct header_rule *rule)
+{
+    const char *why = NULL;
+
+    if (template.len == 0)
+        return "has no value; remove takes a field off";
+    if (template.len > HEADER_TEMPLATE_MAX)
+        return "longer than 1024 bytes";
+    rule->parts = xcalloc(HEADER_TEMPLATE_PARTS_MAX, sizeof(*rule->parts));
+    while (why == NULL && template.len != 0)
+        why = take_part(&template, rule);
+    return why;
+}
+
+bool header_rules_add(struct header_rules *r, enum header_side side, enum header_op op,
+                      struct slice name, struct slice value, char why[SETTINGS_WHY_ROOM])
+{
+    struct header_rule rule = {.op = op};
+    const char *problem = check_name(r, side, op, name);
+
+    ASSERT(r->n[side] == 0 || r->rules[side][r->n[side] - 1].op <= op);
+    if (problem == NULL && op != HEADER_REMOVE)
+        problem = compile(value, &rule);
+    if (problem != NULL) {
+        rule_fini(&rule);
+        snprintf(why, SETTINGS_WHY_ROOM, "%.*s: %s", name.len < 40 ? (int)name.len : 40, name.p,
+                 problem);
+        return false;
+    }
+    rule.name = xslicedup(name);
+    r->rules[side][r->n[side]++] = rule;
+    return true;
+}
+
+/* ---- values ---- */
+
+struct writer {
+    char *out;
+    size_t n;
+};
+
+static void put(struct writer *w, char c)
+{
+    if (w->n < HEADER_VALUE_MAX)
+        w->out[w->n++] = c;
+}
+
+/* No byte of a request may end a line, or be taken for another field. */
+static void put_value(struct writer *w, struct slice v)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < v.len && w->n < HEADER_VALUE_MAX; ++i) {
+        unsigned char c = (unsigned char)v.p[i];
+
+        if (c >= 0x20 && c <= 0x7e) {
+            put(w, (char)c);
+            continue;
+        }
+        put(w, '%');
+        put(w, digits[c >> 4]);
+        put(w, digits[c & 15]);
+    }
+}
+
+size_t header_rule_value(const struct header_rule *rule, struct slice cls,
+                         struct classify_environment *e, char out[HEADER_VALUE_MAX])
+{
+    struct writer w = {.out = out};
+
+    for (size_t i = 0; i < rule->nparts; ++i) {
+        const struct header_part *part = &rule->parts[i];
+        struct slice v = cls;
+
+        if (part->is_variable && part->text != NULL)
+            v.p = e->super.get(&e->super, part->text, &v.len);
+        else if (!part->is_variable)
+            v = slice_of(part->text);
+        put_value(&w, v);
+    }
+    struct slice trimmed = slice_trim((struct slice){out, w.n});
+
+    if (trimmed.len != 0)
+        memmove(out, trimmed.p, trimmed.len);
+    return trimmed.len;
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    const struct config *c;
+    struct header_rules *rules;
+    enum header_side side;
+    struct diag *d;
+};
+
+static void read_removals(const struct reading *r, const struct text_list *names,
+                          const struct config_node *at)
+{
+    char why[SETTINGS_WHY_ROOM];
+
+    for (size_t i = 0; i < names->n; ++i) {
+        if (!header_rules_add(r->rules, r->side, HEADER_REMOVE, slice_of(names->items[i]),
+                              SLICE_NULL, why))
+            config_complain(r->c, at, r->d, "headers: remove: %s", why);
+    }
+}
+
+static void read_values(const struct reading *r, enum header_op op, const struct config_node *map)
+{
+    const char *what = op == HEADER_SET ? "set" : "add";
+    char why[SETTINGS_WHY_ROOM];
+
+    if (map == NULL)
+        return;
+    if (map->kind != CONFIG_MAP) {
+        config_complain(r->c, map, r->d, "headers: %s: expected NAME: VALUE lines here", what);
+        return;
+    }
+    for (size_t i = 0; i < map->n; ++i) {
+        const struct config_node *value = map->items[i];
+
+        if (value->kind != CONFIG_SCALAR)
+            config_complain(r->c, value, r->d, "headers: %s: expected one value here", what);
+        else if (!header_rules_add(r->rules, r->side, op, map->keys[i]->text, value->text, why))
+            config_complain(r->c, map->keys[i], r->d, "headers: %s: %s", what, why);
+    }
+}
+
+static void read_side(struct reading *r, enum header_side side, const struct config_node *map)
+{
+    struct header_settings s;
+
+    if (map == NULL)
+        return;
+    if (map->kind != CONFIG_MAP) {
+        config_complain(r->c, map, r->d, "headers: expected {set, add, remove} here");
+        return;
+    }
+    r->side = side;
+    settings_read(&header_table, r->c, map, &s, NULL, r->d);
+    read_removals(r, &s.remove, map);
+    read_values(r, HEADER_SET, s.set);
+    read_values(r, HEADER_ADD, s.add);
+    settings_fini(&header_table, &s);
+}
+
+struct header_rules *header_rules_read(const struct config *c, const struct config_node *node,
+                                       struct diag *d)
+{
+    struct reading r = {.c = c, .d = d};
+    struct headers_settings s;
+
+    if (node == NULL)
+        return NULL;
+    if (node->kind != CONFIG_MAP) {
+        config_complain(c, node, d, "headers: expected request: {...} and response: {...}");
+        return NULL;
+    }
+    r.rules = header_rules_create();
+    settings_read(&headers_table, c, node, &s, NULL, d);
+    read_side(&r, HEADER_REQUEST, s.request);
+    read_side(&r, HEADER_RESPONSE, s.response);
+    settings_fini(&headers_table, &s);
+    return r.rules;
+}

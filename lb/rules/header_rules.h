@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `headers` of an application: fields that are set, added and taken off on the way, with templates
+ * as values. Immutable once it is read; reference counted, as it is part of an application's
+ * snapshot. Any thread. What an exchange does by it is in header_apply.c, on its loop.
+ */
+#ifndef RLB_LB_RULES_HEADER_RULES_H
+#define RLB_LB_RULES_HEADER_RULES_H
+
+#include "common/config/config.h"
+#include "lb/config/settings.h"
+#include "lb/rules/classify.h"
+
+enum {
+    /* Of one direction: each message goes through them. */
+    HEADER_RULES_MAX = 64,
+    HEADER_NAME_MAX = 128,
+    /* A template is written by hand. */
+    HEADER_TEMPLATE_MAX = 1024,
+    HEADER_TEMPLATE_PARTS_MAX = 16,
+    /* What comes out of one; what is longer is cut. */
+    HEADER_VALUE_MAX = 4096,
+};
+
+enum header_side { HEADER_REQUEST, HEADER_RESPONSE, HEADER_SIDES };
+enum header_op { HEADER_REMOVE, HEADER_SET, HEADER_ADD };
+
+struct header_part {
+    char *text; /* or the name of the variable; NULL: the class */
+    bool is_variable;
+};
+
+struct header_rule {
+    enum header_op op;
+    char *name;
+    size_t nparts;
+    struct header_part *parts;
+};
+
+struct header_rules {
+    _Atomic unsigned refs;
+    size_t n[HEADER_SIDES];
+    struct header_rule rules[HEADER_SIDES][HEADER_RULES_MAX]; /* in the order they are done */
+};
+
+/* Empty, with one reference. */
+struct header_rules *header_rules_create(void);
+/* NULL gives NULL. */
+struct header_rules *header_rules_ref(struct header_rules *r);
+/* NULL is fine. */
+void header_rules_unref(struct header_rules *r);
+/*
+ * One rule more; VALUE is not looked at for HEADER_REMOVE. Removals come before settings and those
+ * before additions: this is the caller's to see to. False: WHY says what is wrong.
+ */
+bool header_rules_add(struct header_rules *r, enum header_side side, enum header_op op,
+                      struct slice name, struct slice value,
+                      char why[SETTINGS_WHY_ROOM]) must_check;
+/* Fields called A are fields called B: in any case, and '_' is '-' (common/wire/http_field.h). */
+bool header_names_same(struct slice a, struct slice b);
+/*
+ * The value that RULE's template gives, to OUT; returns its length, at most HEADER_VALUE_MAX.
+ * Bytes of variables other than blanks and visible ASCII come out as %XX, and none is at an end.
+ */
+size_t header_rule_value(const struct header_rule *rule, struct slice cls,
+                         struct classify_environment *e, char out[HEADER_VALUE_MAX]);
+
+/* `headers` at NODE (NULL: none); problems to D. One reference, or NULL when there are no rules. */
+struct header_rules *header_rules_read(const struct config *c, const struct config_node *node,
+                                       struct diag *d);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys are two keyed hashes (map_hash), so that nobody can make one request look like another. An
+ * entry is in one of two lists: suspects, the one whose last death is longest ago first, or held.
+ */
+#include "lb/rules/poison.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+
+struct death {
+    uint64_t at_ms;
+    const void *worker;
+};
+
+struct poison_entry {
+    struct map_node node;
+    uint64_t key[2];
+    struct list in_list;
+    bool held;
+    uint64_t until_ms;                      /* held */
+    struct death deaths[POISON_DEATHS_MAX]; /* the oldest first */
+    unsigned ndeaths;
+    uint64_t answers; /* since the first of them */
+    char cls[CLASS_BYTES_MAX + 1], path[POISON_PATH_MAX + 1];
+};
+
+struct poison {
+    struct poison_counts n; /* first */
+    pthread_mutex_t lock;
+    struct map entries;
+    struct list suspects, held;
+};
+
+struct poison *poison_create(void)
+{
+    struct poison *p = xcalloc(1, sizeof(*p));
+
+    pthread_mutex_init(&p->lock, NULL);
+    list_init(&p->suspects);
+    list_init(&p->held);
+    return p;
+}
+
+static void count(_Atomic size_t *n, int change)
+{
+    /* Unsigned arithmetic wraps as it should. */
+    atomic_fetch_add_explicit(n, (size_t)change, memory_order_relaxed);
+}
+
+static void drop_locked(struct poison *p, struct poison_entry *e)
+{
+    count(e->held ? &p->n.nheld : &p->n.nsuspects, -1);
+    list_remove(&e->in_list);
+    map_remove(&p->entries, &e->node);
+    free(e);
+}
+
+static void drop_list_locked(struct poison *p, struct list *entries)
+{
+    while (!list_empty(entries))
+        drop_locked(p, list_entry(entries->next, struct poison_entry, in_list));
+}
+
+void poison_destroy(struct poison *p)
+{
+    if (p == NULL)
+        return;
+    drop_list_locked(p, &p->suspects);
+    drop_list_locked(p, &p->held);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+static void hash(const struct poison_key *key, uint64_t out[2])
+{
+    out[0] = map_hash(key->cls.p, key->cls.len);
+    out[1] = map_hash(key->path.p, key->path.len);
+}
+
+static struct poison_entry *find_locked(struct poison *p, const uint64_t key[2])
+{
+    return map_entry(map_find(&p->entries, key, 2 * sizeof(key[0])), struct poison_entry, node);
+}
+
+static void suspect_locked(struct poison *p, struct poison_entry *e)
+{
+    e->held = false;
+    list_push_back(&p->suspects, &e->in_list);
+    count(&p->n.nsuspects, 1);
+}
+
+/* Its time is over. Another death, and it is held again. */
+static void let_go_locked(struct poison *p, struct poison_entry *e, uint64_t now_ms)
+{
+    list_remove(&e->in_list);
+    count(&p->n.nheld, -1);
+    e->ndeaths -= e->ndeaths > 0;
+    for (unsigned i = 0; i < e->ndeaths; ++i)
+        e->deaths[i] = (struct death){.at_ms = now_ms};
+    e->answers = 0;
+    suspect_locked(p, e);
+}
+
+/* Loops read their clocks at different moments: NOW may be a little before. */
+static uint64_t since_ms(const struct death *d, uint64_t now_ms)
+{
+    return now_ms > d->at_ms ? now_ms - d->at_ms : 0;
+}
+
+static void forget_deaths(struct poison_entry *e, uint64_t window_ms, uint64_t now_ms)
+{
+    unsigned old = 0;
+
+    while (old < e->ndeaths && since_ms(&e->deaths[old], now_ms) > window_ms)
+        ++old;
+    e->ndeaths -= old;
+    memmove(e->deaths, e->deaths + old, e->ndeaths * sizeof(e->deaths[0]));
+    if (e->ndeaths == 0)
+        e->answers = 0;
+}
+
+/* What is over: holds, and suspicions. Each list is walked no further than that. */
+static void sweep_locked(struct poison *p, uint64_t window_ms, uint64_t now_ms)
+{
+    struct list *it = NULL;
+    struct list *tmp = NULL;
+
+    list_for_each_safe (it, tmp, &p->held) {
+        struct poison_entry *e = list_entry(it, struct poison_entry, in_list);
+
+        if (now_ms >= e->until_ms)
+            let_go_locked(p, e, now_ms);
+    }
+    while (!list_empty(&p->suspects)) {
+        struct poison_entry *e = list_entry(p->suspects.next, struct poison_entry, in_list);
+
+        forget_deaths(e, window_ms, now_ms);
+        if (e->ndeaths != 0)
+            return;
+        drop_locked(p, e);
+    }
+}
+
+static void copy_text(char *out, size_t room, struct slice s)
+{
+    size_t n = s.len < room ? s.len : room - 1;
+
+    if (n != 0)
+        memcpy(out, s.p, n);
+    out[n] = '\0';
+}
+
+static struct poison_entry *add_locked(struct poison *p, const struct poison_key *key,
+                                       const uint64_t hashed[2])
+{
+    if (map_count(&p->entries) >= POISON_KEYS_MAX)
+        drop_locked(p, list_entry(p->suspects.next, struct poison_entry, in_list));
+    struct poison_entry *e = xcalloc(1, sizeof(*e));
+
+    memcpy(e->key, hashed, sizeof(e->key));
+    copy_text(e->cls, sizeof(e->cls), key->cls);
+    copy_text(e->path, sizeof(e->path), key->path);
+    map_add(&p->entries, &e->node, e->key, sizeof(e->key));
+    suspect_locked(p, e);
+    return e;
+}
+
+/* False: it is the same death as before. */
+static bool note_death(struct poison_entry *e, const void *worker, uint64_t now_ms)
+{
+    for (unsigned i = 0; i < e->ndeaths; ++i) {
+        if (e->deaths[i].worker == worker && since_ms(&e->deaths[i], now_ms) < POISON_SAME_DEATH_MS)
+            return false;
+    }
+    if (e->ndeaths == POISON_DEATHS_MAX)
+        memmove(e->deaths, e->deaths + 1, --e->ndeaths * sizeof(e->deaths[0]));
+    e->deaths[e->ndeaths++] = (struct death){.at_ms = now_ms, .worker = worker};
+    return true;
+}
+
+static enum poison_verdict hold_locked(struct poison *p, struct poison_entry *e, uint64_t until_ms)
+{
+    if (atomic_load_explicit(&p->n.nheld, memory_order_relaxed) == POISON_HELD_MAX) {
+        drop_list_locked(p, &p->suspects);
+        drop_list_locked(p, &p->held);
+        return POISON_TOO_MANY;
+    }
+    list_remove(&e->in_list);
+    count(&p->n.nsuspects, -1);
+    e->held = true;
+    e->until_ms = until_ms;
+    list_push_back(&p->held, &e->in_list);
+    count(&p->n.nheld, 1);
+    return POISON_HELD;
+}
+
+enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
+                                 const struct poison_key *key, const void *worker, uint64_t now_ms)
+{
+    enum poison_verdict v = POISON_NOTHING;
+    uint64_t hashed[2];
+
+    if (r->deaths == 0)
+        return POISON_NOTHING;
+    hash(key, hashed);
+    pthread_mutex_lock(&p->lock);
+    sweep_locked(p, r->window_ms, now_ms);
+    struct poison_entry *e = find_locked(p, hashed);
+    if (e == NULL)
+        e = add_locked(p, key, hashed);
+    /* What was under way when it began to be held may go on to kill. */
+    if (!e->held) {
+        forget_deaths(e, r->window_ms, now_ms);
+        if (note_death(e, worker, now_ms)) {
+            list_remove(&e->in_list);
+            list_push_back(&p->suspects, &e->in_list);
+        }
+        if (e->ndeaths >= r->deaths && e->answers <= e->ndeaths)
+            v = hold_locked(p, e, now_ms + r->hold_ms);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return v;
+}
+
+void poison_answered(struct poison *p, const struct poison_rule *r, const struct poison_key *key,
+                     uint64_t now_ms)
+{
+    uint64_t hashed[2];
+
+    if (!poison_any_suspects(p))
+        return;
+    hash(key, hashed);
+    pthread_mutex_lock(&p->lock);
+    sweep_locked(p, r->window_ms, now_ms);
+    struct poison_entry *e = find_locked(p, hashed);
+    if (e != NULL && !e->held)
+        ++e->answers;
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool poison_holds(struct poison *p, const struct poison_key *key, uint64_t now_ms)
+{
+    uint64_t hashed[2];
+
+    if (!poison_any_held(p))
+        return false;
+    hash(key, hashed);
+    pthread_mutex_lock(&p->lock);
+    struct poison_entry *e = find_locked(p, hashed);
+    bool held = e != NULL && e->held;
+    if (held && now_ms >= e->until_ms) {
+        let_go_locked(p, e, now_ms);
+        held = false;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return held;
+}
+
+void poison_view(struct poison *p, uint64_t now_ms, struct poison_view *out)
+{
+    struct list *it = NULL;
+
+    out->nheld = 0;
+    pthread_mutex_lock(&p->lock);
+    list_for_each (it, &p->held) {
+        const struct poison_entry *e = list_entry(it, struct poison_entry, in_list);
+        struct poison_held *h = &out->held[out->nheld];
+
+        if (now_ms >= e->until_ms)
+            continue;
+        memcpy(h->cls, e->cls, sizeof(h->cls));
+        memcpy(h->path, e->path, sizeof(h->path));
+        h->for_ms = e->until_ms - now_ms;
+        ++out->nheld;
+    }
+    pthread_mutex_unlock(&p->lock);
+}

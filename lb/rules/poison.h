@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests that kill workers: of which class and path were those under way when workers died? After
+ * several deaths that class and path is held, which is to say refused, for a while: plain
+ * computation and a bounded table under a lock of its own. Owned by the application; any thread.
+ *
+ *   unknown --death--> suspect --deaths in the window, not answered more often--> held
+ *      ^                  |  ^                                                     |
+ *      +----- window -----+  +------------------- hold, all deaths but one --------+
+ *
+ * Who is answered more often than workers die of it is not to blame: a page that everybody wants is
+ * under way at each death of others' making.
+ */
+#ifndef RLB_LB_RULES_POISON_H
+#define RLB_LB_RULES_POISON_H
+
+#include <stdatomic.h>
+
+#include "common/base/base.h"
+#include "common/base/limits.h"
+
+enum {
+    /* Classes and paths remembered: each takes a death that it was under way at. */
+    POISON_KEYS_MAX = 1024,
+    /* Held at once. When more would be, it is not requests that kill the workers. */
+    POISON_HELD_MAX = 16,
+    /* poison_deaths at most: each is remembered. */
+    POISON_DEATHS_MAX = 16,
+    /* Of a path, for people to read. */
+    POISON_PATH_MAX = 256,
+    /* Requests that a worker had in hand end together when it dies: one death. */
+    POISON_SAME_DEATH_MS = 1000,
+};
+
+struct poison_rule {
+    unsigned deaths; /* 1 to POISON_DEATHS_MAX; 0: off */
+    uint64_t window_ms, hold_ms;
+};
+
+struct poison_key {
+    struct slice cls, path; /* borrowed */
+};
+
+struct poison;
+
+enum poison_verdict {
+    POISON_NOTHING,
+    POISON_HELD,     /* it is held from now on */
+    POISON_TOO_MANY, /* it would have been one too many: none is held any more */
+};
+
+/* How many there are of each, which may be looked at without the lock: what a struct poison begins
+ * with. */
+struct poison_counts {
+    _Atomic size_t nsuspects, nheld;
+};
+static inline const struct poison_counts *poison_counts(const struct poison *p)
+{
+    return (const struct poison_counts *)(const void *)p;
+}
+/* Whether an answer can change anything. */
+static inline bool poison_any_suspects(const struct poison *p)
+{
+    return atomic_load_explicit(&poison_counts(p)->nsuspects, memory_order_relaxed) != 0;
+}
+/* Whether any is held. */
+static inline bool poison_any_held(const struct poison *p)
+{
+    return atomic_load_explicit(&poison_counts(p)->nheld, memory_order_relaxed) != 0;
+}
+
+struct poison *poison_create(void);
+/* NULL is fine. */
+void poison_destroy(struct poison *p);
+/* It was under way at WORKER (any name of it) when that died. */
+enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
+                                 const struct poison_key *key, const void *worker, uint64_t now_ms);
+/* It was answered. Costs nothing while there are no suspects. */
+void poison_answered(struct poison *p, const struct poison_rule *r, const struct poison_key *key,
+                     uint64_t now_ms);
+/* Whether to refuse it. Costs nothing while none is held. */
+bool poison_holds(struct poison *p, const struct poison_key *key, uint64_t now_ms);
+
+struct poison_view {
+    size_t nheld;
+    struct poison_held {
+        char cls[CLASS_BYTES_MAX + 1], path[POISON_PATH_MAX + 1]; /* cut */
+        uint64_t for_ms;                                          /* yet */
+    } held[POISON_HELD_MAX];
+};
+void poison_view(struct poison *p, uint64_t now_ms, struct poison_view *out);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An order is read whole, members unknown to it refused, before anything is done. Answers:
+ *   200 {"action": ..., what was done}     400 not such an object     404 no such application,
+ * worker 409 the configuration was refused, or no such worker is held
+ */
+#include "lb/status/actions.h"
+
+#include "common/base/log.h"
+#include "common/program/admin_order.h"
+#include "lb/backends/membership.h"
+#include "lb/program/lb_parts.h"
+#include "lb/status/shared_answers.h"
+
+enum {
+    STATUS_DONE = 200,
+    STATUS_BAD = 400,
+    STATUS_UNKNOWN = 404,
+    STATUS_REFUSED = 409,
+};
+
+/* ---- whom it concerns ---- */
+
+struct search {
+    const struct admin_order *order;
+    struct application *app;
+    size_t napps; /* that fit */
+    struct known_worker *found;
+    size_t workers, scores; /* forget: asked, forgotten; confirm-removal: held */
+};
+
+static void look_for(void *context, const struct known_worker *k)
+{
+    struct search *s = context;
+
+    if (slice_is(s->order->worker, k->name))
+        s->found = membership_find(k->app->membership, k->name);
+}
+
+/* The one application that an order means. NULL: fine. */
+static const char *find_application(const struct lb *lb, struct search *s)
+{
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        if (!admin_order_means(s->order, lb->applications[i]->name))
+            continue;
+        s->app = lb->applications[i];
+        ++s->napps;
+    }
+    if (s->napps == 0)
+        return "no such application";
+    if (s->napps > 1)
+        return "of which application? \"application\" is missing";
+    return NULL;
+}
+
+/* The one worker that an order names. NULL: fine. */
+static const char *find_worker(const struct lb *lb, struct search *s)
+{
+    if (s->order->worker.len == 0)
+        return "which worker? \"worker\" is missing";
+    const char *why = find_application(lb, s);
+    if (why != NULL)
+        return why;
+    if (s->app->membership != NULL)
+        membership_each(s->app->membership, look_for, s);
+    return s->found != NULL ? NULL : "no such worker";
+}
+
+/* ---- drain, undrain ---- */
+
+static int set_drained(struct lb *lb, struct slice entity, struct text *body, bool on)
+{
+    struct admin_order o;
+    struct search s = {.order = &o};
+    const char *why = admin_order_read(&o, entity);
+    int status = STATUS_BAD;
+
+    if (why == NULL && o.has_class)
+        why = "a class cannot be drained";
+    if (why == NULL) {
+        status = o.worker.len == 0 ? STATUS_BAD : STATUS_UNKNOWN;
+        why = find_worker(lb, &s);
+        if (s.napps > 1)
+            status = STATUS_BAD;
+    }
+    if (why != NULL) {
+        admin_order_fini(&o);
+        return admin_order_refuse(body, status, why);
+    }
+    bool changed = s.found->drained != on;
+    known_worker_drain(s.found, on);
+    shared_answers_forget(lb->answers);
+    struct json_writer w = {.out = body};
+
+    json_open_object(&w, NULL);
+    json_put_text(&w, "action", slice_of(on ? "drain" : "undrain"));
+    json_put_text(&w, "application", slice_of(s.app->name));
+    json_put_text(&w, "worker", slice_of(s.found->name));
+    json_put_bool(&w, "changed", changed);
+    json_put_text(&w, "state", slice_of(known_worker_state(s.found)));
+    json_close_object(&w);
+    text_add_char(body, '\n');
+    admin_order_fini(&o);
+    return STATUS_DONE;
+}
+
+static int drain(void *context, struct slice entity, struct text *body)
+{
+    return set_drained(context, entity, body, true);
+}
+
+static int undrain(void *context, struct slice entity, struct text *body)
+{
+    return set_drained(context, entity, body, false);
+}
+
+/* ---- confirm-removal ---- */
+
+static int confirm_removal(void *context, struct slice entity, struct text *body)
+{
+    struct lb *lb = context;
+    struct admin_order o;
+    struct search s = {.order = &o};
+    const char *why = admin_order_read(&o, entity);
+    int status = STATUS_BAD;
+
+    if (why == NULL && o.has_class)
+        why = "a class cannot be removed";
+    if (why == NULL) {
+        why = find_application(lb, &s);
+        status = s.napps == 0 ? STATUS_UNKNOWN : STATUS_BAD;
+    }
+    if (why == NULL && s.app->membership != NULL)
+        s.workers = membership_confirm_removal(s.app->membership, o.worker);
+    if (why == NULL && s.workers == 0) {
+        status = STATUS_REFUSED;
+        why = o.worker.len != 0 ? "this worker is not held" : "no worker is held";
+    }
+    if (why != NULL) {
+        admin_order_fini(&o);
+        return admin_order_refuse(body, status, why);
+    }
+    shared_answers_forget(lb->answers);
+    struct json_writer w = {.out = body};
+
+    json_open_object(&w, NULL);
+    json_put_text(&w, "action", SLICE_LIT("confirm-removal"));
+    json_put_text(&w, "application", slice_of(s.app->name));
+    json_put_int(&w, "workers", (int64_t)s.workers);
+    json_close_object(&w);
+    text_add_char(body, '\n');
+    admin_order_fini(&o);
+    return STATUS_DONE;
+}
+
+/* ---- forget ---- */
+
+static void forget_one(void *context, const struct known_worker *k)
+{
+    struct search *s = context;
+
+    if (s->order->worker.len != 0 && !slice_is(s->order->worker, k->name))
+        return;
+    ++s->workers;
+    s->scores += known_worker_forget(membership_find(k->app->membership, k->name),
+                                     s->order->has_class ? &s->order->cls : NULL);
+}
+
+static int forget(void *context, struct slice entity, struct text *body)
+{
+    const struct lb *lb = context;
+    struct admin_order o;
+    struct search s = {.order = &o};
+    const char *why = admin_order_read(&o, entity);
+    int status = STATUS_BAD;
+
+    for (size_t i = 0; why == NULL && i < lb->napplications; ++i) {
+        if (!admin_order_means(&o, lb->applications[i]->name))
+            continue;
+        ++s.napps;
+        if (lb->applications[i]->membership != NULL)
+            membership_each(lb->applications[i]->membership, forget_one, &s);
+    }
+    if (why == NULL && (s.napps == 0 || (s.workers == 0 && o.worker.len != 0))) {
+        status = STATUS_UNKNOWN;
+        why = s.napps == 0 ? "no such application" : "no such worker";
+    }
+    if (why != NULL) {
+        admin_order_fini(&o);
+        return admin_order_refuse(body, status, why);
+    }
+    shared_answers_forget(lb->answers);
+    admin_order_forgotten(body, s.workers, s.scores);
+    admin_order_fini(&o);
+    return STATUS_DONE;
+}
+
+/* ---- reload ---- */
+
+static int reload(void *context, struct slice entity, struct text *body)
+{
+    struct lb *lb = context;
+    struct text problems = {0};
+    int status = STATUS_DONE;
+
+    if (slice_trim(entity).len != 0 && !slice_is(slice_trim(entity), "{}"))
+        return admin_order_refuse(body, STATUS_BAD, "reload takes no members");
+    if (lb_phase(lb) != LB_SERVING)
+        return admin_order_refuse(body, STATUS_REFUSED, "not serving");
+    if (lb_reload(lb, &problems)) {
+        shared_answers_forget(lb->answers);
+        text_add(body, SLICE_LIT("{\"action\":\"reload\"}\n"));
+    } else {
+        status =
+            admin_order_refuse(body, STATUS_REFUSED,
+                               problems.len != 0 ? text_cstr(&problems) : "refused; see the log");
+    }
+    text_fini(&problems);
+    return status;
+}
+
+void actions_add(struct lb *lb, struct admin *a)
+{
+    admin_add_order(a, "/actions/drain", drain, lb);
+    admin_add_order(a, "/actions/undrain", undrain, lb);
+    admin_add_order(a, "/actions/confirm-removal", confirm_removal, lb);
+    admin_add_order(a, "/actions/forget", forget, lb);
+    admin_add_order(a, "/actions/reload", reload, lb);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   data loops -- notes --> drain, up to four times a second --> classes, workers of classes, times
+ *   pools, memberships, settings -- a look, once a second --> workers, events
+ *
+ * Sums fade lazily: each has the time up to which it has, and a class that nobody asks for costs
+ * nothing.
+ */
+#include "lb/status/observer_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "lb/core/traffic.h"
+
+enum {
+    DRAIN_MS = 250,
+    DRAINS_A_LOOK = 4, /* once a second */
+    /* With so few notes at a drain, from all loops, the next one is that before the look. */
+    NOTES_FEW = 32,
+};
+
+/* A second's worth of forgetting for the histograms of times. */
+static const double TIMES_KEEP = 0.935; /* exp(-1/15) */
+
+double observer_fade(double from_s, double now_s)
+{
+    return now_s > from_s ? exp((from_s - now_s) / OBSERVER_FADE_S) : 1;
+}
+
+double observer_lasting(double from_s, double now_s)
+{
+    return now_s > from_s ? exp((from_s - now_s) / CLASS_METRICS_FADE_S) : 1;
+}
+
+/* Of a steady stream of r a second a sum comes to r * OBSERVER_FADE_S; shortly after the start, to
+ * less. */
+double observer_rate(const struct observer *o, double sum, double at_s)
+{
+    double age = o->now_s - o->started_s;
+    double full = OBSERVER_FADE_S * (1 - exp(-(age > 1 ? age : 1) / OBSERVER_FADE_S));
+
+    return sum * observer_fade(at_s, o->now_s) / full;
+}
+
+void observer_add(const struct observer *o, struct fading *f, double n)
+{
+    f->sum = f->sum * observer_fade(f->at_s, o->now_s) + n;
+    f->at_s = o->now_s;
+}
+
+/* ---- classes ---- */
+
+void observer_refresh(const struct observer *o, struct seen_class *c)
+{
+    double keep = observer_fade(c->at_s, o->now_s);
+    double from = c->at_s;
+
+    if (c->at_s >= o->now_s)
+        return;
+    c->at_s = o->now_s;
+    c->requests *= keep;
+    c->spilled *= keep;
+    c->failed *= keep;
+    c->limited *= keep;
+    c->waited *= keep;
+    c->wait_s *= keep;
+    c->lasting *= observer_lasting(from, o->now_s);
+    for (unsigned i = 0; i < c->n; ++i)
+        c->workers[i].sum *= (float)keep;
+}
+
+static void drop_class(struct seen_app *a, struct seen_class *c)
+{
+    map_remove(&a->classes, &c->by_name);
+    list_remove(&c->node);
+    free(c->workers);
+    free(c);
+}
+
+static struct seen_class *class_of(struct observer *o, struct seen_app *a, struct slice name)
+{
+    struct seen_class *c =
+        map_entry(map_find(&a->classes, name.p, name.len), struct seen_class, by_name);
+
+    if (c != NULL) {
+        list_remove(&c->node);
+        list_push_back(&a->recent, &c->node);
+        observer_refresh(o, c);
+        return c;
+    }
+    if (map_count(&a->classes) >= OBSERVER_CLASSES_MAX)
+        drop_class(a, list_first(&a->recent, struct seen_class, node));
+    c = xcalloc(1, sizeof(*c) + name.len + 1);
+    memcpy(c->name, name.p, name.len);
+    c->at_s = o->now_s;
+    c->series = class_metrics_find(a->figures, name);
+    list_push_back(&a->recent, &c->node);
+    map_add(&a->classes, &c->by_name, c->name, name.len);
+    return c;
+}
+
+/* A worker of the class more; where there are too many, in the place of the least. */
+static void count_worker(struct seen_class *c, uint32_t number, double weight)
+{
+    struct class_worker *least = NULL;
+
+    for (unsigned i = 0; i < c->n; ++i) {
+        if (c->workers[i].number == number) {
+            c->workers[i].sum += (float)weight;
+            return;
+        }
+        if (least == NULL || c->workers[i].sum < least->sum)
+            least = &c->workers[i];
+    }
+    if (c->n < OBSERVER_CLASS_WORKERS_MAX) {
+        if ((c->n & (c->n - 1)) == 0)
+            c->workers = xrealloc(c->workers, (c->n != 0 ? 2 * c->n : 1) * sizeof(*c->workers));
+        least = &c->workers[c->n++];
+    }
+    *least = (struct class_worker){.number = number, .sum = (float)weight};
+}
+
+static void take_note(void *context, const struct traffic_note *n, double weight)
+{
+    struct observer *o = context;
+    struct seen_app *a = &o->apps[n->application];
+    struct seen_class *c = class_of(o, a, n->cls);
+
+    observer_count_class(a, c, n, weight);
+    c->requests += weight;
+    c->lasting += weight;
+    if ((n->flags & TRAFFIC_SPILLED) != 0)
+        c->spilled += weight;
+    if ((n->flags & TRAFFIC_FAILED) != 0) {
+        c->failed += weight;
+        observer_add(o, &a->failed, weight);
+    }
+    if ((n->flags & TRAFFIC_LIMITED) != 0)
+        c->limited += weight;
+    if ((n->flags & TRAFFIC_WAITED) != 0)
+        c->waited += weight;
+    c->wait_s += weight * (double)n->wait_us / 1e6;
+    histogram_add(&a->times, n->total_us, weight);
+    observer_add(o, &a->requests, weight);
+    if (n->worker.len == 0)
+        return;
+    observer_add(o, &a->placed, weight);
+    if ((n->flags & TRAFFIC_SKILLED) != 0)
+        observer_add(o, &a->skilled, weight);
+    count_worker(c, observer_worker(o, a, n->worker)->number, weight);
+}
+
+struct seen_worker *observer_worker(struct observer *o, struct seen_app *a, struct slice name)
+{
+    struct seen_worker *w =
+        map_entry(map_find(&a->workers, name.p, name.len), struct seen_worker, by_name);
+
+    if (w != NULL)
+        return w;
+    w = xcalloc(1, sizeof(*w) + name.len + 1);
+    memcpy(w->name, name.p, name.len);
+    w->number = ++o->numbers;
+    map_add(&a->workers, &w->by_name, w->name, name.len);
+    return w;
+}
+
+/* ---- life ---- */
+
+/* How many notes there were. */
+static size_t drain(struct observer *o)
+{
+    size_t notes = 0;
+
+    o->now_s = (double)clock_mono_us() / 1e6;
+    for (unsigned i = 0; i < o->lb->nloops; ++i)
+        notes += traffic_drain(o->lb->loops[i].traffic, take_note, o);
+    return notes;
+}
+
+static void on_timer(struct timer *t)
+{
+    struct observer *o = container_of(t, struct observer, timer);
+
+    size_t notes = drain(o);
+    o->drains += o->step;
+    if (o->drains >= DRAINS_A_LOOK) {
+        o->drains = 0;
+        for (size_t i = 0; i < o->lb->napplications; ++i)
+            histogram_scale(&o->apps[i].times, TIMES_KEEP);
+        observer_look(o);
+        for (size_t i = 0; i < o->lb->napplications; ++i)
+            observer_choose_classes(o, &o->apps[i]);
+    }
+    /* Where little happens the thread is not woken for it: the rings have room for a thousand. */
+    o->step = notes < NOTES_FEW ? DRAINS_A_LOOK - o->drains : 1;
+    timer_start(o->lb->control, &o->timer, (uint64_t)o->step * DRAIN_MS);
+}
+
+struct observer *observer_create(struct lb *lb)
+{
+    struct observer *o = xcalloc(1, sizeof(*o));
+
+    o->lb = lb;
+    o->apps = xcalloc(lb->napplications + 1, sizeof(*o->apps));
+    o->started_s = o->now_s = (double)clock_mono_us() / 1e6;
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        o->apps[i].app = lb->applications[i];
+        o->apps[i].figures = class_metrics_create();
+        list_init(&o->apps[i].recent);
+    }
+    o->step = 1;
+    timer_init(&o->timer, on_timer);
+    timer_start(lb->control, &o->timer, DRAIN_MS);
+    return o;
+}
+
+static void fini_app(struct seen_app *a)
+{
+    while (!list_empty(&a->recent))
+        drop_class(a, list_first(&a->recent, struct seen_class, node));
+    map_for_each_safe (struct seen_worker, w, &a->workers, by_name) {
+        map_remove(&a->workers, &w->by_name);
+        free(w);
+    }
+    class_metrics_destroy(a->figures);
+    observer_forget_settings(a);
+}
+
+void observer_destroy(struct observer *o)
+{
+    if (o == NULL)
+        return;
+    timer_stop(&o->timer);
+    for (size_t i = 0; i < o->lb->napplications; ++i)
+        fini_app(&o->apps[i]);
+    events_fini(&o->events);
+    free(o->apps);
+    free(o);
+}
+
+const struct events *observer_events(const struct observer *o)
+{
+    return &o->events;
+}
+
+void observer_tell(struct observer *o, const char *kind, bool bad, const char *application,
+                   const char *subject, const char *text)
+{
+    events_add(&o->events, kind, bad, application, subject, text);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What observer.c (figures), observer_watch.c (what has changed) and observer_view.c (telling it)
+ * share. Control thread.
+ */
+#ifndef RLB_LB_STATUS_OBSERVER_INTERNAL_H
+#define RLB_LB_STATUS_OBSERVER_INTERNAL_H
+
+#include "common/base/list.h"
+#include "common/base/map.h"
+#include "common/stats/histogram.h"
+#include "lb/status/class_metrics.h"
+#include "lb/status/observer.h"
+
+/* A sum that fades: of what has come lately. */
+struct fading {
+    double sum;
+    double at_s; /* up to date then */
+};
+
+struct seen_worker {
+    struct map_node by_name;
+    uint32_t number; /* never used again */
+    bool here;       /* at the last look */
+    bool drained, ejected;
+    bool was_in_pool;
+    char state[16], version[64], incarnation[72];
+    uint64_t requests, failures, service_us; /* of its member, at the last look */
+    struct fading request_rate, failure_rate, service_s;
+    struct {
+        struct slice cls; /* borrowed from its class; for the time of one description */
+        double rate;
+    } top[OBSERVER_TOP_CLASSES];
+    char name[];
+};
+
+struct class_worker {
+    uint32_t number; /* of a seen_worker */
+    float sum;       /* fades with its class */
+};
+
+struct seen_class {
+    struct map_node by_name;
+    struct list node; /* least recently seen first */
+    double at_s;      /* the sums below are up to date then */
+    double requests, spilled, failed, limited, waited, wait_s;
+    double lasting;              /* requests, fading with CLASS_METRICS_FADE_S */
+    struct class_series *series; /* or NULL: it is counted with others */
+    struct class_worker *workers;
+    unsigned n;
+    char name[];
+};
+
+struct seen_app {
+    struct application *app;
+    struct map workers, classes;
+    struct list recent; /* seen_class.node */
+    struct class_metrics *figures;
+    unsigned looks; /* for its classes */
+    struct fading requests, failed, placed, skilled;
+    struct histogram times;
+    char active_version[64];
+    struct app_settings settings; /* as last looked at */
+    bool has_settings;
+    char **refused; /* why, per row of app_row; or NULL */
+    bool settled;   /* what has been there from the start is no event */
+};
+
+struct observer {
+    struct lb *lb;
+    struct timer timer;
+    struct events events;
+    struct seen_app *apps;
+    uint32_t numbers;
+    double started_s, now_s;
+    unsigned drains; /* since the last look, in quarters of a second */
+    unsigned step;   /* how many of these the one to come stands for */
+};
+
+/* Sums that fade from FROM_S to NOW_S keep this much. */
+double observer_fade(double from_s, double now_s);
+/* The same for what is to last: CLASS_METRICS_FADE_S. */
+double observer_lasting(double from_s, double now_s);
+/* What SUM, up to date at AT_S, is per second now. */
+double observer_rate(const struct observer *o, double sum, double at_s);
+void observer_add(const struct observer *o, struct fading *f, double n);
+/* Bring C's sums up to date. */
+void observer_refresh(const struct observer *o, struct seen_class *c);
+struct seen_worker *observer_worker(struct observer *o, struct seen_app *a, struct slice name);
+
+/* observer_classes.c: counts N, one of C, and who has figures on /metrics. */
+struct traffic_note;
+void observer_count_class(const struct seen_app *a, const struct seen_class *c,
+                          const struct traffic_note *n, double weight);
+/* Once a second. */
+void observer_choose_classes(const struct observer *o, struct seen_app *a);
+
+/* observer_watch.c: who is there and what is set; events for what has changed. Once a second. */
+void observer_look(struct observer *o);
+void observer_forget_settings(struct seen_app *a);
+
+#endif

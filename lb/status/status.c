@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /status.json and /resumes.json. Everything is copied out of the parts when it is asked for: each
+ * pool in pieces (pool_look), the rest as it is at the moment.
+ */
+#include "lb/status/status.h"
+#include "lb/backends/standby.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/map.h"
+#include "lb/access/access_log.h"
+#include "lb/backends/membership.h"
+#include "lb/core/application_live.h"
+#include "lb/core/limit_status.h"
+#include "lb/core/limits_live.h"
+#include "lb/program/lb_parts.h"
+#include "lb/rules/poison.h"
+#include "lb/status/observer.h"
+#include "lb/status/rate_status.h"
+#include "lb/status/shadow_json.h"
+#include "version.h"
+
+/* ---- workers ---- */
+
+/* One pool's view, to be found by worker. */
+struct view_entry {
+    struct map_node node;
+    const void *worker; /* key */
+    const struct worker_view *view;
+    bool shown;
+};
+
+/* One that is told. */
+struct worker_row {
+    const char *name;
+    const struct known_worker *known; /* NULL: not any more */
+    struct worker *worker;            /* or NULL */
+    const struct worker_view *view;   /* or NULL */
+    double rate;                      /* where there is a choice */
+};
+
+struct workers_page {
+    struct json_writer *w;
+    const struct pool_view *pool;
+    struct map entries; /* of view_entry */
+    const struct application *app;
+    uint64_t now_ms;
+    struct worker_row *rows;
+    size_t n, room;
+};
+
+static uint64_t relaxed(_Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+static void put_connections(struct json_writer *w, struct member *m)
+{
+    struct conn_backend_view v;
+
+    conn_backend_view(m->backend, &v);
+    json_open_object(w, "connections");
+    json_put_int(w, "in_use", v.in_use);
+    json_put_int(w, "idle", v.idle);
+    json_put_int(w, "opening", v.opening);
+    json_put_int(w, "waiting", v.waiting);
+    json_put_int(w, "max", v.max_connections);
+    json_put_int(w, "opened", (int64_t)v.opened);
+    json_put_int(w, "reused", (int64_t)v.reused);
+    json_put_int(w, "handed_over", (int64_t)v.handed_over);
+    json_close_object(w);
+}
+
+/* The age of the oldest request in hand, and when it came (Unix time). */
+static void put_oldest(struct json_writer *w, uint64_t oldest_us, uint64_t now_ms)
+{
+    struct timespec wall;
+
+    if (oldest_us == 0) {
+        json_put_null(w, "oldest_s");
+        json_put_null(w, "oldest_time");
+        return;
+    }
+    uint64_t oldest_ms = oldest_us / 1000;
+    double age = now_ms > oldest_ms ? (double)(now_ms - oldest_ms) / 1000 : 0;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    json_put_real(w, "oldest_s", age);
+    json_put_real(w, "oldest_time", (double)((int64_t)(((double)wall.tv_sec - age) * 1000)) / 1000);
+}
+
+static void put_view(struct json_writer *w, const struct pool_view *pv, const struct worker_view *v,
+                     uint64_t now_ms)
+{
+    json_put_bool(w, "active", v->active);
+    json_put_bool(w, "available", v->available);
+    json_put_int(w, "backlog", (int64_t)v->backlog);
+    json_put_int(w, "backlog_others", (int64_t)pool_view_others(pv, v, now_ms));
+    json_put_real(w, "mean_backlog", v->mean_backlog);
+    put_oldest(w, v->oldest_us, now_ms);
+    json_put_int(w, "skills", (int64_t)v->nskills);
+}
+
+static void put_no_view(struct json_writer *w)
+{
+    json_put_bool(w, "active", false);
+    json_put_bool(w, "available", false);
+    json_put_int(w, "backlog", 0);
+    json_put_int(w, "backlog_others", 0);
+    json_put_real(w, "mean_backlog", 0);
+    json_put_null(w, "oldest_s");
+    json_put_null(w, "oldest_time");
+    json_put_int(w, "skills", 0);
+}
+
+static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
+{
+    uint64_t ejected = relaxed(&m->ejected_until_ms);
+
+    json_put_int(w, "requests", (int64_t)relaxed(&m->requests));
+    json_put_int(w, "failures", (int64_t)relaxed(&m->failures));
+    json_put_real(w, "service_s", (double)relaxed(&m->service_us) / 1e6);
+    json_put_bool(w, "ejected", ejected != 0);
+    if (ejected != 0) {
+        unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
+
+        json_put_text(w, "ejected_why", slice_of(worker_fault_text((enum worker_fault)why)));
+        json_put_real(w, "ejected_for_s",
+                      ejected > now_ms ? (double)(ejected - now_ms) / 1000 : 0.0);
+    }
+    put_connections(w, m);
+    json_put_int(w, "tunnels", tunnel_limit_open(&m->tunnels));
+    json_put_int(w, "max_tunnels", tunnel_limit_max(&m->tunnels));
+}
+
+/* Where it is, when that is not its own address, or might not be; and who is expected there. */
+static void put_place(struct json_writer *w, const struct known_worker *k)
+{
+    char text[ADDR_TEXT_MAX];
+
+    if (k->peer != NULL)
+        json_put_text(w, "tls", slice_of(tls_peer_name(k->peer)));
+    if (k->standby == NULL)
+        return;
+    json_put_text(w, "standby", slice_of(addr_format(standby_addr(k->standby), text)));
+    json_put_bool(w, "on_standby", standby_in_use(k->standby));
+}
+
+static void put_check(struct json_writer *w, const struct active_check *c)
+{
+    struct active_check_view v = active_check_view(c);
+
+    if (!v.active)
+        return;
+    json_open_object(w, "check");
+    json_put_bool(w, "failing", v.failing);
+    json_put_int(w, "checks", (int64_t)v.checks);
+    json_put_int(w, "failures", (int64_t)v.failures);
+    json_put_text(w, "why", slice_of(v.why));
+    json_close_object(w);
+}
+
+static const char *state_of(const struct worker_row *r)
+{
+    return r->known != NULL ? known_worker_state(r->known) : "leaving";
+}
+
+static void put_worker(struct workers_page *p, const struct worker_row *r)
+{
+    struct json_writer *w = p->w;
+
+    json_open_object(w, NULL);
+    json_put_text(w, "name", slice_of(r->name));
+    json_put_text(w, "state", slice_of(state_of(r)));
+    if (r->known != NULL)
+        put_place(w, r->known);
+    json_put_text(w, "incarnation",
+                  slice_of(r->worker != NULL ? worker_incarnation(r->worker) : ""));
+    json_put_text(w, "version", slice_of(r->view != NULL ? r->view->version : ""));
+    if (r->view != NULL)
+        put_view(w, p->pool, r->view, p->now_ms);
+    else
+        put_no_view(w);
+    if (r->worker != NULL)
+        put_member(w, member_of(r->worker), p->now_ms);
+    if (r->known != NULL) {
+        put_check(w, r->known->check);
+        observer_describe_worker(p->app->lb->observer, p->app->number, r->name, w);
+    }
+    json_close_object(w);
+}
+
+static void add_row(struct workers_page *p, const struct worker_row *r)
+{
+    if (p->n == p->room) {
+        p->room = p->room != 0 ? 2 * p->room : p->pool->n + p->pool->ndetached + 1;
+        p->rows = xrealloc(p->rows, p->room * sizeof(*p->rows));
+    }
+    p->rows[p->n++] = *r;
+}
+
+static void add_known(void *context, const struct known_worker *k)
+{
+    struct workers_page *p = context;
+    struct view_entry *e =
+        map_entry(map_find(&p->entries, &k->worker, sizeof(e->worker)), struct view_entry, node);
+
+    if (e != NULL)
+        e->shown = true;
+    add_row(p, &(struct worker_row){.name = k->name,
+                                    .known = k,
+                                    .worker = k->worker,
+                                    .view = e != NULL ? e->view : NULL});
+}
+
+/* Those we know, then those that are gone but have requests in hand. */
+static void find_workers(struct workers_page *p)
+{
+    const struct pool_view *pv = p->pool;
+    size_t n = pv->n + pv->ndetached;
+    struct view_entry *all = xcalloc(n + 1, sizeof(*all));
+
+    for (size_t i = 0; i < n; ++i) {
+        struct view_entry *e = &all[i];
+
+        e->worker = pv->workers[i].worker;
+        e->view = &pv->workers[i];
+        map_add(&p->entries, &e->node, &e->worker, sizeof(e->worker));
+    }
+    if (p->app->membership != NULL)
+        membership_each(p->app->membership, add_known, p);
+    for (size_t i = 0; i < n; ++i) {
+        const struct worker_view *v = all[i].view;
+
+        if (!all[i].shown)
+            add_row(p, &(struct worker_row){.name = v->name, .worker = v->worker, .view = v});
+    }
+    map_clear(&p->entries);
+    free(all);
+}
+
+static bool contains(const char *text, struct slice part)
+{
+    return part.len == 0 || memmem(text, strlen(text), part.p, part.len) != NULL;
+}
+
+static int by_rate(const void *a, const void *b)
+{
+    double x = ((const struct worker_row *)a)->rate;
+    double y = ((const struct worker_row *)b)->rate;
+
+    return (x < y) - (x > y);
+}
+
+/* Leaves those with Q in their name, state or version: of too many, the busiest. How many there
+ * were is told. */
+static void choose_workers(struct workers_page *p, struct slice q, size_t most)
+{
+    struct json_writer *w = p->w;
+    size_t active = 0;
+    size_t found = 0;
+
+    for (size_t i = 0; i < p->n; ++i) {
+        const struct worker_row *r = &p->rows[i];
+
+        active += r->view != NULL && r->view->active;
+        if (contains(r->name, q) || contains(state_of(r), q) ||
+            (r->view != NULL && contains(r->view->version, q)))
+            p->rows[found++] = *r;
+    }
+    json_put_int(w, "workers_known", (int64_t)p->n);
+    json_put_int(w, "workers_active", (int64_t)active);
+    json_put_int(w, "workers_found", (int64_t)found);
+    p->n = found;
+    if (found <= most)
+        return;
+    for (size_t i = 0; i < found; ++i)
+        p->rows[i].rate =
+            observer_worker_rate(p->app->lb->observer, p->app->number, p->rows[i].name);
+    qsort(p->rows, found, sizeof(*p->rows), by_rate);
+    p->n = most;
+}
+
+static void put_workers(struct json_writer *w, const struct application *a,
+                        const struct pool_view *pv, const struct status_choice *choice)
+{
+    struct workers_page p = {.w = w, .pool = pv, .app = a, .now_ms = clock_mono_us() / 1000};
+
+    find_workers(&p);
+    if (choice->workers_max != 0)
+        choose_workers(&p, choice->q, choice->workers_max);
+    json_open_array(w, "workers");
+    for (size_t i = 0; i < p.n; ++i)
+        put_worker(&p, &p.rows[i]);
+    json_close_array(w);
+    free(p.rows);
+}
+
+/* ---- figures ---- */
+
+static void put_outcomes(struct json_writer *w, const struct application *a)
+{
+    json_open_object(w, "outcomes");
+    for (int o = 0; o < OUTCOMES; ++o) {
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < a->lb->nloops; ++i)
+            n += relaxed(&a->loops[i].outcomes[o]);
+        json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
+    }
+    json_close_object(w);
+}
+
+static void put_histogram(struct json_writer *w, const char *name, const struct stat_histogram *h)
+{
+    json_open_object(w, name);
+    json_put_int(w, "count", (int64_t)h->count);
+    json_put_int(w, "mean", h->count != 0 ? (int64_t)(h->sum_us / h->count) : 0);
+    json_put_int(w, "p50", (int64_t)stats_quantile(h, 0.5));
+    json_put_int(w, "p90", (int64_t)stats_quantile(h, 0.9));
+    json_put_int(w, "p99", (int64_t)stats_quantile(h, 0.99));
+    json_close_object(w);
+}
+
+static void put_stats(struct json_writer *w, const struct application *a)
+{
+    json_open_object(w, "stats");
+    for (size_t i = 0; i < application_stats.n; ++i) {
+        const struct stat_row *row = &application_stats.rows[i];
+        struct stat_histogram h;
+
+        if (row->kind == STAT_HISTOGRAM) {
+            stats_histogram(a->stats, i, &h);
+            put_histogram(w, row->name, &h);
+        } else {
+            json_put_int(w, row->name, stats_sum(a->stats, i));
+        }
+    }
+    json_close_object(w);
+}
+
+static void put_shadow(struct json_writer *w, const struct pool_view *pv)
+{
+    json_open_object(w, "shadow");
+    json_put_text(w, "policy",
+                  pv->settings.shadowed ? slice_of(pool_policy_text(pv->settings.shadow))
+                                        : SLICE_LIT("off"));
+    shadow_json_put(w, &pv->shadow);
+    json_close_object(w);
+}
+
+static void put_pool(struct json_writer *w, const struct pool_view *pv)
+{
+    json_put_text(w, "policy", slice_of(pool_policy_text(pv->settings.policy)));
+    json_put_real(w, "variance", pv->settings.variance);
+    json_put_bool(w, "single_version", pv->settings.single_version);
+    json_put_text(w, "active_version", slice_of(pv->active_version));
+    json_put_int(w, "backlog", (int64_t)pv->backlog);
+    json_put_real(w, "mean_backlog", pv->mean_backlog);
+    json_put_real(w, "max_backlog", pv->max_backlog);
+    json_put_int(w, "waiting", (int64_t)pv->waiting);
+    json_put_int(w, "classes", (int64_t)pv->classes);
+    put_shadow(w, pv);
+    json_open_object(w, "picks");
+    for (int r = 0; r < PICK_REASONS; ++r)
+        json_put_int(w, pick_reason_text((enum pick_reason)r), (int64_t)pv->picks[r]);
+    json_close_object(w);
+}
+
+static void put_poison(struct json_writer *w, const struct application *a)
+{
+    struct poison_view v;
+
+    poison_view(a->poison, clock_mono_us() / 1000, &v);
+    json_open_array(w, "poison");
+    for (size_t i = 0; i < v.nheld; ++i) {
+        json_open_object(w, NULL);
+        json_put_text(w, "class", slice_of(v.held[i].cls));
+        json_put_text(w, "path", slice_of(v.held[i].path));
+        json_put_real(w, "for_s", (double)v.held[i].for_ms / 1000);
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
+static void put_application(struct json_writer *w, const struct application *a,
+                            const struct status_choice *choice)
+{
+    struct pool_view pv;
+
+    pool_look(a->pool, false, &pv);
+    json_open_object(w, a->name);
+    json_open_array(w, "hosts");
+    for (size_t i = 0; i < a->hosts.n; ++i)
+        json_put_text(w, NULL, slice_of(a->hosts.items[i]));
+    json_close_array(w);
+    json_put_text(w, "path", a->path.len > 0 ? a->path : SLICE_LIT("/"));
+    json_put_text(w, "classifier", slice_of(classifier_kind(a->classifier)));
+    json_put_text(w, "fingerprint", slice_of(classifier_fingerprint(a->classifier)));
+    put_pool(w, &pv);
+    observer_describe(a->lb->observer, a->number, w);
+    observer_describe_classes(a->lb->observer, a->number, choice->q, w);
+    put_workers(w, a, &pv, choice);
+    put_outcomes(w, a);
+    put_poison(w, a);
+    put_stats(w, a);
+    limit_status_describe(a, w);
+    rate_status_describe(a, w);
+    if (a->live != NULL)
+        application_live_describe(a->live, w);
+    if (a->limits != NULL)
+        limits_live_describe(a->limits, w);
+    if (a->membership != NULL)
+        membership_describe(a->membership, w);
+    json_close_object(w);
+    pool_view_fini(&pv);
+}
+
+static void put_unrouted(struct json_writer *w, struct lb *lb)
+{
+    json_open_object(w, "unrouted");
+    for (int o = 0; o < OUTCOMES; ++o) {
+        uint64_t n = relaxed(&lb->unrouted[o]);
+
+        if (n != 0)
+            json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
+    }
+    json_close_object(w);
+}
+
+/* Each data loop's share of the clients. */
+static void put_loops(struct json_writer *w, struct lb *lb)
+{
+    json_open_array(w, "loops");
+    for (unsigned i = 0; lb->parts->fronts_up && i < lb->nloops; ++i) {
+        const struct lb_loop *ll = &lb->loops[i];
+        struct http_server_counts c;
+        struct http_balance_view v;
+
+        front_read_counts(ll->front, &c);
+        http_balance_view(lb->balance, i, &v);
+        json_open_object(w, NULL);
+        if (ll->cpu >= 0)
+            json_put_int(w, "cpu", ll->cpu);
+        else
+            json_put_null(w, "cpu");
+        json_put_int(w, "in_hand", (int64_t)v.in_hand);
+        json_put_int(w, "accepted", (int64_t)c.accepted);
+        json_put_int(w, "given", (int64_t)v.given);
+        json_put_int(w, "taken", (int64_t)v.taken);
+        json_put_int(w, "requests", (int64_t)c.requests);
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
+static const char *phase_text(enum lb_phase phase)
+{
+    static const char *const texts[] = {"starting", "serving", "draining", "closing"};
+
+    return texts[phase];
+}
+
+void status_json(struct lb *lb, const struct status_choice *choice, struct text *out)
+{
+    struct json_writer w = {.out = out};
+    uint64_t now_ms = clock_mono_us() / 1000;
+
+    json_open_object(&w, NULL);
+    json_put_text(&w, "program", SLICE_LIT("resumelb"));
+    json_put_text(&w, "version", SLICE_LIT(RLB_VERSION));
+    json_put_int(&w, "pid", getpid());
+    json_put_text(&w, "instance", slice_of(lb->instance));
+    json_put_real(&w, "uptime_s", (double)(now_ms - lb->started_ms) / 1000);
+    json_put_text(&w, "phase", slice_of(phase_text(lb_phase(lb))));
+    json_put_int(&w, "threads", lb->nloops);
+    put_loops(&w, lb);
+    json_put_int(&w, "buffered_bytes",
+                 (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed));
+    struct access_counts lines = {0};
+
+    if (lb->access_log != NULL)
+        access_log_count(lb->access_log, &lines);
+    json_put_int(&w, "access_log_dropped", (int64_t)lines.dropped);
+    put_unrouted(&w, lb);
+    json_open_object(&w, "applications");
+    for (size_t i = 0; i < lb->napplications; ++i)
+        put_application(&w, lb->applications[i], choice);
+    json_close_object(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
+}
+
+void status_resumes(struct lb *lb, struct text *out)
+{
+    struct json_writer w = {.out = out};
+
+    json_open_object(&w, NULL);
+    json_open_object(&w, "applications");
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        struct pool_view pv;
+
+        pool_look(lb->applications[i]->pool, true, &pv);
+        json_open_object(&w, lb->applications[i]->name);
+        for (size_t k = 0; k < pv.n; ++k) {
+            const struct resume *r = &pv.workers[k].skills;
+
+            json_open_object(&w, pv.workers[k].name);
+            for (size_t n = 0; n < r->n; ++n)
+                json_put_real_named(&w, r->rows[n].cls, r->rows[n].score);
+            json_close_object(&w);
+        }
+        json_close_object(&w);
+        pool_view_fini(&pv);
+    }
+    json_close_object(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
+}

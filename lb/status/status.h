@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an operator sees: the pages of the admin address. Control thread.
+ */
+#ifndef RLB_LB_STATUS_STATUS_H
+#define RLB_LB_STATUS_STATUS_H
+
+#include <stdio.h>
+
+#include "common/program/admin.h"
+#include "common/stats/metrics.h"
+#include "lb/core/lb.h"
+
+/* Add every page to A, which LB outlives. */
+void status_add(struct lb *lb, struct admin *a);
+
+/* ---- the pages by themselves, appended to OUT ---- */
+/* What is told of what there may be much of. */
+struct status_choice {
+    struct slice q; /* of the classes told by name, those with this in it (empty: all) */
+    /*
+     * 0: every worker. Else at most so many, with q in their name, state or version, the busiest of
+     * those; and how many there are: "workers_known", "workers_active", "workers_found".
+     */
+    size_t workers_max;
+};
+void status_json(struct lb *lb, const struct status_choice *choice, struct text *out);
+/* status_settings.c: all settings in force, where each is from, what was refused. */
+void status_settings(struct lb *lb, struct text *out);
+void status_resumes(struct lb *lb, struct text *out);
+/*
+ * status_explain.c: who would get a request of a class, and why. QUERY: class=CLASS, and
+ * application=NAME when there are several. Returns the HTTP status: 200; 400, 404 with {"error"}.
+ */
+int status_explain(struct lb *lb, struct slice query, struct text *body);
+/* status_metrics.c */
+void status_metrics(struct lb *lb, struct metrics *m);
+/* The manual as Markdown (docs/reference/stats.md). */
+void status_metrics_describe(FILE *out);
+
+#endif

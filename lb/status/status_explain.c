@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /explain?application=NAME&class=CLASS, or url=URL: who would get a request of the class, or a GET
+ * of the URL, now, and why; and what shadow_policy would do. The class is as it stands in the
+ * access log and on the status page (encoded); percent signs are escaped as in any query. What is
+ * not understood is refused, with a reason as JSON; so is what is said twice.
+ */
+#include "lb/status/status.h"
+
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/program/admin_order.h"
+#include "common/wire/url_line.h"
+#include "lb/core/application.h"
+#include "lb/core/lb.h"
+#include "lb/rules/classify.h"
+#include "lb/status/explain_query.h"
+#include "routing/pool.h"
+
+static bool no_header(const void *context, size_t i, struct slice *name, struct slice *value)
+{
+    (void)context;
+    (void)i;
+    (void)name;
+    (void)value;
+    return false;
+}
+
+/* The class of a GET of U, of whose headers nothing is known but the Host; its length. */
+static size_t class_of_url(const struct application *app, const struct url_line *u,
+                           char out[CLASS_BYTES_MAX])
+{
+    static const struct addr nobody;
+    bool stripped =
+        app->path.len != 0 && app->settings->s.strip_prefix && slice_starts(u->path, app->path);
+    struct text path = {0};
+    struct slice rest = u->path;
+
+    if (stripped)
+        rest = (struct slice){rest.p + app->path.len, rest.len - app->path.len};
+    if (rest.len == 0 || rest.p[0] != '/')
+        text_add_char(&path, '/');
+    text_add(&path, rest);
+    struct classify_request r = {
+        .method = SLICE_LIT("GET"),
+        .script_name = stripped ? app->path : SLICE_NULL,
+        .path = text_slice(&path),
+        .query = u->query,
+        .host = u->host,
+        .protocol = SLICE_LIT("HTTP/1.1"),
+        .tls = u->tls,
+        .peer = &nobody,
+        .local = &nobody,
+        .content_length = UINT64_MAX,
+        .header = no_header,
+    };
+    size_t len = classify(app->classifier, &r, out);
+    text_fini(&path);
+    return len;
+}
+
+/* The application that a URL leads to. */
+static struct application *find_by_url(struct lb *lb, const struct url_line *u, const char **why)
+{
+    struct application *app = application_find(lb, u->host, u->path);
+
+    if (app == NULL)
+        *why = "no application for this host and path";
+    return app;
+}
+
+static struct application *find(struct lb *lb, const struct explain_query *a,
+                                const struct url_line *u, const char **why)
+{
+    if (!a->has_application && u != NULL)
+        return find_by_url(lb, u, why);
+    if (!a->has_application) {
+        *why = lb->napplications != 1 ? "application is missing, and there are several" : NULL;
+        return lb->napplications == 1 ? lb->applications[0] : NULL;
+    }
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        struct application *app = lb->applications[i];
+
+        if (strlen(app->name) == a->application_len &&
+            memcmp(app->name, a->application, a->application_len) == 0)
+            return app;
+    }
+    *why = "no such application";
+    return NULL;
+}
+
+static void put_candidates(struct json_writer *w, const struct pool_explain *e)
+{
+    json_open_array(w, "candidates");
+    for (size_t i = 0; i < e->ncandidates; ++i) {
+        const struct explain_candidate *c = &e->candidates[i];
+
+        json_open_object(w, NULL);
+        json_put_text(w, "worker", slice_of(worker_name(c->worker)));
+        json_put_real(w, "score", c->score);
+        json_put_int(w, "backlog", (int64_t)c->backlog);
+        json_put_real(w, "work_s", c->work_s);
+        json_put_bool(w, "chosen", c->why == NULL);
+        if (c->why != NULL)
+            json_put_text(w, "passed_over", slice_of(c->why));
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
+static void put_steps(struct json_writer *w, const struct pool_explain *e)
+{
+    json_open_array(w, "steps");
+    for (size_t i = 0; i < e->nsteps; ++i) {
+        json_open_object(w, NULL);
+        json_put_text(w, "step", slice_of(e->steps[i].name));
+        json_put_int(w, "before", (int64_t)e->steps[i].before);
+        json_put_int(w, "after", (int64_t)e->steps[i].after);
+        json_close_object(w);
+    }
+    json_close_array(w);
+    json_open_object(w, "values");
+    for (size_t i = 0; i < e->nvalues; ++i)
+        json_put_real(w, e->values[i].name, e->values[i].value);
+    json_close_object(w);
+}
+
+static void put_choice(struct json_writer *w, const struct pool_explain *e)
+{
+    json_put_text(w, "policy", slice_of(e->policy));
+    json_put_int(w, "workers", (int64_t)e->workers);
+    json_put_text(w, "worker", e->worker != NULL ? slice_of(worker_name(e->worker)) : SLICE_NULL);
+    json_put_text(w, "reason",
+                  e->worker != NULL ? slice_of(pick_reason_text(e->reason)) : SLICE_NULL);
+    json_put_text(w, "because",
+                  e->worker != NULL ? slice_of(pick_reason_doc(e->reason)) : SLICE_NULL);
+    json_put_int(w, "considered", (int64_t)e->considered);
+    put_candidates(w, e);
+    put_steps(w, e);
+}
+
+/* SHADOW: what shadow_policy would do; or NULL. */
+static void put_explanation(struct json_writer *w, const struct application *app, struct slice cls,
+                            const struct pool_explain *e, const struct pool_explain *shadow)
+{
+    json_open_object(w, NULL);
+    json_put_text(w, "application", slice_of(app->name));
+    json_put_text(w, "class", cls);
+    put_choice(w, e);
+    if (shadow != NULL) {
+        json_open_object(w, "shadow");
+        put_choice(w, shadow);
+        json_close_object(w);
+    }
+    json_close_object(w);
+}
+
+int status_explain(struct lb *lb, struct slice query, struct text *body)
+{
+    struct explain_query a;
+    struct json_writer w = {.out = body};
+    struct pool_explain e, shadow;
+
+    const char *why = explain_query_parse(query, &a);
+    if (why != NULL)
+        return admin_order_refuse(body, 400, why);
+    struct url_line u;
+    if (a.has_url)
+        why = url_line_parse((struct slice){a.url, a.url_len}, &u);
+    ASSERT(why == NULL);
+    struct application *app = find(lb, &a, a.has_url ? &u : NULL, &why);
+    if (app == NULL)
+        return admin_order_refuse(body, a.has_application || a.has_url ? 404 : 400, why);
+    if (a.has_url)
+        a.cls_len = class_of_url(app, &u, a.cls);
+    struct slice cls = {a.cls, a.cls_len};
+    struct pool_request r = {.cls = cls};
+    pool_explain(app->pool, &r, clock_mono_us(), &e);
+    bool shadowed = pool_explain_shadow(app->pool, &r, clock_mono_us(), &shadow);
+    put_explanation(&w, app, cls, &e, shadowed ? &shadow : NULL);
+    text_add_char(body, '\n');
+    pool_explain_fini(&e);
+    pool_explain_fini(&shadow);
+    return 200;
+}

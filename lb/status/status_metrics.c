@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /metrics: the figures of stats.def, and those beside them that have labels of their own or are
+ * read from elsewhere. Labels are names of the configuration, constants, or classes: at most
+ * CLASS_BYTES_MAX bytes of visible ASCII (classify.c). The names that we give to classes have a
+ * blank, which no class has.
+ */
+#include "lb/status/status.h"
+
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/tree/tree_figures.h"
+#include "lb/access/access_log.h"
+#include "lb/backends/member.h"
+#include "lb/backends/membership.h"
+#include "lb/core/limit_status.h"
+#include "lb/limits/rate_rule.h"
+#include "lb/program/lb_parts.h"
+#include "lb/status/class_metrics.h"
+#include "lb/status/observer.h"
+
+#define PREFIX "resumelb"
+
+/* Series of one metric for workers; an application with more has its first ones shown. */
+enum { WORKER_SERIES_MAX = 1000 };
+
+static const char NO_CLASS[] = "no class";
+static const char OTHERS[] = "other classes";
+
+/* What one page is made of. */
+struct page {
+    struct lb *lb;
+    struct pool_view *views;          /* per application */
+    struct text *labels;              /* per application */
+    struct limit_view *limits;        /* of all pool counters of all applications */
+    struct http_server_counts counts; /* of all fronts */
+};
+
+static struct slice labels_of(const struct page *p, size_t application)
+{
+    return text_slice(&p->labels[application]);
+}
+
+/* ---- the program ---- */
+
+static void each_front(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    metrics_put(m, &p->counts, SLICE_NULL, SLICE_NULL);
+}
+
+static void each_refusal(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (int i = FAULT_NONE + 1; i < FAULT_COUNT; ++i)
+        metrics_put_number(m, p->counts.refused[i], SLICE_NULL,
+                           slice_of(request_fault_text((enum request_fault)i)));
+}
+
+static void each_tls_version(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    metrics_put_number(m, p->counts.tls12, SLICE_NULL, SLICE_LIT("1.2"));
+    metrics_put_number(m, p->counts.tls13, SLICE_NULL, SLICE_LIT("1.3"));
+}
+
+static void each_tls_failure(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (int i = 0; i < TLS_FAILURES; ++i)
+        metrics_put_number(m, p->counts.tls_failed[i], SLICE_NULL,
+                           slice_of(tls_failure_text((enum tls_failure)i)));
+}
+
+/* These have no application to name. */
+static void each_unrouted_outcome(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (int o = 0; o < OUTCOMES; ++o) {
+        uint64_t n = atomic_load_explicit(&p->lb->unrouted[o], memory_order_relaxed);
+
+        if (n != 0 || o == OUTCOME_NO_APPLICATION)
+            metrics_put_number(m, n, SLICE_NULL, slice_of(outcome_text((enum outcome)o)));
+    }
+}
+
+static void each_fate_of_lines(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+    struct access_counts c = {0};
+
+    if (p->lb->access_log != NULL)
+        access_log_count(p->lb->access_log, &c);
+    metrics_put_number(m, c.written, SLICE_NULL, SLICE_LIT("written"));
+    metrics_put_number(m, c.dropped, SLICE_NULL, SLICE_LIT("dropped"));
+    metrics_put_number(m, c.left_out, SLICE_NULL, SLICE_LIT("left-out"));
+}
+
+/* ---- applications ---- */
+
+static void each_outcome(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        struct application *a = p->lb->applications[i];
+
+        for (int o = 0; o < OUTCOMES; ++o) {
+            uint64_t n = 0;
+
+            for (unsigned k = 0; k < p->lb->nloops; ++k)
+                n += atomic_load_explicit(&a->loops[k].outcomes[o], memory_order_relaxed);
+            metrics_put_number(m, n, labels_of(p, i), slice_of(outcome_text((enum outcome)o)));
+        }
+    }
+}
+
+static void each_pick(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        for (int r = 0; r < PICK_REASONS; ++r)
+            metrics_put_number(m, p->views[i].picks[r], labels_of(p, i),
+                               slice_of(pick_reason_text((enum pick_reason)r)));
+    }
+}
+
+static void each_pool(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i)
+        metrics_put(m, &p->views[i], labels_of(p, i), SLICE_NULL);
+}
+
+/* Of struct worker_view; or of struct member. */
+static void put_workers(struct metrics *m, const struct page *p, bool members)
+{
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct pool_view *v = &p->views[i];
+
+        for (size_t k = 0; k < v->n && k < WORKER_SERIES_MAX; ++k) {
+            const struct worker_view *w = &v->workers[k];
+
+            metrics_put(m, members ? (const void *)member_of(w->worker) : w, labels_of(p, i),
+                        slice_of(w->name));
+        }
+    }
+}
+
+static void each_worker(struct metrics *m, const void *context)
+{
+    put_workers(m, context, false);
+}
+
+static void each_member(struct metrics *m, const void *context)
+{
+    put_workers(m, context, true);
+}
+
+static double oldest_s(const void *object)
+{
+    const struct worker_view *w = object;
+    uint64_t now_ms = clock_mono_us() / 1000;
+    uint64_t oldest_ms = w->oldest_us / 1000;
+
+    return oldest_ms != 0 && now_ms > oldest_ms ? (double)(now_ms - oldest_ms) / 1000 : 0;
+}
+
+static double tunnels(const void *object)
+{
+    return tunnel_limit_open(&((const struct member *)object)->tunnels);
+}
+
+/* Each application that has a tree: of struct membership_figures, or of struct tree_status, which
+ * is its first member. */
+static void each_tree(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct membership *ms = p->lb->applications[i]->membership;
+        struct membership_figures f;
+
+        if (ms != NULL && membership_figures(ms, &f))
+            metrics_put(m, &f, labels_of(p, i), SLICE_NULL);
+    }
+}
+
+/* ---- pool counters and rates ---- */
+
+static const struct limit_rules *limits_of(const struct application *a)
+{
+    static const struct limit_rules none = {.n = 0};
+
+    return a->settings->limits != NULL ? a->settings->limits : &none;
+}
+
+/* Each counter once for a page: its figures are of one moment. */
+static struct limit_view *view_limits(const struct lb *lb)
+{
+    uint64_t now_us = clock_mono_us();
+    size_t n = 0;
+
+    for (size_t i = 0; i < lb->napplications; ++i)
+        n += limits_of(lb->applications[i])->n;
+    struct limit_view *views = xcalloc(n + 1, sizeof(*views));
+    n = 0;
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        const struct limit_rules *r = limits_of(lb->applications[i]);
+
+        for (size_t k = 0; k < r->n; ++k)
+            limit_view(&r->rules[k], now_us, &views[n++], NULL);
+    }
+    return views;
+}
+
+/* Of struct limit_view; or of struct limit_rule. */
+static void put_limits(struct metrics *m, const struct page *p, bool rules)
+{
+    const struct limit_view *view = p->limits;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct limit_rules *r = limits_of(p->lb->applications[i]);
+
+        for (size_t k = 0; k < r->n; ++k, ++view)
+            metrics_put(m, rules ? (const void *)&r->rules[k] : view, labels_of(p, i),
+                        slice_of(r->rules[k].name));
+    }
+}
+
+static void each_limit(struct metrics *m, const void *context)
+{
+    put_limits(m, context, false);
+}
+
+static void each_limit_rule(struct metrics *m, const void *context)
+{
+    put_limits(m, context, true);
+}
+
+static void each_limit_daemon(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+    struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        size_t n = limit_daemons(p->lb->applications[i], daemons);
+
+        for (size_t k = 0; k < n; ++k)
+            metrics_put(m, &daemons[k], labels_of(p, i), daemons[k].name);
+    }
+}
+
+static void each_copies(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        struct copies_stats s;
+
+        copies_read_stats(p->lb->applications[i]->copies, &s);
+        metrics_put(m, &s, labels_of(p, i), SLICE_NULL);
+    }
+}
+
+static void each_rate(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        const struct rate_rules *r = p->lb->applications[i]->settings->rates;
+
+        for (size_t k = 0; r != NULL && k < r->n; ++k) {
+            struct rate_view v;
+
+            rate_counter_view(r->rules[k].counter, &v);
+            metrics_put(m, &v, labels_of(p, i), slice_of(r->rules[k].name));
+        }
+    }
+}
+
+/* ---- classes ---- */
+
+struct classes {
+    struct metrics *m;
+    struct application *app;
+    struct slice labels;
+};
+
+/* Of the applications that show any. */
+static void put_classes(struct metrics *m, const struct page *p,
+                        void (*put)(void *context, const char *cls, const struct class_figures *f))
+{
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        struct classes c = {m, p->lb->applications[i], labels_of(p, i)};
+
+        if (c.app->settings->s.metrics_classes != 0)
+            class_metrics_each(observer_class_metrics(p->lb->observer, i), put, &c);
+    }
+}
+
+static void put_class(void *context, const char *cls, const struct class_figures *f)
+{
+    const struct classes *c = context;
+    const char *name = cls == NULL ? OTHERS : *cls == '\0' ? NO_CLASS : cls;
+
+    metrics_put(c->m, f, c->labels, slice_of(name));
+}
+
+static void each_class(struct metrics *m, const void *context)
+{
+    put_classes(m, context, put_class);
+}
+
+static void put_class_workers(void *context, const char *cls, const struct class_figures *f)
+{
+    const struct classes *c = context;
+    struct pool_class_view v;
+
+    (void)f;
+    if (cls == NULL)
+        return;
+    pool_class_view(c->app->pool, slice_of(cls), &v);
+    metrics_put_number(c->m, v.lives ? v.homes : v.total, c->labels,
+                       slice_of(*cls == '\0' ? NO_CLASS : cls));
+}
+
+static void each_class_workers(struct metrics *m, const void *context)
+{
+    put_classes(m, context, put_class_workers);
+}
+
+/* ---- the table ---- */
+
+/* clang-format off */
+#define LABELLED(name, unit, label, each, doc) {name, STAT_COUNTER, unit, label, doc, each, METRIC_GET, 0, 0, NULL}
+#define FRONTS(name, unit, member, doc) {name, STAT_COUNTER, unit, NULL, doc, each_front, METRIC_MEMBER(COUNT, struct http_server_counts, member)}
+#define POOL(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_pool, METRIC_MEMBER(type, struct pool_view, member)}
+#define WORKER(name, unit, type, member, doc) {name, STAT_GAUGE, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct worker_view, member)}
+#define MEMBER(name, unit, type, field, doc) {name, STAT_COUNTER, unit, "worker", doc, each_member, METRIC_MEMBER(type, struct member, field)}
+#define TREE(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_tree, METRIC_MEMBER(COUNT, struct membership_figures, member)}
+#define LIMIT_RULE(name, member, doc) {name, STAT_GAUGE, "requests", "counter", doc, each_limit_rule, METRIC_MEMBER(COUNT, struct limit_rule, s.member)}
+#define LIMIT_DAEMON(name, unit, member, doc) {name, STAT_GAUGE, unit, "server", doc, each_limit_daemon, METRIC_MEMBER(COUNT, struct limit_daemon_view, member)}
+#define RATE(name, kind, unit, member, doc) {name, STAT_##kind, unit, "rate", doc, each_rate, METRIC_MEMBER(COUNT, struct rate_view, member)}
+#define CLASS(name, unit, type, member, doc) {name, STAT_COUNTER, unit, "class", doc, each_class, METRIC_MEMBER(type, struct class_figures, member)}
+
+static const struct metric metrics[] = {
+    FRONTS("client_connections_total", "connections", accepted, "Connections of clients."),
+    FRONTS("client_header_timeouts_total", "connections", header_timeouts, "Connections closed because a request's head was too slow (header_timeout)."),
+    FRONTS("client_body_timeouts_total", "connections", body_timeouts, "Requests rejected because their body was not complete in time (body_timeout); those below min_body_rate are in client_refused_total."),
+    FRONTS("client_send_timeouts_total", "connections", send_timeouts, "Connections closed because the client read nothing of a response for send_timeout."),
+    FRONTS("client_slow_readers_total", "connections", slow_readers, "Connections closed because the client read its responses more slowly than min_send_rate."),
+    FRONTS("client_resets_total", "connections", resets, "HTTP/2 connections closed because the client abandoned most of many requests."),
+    FRONTS("client_abandoned_total", "requests", abandoned, "Requests of clients that left before the response was complete."),
+    FRONTS("accept_pauses_total", "pauses", accept_pauses, "Times accepting paused: too many connections, or no descriptors."),
+    LABELLED("tls_handshakes_total", "handshakes", "version", each_tls_version, "Completed TLS handshakes, by version."),
+    FRONTS("tls_resumed_total", "handshakes", tls_resumed, "Of those: with a resumed session."),
+    LABELLED("tls_failures_total", "handshakes", "reason", each_tls_failure, "TLS handshakes that failed."),
+    LABELLED("client_refused_total", "requests", "reason", each_refusal, "Requests rejected as invalid, before an application was selected."),
+    LABELLED("outcomes_total", "requests", "outcome", each_outcome, "How requests ended."),
+    LABELLED("unrouted_total", "requests", "outcome", each_unrouted_outcome, "How requests without an application ended."),
+    LABELLED("access_log_lines_total", "lines", "fate", each_fate_of_lines, "Lines of the access log: written, dropped because the file was too slow or could not be written, left out by access_log_sample."),
+    LABELLED("picks_total", "picks", "reason", each_pick, "Workers selected, by reason."),
+    POOL("pool_backlog", GAUGE, "requests", COUNT, backlog, "Requests in flight at workers."),
+    POOL("pool_mean_backlog", GAUGE, "requests", REAL, mean_backlog, "The decayed mean of the pool's backlog."),
+    POOL("pool_workers", GAUGE, "workers", COUNT, n, "Workers in the pool."),
+    POOL("pool_workers_active", GAUGE, "workers", COUNT, nactive, "Workers that may be selected."),
+    POOL("pool_classes", GAUGE, "classes", COUNT, classes, "Classes with scores."),
+    POOL("pool_waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait for any worker."),
+    POOL("shadow_picks_total", COUNTER, "picks", COUNT, shadow.requests, "Selections that shadow_policy has made too."),
+    POOL("shadow_differed_total", COUNTER, "picks", COUNT, shadow.differed, "Of these, those where it selected another worker."),
+    POOL("shadow_policy_skilled_total", COUNTER, "picks", COUNT, shadow.live_skilled, "Of these, those where policy selected a worker that had a request of the class among its last 256."),
+    POOL("shadow_skilled_total", COUNTER, "picks", COUNT, shadow.shadow_skilled, "Of these, those where shadow_policy selected such a worker, by its own selections."),
+    POOL("shadow_policy_wait_seconds_total", COUNTER, "seconds", TIME, shadow.live_wait_us, "How long these waited at their workers, if workers serve in order, as many at once as they have threads."),
+    POOL("shadow_wait_seconds_total", COUNTER, "seconds", TIME, shadow.shadow_wait_us, "How long they would have waited at the workers of shadow_policy, each with its actual service time."),
+    POOL("shadow_overdue_total", COUNTER, "requests", COUNT, shadow.overdue, "Requests that shadow_policy ended early, because too many had ended in fact but not by its selections: a worker would have been overloaded."),
+    WORKER("worker_backlog", "requests", COUNT, backlog, "Requests in flight."),
+    WORKER("worker_mean_backlog", "requests", REAL, mean_backlog, "The decayed mean of the backlog."),
+    {"worker_oldest_request_seconds", STAT_GAUGE, "seconds", "worker", "Age of the oldest request in flight that has no response yet: of a response in progress (a stream, a tunnel, a download) the worker has sent the head.", each_worker, .get = oldest_s},
+    WORKER("worker_skills", "classes", COUNT, nskills, "Classes the worker has a score for."),
+    WORKER("worker_available", "yes or no", COUNT, available, "0: ejected, unhealthy, draining or silent."),
+    MEMBER("worker_requests_total", "requests", ATOMIC, requests, "Requests served."),
+    MEMBER("worker_failures_total", "requests", ATOMIC, failures, "Responses 5xx, and requests without a complete response."),
+    MEMBER("worker_service_seconds_total", "seconds", ATOMIC_TIME, service_us, "Time spent on requests."),
+    {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_member, .get = tunnels},
+    TREE("tree_registered", "yes or no", registered, "1: this load balancer is registered under all its names."),
+    TREE("tree_providers", "workers", providers, "Workers registered."),
+    TREE("tree_refused_providers", "providers", refused, "Registrations rejected: of another application, or without an address for a name."),
+    TREE("tree_held_workers", "workers", held, "Workers kept although their registration vanished, with those of many others."),
+    TREE("tree_remembered", "yes or no", remembered, "1: the tree has not replied yet; workers and settings are those of the cached snapshot."),
+#define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "counter", doc, each_limit, METRIC_MEMBER(type, struct limit_view, member)},
+#include "lb/core/limit_figure.def"
+    LIMIT_RULE("pool_limit_workers", workers, "The setting workers: how many may hold one key."),
+    LIMIT_RULE("pool_limit_maxqueue", maxqueue, "The setting maxqueue: how many may hold one key or wait for it."),
+    LIMIT_RULE("pool_limit_slots", slots, "The setting slots: how many may hold it, all keys together; 0: any number."),
+    LIMIT_DAEMON("pool_limit_server_connections", "connections", connections, "Connections to a pool counter daemon; at most a second old."),
+    LIMIT_DAEMON("pool_limit_server_idle", "connections", idle, "Of these, kept for the next request."),
+    LIMIT_DAEMON("pool_limit_server_resting", "yes or no", resting, "1: the daemon is not used for a while, because it has failed too often."),
+#define COPIES_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_copies, METRIC_MEMBER(COUNT, struct copies_stats, member)},
+#include "lb/core/limit_figure.def"
+    RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate admitted."),
+    RATE("rate_refused_total", COUNTER, "requests", refused, "Requests that a rate rejected."),
+    RATE("rate_shadow_refused_total", COUNTER, "requests", shadow_refused, "Requests that a rate with shadow: true would have rejected."),
+    RATE("rate_keys", GAUGE, "keys", keys, "Keys with a count."),
+    RATE("rate_evicted_total", COUNTER, "keys", evicted, "Keys that were dropped to make room: max_keys may be too small."),
+};
+
+static const struct metric of_classes[] = {
+    CLASS("class_requests_total", "requests", WHOLE, requests, "Requests of the class."),
+    CLASS("class_failures_total", "requests", WHOLE, failed, "Of these: responses 5xx, and those without a complete response."),
+    CLASS("class_limited_total", "requests", WHOLE, limited, "Of these: ended at a pool counter or a rate, or waited a millisecond or more for one."),
+    CLASS("class_waited_total", "requests", WHOLE, waited, "Of these: waited a millisecond or more until a worker was selected."),
+    CLASS("class_skilled_total", "requests", WHOLE, skilled, "Of these: sent to a worker that is skilled at the class."),
+    CLASS("class_spilled_total", "requests", WHOLE, spilled, "Of these: sent to another worker, because the skilled ones were overloaded."),
+    CLASS("class_unskilled_total", "requests", WHOLE, unskilled, "Of these: sent to a worker for any other reason, for example the first of a class."),
+    CLASS("class_seconds_total", "seconds", MICROS, seconds, "Time from a request's arrival to the last byte read by the client; divided by class_requests_total, the mean."),
+    CLASS("class_wait_seconds_total", "seconds", MICROS, wait_seconds, "Of it: waiting for a worker and a connection to it."),
+    {"class_workers", STAT_GAUGE, "workers", "class", "Workers of the class: its homes with policy adaptive, else the eligible ones with a score for it.", each_class_workers, METRIC_GET, 0, 0, NULL},
+};
+/* clang-format on */
+
+/* ---- the page ---- */
+
+static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
+{
+    for (unsigned i = 0; lb->parts->fronts_up && i < lb->nloops; ++i) {
+        struct http_server_counts c;
+
+        front_read_counts(lb->loops[i].front, &c);
+        sum->accepted += c.accepted;
+        sum->abandoned += c.abandoned;
+        sum->header_timeouts += c.header_timeouts;
+        sum->body_timeouts += c.body_timeouts;
+        sum->send_timeouts += c.send_timeouts;
+        sum->slow_readers += c.slow_readers;
+        sum->resets += c.resets;
+        sum->accept_pauses += c.accept_pauses;
+        sum->tls12 += c.tls12;
+        sum->tls13 += c.tls13;
+        sum->tls_resumed += c.tls_resumed;
+        for (size_t k = 0; k < TLS_FAILURES; ++k)
+            sum->tls_failed[k] += c.tls_failed[k];
+        for (size_t k = 0; k < FAULT_COUNT; ++k)
+            sum->refused[k] += c.refused[k];
+    }
+}
+
+static void put_stats(struct metrics *m, const struct page *p)
+{
+    struct stats_set *sets = xcalloc(p->lb->napplications + 1, sizeof(*sets));
+
+    for (size_t i = 0; i < p->lb->napplications; ++i)
+        sets[i] = (struct stats_set){p->lb->applications[i]->stats, labels_of(p, i)};
+    metrics_put_stats(m, sets, p->lb->napplications);
+    free(sets);
+}
+
+_Static_assert(offsetof(struct membership_figures, tree) == 0, "objects of each_tree");
+
+/* What any program shows of its tree, by application. */
+static void put_tree(struct metrics *m, const struct page *p)
+{
+    for (size_t i = 0; i < TREE_METRICS; ++i) {
+        metrics_begin(m, &tree_metrics[i]);
+        each_tree(m, p);
+    }
+}
+
+void status_metrics(struct lb *lb, struct metrics *m)
+{
+    struct page p = {.lb = lb};
+
+    m->prefix = PREFIX;
+    p.views = xcalloc(lb->napplications + 1, sizeof(*p.views));
+    p.labels = xcalloc(lb->napplications + 1, sizeof(*p.labels));
+    p.limits = view_limits(lb);
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        pool_look(lb->applications[i]->pool, false, &p.views[i]);
+        metrics_add_label(&p.labels[i], "application", slice_of(lb->applications[i]->name));
+    }
+    sum_counts(lb, &p.counts);
+    put_stats(m, &p);
+    metrics_put_all(m, metrics, ARRAY_LEN(metrics), &p);
+    metrics_put_all(m, of_classes, ARRAY_LEN(of_classes), &p);
+    put_tree(m, &p);
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        pool_view_fini(&p.views[i]);
+        text_fini(&p.labels[i]);
+    }
+    free(p.limits);
+    free(p.labels);
+    free(p.views);
+}
+
+void status_metrics_describe(FILE *out)
+{
+    metrics_describe_stats(PREFIX, &application_stats, out);
+    fprintf(out,
+            "\nThose of clients, of the pool, and with a label of their own; of workers, the first "
+            "%d of an application.\n\n",
+            WORKER_SERIES_MAX);
+    metrics_describe_head(out);
+    metrics_describe(PREFIX, metrics, ARRAY_LEN(metrics), out);
+    fprintf(
+        out,
+        "\nOf classes: of each application the busiest `metrics_classes`, by `class`; the sum of "
+        "the others is `%s`, requests without a class are `%s`. A class keeps its series until "
+        "another has %d times as many requests over the last %d s or so (at most one in 10 s "
+        "is replaced), and one that was replaced begins at 0 when it returns; the sum over "
+        "`class` is the application's. Above some thousand requests a second requests are "
+        "sampled, so these metrics are estimates; those by application are not.\n\n",
+        OTHERS, NO_CLASS, CLASS_METRICS_LEAD, CLASS_METRICS_FADE_S);
+    metrics_describe_head(out);
+    metrics_describe(PREFIX, of_classes, ARRAY_LEN(of_classes), out);
+    metrics_describe(PREFIX, tree_metrics, TREE_METRICS, out);
+}

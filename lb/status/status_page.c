@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of pages, the small ones among them, and the state that the status page shows
+ * (lb/status/assets/page.js).
+ */
+#include "lb/status/status.h"
+
+#include <time.h>
+
+#include "assets.h"
+#include "common/base/clock.h"
+#include "lb/program/lb_parts.h"
+#include "lb/status/actions.h"
+#include "lb/status/observer.h"
+#include "lb/status/shared_answers.h"
+
+enum { STATUS_WORKERS_MAX = 200 /* rows of workers; the search finds the others */ };
+
+/* ---- what may be large ---- */
+
+static uint64_t thread_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+/* The answer that is retained, or a new one. */
+static int answer(struct lb *lb, enum shared_page page,
+                  void (*make)(struct lb *lb, struct text *body), struct text *body)
+{
+    if (shared_answers_take(lb->answers, page, clock_mono_us(), body))
+        return 200;
+    uint64_t from_us = thread_us();
+
+    make(lb, body);
+    shared_answers_keep(lb->answers, page, clock_mono_us(), thread_us() - from_us,
+                        text_slice(body));
+    return 200;
+}
+
+static void make_status(struct lb *lb, struct text *body)
+{
+    static const struct status_choice all = {0};
+
+    status_json(lb, &all, body);
+}
+
+static int page_status(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    return answer(context, SHARED_STATUS, make_status, body);
+}
+
+static int page_resumes(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    return answer(context, SHARED_RESUMES, status_resumes, body);
+}
+
+static void make_text_metrics(struct lb *lb, struct text *body)
+{
+    status_metrics(lb, &(struct metrics){.out = body});
+}
+
+static void make_open_metrics(struct lb *lb, struct text *body)
+{
+    status_metrics(lb, &(struct metrics){.out = body, .open = true});
+}
+
+static void page_metrics(void *context, struct metrics *m)
+{
+    (void)(m->open ? answer(context, SHARED_OPEN_METRICS, make_open_metrics, m->out)
+                   : answer(context, SHARED_METRICS, make_text_metrics, m->out));
+}
+
+/* ---- small ones ---- */
+
+static int page_settings(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    status_settings(context, body);
+    return 200;
+}
+
+/* after=SERIAL: only later ones. */
+static int page_events(void *context, struct slice query, struct text *body)
+{
+    const struct lb *lb = context;
+    struct slice prefix = SLICE_LIT("after=");
+    uint64_t after = 0;
+
+    if (slice_starts(query, prefix) &&
+        !parse_u64((struct slice){query.p + prefix.len, query.len - prefix.len}, INT64_MAX, &after))
+        after = 0;
+    events_json(observer_events(lb->observer), after, clock_mono_us() / 1000, body);
+    return 200;
+}
+
+/* ---- the page ---- */
+
+/* What is searched for: q=TEXT of QUERY, as a form sends it; what is too long is cut. */
+static void read_search(struct slice query, struct text *out)
+{
+    enum { SEARCH_BYTES_MAX = 300 };
+    struct slice prefix = SLICE_LIT("q=");
+
+    if (!slice_starts(query, prefix))
+        return;
+    struct slice rest = {query.p + prefix.len, query.len - prefix.len};
+    struct slice raw = slice_cut(&rest, '&');
+    for (size_t i = 0; i < raw.len && out->len < SEARCH_BYTES_MAX; ++i) {
+        bool coded = raw.p[i] == '%' && i + 2 < raw.len && ascii_hex_digit(raw.p[i + 1]) >= 0 &&
+                     ascii_hex_digit(raw.p[i + 2]) >= 0;
+        char c = raw.p[i] == '+' ? ' ' : raw.p[i];
+
+        if (coded) {
+            c = (char)(ascii_hex_digit(raw.p[i + 1]) * 16 + ascii_hex_digit(raw.p[i + 2]));
+            i += 2;
+        }
+        if (c != '\0')
+            text_add_char(out, c);
+    }
+}
+
+/* {"status": as /status.json says, "settings": ..., "events": ...} of what is searched for. */
+static int page_live(void *context, struct slice query, struct text *body)
+{
+    struct lb *lb = context;
+    struct text q = {0};
+
+    read_search(query, &q);
+    struct status_choice choice = {text_slice(&q), STATUS_WORKERS_MAX};
+    text_add(body, SLICE_LIT("{\"status\":"));
+    status_json(lb, &choice, body);
+    --body->len; /* each document ends in a line break */
+    text_add(body, SLICE_LIT(",\"settings\":"));
+    status_settings(lb, body);
+    --body->len;
+    text_add(body, SLICE_LIT(",\"events\":"));
+    events_json(observer_events(lb->observer), 0, clock_mono_us() / 1000, body);
+    --body->len;
+    text_add_char(body, '}');
+    text_fini(&q);
+    return 200;
+}
+
+static int page_explain(void *context, struct slice query, struct text *body)
+{
+    return status_explain(context, query, body);
+}
+
+static int page_health(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    (void)query;
+    text_add(body, SLICE_LIT("ok\n"));
+    return 200;
+}
+
+static bool has_worker(struct application *a)
+{
+    pthread_mutex_lock(&a->members_lock);
+    bool any = a->navailable > 0;
+    pthread_mutex_unlock(&a->members_lock);
+    return any;
+}
+
+/* Whether new requests should come here; each reason why not is a line. */
+static int page_ready(void *context, struct slice query, struct text *body)
+{
+    struct lb *lb = context;
+
+    (void)query;
+    if (lb_phase(lb) == LB_STARTING)
+        text_add(body, SLICE_LIT("starting\n"));
+    if (lb_phase(lb) >= LB_DRAINING)
+        text_add(body, SLICE_LIT("draining\n"));
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        if (!has_worker(lb->applications[i]))
+            text_addf(body, "application %s has no worker\n", lb->applications[i]->name);
+    }
+    if (body->len > 0)
+        return 503;
+    text_add(body, SLICE_LIT("ready\n"));
+    return 200;
+}
+
+void status_add(struct lb *lb, struct admin *a)
+{
+    static const char json[] = "application/json";
+    static const char plain[] = "text/plain; charset=utf-8";
+
+    admin_add_status_page(a, (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)},
+                          page_live, lb);
+    admin_add(a, "/settings.json", json, page_settings, lb);
+    admin_add(a, "/events", json, page_events, lb);
+    admin_add(a, "/status.json", json, page_status, lb);
+    admin_add(a, "/resumes.json", json, page_resumes, lb);
+    admin_add(a, "/explain", json, page_explain, lb);
+    admin_add_metrics(a, page_metrics, lb);
+    admin_add(a, "/healthz", plain, page_health, lb);
+    actions_add(lb, a);
+    admin_add(a, "/readyz", plain, page_ready, lb);
+}

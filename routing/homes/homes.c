@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers come and go, requests begin and end. Where a request goes is homes_rule.c's.
+ *
+ * How long a worker spends on a request is not known when it is one of several in hand: it is
+ * taken to serve them in order, CONCURRENCY at once, so that one begins when another ends.
+ */
+#include "routing/homes/homes.h"
+
+#include <stdlib.h>
+
+#include "routing/homes/homes_internal.h"
+
+static void check_settings(const struct homes_settings *s)
+{
+    ASSERT(s->max_classes >= 1);
+    ASSERT(s->max_share > 0);
+    ASSERT(s->max_share <= 1);
+}
+
+struct homes *homes_create(const struct homes_options *o)
+{
+    struct homes *h = xcalloc(1, sizeof(*h));
+
+    check_settings(&o->settings);
+    h->o = *o;
+    h->mean_us = HOMES_MEAN_FIRST_US;
+    h->cold_us = HOMES_COLD_FIRST_US;
+    h->usual_share = HOMES_DRAW_SHARE;
+    h->fade_left_us = (uint64_t)HOMES_FADE_US;
+    fading_clock_init(&h->fade, HOMES_TAU_US);
+    fading_clock_init(&h->moment, HOMES_TAU_DEMAND_US);
+    h->nbalancers = 1;
+    list_init(&h->workers);
+    list_init(&h->gone);
+    classes_init(&h->classes, sizeof(struct homes_class), o->settings.max_classes,
+                 homes_class_dropped, h);
+    return h;
+}
+
+static void free_all(struct list *workers)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(workers)) != NULL)
+        free(list_entry(node, struct homes_worker, node));
+}
+
+void homes_destroy(struct homes *h)
+{
+    if (h == NULL)
+        return;
+    classes_fini(&h->classes);
+    free_all(&h->workers);
+    free_all(&h->gone);
+    for (int i = 0; i < HOMES_KEYS; ++i)
+        free(h->heaps[i].at);
+    free(h);
+}
+
+void homes_set(struct homes *h, const struct homes_settings *s)
+{
+    check_settings(s);
+    h->o.settings = *s;
+    classes_set_max(&h->classes, s->max_classes);
+}
+
+/* ---- workers ---- */
+
+struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context)
+{
+    struct homes_worker *w = xcalloc(1, sizeof(*w));
+
+    ASSERT(concurrency >= 1);
+    w->concurrency = concurrency;
+    w->per_place = 1.0 / concurrency;
+    w->context = context;
+    w->number = h->njoined++;
+    list_init(&w->pairs);
+    list_init(&w->in_hand);
+    list_push_back(&h->workers, &w->node);
+    return w;
+}
+
+void homes_leave(struct homes *h, struct homes_worker *w)
+{
+    struct list *it, *tmp;
+
+    ASSERT(!w->gone);
+    if (w->in_line)
+        homes_line_remove(h, w);
+    list_for_each_safe (it, tmp, &w->pairs)
+        homes_pair_free(h, list_entry(it, struct homes_pair, of_worker));
+    list_remove(&w->node);
+    w->gone = true;
+    if (w->nin_hand == 0)
+        free(w);
+    else
+        list_push_back(&h->gone, &w->node);
+}
+
+void homes_set_in_line(struct homes *h, struct homes_worker *w, bool in_line, uint64_t now_us)
+{
+    ASSERT(!w->gone);
+    homes_tick(h, now_us);
+    if (in_line && !w->in_line)
+        homes_line_add(h, w);
+    else if (!in_line && w->in_line)
+        homes_line_remove(h, w);
+}
+
+void *homes_worker_context(const struct homes_worker *w)
+{
+    return w->context;
+}
+
+/* ---- a request in hand ---- */
+
+/* All but what enter_pair and enter set. */
+static void start(struct homes_ticket *t, uint64_t now_us, double expected_us)
+{
+    t->worker = NULL;
+    t->pair = NULL;
+    t->of_pair = (struct list){NULL, NULL};
+    t->start_us = t->serve_us = now_us;
+    t->expected_us = (uint32_t)(int64_t)expected_us;
+    t->serving = t->overtaken = t->cold = t->passing = false;
+    t->kind = HOME_USED;
+    t->from = NULL;
+}
+
+static void serve(const struct homes *h, struct homes_worker *w, struct homes_ticket *t)
+{
+    t->serving = true;
+    t->serve_us = h->now_us;
+    ++w->nserving;
+}
+
+static void enter_pair(struct homes_pair *p, struct homes_ticket *t)
+{
+    t->pair = p;
+    t->cold = !p->touched;
+    p->touched = true;
+    p->own_us += t->expected_us;
+    ++p->in_hand_n;
+    if (p->worker->most == NULL || p->own_us > p->worker->most->own_us)
+        p->worker->most = p;
+    list_push_back(&p->in_hand, &t->of_pair);
+}
+
+static void enter(struct homes *h, struct homes_worker *w, struct homes_ticket *t)
+{
+    ++h->ntickets;
+    t->worker = w;
+    list_push_back(&w->in_hand, &t->of_worker);
+    ++w->nin_hand;
+    w->ncold += t->cold;
+    w->own_us += t->expected_us;
+    if (w->nserving < w->concurrency)
+        serve(h, w, t);
+    else if (w->waiting == NULL)
+        w->waiting = t;
+    homes_work_changed(h, w);
+}
+
+static struct homes_ticket *after(const struct homes_worker *w, const struct homes_ticket *t)
+{
+    struct list *next = t->of_worker.next;
+
+    return next != &w->in_hand ? list_entry(next, struct homes_ticket, of_worker) : NULL;
+}
+
+static void leave(struct homes *h, struct homes_ticket *t)
+{
+    struct homes_worker *w = t->worker;
+
+    --h->ntickets;
+    if (t->pair != NULL) {
+        t->pair->own_us -= t->expected_us;
+        --t->pair->in_hand_n;
+        list_remove(&t->of_pair);
+    }
+    if (w->waiting == t)
+        w->waiting = after(w, t);
+    w->nserving -= t->serving;
+    if (w->waiting != NULL && w->nserving < w->concurrency) {
+        struct homes_ticket *next = w->waiting;
+
+        w->waiting = after(w, next);
+        serve(h, w, next);
+    }
+    list_remove(&t->of_worker);
+    --w->nin_hand;
+    w->ncold -= t->cold;
+    w->own_us -= t->expected_us;
+    t->worker = NULL;
+    if (w->gone && w->nin_hand == 0) {
+        list_remove(&w->node);
+        free(w);
+    } else {
+        homes_work_changed(h, w);
+    }
+}
+
+/* ---- homes come and go, as planned ---- */
+
+/* It is no home any more, for us. */
+static apart void give_up(struct homes *h, struct homes_pair *p, double work_us)
+{
+    homes_unsettle(h, p, work_us);
+    p->left_us = h->now_us;
+}
+
+/* Homes at workers that stand aside: there is another now. */
+static rare void drop_absent(struct homes *h, struct homes_class *c, double work_us)
+{
+    uint32_t n = c->nhomes;
+
+    for (uint32_t i = n; i-- != 0;) {
+        if (!c->pairs[i]->worker->in_line)
+            give_up(h, c->pairs[i], work_us / n);
+    }
+}
+
+/* Those of the workers that have the most homes; among several balancers the oldest, as all do. */
+static void drop_above(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
+                       const struct homes_plan *plan)
+{
+    if (c->nhomes <= plan->choice.homes_max)
+        return;
+
+    double part_us = plan->work / c->nhomes;
+
+    while (c->nhomes > plan->choice.homes_max) {
+        struct homes_pair *most = homes_shared(h) ? homes_oldest(c, keep) : NULL;
+
+        for (uint32_t i = 0; i < c->nhomes && !homes_shared(h); ++i) {
+            struct homes_pair *p = c->pairs[i];
+
+            if (p->worker != keep && (most == NULL || p->worker->nhomes > most->worker->nhomes))
+                most = p;
+        }
+        if (most == NULL)
+            return;
+        give_up(h, most, part_us);
+    }
+}
+
+/* What was last used then is no home any more. */
+static bool is_old(const struct homes *h, uint64_t used_us)
+{
+    return (double)(h->now_us - used_us) > HOMES_AGE_US;
+}
+
+static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
+{
+    if (c->nhomes < 2 || !is_old(h, c->oldest_us))
+        return;
+
+    double part_us = work_us / c->nhomes;
+    uint64_t oldest_us = h->now_us;
+
+    for (uint32_t i = c->nhomes; i-- != 0 && c->nhomes > 1;) {
+        uint64_t used_us = c->pairs[i]->used_us;
+
+        if (is_old(h, used_us))
+            give_up(h, c->pairs[i], part_us);
+        else if (used_us < oldest_us)
+            oldest_us = used_us;
+    }
+    c->oldest_us = oldest_us;
+}
+
+/* A class that is worth fewer homes gives up that of the most loaded worker. Slowly: its work at
+ * the others has to show first. */
+static void shed(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
+                 const struct homes_plan *plan)
+{
+    uint64_t last_us = c->shed_us;
+    struct homes_pair *most = NULL;
+
+    /* Other load balancers would not hear of it, and keep the home in use. */
+    if (homes_shared(h) || c->nhomes < 2 || plan->worth >= HOMES_SHED_SHARE * (c->nhomes - 1))
+        return;
+    for (uint32_t i = 0; i < c->nhomes; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        if (p->settled_us > last_us)
+            last_us = p->settled_us;
+        if (p->worker != keep &&
+            (most == NULL || homes_load(h, p->worker) > homes_load(h, most->worker)))
+            most = p;
+    }
+    if (most == NULL || h->now_us - last_us <= HOMES_SHED_US)
+        return;
+    homes_unsettle(h, most, plan->work / c->nhomes);
+    c->shed_us = h->now_us;
+}
+
+/* A home more; the others share their work with it. */
+static rare void add_home(struct homes *h, struct homes_class *c, struct homes_worker *w,
+                          double work_us)
+{
+    uint32_t n = c->nhomes;
+
+    for (uint32_t i = 0; i < n; ++i)
+        homes_weigh(h, c->pairs[i], work_us / (n + 1) - work_us / n);
+    homes_settle(h, homes_pair_get(h, c, w, h->now_us), work_us / (n + 1));
+}
+
+static enum home_kind kind_of(enum homes_reason reason)
+{
+    static const enum home_kind kinds[HOMES_REASONS] = {
+        [HOMES_NEW] = HOME_NEW,   [HOMES_WARM] = HOME_NEW,  [HOMES_COPY] = HOME_COPY,
+        [HOMES_MOVE] = HOME_MOVE, [HOMES_DRAW] = HOME_MOVE,
+    };
+
+    return kinds[reason];
+}
+
+static void apply(struct homes *h, struct homes_class *c, const struct homes_plan *plan)
+{
+    enum homes_reason reason = plan->choice.reason;
+
+    for (size_t i = 0; i < plan->nwarm; ++i)
+        homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
+    /* Those in the line have just been counted. */
+    if (reason != HOMES_DETOUR && plan->choice.homes != c->nhomes)
+        drop_absent(h, c, plan->work);
+    if (reason == HOMES_MOVE || reason == HOMES_DRAW) {
+        /* What it had there goes along; other homes keep what they have. */
+        double work_us = plan->work / c->nhomes;
+
+        give_up(h, plan->from, work_us);
+        homes_settle(h, homes_pair_get(h, c, plan->worker, h->now_us), work_us);
+    } else if (reason == HOMES_NEW || reason == HOMES_WARM || reason == HOMES_COPY) {
+        add_home(h, c, plan->worker, plan->work);
+    }
+}
+
+static struct homes_class *count(struct homes *h, const struct homes_request *r,
+                                 const struct homes_plan *plan)
+{
+    struct homes_class *c = plan->cls;
+
+    classes_request(&h->classes, c != NULL ? &c->base : NULL);
+    homes_let_fade(h);
+    if (c == NULL)
+        c = homes_class_of(classes_add(&h->classes, r->cls));
+    c->work = fading_of(plan->work, &h->fade);
+    c->demand = fading_of(plan->demand, &h->moment);
+    c->asked = fading_of(plan->asked, &h->fade);
+    h->work = fading_of(plan->all_work, &h->fade);
+    h->asked = fading_of(plan->all_asked, &h->fade);
+    h->usual_share += HOMES_USUAL_STEP * (plan->choice.share - h->usual_share);
+    return c;
+}
+
+void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
+                 struct homes_worker *w, struct homes_ticket *t)
+{
+    ASSERT(w->in_line);
+    struct homes_class *c = count(h, r, plan);
+    if (w == plan->worker)
+        apply(h, c, plan);
+    struct homes_pair *p =
+        w == plan->worker && plan->home != NULL ? plan->home : homes_pair_get(h, c, w, h->now_us);
+    p->used_us = h->now_us;
+    start(t, h->now_us, plan->choice.expected_us);
+    t->passing = !homes_is_home(p);
+    /* The first of a class that was handed over here: others are to see what it will take. */
+    if (homes_is_home(p) && !p->touched && plan->choice.reason == HOMES_HOME &&
+        h->cold_us > t->expected_us)
+        t->expected_us = (uint32_t)h->cold_us;
+    if (w == plan->worker && homes_is_home(p)) {
+        t->kind = kind_of(plan->choice.reason);
+        t->from = t->kind == HOME_MOVE ? plan->choice.from : NULL;
+        if (t->kind == HOME_USED && homes_shared(h) && homes_owns(h, r->cls)) {
+            t->from = homes_stray(h, p);
+            t->kind = t->from != NULL ? HOME_MOVE : HOME_USED;
+        }
+        if (t->kind != HOME_USED)
+            homes_made(h, p, t->kind, t->from);
+    }
+    enter_pair(p, t);
+    enter(h, w, t);
+    drop_above(h, c, w, plan);
+    drop_unused(h, c, plan->work);
+    shed(h, c, w, plan);
+}
+
+void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
+                 struct homes_ticket *t)
+{
+    start(t, started_us, h->mean_us);
+    enter(h, w, t);
+}
+
+/* ---- what a request tells ---- */
+
+static rare void learn_cold(struct homes *h, double service)
+{
+    double step = HOMES_COLD_STEP * h->cold_us;
+
+    h->cold_us +=
+        service > h->cold_us ? step * HOMES_COLD_QUANTILE : -step * (1 - HOMES_COLD_QUANTILE);
+    if (h->cold_us < HOMES_COLD_LEAST_US)
+        h->cold_us = HOMES_COLD_LEAST_US;
+}
+
+static void learn_cost(struct homes *h, const struct homes_ticket *t, double service)
+{
+    if (t->pair != NULL) {
+        struct homes_class *c = t->pair->cls;
+        double before = c->cost_us > 0 ? (double)c->cost_us : service;
+
+        c->cost_us = (float)(before + HOMES_COST_STEP * (service - before));
+    }
+    h->mean_us += HOMES_MEAN_STEP * (service - h->mean_us);
+}
+
+/* Whoever was begun before T and is still in hand is slow at a worker that lives. */
+static void overtake(struct homes_worker *w, struct homes_ticket *t)
+{
+    for (struct list *it = t->of_worker.prev; it != &w->in_hand; it = it->prev) {
+        struct homes_ticket *before = list_entry(it, struct homes_ticket, of_worker);
+
+        if (before->overtaken)
+            return;
+        before->overtaken = true;
+    }
+}
+
+static void learn(struct homes *h, struct homes_ticket *t, const struct homes_end *e)
+{
+    struct homes_worker *w = t->worker;
+    uint64_t took_us = h->now_us - t->serve_us;
+    /* What was measured may have waited at the worker, for those before it. */
+    double service =
+        real_of(e->service_us != 0 && e->service_us < took_us ? e->service_us : took_us);
+
+    if (e->failed && service < t->expected_us)
+        service = t->expected_us;
+    /* An error that came fast is no measure. */
+    if (!e->failed) {
+        w->alive_us = h->now_us;
+        overtake(w, t);
+        if (t->cold)
+            learn_cold(h, service);
+    }
+    learn_cost(h, t, service);
+    /* The time until a worker has failed is no work that it had to do. */
+    if (!homes_shared(h))
+        homes_load_add(h, w, e->failed ? t->expected_us : service, 0);
+}
+
+void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *e)
+{
+    struct homes_worker *w = t->worker;
+
+    ASSERT(w != NULL);
+    homes_tick(h, e->now_us);
+    double others = real_of(e->others) * h->mean_us * w->per_place;
+    w->foreign_us += HOMES_FOREIGN_STEP * (others - w->foreign_us);
+    if (!e->unserved) {
+        w->stalled_us = 0;
+        learn(h, t, e);
+    }
+    leave(h, t);
+}

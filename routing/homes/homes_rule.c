@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rule. n workers are in the line; of a class
+ *
+ *     s = n * its work / all work             its share, in workers
+ *     d = work that arrived in a second       its demand, in workers
+ *     h = number of its homes                 at most max_share * n, fewer in a flood, more when
+ *                                             there is hardly anything else
+ *
+ * and of a worker B, its work in hand, and L, its load (homes_load.c). P is what a cold request
+ * costs, V = PATIENCE_COLD * P + PATIENCE_MEDIAN * median(B) how long one may wait for its home.
+ *
+ *     no home:  argmin over x of L(x) + (B(x) - min B) / P                                    NEW
+ *     else w = the home with the least B, x as above of those that are no homes:
+ *       B(w) - B(x) > P h / (PER_SHARE s), which is <= V, and there is room for a home: x     COPY
+ *       B(w) - min B > V, the class has little of it, and x saves more than V / 2: x          MOVE
+ *       w was given the class by hand-over, has served nothing of it yet, and
+ *         x saves more than CLAIM_COLD * P: x                                              MOVE
+ *       another class floods w, and x saves more than FLOODED_COLD * P: x                     MOVE
+ *       s / h is not too small, and L of its most loaded home is far above the least L: that
+ *         home moves there; if h > 1, only where homes are few, and to an idle worker       DRAW
+ *       the median of B is next to nothing, the class has little of B(w), and x saves more
+ *         than DETOUR_COLD * P: x, this once                                              DETOUR
+ *       w                                                                                     HOME
+ *
+ * With several load balancers d and a class's own part of B are what each has, times their number,
+ * and all but NEW and the first MOVE is left to the one that owns the class (homes_shared.c).
+ *
+ * In the common case neither x nor V is needed: B(w) - min B, which is no less than what any x
+ * saves, is compared with the lowest of the prices first.
+ */
+#include <math.h>
+
+#include "routing/homes/homes_internal.h"
+
+struct choosing {
+    struct homes *h;
+    const struct homes_class *c; /* NULL: new */
+    const struct homes_request *r;
+    struct homes_plan *plan;
+    struct homes_choice *out; /* plan->choice */
+    struct homes_worth worth;
+    double least_us;
+    bool owned; /* with several load balancers: by this one */
+};
+
+static bool refused(const struct homes_request *r, const struct homes_worker *w)
+{
+    return r->refuses != NULL && r->refuses(r->context, w->context);
+}
+
+double homes_patience(const struct homes *h)
+{
+    return HOMES_PATIENCE_COLD * h->cold_us + HOMES_PATIENCE_MEDIAN * homes_median(h);
+}
+
+double homes_price(const struct homes *h, const struct homes_plan *plan)
+{
+    const struct homes_choice *c = &plan->choice;
+
+    return c->homes == 0 ? 0 : h->cold_us * real_of(c->homes) / (HOMES_PER_SHARE * c->share);
+}
+
+/* ---- how much a class needs ---- */
+
+size_t homes_room(const struct homes *h, double part, double own_us, double all_us)
+{
+    double others = all_us > 0 && !h->o.settings.always ? 1 - own_us / all_us : 1;
+    double room = greater_of(part, 1 - HOMES_OTHERS_ROOM * others) * real_of(homes_line(h)) - 1e-9;
+
+    if (room <= 1)
+        return 1;
+    /* Rounded up. */
+    int64_t whole = (int64_t)room;
+    return (size_t)(whole + ((double)whole < room));
+}
+
+/* As if the request had come already. */
+static void weigh(struct choosing *g)
+{
+    static const struct homes_class nothing = {0};
+    const struct homes *h = g->h;
+    const struct homes_class *c = g->c != NULL ? g->c : &nothing;
+    struct homes_plan *plan = g->plan;
+    double n = real_of(homes_line(h));
+    double max_share = h->o.settings.max_share;
+    double cost = greater_of(c->cost_us > 0 ? (double)c->cost_us : h->mean_us, 1);
+
+    double left = 1 / h->fade.weight;
+
+    plan->work = fading_sum(&c->work, &h->fade) * left + cost;
+    plan->asked = fading_sum(&c->asked, &h->fade) * left + 1;
+    plan->all_work = fading_sum(&h->work, &h->fade) * left + cost;
+    plan->all_asked = fading_sum(&h->asked, &h->fade) * left + 1;
+    plan->demand = fading_value(&c->demand, &h->moment) + cost;
+    double demand = real_of(h->nbalancers) * plan->demand * (1 / HOMES_TAU_DEMAND_US);
+    double share = n * plan->work / plan->all_work;
+    if (demand > HOMES_SURGE * n && demand > share)
+        share = demand;
+    plan->worth = greater_of(share, n * plan->asked / plan->all_asked);
+    bool flood = demand > HOMES_FLOOD * max_share * n;
+    g->out->expected_us = cost;
+    g->out->share = share;
+    g->out->homes_max =
+        homes_room(h, flood ? max_share * HOMES_FLOOD_ROOM : max_share, plan->work, plan->all_work);
+}
+
+/* ---- which worker ---- */
+
+/* The home with the least work in hand, of those that may have the request; counts the homes. */
+static struct homes_pair *least_home(const struct choosing *g)
+{
+    struct homes_pair *best = NULL;
+
+    for (uint32_t i = 0; g->c != NULL && i < g->c->nhomes; ++i) {
+        struct homes_pair *p = g->c->pairs[i];
+
+        if (!p->worker->in_line)
+            continue;
+        ++g->out->homes;
+        if (best != NULL && !homes_before(p->worker, best->worker, HOMES_BY_WORK))
+            continue;
+        if (!refused(g->r, p->worker))
+            best = p;
+    }
+    return best;
+}
+
+bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w)
+{
+    for (uint32_t i = 0; c != NULL && i < c->nhomes; ++i) {
+        if (c->pairs[i]->worker == w)
+            return true;
+    }
+    return false;
+}
+
+struct found {
+    struct homes_worker *worker;
+    double value;
+};
+
+static void look_at(const struct choosing *g, struct homes_worker *w, struct found *best)
+{
+    double value =
+        homes_load_by(&g->worth, w) + (w->key[HOMES_BY_WORK] - g->least_us) / g->h->cold_us;
+
+    bool better = best->worker == NULL || value < best->value ||
+                  (value == best->value && w->number < best->worker->number);
+
+    if (better && !homes_is_home_of(g->c, w) && !refused(g->r, w))
+        *best = (struct found){w, value};
+}
+
+/*
+ * argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
+ * levels of both orders, where it most likely is; when all of these are refused, any that is not.
+ */
+static apart struct homes_worker *best_other(const struct choosing *g)
+{
+    const struct homes_heap *by_work = &g->h->heaps[HOMES_BY_WORK];
+    const struct homes_heap *by_load = &g->h->heaps[HOMES_BY_LOAD];
+    struct found best = {0};
+    size_t i = 0;
+
+    if (by_work->n <= HOMES_SCAN_MAX) {
+        for (; i < by_work->n; ++i)
+            look_at(g, by_work->at[i], &best);
+        return best.worker;
+    }
+    for (; i < HOMES_SCAN_MAX / 2; ++i) {
+        look_at(g, by_work->at[i], &best);
+        look_at(g, by_load->at[i], &best);
+    }
+    for (; best.worker == NULL && i < by_work->n; ++i)
+        look_at(g, by_work->at[i], &best);
+    return best.worker;
+}
+
+/* ---- the steps of the rule ---- */
+
+static bool decide(struct choosing *g, struct homes_worker *w, enum homes_reason reason)
+{
+    if (w == NULL)
+        return false;
+    g->plan->worker = w;
+    g->out->reason = reason;
+    return true;
+}
+
+static apart bool first_home(struct choosing *g)
+{
+    struct homes_plan *plan = g->plan;
+    const struct homes_options *o = &g->h->o;
+
+    /* Asked before anything is known of the class here, not when it has lost what it had. */
+    if (o->warm != NULL && (g->c == NULL || g->c->npairs == 0))
+        plan->nwarm = o->warm(o->context, g->r->cls, plan->warm);
+    ASSERT(plan->nwarm <= HOMES_WARM_MAX);
+    for (size_t i = 0; i < plan->nwarm; ++i) {
+        if (plan->warm[i]->in_line && !refused(g->r, plan->warm[i]))
+            return decide(g, plan->warm[i], HOMES_WARM);
+    }
+    return decide(g, best_other(g), HOMES_NEW);
+}
+
+static apart bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
+                          enum homes_reason reason)
+{
+    g->plan->from = from;
+    g->out->from = from->worker;
+    return decide(g, x, reason);
+}
+
+/* Less than half of the work before a request of it at HOME is the class's own. */
+static bool is_victim(const struct choosing *g, const struct homes_pair *home)
+{
+    double own_us = real_of(g->h->nbalancers) * real_of(home->own_us) * home->worker->per_place;
+
+    return own_us < HOMES_VICTIM_OWN * g->out->home_us;
+}
+
+/* One more home, or another one. */
+static bool relieve(struct choosing *g, struct homes_pair *home)
+{
+    const struct homes *h = g->h;
+    struct homes_choice *out = g->out;
+    double over = out->home_us - g->least_us;
+    bool room = out->homes < out->homes_max && g->owned;
+    bool victim = is_victim(g, home);
+
+    out->price_us = homes_price(h, g->plan);
+    if (!(room && over > out->price_us) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
+        return false;
+    double patience = out->patience_us = homes_patience(h);
+    bool may_copy = room && over > out->price_us && out->price_us <= patience;
+    bool may_move = victim && over > patience;
+    if (!may_copy && !may_move)
+        return false;
+    struct homes_worker *x = best_other(g);
+    if (x == NULL)
+        return false;
+    double saves = out->home_us - x->key[HOMES_BY_WORK];
+    if (may_copy && saves > out->price_us)
+        return decide(g, x, HOMES_COPY);
+    if (may_move && saves > HOMES_VICTIM_SAVES * patience)
+        return move_to(g, home, x, HOMES_MOVE);
+    return false;
+}
+
+/* Away from a home that another class floods: that will last, and waiting for V is no use. */
+static bool flee(struct choosing *g, struct homes_pair *home)
+{
+    const struct homes *h = g->h;
+    const struct homes_worker *w = home->worker;
+    double saves = HOMES_FLOODED_COLD * h->cold_us;
+
+    if (w->most == NULL || w->most == home ||
+        w->most->in_hand_n * h->nbalancers < HOMES_FLOODED_REQUESTS ||
+        real_of(w->most->own_us) < HOMES_FLOODED_PART * real_of(w->own_us) ||
+        g->out->home_us - g->least_us <= saves)
+        return false;
+    struct homes_worker *x = best_other(g);
+    if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
+        return false;
+    g->out->cause = HOMES_FLOODED;
+    return move_to(g, home, x, HOMES_MOVE);
+}
+
+/* Away from a home that the class was handed over to, where nothing of it has been served yet:
+ * there is no more in its cache than elsewhere. */
+static bool pass_on(struct choosing *g, struct homes_pair *home)
+{
+    double saves = HOMES_CLAIM_COLD * g->h->cold_us;
+
+    if (home->touched || g->out->homes != 1 || g->out->home_us - g->least_us <= saves)
+        return false;
+    struct homes_worker *x = best_other(g);
+    if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
+        return false;
+    g->out->cause = HOMES_UNSERVED;
+    return move_to(g, home, x, HOMES_MOVE);
+}
+
+/* How far apart the loads of two workers may be by chance: of N requests at each, the work is off
+ * by a part of sqrt(1 / N). */
+static apart double noise_of(const struct choosing *g)
+{
+    double n = g->plan->all_asked / (double)homes_line(g->h);
+
+    return HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n);
+}
+
+/* The most loaded of the class's homes; HOME is one of them. */
+static struct homes_pair *most_loaded(const struct choosing *g, struct homes_pair *home)
+{
+    for (uint32_t i = 0; i < g->c->nhomes; ++i) {
+        struct homes_pair *p = g->c->pairs[i];
+
+        if (p->worker->in_line && homes_before(home->worker, p->worker, HOMES_BY_LOAD))
+            home = p;
+    }
+    return home;
+}
+
+/* From the most loaded of its homes to the least loaded worker. */
+static bool draw(struct choosing *g, struct homes_pair *home)
+{
+    const struct homes *h = g->h;
+    struct homes_worker *x = homes_top(h, HOMES_BY_LOAD);
+
+    /* A worker that has just got a class gets another when that one is warm. */
+    if (x == NULL || x->ncold != 0 || x->key[HOMES_BY_WORK] > g->out->home_us)
+        return false;
+    /* Where there are few homes, those of classes with several may be all there are; else there are
+     * enough classes with one home, whose requests follow it. */
+    bool idle = g->worth.work * homes_work_per_place(x) < HOMES_DRAW_IDLE * HOMES_LOAD_WORK;
+    bool few = h->line_homes <= HOMES_DRAW_FEW * homes_line(h);
+    if (g->out->homes > 1 && !(idle && few))
+        return false;
+    struct homes_pair *from = most_loaded(g, home);
+    double share = g->out->share / real_of(g->out->homes);
+    double own =
+        (idle ? HOMES_DRAW_OWN_IDLE : HOMES_DRAW_OWN) * (HOMES_LOAD_WORK * share + g->worth.home);
+    double gap = homes_load_by(&g->worth, from->worker) - homes_load_by(&g->worth, x);
+    if (gap <= HOMES_DRAW_GAP + own || gap <= noise_of(g) + own)
+        return false;
+    double least = lesser_of(HOMES_DRAW_SHARE, HOMES_DRAW_USUAL * h->usual_share);
+    if (share < least * gap || homes_is_home_of(g->c, x) || refused(g->r, x))
+        return false;
+    return move_to(g, from, x, HOMES_DRAW);
+}
+
+/* Elsewhere this once, where half of the workers have nothing to do: what is loaded there takes
+ * nobody's time. The class itself may not use more workers than its homes that way. */
+static bool detour(struct choosing *g, const struct homes_pair *home)
+{
+    const struct homes *h = g->h;
+    double saves = HOMES_DETOUR_COLD * h->cold_us;
+
+    if (g->out->home_us - g->least_us <= saves || g->least_us > HOMES_SPARE_COLD * h->cold_us ||
+        !is_victim(g, home) || homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
+        return false;
+    struct homes_worker *x = best_other(g);
+    if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
+        return false;
+    return decide(g, x, HOMES_DETOUR);
+}
+
+static bool choose(struct choosing *g)
+{
+    struct homes_pair *home = least_home(g);
+
+    if (g->out->homes == 0)
+        return first_home(g);
+    if (home == NULL)
+        return decide(g, best_other(g), HOMES_DETOUR);
+    g->out->home_us = home->worker->key[HOMES_BY_WORK];
+    g->owned = homes_owns(g->h, g->r->cls);
+    /* Mostly nobody has less in hand, and whoever is elsewhere saves nothing. */
+    if (g->out->home_us > g->least_us &&
+        (pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home))))
+        return true;
+    if ((g->owned && draw(g, home)) || detour(g, home))
+        return true;
+    g->plan->home = home;
+    return decide(g, home->worker, HOMES_HOME);
+}
+
+void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out)
+{
+    uint64_t hash = r->cls_hash != 0 ? r->cls_hash : class_hash(r->cls);
+    struct class_entry *e = classes_find_hashed(&h->classes, r->cls, hash);
+    struct choosing g = {.h = h, .r = r, .plan = out, .out = &out->choice};
+
+    homes_tick(h, r->now_us);
+    fading_run(&h->moment, h->now_us);
+    g.worth = homes_order(h);
+    memset(out, 0, offsetof(struct homes_plan, warm));
+    const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);
+    if (least == NULL)
+        return;
+    if (e != NULL)
+        g.c = out->cls = homes_class_of(e);
+    g.least_us = out->choice.least_us = least->key[HOMES_BY_WORK];
+    weigh(&g);
+    if (choose(&g))
+        out->choice.picked_us = out->worker->key[HOMES_BY_WORK];
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Several load balancers before the same workers. Each of them would find homes of its own for each
+ * class; the workers are the memory that they share. With a request a worker is told when it has
+ * become a home of its class, and how; it keeps that, with the time of the class's last use and the
+ * work it does for it, and publishes it to all (common/skills/home_records.h).
+ *
+ *     balancer A: "move; from=w1" -> w2: { "a": since, used, move from w1, rate }
+ *                                     '--> A, B, ...: a class that moved from w1 has left it
+ *
+ * Each class is owned by one of the load balancers, by rendezvous hashing, who alone gives it
+ * further homes, and has it drawn to less loaded workers. A first home is given by whoever needs
+ * one, and whoever sees that a home is slow because of others moves the class away: its owner may
+ * not have a request of it for long. Of what is published the others follow:
+ *
+ *     a move from w that is younger than w's own record: w is no home any more
+ *     several first homes:                               the oldest stays
+ *     several moves from one worker:                     the youngest stays
+ *     what we have given up ourselves:                   a home again when it is younger than that,
+ *                                                        or others have used it for long since
+ *     more than a class may have:                        the youngest
+ *
+ *     what had not been used for long when the class was used last:  no home
+ *
+ * What came about at nearly the same time may look the other way round to another, who then goes on
+ * with what is none for us. When that lasts, the owner says with its next request that the class
+ * has moved from there.
+ *
+ * One that decides alone follows as well in what it has had no request of yet: it was restarted,
+ * and the workers still know where classes live. From its first request of a class on it knows
+ * better.
+ *
+ * A worker's work is what its classes have to do, each one's published work of all workers shared
+ * by its homes; until that is published, what we would expect if the others had as much as we.
+ */
+#include <math.h>
+
+#include "routing/homes/homes_internal.h"
+
+/* ---- who owns a class ---- */
+
+/* The same in every process, so not map_hash. FNV-1a. */
+static uint64_t hash_of(struct slice cls)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+
+    for (size_t i = 0; i < cls.len; ++i)
+        hash = (hash ^ (unsigned char)cls.p[i]) * 0x100000001b3;
+    return hash;
+}
+
+/* The finalizer of splitmix64. */
+static uint64_t mixed(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+bool homes_owns(const struct homes *h, struct slice cls)
+{
+    if (!homes_shared(h))
+        return true;
+    uint64_t hash = hash_of(cls);
+    uint64_t own = mixed(hash ^ mixed(h->balancers[h->self]));
+    for (size_t i = 0; i < h->nbalancers; ++i) {
+        if (i != h->self && mixed(hash ^ mixed(h->balancers[i])) > own)
+            return false;
+    }
+    return true;
+}
+
+/* ---- alone, and not ---- */
+
+static void forget_shared(struct homes_class *c)
+{
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        p->kind = HOME_USED;
+        p->from = p->from_name = p->since_us = p->made_us = p->left_us = 0;
+        p->rate = p->weight = (struct fading){0};
+    }
+}
+
+static void each_class(struct homes *h, void (*each)(struct homes *h, struct homes_class *c))
+{
+    struct list *it;
+
+    list_for_each (it, &h->classes.known)
+        each(h, homes_class_of(list_entry(it, struct class_entry, node)));
+    list_for_each (it, &h->classes.probation)
+        each(h, homes_class_of(list_entry(it, struct class_entry, node)));
+}
+
+static void begin_sharing(struct homes *h, struct homes_class *c)
+{
+    double work_us = fading_value(&c->work, &h->fade);
+
+    forget_shared(c);
+    for (uint32_t i = 0; i < c->nhomes; ++i)
+        homes_weigh(h, c->pairs[i], work_us / c->nhomes);
+}
+
+static void end_sharing(struct homes *h, struct homes_class *c)
+{
+    (void)h;
+    forget_shared(c);
+}
+
+void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
+                         uint64_t now_us)
+{
+    bool was_shared = homes_shared(h);
+    struct list *it;
+
+    ASSERT(n <= 1 || self < n);
+    homes_tick(h, now_us);
+    if (n > HOMES_BALANCERS_MAX)
+        n = 1;
+    h->nbalancers = n > 1 ? n : 1;
+    h->self = n > 1 ? self : 0;
+    if (n > 1)
+        memcpy(h->balancers, ids, n * sizeof(ids[0]));
+    if (homes_shared(h) == was_shared)
+        return;
+    if (was_shared) {
+        /* What the workers have done goes on as the work of their classes. */
+        each_class(h, end_sharing);
+        return;
+    }
+    list_for_each (it, &h->workers) {
+        struct homes_worker *w = list_entry(it, struct homes_worker, node);
+
+        homes_load_add(h, w, -w->work / h->fade.weight, 0);
+    }
+    each_class(h, begin_sharing);
+}
+
+void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
+                const struct homes_worker *from)
+{
+    if (!homes_shared(h))
+        return;
+    p->kind = kind;
+    p->from = from != NULL ? from->number : HOMES_NOBODY;
+    p->from_name = 0;
+    p->since_us = p->made_us = h->now_us;
+    p->heard = false;
+    p->left_us = 0;
+}
+
+/* ---- what is published ---- */
+
+/* When the class was used last, here or elsewhere. */
+static uint64_t last_use(const struct homes_class *c)
+{
+    uint64_t last_us = 0;
+
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        if (c->pairs[i]->used_us > last_us)
+            last_us = c->pairs[i]->used_us;
+    }
+    return last_us;
+}
+
+/* Whether P had not been used for long when its class was used last, at LAST_US. */
+static bool is_stale(const struct homes_pair *p, uint64_t last_us)
+{
+    return (double)last_us > (double)p->used_us + HOMES_AGE_US;
+}
+
+/* Whether its record counts. */
+static bool counts(const struct homes_pair *p, uint64_t last_us)
+{
+    return p->since_us != 0 && p->worker->in_line && !is_stale(p, last_us);
+}
+
+static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
+{
+    return a->since_us < b->since_us ||
+           (a->since_us == b->since_us && a->worker->number < b->worker->number);
+}
+
+/* Whether MOVE was away from W, which may not have been known when that was heard. */
+static bool is_from(const struct homes *h, const struct homes_pair *move,
+                    const struct homes_worker *w)
+{
+    if (move->from != HOMES_NOBODY || move->from_name == 0 || h->o.name == NULL)
+        return move->from == w->number;
+    return h->o.name(h->o.context, w->context) == move->from_name;
+}
+
+/* A home that has not been used for long is left as well: it is the only one of its class. */
+static void leave_for(const struct homes *h, struct homes_class *c, const struct homes_pair *move)
+{
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        if (p->since_us < move->since_us && is_from(h, move, p->worker))
+            p->gone = true;
+    }
+}
+
+/* A and B came about in the same way, and one of them has to go. */
+static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind == HOME_NEW)
+        return is_before(b, a);
+    return a->kind == HOME_MOVE && a->from != HOMES_NOBODY && a->from == b->from && is_before(a, b);
+}
+
+static void find_gone(const struct homes *h, struct homes_class *c, uint64_t last_us)
+{
+    for (uint32_t i = 0; i < c->npairs; ++i)
+        c->pairs[i]->gone = c->pairs[i]->since_us != 0 && is_stale(c->pairs[i], last_us);
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        if (c->pairs[i]->kind == HOME_MOVE && counts(c->pairs[i], last_us))
+            leave_for(h, c, c->pairs[i]);
+    }
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        struct homes_pair *a = c->pairs[i];
+
+        if ((a->kind != HOME_NEW && a->kind != HOME_MOVE) || a->gone || !counts(a, last_us))
+            continue;
+        /* One that is gone already makes nobody go; the first and the last never do. */
+        for (uint32_t k = 0; k < c->npairs && !a->gone; ++k) {
+            const struct homes_pair *b = c->pairs[k];
+
+            a->gone = b != a && !b->gone && counts(b, last_us) && gives_way(a, b);
+        }
+    }
+}
+
+static size_t room_of(const struct homes *h, const struct homes_class *c)
+{
+    return homes_room(h, h->o.settings.max_share, fading_value(&c->work, &h->fade),
+                      fading_value(&h->work, &h->fade));
+}
+
+/* Who uses what we have given up has not followed by now, and will not. */
+static bool is_others_home(const struct homes_pair *p, uint64_t last_us)
+{
+    return counts(p, last_us) && !p->gone &&
+           (p->left_us < p->since_us || (double)p->used_us > (double)p->left_us + HOMES_FOLLOW_US);
+}
+
+struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair *home)
+{
+    const struct homes_class *c = home->cls;
+
+    for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
+        const struct homes_pair *p = c->pairs[i];
+        uint64_t since_us = p->since_us > home->since_us ? p->since_us : home->since_us;
+
+        if (p->gone && counts(p, h->now_us) &&
+            (double)p->used_us > (double)since_us + HOMES_FOLLOW_US)
+            return p->worker;
+    }
+    return NULL;
+}
+
+struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_worker *keep)
+{
+    struct homes_pair *oldest = NULL;
+
+    for (uint32_t i = 0; i < c->nhomes; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        if (p->worker != keep && (oldest == NULL || is_before(p, oldest)))
+            oldest = p;
+    }
+    return oldest;
+}
+
+static void adopt(struct homes *h, struct homes_class *c, struct homes_pair *p)
+{
+    if (c->nhomes >= room_of(h, c)) {
+        struct homes_pair *oldest = homes_oldest(c, NULL);
+
+        if (!is_before(oldest, p))
+            return;
+        homes_unsettle(h, oldest, 0);
+    }
+    homes_settle(h, p, 0);
+}
+
+static void follow(struct homes *h, struct homes_class *c)
+{
+    uint64_t last_us = last_use(c);
+    bool others = false;
+
+    find_gone(h, c, last_us);
+    /* Who is settled changes places with the first past one, which was seen. */
+    for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
+        if (!homes_is_home(c->pairs[i]) && is_others_home(c->pairs[i], last_us))
+            adopt(h, c, c->pairs[i]);
+    }
+    for (uint32_t i = 0; i < c->nhomes; ++i)
+        others |= !c->pairs[i]->gone && c->pairs[i]->worker->in_line;
+    for (uint32_t i = c->nhomes; others && i-- != 0;) {
+        if (c->pairs[i]->gone)
+            homes_unsettle(h, c->pairs[i], 0);
+    }
+}
+
+/* -> whether something was decided that we have not known. */
+static bool take(struct homes *h, struct homes_pair *p, const struct homes_record *r)
+{
+    uint64_t from = r->from != NULL ? r->from->number : HOMES_NOBODY;
+
+    p->rate = fading_of(r->rate * HOMES_TAU_US, &h->fade);
+    if (r->used_us > p->used_us)
+        p->used_us = r->used_us;
+    p->touched = true;
+    /* From before our own decision, which is on its way to the worker. */
+    if (r->since_us < p->made_us)
+        return false;
+    bool same = p->since_us != 0 && r->kind == p->kind && from == p->from &&
+                r->since_us <= p->since_us + HOMES_JITTER_US;
+    /* When the worker heard of it is what the others compare: so do we. */
+    bool own = !p->heard;
+    if (!same || own || r->since_us < p->since_us)
+        p->since_us = r->since_us;
+    p->heard = true;
+    p->kind = r->kind;
+    p->from = from;
+    p->from_name = r->from_name;
+    return !same || own;
+}
+
+/* The class's work, as all workers have published it, is shared by its homes. */
+static void spread(struct homes *h, struct homes_class *c)
+{
+    double work_us = 0;
+
+    for (uint32_t i = 0; i < c->npairs; ++i)
+        work_us += fading_value(&c->pairs[i]->rate, &h->fade);
+    for (uint32_t i = 0; i < c->nhomes; ++i) {
+        struct homes_pair *p = c->pairs[i];
+        double before = fading_value(&p->weight, &h->fade);
+
+        p->weight = fading_of(work_us / c->nhomes, &h->fade);
+        homes_load_add(h, p->worker, work_us / c->nhomes - before, 0);
+    }
+}
+
+/* One that decides alone goes on with the work that P's worker has done for the class; BEFORE_US of
+ * it was known. */
+static void recall_work(struct homes *h, struct homes_pair *p, double before_us)
+{
+    double grown_us = fading_value(&p->rate, &h->fade) - before_us;
+
+    homes_load_add(h, p->worker, grown_us, 0);
+    fading_add(&p->cls->work, grown_us, &h->fade);
+    fading_add(&h->work, grown_us, &h->fade);
+}
+
+/* Whether this load balancer has had requests of C. */
+static bool was_asked(const struct homes_class *c)
+{
+    return c->asked.sum > 0;
+}
+
+void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
+                     const struct homes_record *r, uint64_t now_us)
+{
+    struct homes_record own = *r;
+
+    homes_tick(h, now_us);
+    if (w->gone)
+        return;
+    /* Clocks have been compared by way of the network. */
+    if (own.used_us > h->now_us)
+        own.used_us = h->now_us;
+    if (own.since_us > own.used_us)
+        own.since_us = own.used_us;
+    struct class_entry *e = classes_find(&h->classes, cls);
+    if (e == NULL)
+        e = classes_add(&h->classes, cls);
+    struct homes_class *c = homes_class_of(e);
+    if (!homes_shared(h) && was_asked(c))
+        return;
+    struct homes_pair *p = homes_pair_get(h, c, w, own.used_us);
+    double before_us = fading_value(&p->rate, &h->fade);
+    bool news = take(h, p, &own);
+    if (news || !homes_is_home(p))
+        follow(h, c);
+    if (homes_shared(h))
+        spread(h, c);
+    else
+        recall_work(h, p, before_us);
+}

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Membership, and the counting of requests. Who may stand in the line is pool_version.c's, who is
+ * good at what pool_skills.c's, who is picked the policy's (pool_policy.c, pool_resume.c, ...), who
+ * is brought in because of overload pool_called.c's, who waits pool_wait.c's.
+ */
+#include "routing/pool.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "routing/pool_internal.h"
+
+const char *pick_reason_text(enum pick_reason r)
+{
+    static const char *const texts[PICK_REASONS] = {
+#define REASON(name, text, doc) [PICK_##name] = (text),
+#include "routing/pick_reason.def"
+#undef REASON
+    };
+
+    ASSERT((unsigned)r < PICK_REASONS);
+    return texts[r];
+}
+
+const char *pick_reason_doc(enum pick_reason r)
+{
+    static const char *const docs[PICK_REASONS] = {
+#define REASON(name, text, doc) [PICK_##name] = (doc),
+#include "routing/pick_reason.def"
+#undef REASON
+    };
+
+    ASSERT((unsigned)r < PICK_REASONS);
+    return docs[r];
+}
+
+static void apply_locked(struct pool *p, const struct pool_settings *s)
+{
+    ASSERT(isfinite(s->variance));
+    ASSERT(isfinite(s->unskilled_score));
+    ASSERT(s->backlog_history >= 1);
+    ASSERT(!s->backlog_shared || s->backlog_max_age_ms >= 1);
+    p->settings = *s;
+    /* Twice the history, as each request makes two events: get and put. */
+    p->worker_decay = decay_over(2.0 * (double)s->backlog_history);
+}
+
+struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
+{
+    struct pool *p = xcalloc(1, sizeof(*p));
+
+    pthread_mutex_init(&p->look_lock, NULL);
+    list_init(&p->members);
+    list_init(&p->line);
+    list_init(&p->aside);
+    list_init(&p->leaving);
+    list_init(&p->versions);
+    list_init(&p->waiting);
+    list_init(&p->called);
+    p->fingerprint = xstrdup(fingerprint != NULL ? fingerprint : "");
+    pool_lock(p);
+    apply_locked(p, s);
+    pool_skills_init(p);
+    pool_policy_set_locked(p);
+    pool_shadow_set_locked(p);
+    pool_unlock(p);
+    return p;
+}
+
+void pool_let_in(struct pool *p)
+{
+    pool_unlock(p);
+}
+
+void pool_destroy(struct pool *p)
+{
+    if (p == NULL)
+        return;
+    ASSERT(p->nmembers == 0);
+    ASSERT(p->backlog == 0);
+    ASSERT(p->nwaiting == 0);
+    ASSERT(p->nreleased == 0);
+    ASSERT(list_empty(&p->called));
+    pool_lock(p);
+    pool_shadow_fini_locked(p);
+    pool_unlock(p);
+    pool_policy_fini(p);
+    pool_skills_fini(p);
+    pool_versions_fini(p);
+    pthread_mutex_destroy(&p->look_lock);
+    free(p->fingerprint);
+    free(p);
+}
+
+void pool_set(struct pool *p, const struct pool_settings *s)
+{
+    pool_lock(p);
+    apply_locked(p, s);
+    classes_set_max(&p->classes, s->max_classes);
+    pool_policy_set_locked(p);
+    pool_shadow_set_locked(p);
+    pool_reseat_locked(p);
+    pool_release_locked(p, NULL);
+    pool_unlock(p);
+}
+
+static bool is_member(const struct worker *w)
+{
+    return w->place == WORKER_ASIDE || w->place == WORKER_IN_LINE;
+}
+
+/* One that comes back with requests in hand keeps backlog and mean; else it starts anew. */
+static void admit(struct pool *p, struct worker *w)
+{
+    ASSERT(w->pool == NULL || w->pool == p);
+    if (w->place == WORKER_LEAVING) {
+        pool_look_past_locked(p, &w->place_node);
+        list_remove(&w->place_node);
+        --p->nleaving;
+    } else {
+        w->mean = (struct decayed){0};
+    }
+    atomic_store_explicit(&w->report, 0, memory_order_relaxed);
+    atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
+    w->pool = p;
+    w->place = WORKER_ASIDE;
+    list_push_back(&p->aside, &w->place_node);
+    list_push_back(&p->members, &w->member_node);
+    ++p->nmembers;
+    worker_ref(w);
+    pool_policy_joined_locked(p, w);
+}
+
+static void set_version(struct pool *p, struct worker *w, struct version *v)
+{
+    if (w->version == v)
+        return;
+    /* Of its new group it is the youngest. */
+    pool_look_past_locked(p, &w->member_node);
+    list_remove(&w->member_node);
+    list_push_back(&p->members, &w->member_node);
+    w->version = v;
+}
+
+static void keep(struct worker *w, const struct resume *r)
+{
+    resume_copy(&w->kept, r);
+    ++w->lost;
+}
+
+void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
+                     const char *fingerprint, struct list *released)
+{
+    static const struct resume no_skills = {0};
+
+    pool_lock(p);
+    if (strcmp(fingerprint != NULL ? fingerprint : "", p->fingerprint) != 0)
+        r = &no_skills;
+    if (!is_member(w))
+        admit(p, w);
+    set_version(p, w, pool_version_locked(p, version != NULL ? version : ""));
+    w->has_shown = r->n != 0;
+    if (w->call == WORKER_RELIEVES && w->has_shown)
+        pool_uncall_locked(p, w);
+    if (w->place == WORKER_IN_LINE)
+        pool_skills_replace(p, w, r);
+    else
+        keep(w, r);
+    pool_policy_learned_locked(p, w, r);
+    if (p->shadow != NULL)
+        pool_shadow_resume_locked(p, w, r);
+    pool_reseat_locked(p);
+    pool_release_locked(p, released);
+    pool_unlock(p);
+}
+
+/* Nothing of W is left here. */
+static rare void step_out(struct pool *p, struct worker *w)
+{
+    pool_policy_gone_locked(p, w);
+    pool_shadow_gone_locked(p, w);
+    w->place = WORKER_OUTSIDE;
+    w->pool = NULL;
+}
+
+static void expel(struct pool *p, struct worker *w)
+{
+    if (w->place == WORKER_IN_LINE)
+        pool_unseat_locked(p, w, false);
+    pool_uncall_locked(p, w);
+    pool_look_past_locked(p, &w->member_node);
+    list_remove(&w->place_node);
+    list_remove(&w->member_node);
+    --p->nmembers;
+    resume_fini(&w->kept);
+    ++w->lost;
+    w->version = NULL;
+    pool_policy_left_locked(p, w);
+    if (p->shadow != NULL)
+        pool_shadow_left_locked(p, w);
+    if (worker_backlog(w) != 0) {
+        w->place = WORKER_LEAVING;
+        list_push_back(&p->leaving, &w->place_node);
+        ++p->nleaving;
+    } else {
+        step_out(p, w);
+    }
+}
+
+void pool_remove(struct pool *p, struct worker *w, struct list *released)
+{
+    pool_lock(p);
+    bool was_member = is_member(w);
+    if (was_member) {
+        ASSERT(w->pool == p);
+        expel(p, w);
+        pool_reseat_locked(p);
+        pool_release_locked(p, released);
+    }
+    pool_unlock(p);
+    if (was_member)
+        worker_unref(w);
+}
+
+void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released)
+{
+    pool_lock(p);
+    w->unavailable = !available;
+    if (is_member(w)) {
+        pool_reseat_locked(p);
+        pool_release_locked(p, released);
+    }
+    pool_unlock(p);
+}
+
+static void leaves(struct pool *p, struct worker *from, struct worker *to)
+{
+    pool_policy_leaves_locked(p, from, to);
+    if (p->shadow != NULL)
+        pool_shadow_leaves_locked(p, from, to);
+}
+
+void pool_hand_over(struct pool *p, struct worker *from, struct worker *to)
+{
+    pool_lock(p);
+    bool aside = from->place == WORKER_ASIDE;
+    if (to != NULL ? is_member(from) && is_member(to) : aside)
+        leaves(p, from, to);
+    pool_unlock(p);
+}
+
+size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
+{
+    size_t n = 0;
+
+    pool_lock(p);
+    if (w->place == WORKER_IN_LINE)
+        n = pool_skills_forget(p, w, cls);
+    else if (w->place == WORKER_ASIDE)
+        n = resume_forget(&w->kept, cls);
+    ++w->lost;
+    pool_unlock(p);
+    return n;
+}
+
+/* The first of the line that is not excluded and has room; else the first not excluded; or NULL. */
+static struct worker *front_for(const struct pool *p, const struct pool_request *r, uint64_t now_ms,
+                                bool *has_room)
+{
+    struct worker *first = NULL;
+    struct list *it;
+
+    list_for_each (it, &p->line) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+
+        if (pool_excludes(r, w))
+            continue;
+        if (!worker_is_full(w, now_ms)) {
+            *has_room = true;
+            return w;
+        }
+        if (first == NULL)
+            first = w;
+    }
+    return first;
+}
+
+static bool all_members_excluded(const struct pool *p, const struct pool_request *r)
+{
+    struct list *it;
+
+    list_for_each (it, &p->members) {
+        if (!pool_excludes(r, list_entry(it, struct worker, member_node)))
+            return false;
+    }
+    return p->nmembers != 0;
+}
+
+/* Whether waiting is of no use: whoever is there is excluded. */
+static rare bool hopeless(const struct pool *p, const struct pool_request *r)
+{
+    return r->waiter == NULL || p->nline != 0 || all_members_excluded(p, r);
+}
+
+static void tick(struct pool *p, struct worker *w)
+{
+    decayed_add(&p->mean, p->decay, (double)p->backlog);
+    decayed_add(&w->mean, p->worker_decay, (double)worker_backlog(w));
+}
+
+static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
+{
+    uint64_t backlog = worker_backlog(w);
+
+    list_move_back(&p->line, &w->place_node);
+    if (backlog < w->concurrency)
+        --p->places;
+    out->backlog = backlog;
+    worker_set_backlog(w, backlog + 1);
+    ++p->backlog;
+    if (w->call != WORKER_NOT_CALLED)
+        pool_called_took_locked(p, w);
+    tick(p, w);
+    list_push_back(&w->in_hand, &out->node_);
+    out->worker = worker_ref(w);
+}
+
+bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                          struct pool_question *out)
+{
+    ASSERT(p->held);
+    if (now_us > p->now_us)
+        p->now_us = now_us;
+    *out = (struct pool_question){
+        .request = r,
+        .now_us = p->now_us,
+        .now_ms = now_us / 1000,
+        .since_ms = pool_reports_since(&p->settings, now_us / 1000),
+    };
+    out->front = front_for(p, r, out->now_ms, &out->some_have_room);
+    return out->front != NULL;
+}
+
+static void choose(struct pool *p, const struct pool_question *q, uint64_t now_us,
+                   struct pool_pick *out)
+{
+    struct pool_choice c = {0};
+
+    pool_policy_choose_locked(p, q, &c);
+    /* In place: what is set at once is made elsewhere and copied. */
+    memset(out, 0, sizeof(*out));
+    out->reason = q->request->retry ? PICK_RETRY : c.reason;
+    out->started_us = now_us;
+    out->max_backlog = c.max_backlog;
+    out->min_backlog = c.min_backlog;
+    out->skipped = c.skipped;
+    ++p->picks[out->reason];
+    pool_policy_begin_locked(p, q, &c, out);
+    hand_out(p, c.worker, out);
+    if (p->shadow != NULL)
+        pool_shadow_get_locked(p, q->request, now_us, out);
+}
+
+enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                  struct pool_pick *out)
+{
+    enum err result = ERR_OK;
+    struct pool_question q;
+
+    ASSERT(r->nexcluded <= TRIED_MAX);
+    pool_lock(p);
+    /* First, or whoever parks below could find itself among those released. */
+    if (p->owes_turns)
+        pool_release_locked(p, r->released);
+    bool somebody = pool_question_locked(p, r, now_us, &q);
+    if (!somebody && hopeless(p, r)) {
+        pool_end_turn_locked(p, r->waiter);
+        result = ERR_NO_WORKER;
+    } else if (!somebody || pool_must_park(p, r->waiter)) {
+        result = pool_park_locked(p, r->waiter);
+    } else {
+        choose(p, &q, now_us, out);
+        pool_end_turn_locked(p, r->waiter);
+    }
+    pool_release_locked(p, r->released);
+    pool_unlock(p);
+    return result;
+}
+
+struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
+                             struct list *released)
+{
+    struct worker *w = pick->worker;
+
+    pool_lock(p);
+    ASSERT(w->pool == p);
+    uint64_t backlog = worker_backlog(w);
+    ASSERT(backlog != 0);
+    list_remove(&pick->node_);
+    pick->worker = NULL;
+    struct worker *from = pick->home_from;
+    pick->home_from = NULL;
+    worker_set_backlog(w, --backlog);
+    --p->backlog;
+    tick(p, w);
+    if (w->place == WORKER_IN_LINE && backlog < w->concurrency)
+        ++p->places;
+    pool_policy_end_locked(p, w, pick, how);
+    pool_shadow_put_locked(p, pick, how);
+    if (w->place == WORKER_LEAVING && backlog == 0) {
+        pool_look_past_locked(p, &w->place_node);
+        list_remove(&w->place_node);
+        --p->nleaving;
+        step_out(p, w);
+    }
+    pool_release_locked(p, released);
+    pool_unlock(p);
+    if (from != NULL)
+        worker_unref(from);
+    return w;
+}
+
+void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
+              struct list *released)
+{
+    worker_unref(pool_put_kept(p, pick, how, released));
+}
+
+void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t self)
+{
+    pool_lock(p);
+    p->nbalancers = n <= HOMES_BALANCERS_MAX ? n : 0;
+    p->self = self;
+    if (p->nbalancers != 0)
+        memcpy(p->balancers, ids, p->nbalancers * sizeof(ids[0]));
+    pool_policy_balancers_locked(p);
+    pool_unlock(p);
+}
+
+void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *homes, size_t n,
+                    uint64_t now_us)
+{
+    pool_lock(p);
+    if (now_us > p->now_us)
+        p->now_us = now_us;
+    for (size_t i = 0; i < n && is_member(w); ++i)
+        pool_policy_housed_locked(p, w, &homes[i]);
+    pool_unlock(p);
+}

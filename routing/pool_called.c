@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Overload, and the workers brought in because of it.
+ *
+ * Whether all have too much in hand is looked at now and then, not counted at each get and put:
+ * what others have in hand comes without the pool's lock, and grows old by itself, so that there is
+ * no event to count at; and a request pays nothing for it. A look ends at the first worker that has
+ * not, most often the one at the front of the line.
+ *
+ * The rule alone would leave a newcomer without work: whom nobody knows any skill of gets classes
+ * that are new, and those whose workers are far above the others; when all are overloaded alike,
+ * none is. So it has what the rule would give to a worker that is above spawn_backlog, as long as
+ * it is not above that itself and has shown no skills of its own.
+ */
+#include "routing/pool_internal.h"
+
+enum {
+    /* Of those brought in, how many one request looks at; each that gets one goes to the end. */
+    CALLED_LOOK_MAX = 8,
+};
+
+static bool is_above(const struct pool *p, const struct worker *w, uint64_t others)
+{
+    return worker_backlog(w) + others > p->settings.spawn_backlog * w->concurrency;
+}
+
+/* ---- looking ---- */
+
+static bool all_above(const struct pool *p, uint64_t now_ms)
+{
+    uint64_t since_ms = pool_reports_since(&p->settings, now_ms);
+    struct list *it;
+
+    list_for_each (it, &p->line) {
+        const struct worker *w = list_entry(it, struct worker, place_node);
+
+        /* One without a process says nothing of those that have one. */
+        if (w->call != WORKER_TO_WAKE && !is_above(p, w, worker_others(w, since_ms)))
+            return false;
+    }
+    return true;
+}
+
+bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms)
+{
+    pool_lock(p);
+    bool above = p->settings.spawn_backlog != 0 && all_above(p, now_ms);
+    if (above && !p->above)
+        p->above_since_ms = now_ms;
+    p->above = above;
+    *for_ms = above ? now_ms - p->above_since_ms : 0;
+    pool_unlock(p);
+    return above;
+}
+
+void pool_overload_forget(struct pool *p)
+{
+    pool_lock(p);
+    p->above = false;
+    pool_unlock(p);
+}
+
+/* ---- those brought in ---- */
+
+void pool_uncall_locked(struct pool *p, struct worker *w)
+{
+    ASSERT(p->held);
+    list_remove(&w->called_node);
+    w->call = WORKER_NOT_CALLED;
+}
+
+void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released)
+{
+    pool_lock(p);
+    bool is_member = w->place == WORKER_IN_LINE || w->place == WORKER_ASIDE;
+    bool woke = w->call == WORKER_WOKEN;
+    pool_uncall_locked(p, w);
+    if (how == POOL_CALL_WAKE && is_member)
+        w->call = WORKER_TO_WAKE;
+    else if (how == POOL_CALL_RELIEVE && is_member && !w->has_shown)
+        w->call = WORKER_RELIEVES;
+    if (w->call != WORKER_NOT_CALLED)
+        list_push_back(&p->called, &w->called_node);
+    if (woke && is_member) {
+        pool_reseat_locked(p);
+        pool_release_locked(p, released);
+    }
+    pool_unlock(p);
+}
+
+bool pool_woke(struct pool *p, const struct worker *w)
+{
+    pool_lock(p);
+    bool woke = w->call == WORKER_WOKEN;
+    pool_unlock(p);
+    return woke;
+}
+
+/* Whoever is to be woken gets one request, which may wait long for its process; not more. */
+static bool may_take(const struct pool *p, const struct pool_request *r, const struct worker *w,
+                     uint64_t since_ms)
+{
+    if (w->place != WORKER_IN_LINE || pool_excludes(r, w))
+        return false;
+    uint64_t others = worker_others(w, since_ms);
+    return w->call == WORKER_TO_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others);
+}
+
+void pool_called_took_locked(struct pool *p, struct worker *w)
+{
+    ASSERT(p->held);
+    list_remove(&w->called_node);
+    if (w->call == WORKER_TO_WAKE) {
+        w->call = WORKER_WOKEN;
+        pool_reseat_locked(p);
+    } else if (w->call == WORKER_RELIEVES) {
+        list_push_back(&p->called, &w->called_node);
+    }
+}
+
+struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
+                                  const struct worker *picked)
+{
+    struct list *it;
+    int looked = 0;
+
+    ASSERT(p->held);
+    if (list_empty(&p->called) || p->settings.spawn_backlog == 0 ||
+        !is_above(p, picked, worker_others(picked, q->since_ms)))
+        return NULL;
+    list_for_each (it, &p->called) {
+        struct worker *w = list_entry(it, struct worker, called_node);
+
+        if (++looked > CALLED_LOOK_MAX)
+            return NULL;
+        if (!pool_spares(q, w) && may_take(p, q->request, w, q->since_ms))
+            return w;
+    }
+    return NULL;
+}

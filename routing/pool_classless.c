@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one would do without resumes: the least backlog (with what other load balancers have in
+ * hand), of several the one nearest to the front. Who is brought in because of overload has the
+ * least, and needs no rule of its own.
+ */
+#include "routing/pool_internal.h"
+
+static void explain(const struct pool *p, const struct pool_question *q, uint64_t least)
+{
+    struct list *it;
+    size_t may = 0;
+
+    list_for_each (it, &p->line) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
+        const char *why = backlog > least ? "more in hand" : NULL;
+
+        if (!pool_may_choose(q, w))
+            why = "may not get it";
+        else
+            ++may;
+        pool_explain_candidate(q->explain, w, 0, 0, why);
+    }
+    pool_explain_step(q->explain, "the line, without those that may not get it", p->nline, may);
+    pool_explain_value(q->explain, "least_backlog", (double)least);
+}
+
+static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    struct worker *best = q->front;
+    uint64_t least = UINT64_MAX;
+
+    /* Nobody before FRONT may be picked. */
+    for (struct list *it = &q->front->place_node; it != &p->line && least != 0; it = it->next) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
+
+        if (backlog < least && pool_may_choose(q, w)) {
+            best = w;
+            least = backlog;
+        }
+    }
+    out->reason = PICK_CLASSLESS;
+    out->worker = best;
+    if (q->explain != NULL)
+        explain(p, q, least);
+}
+
+const struct pool_rule pool_rule_classless = {.choose = choose};

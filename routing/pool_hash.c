@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Consistent hashing with bounded loads. Each worker has POINTS points on a ring of 2^64 by its
+ * name; a class belongs to the worker of the first point at or after its own hash; when that has
+ * too much in hand the next along the ring gets the request. Sources: Karger and others, Consistent
+ * Hashing and Random Trees (STOC 1997); Mirrokni, Thorup, Zadimoghaddam, Consistent Hashing with
+ * Bounded Loads (SODA 2018).
+ *
+ *     too much = at least ceil(c * (requests in hand in the line + 1) / workers in the line)
+ *
+ * with c = hash_balance_factor / 100 > 1: somebody is always below it. Only what this load balancer
+ * has in hand counts: when each of several keeps to c times its own mean, all do together. The
+ * hashes have no key, so that all load balancers agree whose a class is.
+ *
+ * The ring is an array in order of hashes. A change of the line is noted, and made when the next
+ * request comes: points of those who left go, those of newcomers are sorted and merged in; so a
+ * hundred changes at once cost one pass. A place among the workers (slot) whose points are still in
+ * the ring is not given to another.
+ */
+#include <stdlib.h>
+
+#include "common/base/text.h"
+#include "routing/pool_internal.h"
+
+enum {
+    POINTS = 64, /* a worker's; shares differ by an eighth, 1 / sqrt(POINTS) */
+    /* Points that one choice looks at along the ring. With a bound it takes few; beyond it, as when
+     * most workers may not be chosen, the least loaded of the line is looked for instead. */
+    WALK_MAX = 512,
+    NO_SLOT = 0,
+};
+
+struct point {
+    uint64_t at;
+    uint32_t slot;
+};
+
+struct hash_worker {
+    uint32_t slot; /* NO_SLOT: not in the line */
+};
+
+struct slot {
+    struct worker *worker; /* NULL: it has left */
+    bool in_ring;
+};
+
+struct hash {
+    struct point *ring;
+    size_t n, room;
+    struct slot *slots; /* slots[NO_SLOT] is nobody's */
+    uint32_t nslots, slots_room;
+    uint32_t *free; /* slots without worker and without points */
+    uint32_t nfree;
+    bool stale;       /* the ring is not what the line is */
+    uint64_t in_hand; /* of the workers in the line */
+};
+
+static struct hash_worker *own(const struct worker *w)
+{
+    return w->policy;
+}
+
+/* FNV-1a (Fowler, Noll, Vo), its bits mixed as in SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
+static uint64_t mix(uint64_t h)
+{
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
+    h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
+    return h ^ (h >> 31);
+}
+
+static uint64_t hash_of(struct slice s)
+{
+    uint64_t h = 0xcbf29ce484222325;
+
+    for (size_t i = 0; i < s.len; ++i)
+        h = (h ^ (unsigned char)s.p[i]) * 0x100000001b3;
+    return mix(h);
+}
+
+/* ---- the ring ---- */
+
+static int compare_points(const void *a, const void *b)
+{
+    const struct point *x = a;
+    const struct point *y = b;
+
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
+static void drop_points(struct hash *s)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < s->n; ++i) {
+        if (s->slots[s->ring[i].slot].worker != NULL)
+            s->ring[kept++] = s->ring[i];
+    }
+    s->n = kept;
+    s->nfree = 0;
+    for (uint32_t i = 1; i < s->nslots; ++i) {
+        if (s->slots[i].worker != NULL)
+            continue;
+        s->slots[i].in_ring = false;
+        s->free[s->nfree++] = i;
+    }
+}
+
+/* The points of those who have none yet, sorted; TO has room for all. */
+static size_t make_points(struct hash *s, struct point *to)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 1; i < s->nslots; ++i) {
+        struct slot *slot = &s->slots[i];
+
+        if (slot->worker == NULL || slot->in_ring)
+            continue;
+        slot->in_ring = true;
+        uint64_t h = hash_of(slice_of(slot->worker->name));
+        for (uint64_t k = 0; k < POINTS; ++k)
+            to[n++] = (struct point){.at = mix(h + k * 0x9e3779b97f4a7c15), .slot = i};
+    }
+    qsort(to, n, sizeof(*to), compare_points);
+    return n;
+}
+
+static void renew(struct hash *s, size_t nworkers)
+{
+    drop_points(s);
+    size_t added = nworkers * POINTS - s->n;
+    struct point *fresh = xmalloc((added + 1) * sizeof(*fresh));
+    size_t left = make_points(s, fresh);
+    ASSERT(left == added);
+    size_t old = s->n;
+    s->n += added;
+    if (s->n > s->room) {
+        s->room = s->n;
+        s->ring = xrealloc(s->ring, s->room * sizeof(*s->ring));
+    }
+    /* From the back, so that no old point is overwritten before it has moved. */
+    for (size_t to = s->n; left != 0;) {
+        if (old != 0 && compare_points(&s->ring[old - 1], &fresh[left - 1]) > 0)
+            s->ring[--to] = s->ring[--old];
+        else
+            s->ring[--to] = fresh[--left];
+    }
+    free(fresh);
+    s->stale = false;
+}
+
+/* The first point at or after AT, round the ring. */
+static size_t find(const struct hash *s, uint64_t at)
+{
+    size_t from = 0;
+    size_t to = s->n;
+
+    while (from != to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (s->ring[middle].at < at)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from != s->n ? from : 0;
+}
+
+/* ---- the line ---- */
+
+static void *create(struct pool *p)
+{
+    enum { FIRST_ROOM = 16 };
+    struct hash *s = xcalloc(1, sizeof(*s));
+
+    (void)p;
+    s->slots_room = FIRST_ROOM;
+    s->slots = xcalloc(s->slots_room, sizeof(*s->slots));
+    s->free = xcalloc(s->slots_room, sizeof(*s->free));
+    s->nslots = NO_SLOT + 1;
+    return s;
+}
+
+static void destroy(struct pool *p, void *state)
+{
+    struct hash *s = state;
+
+    (void)p;
+    free(s->ring);
+    free(s->slots);
+    free(s->free);
+    free(s);
+}
+
+static uint32_t take_slot(struct hash *s)
+{
+    if (s->nfree != 0)
+        return s->free[--s->nfree];
+    if (s->nslots == s->slots_room) {
+        s->slots_room *= 2;
+        s->slots = xrealloc(s->slots, s->slots_room * sizeof(*s->slots));
+        s->free = xrealloc(s->free, s->slots_room * sizeof(*s->free));
+    }
+    return s->nslots++;
+}
+
+static void seated(struct pool *p, struct worker *w)
+{
+    struct hash *s = p->state;
+
+    own(w)->slot = take_slot(s);
+    s->slots[own(w)->slot] = (struct slot){.worker = w};
+    s->in_hand += worker_backlog(w);
+    s->stale = true;
+}
+
+static void unseated(struct pool *p, struct worker *w)
+{
+    struct hash *s = p->state;
+
+    s->slots[own(w)->slot].worker = NULL;
+    own(w)->slot = NO_SLOT;
+    s->in_hand -= worker_backlog(w);
+    s->stale = true;
+}
+
+/* ---- choosing ---- */
+
+static uint64_t most_in_hand(const struct pool *p, const struct hash *s)
+{
+    uint64_t percent = p->settings.hash_balance_percent;
+    uint64_t parts = 100 * (uint64_t)p->nline;
+
+    if (percent == 0)
+        return UINT64_MAX;
+    return ((s->in_hand + 1) * percent + parts - 1) / parts;
+}
+
+static struct worker *least_loaded(const struct pool *p, const struct pool_question *q)
+{
+    struct worker *best = q->front;
+
+    for (struct list *it = &q->front->place_node; it != &p->line; it = it->next) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+
+        if (worker_backlog(w) < worker_backlog(best) && pool_may_choose(q, w))
+            best = w;
+    }
+    return best;
+}
+
+static const char *passed_over(const struct pool_question *q, const struct worker *w, uint64_t most)
+{
+    if (!pool_may_choose(q, w))
+        return "may not get it";
+    return worker_backlog(w) >= most ? "over the bound" : NULL;
+}
+
+static struct worker *walk(const struct hash *s, const struct pool_question *q, uint64_t most,
+                           struct pool_choice *out)
+{
+    size_t at = find(s, hash_of(q->request->cls));
+    size_t looks = s->n < WALK_MAX ? s->n : WALK_MAX;
+    const struct worker *last = NULL;
+
+    for (size_t i = 0; i < looks; ++i) {
+        struct worker *w = s->slots[s->ring[at].slot].worker;
+
+        at = at + 1 != s->n ? at + 1 : 0;
+        if (w == last)
+            continue;
+        last = w;
+        const char *why = passed_over(q, w, most);
+        pool_explain_candidate(q->explain, w, 0, 0, why);
+        if (why == NULL)
+            return w;
+        ++out->skipped;
+    }
+    return NULL;
+}
+
+static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    struct hash *s = p->state;
+
+    /* Its contents follow from the line alone: nobody can tell when it was made. */
+    if (s->stale)
+        renew(s, p->nline);
+    uint64_t most = most_in_hand(p, s);
+    out->worker = walk(s, q, most, out);
+    out->reason = out->skipped == 0 ? PICK_HASHED : PICK_HASH_NEXT;
+    if (q->explain != NULL) {
+        if (most != UINT64_MAX)
+            pool_explain_value(q->explain, "too_much_in_hand", (double)most);
+        pool_explain_step(q->explain, "along the ring", out->skipped + 1, out->worker != NULL);
+    }
+    if (out->worker == NULL)
+        out->worker = least_loaded(p, q);
+}
+
+static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
+                  struct pool_hand *h)
+{
+    struct hash *s = p->state;
+
+    (void)q;
+    (void)c;
+    (void)h;
+    ++s->in_hand;
+}
+
+/* What W has in hand counts since it took its place in the line. */
+static void adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us)
+{
+    (void)p;
+    (void)w;
+    (void)h;
+    (void)started_us;
+}
+
+static void end(struct pool *p, struct worker *w, struct pool_hand *h,
+                const struct pool_served *how)
+{
+    struct hash *s = p->state;
+
+    (void)h;
+    (void)how;
+    s->in_hand -= w->place == WORKER_IN_LINE;
+}
+
+static void check(struct pool *p)
+{
+    const struct hash *s = p->state;
+    uint64_t in_hand = 0;
+    struct list *it;
+
+    list_for_each (it, &p->line) {
+        const struct worker *w = list_entry(it, struct worker, place_node);
+
+        in_hand += worker_backlog(w);
+        ASSERT(own(w)->slot != NO_SLOT);
+        ASSERT(s->slots[own(w)->slot].worker == w);
+    }
+    ASSERT(in_hand == s->in_hand);
+    ASSERT(s->stale || s->n == p->nline * POINTS);
+    for (size_t i = 1; i < s->n; ++i)
+        ASSERT(compare_points(&s->ring[i - 1], &s->ring[i]) < 0);
+}
+
+const struct pool_rule pool_rule_hash = {
+    .worker_bytes = sizeof(struct hash_worker),
+    .create = create,
+    .destroy = destroy,
+    .seated = seated,
+    .unseated = unseated,
+    .choose = choose,
+    .begin = begin,
+    .adopt = adopt,
+    .end = end,
+    .check = check,
+};

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The power of two choices: of two workers drawn at random the one with less work in hand. Source:
+ * Mitzenmacher, The Power of Two Choices in Randomized Load Balancing (IEEE TPDS 12, 2001). Where
+ * it counts requests, this counts the seconds that they are expected to take (pool_cost.h), so that
+ * one long request weighs as much as it holds a worker up. What others have in hand counts for the
+ * average request.
+ *
+ * The workers of the line are also an array, to be drawn from in one step; one that leaves is
+ * replaced by the last. Whoever is drawn and may not be chosen gives way to the next in the array.
+ */
+#include <stdlib.h>
+
+#include "routing/pool_cost.h"
+#include "routing/pool_internal.h"
+
+struct p2c_worker {
+    double work_s;
+    uint32_t seat; /* in p2c.seats, while it is in the line */
+};
+
+struct p2c {
+    uint64_t random; /* xorshift64's; never 0 */
+    struct cost_table costs;
+    struct worker **seats;
+    uint32_t n, room;
+};
+
+static struct p2c_worker *own(const struct worker *w)
+{
+    return w->policy;
+}
+
+/* Marsaglia, Xorshift RNGs (JSS 8, 2003). */
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* 0 .. n-1, by the upper half: a product instead of a division. */
+static uint32_t random_below(uint64_t *state, uint32_t n)
+{
+    return (uint32_t)(((next_random(state) >> 32) * n) >> 32);
+}
+
+static void *create(struct pool *p)
+{
+    static const uint64_t OF_ZERO = 0x9e3779b97f4a7c15;
+    struct p2c *s = xcalloc(1, sizeof(*s));
+
+    s->random = p->settings.seed != 0 ? p->settings.seed : OF_ZERO;
+    cost_init(&s->costs, p->settings.max_classes);
+    return s;
+}
+
+static void destroy(struct pool *p, void *state)
+{
+    struct p2c *s = state;
+
+    (void)p;
+    cost_fini(&s->costs);
+    free(s->seats);
+    free(s);
+}
+
+static void changed(struct pool *p)
+{
+    struct p2c *s = p->state;
+
+    classes_set_max(&s->costs.classes, p->settings.max_classes);
+}
+
+static void seated(struct pool *p, struct worker *w)
+{
+    enum { FIRST_ROOM = 16 };
+    struct p2c *s = p->state;
+
+    if (s->n == s->room) {
+        s->room = s->room != 0 ? s->room * 2 : FIRST_ROOM;
+        s->seats = xrealloc(s->seats, s->room * sizeof(struct worker *));
+    }
+    own(w)->seat = s->n;
+    s->seats[s->n++] = w;
+}
+
+static void unseated(struct pool *p, struct worker *w)
+{
+    struct p2c *s = p->state;
+    struct worker *last = s->seats[--s->n];
+
+    s->seats[own(w)->seat] = last;
+    own(last)->seat = own(w)->seat;
+}
+
+/* From AT on, round the array, the first that may be chosen and is not OTHER; or NULL. */
+static struct worker *first_from(const struct p2c *s, const struct pool_question *q, uint32_t at,
+                                 const struct worker *other)
+{
+    for (uint32_t i = 0; i < s->n; ++i) {
+        struct worker *w = s->seats[at];
+
+        if (w != other && pool_may_choose(q, w))
+            return w;
+        at = at + 1 != s->n ? at + 1 : 0;
+    }
+    return NULL;
+}
+
+static double work_s(const struct p2c *s, const struct pool_question *q, const struct worker *w)
+{
+    uint64_t others = worker_others(w, q->since_ms);
+    double foreign_s = others != 0 ? (double)others * cost_expected_s(&s->costs, NULL) : 0;
+
+    return own(w)->work_s + foreign_s;
+}
+
+static void explain(const struct p2c *s, const struct pool_question *q, struct worker *a,
+                    struct worker *b, const struct worker *chosen)
+{
+    const struct cost_class *c = cost_find(&s->costs, q->request->cls);
+
+    pool_explain_candidate(q->explain, a, 0, work_s(s, q, a), a != chosen ? "more work" : NULL);
+    if (b != NULL)
+        pool_explain_candidate(q->explain, b, 0, work_s(s, q, b), b != chosen ? "more work" : NULL);
+    pool_explain_step(q->explain, "drawn at random", s->n, b != NULL ? 2 : 1);
+    pool_explain_value(q->explain, "expected_s", cost_expected_s(&s->costs, c));
+}
+
+static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    const struct p2c *s = p->state;
+    uint64_t random = s->random;
+    uint32_t i = random_below(&random, s->n);
+    struct worker *a = first_from(s, q, i, NULL);
+    struct worker *b = NULL;
+
+    if (s->n > 1) {
+        /* One of the others: each pair is as likely. */
+        uint32_t k = random_below(&random, s->n - 1);
+        b = first_from(s, q, k < i ? k : k + 1, a);
+    }
+    out->worker = b != NULL && work_s(s, q, b) < work_s(s, q, a) ? b : a;
+    out->reason = PICK_DRAWN;
+    out->flags = random;
+    if (q->explain != NULL)
+        explain(s, q, a, b, out->worker);
+}
+
+static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
+                  struct pool_hand *h)
+{
+    struct p2c *s = p->state;
+
+    s->random = c->flags;
+    cost_begin(&s->costs, q->request->cls, h);
+    own(c->worker)->work_s += h->work_s;
+}
+
+static void adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us)
+{
+    const struct p2c *s = p->state;
+
+    (void)started_us;
+    h->work_s = cost_expected_s(&s->costs, NULL);
+    own(w)->work_s += h->work_s;
+}
+
+static void end(struct pool *p, struct worker *w, struct pool_hand *h,
+                const struct pool_served *how)
+{
+    struct p2c *s = p->state;
+
+    own(w)->work_s -= h->work_s;
+    /* What rounding has left. */
+    if (worker_backlog(w) == 0 || own(w)->work_s < 0)
+        own(w)->work_s = 0;
+    cost_end(&s->costs, h, how);
+}
+
+static void check(struct pool *p)
+{
+    const struct p2c *s = p->state;
+
+    ASSERT(s->n == p->nline);
+    for (uint32_t i = 0; i < s->n; ++i) {
+        ASSERT(s->seats[i]->place == WORKER_IN_LINE);
+        ASSERT(own(s->seats[i])->seat == i);
+    }
+    classes_check(&s->costs.classes);
+}
+
+const struct pool_rule pool_rule_p2c = {
+    .worker_bytes = sizeof(struct p2c_worker),
+    .create = create,
+    .destroy = destroy,
+    .changed = changed,
+    .seated = seated,
+    .unseated = unseated,
+    .choose = choose,
+    .begin = begin,
+    .adopt = adopt,
+    .end = end,
+    .check = check,
+};

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which policy is the pool's, and what it is told (struct pool_rule). A pool has one at a time.
+ * When the setting changes the old one's state is thrown away whole, and the new one's is built
+ * from those that are there: what a policy keeps is of no use to another.
+ */
+#include <stdlib.h>
+
+#include "routing/pool_internal.h"
+
+static const struct {
+    const char *text;
+    const struct pool_rule *rule;
+} policies[POOL_POLICIES] = {
+#define POLICY(name, text, rule, doc) [POOL_POLICY_##name] = {(text), &(rule)},
+#include "routing/pool_policy.def"
+#undef POLICY
+};
+
+const char *pool_policy_text(enum pool_policy policy)
+{
+    ASSERT((unsigned)policy < POOL_POLICIES);
+    return policies[policy].text;
+}
+
+/* ---- workers come and go ---- */
+
+static void adopt(struct pool *p, struct worker *w)
+{
+    struct list *it;
+
+    if (p->rule->adopt == NULL)
+        return;
+    list_for_each (it, &w->in_hand) {
+        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
+
+        if (pick->counted_)
+            continue;
+        pick->counted_ = true;
+        p->rule->adopt(p, w, &pick->hand_, pick->started_us);
+    }
+}
+
+void pool_policy_joined_locked(struct pool *p, struct worker *w)
+{
+    ASSERT(p->held);
+    if (w->policy == NULL && p->rule->worker_bytes != 0)
+        w->policy = xcalloc(1, p->rule->worker_bytes);
+    if (p->rule->joined != NULL)
+        p->rule->joined(p, w);
+    adopt(p, w);
+}
+
+void pool_policy_left_locked(struct pool *p, struct worker *w)
+{
+    ASSERT(p->held);
+    if (p->rule->left != NULL)
+        p->rule->left(p, w);
+}
+
+void pool_policy_gone_locked(struct pool *p, struct worker *w)
+{
+    ASSERT(p->held);
+    free(w->policy);
+    w->policy = NULL;
+}
+
+void pool_policy_seated_locked(struct pool *p, struct worker *w)
+{
+    ASSERT(p->held);
+    if (p->rule->seated != NULL)
+        p->rule->seated(p, w);
+}
+
+void pool_policy_unseated_locked(struct pool *p, struct worker *w)
+{
+    ASSERT(p->held);
+    if (p->rule->unseated != NULL)
+        p->rule->unseated(p, w);
+}
+
+void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to)
+{
+    ASSERT(p->held);
+    if (p->rule->leaves != NULL)
+        p->rule->leaves(p, w, to);
+}
+
+void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r)
+{
+    ASSERT(p->held);
+    if (p->rule->learned != NULL)
+        p->rule->learned(p, w, r);
+}
+
+/* ---- other load balancers ---- */
+
+void pool_policy_balancers_locked(struct pool *p)
+{
+    ASSERT(p->held);
+    if (p->rule->balancers != NULL)
+        p->rule->balancers(p);
+}
+
+void pool_policy_housed_locked(struct pool *p, struct worker *w, const struct pool_home *home)
+{
+    ASSERT(p->held);
+    if (p->rule->housed != NULL)
+        p->rule->housed(p, w, home);
+}
+
+/* ---- requests ---- */
+
+void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
+                               struct pool_choice *out)
+{
+    ASSERT(p->held);
+    p->rule->choose(p, q, out);
+    ASSERT(out->worker != NULL);
+    struct worker *called = pool_called_locked(p, q, out->worker);
+    if (called == NULL)
+        return;
+    out->worker = called;
+    out->reason = PICK_CALLED;
+}
+
+/* What the homes have written into the hand is for the worker. */
+static void tell(struct pool_pick *pick)
+{
+    const struct homes_ticket *t = &pick->hand_.homes;
+
+    if (t->worker == NULL)
+        return;
+    if (t->passing)
+        pick->told = POOL_TOLD_PASSING;
+    else if (t->kind != HOME_USED)
+        pick->told = POOL_TOLD_HOME;
+    pick->home = t->kind;
+    if (t->from != NULL)
+        pick->home_from = worker_ref(homes_worker_context(t->from));
+}
+
+void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
+                              const struct pool_choice *c, struct pool_pick *pick)
+{
+    ASSERT(p->held);
+    ASSERT(c->worker->place == WORKER_IN_LINE);
+    if (p->rule->begin == NULL)
+        return;
+    pick->counted_ = true;
+    p->rule->begin(p, q, c, &pick->hand_);
+    tell(pick);
+}
+
+void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
+                            const struct pool_served *how)
+{
+    struct pool_served given_up = {.now_us = p->now_us, .failed = true};
+
+    ASSERT(p->held);
+    if (how == NULL)
+        how = &given_up;
+    if (how->now_us > p->now_us)
+        p->now_us = how->now_us;
+    if (pick->counted_ && p->rule->end != NULL)
+        p->rule->end(p, w, &pick->hand_, how);
+    pick->counted_ = false;
+}
+
+/* ---- another policy ---- */
+
+static void forget_requests(const struct worker *w)
+{
+    struct list *it;
+
+    list_for_each (it, &w->in_hand) {
+        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
+
+        pick->hand_ = (struct pool_hand){0};
+        pick->counted_ = false;
+    }
+}
+
+static void forget_worker(struct pool *p, struct worker *w)
+{
+    forget_requests(w);
+    pool_policy_gone_locked(p, w);
+}
+
+static void end_old(struct pool *p)
+{
+    struct list *it;
+
+    if (p->rule->destroy != NULL)
+        p->rule->destroy(p, p->state);
+    p->state = NULL;
+    list_for_each (it, &p->members)
+        forget_worker(p, list_entry(it, struct worker, member_node));
+    list_for_each (it, &p->leaving)
+        forget_worker(p, list_entry(it, struct worker, place_node));
+}
+
+void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out)
+{
+    ASSERT(p->held);
+    if (w->place == WORKER_IN_LINE)
+        pool_skills_copy(w, out);
+    else
+        resume_copy(out, &w->kept);
+}
+
+static void tell_resume(struct pool *p, struct worker *w)
+{
+    struct resume r = {0};
+
+    if (p->rule->learned == NULL)
+        return;
+    pool_resume_copy_locked(p, w, &r);
+    p->rule->learned(p, w, &r);
+    resume_fini(&r);
+}
+
+static void start_new(struct pool *p)
+{
+    struct list *it;
+
+    if (p->rule->create != NULL)
+        p->state = p->rule->create(p);
+    pool_policy_balancers_locked(p);
+    list_for_each (it, &p->members) {
+        struct worker *w = list_entry(it, struct worker, member_node);
+
+        pool_policy_joined_locked(p, w);
+        tell_resume(p, w);
+    }
+    list_for_each (it, &p->line)
+        pool_policy_seated_locked(p, list_entry(it, struct worker, place_node));
+}
+
+void pool_policy_set_locked(struct pool *p)
+{
+    ASSERT(p->held);
+    ASSERT((unsigned)p->settings.policy < POOL_POLICIES);
+    const struct pool_rule *rule = policies[p->settings.policy].rule;
+    if (rule == p->rule) {
+        if (rule->changed != NULL)
+            rule->changed(p);
+        return;
+    }
+    if (p->rule != NULL)
+        end_old(p);
+    p->rule = rule;
+    start_new(p);
+}
+
+void pool_policy_fini(struct pool *p)
+{
+    if (p->rule->destroy != NULL)
+        p->rule->destroy(p, p->state);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rule of the original, exactly. Source: zc.resumelb lb.py Pool.get (formulas:
+ * tests/oracle/README.md, section 2). Of equal scores the one given first wins.
+ *
+ * What other load balancers have in hand at a worker is added to its backlog where scores are
+ * divided, and to its mean and the front's where the cutoff compares them. The means themselves are
+ * of our own requests: theirs have decayed in theirs. Without reports, and without workers brought
+ * in because of overload (pool_called.c), to the bit the original.
+ */
+#include "routing/pool_internal.h"
+
+/* The first request in hand is free: a worker that serves one is as good as an idle one. */
+static double effective_score(const struct skill *s, uint64_t others)
+{
+    uint64_t backlog = worker_backlog(s->worker) + others;
+
+    return backlog > 1 ? s->score / (double)backlog : s->score;
+}
+
+/* Whether the cutoff passes over W. */
+static bool is_over(const struct worker *w, uint64_t others, const struct pool_choice *out)
+{
+    return w->mean.mean + (double)others - out->min_backlog > out->max_backlog;
+}
+
+/* More of others' can only make a worker worse: asked for last, of the few that would be the best.
+ */
+static struct worker *best_skilled(const struct pool_class *c, const struct pool_question *q,
+                                   struct pool_choice *out)
+{
+    struct worker *best = NULL;
+    double best_score = 0;
+
+    for (uint32_t i = 0; i < c->n; ++i) {
+        const struct skill *s = &c->skills[i];
+
+        if (pool_excludes(q->request, s->worker))
+            continue;
+        if (is_over(s->worker, 0, out) || pool_spares(q, s->worker)) {
+            ++out->skipped;
+            continue;
+        }
+        double score = effective_score(s, 0);
+        if (score <= best_score)
+            continue;
+        uint64_t others = worker_others(s->worker, q->since_ms);
+        if (others != 0) {
+            if (is_over(s->worker, others, out)) {
+                ++out->skipped;
+                continue;
+            }
+            score = effective_score(s, others);
+        }
+        if (score > best_score) {
+            best = s->worker;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static const char *passed_over(const struct skill *s, const struct pool_question *q,
+                               const struct pool_choice *out)
+{
+    if (pool_excludes(q->request, s->worker))
+        return "excluded";
+    if (pool_spares(q, s->worker))
+        return "refused a request a moment ago";
+    if (is_over(s->worker, worker_others(s->worker, q->since_ms), out))
+        return "over the cutoff";
+    return s->worker != out->worker ? "a lower score for its backlog" : NULL;
+}
+
+static void explain(const struct pool *p, const struct pool_class *c, const struct pool_question *q,
+                    const struct pool_choice *out)
+{
+    size_t n = c != NULL ? c->n : 0;
+    size_t within = 0;
+
+    for (size_t i = 0; i < n; ++i) {
+        const struct skill *s = &c->skills[i];
+        uint64_t others = worker_others(s->worker, q->since_ms);
+
+        within += pool_may_choose(q, s->worker) && !is_over(s->worker, others, out);
+        pool_explain_candidate(q->explain, s->worker, effective_score(s, others), 0,
+                               passed_over(s, q, out));
+    }
+    pool_explain_value(q->explain, "max_backlog", out->max_backlog);
+    pool_explain_value(q->explain, "min_backlog", out->min_backlog);
+    pool_explain_step(q->explain, "skilled at the class", p->nline, n);
+    pool_explain_step(q->explain, "within the cutoff", n, within);
+}
+
+static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    const struct pool_class *c = out->entry = pool_skills_find(p, q->request->cls);
+    double spread = p->settings.variance * p->mean.mean / (double)p->nline;
+
+    out->max_backlog = spread > 1 ? spread : 1;
+    out->min_backlog = q->front->mean.mean + (double)worker_others(q->front, q->since_ms) + 1;
+    out->worker = c != NULL ? best_skilled(c, q, out) : NULL;
+    if (out->worker != NULL) {
+        out->reason = PICK_SKILLED;
+    } else {
+        out->reason = out->skipped != 0 ? PICK_SPILL : PICK_UNSKILLED;
+        out->worker = q->front;
+    }
+    if (q->explain != NULL)
+        explain(p, c, q, out);
+}
+
+/* Whoever gets one of a class without being known to be good at it learns it now. */
+static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
+                  struct pool_hand *h)
+{
+    (void)h;
+    pool_skills_request(p, c->entry);
+    if (c->reason != PICK_SKILLED && pool_skill_of(c->entry, c->worker) == NULL)
+        pool_skill_assign(p, c->worker, q->request->cls, p->settings.unskilled_score);
+}
+
+const struct pool_rule pool_rule_resume = {.choose = choose, .begin = begin};

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who stands in the line: the available members but those that were just woken (pool_called.c),
+ * under single_version only those of the active version. That is the version most members run; it
+ * changes only when another has strictly more, and of several such the one seen first wins. A
+ * version none of whose members is available counts as having none: an outage of one version must
+ * not keep another one idle. Source: zc.resumelb lb.py Pool._new_version and _quorum (formulas:
+ * tests/oracle/README.md).
+ */
+#include <stdlib.h>
+
+#include "routing/pool_internal.h"
+
+static struct version *version_at(struct list *node)
+{
+    return list_entry(node, struct version, node);
+}
+
+static struct worker *member_at(struct list *node)
+{
+    return list_entry(node, struct worker, member_node);
+}
+
+static void version_free(struct version *v)
+{
+    list_remove(&v->node);
+    free(v->name);
+    free(v);
+}
+
+static bool is_idle(const struct pool *p, const struct version *v)
+{
+    return v->members == 0 && v != p->active;
+}
+
+/* Names come from workers: remember only so many of the past. */
+static void forget_idle(struct pool *p)
+{
+    struct version *first = NULL;
+    struct list *it;
+    size_t idle = 0;
+
+    list_for_each (it, &p->versions) {
+        if (!is_idle(p, version_at(it)))
+            continue;
+        if (first == NULL)
+            first = version_at(it);
+        ++idle;
+    }
+    if (idle >= VERSIONS_IDLE_MAX)
+        version_free(first);
+}
+
+struct version *pool_version_locked(struct pool *p, const char *name)
+{
+    struct list *it;
+
+    ASSERT(p->held);
+    list_for_each (it, &p->versions) {
+        if (strcmp(version_at(it)->name, name) == 0)
+            return version_at(it);
+    }
+    forget_idle(p);
+    struct version *v = xcalloc(1, sizeof(*v));
+    v->name = xstrdup(name);
+    list_push_back(&p->versions, &v->node);
+    return v;
+}
+
+void pool_versions_fini(struct pool *p)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&p->versions)) != NULL)
+        version_free(version_at(node));
+}
+
+static size_t standing(const struct version *v)
+{
+    return v != NULL && v->available != 0 ? v->members : 0;
+}
+
+static struct version *elect(struct pool *p)
+{
+    struct version *best = p->active;
+    struct list *it;
+
+    list_for_each (it, &p->versions)
+        version_at(it)->members = version_at(it)->available = 0;
+    list_for_each (it, &p->members) {
+        const struct worker *w = member_at(it);
+
+        ++w->version->members;
+        w->version->available += !w->unavailable;
+    }
+    list_for_each (it, &p->versions) {
+        if (standing(version_at(it)) > standing(best))
+            best = version_at(it);
+    }
+    return best;
+}
+
+static uint64_t free_places(const struct worker *w)
+{
+    uint64_t backlog = worker_backlog(w);
+
+    return backlog < w->concurrency ? w->concurrency - backlog : 0;
+}
+
+static void seat(struct pool *p, struct worker *w)
+{
+    ASSERT(w->place == WORKER_ASIDE);
+    list_remove(&w->place_node);
+    w->place = WORKER_IN_LINE;
+    list_push_front(&p->line, &w->place_node);
+    ++p->nline;
+    p->places += free_places(w);
+    pool_skills_replace(p, w, &w->kept);
+    resume_fini(&w->kept);
+    ++w->lost;
+    pool_policy_seated_locked(p, w);
+}
+
+void pool_unseat_locked(struct pool *p, struct worker *w, bool keep)
+{
+    ASSERT(p->held);
+    ASSERT(w->place == WORKER_IN_LINE);
+    pool_policy_unseated_locked(p, w);
+    if (keep)
+        pool_skills_copy(w, &w->kept);
+    pool_skills_clear(p, w);
+    p->places -= free_places(w);
+    --p->nline;
+    list_remove(&w->place_node);
+    w->place = WORKER_ASIDE;
+    list_push_back(&p->aside, &w->place_node);
+}
+
+static bool belongs_in_line(const struct pool *p, const struct worker *w)
+{
+    return !w->unavailable && w->call != WORKER_WOKEN &&
+           (!p->settings.single_version || w->version == p->active);
+}
+
+void pool_reseat_locked(struct pool *p)
+{
+    struct list *it;
+
+    ASSERT(p->held);
+    p->active = elect(p);
+    list_for_each (it, &p->members) {
+        struct worker *w = member_at(it);
+
+        if (w->place == WORKER_IN_LINE && !belongs_in_line(p, w))
+            pool_unseat_locked(p, w, true);
+    }
+    /* Last joined first, so that who joined first is at the front. */
+    for (it = p->members.prev; it != &p->members; it = it->prev) {
+        struct worker *w = member_at(it);
+
+        if (w->place == WORKER_ASIDE && belongs_in_line(p, w))
+            seat(p, w);
+    }
+    /* Without workers the pool keeps its last decay: puts of those who left still tick with it. */
+    if (p->nline != 0)
+        p->decay = decay_over(2.0 * (double)p->settings.backlog_history * (double)p->nline);
+    if (p->shadow != NULL)
+        pool_shadow_reseat_locked(p);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looking at the pool: copies for status pages, and the check of all invariants.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "routing/pool_internal.h"
+
+/* Tunnels and responses without an end are not requests that the worker has yet to answer. */
+static struct pool_pick *oldest_unanswered_locked(const struct worker *w)
+{
+    struct list *it;
+
+    list_for_each (it, &w->in_hand) {
+        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
+
+        if (!atomic_load_explicit(&pick->answered, memory_order_relaxed))
+            return pick;
+    }
+    return NULL;
+}
+
+void pool_view_worker_locked(struct worker *w, struct worker_view *out)
+{
+    const struct pool_pick *oldest = oldest_unanswered_locked(w);
+
+    *out = (struct worker_view){
+        .active = w->place == WORKER_IN_LINE,
+        .available = !w->unavailable,
+        .backlog = worker_backlog(w),
+        .report = atomic_load_explicit(&w->report, memory_order_relaxed),
+        .mean_backlog = w->mean.mean,
+        .weighted_sum = w->mean.sum,
+        .weight = w->mean.weight,
+        .oldest_us = oldest != NULL ? oldest->started_us : 0,
+        .nskills = w->place == WORKER_IN_LINE ? w->nslots : w->kept.n,
+        .worker = worker_ref(w),
+    };
+}
+
+void pool_view_names(struct worker_view *out)
+{
+    out->name = xstrdup(out->worker->name);
+    out->incarnation = xstrdup(out->worker->incarnation);
+}
+
+static void view_worker(const struct pool *p, struct worker *w, bool skills,
+                        struct worker_view *out)
+{
+    pool_view_worker_locked(w, out);
+    out->version = xstrdup(w->version != NULL ? w->version->name : "");
+    ASSERT(w->pool == p);
+    if (!skills)
+        return;
+    if (w->place == WORKER_IN_LINE)
+        pool_skills_copy(w, &out->skills);
+    else
+        resume_copy(&out->skills, &w->kept);
+}
+
+static struct worker_view *view_list(const struct pool *p, const struct list *head, bool skills,
+                                     struct worker_view *out)
+{
+    struct list *it;
+
+    list_for_each (it, head)
+        view_worker(p, list_entry(it, struct worker, place_node), skills, out++);
+    return out;
+}
+
+static double mean_backlog(const struct pool *p)
+{
+    if (p->rule != &pool_rule_classless)
+        return p->mean.mean;
+    return p->nline != 0 ? (double)p->backlog / (double)p->nline : 0;
+}
+
+static double max_backlog(const struct pool *p)
+{
+    double spread = p->nline != 0 ? p->settings.variance * p->mean.mean / (double)p->nline : 0;
+
+    return spread > 1 ? spread : 1;
+}
+
+void pool_view_figures_locked(const struct pool *p, struct pool_view *out)
+{
+    *out = (struct pool_view){
+        .nactive = p->nline,
+        .settings = p->settings,
+        .backlog = p->backlog,
+        .mean_backlog = mean_backlog(p),
+        .weighted_sum = p->mean.sum,
+        .weight = p->mean.weight,
+        .pool_decay = p->decay,
+        .worker_decay = p->worker_decay,
+        .max_backlog = max_backlog(p),
+        .classes = p->nscored,
+        .waiting = p->nwaiting,
+    };
+    if (p->settings.single_version && p->active != NULL)
+        out->active_version = xstrdup(p->active->name);
+    out->shadow = p->shadow_counts;
+    memcpy(out->picks, p->picks, sizeof(out->picks));
+}
+
+void pool_view(struct pool *p, bool skills, struct pool_view *out)
+{
+    pool_lock(p);
+    pool_view_figures_locked(p, out);
+    out->workers = xcalloc(p->nmembers + p->nleaving, sizeof(out->workers[0]));
+    out->n = p->nmembers;
+    out->ndetached = p->nleaving;
+    struct worker_view *next = view_list(p, &p->line, skills, out->workers);
+    next = view_list(p, &p->aside, skills, next);
+    next = view_list(p, &p->leaving, skills, next);
+    ASSERT(next == out->workers + out->n + out->ndetached);
+    pool_unlock(p);
+    /* Constant for as long as a worker lives: not the lock's business. */
+    for (struct worker_view *v = out->workers; v != next; ++v)
+        pool_view_names(v);
+}
+
+uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms)
+{
+    return report_others(w->report, pool_reports_since(&v->settings, now_ms));
+}
+
+void pool_view_fini(struct pool_view *v)
+{
+    for (size_t i = 0; i < v->n + v->ndetached; ++i) {
+        struct worker_view *w = &v->workers[i];
+
+        free(w->name);
+        free(w->incarnation);
+        free(w->version);
+        resume_fini(&w->skills);
+        worker_unref(w->worker);
+    }
+    free(v->workers);
+    free(v->active_version);
+    *v = (struct pool_view){0};
+}
+
+void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out)
+{
+    out->total = out->n = 0;
+    pool_lock(p);
+    out->lives = p->rule->homes_of != NULL;
+    out->homes = out->lives ? p->rule->homes_of(p, cls) : 0;
+    const struct pool_class *c = pool_skills_find(p, cls);
+    out->total = c != NULL ? c->n : 0;
+    for (; out->n < out->total && out->n < POOL_CLASS_ROWS_MAX; ++out->n) {
+        const struct skill *s = &c->skills[out->n];
+        size_t len = strnlen(s->worker->name, POOL_CLASS_NAME_MAX);
+
+        memcpy(out->rows[out->n].name, s->worker->name, len);
+        out->rows[out->n].name[len] = '\0';
+        out->rows[out->n].score = s->score;
+    }
+    pool_unlock(p);
+}
+
+void pool_active_version(struct pool *p, char *out, size_t room)
+{
+    pool_lock(p);
+    bool has = p->settings.single_version && p->active != NULL;
+    snprintf(out, room, "%s", has ? p->active->name : "");
+    pool_unlock(p);
+}
+
+size_t pool_class_count(struct pool *p)
+{
+    pool_lock(p);
+    size_t n = p->nscored;
+    pool_unlock(p);
+    return n;
+}
+
+struct tally {
+    size_t n;
+    uint64_t backlog;
+    uint64_t places;
+};
+
+static void check_worker(const struct pool *p, const struct worker *w, enum worker_place place,
+                         struct tally *t)
+{
+    uint64_t in_hand = 0;
+    uint64_t backlog = worker_backlog(w);
+    struct list *it;
+
+    list_for_each (it, &w->in_hand) {
+        ASSERT(list_entry(it, struct pool_pick, node_)->worker == w);
+        ++in_hand;
+    }
+    ASSERT(w->pool == p);
+    ASSERT(w->place == place);
+    ASSERT(backlog == in_hand);
+    ASSERT(place != WORKER_LEAVING || w->call == WORKER_NOT_CALLED);
+    ASSERT(list_linked(&w->called_node) ==
+           (w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES));
+    ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
+    ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
+    ASSERT(place == WORKER_IN_LINE || w->nslots == 0);
+    ASSERT(place == WORKER_ASIDE || w->kept.n == 0);
+    ASSERT(place != WORKER_LEAVING || backlog != 0);
+    ++t->n;
+    t->backlog += backlog;
+    if (backlog < w->concurrency)
+        t->places += w->concurrency - backlog;
+}
+
+static struct tally check_place(const struct pool *p, const struct list *head,
+                                enum worker_place place)
+{
+    struct tally t = {0};
+    struct list *it;
+
+    list_for_each (it, head)
+        check_worker(p, list_entry(it, struct worker, place_node), place, &t);
+    return t;
+}
+
+static void check_line(const struct pool *p)
+{
+    struct list *it;
+
+    list_for_each (it, &p->line) {
+        const struct worker *w = list_entry(it, struct worker, place_node);
+
+        ASSERT(!w->unavailable);
+        ASSERT(!p->settings.single_version || w->version == p->active);
+    }
+    /* Nobody who could serve stands aside. */
+    list_for_each (it, &p->aside) {
+        const struct worker *w = list_entry(it, struct worker, place_node);
+
+        ASSERT(w->unavailable || w->call == WORKER_WOKEN ||
+               (p->settings.single_version && w->version != p->active));
+    }
+}
+
+static void check_called(const struct pool *p)
+{
+    struct list *it;
+
+    list_for_each (it, &p->called) {
+        const struct worker *w = list_entry(it, struct worker, called_node);
+
+        ASSERT(w->pool == p);
+        ASSERT(w->place == WORKER_IN_LINE || w->place == WORKER_ASIDE);
+        ASSERT(w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES);
+    }
+}
+
+static void check_waiting(const struct pool *p)
+{
+    uint64_t next_ticket = 0;
+    size_t n = 0;
+    struct list *it;
+
+    list_for_each (it, &p->waiting) {
+        const struct pool_waiter *w = list_entry(it, struct pool_waiter, node);
+
+        ASSERT(w->state == WAITER_PARKED);
+        ASSERT(w->ticket_ >= next_ticket);
+        next_ticket = w->ticket_ + 1;
+        ++n;
+    }
+    ASSERT(n == p->nwaiting);
+    ASSERT(next_ticket <= p->next_ticket);
+    ASSERT(p->nwaiting == 0 || p->nreleased >= p->places || p->owes_turns);
+}
+
+void pool_check(struct pool *p)
+{
+    pool_lock(p);
+    struct tally line = check_place(p, &p->line, WORKER_IN_LINE);
+    struct tally aside = check_place(p, &p->aside, WORKER_ASIDE);
+    struct tally leaving = check_place(p, &p->leaving, WORKER_LEAVING);
+    ASSERT(line.n == p->nline);
+    ASSERT(line.n + aside.n == p->nmembers);
+    ASSERT(leaving.n == p->nleaving);
+    ASSERT(line.backlog + aside.backlog + leaving.backlog == p->backlog);
+    ASSERT(line.places == p->places);
+    check_line(p);
+    check_called(p);
+    check_waiting(p);
+    pool_skills_check(p);
+    pool_shadow_check(p);
+    if (p->rule->check != NULL)
+        p->rule->check(p);
+    pool_unlock(p);
+}

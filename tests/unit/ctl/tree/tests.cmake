@@ -1,0 +1,1 @@
+rlb_unit_test(ctl/tree/tree_text LINK rlb::ctl)

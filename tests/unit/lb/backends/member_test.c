@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A member's limits: its own, the application's, and which of them hold for tunnels.
+ */
+#include "lb/backends/member.h"
+
+#include "lb/backends/health.h"
+#include "routing/worker.h"
+#include "tests/unit/lb/core/control_fixture.h"
+
+static int set_up(void **state)
+{
+    *state = control_create("listen: [\"127.0.0.1:0\"]\nworkers: [\"127.0.0.1:1\"]\n");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct control *c = *state;
+
+    health_stop(c->app);
+    control_destroy(c);
+    return 0;
+}
+
+/* A member at the port N; each has a backend of its own. */
+static struct member *create(struct control *c, unsigned n, struct member_options o)
+{
+    char name[32];
+    struct addr a;
+
+    snprintf(name, sizeof(name), "127.0.0.1:%u", n);
+    assert_int_equal(addr_parse(slice_of(name), &a), ERR_OK);
+    o.app = c->app;
+    o.name = name;
+    o.addr = &a;
+    o.incarnation = o.version = "";
+    return member_of(member_create(&o));
+}
+
+static void destroy(struct member *m)
+{
+    member_retire(m);
+    worker_unref(m->worker);
+}
+
+static unsigned max_connections_of(struct member *m)
+{
+    struct conn_backend_view v;
+
+    conn_backend_view(m->backend, &v);
+    return v.max_connections;
+}
+
+static void a_worker_has_the_applications_limits_or_its_own(void **state)
+{
+    struct control *c = *state;
+    struct member *m =
+        create(c, 1, (struct member_options){.max_connections = -1, .max_tunnels = -1});
+
+    assert_int_equal(tunnel_limit_max(&m->tunnels), 1000);
+    assert_int_equal(max_connections_of(m), 64);
+    member_set_limits(m, 5, 7);
+    assert_int_equal(tunnel_limit_max(&m->tunnels), 7);
+    assert_int_equal(max_connections_of(m), 5);
+    member_set_limits(m, -1, 0);
+    assert_int_equal(tunnel_limit_max(&m->tunnels), 0);
+    assert_int_equal(max_connections_of(m), 64);
+    destroy(m);
+}
+
+static void the_applications_limits_are_followed(void **state)
+{
+    struct control *c = *state;
+    struct member *of_all =
+        create(c, 1, (struct member_options){.max_connections = -1, .max_tunnels = -1});
+    struct member *own =
+        create(c, 2, (struct member_options){.max_connections = 8, .max_tunnels = 9});
+
+    c->app->settings->s.max_tunnels = 20;
+    c->app->settings->s.max_connections = 1;
+    member_settings_changed(of_all);
+    member_settings_changed(own);
+    assert_int_equal(tunnel_limit_max(&of_all->tunnels), 20);
+    assert_true(member_serves_one(of_all));
+    assert_int_equal(tunnel_limit_max(&own->tunnels), 9);
+    assert_false(member_serves_one(own));
+    destroy(of_all);
+    destroy(own);
+}
+
+/* Of a listed worker without an agent concurrency is 1 unless it is set, and says nothing. */
+static void one_request_at_a_time_is_max_connections_or_the_agents_concurrency(void **state)
+{
+    struct control *c = *state;
+    const struct {
+        int64_t max_connections;
+        unsigned concurrency;
+        bool has_feed, serves_one;
+    } rows[] = {
+        {-1, 1, false, false}, {1, 1, false, true}, {1, 5, false, true},  {2, 1, false, false},
+        {-1, 1, true, true},   {0, 1, true, true},  {-1, 2, true, false}, {1, 2, true, true},
+    };
+
+    for (unsigned i = 0; i < ARRAY_LEN(rows); ++i) {
+        struct member *m =
+            create(c, i + 1,
+                   (struct member_options){.max_connections = rows[i].max_connections,
+                                           .max_tunnels = -1,
+                                           .concurrency = rows[i].concurrency,
+                                           .has_feed = rows[i].has_feed});
+
+        if (member_serves_one(m) != rows[i].serves_one)
+            fail_msg("row %u", i);
+        destroy(m);
+    }
+}
+
+static void another_concurrency_of_the_agent_is_followed(void **state)
+{
+    struct control *c = *state;
+    struct member *m =
+        create(c, 1,
+               (struct member_options){
+                   .max_connections = -1, .max_tunnels = -1, .concurrency = 1, .has_feed = true});
+
+    assert_true(member_serves_one(m));
+    member_set_concurrency(m, 4);
+    assert_false(member_serves_one(m));
+    member_set_concurrency(m, 1);
+    assert_true(member_serves_one(m));
+    destroy(m);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_worker_has_the_applications_limits_or_its_own),
+        TEST(the_applications_limits_are_followed),
+        TEST(one_request_at_a_time_is_max_connections_or_the_agents_concurrency),
+        TEST(another_concurrency_of_the_agent_is_followed),
+    };
+
+    return cmocka_run_group_tests_name("member", tests, NULL, NULL);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/config/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/base/file.h"
+#include "common/skills/meter.h"
+#include "lb/backends/self_measure.h"
+
+static struct app_settings defaults(void)
+{
+    struct app_settings s;
+    struct app_settings pool;
+
+    settings_defaults(&application_table, &s);
+    settings_defaults(&pool_table, &pool);
+    for (size_t i = 0; i < pool_table.n; ++i)
+        settings_take(&pool_table.rows[i], &pool, &s);
+    return s;
+}
+
+static void the_defaults_are_good_together(void **state)
+{
+    struct app_settings s = defaults();
+    char why[SETTINGS_WHY_ROOM];
+
+    (void)state;
+    assert_true(app_settings_check(&s, 32u << 20, why));
+    app_settings_fini(&s);
+}
+
+static void any_age_of_skills_is_accepted(void **state)
+{
+    static const int64_t ages[] = {-1, 0, 1, 99, 100, 101};
+    struct app_settings s = defaults();
+    char why[SETTINGS_WHY_ROOM] = "";
+
+    (void)state;
+    assert_int_equal(s.max_skill_age, -1);
+    assert_true(self_measure_settings(&s).max_skill_age == METER_SKILL_AGE_DEFAULT);
+    s.history = 100;
+    for (size_t i = 0; i < ARRAY_LEN(ages); ++i) {
+        s.max_skill_age = ages[i];
+        assert_true(app_settings_check(&s, 32u << 20, why));
+    }
+    s.max_skill_age = 0;
+    assert_int_equal(self_measure_settings(&s).max_skill_age, 0);
+    app_settings_fini(&s);
+}
+
+static void one_response_may_not_have_more_buffer_than_all(void **state)
+{
+    struct app_settings s = defaults();
+    char why[SETTINGS_WHY_ROOM] = "";
+
+    (void)state;
+    assert_false(app_settings_check(&s, s.response_buffer_bytes - 1, why));
+    assert_non_null(strstr(why, "response_buffers_total"));
+    assert_true(app_settings_check(&s, s.response_buffer_bytes, why));
+    app_settings_fini(&s);
+}
+
+static void a_copy_has_the_pool_rows_too_and_texts_of_its_own(void **state)
+{
+    struct app_settings s = defaults();
+    struct app_settings copy;
+
+    (void)state;
+    s.variance = 7.5;
+    s.single_version = true;
+    s.error_page = xstrdup("/page");
+    s.workers = (const struct config_node *)&s;
+    app_settings_copy(&s, &copy);
+    assert_true(copy.variance > 7.4 && copy.variance < 7.6);
+    assert_true(copy.single_version);
+    assert_string_equal(copy.error_page, "/page");
+    assert_ptr_not_equal(copy.error_page, s.error_page);
+    assert_null(copy.workers);
+    app_settings_fini(&copy);
+    app_settings_fini(&s);
+}
+
+static void rows_of_both_scopes_are_found_by_name(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < app_rows(); ++i)
+        assert_int_equal(app_row_find(slice_of(app_row(i)->name)), i);
+    assert_int_equal(app_row_find(SLICE_LIT("colour")), SIZE_MAX);
+}
+
+static void a_snapshot_lives_until_its_last_reference(void **state)
+{
+    struct app_settings s = defaults();
+    struct app_snapshot *snapshot = app_snapshot_create(&s, NULL);
+
+    (void)state;
+    assert_ptr_equal(app_snapshot_ref(snapshot), snapshot);
+    app_snapshot_unref(snapshot);
+    assert_int_equal(snapshot->s.retries, 2);
+    app_snapshot_unref(snapshot);
+    app_snapshot_unref(NULL);
+    app_settings_fini(&s);
+}
+
+/* ---- conf/resumelb.yaml ---- */
+
+/* "NAME: VALUE" of LINE, commented out or not, in a list or not; false when it is something else.
+ */
+static bool setting_line(struct slice line, struct slice *name, struct slice *value)
+{
+    line = slice_trim(line);
+    if (slice_starts(line, SLICE_LIT("- ")))
+        line = slice_trim((struct slice){line.p + 2, line.len - 2});
+    if (line.len > 0 && line.p[0] == '#') {
+        ++line.p;
+        --line.len;
+        if (line.len == 0 || line.p[0] == ' ')
+            return false;
+    }
+    *name = slice_cut(&line, ':');
+    *value = slice_trim(line);
+    return true;
+}
+
+/* How often the file has ROW with its default (or any value, when it has none). */
+static size_t lines_of(const struct text *file, const struct setting_row *row)
+{
+    struct slice rest = text_slice(file);
+    size_t n = 0;
+
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        struct slice name;
+        struct slice value;
+
+        if (setting_line(line, &name, &value) && slice_is(name, row->name) &&
+            (row->deflt == NULL || slice_is(value, row->deflt)))
+            ++n;
+    }
+    return n;
+}
+
+static void the_commented_configuration_has_every_row_with_its_default(void **state)
+{
+    struct text file = {0};
+    size_t missing = 0;
+
+    (void)state;
+    assert_int_equal(file_read(RLB_SOURCE_DIR "/conf/resumelb.yaml", 1 << 20, &file), ERR_OK);
+    for (size_t t = 0; t < SETTINGS_TABLES; ++t) {
+        for (size_t i = 0; i < settings_tables[t]->n; ++i) {
+            const struct setting_row *row = &settings_tables[t]->rows[i];
+
+            if (lines_of(&file, row) == 0) {
+                print_error("conf/resumelb.yaml: %s %s is missing, or has another default\n",
+                            settings_tables[t]->scope, row->name);
+                ++missing;
+            }
+        }
+    }
+    assert_int_equal(missing, 0);
+    text_fini(&file);
+}
+
+static void the_commented_configuration_has_no_line_that_is_no_setting(void **state)
+{
+    struct text file = {0};
+    struct slice rest;
+    size_t wrong = 0;
+
+    (void)state;
+    assert_int_equal(file_read(RLB_SOURCE_DIR "/conf/resumelb.yaml", 1 << 20, &file), ERR_OK);
+    rest = text_slice(&file);
+    while (rest.len > 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        struct slice name;
+        struct slice value;
+        bool known = false;
+
+        if (!setting_line(line, &name, &value) || name.len == 0)
+            continue;
+        for (size_t t = 0; t < SETTINGS_TABLES; ++t)
+            known = known || settings_find(settings_tables[t], name) != NULL;
+        if (!known) {
+            print_error("conf/resumelb.yaml: %.*s\n", SLICE_FMT(line));
+            ++wrong;
+        }
+    }
+    assert_int_equal(wrong, 0);
+    text_fini(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_defaults_are_good_together),
+        cmocka_unit_test(any_age_of_skills_is_accepted),
+        cmocka_unit_test(one_response_may_not_have_more_buffer_than_all),
+        cmocka_unit_test(a_copy_has_the_pool_rows_too_and_texts_of_its_own),
+        cmocka_unit_test(rows_of_both_scopes_are_found_by_name),
+        cmocka_unit_test(a_snapshot_lives_until_its_last_reference),
+        cmocka_unit_test(the_commented_configuration_has_every_row_with_its_default),
+        cmocka_unit_test(the_commented_configuration_has_no_line_that_is_no_setting),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/core/limit_status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "lb/limits/limit_counter.h"
+#include "lb/program/lb_parts.h"
+#include "lb/status/status.h"
+#include "tests/unit/lb/core/control_fixture.h"
+
+enum { US = 1000000 };
+
+static struct limit_rule make_rule(const char *name, int where)
+{
+    struct counter_settings s;
+    struct limit_problem p;
+    struct limit_rule rule;
+
+    counter_settings_defaults(&s);
+    s.where = where;
+    s.maxqueue = 1000;
+    assert_true(limit_rule_compile(name, &s, &rule, &p));
+    counter_settings_fini(&s);
+    rule.counter = limit_counter_create(name);
+    return rule;
+}
+
+/* One request asks for KEY in TABLE, which is one of RULE's, at AT_US. */
+static enum counter_answer ask_in(struct counter_table *table, const struct limit_rule *rule,
+                                  struct counter_lock *lock, const char *key, uint64_t at_us)
+{
+    const struct counter_ask a = {
+        .key = slice_of(key),
+        .type = slice_of(rule->name),
+        .kind = COUNTER_ME,
+        .workers = 1,
+        .maxqueue = 1000,
+        .wait = true,
+    };
+
+    *lock = (struct counter_lock){0};
+    return counter_acquire(table, lock, &a, at_us);
+}
+
+static void leave_from(struct counter_table *table, struct counter_lock *lock, uint64_t at_us)
+{
+    struct list woken;
+
+    list_init(&woken);
+    counter_leave(table, lock, at_us, &woken);
+    while (list_pop_front(&woken) != NULL)
+        ;
+}
+
+static enum counter_answer ask(struct limit_rule *rule, struct counter_lock *lock, const char *key,
+                               uint64_t at_us)
+{
+    return ask_in(rule->counter->table, rule, lock, key, at_us);
+}
+
+static void leave(struct limit_rule *rule, struct counter_lock *lock, uint64_t at_us)
+{
+    leave_from(rule->counter->table, lock, at_us);
+}
+
+/* ---- one counter ---- */
+
+static void a_view_tells_who_holds_who_waits_and_the_longest_holder(void **state)
+{
+    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
+    struct limit_keys_view keys;
+    struct counter_lock first;
+    struct counter_lock second;
+    struct counter_lock third;
+    struct limit_view v;
+
+    (void)state;
+    assert_int_equal(ask(&rule, &first, "pages:/a", 10 * US), COUNTER_LOCKED);
+    assert_int_equal(ask(&rule, &second, "pages:/b", 11 * US), COUNTER_LOCKED);
+    assert_int_equal(ask(&rule, &third, "pages:/a", 12 * US), COUNTER_WAIT);
+    limit_view(&rule, 15 * US, &v, &keys);
+    assert_int_equal(v.held, 2);
+    assert_int_equal(v.waiting, 1);
+    assert_int_equal(v.keys, 2);
+    assert_int_equal(v.acquired, 2);
+    assert_int_equal(v.longest_us, 5 * US);
+    assert_memory_equal(keys.longest.key, "pages:/a", keys.longest.len);
+    assert_int_equal(keys.longest.len, 8);
+    leave(&rule, &first, 15 * US);
+    limit_view(&rule, 17 * US, &v, &keys);
+    assert_int_equal(v.waiting, 0);
+    assert_int_equal(v.acquired, 3);
+    assert_int_equal(v.waited_locked_us, 3 * US);
+    assert_int_equal(v.longest_us, 6 * US);
+    assert_memory_equal(keys.longest.key, "pages:/b", keys.longest.len);
+    leave(&rule, &second, 17 * US);
+    leave(&rule, &third, 17 * US);
+    limit_view(&rule, 18 * US, &v, &keys);
+    assert_int_equal(v.held, 0);
+    assert_int_equal(v.longest_us, 0);
+    assert_int_equal(keys.longest.len, 0);
+    limit_rule_fini(&rule);
+}
+
+static void the_keys_most_waited_for_come_first_and_are_ten_at_most(void **state)
+{
+    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
+    struct limit_keys_view keys;
+    struct limit_view v;
+    uint64_t sum = 0;
+
+    (void)state;
+    for (uint64_t i = 1; i <= 15; ++i) {
+        char *key = xasprintf("pages:/%llu", (unsigned long long)i);
+
+        topk_add(rule.counter->top, slice_of(key), i * US);
+        sum += i * US;
+        free(key);
+    }
+    limit_view(&rule, US, &v, &keys);
+    assert_int_equal(v.waited_us, sum);
+    assert_int_equal(keys.n, LIMIT_TOP_KEYS);
+    for (size_t i = 0; i < keys.n; ++i) {
+        assert_int_equal(keys.top[i].waited_us, (15 - i) * US);
+        assert_int_equal(keys.top[i].waits, 1);
+    }
+    /* They are copies: the summary may go on. */
+    topk_clear(rule.counter->top);
+    assert_memory_equal(keys.top[0].key, "pages:/15", keys.top[0].len);
+    limit_rule_fini(&rule);
+}
+
+static void at_a_daemon_who_asks_it_counts_and_not_who_flies(void **state)
+{
+    struct limit_rule rule = make_rule("far", LIMIT_DAEMON);
+    struct counter_table *flights = rule.counter->flights;
+    struct limit_figures *f = &rule.counter->figures;
+    struct limit_keys_view keys;
+    struct counter_lock flying;
+    struct counter_lock behind;
+    struct limit_view v;
+
+    (void)state;
+    assert_int_equal(ask_in(flights, &rule, &flying, "far:x", US), COUNTER_LOCKED);
+    assert_int_equal(ask_in(flights, &rule, &behind, "far:x", US), COUNTER_WAIT);
+    atomic_store(&f->daemon_waiting, 1);
+    limit_view(&rule, 9 * US, &v, &keys);
+    assert_int_equal(v.held, 0);
+    assert_int_equal(v.waiting, 2);
+    assert_int_equal(v.acquired, 0);
+    assert_int_equal(v.longest_us, 0);
+    assert_int_equal(keys.longest.len, 0);
+    atomic_store(&f->daemon_waiting, 0);
+    atomic_store(&f->daemon_held, 1);
+    atomic_store(&f->daemon_locked, 1);
+    atomic_store(&f->daemon_lost, 3);
+    limit_view(&rule, 9 * US, &v, NULL);
+    assert_int_equal(v.held, 1);
+    assert_int_equal(v.waiting, 1);
+    assert_int_equal(v.acquired, 1);
+    assert_int_equal(v.lost, 3);
+    leave_from(flights, &behind, 9 * US);
+    leave_from(flights, &flying, 9 * US);
+    limit_rule_fini(&rule);
+}
+
+/* ---- pages ---- */
+
+static const char yaml[] = "listen: [{address: 127.0.0.1:1}]\n"
+                           "workers: [127.0.0.1:2]\n"
+                           "metrics_classes: 0\n" /* there is no observer */
+                           "pool_counter_servers: [127.0.0.1:7531, 'unix:/run/\"x']\n";
+
+static void put_in_force(struct control *c, const struct limit_rule *rules, size_t n)
+{
+    struct limit_rules *set = limit_rules_create(rules, n);
+
+    application_set_limits(c->app, set);
+    limit_rules_unref(set);
+    loop_turn(c->lb.control, 0);
+}
+
+static json_t *figures_of(struct control *c, const char *name)
+{
+    struct text out = {0};
+    struct json_writer w = {.out = &out};
+    char why[JSON_WHY_ROOM];
+    json_t *v = NULL;
+
+    json_open_object(&w, NULL);
+    limit_status_put(c->app, name, &w);
+    limit_status_describe(c->app, &w);
+    json_close_object(&w);
+    assert_int_equal(json_parse(text_slice(&out), 1 << 20, &v, why), ERR_OK);
+    text_fini(&out);
+    return v;
+}
+
+static void figures_are_json_whatever_bytes_a_key_has(void **state)
+{
+    static const char hostile[] = "pages:\"></script>\\\x01\xff\n%";
+    struct control *c = control_create(yaml);
+    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
+    struct limit_rule mine = rule;
+    struct counter_lock lock;
+
+    (void)state;
+    put_in_force(c, &rule, 1);
+    assert_int_equal(ask(&mine, &lock, hostile, US), COUNTER_LOCKED);
+    topk_add(mine.counter->top, slice_of(hostile), US);
+    json_t *page = figures_of(c, "pages");
+    const json_t *f = json_object_get(page, "figures");
+    assert_int_equal(json_integer_value(json_object_get(f, "held")), 1);
+    const char *shown = json_string_value(json_object_get(json_object_get(f, "longest"), "key"));
+    assert_non_null(shown);
+    assert_memory_equal(shown, hostile, strlen("pages:\"></script>\\\x01"));
+    const json_t *top = json_array_get(json_object_get(f, "top"), 0);
+    assert_string_equal(json_string_value(json_object_get(top, "key")), shown);
+    assert_true(json_real_value(json_object_get(top, "waited_s")) == 1.0 ||
+                json_integer_value(json_object_get(top, "waited_s")) == 1);
+    leave(&mine, &lock, US);
+    json_decref(page);
+    control_destroy(c);
+}
+
+static void a_name_without_a_rule_in_force_has_no_figures(void **state)
+{
+    struct control *c = control_create(yaml);
+    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
+
+    (void)state;
+    json_t *page = figures_of(c, "pages");
+    assert_true(json_is_null(json_object_get(page, "figures")));
+    json_decref(page);
+    put_in_force(c, &rule, 1);
+    page = figures_of(c, "other");
+    assert_true(json_is_null(json_object_get(page, "figures")));
+    json_decref(page);
+    page = figures_of(c, "pages");
+    assert_true(json_is_object(json_object_get(page, "figures")));
+    json_decref(page);
+    control_destroy(c);
+}
+
+static void expect_line(const struct text *page, const char *line)
+{
+    char *whole = xasprintf("\n%s\n", line);
+
+    if (memmem(page->p, page->len, whole, strlen(whole)) == NULL)
+        fail_msg("not there: %s\n%.*s", line, (int)page->len, page->p);
+    free(whole);
+}
+
+static void metrics_have_a_series_for_each_counter_and_daemon(void **state)
+{
+    struct control *c = control_create(yaml);
+    struct limit_rule rules[] = {make_rule("pages", LIMIT_LOCAL), make_rule("far", LIMIT_DAEMON)};
+    struct limit_rule mine = rules[0];
+    struct counter_lock lock;
+    struct text out = {0};
+    struct lb_parts parts = {0};
+    struct metrics m = {.out = &out};
+
+    (void)state;
+    c->lb.parts = &parts;
+    put_in_force(c, rules, ARRAY_LEN(rules));
+    assert_int_equal(ask(&mine, &lock, "pages:/a", US), COUNTER_LOCKED);
+    topk_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
+    atomic_store(&mine.counter->figures.refused_full, 7);
+    status_metrics(&c->lb, &m);
+    expect_line(&out, "resumelb_pool_limit_held{application=\"default\",counter=\"pages\"} 1");
+    expect_line(&out, "resumelb_pool_limit_held{application=\"default\",counter=\"far\"} 0");
+    expect_line(&out, "resumelb_pool_limit_waited_seconds_total{application=\"default\","
+                      "counter=\"pages\"} 2.5");
+    expect_line(
+        &out,
+        "resumelb_pool_limit_refused_full_total{application=\"default\",counter=\"pages\"} 7");
+    expect_line(&out,
+                "resumelb_pool_limit_maxqueue{application=\"default\",counter=\"pages\"} 1000");
+    expect_line(&out, "resumelb_pool_limit_server_resting{application=\"default\","
+                      "server=\"unix:/run/\\\"x\"} 0");
+    expect_line(&out, "resumelb_copies_stored_total{application=\"default\"} 0");
+    leave(&mine, &lock, US);
+    text_fini(&out);
+    control_destroy(c);
+}
+
+/* ---- daemons ---- */
+
+static void put_row(struct application_loop *al, const char *name, unsigned connections,
+                    unsigned idle, bool resting)
+{
+    struct limit_daemons *d = &al->daemons;
+
+    d->rows = xrealloc(d->rows, (d->n + 1) * sizeof(*d->rows));
+    d->rows[d->n++] = (struct limit_daemon_row){xstrdup(name), connections, idle, resting};
+}
+
+static void a_daemon_is_summed_over_loops_by_its_name(void **state)
+{
+    struct control *c = control_create_bare(yaml);
+    struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
+    struct lb_loop loops[2] = {{.lb = &c->lb, .index = 0, .loop = c->lb.control},
+                               {.lb = &c->lb, .index = 1, .loop = loop_create(1)}};
+    struct loop *own[2] = {loops[0].loop, loops[1].loop};
+
+    (void)state;
+    c->lb.loops = loops;
+    c->lb.nloops = 2;
+    application_attach(c->app, own, 2);
+    put_row(&c->app->loops[0], "127.0.0.1:7531", 3, 1, false);
+    put_row(&c->app->loops[0], "10.0.0.1:7531", 50, 50, true); /* not in the settings any more */
+    put_row(&c->app->loops[1], "127.0.0.1:7531", 2, 2, true);
+    assert_int_equal(limit_daemons(c->app, daemons), 2);
+    assert_true(slice_is(daemons[0].name, "127.0.0.1:7531"));
+    assert_int_equal(daemons[0].connections, 5);
+    assert_int_equal(daemons[0].idle, 3);
+    assert_true(daemons[0].resting);
+    assert_int_equal(daemons[1].connections, 0);
+    assert_false(daemons[1].resting);
+    loop_turn(loops[1].loop, 0);
+    control_destroy(c);
+    loop_destroy(loops[1].loop);
+}
+
+static void a_loop_publishes_what_its_client_says_when_it_has_one(void **state)
+{
+    struct control *c = control_create(yaml);
+    struct application_loop *al = &c->app->loops[0];
+    struct counter_server_address server = {.name = SLICE_LIT("127.0.0.1:7531")};
+    const struct counter_client_settings s = {
+        .servers = &server, .nservers = 1, .health = c->app->counter_health};
+
+    (void)state;
+    assert_int_equal(addr_parse(server.name, &server.addr), ERR_OK);
+    limit_daemons_publish(al);
+    assert_int_equal(al->daemons.n, 0);
+    al->counters = counter_client_create(c->lb.control, &s);
+    limit_daemons_publish(al);
+    limit_daemons_publish(al);
+    assert_int_equal(al->daemons.n, 1);
+    assert_string_equal(al->daemons.rows[0].name, "127.0.0.1:7531");
+    assert_int_equal(al->daemons.rows[0].connections, 0);
+    counter_client_destroy(al->counters);
+    al->counters = NULL;
+    control_destroy(c);
+}
+
+/* ---- many threads ---- */
+
+enum { THREADS = 3, ROUNDS = 5000 };
+
+struct holder {
+    struct limit_rule *rule;
+    unsigned index;
+    _Atomic unsigned *left;
+    pthread_t thread;
+};
+
+/* As claims do it: table and summary under the counter's mutex. */
+static void *hold_and_leave(void *context)
+{
+    struct holder *h = context;
+    struct limit_counter *c = h->rule->counter;
+    struct counter_lock lock;
+    char *key = xasprintf("pages:/%u", h->index);
+
+    for (uint64_t i = 0; i < ROUNDS; ++i) {
+        pthread_mutex_lock(&c->lock);
+        ASSERT(ask(h->rule, &lock, key, i) == COUNTER_LOCKED);
+        pthread_mutex_unlock(&c->lock);
+        atomic_fetch_add_explicit(&c->figures.coalesced, 1, memory_order_relaxed);
+        pthread_mutex_lock(&c->lock);
+        topk_add(c->top, slice_of(key), 1);
+        leave(h->rule, &lock, i + 1);
+        pthread_mutex_unlock(&c->lock);
+    }
+    free(key);
+    atomic_fetch_sub(h->left, 1);
+    return NULL;
+}
+
+static void each_view_of_a_busy_counter_is_of_one_moment(void **state)
+{
+    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
+    _Atomic unsigned left = THREADS;
+    struct holder holders[THREADS];
+    struct limit_keys_view keys;
+    struct limit_view v;
+    uint64_t before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < THREADS; ++i) {
+        holders[i] = (struct holder){.rule = &rule, .index = i, .left = &left};
+        assert_int_equal(pthread_create(&holders[i].thread, NULL, hold_and_leave, &holders[i]), 0);
+    }
+    while (atomic_load(&left) != 0) {
+        uint64_t sum = 0;
+
+        limit_view(&rule, ROUNDS, &v, &keys);
+        assert_int_equal(v.held, v.keys);
+        assert_true(v.held <= THREADS);
+        assert_int_equal(keys.longest.len != 0, v.held != 0);
+        assert_true(v.acquired >= before);
+        for (size_t i = 0; i < keys.n; ++i) {
+            assert_int_equal(keys.top[i].len, strlen("pages:/0"));
+            assert_int_equal(keys.top[i].waited_us, keys.top[i].waits);
+            sum += keys.top[i].waited_us;
+        }
+        assert_int_equal(sum, v.waited_us);
+        assert_int_equal(v.acquired, v.waited_us + v.held);
+        before = v.acquired;
+    }
+    for (unsigned i = 0; i < THREADS; ++i)
+        pthread_join(holders[i].thread, NULL);
+    limit_view(&rule, ROUNDS, &v, &keys);
+    assert_int_equal(v.acquired, THREADS * ROUNDS);
+    assert_int_equal(v.coalesced, THREADS * ROUNDS);
+    limit_rule_fini(&rule);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_view_tells_who_holds_who_waits_and_the_longest_holder),
+        cmocka_unit_test(the_keys_most_waited_for_come_first_and_are_ten_at_most),
+        cmocka_unit_test(at_a_daemon_who_asks_it_counts_and_not_who_flies),
+        cmocka_unit_test(figures_are_json_whatever_bytes_a_key_has),
+        cmocka_unit_test(a_name_without_a_rule_in_force_has_no_figures),
+        cmocka_unit_test(metrics_have_a_series_for_each_counter_and_daemon),
+        cmocka_unit_test(a_daemon_is_summed_over_loops_by_its_name),
+        cmocka_unit_test(a_loop_publishes_what_its_client_says_when_it_has_one),
+        cmocka_unit_test(each_view_of_a_busy_counter_is_of_one_moment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/core/refused_line.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { WAITERS = 8 };
+
+struct waiter {
+    struct refused_wait wait;
+    struct fixture *fixture;
+    bool comes_back; /* is refused again */
+    unsigned turns;
+};
+
+struct fixture {
+    struct loop *loop;
+    struct refused_line line;
+    _Atomic size_t all;
+    struct waiter waiters[WAITERS];
+    unsigned gone[WAITERS * 4]; /* who went on, in order */
+    unsigned ngone;
+    struct waiter *victim; /* leaves when somebody goes on */
+};
+
+static void on_go(struct refused_wait *w)
+{
+    struct waiter *me = container_of(w, struct waiter, wait);
+    struct fixture *f = me->fixture;
+
+    ++me->turns;
+    assert_true(f->ngone < ARRAY_LEN(f->gone));
+    f->gone[f->ngone++] = (unsigned)(me - f->waiters);
+    if (me->comes_back)
+        assert_true(refused_line_join(&f->line, w, 0, true));
+    if (f->victim != NULL)
+        refused_line_leave(&f->line, &f->victim->wait);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    f->loop = loop_create(0);
+    refused_line_init(&f->line, f->loop, &f->all);
+    for (unsigned i = 0; i < WAITERS; ++i) {
+        f->waiters[i].fixture = f;
+        f->waiters[i].wait.go_on = on_go;
+    }
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < WAITERS; ++i)
+        refused_line_leave(&f->line, &f->waiters[i].wait);
+    assert_int_equal(f->all, 0);
+    loop_destroy(f->loop);
+    free(f);
+    return 0;
+}
+
+static void join(struct fixture *f, unsigned n)
+{
+    for (unsigned i = 0; i < n; ++i)
+        assert_true(refused_line_join(&f->line, &f->waiters[i].wait, WAITERS, false));
+}
+
+static void run_until(struct fixture *f, unsigned ngone)
+{
+    for (int turns = 0; f->ngone < ngone; ++turns) {
+        assert_true(turns < 10000);
+        loop_turn(f->loop, 100);
+    }
+}
+
+static void nobody_goes_on_inside_of_a_call(void **state)
+{
+    struct fixture *f = *state;
+
+    join(f, 2);
+    refused_line_served(&f->line);
+    assert_int_equal(f->ngone, 0);
+    run_until(f, 2);
+}
+
+static void all_go_on_in_the_order_they_came_though_nothing_is_answered(void **state)
+{
+    struct fixture *f = *state;
+
+    join(f, 4);
+    run_until(f, 4);
+    for (unsigned i = 0; i < 4; ++i)
+        assert_int_equal(f->gone[i], i);
+    assert_int_equal(f->all, 0);
+}
+
+static void an_answer_lets_two_go_at_once(void **state)
+{
+    struct fixture *f = *state;
+
+    join(f, 4);
+    refused_line_served(&f->line);
+    run_until(f, 1);
+    assert_int_equal(f->ngone, 2);
+    assert_int_equal(f->all, 2);
+}
+
+static void who_comes_back_with_nothing_keeps_the_first_place(void **state)
+{
+    struct fixture *f = *state;
+
+    f->waiters[0].comes_back = true;
+    join(f, 2);
+    run_until(f, 3);
+    f->waiters[0].comes_back = false;
+    for (unsigned i = 0; i < 3; ++i)
+        assert_int_equal(f->gone[i], 0);
+    run_until(f, 5);
+    assert_int_equal(f->gone[4], 1);
+}
+
+static void more_than_may_wait_are_not_taken_whatever_the_loop(void **state)
+{
+    struct fixture *f = *state;
+
+    join(f, 2);
+    assert_false(refused_line_join(&f->line, &f->waiters[2].wait, 2, false));
+    f->all += 5; /* on other loops */
+    assert_false(refused_line_join(&f->line, &f->waiters[2].wait, 7, false));
+    f->all -= 5;
+    assert_true(refused_line_join(&f->line, &f->waiters[2].wait, 3, false));
+}
+
+static void who_leaves_does_not_go_on(void **state)
+{
+    struct fixture *f = *state;
+
+    join(f, 3);
+    refused_line_leave(&f->line, &f->waiters[1].wait);
+    refused_line_leave(&f->line, &f->waiters[1].wait);
+    run_until(f, 2);
+    assert_int_equal(f->waiters[1].turns, 0);
+    assert_int_equal(f->all, 0);
+}
+
+static void who_leaves_while_its_turn_comes_is_counted_once(void **state)
+{
+    struct fixture *f = *state;
+
+    join(f, 2);
+    f->victim = &f->waiters[1];
+    refused_line_served(&f->line);
+    run_until(f, 1);
+    loop_turn(f->loop, 0);
+    assert_int_equal(f->waiters[1].turns, 0);
+    assert_int_equal(f->all, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nobody_goes_on_inside_of_a_call, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_go_on_in_the_order_they_came_though_nothing_is_answered,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_lets_two_go_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_comes_back_with_nothing_keeps_the_first_place, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(more_than_may_wait_are_not_taken_whatever_the_loop, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(who_leaves_does_not_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_leaves_while_its_turn_comes_is_counted_once, setup,
+                                        teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/core/response_spill.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+enum { KIB = 1024, MIB = 1024 * 1024 };
+
+struct fixture {
+    struct loop *loop;
+    struct spill_space space;
+    struct spill_loop home;
+    struct response_spill *spill;
+    unsigned char next_in, next_out; /* of the bytes, which count up */
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    f->loop = loop_create(0);
+    f->space.folder = "/tmp";
+    atomic_init(&f->space.total_bytes, 1ull << 30);
+    spill_loop_init(&f->home, &f->space, f->loop);
+    f->spill = response_spill_create(&f->home);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    response_spill_destroy(f->spill);
+    assert_int_equal(atomic_load(&f->space.used_bytes), 0);
+    spill_loop_fini(&f->home);
+    loop_destroy(f->loop);
+    free(f);
+    return 0;
+}
+
+static struct http1_body *bytes(struct fixture *f, size_t n)
+{
+    unsigned char *p = malloc(n);
+
+    for (size_t i = 0; i < n; ++i)
+        p[i] = f->next_in++;
+    return http1_body_borrow((struct slice){(char *)p, n}, free, p);
+}
+
+static bool put(struct fixture *f, size_t n)
+{
+    return response_spill_add(f->spill, bytes(f, n));
+}
+
+/* Takes at most MAX bytes, which are those that follow; how many. */
+static size_t take(struct fixture *f, size_t max)
+{
+    struct http1_body *b = response_spill_take(f->spill, max);
+    size_t n = b->bytes;
+
+    for (size_t i = 0; i < b->nparts; ++i) {
+        for (size_t k = 0; k < b->parts[i].len; ++k)
+            assert_int_equal((unsigned char)b->parts[i].p[k], f->next_out++);
+    }
+    http1_body_release(b);
+    return n;
+}
+
+static uint64_t used(struct fixture *f)
+{
+    return atomic_load(&f->space.used_bytes);
+}
+
+static void what_was_added_is_taken_in_order(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(response_spill_is_empty(f->spill));
+    for (int round = 0; round < 3; ++round) {
+        assert_true(response_spill_room(f->spill, MIB) >= 5000);
+        assert_true(put(f, 3000));
+        assert_true(put(f, 2000));
+        assert_int_equal(response_spill_in_file(f->spill), 5000);
+        assert_int_equal(take(f, 100), 100);
+        assert_true(put(f, 77));
+        assert_int_equal(take(f, 10000), 4977);
+        assert_true(response_spill_is_empty(f->spill));
+        assert_int_equal(used(f), 0);
+    }
+}
+
+static void one_response_has_no_more_than_its_limit(void **state)
+{
+    struct fixture *f = *state;
+    size_t all = 0;
+    size_t room;
+
+    while ((room = response_spill_room(f->spill, 3 * MIB)) != 0) {
+        assert_true(put(f, room));
+        all += room;
+    }
+    assert_int_equal(all, 3 * MIB);
+    assert_int_equal(response_spill_error(f->spill), 0);
+    /* What has been taken is room again, before all has been. */
+    while (response_spill_in_file(f->spill) > MIB)
+        take(f, 64 * KIB);
+    assert_true(response_spill_room(f->spill, 3 * MIB) > 0);
+    assert_true(put(f, 10));
+    while (!response_spill_is_empty(f->spill))
+        take(f, 64 * KIB);
+    assert_int_equal(used(f), 0);
+}
+
+static void a_limit_of_nothing_opens_no_file(void **state)
+{
+    struct fixture *f = *state;
+
+    f->space.folder = "/nowhere";
+    assert_int_equal(response_spill_room(f->spill, 0), 0);
+    assert_int_equal(response_spill_error(f->spill), 0);
+    atomic_store(&f->space.total_bytes, 0);
+    assert_int_equal(response_spill_room(f->spill, MIB), 0);
+    assert_int_equal(response_spill_error(f->spill), 0);
+}
+
+static void all_together_have_no_more_than_the_total(void **state)
+{
+    struct fixture *f = *state;
+    struct response_spill *other = response_spill_create(&f->home);
+
+    atomic_store(&f->space.total_bytes, 300 * KIB);
+    assert_int_equal(response_spill_room(other, MIB), 256 * KIB);
+    assert_int_equal(response_spill_room(f->spill, MIB), 44 * KIB);
+    assert_int_equal(used(f), 300 * KIB);
+    assert_true(put(f, 44 * KIB));
+    assert_int_equal(response_spill_room(f->spill, MIB), 0);
+    response_spill_destroy(other);
+    assert_int_equal(used(f), 44 * KIB);
+    assert_int_equal(response_spill_room(f->spill, MIB), 256 * KIB);
+}
+
+static void a_directory_that_is_gone_is_an_error_and_takes_no_space(void **state)
+{
+    struct fixture *f = *state;
+
+    f->space.folder = "/nowhere";
+    assert_int_equal(response_spill_room(f->spill, MIB), 0);
+    assert_int_equal(response_spill_error(f->spill), ENOENT);
+    assert_int_equal(used(f), 0);
+    f->space.folder = "/tmp";
+    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_int_equal(response_spill_error(f->spill), 0);
+}
+
+static void files_are_counted_with_those_of_others(void **state)
+{
+    struct fixture *f = *state;
+    static struct body_file_count count = {.files = 2, .max = 3};
+    struct response_spill *other = response_spill_create(&f->home);
+
+    f->space.files = &count;
+    assert_true(response_spill_room(other, MIB) > 0);
+    assert_int_equal(atomic_load(&count.files), 3);
+    assert_int_equal(response_spill_room(f->spill, MIB), 0);
+    assert_int_equal(response_spill_error(f->spill), EMFILE);
+    assert_int_equal(used(f), 256 * KIB);
+    response_spill_destroy(other);
+    assert_int_equal(atomic_load(&count.files), 2);
+    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_int_equal(atomic_load(&count.files), 3);
+}
+
+static void what_cannot_be_written_follows_in_memory(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before;
+
+    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_true(put(f, 10000));
+    getrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){12000, before.rlim_max});
+    assert_false(put(f, 5000));
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(response_spill_error(f->spill), EFBIG);
+    assert_int_equal(response_spill_in_memory(f->spill), 5000);
+    assert_int_equal(response_spill_in_file(f->spill), 10000);
+    assert_int_equal(take(f, MIB), 10000);
+    assert_false(response_spill_is_empty(f->spill));
+    assert_int_equal(take(f, MIB), 5000);
+    assert_true(response_spill_is_empty(f->spill));
+    /* From then on as at first. */
+    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_true(put(f, 300));
+    assert_int_equal(take(f, MIB), 300);
+}
+
+static void the_first_bytes_may_fail_too(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before;
+
+    assert_true(response_spill_room(f->spill, MIB) > 0);
+    getrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){1000, before.rlim_max});
+    assert_false(put(f, 5000));
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(take(f, MIB), 5000);
+    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_true(put(f, 300));
+    assert_int_equal(take(f, MIB), 300);
+    assert_int_equal(used(f), 0);
+}
+
+static void a_read_that_took_more_than_was_promised_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    size_t room = response_spill_room(f->spill, 10000);
+
+    assert_int_equal(room, 10000);
+    assert_true(put(f, 14096));
+    assert_int_equal(used(f), 14096);
+    assert_int_equal(response_spill_room(f->spill, 10000), 0);
+    assert_int_equal(take(f, MIB), 14096);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        TEST(what_was_added_is_taken_in_order),
+        TEST(one_response_has_no_more_than_its_limit),
+        TEST(a_limit_of_nothing_opens_no_file),
+        TEST(all_together_have_no_more_than_the_total),
+        TEST(a_directory_that_is_gone_is_an_error_and_takes_no_space),
+        TEST(files_are_counted_with_those_of_others),
+        TEST(what_cannot_be_written_follows_in_memory),
+        TEST(the_first_bytes_may_fail_too),
+        TEST(a_read_that_took_more_than_was_promised_is_counted),
+    };
+
+    return cmocka_run_group_tests_name("response_spill", tests, NULL, NULL);
+}

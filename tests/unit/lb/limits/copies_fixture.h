@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Responses as text, copies of them, and requests that ask for them.
+ */
+#ifndef RLB_TESTS_COPIES_FIXTURE_H
+#define RLB_TESTS_COPIES_FIXTURE_H
+
+#include "lb/limits/copies.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* Sun, 01 Mar 2026 12:00:00 GMT */
+#define NOW_S INT64_C(1772366400)
+/* Any moment of the monotonic clock. */
+#define NOW_US UINT64_C(5000000000)
+#define SECOND_US UINT64_C(1000000)
+
+enum { MEMORY_BYTES = 64 << 20, COPY_BYTES = 1 << 20 };
+
+static const struct cache_wish no_wish = {CACHE_SECONDS_NONE, CACHE_SECONDS_NONE,
+                                          CACHE_SECONDS_NONE};
+
+/* A request with at most one field, "Name: value" or "". */
+struct asked {
+    struct http1_header field;
+    struct cache_request request;
+};
+
+static inline void ask(struct asked *a, const char *field)
+{
+    struct slice rest = slice_of(field);
+    struct slice name = slice_cut(&rest, ':');
+
+    *a = (struct asked){.field = {name, slice_trim(rest)}};
+    a->request = (struct cache_request){.method = SLICE_LIT("GET"),
+                                        .fields = {&a->field, name.len != 0 ? 1 : 0}};
+}
+
+/* What is told a maker; HEAD is a whole head. */
+static inline enum cache_refusal tell_head(struct copy_maker *m, const char *head,
+                                           const char *request_field, uint64_t asked_us,
+                                           uint64_t received_us)
+{
+    static _Thread_local struct http1_head parsed;
+    struct asked a;
+
+    ask(&a, request_field);
+    assert_int_equal(http1_head_parse(slice_of(head), false, &parsed), ERR_OK);
+    return copy_maker_head(m, &(struct copy_maker_head){.request = &a.request,
+                                                        .head = &parsed,
+                                                        .asked_us = asked_us,
+                                                        .received_us = received_us,
+                                                        .received_s = NOW_S});
+}
+
+static inline void tell_body(struct copy_maker *m, struct slice bytes)
+{
+    struct http1_body *body = http1_body_copy(bytes);
+
+    copy_maker_body(m, body);
+    http1_body_release(body);
+}
+
+struct made {
+    const char *fields;  /* of the response, each with its CRLF; NULL: none */
+    const char *request; /* the request's one field; NULL: none */
+    struct slice body;
+    uint64_t at_us; /* asked and received; 0: NOW_US */
+};
+
+/* A copy of a 200 by M, which is used up; NULL when it has given up. */
+static inline struct copy *make_by(struct copy_maker *m, const struct made *r)
+{
+    struct text head = {0};
+    uint64_t at_us = r->at_us != 0 ? r->at_us : NOW_US;
+
+    text_addf(&head, "HTTP/1.1 200 OK\r\n%sContent-Length: %zu\r\n\r\n",
+              r->fields != NULL ? r->fields : "", r->body.len);
+    if (tell_head(m, text_cstr(&head), r->request != NULL ? r->request : "", at_us, at_us) ==
+            CACHE_OK &&
+        r->body.len != 0)
+        tell_body(m, r->body);
+    text_fini(&head);
+    return copy_maker_end(&m);
+}
+
+static inline struct copies_url url_of(const char *target)
+{
+    return (struct copies_url){SLICE_LIT("http"), SLICE_LIT("a.example"), slice_of(target)};
+}
+
+static inline void assert_slice(struct slice s, const char *expected)
+{
+    assert_int_equal(s.len, strlen(expected));
+    assert_memory_equal(s.p, expected, s.len);
+}
+
+/* The value of the last field NAME; p == NULL: none. */
+static inline struct slice field(struct cache_fields f, const char *name)
+{
+    struct slice found = SLICE_NULL;
+
+    for (size_t i = 0; i < f.n; ++i) {
+        if (slice_eq_nocase(f.fields[i].name, slice_of(name)))
+            found = f.fields[i].value;
+    }
+    return found;
+}
+
+#endif

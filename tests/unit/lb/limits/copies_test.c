@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The store's rules, one by one. Its bounds in any order of calls: copies_model_test.c.
+ */
+#include "tests/unit/lb/limits/copies_fixture.h"
+
+#include <stdio.h>
+
+struct fixture {
+    struct copy_memory memory;
+    struct copies *store;
+    struct copies_limits limits;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    copy_memory_init(&f->memory, MEMORY_BYTES);
+    f->limits = (struct copies_limits){.max_bytes = MEMORY_BYTES,
+                                       .max_copies = 100,
+                                       .max_copy_bytes = COPY_BYTES,
+                                       .max_age_s = 3600};
+    f->store = copies_create(&f->limits, &f->memory);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    copies_check(f->store);
+    copies_destroy(f->store);
+    assert_int_equal(copy_memory_used(&f->memory), 0);
+    free(f);
+    return 0;
+}
+
+static void put_made_at(struct fixture *f, const char *target, const struct made *r,
+                        uint64_t put_us)
+{
+    struct copies_url url = url_of(target);
+    struct copy *c = make_by(copies_begin(f->store), r);
+
+    assert_non_null(c);
+    copies_put(f->store, &url, &c, put_us);
+    assert_null(c);
+}
+
+/* Put here as soon as it is made. */
+static void put_made(struct fixture *f, const char *target, const struct made *r)
+{
+    put_made_at(f, target, r, r->at_us != 0 ? r->at_us : NOW_US);
+}
+
+/* A copy of a plain response with BODY, made at AT_US. */
+static void put(struct fixture *f, const char *target, const char *body, uint64_t at_us)
+{
+    put_made(f, target, &(struct made){.body = slice_of(body), .at_us = at_us});
+}
+
+/* The body of what is found, as text, to be compared at once; "" when nothing is. */
+static const char *body_of(struct copy *found)
+{
+    static char text[64];
+    struct slice body = found != NULL ? copy_body(found) : SLICE_LIT("");
+
+    assert_true(body.len < sizeof(text));
+    memcpy(text, body.p, body.len);
+    text[body.len] = '\0';
+    copy_put(found);
+    return text;
+}
+
+static const char *stale_for(struct fixture *f, const char *target, const char *field,
+                             uint64_t now_us)
+{
+    struct copies_url url = url_of(target);
+    struct asked a;
+
+    ask(&a, field);
+    return body_of(copies_find_stale(f->store, &url, &a.request, &no_wish, 600, now_us));
+}
+
+static const char *stale(struct fixture *f, const char *target, uint64_t now_us)
+{
+    return stale_for(f, target, "", now_us);
+}
+
+static const char *shared(struct fixture *f, const char *target, uint64_t not_before_us,
+                          uint64_t now_us)
+{
+    struct copies_url url = url_of(target);
+    struct asked a;
+
+    ask(&a, "");
+    return body_of(copies_find_shared(f->store, &url, &a.request, not_before_us, now_us));
+}
+
+static struct copies_stats stats(struct fixture *f)
+{
+    struct copies_stats s;
+
+    copies_read_stats(f->store, &s);
+    return s;
+}
+
+static void waiter_takes_only_what_was_finished_since_it_began_to_wait(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "/", "one", NOW_US);
+    assert_string_equal(shared(f, "/", NOW_US + 1, NOW_US + 2), "");
+    assert_string_equal(shared(f, "/", NOW_US, NOW_US + 2), "one");
+    assert_string_equal(shared(f, "/other", NOW_US, NOW_US + 2), "");
+    assert_int_equal(stats(f).hits_coalesced, 1);
+    assert_int_equal(stats(f).hits_stale, 0);
+}
+
+/* RFC 9111 4: a request may join one that is under way. */
+static void waiter_takes_what_was_under_way_when_it_began_to_wait(void **state)
+{
+    struct fixture *f = *state;
+
+    put_made_at(f, "/", &(struct made){.body = SLICE_LIT("x"), .at_us = NOW_US}, NOW_US + 10);
+    assert_string_equal(shared(f, "/", NOW_US + 10, NOW_US + 12), "x");
+    assert_string_equal(shared(f, "/", NOW_US + 11, NOW_US + 12), "");
+}
+
+/* RFC 9111 5.2.2.2 */
+static void waiter_does_not_take_what_must_be_validated_by_then(void **state)
+{
+    struct fixture *f = *state;
+
+    put_made(f, "/",
+             &(struct made){.fields = "Cache-Control: max-age=2, must-revalidate\r\n",
+                            .body = SLICE_LIT("x")});
+    assert_string_equal(shared(f, "/", NOW_US, NOW_US + SECOND_US), "x");
+    assert_string_equal(shared(f, "/", NOW_US, NOW_US + 2 * SECOND_US), "");
+}
+
+static void stale_answer_is_the_newest_and_at_most_as_old_as_asked(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "/", "one", NOW_US);
+    put(f, "/", "two", NOW_US + 1);
+    assert_string_equal(stale(f, "/", NOW_US + 600 * SECOND_US + 1), "two");
+    assert_string_equal(stale(f, "/", NOW_US + 601 * SECOND_US + 1), "");
+    assert_int_equal(stats(f).copies, 1);
+    assert_int_equal(stats(f).hits_stale, 1);
+}
+
+static void age_before_it_came_here_counts_for_a_stale_answer(void **state)
+{
+    struct fixture *f = *state;
+
+    put_made(f, "/", &(struct made){.fields = "Age: 590\r\n", .body = SLICE_LIT("x")});
+    assert_string_equal(stale(f, "/", NOW_US + 10 * SECOND_US), "x");
+    assert_string_equal(stale(f, "/", NOW_US + 11 * SECOND_US), "");
+}
+
+static void response_that_may_not_be_served_stale_is_not(void **state)
+{
+    struct fixture *f = *state;
+
+    put_made(f, "/",
+             &(struct made){.fields = "Cache-Control: s-maxage=5\r\n", .body = SLICE_LIT("x")});
+    assert_string_equal(stale(f, "/", NOW_US + 4 * SECOND_US), "x");
+    assert_string_equal(stale(f, "/", NOW_US + 5 * SECOND_US), "");
+}
+
+static void wish_of_the_request_is_heeded(void **state)
+{
+    struct fixture *f = *state;
+    struct copies_url url = url_of("/");
+    struct cache_wish wish = no_wish;
+    struct asked a;
+
+    put_made(f, "/",
+             &(struct made){.fields = "Cache-Control: max-age=9\r\n", .body = SLICE_LIT("x")});
+    ask(&a, "");
+    wish.max_age_s = 3;
+    assert_null(copies_find_stale(f->store, &url, &a.request, &wish, 600, NOW_US + 4 * SECOND_US));
+    struct copy *c =
+        copies_find_stale(f->store, &url, &a.request, &wish, 600, NOW_US + 3 * SECOND_US);
+    assert_string_equal(body_of(c), "x");
+}
+
+/* RFC 9110 4.2.3 */
+static void host_and_scheme_are_without_case_and_the_target_is_not(void **state)
+{
+    struct fixture *f = *state;
+    struct copies_url url = {SLICE_LIT("HTTP"), SLICE_LIT("A.Example"), SLICE_LIT("/x?Y")};
+    struct copies_url tls = {SLICE_LIT("https"), SLICE_LIT("a.example"), SLICE_LIT("/x?Y")};
+    struct asked a;
+
+    put(f, "/x?Y", "x", NOW_US);
+    ask(&a, "");
+    struct copy *c = copies_find_stale(f->store, &url, &a.request, &no_wish, 600, NOW_US);
+    assert_string_equal(body_of(c), "x");
+    assert_null(copies_find_stale(f->store, &tls, &a.request, &no_wish, 600, NOW_US));
+    assert_string_equal(stale(f, "/x?y", NOW_US), "");
+}
+
+static void url_over_its_limit_is_neither_kept_nor_found(void **state)
+{
+    struct fixture *f = *state;
+    static char target[COPIES_KEY_MAX + 1];
+    size_t prefix = strlen("http://a.example");
+
+    memset(target, '/', COPIES_KEY_MAX);
+    put(f, target, "x", NOW_US);
+    assert_int_equal(stats(f).copies, 0);
+    assert_int_equal(stats(f).refused, 1);
+    assert_string_equal(stale(f, target, NOW_US), "");
+    target[COPIES_KEY_MAX - prefix] = '\0';
+    put(f, target, "x", NOW_US);
+    assert_string_equal(stale(f, target, NOW_US), "x");
+}
+
+/* RFC 9111 4.1 */
+static void each_variant_is_for_the_requests_that_choose_it(void **state)
+{
+    struct fixture *f = *state;
+
+    put_made(f, "/",
+             &(struct made){.fields = "Vary: Accept-Language\r\n",
+                            .request = "Accept-Language: de",
+                            .body = SLICE_LIT("deutsch")});
+    put_made(f, "/",
+             &(struct made){.fields = "Vary: Accept-Language\r\n",
+                            .request = "Accept-Language: fr",
+                            .body = SLICE_LIT("francais")});
+    assert_string_equal(stale_for(f, "/", "accept-language: de", NOW_US), "deutsch");
+    assert_string_equal(stale_for(f, "/", "Accept-Language: fr", NOW_US), "francais");
+    assert_string_equal(stale_for(f, "/", "Accept-Language: en", NOW_US), "");
+    assert_string_equal(stale_for(f, "/", "", NOW_US), "");
+}
+
+/* RFC 9111 4.1: the most recent of those that match. */
+static void of_several_variants_that_match_the_newest_is_taken(void **state)
+{
+    struct fixture *f = *state;
+
+    put_made(f, "/",
+             &(struct made){.fields = "Vary: Accept\r\n",
+                            .request = "Accept: a",
+                            .body = SLICE_LIT("old"),
+                            .at_us = NOW_US});
+    put(f, "/", "for all", NOW_US + 1);
+    assert_string_equal(stale_for(f, "/", "Accept: a", NOW_US + 2), "for all");
+    put_made(f, "/",
+             &(struct made){.fields = "Vary: Accept\r\n",
+                            .request = "Accept: a",
+                            .body = SLICE_LIT("new"),
+                            .at_us = NOW_US + 3});
+    assert_string_equal(stale_for(f, "/", "Accept: a", NOW_US + 4), "new");
+    assert_string_equal(stale_for(f, "/", "Accept: b", NOW_US + 4), "for all");
+}
+
+static void newest_that_may_not_be_used_hides_older_ones(void **state)
+{
+    struct fixture *f = *state;
+
+    put_made(f, "/",
+             &(struct made){.fields = "Vary: Accept\r\n",
+                            .request = "Accept: a",
+                            .body = SLICE_LIT("old"),
+                            .at_us = NOW_US});
+    put_made(f, "/",
+             &(struct made){.fields = "Cache-Control: s-maxage=1\r\n",
+                            .body = SLICE_LIT("new"),
+                            .at_us = NOW_US + 1});
+    assert_string_equal(stale_for(f, "/", "Accept: a", NOW_US + 5 * SECOND_US), "");
+}
+
+static void older_copy_does_not_replace_a_newer_one(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "/", "new", NOW_US + 5);
+    put(f, "/", "old", NOW_US);
+    assert_string_equal(stale(f, "/", NOW_US + 6), "new");
+    assert_int_equal(stats(f).refused, 1);
+    assert_int_equal(stats(f).stored, 1);
+}
+
+static void variants_of_one_url_are_bounded_and_the_least_recently_used_goes(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int i = 0; i <= COPIES_VARIANTS_MAX; ++i) {
+        char field[32];
+
+        snprintf(field, sizeof(field), "Accept: %d", i);
+        put_made(
+            f, "/",
+            &(struct made){.fields = "Vary: Accept\r\n", .request = field, .body = SLICE_LIT("x")});
+        /* The first is used all the time. */
+        assert_string_equal(stale_for(f, "/", "Accept: 0", NOW_US), "x");
+    }
+    assert_int_equal(stats(f).copies, COPIES_VARIANTS_MAX);
+    assert_int_equal(stats(f).evictions, 1);
+    assert_string_equal(stale_for(f, "/", "Accept: 1", NOW_US), "");
+    assert_string_equal(stale_for(f, "/", "Accept: 2", NOW_US), "x");
+}
+
+static void copies_over_their_number_go_least_recently_used_first(void **state)
+{
+    struct fixture *f = *state;
+
+    f->limits.max_copies = 2;
+    copies_set_limits(f->store, &f->limits, NOW_US);
+    put(f, "/a", "a", NOW_US);
+    put(f, "/b", "b", NOW_US);
+    assert_string_equal(stale(f, "/a", NOW_US), "a");
+    put(f, "/c", "c", NOW_US);
+    assert_string_equal(stale(f, "/b", NOW_US), "");
+    assert_string_equal(stale(f, "/a", NOW_US), "a");
+    assert_string_equal(stale(f, "/c", NOW_US), "c");
+    assert_int_equal(stats(f).evictions, 1);
+}
+
+static void copies_over_their_age_go(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "/a", "a", NOW_US);
+    put(f, "/b", "b", NOW_US + SECOND_US);
+    assert_string_equal(stale(f, "/none", NOW_US + 3601 * SECOND_US), "");
+    assert_int_equal(stats(f).copies, 1);
+    assert_int_equal(stats(f).expired, 1);
+    assert_int_equal(stats(f).evictions, 0);
+}
+
+static void limits_that_shrink_hold_at_once(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "/a", "a", NOW_US);
+    put(f, "/b", "b", NOW_US);
+    f->limits.max_bytes = stats(f).bytes - 1;
+    copies_set_limits(f->store, &f->limits, NOW_US);
+    assert_int_equal(stats(f).copies, 1);
+    assert_string_equal(stale(f, "/b", NOW_US), "b");
+    f->limits.max_copies = 0;
+    copies_set_limits(f->store, &f->limits, NOW_US);
+    assert_int_equal(stats(f).copies, 0);
+    assert_int_equal(stats(f).bytes, 0);
+    put(f, "/a", "a", NOW_US);
+    assert_int_equal(stats(f).copies, 0);
+}
+
+static void maker_heeds_the_limit_of_one_copy(void **state)
+{
+    struct fixture *f = *state;
+    static const char body[COPY_BYTES];
+
+    assert_null(make_by(copies_begin(f->store),
+                        &(struct made){.body = (struct slice){body, sizeof(body)}}));
+    f->limits.max_copy_bytes *= 2;
+    copies_set_limits(f->store, &f->limits, NOW_US);
+    struct copy *c =
+        make_by(copies_begin(f->store), &(struct made){.body = (struct slice){body, sizeof(body)}});
+    assert_non_null(c);
+    /* Made under another limit than the one that now holds. */
+    f->limits.max_copy_bytes /= 2;
+    copies_set_limits(f->store, &f->limits, NOW_US);
+    struct copies_url url = url_of("/");
+    copies_put(f->store, &url, &c, NOW_US);
+    assert_int_equal(stats(f).refused, 1);
+}
+
+static void old_copies_give_way_when_memory_is_used_up(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "/a", "a", NOW_US);
+    put(f, "/b", "b", NOW_US);
+    copy_memory_set_max(&f->memory, copy_memory_used(&f->memory));
+    put(f, "/c", "c", NOW_US);
+    assert_string_equal(stale(f, "/a", NOW_US), "");
+    assert_string_equal(stale(f, "/b", NOW_US), "b");
+    assert_string_equal(stale(f, "/c", NOW_US), "c");
+}
+
+static void copy_in_use_outlives_its_place_and_its_memory_is_counted_until_then(void **state)
+{
+    struct fixture *f = *state;
+    struct copies_url url = url_of("/a");
+    struct asked a;
+
+    put(f, "/a", "a", NOW_US);
+    ask(&a, "");
+    struct copy *held = copies_find_stale(f->store, &url, &a.request, &no_wish, 600, NOW_US);
+    copy_memory_set_max(&f->memory, copy_memory_used(&f->memory));
+    /* /a gives way, but its memory is not free yet. */
+    assert_null(make_by(copies_begin(f->store), &(struct made){.body = SLICE_LIT("b")}));
+    assert_int_equal(stats(f).copies, 0);
+    assert_string_equal(body_of(held), "a");
+    put(f, "/b", "b", NOW_US);
+    assert_string_equal(stale(f, "/b", NOW_US), "b");
+}
+
+/* RFC 9111 4.4 */
+static void invalidated_url_loses_all_its_variants_and_no_other(void **state)
+{
+    struct fixture *f = *state;
+    struct copies_url url = url_of("/a");
+
+    put(f, "/a", "a", NOW_US);
+    put_made(f, "/a",
+             &(struct made){
+                 .fields = "Vary: Accept\r\n", .request = "Accept: x", .body = SLICE_LIT("ax")});
+    put(f, "/b", "b", NOW_US);
+    copies_invalidate(f->store, &url, NOW_US + 1);
+    assert_string_equal(stale(f, "/a", NOW_US + 2), "");
+    assert_string_equal(stale_for(f, "/a", "Accept: x", NOW_US + 2), "");
+    assert_string_equal(stale(f, "/b", NOW_US + 2), "b");
+    assert_int_equal(stats(f).invalidated, 2);
+}
+
+static void cleared_store_has_no_copy_and_takes_none_that_was_asked_for_before(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "/a", "a", NOW_US);
+    put(f, "/b", "b", NOW_US);
+    copies_clear(f->store, NOW_US + 5);
+    assert_string_equal(stale(f, "/a", NOW_US + 5), "");
+    assert_string_equal(stale(f, "/b", NOW_US + 5), "");
+    assert_int_equal(stats(f).copies, 0);
+    assert_int_equal(stats(f).bytes, 0);
+    put(f, "/a", "old", NOW_US + 4);
+    assert_string_equal(stale(f, "/a", NOW_US + 6), "");
+    put(f, "/a", "new", NOW_US + 7);
+    assert_string_equal(stale(f, "/a", NOW_US + 8), "new");
+    copies_check(f->store);
+}
+
+static void response_asked_for_before_an_invalidation_is_not_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct copies_url url = url_of("/a");
+
+    copies_invalidate(f->store, &url, NOW_US + 5);
+    put(f, "/a", "before", NOW_US + 5);
+    assert_string_equal(shared(f, "/a", NOW_US, NOW_US + 6), "");
+    put(f, "/a", "after", NOW_US + 6);
+    assert_string_equal(shared(f, "/a", NOW_US, NOW_US + 6), "after");
+    copies_invalidate(f->store, &url, NOW_US + 7);
+    assert_string_equal(stale(f, "/a", NOW_US + 8), "");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(waiter_takes_only_what_was_finished_since_it_began_to_wait),
+        TEST(waiter_takes_what_was_under_way_when_it_began_to_wait),
+        TEST(waiter_does_not_take_what_must_be_validated_by_then),
+        TEST(stale_answer_is_the_newest_and_at_most_as_old_as_asked),
+        TEST(age_before_it_came_here_counts_for_a_stale_answer),
+        TEST(response_that_may_not_be_served_stale_is_not),
+        TEST(wish_of_the_request_is_heeded),
+        TEST(host_and_scheme_are_without_case_and_the_target_is_not),
+        TEST(url_over_its_limit_is_neither_kept_nor_found),
+        TEST(each_variant_is_for_the_requests_that_choose_it),
+        TEST(of_several_variants_that_match_the_newest_is_taken),
+        TEST(newest_that_may_not_be_used_hides_older_ones),
+        TEST(older_copy_does_not_replace_a_newer_one),
+        TEST(variants_of_one_url_are_bounded_and_the_least_recently_used_goes),
+        TEST(copies_over_their_number_go_least_recently_used_first),
+        TEST(copies_over_their_age_go),
+        TEST(limits_that_shrink_hold_at_once),
+        TEST(maker_heeds_the_limit_of_one_copy),
+        TEST(old_copies_give_way_when_memory_is_used_up),
+        TEST(copy_in_use_outlives_its_place_and_its_memory_is_counted_until_then),
+        TEST(invalidated_url_loses_all_its_variants_and_no_other),
+        TEST(response_asked_for_before_an_invalidation_is_not_kept),
+        TEST(cleared_store_has_no_copy_and_takes_none_that_was_asked_for_before),
+    };
+
+    return cmocka_run_group_tests_name("copies", tests, NULL, NULL);
+}

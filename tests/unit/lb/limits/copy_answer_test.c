@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The head of an answer by itself, and the whole answer as a client gets it.
+ */
+#include "lb/limits/copy_answer.h"
+
+#include "lb/request/headers.h"
+#include "tests/unit/http/http_server_fixture.h"
+#include "tests/unit/lb/limits/copies_fixture.h"
+
+struct answer_fixture {
+    struct copy_memory memory;
+    struct copy_answer answer;
+};
+
+static int setup(void **state)
+{
+    struct answer_fixture *f = calloc(1, sizeof(*f));
+
+    copy_memory_init(&f->memory, MEMORY_BYTES);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct answer_fixture *f = *state;
+
+    assert_int_equal(copy_memory_used(&f->memory), 0);
+    free(f);
+    return 0;
+}
+
+static struct copy *make_in(struct copy_memory *memory, const char *fields, struct slice body)
+{
+    struct copy_maker *m =
+        copy_maker_create(&(struct copy_maker_options){.memory = memory, .max_bytes = COPY_BYTES});
+
+    return make_by(m, &(struct made){.fields = fields, .body = body});
+}
+
+static struct copy *make(struct answer_fixture *f, const char *fields, const char *body)
+{
+    return make_in(&f->memory, fields, slice_of(body));
+}
+
+/* ---- the head ---- */
+
+static struct slice answer_field(const struct copy_answer *a, const char *name)
+{
+    return field((struct cache_fields){a->head.headers, a->head.nheaders}, name);
+}
+
+/* RFC 9111 5.1, 4.2.3 */
+static void answer_has_the_age_of_its_copy(void **state)
+{
+    struct answer_fixture *f = *state;
+    struct copy *c = make(f, "Age: 30, 2\r\n", "x");
+
+    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US + SECOND_US - 1, &f->answer);
+    assert_slice(answer_field(&f->answer, "age"), "30");
+    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US + 12 * SECOND_US,
+                     &f->answer);
+    assert_slice(answer_field(&f->answer, "age"), "42");
+    /* Read by a loop whose clock was looked at before the copy was made. */
+    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US - 1, &f->answer);
+    assert_slice(answer_field(&f->answer, "age"), "30");
+    copy_put(c);
+}
+
+/* RFC 9211 2 */
+static void cache_status_says_what_the_answer_is(void **state)
+{
+    struct answer_fixture *f = *state;
+    struct copy *c = make(f, "Cache-Control: max-age=60\r\n", "x");
+
+    copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US, &f->answer);
+    assert_slice(answer_field(&f->answer, "cache-status"), "resumelb; fwd=miss; collapsed");
+    copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 100 * SECOND_US, &f->answer);
+    assert_slice(answer_field(&f->answer, "cache-status"),
+                 "resumelb; hit; ttl=-40; detail=queue-full");
+    copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 20 * SECOND_US, &f->answer);
+    assert_slice(answer_field(&f->answer, "cache-status"),
+                 "resumelb; hit; ttl=40; detail=queue-full");
+    copy_put(c);
+}
+
+static void cache_status_stands_behind_those_of_others(void **state)
+{
+    struct answer_fixture *f = *state;
+    struct copy *c = make(f, "Cache-Status: Origin; hit\r\nX: 1\r\n", "x");
+    struct copy_answer *a = &f->answer;
+
+    copy_answer_make(c, COPY_STALE, SLICE_LIT("timeout"), NOW_US, a);
+    assert_slice(a->head.headers[0].value, "Origin; hit");
+    assert_slice(a->head.headers[a->head.nheaders - 1].name, "Cache-Status");
+    copy_put(c);
+}
+
+/* RFC 9110 8.6 */
+static void answer_announces_the_length_of_its_body_and_none_for_no_content(void **state)
+{
+    struct answer_fixture *f = *state;
+    struct copy *c = make(f, "", "four");
+
+    copy_answer_make(c, COPY_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
+    assert_int_equal(f->answer.head.status, 200);
+    assert_slice(f->answer.head.reason, "OK");
+    assert_int_equal(f->answer.head.content_length, 4);
+    assert_null(answer_field(&f->answer, "content-length").p);
+    assert_slice(f->answer.body, "four");
+    copy_put(c);
+    struct copy_maker *m = copy_maker_create(
+        &(struct copy_maker_options){.memory = &f->memory, .max_bytes = COPY_BYTES});
+    assert_int_equal(tell_head(m, "HTTP/1.1 204 No Content\r\n\r\n", "", NOW_US, NOW_US), CACHE_OK);
+    c = copy_maker_end(&m);
+    copy_answer_make(c, COPY_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
+    assert_true(f->answer.head.content_length == UINT64_MAX);
+    copy_put(c);
+}
+
+/* ---- the whole ---- */
+
+static void send_copy(struct call *call, struct copy *c)
+{
+    struct copy_answer a;
+
+    copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 7 * SECOND_US, &a);
+    headers_take_response(&(struct headers_response){.req = call->reply.req,
+                                                     .via = SLICE_LIT("lb"),
+                                                     .request_id = SLICE_LIT("id-2")},
+                          &a.head);
+    http_reply_start(&call->reply, a.head.content_length);
+    http_reply_send(&call->reply, copy_take_body(c), true);
+}
+
+static void client_gets_a_copy_whole_and_none_of_the_first_ones_request(void **state)
+{
+    struct fixture *f = *state;
+    struct copy_memory memory;
+
+    copy_memory_init(&memory, MEMORY_BYTES);
+    struct copy *c = make_in(&memory,
+                             "Content-Type: text/plain\r\nX-Request-ID: id-1\r\nAge: 3\r\n"
+                             "Connection: close\r\n",
+                             SLICE_LIT("hello"));
+    fixture_send(f, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    fixture_await_requests(f, 1);
+    send_copy(f->call, c);
+    copy_put(c);
+    fixture_await(f, "\r\n\r\nhello");
+    assert_true(raw_has(&f->client, "HTTP/1.1 200 OK\r\n"));
+    assert_true(raw_has(&f->client, "Content-Length: 5\r\n"));
+    assert_true(raw_has(&f->client, "Content-Type: text/plain\r\n"));
+    assert_true(raw_has(&f->client, "\r\nAge: 10\r\n"));
+    assert_true(raw_has(&f->client, "Cache-Status: resumelb; hit; ttl=-10; detail=queue-full\r\n"));
+    assert_true(raw_has(&f->client, "Via: 1.1 lb\r\n"));
+    assert_true(raw_has(&f->client, "X-Request-ID: id-2\r\n"));
+    assert_false(raw_has(&f->client, "id-1"));
+    assert_false(raw_has(&f->client, "Age: 3"));
+    assert_false(raw_has(&f->client, "close"));
+    fixture_await_gone(f, 1);
+    assert_true(f->gone_done);
+    assert_int_equal(copy_memory_used(&memory), 0);
+}
+
+static void client_that_leaves_gives_its_copy_back(void **state)
+{
+    struct fixture *f = *state;
+    struct copy_memory memory;
+    static const char body[COPY_BYTES / 2];
+    enum { REQUESTS = 32 }; /* answers of more than the sockets hold */
+
+    copy_memory_init(&memory, MEMORY_BYTES);
+    struct copy *c = make_in(&memory, "", (struct slice){body, sizeof(body)});
+    for (unsigned i = 0; i < REQUESTS && f->gone == i; ++i) {
+        fixture_send(f, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        fixture_await_requests(f, i + 1);
+        send_copy(f->call, c);
+        fixture_turns(f, 5);
+    }
+    copy_put(c);
+    assert_true(copy_memory_used(&memory) > sizeof(body));
+    assert_non_null(f->call);
+    raw_reset(&f->client);
+    fixture_await_gone(f, f->requests);
+    assert_false(f->gone_done);
+    assert_int_equal(copy_memory_used(&memory), 0);
+}
+
+#define ANSWER_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ANSWER_TEST(answer_has_the_age_of_its_copy),
+        ANSWER_TEST(cache_status_says_what_the_answer_is),
+        ANSWER_TEST(cache_status_stands_behind_those_of_others),
+        ANSWER_TEST(answer_announces_the_length_of_its_body_and_none_for_no_content),
+        TEST(client_gets_a_copy_whole_and_none_of_the_first_ones_request),
+        TEST(client_that_leaves_gives_its_copy_back),
+    };
+
+    return cmocka_run_group_tests_name("copy_answer", tests, NULL, NULL);
+}

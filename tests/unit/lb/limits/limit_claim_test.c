@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/limits/limit_claim.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum {
+    LOOPS = 3,
+    CLAIMANTS = 12, /* on each loop */
+    ROUNDS = 400,   /* of each claimant */
+    KEYS = 2,
+    WORKERS = 2,
+    /* A test that hangs fails. */
+    TURNS_MAX = 2000000,
+};
+
+static struct limit_rule make_rule(int mode, uint64_t timeout_ms)
+{
+    struct limit_problem p;
+    struct limit_rule rule;
+    struct counter_settings s;
+
+    settings_defaults(&counter_table, &s);
+    s.mode = mode;
+    s.workers = WORKERS;
+    s.maxqueue = 1000;
+    s.timeout_ms = timeout_ms;
+    assert_true(limit_rule_compile("some", &s, &rule, &p));
+    rule.counter = limit_counter_create("some");
+    limit_counter_set(rule.counter, (struct counter_limits){.workers = WORKERS});
+    return rule;
+}
+
+static void end_rule(struct limit_rule *rule)
+{
+    struct counter_table *tables[] = {rule->counter->table, rule->counter->flights};
+
+    for (size_t i = 0; i < ARRAY_LEN(tables); ++i) {
+        const struct counter_stats *s = counter_stats(tables[i]);
+
+        counter_check(tables[i]);
+        assert_int_equal(s->held, 0);
+        assert_int_equal(s->waiting, 0);
+        assert_int_equal(s->keys, 0);
+    }
+    limit_rule_fini(rule);
+}
+
+/* ---- one loop ---- */
+
+struct one {
+    struct loop *loop;
+    struct limit_rule rule;
+    struct limit_claim *claims[4];
+    enum limit_result told[4];
+    int ntold;
+};
+
+static void on_told(struct limit_claim *c, enum limit_result r)
+{
+    struct one *o = c->owner;
+
+    for (int i = 0; i < 4; ++i) {
+        if (o->claims[i] == c)
+            o->told[i] = r;
+    }
+    ++o->ntold;
+}
+
+static struct limit_claim *begin(struct one *o, int i, enum counter_kind kind)
+{
+    struct limit_claim *c = limit_claim_create(&o->rule, SLICE_LIT("some:x"), kind, o->loop, NULL);
+
+    c->owner = o;
+    c->told = on_told;
+    o->claims[i] = c;
+    o->told[i] = LIMIT_WAITS;
+    return c;
+}
+
+static void give_back(struct one *o, int i, bool done)
+{
+    limit_claim_give_back(o->claims[i], done);
+    o->claims[i] = NULL;
+}
+
+static void turn_until(struct one *o, int ntold)
+{
+    for (int i = 0; o->ntold < ntold; ++i) {
+        assert_true(i < TURNS_MAX);
+        loop_turn(o->loop, 50);
+    }
+}
+
+static int setup_mode(void **state, int mode, uint64_t timeout_ms)
+{
+    struct one *o = calloc(1, sizeof(*o));
+
+    o->loop = loop_create(0);
+    o->rule = make_rule(mode, timeout_ms);
+    *state = o;
+    return 0;
+}
+
+static int setup_each(void **state)
+{
+    return setup_mode(state, LIMIT_EACH, 60000);
+}
+
+static int setup_any(void **state)
+{
+    return setup_mode(state, LIMIT_ANY, 60000);
+}
+
+static int setup_hasty(void **state)
+{
+    return setup_mode(state, LIMIT_EACH, 5);
+}
+
+static int teardown(void **state)
+{
+    struct one *o = *state;
+
+    for (int i = 0; i < 4; ++i) {
+        if (o->claims[i] != NULL)
+            give_back(o, i, false);
+    }
+    loop_turn(o->loop, 0);
+    end_rule(&o->rule);
+    loop_destroy(o->loop);
+    free(o);
+    return 0;
+}
+
+static void the_next_one_is_told_never_inside_of_a_call(void **state)
+{
+    struct one *o = *state;
+
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), LIMIT_WAITS);
+    give_back(o, 0, true);
+    assert_int_equal(o->ntold, 0);
+    turn_until(o, 1);
+    assert_int_equal(o->told[2], LIMIT_HELD);
+}
+
+static void who_may_not_wait_is_told_so_at_once_and_may_ask_again(void **state)
+{
+    struct one *o = *state;
+
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
+    struct limit_claim *c = begin(o, 2, COUNTER_ME);
+    assert_int_equal(limit_claim_ask(c, false), LIMIT_TIMEOUT);
+    assert_int_equal(limit_claim_ask(c, true), LIMIT_WAITS);
+    give_back(o, 1, true);
+    turn_until(o, 1);
+    assert_int_equal(o->told[2], LIMIT_HELD);
+}
+
+static void a_wait_ends_with_its_time(void **state)
+{
+    struct one *o = *state;
+
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), LIMIT_WAITS);
+    turn_until(o, 1);
+    assert_int_equal(o->told[2], LIMIT_TIMEOUT);
+}
+
+static void a_turn_that_comes_to_one_that_has_left_goes_on_to_the_next(void **state)
+{
+    struct one *o = *state;
+
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ME), true), LIMIT_WAITS);
+    give_back(o, 0, true); /* the turn is on its way to 2 */
+    give_back(o, 2, false);
+    turn_until(o, 1);
+    assert_int_equal(o->told[3], LIMIT_HELD);
+}
+
+static void the_work_done_once_is_told_to_all_who_want_any(void **state)
+{
+    struct one *o = *state;
+
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ANY), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ANY), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ANY), true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), LIMIT_WAITS);
+    give_back(o, 0, true);
+    turn_until(o, 2);
+    assert_int_equal(o->told[2], LIMIT_DONE);
+    assert_int_equal(o->told[3], LIMIT_DONE);
+    /* ... and one that has no use for it does it itself */
+    assert_int_equal(limit_claim_again(o->claims[2]), LIMIT_HELD);
+    assert_int_equal(limit_claim_again(o->claims[3]), LIMIT_WAITS);
+}
+
+static void work_that_failed_is_the_next_ones(void **state)
+{
+    struct one *o = *state;
+
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ANY), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ANY), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ANY), true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), LIMIT_WAITS);
+    give_back(o, 0, false);
+    turn_until(o, 1);
+    assert_int_equal(o->told[2], LIMIT_HELD);
+    assert_int_equal(o->told[3], LIMIT_WAITS);
+}
+
+static void limits_that_are_raised_let_those_go_on_who_wait(void **state)
+{
+    struct one *o = *state;
+
+    limit_counter_set(o->rule.counter, (struct counter_limits){.workers = 1});
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_WAITS);
+    limit_counter_set(o->rule.counter, (struct counter_limits){.workers = 2});
+    turn_until(o, 1);
+    assert_int_equal(o->told[1], LIMIT_HELD);
+}
+
+/* ---- many loops ---- */
+
+struct crowd;
+
+struct claimant {
+    struct thread *thread;
+    struct limit_claim *claim;
+    struct timer pause;
+    unsigned rounds;
+    unsigned key;
+    bool holds;
+};
+
+struct thread {
+    struct crowd *crowd;
+    pthread_t id;
+    struct loop *loop;
+    uint64_t random;
+    unsigned left; /* claimants */
+    struct claimant claimants[CLAIMANTS];
+};
+
+struct crowd {
+    struct limit_rule rule;
+    atomic_int held[KEYS];
+    atomic_uint served, timed_out, left;
+    pthread_barrier_t all_done;
+    struct thread threads[LOOPS];
+};
+
+static unsigned pick(struct thread *t, unsigned n)
+{
+    t->random = t->random * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(t->random >> 33) % n;
+}
+
+static void ask_anew(struct claimant *m);
+
+static void end_round(struct claimant *m, bool done)
+{
+    if (m->holds)
+        atomic_fetch_sub(&m->thread->crowd->held[m->key], 1);
+    m->holds = false;
+    limit_claim_give_back(m->claim, done);
+    m->claim = NULL;
+    ask_anew(m);
+}
+
+static void on_pause(struct timer *t)
+{
+    struct claimant *m = container_of(t, struct claimant, pause);
+
+    if (m->claim == NULL) {
+        ask_anew(m);
+        return;
+    }
+    if (!m->holds)
+        atomic_fetch_add(&m->thread->crowd->left, 1);
+    end_round(m, pick(m->thread, 2) != 0);
+}
+
+static void on_result(struct claimant *m, enum limit_result r)
+{
+    struct crowd *c = m->thread->crowd;
+
+    if (r == LIMIT_HELD) {
+        int now = atomic_fetch_add(&c->held[m->key], 1) + 1;
+
+        assert_true(now <= WORKERS);
+        m->holds = true;
+        atomic_fetch_add(&c->served, 1);
+    } else if (r == LIMIT_TIMEOUT) {
+        atomic_fetch_add(&c->timed_out, 1);
+    } else if (r == LIMIT_DONE && pick(m->thread, 2) != 0) {
+        r = limit_claim_again(m->claim);
+        if (r != LIMIT_WAITS)
+            on_result(m, r);
+        return;
+    }
+    /* What is held is held for a while; a wait may be given up in between; else all is over. */
+    if (r != LIMIT_HELD && r != LIMIT_WAITS)
+        timer_start(m->thread->loop, &m->pause, 0);
+    else if (r == LIMIT_HELD || pick(m->thread, 4) == 0)
+        timer_start(m->thread->loop, &m->pause, pick(m->thread, 3));
+}
+
+static void on_crowd_told(struct limit_claim *c, enum limit_result r)
+{
+    struct claimant *m = c->owner;
+
+    timer_stop(&m->pause);
+    on_result(m, r);
+}
+
+static void ask_anew(struct claimant *m)
+{
+    struct thread *t = m->thread;
+    static const char *const names[KEYS] = {"some:x", "some:y"};
+
+    if (m->rounds == 0) {
+        --t->left;
+        return;
+    }
+    --m->rounds;
+    m->key = pick(t, KEYS);
+    m->claim = limit_claim_create(&t->crowd->rule, slice_of(names[m->key]),
+                                  pick(t, 2) != 0 ? COUNTER_ANY : COUNTER_ME, t->loop, NULL);
+    m->claim->owner = m;
+    m->claim->told = on_crowd_told;
+    on_result(m, limit_claim_ask(m->claim, true));
+}
+
+static void *run(void *arg)
+{
+    struct thread *t = arg;
+
+    t->loop = loop_create((unsigned)(t - t->crowd->threads));
+    t->left = CLAIMANTS;
+    for (int i = 0; i < CLAIMANTS; ++i) {
+        struct claimant *m = &t->claimants[i];
+
+        m->thread = t;
+        m->rounds = ROUNDS;
+        timer_init(&m->pause, on_pause);
+        timer_start(t->loop, &m->pause, 0);
+    }
+    for (int i = 0; t->left != 0; ++i) {
+        assert_true(i < TURNS_MAX);
+        loop_turn(t->loop, 50);
+    }
+    /* Turns may be on their way to claims that have left. */
+    pthread_barrier_wait(&t->crowd->all_done);
+    loop_destroy(t->loop);
+    return NULL;
+}
+
+static void on_many_loops_no_turn_is_lost_and_no_limit_passed(void **state)
+{
+    struct crowd *c = calloc(1, sizeof(*c));
+
+    (void)state;
+    c->rule = make_rule(LIMIT_ANY, 20);
+    pthread_barrier_init(&c->all_done, NULL, LOOPS);
+    for (unsigned i = 0; i < LOOPS; ++i) {
+        c->threads[i].crowd = c;
+        c->threads[i].random = 20261121 + i;
+        assert_int_equal(pthread_create(&c->threads[i].id, NULL, run, &c->threads[i]), 0);
+    }
+    for (unsigned i = 0; i < LOOPS; ++i)
+        pthread_join(c->threads[i].id, NULL);
+    print_message("%u served, %u timed out, %u left\n", c->served, c->timed_out, c->left);
+    assert_true(c->served > LOOPS * CLAIMANTS * ROUNDS / 10);
+    for (unsigned i = 0; i < KEYS; ++i)
+        assert_int_equal(c->held[i], 0);
+    end_rule(&c->rule);
+    pthread_barrier_destroy(&c->all_done);
+    free(c);
+}
+
+int main(void)
+{
+#define CASE(name, setup) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(the_next_one_is_told_never_inside_of_a_call, setup_each),
+        CASE(who_may_not_wait_is_told_so_at_once_and_may_ask_again, setup_each),
+        CASE(a_wait_ends_with_its_time, setup_hasty),
+        CASE(a_turn_that_comes_to_one_that_has_left_goes_on_to_the_next, setup_each),
+        CASE(the_work_done_once_is_told_to_all_who_want_any, setup_any),
+        CASE(work_that_failed_is_the_next_ones, setup_any),
+        CASE(limits_that_are_raised_let_those_go_on_who_wait, setup_each),
+        cmocka_unit_test(on_many_loops_no_turn_is_lost_and_no_limit_passed),
+    };
+#undef CASE
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

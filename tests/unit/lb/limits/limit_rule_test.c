@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/limits/limit_rule.h"
+
+#include <pthread.h>
+
+#include "lb/limits/limit_counter.h"
+#include "tests/unit/lb/limits/limit_fixture.h"
+
+static void limits_that_contradict_one_another_are_refused(void **state)
+{
+    (void)state;
+    assert_no_rule(SETTINGS({"workers", "5"}, {"maxqueue", "4"}, ), "maxqueue",
+                   "workers (5) is above maxqueue (4)");
+    assert_no_rule(SETTINGS({"workers", "5"}, {"slots", "4"}, ), "slots", "below workers (5)");
+    struct limit_rule rule =
+        rule_of(SETTINGS({"workers", "5"}, {"maxqueue", "5"}, {"slots", "5"}, ));
+    assert_int_equal(rule.s.workers, 5);
+    assert_string_equal(rule.name, "shop");
+    limit_rule_fini(&rule);
+}
+
+static void names_are_good_for_nodes_labels_and_keys(void **state)
+{
+    char longest[LIMIT_NAME_MAX + 2];
+
+    (void)state;
+    memset(longest, 'n', sizeof(longest));
+    assert_true(limit_name_is_good((struct slice){longest, LIMIT_NAME_MAX}));
+    assert_false(limit_name_is_good((struct slice){longest, LIMIT_NAME_MAX + 1}));
+    assert_true(limit_name_is_good(SLICE_LIT("per-Site_2.x")));
+    assert_false(limit_name_is_good(SLICE_LIT("")));
+    assert_false(limit_name_is_good(SLICE_LIT(".hidden")));
+    assert_false(limit_name_is_good(SLICE_LIT("a:b")));
+    assert_false(limit_name_is_good(SLICE_LIT("a/b")));
+    assert_false(limit_name_is_good(SLICE_LIT("a b")));
+    assert_false(limit_name_is_good((struct slice){"a\0b", 3}));
+}
+
+static void a_set_knows_whether_copies_are_wanted_and_drops_its_counters(void **state)
+{
+    const struct setting *const wanting[] = {
+        SETTINGS({"mode", "any"}, ), SETTINGS({"on_full", "stale"}, ),
+        SETTINGS({"on_timeout", "stale"}, ), SETTINGS({"on_busy", "stale"}, )};
+    struct limit_counter *counter = limit_counter_create("shop");
+    struct limit_rule rule = rule_of(SETTINGS());
+
+    (void)state;
+    rule.counter = limit_counter_ref(counter);
+    struct limit_rules *set = limit_rules_create(&rule, 1);
+    assert_false(set->any_copies);
+    assert_int_equal(set->n, 1);
+    assert_int_equal(counter->refs, 2);
+    assert_ptr_equal(limit_rules_ref(set), set);
+    limit_rules_unref(set);
+    assert_int_equal(counter->refs, 2);
+    limit_rules_unref(set);
+    assert_int_equal(counter->refs, 1);
+    limit_counter_unref(counter);
+    for (size_t i = 0; i < ARRAY_LEN(wanting); ++i) {
+        rule = rule_of(wanting[i]);
+        set = limit_rules_create(&rule, 1);
+        assert_true(set->any_copies);
+        limit_rules_unref(set);
+    }
+    limit_rules_unref(NULL);
+    assert_null(limit_rules_ref(NULL));
+}
+
+struct asker {
+    pthread_t thread;
+    const struct limit_rule *rule;
+    unsigned wrong;
+};
+
+static void *ask(void *arg)
+{
+    struct asker *a = arg;
+    struct classify_request fitting = request_for("/report/7?x", NULL);
+    struct classify_request other = request_for("/%72eport/x", NULL);
+    char room[LIMIT_KEY_MAX];
+
+    for (int i = 0; i < 2000; ++i) {
+        if (!limit_rule_fits(a->rule, SLICE_LIT("c"), &fitting) ||
+            limit_rule_fits(a->rule, SLICE_LIT("c"), &other))
+            ++a->wrong;
+        if (!slice_is(limit_rule_key(a->rule, SLICE_LIT("c"), &fitting, room), "shop:c|/report/7"))
+            ++a->wrong;
+    }
+    return NULL;
+}
+
+static void one_rule_serves_many_threads_at_once(void **state)
+{
+    struct limit_rule rule =
+        rule_of(SETTINGS({"path", "regex:^/report/[0-9]+$"}, {"key", "{class}{PATH_INFO}"}, ));
+    struct asker askers[4];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(askers); ++i) {
+        askers[i] = (struct asker){.rule = &rule};
+        assert_int_equal(pthread_create(&askers[i].thread, NULL, ask, &askers[i]), 0);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(askers); ++i) {
+        pthread_join(askers[i].thread, NULL);
+        assert_int_equal(askers[i].wrong, 0);
+    }
+    limit_rule_fini(&rule);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(limits_that_contradict_one_another_are_refused),
+        cmocka_unit_test(names_are_good_for_nodes_labels_and_keys),
+        cmocka_unit_test(a_set_knows_whether_copies_are_wanted_and_drops_its_counters),
+        cmocka_unit_test(one_rule_serves_many_threads_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

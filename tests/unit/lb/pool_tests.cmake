@@ -1,5 +1,0 @@
-foreach(noun homes homes_detour homes_fading homes_hand_over homes_model homes_recovery homes_shared homes_share homes_two_workers pool pool_adaptive pool_backlog pool_called pool_classes pool_hash pool_p2c pool_policy pool_shadow pool_shadow_time pool_thread pool_version pool_wait)
-  rlb_unit_test(lb/${noun} LINK rlb::pool)
-endforeach()
-set_tests_properties(unit.lb.pool_thread PROPERTIES LABELS "unit;thread")
-rlb_unit_test(lb/pool_look LINK rlb::pool -Wl,--wrap=pool_let_in)

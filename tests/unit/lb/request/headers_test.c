@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/request/headers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "lb/config/settings.h"
+#include "routing/worker.h"
+
+struct fixture {
+    struct http_request req;
+    struct headers_request out;
+    struct text text;
+};
+
+static void add(struct fixture *f, const char *name, const char *value)
+{
+    http_request_add(&f->req, &f->req.fields, slice_of(name), slice_of(value));
+}
+
+static struct slice value_of(const struct message_fields *fields, const char *name)
+{
+    const struct message_field *found = message_fields_find(fields, slice_of(name), NULL);
+
+    return found != NULL ? found->value : SLICE_NULL;
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    http_request_init(&f->req, NULL, 0);
+    f->req.method = SLICE_LIT("GET");
+    f->req.target = SLICE_LIT("/x?y=1");
+    f->req.authority = SLICE_LIT("a.example");
+    f->req.version = 0x101;
+    f->out = (struct headers_request){
+        .req = &f->req,
+        .target = SLICE_LIT("/x?y=1"),
+        .authority = SLICE_LIT("a.example"),
+        .peer = SLICE_LIT("192.0.2.7"),
+        .client = SLICE_LIT("192.0.2.7"),
+        .forwarded = FORWARDED_OFF,
+        .cls = SLICE_LIT("a.example"),
+        .fingerprint = SLICE_LIT("0123456789abcdef"),
+    };
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    text_fini(&f->text);
+    http_request_fini(&f->req);
+    free(f);
+    return 0;
+}
+
+static const char *head(struct fixture *f)
+{
+    text_clear(&f->text);
+    headers_put_request(&f->out, &f->text);
+    return text_cstr(&f->text);
+}
+
+#define TAIL "Resumelb-Class: a.example\r\nResumelb-Classifier: 0123456789abcdef\r\n"
+
+static void a_request_is_written_anew_with_its_fields_in_order(void **state)
+{
+    struct fixture *f = *state;
+
+    add(f, "User-Agent", "t/1");
+    add(f, "X-Odd_Name", "");
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nUser-Agent: t/1\r\n"
+                                 "X-Odd_Name: \r\n" TAIL "\r\n");
+}
+
+static void hop_by_hop_fields_and_framing_stay_behind(void **state)
+{
+    static const char *const names[] = {"Connection",
+                                        "Keep-Alive",
+                                        "Proxy-Connection",
+                                        "TE",
+                                        "Trailer",
+                                        "Transfer-Encoding",
+                                        "Upgrade",
+                                        "Content-Length",
+                                        "content_length",
+                                        "Transfer_Encoding",
+                                        "Expect",
+                                        "HTTP2-Settings",
+                                        "Proxy-Authorization"};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i)
+        add(f, names[i], "close");
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\n" TAIL "\r\n");
+}
+
+static void what_connection_lists_stays_behind_but_not_what_others_rely_on(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.forwarded = FORWARDED_APPEND;
+    add(f, "Connection", "close, X-Private , x-forwarded-for,cookie, host");
+    add(f, "X-Private", "1");
+    add(f, "X-Public", "2");
+    add(f, "Cookie", "a=b");
+    add(f, "X-Forwarded-For", "198.51.100.1");
+    assert_string_equal(head(f),
+                        "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-Public: 2\r\n"
+                        "X-Forwarded-For: 198.51.100.1, 192.0.2.7\r\n"
+                        "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a.example\r\n" TAIL "\r\n");
+}
+
+static void our_own_names_are_taken_off_in_any_spelling(void **state)
+{
+    struct fixture *f = *state;
+
+    add(f, "Resumelb-Class", "evil");
+    add(f, "X", "1");
+    add(f, "RESUMELB_FEED", "1");
+    add(f, "resumelb-anything-longer-than-the-table", "1");
+    headers_scrub_request(&f->req);
+    assert_int_equal(f->req.fields.n, 1);
+    assert_null(value_of(&f->req.fields, "resumelb-class").p);
+    assert_true(slice_is(value_of(&f->req.fields, "x"), "1"));
+}
+
+static void what_is_said_of_client_certificates_is_a_claim(void **state)
+{
+    struct fixture *f = *state;
+
+    add(f, "X-SSL-Client-S-DN", "CN=forged");
+    add(f, "x_ssl-CLIENT_verify", "SUCCESS");
+    add(f, "X-SSL-Cipher", "1");
+    headers_scrub_request(&f->req);
+    assert_int_equal(f->req.fields.n, 3);
+    headers_drop_claims(&f->req);
+    assert_int_equal(f->req.fields.n, 1);
+    assert_true(slice_is(value_of(&f->req.fields, "x-ssl-cipher"), "1"));
+}
+
+static void set_replaces_all_that_claims_where_a_request_came_from(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.forwarded = FORWARDED_SET;
+    f->out.tls = true;
+    add(f, "X-Forwarded-For", "1.2.3.4");
+    add(f, "x_forwarded_for", "1.2.3.4");
+    add(f, "X-Forwarded-Proto", "gopher");
+    add(f, "X-Forwarded-Host", "evil");
+    add(f, "Forwarded", "for=1.2.3.4");
+    assert_string_equal(head(f),
+                        "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-For: 192.0.2.7\r\n"
+                        "X-Forwarded-Proto: https\r\nX-Forwarded-Host: a.example\r\n" TAIL "\r\n");
+}
+
+static void append_keeps_what_a_trusted_proxy_says_and_adds_to_the_list(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.forwarded = FORWARDED_APPEND;
+    add(f, "X-Forwarded-For", "1.2.3.4");
+    add(f, "X-Forwarded-Proto", "https");
+    add(f, "X-Forwarded-For", "5.6.7.8");
+    assert_string_equal(head(f),
+                        "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-Proto: https\r\n"
+                        "X-Forwarded-For: 1.2.3.4, 5.6.7.8, 192.0.2.7\r\n"
+                        "X-Forwarded-Host: a.example\r\n" TAIL "\r\n");
+}
+
+static void cookies_that_came_apart_are_one_field(void **state)
+{
+    struct fixture *f = *state;
+
+    f->req.version = 0x200;
+    add(f, "cookie", "a=1");
+    add(f, "accept", "*/*");
+    add(f, "cookie", "b=2");
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\ncookie: a=1; b=2\r\n"
+                                 "accept: */*\r\n" TAIL "\r\n");
+}
+
+static void a_body_is_announced_by_its_length_and_only_then(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_null(strstr(head(f), "Content-Length"));
+    f->req.body = SLICE_LIT("hello");
+    assert_non_null(strstr(head(f), "Content-Length: 5\r\n\r\n"));
+    f->req.body = SLICE_NULL;
+    f->req.method = SLICE_LIT("POST");
+    assert_non_null(strstr(head(f), "Content-Length: 0\r\n\r\n"));
+}
+
+static void what_a_trusted_proxy_told_is_set_in_place_of_what_we_see(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.forwarded = FORWARDED_SET;
+    f->out.client = SLICE_LIT("198.51.100.9");
+    f->out.forwarded_host = SLICE_LIT("front.example");
+    f->out.tls = true;
+    add(f, "X-Forwarded-For", "1.2.3.4, 198.51.100.9");
+    assert_string_equal(
+        head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\n"
+                 "X-Forwarded-For: 198.51.100.9\r\n"
+                 "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front.example\r\n" TAIL "\r\n");
+}
+
+static void claims_are_dropped_in_any_spelling(void **state)
+{
+    static const char *const names[] = {"X-Forwarded-For", "x_forwarded_host", "X-Forwarded_Proto",
+                                        "FORWARDED", "X-Request-ID"};
+    struct fixture *f = *state;
+
+    add(f, "X-First", "1");
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i)
+        add(f, names[i], "forged");
+    add(f, "X-Last", "2");
+    headers_drop_claims(&f->req);
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-First: 1\r\n"
+                                 "X-Last: 2\r\n" TAIL "\r\n");
+}
+
+static void via_and_request_id_are_ours(void **state)
+{
+    struct fixture *f = *state;
+
+    f->out.via = SLICE_LIT("resumelb");
+    f->out.request_id = SLICE_LIT("id-1");
+    f->req.version = 0x100;
+    add(f, "Via", "1.1 outer");
+    add(f, "X-Request-ID", "id-0");
+    assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nVia: 1.1 outer\r\n"
+                                 "Via: 1.0 resumelb\r\nX-Request-ID: id-1\r\n" TAIL "\r\n");
+}
+
+static void only_a_get_over_http_1_1_becomes_a_websocket(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(http_request_wants_websocket(&f->req));
+    f->req.upgrade = SLICE_LIT("WebSocket");
+    assert_true(http_request_wants_websocket(&f->req));
+    f->req.version = 0x100;
+    assert_false(http_request_wants_websocket(&f->req));
+    f->req.version = 0x101;
+    f->req.method = SLICE_LIT("POST");
+    assert_false(http_request_wants_websocket(&f->req));
+    f->req.method = SLICE_LIT("GET");
+    f->req.upgrade = SLICE_LIT("h2c");
+    assert_false(http_request_wants_websocket(&f->req));
+    f->out.websocket = true;
+    assert_non_null(strstr(head(f), "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"));
+}
+
+static void fields_that_could_become_other_fields_are_refused(void **state)
+{
+    static const char *const bad[][2] = {{"x", "a\r\nHost: evil"},
+                                         {"x", "a\nb"},
+                                         {"x", "a\001"},
+                                         {"x y", "1"},
+                                         {"x:", "1"},
+                                         {"", "1"},
+                                         {"x\x80", "1"}};
+    struct fixture *f = *state;
+
+    f->req.version = 0x200;
+    add(f, "ok", "tab\tand \xc3\xa4");
+    assert_true(headers_check_request(&f->req));
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        f->req.fields.n = 1;
+        add(f, bad[i][0], bad[i][1]);
+        assert_false(headers_check_request(&f->req));
+    }
+}
+
+static void a_connection_list_without_measure_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char list[CONNECTION_LIST_MAX + 2];
+
+    memset(list, 'a', sizeof(list) - 1);
+    list[sizeof(list) - 1] = '\0';
+    add(f, "Connection", list + 1);
+    assert_true(headers_check_request(&f->req));
+    f->req.fields.n = 0;
+    add(f, "Connection", list);
+    assert_false(headers_check_request(&f->req));
+}
+
+static void connect_and_endless_methods_are_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    f->req.method = SLICE_LIT("CONNECT");
+    assert_false(headers_check_request(&f->req));
+    f->req.method = SLICE_LIT("ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFG");
+    assert_int_equal(f->req.method.len, METHOD_MAX + 1);
+    assert_false(headers_check_request(&f->req));
+}
+
+static void a_request_id_is_kept_only_when_it_is_plain(void **state)
+{
+    static const char *const bad[] = {"", "a b", "<b>", "a\"b", "\xc3\xa4"};
+    struct fixture *f = *state;
+
+    assert_null(headers_request_id(&f->req).p);
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        f->req.fields.n = 0;
+        add(f, "X-Request-ID", bad[i]);
+        assert_null(headers_request_id(&f->req).p);
+    }
+    f->req.fields.n = 0;
+    add(f, "X-Request-ID", "7f00-abc/=");
+    assert_true(slice_is(headers_request_id(&f->req), "7f00-abc/="));
+}
+
+/* ---- responses ---- */
+
+static struct http1_head parse(const char *bytes)
+{
+    struct http1_head h;
+
+    assert_int_equal(http1_head_parse(slice_of(bytes), false, &h), ERR_OK);
+    return h;
+}
+
+static struct slice got(struct fixture *f, const char *name)
+{
+    return value_of(&f->req.res.fields, name);
+}
+
+static void a_response_passes_without_what_concerned_our_connection(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_head h =
+        parse("HTTP/1.1 207 Multi Status\r\nConnection: X-Hop\r\nKeep-Alive: 5\r\nX-Hop: 1\r\n"
+              "Date: now\r\nServer: w\r\nSet-Cookie: a\r\nSET-COOKIE: b\r\n"
+              "Resumelb-Unprocessed: 1\r\nResumelb_Backlog: 2\r\nContent-Length: 3\r\n\r\n");
+    struct headers_response r = {.req = &f->req};
+
+    headers_take_response(&r, &h);
+    memset(&h, 0, sizeof(h));
+    assert_int_equal(f->req.res.status, 207);
+    assert_string_equal(f->req.res.reason, "Multi Status");
+    assert_int_equal(f->req.res.fields.n, 3);
+    assert_true(slice_is(got(f, "server"), "w"));
+    assert_true(slice_is(f->req.res.fields.at[1].name, "Set-Cookie"));
+    assert_true(slice_is(f->req.res.fields.at[2].name, "SET-COOKIE"));
+    assert_true(slice_is(f->req.res.fields.at[2].value, "b"));
+}
+
+static void our_own_fields_replace_the_workers(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_head h =
+        parse("HTTP/1.0 200 \r\nServer: w\r\nX-Request-ID: theirs\r\nVia: 1.1 inner\r\n\r\n");
+    struct headers_response r = {.req = &f->req,
+                                 .via = SLICE_LIT("resumelb"),
+                                 .request_id = SLICE_LIT("ours"),
+                                 .own_server = true};
+
+    headers_take_response(&r, &h);
+    assert_string_equal(f->req.res.reason, "");
+    assert_null(got(f, "server").p);
+    assert_true(slice_is(got(f, "x-request-id"), "ours"));
+    assert_true(slice_is(f->req.res.fields.at[1].value, "1.0 resumelb"));
+}
+
+/* Each line of the head is as short as it can be: written, it is one byte longer. */
+static void the_lines_of_a_response_have_room_where_the_worker_saved_blanks(void **state)
+{
+    static const char longest[] = "Via: 1.0 me\r\nX-Request-ID: id\r\n";
+    struct fixture *f = *state;
+    struct text bytes = {0};
+    struct text lines = {0};
+
+    text_add(&bytes, SLICE_LIT("HTTP/1.0 200\r\n"));
+    for (int i = 0; i < RESPONSE_HEADERS_MAX; ++i) {
+        text_add(&bytes, SLICE_LIT("A:b\r\n"));
+        text_add(&lines, SLICE_LIT("A: b\r\n"));
+    }
+    text_add(&bytes, SLICE_LIT("\r\n"));
+    text_add(&lines, slice_of(longest));
+    struct http1_head h = parse(text_cstr(&bytes));
+    struct headers_response r = {
+        .req = &f->req, .via = SLICE_LIT("me"), .request_id = SLICE_LIT("id")};
+    size_t room = headers_response_room(&r, &h);
+    char *at = xmalloc(room);
+    assert_true(room >= lines.len);
+    assert_int_equal(headers_response_lines(&r, &h, at), lines.len);
+    assert_memory_equal(at, lines.p, lines.len);
+    free(at);
+    text_fini(&bytes);
+    text_fini(&lines);
+}
+
+static void unprocessed_is_exactly_1(void **state)
+{
+    struct http1_head yes = parse("HTTP/1.1 503 x\r\nresumelb-unprocessed: 1\r\n\r\n");
+    struct http1_head no = parse("HTTP/1.1 503 x\r\nResumelb-Unprocessed: 0\r\n\r\n");
+
+    (void)state;
+    assert_true(headers_unprocessed(&yes));
+    assert_false(headers_unprocessed(&no));
+}
+
+static enum err backlog_of(const char *fields, uint64_t *out)
+{
+    char bytes[512];
+
+    snprintf(bytes, sizeof(bytes), "HTTP/1.1 200 OK\r\n%s\r\n", fields);
+    struct http1_head h = parse(bytes);
+    *out = 77;
+    return headers_backlog(&h, out);
+}
+
+static void a_backlog_is_one_number_within_its_bound(void **state)
+{
+    static const char *const bad[] = {"",    "-1",  "+1",       "1.0",
+                                      "0x1", "1 2", "1,2",      "one",
+                                      "1;",  "1e3", "16777216", "99999999999999999999999"};
+    uint64_t n = 0;
+
+    (void)state;
+    assert_int_equal(backlog_of("resumelb-BACKLOG:  12 \r\n", &n), ERR_OK);
+    assert_int_equal(n, 12);
+    assert_int_equal(backlog_of("Resumelb-Backlog: 16777215\r\n", &n), ERR_OK);
+    assert_int_equal(n, WORKER_REPORT_MAX);
+    assert_int_equal(backlog_of("Resumelb_Backlog: 1\r\n", &n), ERR_NOT_FOUND);
+    assert_int_equal(backlog_of("X-Backlog: 1\r\n", &n), ERR_NOT_FOUND);
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        char field[64];
+
+        snprintf(field, sizeof(field), "Resumelb-Backlog: %s\r\n", bad[i]);
+        assert_int_equal(backlog_of(field, &n), ERR_SYNTAX);
+        assert_int_equal(n, 77);
+    }
+    assert_int_equal(backlog_of("Resumelb-Backlog: 1\r\nResumelb-Backlog: 1\r\n", &n), ERR_SYNTAX);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static void rules_for_shared_responses_see_all_fields_and_what_the_server_took_out(void **state)
+{
+    struct fixture *f = *state;
+    struct cache_wish wish;
+    struct cache_policy policy = {0};
+
+    add(f, "Accept", "*/*");
+    add(f, "Cache-Control", "max-stale=7");
+    struct cache_request r = headers_cache_request(&f->req);
+    assert_int_equal(r.fields.n, 2);
+    assert_int_equal(cache_check_request(&r, &policy, &wish), CACHE_OK);
+    assert_int_equal(wish.max_stale_s, 7);
+
+    f->req.body = SLICE_LIT("x");
+    r = headers_cache_request(&f->req);
+    assert_int_equal(cache_check_request(&r, &policy, &wish), CACHE_REFUSAL_BODY);
+
+    f->req.body = SLICE_NULL;
+    f->req.upgrade = SLICE_LIT("h2c");
+    r = headers_cache_request(&f->req);
+    assert_int_equal(cache_check_request(&r, &policy, &wish), CACHE_REFUSAL_UPGRADE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_request_is_written_anew_with_its_fields_in_order),
+        TEST(hop_by_hop_fields_and_framing_stay_behind),
+        TEST(what_connection_lists_stays_behind_but_not_what_others_rely_on),
+        TEST(our_own_names_are_taken_off_in_any_spelling),
+        TEST(what_is_said_of_client_certificates_is_a_claim),
+        TEST(set_replaces_all_that_claims_where_a_request_came_from),
+        TEST(append_keeps_what_a_trusted_proxy_says_and_adds_to_the_list),
+        TEST(cookies_that_came_apart_are_one_field),
+        TEST(a_body_is_announced_by_its_length_and_only_then),
+        TEST(what_a_trusted_proxy_told_is_set_in_place_of_what_we_see),
+        TEST(claims_are_dropped_in_any_spelling),
+        TEST(via_and_request_id_are_ours),
+        TEST(only_a_get_over_http_1_1_becomes_a_websocket),
+        TEST(fields_that_could_become_other_fields_are_refused),
+        TEST(a_connection_list_without_measure_is_refused),
+        TEST(connect_and_endless_methods_are_refused),
+        TEST(a_request_id_is_kept_only_when_it_is_plain),
+        TEST(a_response_passes_without_what_concerned_our_connection),
+        TEST(our_own_fields_replace_the_workers),
+        TEST(the_lines_of_a_response_have_room_where_the_worker_saved_blanks),
+        TEST(unprocessed_is_exactly_1),
+        TEST(a_backlog_is_one_number_within_its_bound),
+        TEST(rules_for_shared_responses_see_all_fields_and_what_the_server_took_out),
+    };
+
+    return cmocka_run_group_tests_name("headers", tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/rules/ejection_rule.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static const struct ejection_rule rule = {
+    .time_ms = 2000, .time_max_ms = 10000, .after_refused = 1, .after = 5, .max_share = 0.5};
+
+static void a_failed_connection_is_enough(void **state)
+{
+    (void)state;
+    for (enum worker_fault f = FAULT_REFUSED; f <= FAULT_CONNECT_TIMEOUT; ++f) {
+        struct strikes s = {0};
+
+        assert_int_equal(strikes_add(&s, &rule, f), 2000);
+    }
+}
+
+static void other_failures_have_to_come_in_a_row(void **state)
+{
+    (void)state;
+    struct strikes s = {0};
+
+    for (int i = 0; i < 4; ++i)
+        assert_int_equal(strikes_add(&s, &rule, FAULT_RESET), 0);
+    strikes_clear(&s);
+    for (int i = 0; i < 4; ++i)
+        assert_int_equal(strikes_add(&s, &rule, FAULT_FIRST_BYTE_TIMEOUT), 0);
+    assert_int_equal(strikes_add(&s, &rule, FAULT_RESET), 2000);
+    /* Once it is back, the first failure is one too many. */
+    strikes_served(&s);
+    assert_int_equal(strikes_add(&s, &rule, FAULT_RESET), 4000);
+}
+
+static void the_time_doubles_up_to_its_most_and_an_answer_ends_that(void **state)
+{
+    (void)state;
+    static const uint64_t expected[] = {2000, 4000, 8000, 10000, 10000};
+    struct strikes s = {0};
+
+    for (size_t i = 0; i < ARRAY_LEN(expected); ++i) {
+        assert_int_equal(strikes_add(&s, &rule, FAULT_REFUSED), expected[i]);
+        strikes_served(&s);
+    }
+    for (int i = 0; i < 100; ++i)
+        strikes_served(&s);
+    assert_int_equal(strikes_add(&s, &rule, FAULT_REFUSED), 10000);
+    strikes_clear(&s);
+    assert_int_equal(strikes_add(&s, &rule, FAULT_REFUSED), 2000);
+}
+
+static void whose_connections_fail_is_tried_soon_and_later_each_time_it_fails_again(void **state)
+{
+    (void)state;
+    static const uint64_t expected[] = {300, 600, 1200, 2400, 4800, 9600, 10000, 10000};
+    struct ejection_rule r = rule;
+    struct strikes s = {0};
+
+    r.probe_ms = 300;
+    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_RESET), 0);
+    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_FIRST_BYTE_TIMEOUT), 0);
+    for (size_t i = 0; i < ARRAY_LEN(expected); ++i) {
+        assert_int_equal(strikes_probe_ms(&s, &r, FAULT_REFUSED), expected[i]);
+        assert_int_equal(strikes_probe_ms(&s, &r, FAULT_CONNECT_TIMEOUT), expected[i]);
+        strikes_served(&s);
+    }
+    r.probe_ms = 0;
+    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_REFUSED), 0);
+    /* Never later than it would be back without. */
+    s = (struct strikes){0};
+    r.probe_ms = 5000;
+    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_TLS), 2000);
+}
+
+static void an_ejection_that_was_cut_short_doubles_nothing(void **state)
+{
+    (void)state;
+    struct strikes s = {0};
+
+    for (int i = 0; i < 10; ++i)
+        assert_int_equal(strikes_add(&s, &rule, FAULT_REFUSED), 2000);
+}
+
+static void a_most_below_the_time_is_as_the_time(void **state)
+{
+    (void)state;
+    struct ejection_rule r = rule;
+    struct strikes s = {0};
+
+    r.time_max_ms = 0;
+    strikes_served(&s);
+    assert_int_equal(strikes_add(&s, &r, FAULT_REFUSED), 2000);
+}
+
+static void what_is_switched_off_never_ejects(void **state)
+{
+    (void)state;
+    struct ejection_rule r = rule;
+    struct strikes s = {0};
+
+    r.after_refused = r.after = 0;
+    for (int i = 0; i < 100; ++i) {
+        for (int f = 0; f < WORKER_FAULTS; ++f)
+            assert_int_equal(strikes_add(&s, &r, (enum worker_fault)f), 0);
+    }
+    r.after = 1;
+    r.time_ms = r.time_max_ms = 0;
+    assert_int_equal(strikes_add(&s, &r, FAULT_RESET), 0);
+}
+
+static void only_a_share_of_the_workers_may_be_out(void **state)
+{
+    (void)state;
+    struct ejection_rule r = rule;
+
+    assert_false(ejection_fits(&r, FAULT_RESET, 0, 1));
+    assert_true(ejection_fits(&r, FAULT_RESET, 0, 2));
+    assert_false(ejection_fits(&r, FAULT_RESET, 1, 3));
+    assert_true(ejection_fits(&r, FAULT_FIRST_BYTE_TIMEOUT, 1, 4));
+    assert_false(ejection_fits(&r, FAULT_CONNECT_TIMEOUT, 2, 4));
+    r.max_share = 0;
+    assert_false(ejection_fits(&r, FAULT_RESET, 0, 100));
+}
+
+static void who_is_not_there_is_no_matter_of_share(void **state)
+{
+    (void)state;
+    assert_true(ejection_fits(&rule, FAULT_REFUSED, 2, 3));
+}
+
+static void every_fault_has_its_own_text(void **state)
+{
+    (void)state;
+    for (int f = 0; f < WORKER_FAULTS; ++f) {
+        for (int g = 0; g < f; ++g)
+            assert_string_not_equal(worker_fault_text((enum worker_fault)f),
+                                    worker_fault_text((enum worker_fault)g));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failed_connection_is_enough),
+        cmocka_unit_test(other_failures_have_to_come_in_a_row),
+        cmocka_unit_test(the_time_doubles_up_to_its_most_and_an_answer_ends_that),
+        cmocka_unit_test(whose_connections_fail_is_tried_soon_and_later_each_time_it_fails_again),
+        cmocka_unit_test(an_ejection_that_was_cut_short_doubles_nothing),
+        cmocka_unit_test(a_most_below_the_time_is_as_the_time),
+        cmocka_unit_test(what_is_switched_off_never_ejects),
+        cmocka_unit_test(only_a_share_of_the_workers_may_be_out),
+        cmocka_unit_test(who_is_not_there_is_no_matter_of_share),
+        cmocka_unit_test(every_fault_has_its_own_text),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lb/rules/tunnel_limit.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void a_place_is_taken_until_the_handshake_fails_or_the_tunnel_ends(void **state)
+{
+    (void)state;
+    struct tunnel_limit t = {0};
+
+    tunnel_limit_set(&t, 2);
+    assert_true(tunnel_limit_has_room(&t));
+    assert_true(tunnel_limit_take(&t));
+    assert_int_equal(tunnel_limit_open(&t), 0); /* a handshake is no tunnel */
+    tunnel_limit_opened(&t);
+    assert_true(tunnel_limit_take(&t));
+    assert_int_equal(tunnel_limit_open(&t), 1);
+    assert_false(tunnel_limit_has_room(&t));
+    assert_false(tunnel_limit_take(&t));
+    tunnel_limit_give(&t);
+    assert_int_equal(tunnel_limit_open(&t), 1);
+    assert_true(tunnel_limit_take(&t));
+    tunnel_limit_closed(&t);
+    assert_int_equal(tunnel_limit_open(&t), 0);
+    assert_true(tunnel_limit_take(&t));
+    assert_false(tunnel_limit_take(&t));
+}
+
+static void zero_is_no_limit(void **state)
+{
+    (void)state;
+    struct tunnel_limit t = {0};
+
+    for (int i = 0; i < 100000; ++i)
+        assert_true(tunnel_limit_take(&t));
+    assert_true(tunnel_limit_has_room(&t));
+}
+
+static void a_lower_limit_ends_nothing_and_admits_none_until_there_is_room(void **state)
+{
+    (void)state;
+    struct tunnel_limit t = {0};
+
+    tunnel_limit_set(&t, 3);
+    for (int i = 0; i < 3; ++i) {
+        assert_true(tunnel_limit_take(&t));
+        tunnel_limit_opened(&t);
+    }
+    tunnel_limit_set(&t, 1);
+    assert_int_equal(tunnel_limit_open(&t), 3);
+    assert_int_equal(tunnel_limit_max(&t), 1);
+    for (int i = 0; i < 3; ++i) {
+        assert_false(tunnel_limit_take(&t));
+        tunnel_limit_closed(&t);
+    }
+    assert_true(tunnel_limit_take(&t));
+    assert_false(tunnel_limit_take(&t));
+    tunnel_limit_set(&t, 2);
+    assert_true(tunnel_limit_take(&t));
+}
+
+enum { THREADS = 4, ROUNDS = 50000, MOST = 2 };
+
+struct shared {
+    struct tunnel_limit limit;
+    _Atomic int holders, over, takes;
+};
+
+static void *take_and_give(void *arg)
+{
+    struct shared *s = arg;
+
+    for (int i = 0; i < ROUNDS; ++i) {
+        if (!tunnel_limit_take(&s->limit))
+            continue;
+        if (atomic_fetch_add(&s->holders, 1) + 1 > MOST)
+            atomic_fetch_add(&s->over, 1);
+        atomic_fetch_add(&s->takes, 1);
+        atomic_fetch_sub(&s->holders, 1);
+        if (i % 2 == 0) {
+            tunnel_limit_give(&s->limit);
+        } else {
+            tunnel_limit_opened(&s->limit);
+            tunnel_limit_closed(&s->limit);
+        }
+    }
+    return NULL;
+}
+
+static void the_limit_holds_over_all_loops(void **state)
+{
+    (void)state;
+    struct shared s = {0};
+    pthread_t threads[THREADS];
+
+    tunnel_limit_set(&s.limit, MOST);
+    for (int i = 0; i < THREADS; ++i)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, &s), 0);
+    for (int i = 0; i < THREADS; ++i)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&s.over), 0);
+    assert_true(atomic_load(&s.takes) > 0);
+    assert_int_equal(atomic_load(&s.limit.places), 0);
+    assert_int_equal(tunnel_limit_open(&s.limit), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_place_is_taken_until_the_handshake_fails_or_the_tunnel_ends),
+        cmocka_unit_test(zero_is_no_limit),
+        cmocka_unit_test(a_lower_limit_ends_nothing_and_admits_none_until_there_is_room),
+        cmocka_unit_test(the_limit_holds_over_all_loops),
+    };
+
+    return cmocka_run_group_tests_name("tunnel_limit", tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A loop, a client to pool counter daemons, and askers who write down what they are told.
+ */
+#ifndef RLB_TESTS_COUNTER_FIXTURE_H
+#define RLB_TESTS_COUNTER_FIXTURE_H
+
+#include "common/limiter/counter_client.h"
+#include "tests/support/raw_peer.h"
+
+struct asker {
+    struct counter_call call;
+    struct fixture *f;
+    bool told, lost;
+    enum counter_result result;
+    unsigned order; /* among all answers */
+};
+
+struct fixture {
+    struct loop *loop;
+    struct counter_health *health;
+    struct counter_client *client;
+    unsigned answers;
+    bool inside; /* a call of the client's interface */
+};
+
+static inline void fixture_open(struct fixture *f)
+{
+    raw_ignore_sigpipe();
+    *f = (struct fixture){.loop = loop_create(0), .health = counter_health_create("test")};
+}
+
+static inline void fixture_close(struct fixture *f)
+{
+    counter_client_destroy(f->client);
+    counter_health_destroy(f->health);
+    loop_destroy(f->loop);
+}
+
+/* A client of one server at A. */
+static inline void create_client(struct fixture *f, const struct addr *a,
+                                 struct counter_client_settings s)
+{
+    struct counter_server_address server = {SLICE_LIT("one"), *a};
+
+    s.servers = &server;
+    s.nservers = 1;
+    s.health = f->health;
+    f->client = counter_client_create(f->loop, &s);
+}
+
+static inline void on_answered(struct counter_call *c, enum counter_result r)
+{
+    struct asker *a = container_of(c, struct asker, call);
+
+    assert_false(a->f->inside);
+    assert_false(a->told);
+    assert_int_equal(c->state, r == COUNTER_RESULT_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
+    a->told = true;
+    a->result = r;
+    a->order = ++a->f->answers;
+}
+
+static inline void on_lost(struct counter_call *c)
+{
+    struct asker *a = container_of(c, struct asker, call);
+
+    assert_false(a->f->inside);
+    assert_false(a->lost);
+    assert_int_equal(c->state, COUNTER_CALL_LOST);
+    a->lost = true;
+}
+
+static inline void acquire(struct fixture *f, struct asker *a, const struct counter_request *r)
+{
+    a->f = f;
+    a->told = false;
+    a->call.answered = on_answered;
+    a->call.lost = on_lost;
+    f->inside = true;
+    counter_client_acquire(f->client, &a->call, r);
+    f->inside = false;
+}
+
+static inline void release(struct asker *a)
+{
+    a->f->inside = true;
+    counter_client_release(&a->call);
+    a->f->inside = false;
+    assert_int_equal(a->call.state, COUNTER_CALL_FREE);
+}
+
+static inline void leave(struct asker *a)
+{
+    a->f->inside = true;
+    counter_client_leave(&a->call);
+    a->f->inside = false;
+    assert_int_equal(a->call.state, COUNTER_CALL_FREE);
+}
+
+static inline enum counter_result await_answer(struct asker *a)
+{
+    raw_turn_until_set(a->f->loop, &a->told);
+    return a->result;
+}
+
+static inline enum counter_result ask(struct fixture *f, struct asker *a,
+                                      const struct counter_request *r)
+{
+    acquire(f, a, r);
+    return await_answer(a);
+}
+
+static inline struct counter_server_view view(const struct fixture *f)
+{
+    return counter_client_server(f->client, 0);
+}
+
+struct wait_for {
+    struct fixture *f;
+    unsigned n;
+};
+
+static inline bool has_idle(void *context)
+{
+    struct wait_for *w = context;
+
+    return view(w->f).idle == w->n;
+}
+
+/* Until N connections to the first server are kept. */
+static inline void await_idle(struct fixture *f, unsigned n)
+{
+    raw_turn_until(f->loop, has_idle, &(struct wait_for){f, n});
+}
+
+static inline bool has_connections(void *context)
+{
+    struct wait_for *w = context;
+
+    return view(w->f).connections == w->n;
+}
+
+static inline void await_connections(struct fixture *f, unsigned n)
+{
+    raw_turn_until(f->loop, has_connections, &(struct wait_for){f, n});
+}
+
+#endif

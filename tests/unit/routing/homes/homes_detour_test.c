@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Detours: who would wait behind others while half of the workers have nothing to do.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/routing/homes/homes_fixture.h"
+
+static void take_only(struct lodgers *f, int worker)
+{
+    for (int w = 0; w < 8; ++w)
+        f->refused[w] = w != worker;
+}
+
+/* "loud" and "quiet" live at the same worker of 8, as no class may have two homes; LOUD's requests
+ * there are more than two cold ones of work, and less than makes a class move. -> the worker */
+static int queue_up(struct lodgers *f)
+{
+    char cls[32];
+
+    lodgers_start(f, 8, 1);
+    homes_set(f->homes,
+              &(struct homes_settings){.max_classes = 1000, .max_share = 0.1, .always = true});
+    for (int w = 0; w < 8; ++w) {
+        take_only(f, w);
+        snprintf(cls, sizeof(cls), "first%d", w);
+        serve(f, cls, 10 * MS);
+        snprintf(cls, sizeof(cls), "second%d", w);
+        serve(f, cls, 10 * MS);
+    }
+    memset(f->refused, 0, sizeof(f->refused));
+    int home = serve(f, "quiet", 10 * MS);
+    take_only(f, home);
+    do
+        assert_int_equal(ask(f, "loud"), home);
+    while (f->choice.home_us < 70 * MS);
+    memset(f->refused, 0, sizeof(f->refused));
+    return home;
+}
+
+static void
+who_would_wait_behind_others_goes_elsewhere_once_while_half_of_the_workers_idle(void **state)
+{
+    struct lodgers f;
+
+    (void)state;
+    int home = queue_up(&f);
+    assert_int_not_equal(ask(&f, "quiet"), home);
+    assert_int_equal(f.choice.reason, HOMES_DETOUR);
+    assert_int_equal(homes_count(&f, "quiet"), 1);
+    struct homes_worker *at;
+    homes_of(f.homes, SLICE_LIT("quiet"), &at, 1);
+    assert_ptr_equal(at, f.workers[home]);
+    /* Not who makes the queue. */
+    assert_int_equal(ask(&f, "loud"), home);
+    assert_int_equal(f.choice.reason, HOMES_HOME);
+    lodgers_end(&f);
+}
+
+static void it_waits_where_more_than_half_of_the_workers_are_busy(void **state)
+{
+    struct lodgers f;
+    char cls[32];
+
+    (void)state;
+    int home = queue_up(&f);
+    for (int w = 0; w < 5; ++w) {
+        snprintf(cls, sizeof(cls), "first%d", (home + 1 + w) % 8);
+        assert_int_not_equal(ask(&f, cls), home);
+    }
+    assert_int_equal(ask(&f, "quiet"), home);
+    assert_int_equal(f.choice.reason, HOMES_HOME);
+    lodgers_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            who_would_wait_behind_others_goes_elsewhere_once_while_half_of_the_workers_idle),
+        cmocka_unit_test(it_waits_where_more_than_half_of_the_workers_are_busy),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

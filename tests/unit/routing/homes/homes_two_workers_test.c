@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A pool of two, as while it grows from one: no class has a second home there, so it is moves that
+ * keep one worker from idling beside another's queue.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/routing/homes/homes_fixture.h"
+
+static const char *const sites[] = {"a", "b", "c", "d"};
+
+enum { SITES = 4, SEEN_ONCE = 200 };
+
+/*
+ * All that is asked for lives at worker 0; at 1 is what was asked for once, before 0 came. For its
+ * many homes 1 is not the less loaded one, so nothing is drawn there.
+ */
+static void lodge_all_at_one(struct lodgers *f)
+{
+    char cls[16];
+
+    lodgers_start(f, 2, 1);
+    f->refused[0] = true;
+    for (int i = 0; i < SEEN_ONCE; ++i) {
+        snprintf(cls, sizeof(cls), "once%d", i);
+        assert_int_equal(serve(f, cls, 20 * MS), 1);
+    }
+    f->refused[0] = false;
+    f->refused[1] = true;
+    for (int i = 0; i < 10 * SITES; ++i)
+        assert_int_equal(serve(f, sites[i % SITES], 50 * MS), 0);
+}
+
+/* N requests more for each site, while worker 1 takes none. */
+static void queue_at_one(struct lodgers *f, int n)
+{
+    f->refused[1] = true;
+    for (int i = 0; i < n * SITES; ++i)
+        assert_int_equal(ask(f, sites[i % SITES]), 0);
+    f->refused[1] = false;
+}
+
+static void classes_leave_the_longer_queue_of_two_until_it_is_no_longer_too_long(void **state)
+{
+    struct lodgers f;
+    struct homes_view v;
+
+    (void)state;
+    lodge_all_at_one(&f);
+    queue_at_one(&f, 10);
+    assert_int_equal(ask(&f, "a"), 1);
+    assert_int_equal(f.choice.reason, HOMES_MOVE);
+    assert_ptr_equal(f.choice.from, f.workers[0]);
+    for (int i = 0; i < 40 * SITES; ++i)
+        ask(&f, sites[i % SITES]);
+    homes_view(f.homes, f.now_us, &v);
+    double gap = view_of(&f, 0).work_us - view_of(&f, 1).work_us;
+    assert_true(gap < 5 * v.cold_us + 4 * v.median_us);
+    assert_true(view_of(&f, 1).in_hand > 10);
+    lodgers_end(&f);
+}
+
+static void a_short_queue_of_two_is_waited_in(void **state)
+{
+    struct lodgers f;
+    struct homes_view v;
+
+    (void)state;
+    lodge_all_at_one(&f);
+    homes_view(f.homes, f.now_us, &v);
+    f.refused[1] = false;
+    while (view_of(&f, 0).work_us <= 2 * v.cold_us) {
+        assert_int_equal(ask(&f, sites[f.ntickets % SITES]), 0);
+        assert_int_equal(f.choice.reason, HOMES_HOME);
+    }
+    assert_true(f.ntickets > 0);
+    /* The other has nothing to do: it gets one, and has something now. */
+    assert_int_equal(ask(&f, sites[f.ntickets % SITES]), 1);
+    assert_int_equal(f.choice.reason, HOMES_DETOUR);
+    while (view_of(&f, 0).work_us <= 5 * v.cold_us) {
+        assert_int_equal(ask(&f, sites[f.ntickets % SITES]), 0);
+        assert_int_equal(f.choice.reason, HOMES_HOME);
+    }
+    lodgers_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes_leave_the_longer_queue_of_two_until_it_is_no_longer_too_long),
+        cmocka_unit_test(a_short_queue_of_two_is_waited_in),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/routing/pool_fixture.h"
+
+enum { CLASSES = 2000 };
+
+static void start(struct fixture *f, uint64_t percent, int workers)
+{
+    struct pool_settings s = fixture_settings;
+
+    s.policy = POOL_POLICY_HASH;
+    s.hash_balance_percent = percent;
+    fixture_start(f, &s);
+    for (int i = 0; i < workers; ++i)
+        fixture_resume(f, i, "");
+}
+
+static int owner(struct fixture *f, int cls)
+{
+    char name[32];
+    struct pool_pick pick;
+
+    snprintf(name, sizeof(name), "site-%d.example", cls);
+    struct pool_request r = {.cls = slice_of(name)};
+    assert_int_equal(pool_get(f->pool, &r, 1, &pick), ERR_OK);
+    int worker = fixture_number(f, pick.worker);
+    pool_put(f->pool, &pick, NULL, NULL);
+    return worker;
+}
+
+static void owners(struct fixture *f, int *out)
+{
+    for (int i = 0; i < CLASSES; ++i)
+        out[i] = owner(f, i);
+    pool_check(f->pool);
+}
+
+static void a_class_stays_with_its_worker_whatever_order_workers_came_in(void **state)
+{
+    struct fixture f;
+    struct fixture g;
+    int here[CLASSES];
+    int there[CLASSES];
+
+    (void)state;
+    start(&f, 0, 8);
+    start(&g, 0, 0);
+    for (int i = 7; i >= 0; --i)
+        fixture_resume(&g, i, "");
+    owners(&f, here);
+    owners(&g, there);
+    assert_memory_equal(here, there, sizeof(here));
+    owners(&f, there);
+    assert_memory_equal(here, there, sizeof(here));
+    fixture_end(&f);
+    fixture_end(&g);
+}
+
+static void classes_are_spread_over_all_workers(void **state)
+{
+    struct fixture f;
+    int of[CLASSES];
+    int n[FIXTURE_WORKERS] = {0};
+
+    (void)state;
+    start(&f, 0, 8);
+    owners(&f, of);
+    for (int i = 0; i < CLASSES; ++i)
+        ++n[of[i]];
+    for (int i = 0; i < 8; ++i) {
+        assert_true(n[i] > CLASSES / 8 / 2);
+        assert_true(n[i] < CLASSES / 8 * 2);
+    }
+    fixture_end(&f);
+}
+
+static void who_leaves_moves_its_own_classes_alone_and_gets_them_back(void **state)
+{
+    struct fixture f;
+    int before[CLASSES];
+    int without[CLASSES];
+    int after[CLASSES];
+
+    (void)state;
+    start(&f, 0, 8);
+    owners(&f, before);
+    fixture_available(&f, 3, false);
+    owners(&f, without);
+    for (int i = 0; i < CLASSES; ++i) {
+        assert_int_not_equal(without[i], 3);
+        if (before[i] != 3)
+            assert_int_equal(without[i], before[i]);
+    }
+    fixture_available(&f, 3, true);
+    owners(&f, after);
+    assert_memory_equal(before, after, sizeof(before));
+    fixture_remove(&f, 3);
+    owners(&f, after);
+    assert_memory_equal(without, after, sizeof(before));
+    fixture_end(&f);
+}
+
+static void a_newcomer_takes_its_share_and_nothing_else_moves(void **state)
+{
+    struct fixture f;
+    int before[CLASSES];
+    int after[CLASSES];
+    int moved = 0;
+
+    (void)state;
+    start(&f, 0, 7);
+    owners(&f, before);
+    fixture_resume(&f, 7, "");
+    owners(&f, after);
+    for (int i = 0; i < CLASSES; ++i) {
+        if (after[i] == before[i])
+            continue;
+        assert_int_equal(after[i], 7);
+        ++moved;
+    }
+    print_message("%d of %d classes moved, %d would be an eighth\n", moved, CLASSES, CLASSES / 8);
+    assert_true(moved > CLASSES / 8 / 2);
+    assert_true(moved < CLASSES / 8 * 2);
+    fixture_end(&f);
+}
+
+static void many_changes_before_a_request_come_to_the_same(void **state)
+{
+    struct fixture f;
+    int before[CLASSES];
+    int after[CLASSES];
+
+    (void)state;
+    start(&f, 0, 8);
+    owners(&f, before);
+    for (int round = 0; round < 5; ++round) {
+        for (int i = 0; i < 8; ++i)
+            fixture_available(&f, i, false);
+        for (int i = 7; i >= 0; --i)
+            fixture_available(&f, i, true);
+        owners(&f, after);
+        assert_memory_equal(before, after, sizeof(before));
+    }
+    fixture_end(&f);
+}
+
+static void nobody_has_more_than_the_bound_in_hand(void **state)
+{
+    static const uint64_t percents[] = {101, 125, 200, 1000};
+    struct fixture f;
+
+    (void)state;
+    for (size_t k = 0; k < ARRAY_LEN(percents); ++k) {
+        start(&f, percents[k], 8);
+        for (int i = 0; i < 80; ++i) {
+            /* Two classes that everybody asks for. */
+            int w = fixture_get(&f, i % 3 != 0 ? "hot" : "warm");
+            uint64_t most = ((uint64_t)(i + 1) * percents[k] + 799) / 800;
+
+            assert_true(w >= 0);
+            assert_true(fixture_backlog(&f, w) <= most);
+        }
+        fixture_end(&f);
+    }
+}
+
+static void without_a_bound_a_class_stays_whatever_its_worker_has_in_hand(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, 0, 8);
+    int first = fixture_get(&f, "hot");
+    for (int i = 0; i < 50; ++i) {
+        assert_int_equal(fixture_get(&f, "hot"), first);
+        assert_int_equal(fixture_latest(&f)->reason, PICK_HASHED);
+    }
+    fixture_end(&f);
+}
+
+static void whom_the_bound_passes_over_gets_its_class_back(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, 125, 8);
+    int first = fixture_get(&f, "hot");
+    int second = fixture_get(&f, "hot");
+    assert_int_not_equal(second, first);
+    assert_int_equal(fixture_latest(&f)->reason, PICK_HASH_NEXT);
+    assert_int_equal(fixture_latest(&f)->skipped, 1);
+    fixture_put(&f, first);
+    assert_int_equal(fixture_get(&f, "hot"), first);
+    fixture_end(&f);
+}
+
+static void who_was_tried_before_is_passed_over(void **state)
+{
+    struct fixture f;
+    struct worker *tried[TRIED_MAX];
+
+    (void)state;
+    start(&f, 0, 8);
+    int first = owner(&f, 1);
+    tried[0] = f.workers[first];
+    struct pool_request r = {
+        .cls = SLICE_LIT("site-1.example"), .excluded = tried, .nexcluded = 1, .retry = true};
+    struct pool_pick pick;
+    assert_int_equal(pool_get(f.pool, &r, 1, &pick), ERR_OK);
+    assert_int_not_equal(fixture_number(&f, pick.worker), first);
+    assert_int_equal(pick.reason, PICK_RETRY);
+    pool_put(f.pool, &pick, NULL, NULL);
+    fixture_end(&f);
+}
+
+static void the_bound_counts_what_was_in_hand_before_the_policy(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, 125, 4);
+    struct pool_settings s = fixture_settings;
+    pool_set(f.pool, &s); /* resume: the class stays where it was learned */
+    int first = fixture_get(&f, "hot");
+    assert_int_equal(fixture_get(&f, "hot"), first);
+    s.policy = POOL_POLICY_HASH;
+    s.hash_balance_percent = 125;
+    pool_set(f.pool, &s);
+    pool_check(f.pool);
+    for (int i = 0; i < 3; ++i)
+        assert_int_not_equal(fixture_get(&f, "other"), first);
+    fixture_put(&f, first);
+    fixture_put(&f, first);
+    pool_check(f.pool);
+    fixture_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_class_stays_with_its_worker_whatever_order_workers_came_in),
+        cmocka_unit_test(classes_are_spread_over_all_workers),
+        cmocka_unit_test(who_leaves_moves_its_own_classes_alone_and_gets_them_back),
+        cmocka_unit_test(a_newcomer_takes_its_share_and_nothing_else_moves),
+        cmocka_unit_test(many_changes_before_a_request_come_to_the_same),
+        cmocka_unit_test(nobody_has_more_than_the_bound_in_hand),
+        cmocka_unit_test(without_a_bound_a_class_stays_whatever_its_worker_has_in_hand),
+        cmocka_unit_test(whom_the_bound_passes_over_gets_its_class_back),
+        cmocka_unit_test(who_was_tried_before_is_passed_over),
+        cmocka_unit_test(the_bound_counts_what_was_in_hand_before_the_policy),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

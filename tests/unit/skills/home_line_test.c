@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "common/skills/home_line.h"
+
+#define ROWS(rows) "{\"v\":1,\"homes\":{" rows "}}"
+
+static void what_is_printed_is_read(void **state)
+{
+    const struct home_row rows[] = {
+        {.cls = SLICE_LIT("a.example"), .kind = HOME_NEW, .since_age_ms = 7, .rate = 0.25},
+        {.cls = SLICE_LIT("b\"\\"),
+         .kind = HOME_MOVE,
+         .from = SLICE_LIT("127.0.0.1:9001"),
+         .since_age_ms = UINT64_MAX,
+         .used_age_ms = 3}};
+    struct text line = {0};
+    struct home_line l;
+    char why[160] = "";
+
+    (void)state;
+    home_line_print(rows, 2, &line);
+    assert_true(home_line_is(text_slice(&line)));
+    assert_int_equal(home_line_parse((struct slice){line.p, line.len - 1}, &l, why), ERR_OK);
+    assert_int_equal(l.n, 2);
+    assert_true(slice_is(l.rows[0].cls, "a.example"));
+    assert_int_equal(l.rows[0].kind, HOME_NEW);
+    assert_int_equal(l.rows[0].since_age_ms, 7);
+    assert_true(l.rows[0].rate == 0.25);
+    assert_true(slice_is(l.rows[1].cls, "b\"\\"));
+    assert_true(slice_is(l.rows[1].from, "127.0.0.1:9001"));
+    assert_int_equal(l.rows[1].since_age_ms, HOME_AGE_MAX_MS);
+    assert_int_equal(l.rows[1].used_age_ms, 3);
+    home_line_fini(&l);
+    text_fini(&line);
+}
+
+static void refuse(const char *line, enum err error, const char *reason)
+{
+    struct home_line l = {.n = 99};
+    char why[160] = "";
+
+    assert_int_equal(home_line_parse(slice_of(line), &l, why), error);
+    if (strstr(why, reason) == NULL)
+        fail_msg("\"%s\" lacks \"%s\"", why, reason);
+    assert_int_equal(l.n, 99);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    refuse("{\"v\":2,\"homes\":{}}", ERR_RANGE, "version");
+    refuse("{\"v\":1}", ERR_SYNTAX, "not an object");
+    refuse("[]", ERR_SYNTAX, "not an object");
+    refuse(ROWS("\"a\":1"), ERR_SYNTAX, "not [since");
+    refuse(ROWS("\"a\":[1,1,\"new\",\"\"]"), ERR_SYNTAX, "not [since");
+    refuse(ROWS("\"a b\":[1,1,\"new\",\"\",0]"), ERR_SYNTAX, "not encoded");
+    refuse(ROWS("\"a\":[-1,1,\"new\",\"\",0]"), ERR_RANGE, "age");
+    refuse(ROWS("\"a\":[1,1.5,\"new\",\"\",0]"), ERR_RANGE, "age");
+    refuse(ROWS("\"a\":[1,2,\"new\",\"\",0]"), ERR_RANGE, "age");
+    refuse(ROWS("\"a\":[604800001,2,\"new\",\"\",0]"), ERR_RANGE, "age");
+    refuse(ROWS("\"a\":[1,1,7,\"\",0]"), ERR_SYNTAX, "not a text");
+    refuse(ROWS("\"a\":[1,1,\"moved\",\"\",0]"), ERR_RANGE, "kind");
+    refuse(ROWS("\"a\":[1,1,\"move\",\"\",0]"), ERR_SYNTAX, "from nowhere");
+    refuse(ROWS("\"a\":[1,1,\"move\",\"a b\",0]"), ERR_SYNTAX, "from nowhere");
+    refuse(ROWS("\"a\":[1,1,\"new\",\"w\",0]"), ERR_SYNTAX, "from where");
+    refuse(ROWS("\"a\":[1,1,\"new\",\"\",-0.5]"), ERR_RANGE, "rate");
+    refuse(ROWS("\"a\":[1,1,\"new\",\"\",1e9]"), ERR_RANGE, "rate");
+    refuse(ROWS("\"a\":[1,1,\"new\",\"\",\"1\"]"), ERR_RANGE, "rate");
+}
+
+static void a_line_has_so_many_rows_and_no_more(void **state)
+{
+    struct home_row rows[HOME_LINE_ROWS_MAX] = {{.kind = HOME_USED}};
+    static char names[HOME_LINE_ROWS_MAX][CLASS_BYTES_MAX + 1];
+    struct text line = {0};
+    struct home_line l;
+    char why[160] = "";
+
+    (void)state;
+    for (size_t i = 0; i < HOME_LINE_ROWS_MAX; ++i) {
+        snprintf(names[i], sizeof(names[i]), "%0*zu", CLASS_BYTES_MAX, i);
+        rows[i].cls = slice_of(names[i]);
+    }
+    home_line_print(rows, HOME_LINE_ROWS_MAX, &line);
+    assert_int_equal(home_line_parse((struct slice){line.p, line.len - 1}, &l, why), ERR_OK);
+    assert_int_equal(l.n, HOME_LINE_ROWS_MAX);
+    home_line_fini(&l);
+    line.len -= 3;
+    text_add(&line, SLICE_LIT(",\"x\":[1,1,\"new\",\"\",0]}}"));
+    assert_int_equal(home_line_parse(text_slice(&line), &l, why), ERR_TOO_LARGE);
+    text_fini(&line);
+}
+
+static void a_resume_is_no_such_line(void **state)
+{
+    (void)state;
+    assert_false(home_line_is(SLICE_LIT("")));
+    assert_false(home_line_is(SLICE_LIT("{\"v\":1,\"incarnation\":\"i\",\"homes\":{}}")));
+}
+
+static void expect_told(const char *value, enum home_kind kind, bool passing, const char *from)
+{
+    struct home_told t;
+    struct text printed = {0};
+
+    assert_int_equal(home_told_parse(slice_of(value), &t), ERR_OK);
+    assert_int_equal(t.kind, kind);
+    assert_int_equal(t.passing, passing);
+    assert_true(slice_eq(t.from, slice_of(from)));
+    home_told_print(&t, &printed);
+    assert_string_equal(text_cstr(&printed), value);
+    text_fini(&printed);
+}
+
+static void what_a_worker_is_told_is_one_of_four(void **state)
+{
+    static const char *const bad[] = {
+        "", "used", "NEW", "move", "move; from=", "move;from=w", "new; from=w", "move; from=a b"};
+    struct home_told t;
+
+    (void)state;
+    expect_told("new", HOME_NEW, false, "");
+    expect_told("copy", HOME_COPY, false, "");
+    expect_told("move; from=127.0.0.1:9001", HOME_MOVE, false, "127.0.0.1:9001");
+    expect_told("passing", HOME_USED, true, "");
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
+        assert_int_equal(home_told_parse(slice_of(bad[i]), &t), ERR_SYNTAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_printed_is_read),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_line_has_so_many_rows_and_no_more),
+        cmocka_unit_test(a_resume_is_no_such_line),
+        cmocka_unit_test(what_a_worker_is_told_is_one_of_four),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a worker keeps of the classes that live there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "common/base/text.h"
+#include "common/skills/home_records.h"
+
+enum { SEEN_MAX = 8, SECOND = 1000000 };
+static const uint64_t START = 1000 * (uint64_t)SECOND;
+
+struct seen {
+    size_t n;
+    struct {
+        char cls[16], from[16];
+        enum home_kind kind;
+        uint64_t since_us, used_us;
+        double rate;
+    } of[SEEN_MAX];
+};
+
+static void see(void *context, const struct home_record *r)
+{
+    struct seen *s = context;
+
+    assert_true(s->n < SEEN_MAX);
+    snprintf(s->of[s->n].cls, 16, "%.*s", (int)r->cls.len, r->cls.p);
+    snprintf(s->of[s->n].from, 16, "%.*s", (int)r->from.len, r->from.p != NULL ? r->from.p : "");
+    s->of[s->n].kind = r->kind;
+    s->of[s->n].since_us = r->since_us;
+    s->of[s->n].used_us = r->used_us;
+    s->of[s->n++].rate = r->rate;
+}
+
+static void use(struct home_records *h, const char *cls, enum home_kind kind, const char *from,
+                uint64_t now_us)
+{
+    home_records_use(h, slice_of(cls), kind, from != NULL ? slice_of(from) : SLICE_NULL, now_us);
+    home_records_check(h);
+}
+
+static void a_decision_begins_a_record_and_uses_keep_it(void **state)
+{
+    struct home_records *h = home_records_create(10);
+    struct seen s = {0};
+
+    (void)state;
+    use(h, "a", HOME_MOVE, "w7", START);
+    use(h, "a", HOME_USED, NULL, START + SECOND);
+    home_records_changed(h, 0, SIZE_MAX, START + SECOND, see, &s);
+    assert_int_equal(s.n, 1);
+    assert_string_equal(s.of[0].from, "w7");
+    assert_int_equal(s.of[0].kind, HOME_MOVE);
+    assert_int_equal(s.of[0].since_us, START);
+    assert_int_equal(s.of[0].used_us, START + SECOND);
+    home_records_destroy(h);
+}
+
+static void a_home_used_again_after_a_long_time_begins_anew(void **state)
+{
+    struct home_records *h = home_records_create(10);
+    struct seen s = {0};
+
+    (void)state;
+    use(h, "a", HOME_MOVE, "w7", START);
+    use(h, "a", HOME_USED, NULL, START + 11 * SECOND);
+    home_records_changed(h, 0, SIZE_MAX, START + 11 * SECOND, see, &s);
+    assert_int_equal(s.of[0].kind, HOME_USED);
+    assert_string_equal(s.of[0].from, "");
+    assert_int_equal(s.of[0].since_us, START + 11 * SECOND);
+    home_records_destroy(h);
+}
+
+static void work_fades(void **state)
+{
+    struct home_records *h = home_records_create(10);
+    struct seen s = {0};
+
+    (void)state;
+    use(h, "a", HOME_NEW, NULL, START);
+    home_records_served(h, SLICE_LIT("a"), 2 * SECOND, START);
+    home_records_served(h, SLICE_LIT("unknown"), 2 * SECOND, START);
+    home_records_changed(h, 0, SIZE_MAX, START, see, &s);
+    home_records_changed(h, 0, SIZE_MAX, START + 20 * SECOND, see, &s);
+    assert_int_equal(s.n, 2);
+    assert_true(fabs(s.of[0].rate - 0.1) < 1e-9);
+    assert_true(fabs(s.of[1].rate - 0.1 * exp(-1)) < 1e-9);
+    home_records_destroy(h);
+}
+
+static void a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_takes(void **state)
+{
+    struct home_records *h = home_records_create(10);
+    struct seen s = {0};
+
+    (void)state;
+    use(h, "a", HOME_NEW, NULL, START);
+    use(h, "b", HOME_NEW, NULL, START);
+    use(h, "c", HOME_COPY, NULL, START);
+    uint64_t cursor = home_records_changed(h, 0, 2, START, see, &s);
+    assert_int_equal(s.n, 2);
+    assert_true(home_records_decided(h, cursor));
+    cursor = home_records_changed(h, cursor, 2, START, see, &s);
+    assert_int_equal(s.n, 3);
+    assert_string_equal(s.of[2].cls, "c");
+    assert_false(home_records_decided(h, cursor));
+    assert_int_equal(home_records_changed(h, cursor, 2, START, see, &s), cursor);
+    use(h, "a", HOME_USED, NULL, START + SECOND);
+    assert_false(home_records_decided(h, cursor));
+    home_records_changed(h, cursor, 2, START, see, &s);
+    assert_int_equal(s.n, 4);
+    assert_string_equal(s.of[3].cls, "a");
+    home_records_destroy(h);
+}
+
+static void their_number_is_bounded(void **state)
+{
+    struct home_records *h = home_records_create(10);
+
+    (void)state;
+    for (int i = 0; i < 1000; ++i) {
+        char cls[16];
+
+        snprintf(cls, sizeof(cls), "c%d", i);
+        use(h, cls, HOME_NEW, NULL, START + (uint64_t)i);
+    }
+    assert_int_equal(home_records_count(h), 10);
+    home_records_destroy(h);
+}
+
+static void each_kind_has_a_word_of_its_own(void **state)
+{
+    (void)state;
+    for (int k = 0; k < HOME_KINDS; ++k)
+        assert_int_equal(home_kind_find(slice_of(home_kind_text((enum home_kind)k))), k);
+    assert_int_equal(home_kind_find(SLICE_LIT("")), HOME_KINDS);
+    assert_int_equal(home_kind_find(SLICE_LIT("moved")), HOME_KINDS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_decision_begins_a_record_and_uses_keep_it),
+        cmocka_unit_test(a_home_used_again_after_a_long_time_begins_anew),
+        cmocka_unit_test(work_fades),
+        cmocka_unit_test(a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_takes),
+        cmocka_unit_test(their_number_is_bounded),
+        cmocka_unit_test(each_kind_has_a_word_of_its_own),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,4 @@
+foreach(noun decay histogram metrics stats topk)
+  rlb_unit_test(stats/${noun} LINK rlb::stats rlb::limiter)
+endforeach()
+set_tests_properties(unit.stats.stats PROPERTIES LABELS "unit;thread")

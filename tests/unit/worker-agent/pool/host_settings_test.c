@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Over a real directory tree; what the two numbers do to processes is in e2e (test_host_settings).
+ */
+#include "worker-agent/pool/host_settings.h"
+
+#include "tests/unit/tree/tree_fixture.h"
+
+struct fixture {
+    struct world *w;
+    char *file; /* the configuration */
+    char *url;
+    struct agent_config *config;
+    struct host_settings *host;
+    unsigned changes;
+};
+
+static void on_changed(void *context)
+{
+    ++((struct fixture *)context)->changes;
+}
+
+/* The file with MORE at its top, read. */
+static struct agent_config *read_config(const struct fixture *f, const char *more)
+{
+    char *text = xasprintf("%s\nstate_dir: %s\napplications:\n  app: {attach: [127.0.0.1:1], "
+                           "address: '127.0.0.1:0+'}\n",
+                           more, f->w->folder);
+    struct diag d = {0};
+
+    assert_int_equal(file_write_private(f->file, slice_of(text)), ERR_OK);
+    struct agent_config *c = agent_config_read(f->file, &d);
+    if (c == NULL)
+        fail_msg("%s", d.text);
+    diag_fini(&d);
+    free(text);
+    return c;
+}
+
+static void begin(struct fixture *f, const char *more)
+{
+    const struct host_settings_options o = {.loop = f->w->loop,
+                                            .tree = f->w->tree,
+                                            .tree_url = f->url,
+                                            .state_dir = f->w->folder,
+                                            .wait_ms = WAIT_LIMIT_MS,
+                                            .changed = on_changed,
+                                            .context = f};
+
+    f->config = read_config(f, more);
+    f->host = host_settings_create(&o, f->config);
+    f->changes = 0;
+}
+
+static void end(struct fixture *f)
+{
+    host_settings_destroy(f->host);
+    agent_config_destroy(f->config);
+}
+
+static int start(void **state)
+{
+    struct fixture *f = xcalloc(1, sizeof(*f));
+    void *w = NULL;
+
+    assert_int_equal(setup(&w), 0);
+    f->w = w;
+    f->file = xasprintf("%s/agent.yaml", f->w->folder);
+    f->url = xasprintf("directory:%s", f->w->root);
+    *state = f;
+    return 0;
+}
+
+static int stop(void **state)
+{
+    struct fixture *f = *state;
+    void *w = f->w;
+
+    free(f->url);
+    free(f->file);
+    free(f);
+    return teardown(&w);
+}
+
+static void wait_for_maximum(const struct fixture *f, int64_t maximum)
+{
+    wait_for(f->w, host_settings_now(f->host)->max_processes == maximum);
+}
+
+static void assert_origin(const struct fixture *f, const char *setting, const char *origin)
+{
+    struct text text = {0};
+    struct json_writer w = {.out = &text};
+
+    json_open_object(&w, NULL);
+    host_settings_describe(f->host, &w);
+    json_close_object(&w);
+    json_t *all = json_loads(text_cstr(&text), 0, NULL);
+    const json_t *row = json_object_get(json_object_get(all, "settings"), setting);
+    assert_non_null(row);
+    assert_string_equal(json_string_value(json_object_get(row, "origin")), origin);
+    json_decref(all);
+    text_fini(&text);
+}
+
+static void the_tree_goes_before_the_file_and_that_before_the_default(void **state)
+{
+    struct fixture *f = *state;
+
+    begin(f, "max_processes: 4\nhost_path: /hosts/a");
+    assert_int_equal(host_settings_now(f->host)->max_processes, 4);
+    assert_origin(f, "max_processes", "yaml");
+    assert_origin(f, "replace_overlap", "default");
+    put_node(f->w, "/hosts/a", "{\"max_processes\":2}");
+    host_settings_start(f->host);
+    wait_for_maximum(f, 2);
+    assert_origin(f, "max_processes", "tree");
+    assert_int_equal(f->changes, 1);
+    put_node(f->w, "/hosts/a", "{\"replace_overlap\":false}");
+    wait_for_maximum(f, 4);
+    assert_false(host_settings_now(f->host)->replace_overlap);
+    end(f);
+}
+
+static void what_was_said_in_another_life_is_in_force_before_the_first_turn(void **state)
+{
+    struct fixture *f = *state;
+
+    begin(f, "max_processes: 4\nhost_path: /hosts/a");
+    put_node(f->w, "/hosts/a", "{\"max_processes\":7}");
+    host_settings_start(f->host);
+    wait_for_maximum(f, 7);
+    end(f);
+    put_node(f->w, "/hosts/a", "{\"max_processes\":6}");
+    begin(f, "max_processes: 4\nhost_path: /hosts/a");
+    host_settings_start(f->host);
+    assert_int_equal(host_settings_now(f->host)->max_processes, 7);
+    wait_for_maximum(f, 6);
+    end(f);
+    /* What another node said is nothing to us. */
+    begin(f, "max_processes: 4\nhost_path: /hosts/b");
+    host_settings_start(f->host);
+    assert_int_equal(host_settings_now(f->host)->max_processes, 4);
+    end(f);
+}
+
+static void a_file_read_anew_changes_what_a_reload_can(void **state)
+{
+    struct fixture *f = *state;
+
+    begin(f, "max_processes: 4\nhost_path: /hosts/a\nmax_body: 1MiB\nusage_interval: 1s");
+    struct agent_config *c =
+        read_config(f, "max_processes: 3\nhost_path: /hosts/b\nmax_body: 2MiB\nusage_interval: 2s");
+    host_settings_configure(f->host, c);
+    agent_config_destroy(c);
+    const struct agent_settings *now = host_settings_now(f->host);
+    assert_int_equal(f->changes, 1);
+    assert_int_equal(now->max_processes, 3);
+    assert_int_equal(now->usage_interval_ms, 2000);
+    assert_int_equal(now->max_body_bytes, 1024 * 1024);
+    assert_string_equal(now->host_path, "/hosts/a");
+    end(f);
+}
+
+static void the_node_has_the_machines_name_unless_it_is_given_one(void **state)
+{
+    struct fixture *f = *state;
+    char host[256] = "";
+
+    assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+    char *expected = xasprintf("/hosts/%s", host);
+    begin(f, "");
+    assert_string_equal(f->config->host_path, expected);
+    end(f);
+    begin(f, "host_path: /racks/b2");
+    assert_string_equal(f->config->host_path, "/racks/b2");
+    end(f);
+    free(expected);
+}
+
+static void what_the_node_must_not_say_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct live_settings_counts counts;
+
+    begin(f, "host_path: /hosts/a");
+    put_node(f->w, "/hosts/a",
+             "{\"max_processes\":5,\"replace_overlap\":\"perhaps\",\"state_dir\":\"/evil\"}");
+    host_settings_start(f->host);
+    wait_for_maximum(f, 5);
+    host_settings_counts(f->host, &counts);
+    assert_int_equal(counts.refused, 2);
+    assert_true(host_settings_now(f->host)->replace_overlap);
+    assert_string_equal(host_settings_now(f->host)->state_dir, f->w->folder);
+    end(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_tree_goes_before_the_file_and_that_before_the_default,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(
+            what_was_said_in_another_life_is_in_force_before_the_first_turn, start, stop),
+        cmocka_unit_test_setup_teardown(a_file_read_anew_changes_what_a_reload_can, start, stop),
+        cmocka_unit_test_setup_teardown(the_node_has_the_machines_name_unless_it_is_given_one,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(what_the_node_must_not_say_is_counted, start, stop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

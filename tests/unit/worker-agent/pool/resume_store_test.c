@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "worker-agent/pool/resume_store.h"
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), RLB_TEST_DIR "/rlb-store-XXXXXX");
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+static void the_newest_of_many_is_there_in_the_end(void **state)
+{
+    struct resume_store *s = resume_store_create();
+    char *path = xasprintf("%s/slot-0.json", folder);
+    struct text found = {0};
+    char bytes[20];
+
+    (void)state;
+    for (int i = 0; i <= 500; ++i) {
+        snprintf(bytes, sizeof(bytes), "%d\n", i);
+        resume_store_put(s, path, slice_of(bytes));
+    }
+    resume_store_destroy(s);
+    assert_int_equal(file_read(path, 100, &found), ERR_OK);
+    assert_string_equal(text_cstr(&found), "500\n");
+    text_fini(&found);
+    assert_int_equal(unlink(path), 0);
+    free(path);
+}
+
+static void what_is_removed_last_is_gone(void **state)
+{
+    struct resume_store *s = resume_store_create();
+    char *path = xasprintf("%s/slot-0.json", folder);
+
+    (void)state;
+    resume_store_put(s, path, SLICE_LIT("x\n"));
+    resume_store_remove(s, path);
+    resume_store_destroy(s);
+    assert_int_not_equal(access(path, F_OK), 0);
+    free(path);
+}
+
+static void a_folder_that_is_not_there_is_no_end_of_it(void **state)
+{
+    struct resume_store *s = resume_store_create();
+    char *path = xasprintf("%s/slot-0.json", folder);
+
+    (void)state;
+    resume_store_put(s, "/nonexistent/folder/x", SLICE_LIT("x\n"));
+    resume_store_put(s, path, SLICE_LIT("y\n"));
+    resume_store_destroy(s);
+    assert_int_equal(unlink(path), 0);
+    free(path);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_newest_of_many_is_there_in_the_end),
+        TEST(what_is_removed_last_is_gone),
+        TEST(a_folder_that_is_not_there_is_no_end_of_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker-agent/process/over_memory.h"
+
+enum { LONG_MS = OVER_MEMORY_SOON_MS, SHORT_MS = OVER_MEMORY_SOON_MS - 1 };
+
+static void processes_that_served_for_long_are_replaced_at_once(void **state)
+{
+    struct over_memory o = {0};
+
+    (void)state;
+    for (uint64_t now_ms = 1; now_ms < 100; ++now_ms) {
+        assert_true(over_memory_may_replace(&o, LONG_MS, now_ms));
+        assert_int_equal(over_memory_wait_ms(&o, now_ms), 0);
+        assert_false(over_memory_tell(&o));
+    }
+}
+
+static void those_that_are_over_it_soon_wait_twice_as_long_each_time(void **state)
+{
+    struct over_memory o = {0};
+    uint64_t expected_ms = OVER_MEMORY_DELAY_MS;
+    uint64_t now_ms = 5000;
+    unsigned told = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 100; ++i) {
+        assert_true(over_memory_may_replace(&o, SHORT_MS, now_ms));
+        assert_int_equal(over_memory_wait_ms(&o, now_ms), expected_ms);
+        told += over_memory_tell(&o);
+        /* The first may have been an unlucky one; then it is said once. */
+        assert_int_equal(told, i == 0 ? 0 : 1);
+        assert_false(over_memory_may_replace(&o, SHORT_MS, now_ms + expected_ms - 1));
+        now_ms += expected_ms;
+        assert_int_equal(over_memory_wait_ms(&o, now_ms), 0);
+        expected_ms *= 2;
+        if (expected_ms > OVER_MEMORY_DELAY_MAX_MS)
+            expected_ms = OVER_MEMORY_DELAY_MAX_MS;
+    }
+    assert_int_equal(expected_ms, OVER_MEMORY_DELAY_MAX_MS);
+}
+
+static void one_that_lasted_makes_it_start_over(void **state)
+{
+    struct over_memory o = {0};
+    uint64_t now_ms = 1000;
+
+    (void)state;
+    for (unsigned i = 0; i < 4; ++i) {
+        assert_true(over_memory_may_replace(&o, 0, now_ms));
+        now_ms += o.delay_ms;
+    }
+    assert_true(over_memory_tell(&o));
+    /* Not while others still have to wait. */
+    assert_false(over_memory_may_replace(&o, LONG_MS, now_ms - 1));
+    assert_true(over_memory_may_replace(&o, LONG_MS, now_ms));
+    assert_int_equal(over_memory_wait_ms(&o, now_ms), 0);
+    assert_true(over_memory_may_replace(&o, 0, now_ms));
+    assert_int_equal(over_memory_wait_ms(&o, now_ms), OVER_MEMORY_DELAY_MS);
+    assert_false(over_memory_tell(&o));
+    assert_true(over_memory_may_replace(&o, 0, now_ms + OVER_MEMORY_DELAY_MS));
+    assert_true(over_memory_tell(&o));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_that_served_for_long_are_replaced_at_once),
+        cmocka_unit_test(those_that_are_over_it_soon_wait_twice_as_long_each_time),
+        cmocka_unit_test(one_that_lasted_makes_it_start_over),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,6 +1,0 @@
-foreach(noun agent_config command error_body host_settings keeper_kept over_memory pool_core pool_core_turns port_owner process_output process_usage proc_table restart_watch resume_store slot_address slot_meter spawner warm_targets warm_up)
-  rlb_unit_test(worker-agent/${noun} LINK rlb::agent)
-endforeach()
-set_tests_properties(unit.worker-agent.process_usage unit.worker-agent.restart_watch unit.worker-agent.resume_store PROPERTIES LABELS "unit;thread")
-rlb_unit_test(worker-agent/trace_log LINK rlb::agent)
-set_tests_properties(unit.worker-agent.trace_log PROPERTIES LABELS "unit;thread")

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The users that processes may be started as, where the agent has a user itself and the keeper
+ * alone keeps the right to switch users. The list is made from the configuration at the start, and
+ * inherited by the keeper when it is forked: nothing that an agent says later changes it.
+ */
+#ifndef RLB_AGENT_CONFIG_KEEPER_RIGHTS_H
+#define RLB_AGENT_CONFIG_KEEPER_RIGHTS_H
+
+#include <jansson.h>
+
+#include "worker-agent/config/agent_config.h"
+
+enum { KEEPER_USERS_MAX = 100 };
+
+struct keeper_user {
+    uid_t uid;
+    gid_t gid;
+    int ngroups;
+    gid_t groups[APP_GROUPS_MAX];
+};
+
+struct keeper_rights {
+    size_t n;
+    struct keeper_user users[KEEPER_USERS_MAX]; /* the first: the agent's own */
+};
+
+/* The agent's own user, and those of all applications. NULL: more than KEEPER_USERS_MAX. */
+struct keeper_rights *keeper_rights_create(const struct privileges *own,
+                                           struct app_config *const *apps, size_t napps);
+/* Users other than the agent's own: only a keeper that may switch users will do. R may be NULL. */
+bool keeper_rights_has_others(const struct keeper_rights *r);
+/* Exactly this user, in exactly this group and these further ones. */
+bool keeper_rights_allow(const struct keeper_rights *r, const struct keeper_user *user);
+/* The same user of the agent, and no user that is not in R; both may be NULL. */
+bool keeper_rights_cover(const struct keeper_rights *r, const struct keeper_rights *wanted);
+
+/* For the hello: a list of all users (new); and whether R allows each of such a list. */
+json_t *keeper_rights_message(const struct keeper_rights *r);
+bool keeper_rights_allow_all(const struct keeper_rights *r, const json_t *list);
+/* One user of a message, its members "uid", "gid" and "groups". False: it is not complete. */
+bool keeper_user_parse(const json_t *m, struct keeper_user *out);
+
+#endif

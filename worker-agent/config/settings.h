@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The agent's settings as structs, made of settings.def. Plain values, owned by the configuration
+ * that was read (agent_config.h) or by the application whose live ones they are. Any thread.
+ */
+#ifndef RLB_AGENT_CONFIG_SETTINGS_H
+#define RLB_AGENT_CONFIG_SETTINGS_H
+
+#include "common/config/settings.h"
+#include "common/program/admin_config.h"
+
+struct agent_settings {
+#define PROGRAM(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "worker-agent/config/settings.def"
+};
+struct tls_settings {
+#define TLS(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "worker-agent/config/settings.def"
+};
+struct app_settings {
+#define APPLICATION(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "worker-agent/config/settings.def"
+};
+
+extern const struct settings_table agent_table, tls_table, admin_table, app_table;
+/* All of them, in the order of the manual. */
+#define AGENT_TABLES 4
+extern const struct settings_table *const agent_tables[AGENT_TABLES];
+
+enum { TLS_VERSION_12, TLS_VERSION_13 }; /* min_version */
+enum { APP_SOCKET_UNIX, APP_SOCKET_TCP };
+enum { APP_QUEUE_GLOBAL, APP_QUEUE_PRIVATE };
+enum {
+    /* Slots of one application: the largest max_processes. */
+    APP_SLOTS_MAX = 1000,
+    /* The largest concurrency, which is also what "no limit" is. */
+    APP_CONCURRENCY_MAX = 10000,
+};
+
+/* Whether a row of agent_table that is read anew (SIGHUP) has no effect before the next start. */
+bool agent_setting_wants_restart(const struct setting_row *row);
+/*
+ * Rules across the fields of one application, for YAML and tree alike. False: WHY says what is
+ * wrong.
+ */
+bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM]);
+
+#endif

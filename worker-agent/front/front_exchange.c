@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One request: from the client, mostly a load balancer, to a process and back. It has two ends that
+ * end apart:
+ *
+ *   the process:  ask the slot -> (wait) -> connect -> send -> head -> body -> give the place back
+ *   the client:   reply -> ... -> gone
+ *
+ * The place at the process is given back when its last byte has been taken, whether or not the
+ * client has it all. And when the client leaves early, the process goes on working: so its place
+ * stays taken until it has answered, within bounds, or the next request would wait behind it
+ * unseen.
+ *
+ * Nothing that reached a process is tried again, but for a GET or HEAD on a kept connection that
+ * proved dead. What no process has seen a byte of is answered 503 with "Resumelb-Unprocessed: 1",
+ * or, when it came by the application's own address, given to another process.
+ */
+#include "worker-agent/front/exchange_internal.h"
+
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/http/http_fields.h"
+#include "worker-agent/pool/app_pool.h"
+
+enum {
+    /* How much longer a response is taken whose client has left, before the connection is closed.
+     */
+    ABANDONED_MS = 1000,
+    /*
+     * How long a response's head waits for the first bytes of its body. Servers write the two
+     * apart; a process that dies in between has then failed a request that may be tried elsewhere,
+     * rather than one whose answer is cut short.
+     */
+    HEAD_HELD_MS = 20,
+    /* Per response, when all of them together are over response_buffers_total. */
+    BUFFER_WHEN_FULL = 16 * 1024,
+    /* Processes that one request tries to connect to; when all of them cannot be reached, there is
+       more wrong than one of them. */
+    CONNECT_TRIES_MAX = 10,
+};
+
+/* ---- ends ---- */
+
+static void free_now(struct loop_deferred *d)
+{
+    struct exchange *x = container_of(d, struct exchange, freeing);
+
+    text_fini(&x->head);
+    free(x);
+}
+
+static void end_if_done(struct exchange *x)
+{
+    if (!x->worker_done || x->reply != NULL || x->ended)
+        return;
+    x->ended = true;
+    ASSERT(x->conn == NULL);
+    ASSERT(x->attempt == NULL);
+    list_remove(&x->node);
+    timer_stop(&x->abandoned);
+    loop_defer(x->front->loop, &x->freeing);
+}
+
+/* What the reply's queue holds now counts against the total. */
+static void count_buffered(struct exchange *x)
+{
+    size_t now = x->reply != NULL ? x->reply->queued_bytes : 0;
+
+    x->front->buffered_bytes += now - x->counted_bytes;
+    x->counted_bytes = now;
+}
+
+static void close_conn(struct exchange *x)
+{
+    if (x->conn == NULL)
+        return;
+    http1_cancel(x->conn);
+    conn_forget(http1_pooled(x->conn));
+    http1_close(x->conn);
+    x->conn = NULL;
+}
+
+/* The process's end is over: connection and place go back. The reply is not touched. */
+static void leave_worker(struct exchange *x)
+{
+    timer_stop(&x->abandoned);
+    if (x->attempt != NULL) {
+        http1_connect_cancel(x->attempt);
+        x->attempt = NULL;
+        conn_not_opened(x->place.backend);
+    }
+    if (x->conn != NULL && http1_reusable(x->conn)) {
+        struct pooled_conn *p = http1_pooled(x->conn);
+
+        x->conn = NULL;
+        conn_checkin(&p, x->front->loop);
+    }
+    close_conn(x);
+    x->worker_done = true;
+    slot_leave(&x->place);
+}
+
+static void count_status(const struct exchange *x)
+{
+    if (front_status_figure(x->status) != FIGURE_NONE)
+        count(x, (enum agent_stat)front_status_figure(x->status));
+}
+
+/* Tell the meter. END_US: when the last byte came, or it failed. */
+static void account(struct exchange *x, uint64_t end_us, bool failed)
+{
+    struct slice fingerprint = {x->cls.fingerprint, x->cls.fingerprint_len};
+    struct slice cls = {x->cls.cls, x->cls.cls_len};
+
+    if (x->unready)
+        return;
+    slot_served(&x->place, fingerprint, is_direct(x) ? SLICE_NULL : cls,
+                end_us > x->started_us ? end_us - x->started_us : 0, failed);
+}
+
+/* The process has given its last byte. */
+static void worker_finished(struct exchange *x)
+{
+    uint64_t end_us = http1_times(x->conn).last_byte_us;
+
+    account(x, end_us, x->status >= 500);
+    if (x->status == 200 && x->place.slot != NULL)
+        warm_targets_add_head(&x->place.slot->targets, text_slice(&x->head));
+    leave_worker(x);
+}
+
+/* ---- our own answers ---- */
+
+static void trace_answer(struct exchange *x, enum outcome o)
+{
+    struct text text = {0};
+
+    if (x->trace.log == NULL)
+        return;
+    outcome_print(o, &text);
+    trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
+                         text_slice(&text));
+    text_fini(&text);
+}
+
+static void answer(struct exchange *x, enum outcome o)
+{
+    size_t backlog = slot_backlog(&x->place);
+    const struct front_whose whose = {x->door->group, x->place.slot};
+
+    trace_answer(x, o);
+    if (outcome_figure(o) != FIGURE_NONE)
+        count(x, (enum agent_stat)outcome_figure(o));
+    if (x->reply == NULL)
+        end_if_done(x);
+    else
+        /* May be the end of the reply, and of X with it (freed at the end of the turn). */
+        front_answer(x->reply, o, is_direct(x) ? NULL : &backlog, &whose);
+}
+
+static void connect_to_process(struct exchange *x);
+static void ask(struct exchange *x);
+
+static void refused(struct exchange *x, enum slot_refusal why)
+{
+    if (exchange_pass_on(x, why)) {
+        connect_to_process(x);
+        return;
+    }
+    x->worker_done = true;
+    answer(x, front_refusal(why));
+}
+
+/* ---- failure ---- */
+
+static bool may_try_fresh(const struct exchange *x, bool any_received, bool any_written)
+{
+    return x->reused && !x->retried && !any_received && x->reply != NULL &&
+           (x->safe || !any_written);
+}
+
+static void answer_failed(struct exchange *x, enum err e)
+{
+    if (x->has_head && (x->reply == NULL || !http_reply_withdraw(x->reply))) {
+        /* What was passed on is cut short, and seen to be. */
+        trace_request_failed(&x->trace, "resumelb.cut", slice_of(err_text(e)));
+        if (x->reply != NULL)
+            http_reply_abort(x->reply);
+        end_if_done(x);
+    } else if (!x->touched) {
+        answer(x, OUTCOME_NOT_REACHED);
+    } else if (e == ERR_TIMEOUT) {
+        answer(x, OUTCOME_LATE);
+    } else {
+        answer(x, OUTCOME_FAILED);
+    }
+}
+
+/* No connection could be had. */
+static void on_no_connection(struct exchange *x, enum err e)
+{
+    log_warn(subject(x), "process-not-reachable", "error=\"%s\"", err_text(e));
+    count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
+    slot_hold(&x->place);
+    if (!x->touched)
+        slot_not_reached(&x->place);
+    leave_worker(x);
+    if (!is_direct(x) || x->touched || x->reply == NULL || ++x->tries >= CONNECT_TRIES_MAX) {
+        answer_failed(x, e);
+        return;
+    }
+    count(x, AGENT_STAT_tries_elsewhere);
+    x->worker_done = false;
+    x->retried = x->passed_on = false;
+    ask(x);
+}
+
+static void on_error(void *context, enum err e)
+{
+    struct exchange *x = context;
+    bool received = http1_any_received(x->conn);
+    bool written = http1_any_written(x->conn);
+
+    x->touched |= written;
+    if (e != ERR_TIMEOUT && may_try_fresh(x, received, written)) {
+        count(x, AGENT_STAT_retries_fresh);
+        close_conn(x);
+        x->retried = true;
+        connect_to_process(x);
+        return;
+    }
+    if (x->touched) {
+        log_warn(subject(x), "process-failed-request",
+                 "reason=\"%s\" response_begun=%s repeatable=%s connection=%s",
+                 http1_failure_text(x->conn, e), received ? "yes" : "no", x->safe ? "yes" : "no",
+                 x->reused ? "kept" : "new");
+        count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
+        account(x, clock_mono_us(), true);
+    }
+    if (e == ERR_TIMEOUT && !received && written)
+        slot_process_stuck(&x->place);
+    else if (!received)
+        slot_hold(&x->place);
+    leave_worker(x);
+    answer_failed(x, e);
+}
+
+/* ---- the response ---- */
+
+static size_t buffer_limit(const struct exchange *x)
+{
+    if (x->front->buffered_bytes >= x->front->response_buffers_total)
+        return BUFFER_WHEN_FULL;
+    return settings(x)->response_buffer_bytes;
+}
+
+static void pause_if_full(struct exchange *x)
+{
+    if (x->reply == NULL || x->paused || x->reply->queued_bytes < buffer_limit(x))
+        return;
+    x->paused = true;
+    http1_pause(x->conn);
+}
+
+static void on_head(void *context, const struct http1_head *head, bool final)
+{
+    struct exchange *x = context;
+
+    x->has_head = true;
+    x->status = head->status;
+    count_status(x);
+    trace_request_answered(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
+    slot_answered(&x->place);
+    if (x->reply != NULL) {
+        struct http_request *req = x->reply->req;
+
+        req->res.status = head->status;
+        exchange_copy_headers(x, head);
+        http_reply_hold(x->reply, head->content_length, HEAD_HELD_MS);
+    } else if (!final) {
+        timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
+    }
+    if (!final)
+        return;
+    /* The place first: the next request may then be under way before this answer is. */
+    worker_finished(x);
+    if (x->reply != NULL)
+        http_reply_send(x->reply, NULL, true);
+    else
+        end_if_done(x);
+}
+
+static void on_body(void *context, struct http1_body *body, bool last)
+{
+    struct exchange *x = context;
+
+    if (last)
+        worker_finished(x);
+    if (x->reply == NULL) {
+        http1_body_release(body);
+        end_if_done(x);
+        return;
+    }
+    http_reply_send(x->reply, body, last);
+    count_buffered(x);
+    if (!last)
+        pause_if_full(x);
+}
+
+static ssize_t on_moving(void *context, struct transport *from, size_t max)
+{
+    struct exchange *x = context;
+    ssize_t n = http_reply_move(x->reply, from, max);
+
+    if (n > 0) {
+        count_buffered(x);
+        pause_if_full(x);
+    }
+    return n;
+}
+
+static void on_drained(void *context)
+{
+    struct exchange *x = context;
+
+    count_buffered(x);
+    if (!x->paused || x->conn == NULL || x->reply->queued_bytes > buffer_limit(x) / 2)
+        return;
+    x->paused = false;
+    http1_resume(x->conn);
+}
+
+/* ---- tunnels ---- */
+
+static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes)
+{
+    struct exchange *x = context;
+
+    log_debug(subject(x), "tunnel-ended", "to_process=%llu to_client=%llu",
+              (unsigned long long)to_worker_bytes, (unsigned long long)to_client_bytes);
+    leave_worker(x);
+    end_if_done(x);
+}
+
+static void on_upgrade(void *context, const struct http1_head *head)
+{
+    struct exchange *x = context;
+    const struct http_tunnel_end end = {on_tunnel_ended, x};
+
+    x->has_head = true;
+    x->tunnel = true;
+    x->status = head->status;
+    count(x, AGENT_STAT_responses_2xx);
+    count(x, AGENT_STAT_tunnels);
+    trace_request_answered(&x->trace, (unsigned)x->status, UINT64_MAX);
+    slot_answered(&x->place);
+    /* With the backlog of which it is still part, as any other answer. */
+    if (x->reply != NULL)
+        exchange_copy_headers(x, head);
+    slot_upgraded(&x->place);
+    conn_forget(http1_pooled(x->conn));
+    if (x->reply == NULL) {
+        http1_close(x->conn);
+        x->conn = NULL;
+        leave_worker(x);
+        end_if_done(x);
+        return;
+    }
+    struct http_request *req = x->reply->req;
+    http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
+    const struct http1_upgraded upgraded = http1_take_upgraded(&x->conn);
+    http_reply_tunnel(x->reply, &upgraded, settings(x)->tunnel_idle_timeout_ms, &end);
+}
+
+static const struct http1_events http1_exchange_events = {on_head, on_body, on_moving, on_error,
+                                                          on_upgrade};
+
+/* ---- to the process ---- */
+
+/* What the load balancer has said of where the request's class lives. */
+static void tell_home(struct exchange *x)
+{
+    struct slice cls = {x->cls.cls, x->cls.cls_len};
+
+    /* The text of a move is the request's, which goes when its client does. */
+    bool told = x->cls.has_told && x->reply != NULL;
+
+    if (cls.len != 0 && !is_direct(x))
+        slot_homes_use(&x->place, (struct slice){x->cls.fingerprint, x->cls.fingerprint_len}, cls,
+                       told ? &x->cls.told : NULL);
+}
+
+static void send_request(struct exchange *x)
+{
+    const struct app_settings *s = settings(x);
+    const struct http1_request r = {
+        .head = text_slice(&x->head),
+        .body = x->body,
+        .body_file = x->body_file,
+        .is_head = x->is_head,
+        .moves = true,
+        .upgrade = x->upgrade ? SLICE_LIT("websocket") : SLICE_NULL,
+        .first_byte_timeout_ms = x->unready ? 0 : s->first_byte_timeout_ms,
+        .between_bytes_timeout_ms = s->between_bytes_timeout_ms,
+        .events = &http1_exchange_events,
+        .context = x,
+    };
+
+    /* An unready process has start_timeout, which ends it, and with it this. */
+    x->started_us = clock_mono_us();
+    tell_home(x);
+    trace_request_called(&x->trace);
+    http1_request(x->conn, &r);
+}
+
+static void on_connected(void *context, struct http1_conn *c, enum err e)
+{
+    struct exchange *x = context;
+
+    x->attempt = NULL;
+    if (e != ERR_OK) {
+        conn_not_opened(x->place.backend);
+        on_no_connection(x, e);
+        return;
+    }
+    x->conn = c;
+    x->reused = false;
+    conn_opened(x->place.backend, http1_pooled(c), x->front->loop);
+    send_request(x);
+}
+
+static void connect_to_process(struct exchange *x)
+{
+    uint64_t unsafe_idle_ms = settings(x)->unsafe_reuse_idle_ms;
+    const struct conn_checkout o = {.fresh = x->retried || (!x->safe && unsafe_idle_ms == 0),
+                                    .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
+                                    .sure = !x->safe};
+
+    switch (conn_checkout(x->place.backend, x->front->loop, &o, &x->waiter)) {
+    case CONN_REUSED:
+        x->conn = http1_of_pooled(x->waiter.conn);
+        x->reused = true;
+        send_request(x);
+        return;
+    case CONN_OPEN:
+        x->attempt = http1_connect(x->front->loop, &x->place.addr, settings(x)->connect_timeout_ms,
+                                   on_connected, x);
+        return;
+    case CONN_REFUSED:
+        on_no_connection(x, ERR_CONNECT_REFUSED);
+        return;
+    case CONN_WAIT: /* there is no limit to wait for */
+        break;
+    }
+    UNREACHABLE();
+}
+
+static void on_place(struct slot_request *r)
+{
+    struct exchange *x = container_of(r, struct exchange, place);
+
+    int64_t limit = settings(x)->upgrade_concurrency;
+
+    if (x->upgrade && limit != 0 && slot_upgrades(r) >= limit) {
+        leave_worker(x);
+        answer(x, OUTCOME_UPGRADES);
+        return;
+    }
+    x->unready = r->first;
+    connect_to_process(x);
+}
+
+static void on_place_refused(struct slot_request *r, enum slot_refusal why)
+{
+    refused(container_of(r, struct exchange, place), why);
+}
+
+/* ---- the client ---- */
+
+/* The client has left while the process has, or may yet get, the request. */
+static void abandon(struct exchange *x)
+{
+    bool sent = x->conn != NULL && http1_times(x->conn).written_us != 0;
+
+    if (!sent) {
+        /* The rest of the request's bytes is gone with the client. */
+        leave_worker(x);
+        return;
+    }
+    if (x->paused)
+        http1_resume(x->conn);
+    x->paused = false;
+    if (x->has_head)
+        timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
+}
+
+static void on_abandoned(struct timer *t)
+{
+    struct exchange *x = container_of(t, struct exchange, abandoned);
+
+    leave_worker(x);
+    end_if_done(x);
+}
+
+static void on_gone(void *context, bool done)
+{
+    struct exchange *x = context;
+
+    x->reply = NULL;
+    count_buffered(x);
+    x->body = SLICE_NULL;
+    x->body_file = NULL;
+    if (done) {
+        trace_request_ended(&x->trace);
+    } else {
+        trace_request_failed(&x->trace, "resumelb.gone", SLICE_LIT("the client has left"));
+        count(x, AGENT_STAT_clients_gone);
+    }
+    if (!x->worker_done && !x->tunnel)
+        abandon(x);
+    end_if_done(x);
+}
+
+static const struct http_reply_events reply_events = {on_drained, on_gone};
+
+static void ask(struct exchange *x)
+{
+    enum slot_refusal why;
+
+    switch (slot_ask(x->door->group, x->door->slot, &x->place, &why)) {
+    case SLOT_GO:
+        on_place(&x->place);
+        return;
+    case SLOT_WAIT:
+        tell_home(x);
+        return;
+    case SLOT_REFUSED:
+        refused(x, why);
+        return;
+    }
+}
+
+/* Without the query, which makes URLs of its own and may have secrets. */
+static struct slice path_of(const struct http_request *req)
+{
+    struct slice rest = req->target;
+
+    return slice_cut(&rest, '?');
+}
+
+void exchange_start(struct front *f, const struct front_door *door, struct http_request *req,
+                    struct http_conn *conn)
+{
+    struct http_reply *reply = http_request_take(req, sizeof(*reply));
+    struct exchange *x = xcalloc(1, sizeof(*x));
+
+    x->front = f;
+    x->door = door;
+    x->reply = reply;
+    x->is_head = front_method_is(req, "HEAD");
+    x->safe = x->is_head || front_method_is(req, "GET");
+    x->upgrade = http_request_wants_websocket(req);
+    x->body = req->body;
+    x->body_file = http_conn_body_file(conn);
+    x->place.core.may_probe = x->safe && !x->upgrade;
+    x->place.go = on_place;
+    x->place.refused = on_place_refused;
+    x->freeing.run = free_now;
+    timer_init(&x->abandoned, on_abandoned);
+    front_read_class(req, &x->cls);
+    if (is_direct(x))
+        front_write_direct_head(req, http_conn_peer(conn), f->allow, &x->head);
+    else
+        front_write_head(req, &x->head);
+    list_push_back(&f->exchanges, &x->node);
+    count(x, AGENT_STAT_requests);
+    /* The body came before: nobody is told of a request without it. */
+    trace_request_begin(&x->trace, f->trace, req->method, path_of(req), x->body.len);
+    http_reply_init(reply, req, conn, &reply_events, x);
+    ask(x);
+}
+
+void exchanges_cut(struct front *f)
+{
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &f->exchanges) {
+        struct exchange *x = list_entry(it, struct exchange, node);
+
+        if (x->worker_done || x->tunnel)
+            continue;
+        trace_request_failed(&x->trace, "resumelb.cut", SLICE_LIT("the agent ends"));
+        leave_worker(x);
+        if (x->reply != NULL)
+            http_reply_abort(x->reply);
+        else
+            end_if_done(x);
+    }
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests that we have while another agent has taken over (upgrade.h), and that no process of ours
+ * can serve: only the other starts processes. They go to it, by the address that they came by, and
+ * its answer comes back through us. To tell a load balancer that nobody had its request would do
+ * as well, if it had another worker in that moment; a client at the application's own address has
+ * nowhere else to go. Not where there is TLS: we are no load balancer that the other would know, so
+ * whoever asked is told to try again.
+ */
+#include "worker-agent/front/exchange_internal.h"
+
+#include "common/base/log.h"
+#include "worker-agent/pool/app_pool.h"
+
+/* Where a connection comes from that we make to our own address A. */
+static struct addr source_of(const struct addr *a)
+{
+    struct addr source = *a;
+
+    if (a->sa.sa_family == AF_INET && a->in.sin_addr.s_addr == htonl(INADDR_ANY))
+        source.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr))
+        source.in6.sin6_addr = in6addr_loopback;
+    return source;
+}
+
+/* Where the other listens for such as X. False: nowhere, or not for us. */
+static bool find_door(const struct exchange *x, struct addr *out)
+{
+    const struct app_group *g = x->door->group;
+
+    if (is_direct(x)) {
+        *out = g->doors[0];
+        return true;
+    }
+    *out = x->door->slot->addr;
+    struct addr source = source_of(out);
+    return networks_have(x->front->allow, &source);
+}
+
+bool exchange_pass_on(struct exchange *x, enum slot_refusal why)
+{
+    const struct app_pool *pool = x->door->group->pool;
+    const struct conn_pool_settings cs = {.idle_timeout_ms = 1, .max_waiting = 1};
+    char address[ADDR_TEXT_MAX];
+    struct addr to;
+
+    if (!pool->handed_over || (why != SLOT_STOPPED && why != SLOT_NOT_STARTED) ||
+        x->reply == NULL || x->front->tls != NULL || !find_door(x, &to))
+        return false;
+    slot_pass_on(&x->place, &to,
+                 conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
+                                   SLICE_LIT("heir"), 0, &cs));
+    if (!is_direct(x)) {
+        text_clear(&x->head);
+        front_write_agents_head(x->reply->req, &x->head);
+    }
+    x->passed_on = true;
+    /* How long it may take, and what it says of a process, is the other's to judge. */
+    x->unready = true;
+    /* On a connection of its own: there is nothing to gain by keeping one. */
+    x->retried = true;
+    log_info(subject(x), "request-passed-on", "to=%s reason=\"another agent has taken over\"",
+             address);
+    return true;
+}
+
+void exchange_copy_headers(struct exchange *x, const struct http1_head *head)
+{
+    struct http_request *req = x->reply->req;
+    bool to_load_balancer = !is_direct(x);
+
+    front_copy_headers(req, head, x->passed_on && to_load_balancer);
+    if (to_load_balancer && !x->passed_on)
+        front_put_backlog(req, slot_backlog(&x->place));
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trace log: a record at each stage of a request (common/wire/trace_line.h), for those who want
+ * to know where time goes and what hangs. Made and destroyed by the agent; outlives the front. The
+ * control loop leaves what is to be said in a buffer; a line_writer makes lines of it, on its
+ * thread. NULL for a log is fine everywhere: there is none.
+ */
+#ifndef RLB_AGENT_FRONT_TRACE_LOG_H
+#define RLB_AGENT_FRONT_TRACE_LOG_H
+
+#include "common/base/err.h"
+#include "common/base/text.h"
+
+struct trace_log;
+
+/* FILE is appended to; "-" is standard output. Errors: ERR_SYSTEM (errno says): it cannot be
+ * opened.
+ */
+enum err trace_log_create(const char *file, struct trace_log **out) must_check;
+/* Writes what is left, unless nobody takes it. */
+void trace_log_destroy(struct trace_log *log);
+/* What is buffered goes to the old file, then the name is opened anew. */
+void trace_log_reopen(struct trace_log *log);
+/* Lines written, and records dropped because the file was too slow or took none. */
+void trace_log_count(const struct trace_log *log, uint64_t *written, uint64_t *dropped);
+
+/* S: no request of before is under way any more. */
+void trace_log_started(struct trace_log *log);
+/* X: the last record of this agent, likewise. */
+void trace_log_ended(struct trace_log *log);
+/* A request, from its B to what ends it. Embedded; zeroed, nothing is said of it. */
+struct trace_request {
+    struct trace_log *log; /* NULL: there is nothing more to say */
+    uint64_t number;
+    bool called;
+};
+
+/* B and I: R is there, with a body of BODY_BYTES. */
+void trace_request_begin(struct trace_request *r, struct trace_log *log, struct slice method,
+                         struct slice path, uint64_t body_bytes);
+/* C, the first time; then that it is sent again. */
+void trace_request_called(struct trace_request *r);
+/* A: a response begins. BYTES of its body, UINT64_MAX: unknown. */
+void trace_request_answered(struct trace_request *r, unsigned status, uint64_t bytes);
+/* E, and nothing after it. */
+void trace_request_ended(struct trace_request *r);
+/* It ends in another way, called NAME, a literal; TEXT says more. Nothing after it. */
+void trace_request_failed(struct trace_request *r, const char *name, struct slice text);
+
+/* Something else that is worth knowing: NAME, a literal, TEXT. */
+void trace_log_note(struct trace_log *log, const char *name, struct slice text);
+
+#endif

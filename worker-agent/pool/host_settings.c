@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The same machinery as an application's (app_group.c), over the table of the top of the file.
+ */
+#include "worker-agent/pool/host_settings.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/tree/live_settings.h"
+#include "worker-agent/supervisor/keeper_wire.h"
+
+struct host_settings {
+    struct host_settings_options o;
+    char *tree_url, *state_dir;
+    char *path; /* as at the start; NULL: the host has no node */
+    struct live_settings *live;
+    struct snapshot *snapshot; /* NULL: no tree, or no node */
+    struct settings_watch *watch;
+};
+
+static void on_live_changed(void *context, bool values)
+{
+    const struct host_settings *h = context;
+
+    if (values)
+        h->o.changed(h->o.context);
+}
+
+static uint64_t hold_ms(void *context, const void *now)
+{
+    (void)context;
+    return ((const struct agent_settings *)now)->settings_hold_ms;
+}
+
+static bool is_away(void *context)
+{
+    const struct host_settings *h = context;
+    struct tree_status tree;
+
+    if (h->o.tree == NULL)
+        return false;
+    tree_status(h->o.tree, &tree);
+    return !tree.connected;
+}
+
+/* What only a start reads stays what it was then: it is in force. */
+static bool is_frozen(const struct setting_row *row)
+{
+    return agent_setting_wants_restart(row);
+}
+
+struct host_settings *host_settings_create(const struct host_settings_options *o,
+                                           const struct agent_config *c)
+{
+    static const struct settings_table *const tables[] = {&agent_table};
+    struct host_settings *h = xcalloc(1, sizeof(*h));
+
+    h->o = *o;
+    h->tree_url = xstrdup(o->tree_url);
+    h->state_dir = xstrdup(o->state_dir);
+    /* The caller's are only borrowed for this call. */
+    h->o.tree_url = h->o.state_dir = NULL;
+    h->path = xstrdup(c->host_path);
+    const struct live_settings_options live = {.loop = o->loop,
+                                               .tables = tables,
+                                               .ntables = ARRAY_LEN(tables),
+                                               .yaml = &c->s,
+                                               .origins = c->origins,
+                                               .path = h->path != NULL ? h->path : "(none)",
+                                               .hold_ms = hold_ms,
+                                               .away = is_away,
+                                               .frozen = is_frozen,
+                                               .changed = on_live_changed,
+                                               .context = h};
+    h->live = live_settings_create(&live);
+    return h;
+}
+
+void host_settings_start(struct host_settings *h)
+{
+    if (h->o.tree == NULL)
+        return;
+    if (h->path == NULL) {
+        log_warn(NULL, "host-without-node",
+                 "reason=\"the host's name cannot be a node's\" advice=\"set host_path\"");
+        return;
+    }
+    char *file = xasprintf("%s/%s", h->state_dir, HOST_MEMORY_NAME);
+    char *place = xasprintf("%s %s", h->tree_url, h->path);
+    h->snapshot = snapshot_open(h->o.loop, file, place);
+    h->watch = settings_watch_start(h->o.tree, h->path, h->live, h->snapshot, SETTINGS_WATCH_PART,
+                                    h->o.wait_ms);
+    settings_watch_recall(h->watch);
+    free(place);
+    free(file);
+}
+
+void host_settings_configure(struct host_settings *h, const struct agent_config *c)
+{
+    live_settings_set_yaml(h->live, &c->s, c->origins);
+}
+
+void host_settings_destroy(struct host_settings *h)
+{
+    if (h == NULL)
+        return;
+    settings_watch_stop(h->watch);
+    snapshot_close(h->snapshot);
+    live_settings_destroy(h->live);
+    free(h->path);
+    free(h->state_dir);
+    free(h->tree_url);
+    free(h);
+}
+
+const struct agent_settings *host_settings_now(const struct host_settings *h)
+{
+    return live_settings_now(h->live);
+}
+
+void host_settings_counts(const struct host_settings *h, struct live_settings_counts *out)
+{
+    live_settings_counts(h->live, out);
+}
+
+void host_settings_describe(const struct host_settings *h, struct json_writer *w)
+{
+    if (h->path != NULL)
+        json_put_text(w, "path", slice_of(h->path));
+    else
+        json_put_null(w, "path");
+    live_settings_describe(h->live, w);
+    tree_describe_broken_links(h->path != NULL ? h->o.tree : NULL, h->path, w);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The settings of the whole host: the top of the file, and over it what the host's own node of the
+ * tree says of the LIVE ones. Owned by the pool; the tree outlives it. Control loop only.
+ */
+#ifndef RLB_AGENT_POOL_HOST_SETTINGS_H
+#define RLB_AGENT_POOL_HOST_SETTINGS_H
+
+#include "common/tree/live_settings.h"
+#include "worker-agent/config/agent_config.h"
+
+struct host_settings;
+
+struct host_settings_options {
+    struct loop *loop;
+    struct tree *tree;     /* NULL: none; then the file is all there is */
+    const char *tree_url;  /* NULL: none; copied */
+    const char *state_dir; /* where tree.json remembers what the node said last; copied */
+    uint64_t wait_ms;      /* how long the tree may take to answer at a start */
+    /* Another value is in force. Inside host_settings_start() and host_settings_configure(), or
+     * whenever the tree says so. */
+    void (*changed)(void *context);
+    void *context;
+};
+
+/* As C, read at the start, has it. C is borrowed for the call. */
+struct host_settings *host_settings_create(const struct host_settings_options *o,
+                                           const struct agent_config *c);
+/*
+ * Follow the node. What it said in another life is in force at once, rather than when the tree has
+ * had its time to answer: under a smaller maximum of the file, processes that have just been taken
+ * over would be ended for a moment's sake.
+ */
+void host_settings_start(struct host_settings *h);
+/* The configuration was read anew. */
+void host_settings_configure(struct host_settings *h, const struct agent_config *c);
+/* NULL is fine. */
+void host_settings_destroy(struct host_settings *h);
+
+/* In force; always the same place. NODEs are NULL. */
+const struct agent_settings *host_settings_now(const struct host_settings *h);
+void host_settings_counts(const struct host_settings *h, struct live_settings_counts *out);
+/* Members "path" (null: the host has no node) and those of live_settings_describe(). */
+void host_settings_describe(const struct host_settings *h, struct json_writer *w);
+
+#endif

@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sessions and processes; who gets a process and who gives one up is in pool_core_plan.c. A process
+ * leaves its slot in one function only (core_leave_slot), whatever the reason, and then is detached
+ * for ever.
+ */
+#include "worker-agent/pool/pool_core_internal.h"
+
+#include <math.h>
+
+/* The half-life of what a group's traffic is told by. */
+enum { TRAFFIC_HALF_MS = 600000 };
+
+void core_init(struct core *c)
+{
+    *c = (struct core){.max = 0};
+    list_init(&c->groups);
+    list_init(&c->replaces);
+    list_init(&c->idle);
+    list_init(&c->wants);
+    list_init(&c->runnable);
+    list_init(&c->to_end);
+    list_init(&c->to_tell);
+}
+
+void core_group_init(struct core *c, struct core_group *g)
+{
+    *g = (struct core_group){.core = c, .concurrency = 1};
+    list_init(&g->waiting);
+    list_init(&g->idle);
+    list_init(&g->partly);
+    list_push_back(&c->groups, &g->node);
+}
+
+void core_group_fini(struct core_group *g)
+{
+    ASSERT(g->nprocesses == 0);
+    ASSERT(g->nwaiting == 0);
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        list_remove(&g->slots[n]->want);
+        list_remove(&g->slots[n]->runnable);
+        list_remove(&g->slots[n]->told);
+    }
+    list_remove(&g->replaces);
+    list_remove(&g->node);
+}
+
+void core_slot_init(struct core_group *g, struct core_slot *s, unsigned n)
+{
+    *s = (struct core_slot){.group = g, .n = n};
+    list_init(&s->leaving);
+    list_init(&s->waiting);
+}
+
+bool core_slot_wants(const struct core_slot *s)
+{
+    return list_linked(&s->want);
+}
+
+bool core_slot_enabled(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+
+    return g->max_processes == 0 || s->n < g->max_processes;
+}
+
+/* ---- where a process stands ---- */
+
+/* P has had as many requests as it may have. */
+static bool is_spent(const struct core_process *p)
+{
+    const struct core_group *g = p->slot->group;
+
+    if (g->one_shot)
+        return p->served > 0;
+    /* Once nothing is started any more, it finishes what waits. */
+    return g->max_requests != 0 && p->served >= g->max_requests && !g->core->stopped;
+}
+
+static bool has_place(const struct core_process *p)
+{
+    const struct core_group *g = p->slot->group;
+
+    if (p->held || is_spent(p))
+        return false;
+    if (p->state == CORE_STARTING)
+        return p->probing && p->sessions + p->elsewhere == 0;
+    return p->state == CORE_READY && p->places + p->elsewhere < g->concurrency;
+}
+
+/*
+ * Whether P is one that R may get. With one_shot that is a process of the current generation that
+ * was started after R asked, so that each request is served by the newest code.
+ */
+static bool suits(const struct core_process *p, const struct core_request *r)
+{
+    const struct core_group *g = p->slot->group;
+
+    return !g->one_shot || (p->generation == g->generation && p->born > r->turn);
+}
+
+void core_place(struct core_process *p)
+{
+    struct core_group *g = p->slot->group;
+    struct core *c = g->core;
+    struct list *home = NULL;
+    bool idle = p->sessions + p->elsewhere == 0;
+
+    if (p->state != CORE_READY || !idle)
+        list_remove(&p->idle);
+    else if (!list_linked(&p->idle))
+        list_push_back(&c->idle, &p->idle);
+    if (p->state == CORE_READY && has_place(p) && !g->one_shot)
+        home = idle ? &g->idle : &g->partly;
+    if (home == p->home)
+        return;
+    p->home = home;
+    list_remove(&p->in_group);
+    /* The process that became idle last is the next to be picked: its caches are warm, and the
+       others idle long enough for max_idle_ms to end them. */
+    if (home == &g->idle)
+        list_push_front(home, &p->in_group);
+    else if (home != NULL)
+        list_push_back(home, &p->in_group);
+}
+
+void core_run_soon(struct core_slot *s)
+{
+    if (!list_linked(&s->runnable))
+        list_push_back(&s->group->core->runnable, &s->runnable);
+}
+
+void core_tell(struct core_slot *s)
+{
+    if (!list_linked(&s->told))
+        list_push_back(&s->group->core->to_tell, &s->told);
+}
+
+/* P, in no slot, is to be ended. */
+static void end_now(struct core_process *p)
+{
+    struct core *c = p->slot->group->core;
+
+    if (p->ending)
+        return;
+    p->ending = true;
+    ++c->nending;
+    c->ngiving -= p->doomed == CORE_GIVES_WAY;
+    list_remove(&p->leaving);
+    list_push_back(&c->to_end, &p->leaving);
+}
+
+static void end_when_done(struct core_process *p)
+{
+    if (p->sessions == 0)
+        end_now(p);
+}
+
+/* One more of G's processes is to be replaced. */
+static void add_doomed(struct core_group *g)
+{
+    ++g->ndoomed;
+    if (!list_linked(&g->replaces))
+        list_push_back(&g->core->replaces, &g->replaces);
+}
+
+/* The slot's process is P from now on. */
+static void take_slot(struct core_slot *s, struct core_process *p)
+{
+    struct core_group *g = s->group;
+
+    s->process = p;
+    core_tell(s);
+    core_run_soon(s);
+    ++g->nprocesses;
+    g->nstarting += p->state == CORE_STARTING;
+    if (p->doomed != CORE_KEEP)
+        add_doomed(g);
+    g->core->changed = true;
+}
+
+/* It has no process any more, but maybe its successor, ready or not. */
+static void vacate_slot(struct core_slot *s)
+{
+    struct core_group *g = s->group;
+    struct core_process *p = s->process;
+
+    --g->nprocesses;
+    g->nstarting -= p->state == CORE_STARTING;
+    g->ndoomed -= p->doomed != CORE_KEEP;
+    s->process = NULL;
+    core_tell(s);
+    p = s->successor;
+    s->successor = NULL;
+    if (p != NULL) {
+        --g->core->successors;
+        take_slot(s, p);
+    }
+    g->core->changed = true;
+}
+
+static void drop_from_slot(struct core_process *p)
+{
+    struct core_slot *s = p->slot;
+
+    if (s->process == p) {
+        vacate_slot(s);
+        return;
+    }
+    ASSERT(s->successor == p);
+    s->successor = NULL;
+    --s->group->core->successors;
+}
+
+/* Who waits for whichever process may have a place anywhere. */
+static void wake_group(struct core_group *g)
+{
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        if (g->slots[n]->process != NULL)
+            core_run_soon(g->slots[n]);
+    }
+}
+
+/* Who waits for whichever process, and was put in line at this slot, goes back to the group's line.
+ */
+static void give_back_waiting(struct core_slot *s)
+{
+    struct core_group *g = s->group;
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &s->waiting) {
+        struct core_request *r = list_entry(it, struct core_request, node);
+
+        if (!r->any)
+            continue;
+        list_remove(&r->node);
+        --s->nwaiting;
+        r->slot = NULL;
+        struct list *at = g->waiting.next;
+        while (at != &g->waiting && list_entry(at, struct core_request, node)->turn < r->turn)
+            at = at->next;
+        list_insert_before(at, &r->node);
+        ++g->nwaiting;
+    }
+    if (g->nwaiting != 0)
+        wake_group(g);
+}
+
+void core_leave_slot(struct core_process *p, enum core_reason why)
+{
+    struct core_slot *s = p->slot;
+
+    ASSERT(p->state != CORE_LEAVING);
+    drop_from_slot(p);
+    p->state = CORE_LEAVING;
+    ++s->group->core->leaving;
+    s->group->core->ngiving += why == CORE_GIVES_WAY;
+    p->doomed = why;
+    p->probing = false;
+    core_place(p);
+    list_push_back(&s->leaving, &p->leaving);
+    core_tell(s);
+    end_when_done(p);
+    if (s->process == NULL)
+        give_back_waiting(s);
+    core_want_again(s);
+}
+
+void core_condemn(struct core_process *p, enum core_reason reason)
+{
+    struct core_slot *s = p->slot;
+
+    if (p->state == CORE_LEAVING || p->doomed != CORE_KEEP)
+        return;
+    p->doomed = reason;
+    if (s->process == p)
+        add_doomed(s->group);
+    s->group->core->changed = true;
+}
+
+void core_detach(struct core_process *p, enum core_reason reason)
+{
+    if (p->state != CORE_LEAVING)
+        core_leave_slot(p, reason);
+}
+
+void core_end(struct core_process *p, enum core_reason reason)
+{
+    core_detach(p, reason);
+    end_now(p);
+}
+
+/* ---- processes come and go ---- */
+
+static void enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
+{
+    struct core_group *g = s->group;
+
+    *p = (struct core_process){
+        .slot = s, .state = CORE_STARTING, .generation = g->generation, .last_used_ms = now_ms};
+    p->born = ++g->core->turns;
+    list_init(&p->running);
+    ++g->core->count;
+    s->renew = s->for_group = s->for_min = false;
+    list_remove(&s->want);
+    core_tell(s);
+    if (s->process == NULL) {
+        take_slot(s, p);
+        return;
+    }
+    s->successor = p;
+    ++g->core->successors;
+}
+
+void core_spawned(struct core_slot *s, struct core_process *p, uint64_t now_ms)
+{
+    ASSERT(s->successor == NULL);
+    enter(s, p, now_ms);
+}
+
+void core_adopted(struct core_slot *s, struct core_process *p, uint64_t now_ms)
+{
+    ASSERT(s->process == NULL);
+    enter(s, p, now_ms);
+}
+
+void core_probing(struct core_process *p, bool probing)
+{
+    if (p->state != CORE_STARTING)
+        return;
+    p->probing = probing;
+    core_run_soon(p->slot);
+}
+
+void core_ready(struct core_process *p, uint64_t now_ms)
+{
+    struct core_slot *s = p->slot;
+    struct core_process *old = s->process;
+
+    if (p->state != CORE_STARTING)
+        return;
+    core_tell(s);
+    if (s->successor == p)
+        core_leave_slot(old, old->doomed);
+    ASSERT(s->process == p);
+    p->state = CORE_READY;
+    p->probing = false;
+    p->last_used_ms = now_ms;
+    --s->group->nstarting;
+    core_place(p);
+    core_run_soon(s);
+    s->group->core->changed = true;
+}
+
+void core_elsewhere(struct core_process *p, unsigned n)
+{
+    p->elsewhere = n;
+    if (p->state == CORE_LEAVING)
+        return;
+    core_place(p);
+    core_run_soon(p->slot);
+    p->slot->group->core->changed = true;
+}
+
+void core_hold(struct core_process *p, bool held)
+{
+    p->held = held;
+    core_place(p);
+    core_run_soon(p->slot);
+}
+
+/* R's session is over; what that means for its process is the caller's. */
+static void session_over(struct core_request *r)
+{
+    struct core_process *p = r->process;
+
+    ASSERT(p != NULL);
+    list_remove(&r->node);
+    r->state = CORE_REQUEST_NONE;
+    r->process = NULL;
+    p->places -= !r->placeless;
+    --p->sessions;
+    p->slot->group->core->active -= p->sessions == 0;
+}
+
+void core_gone(struct core_process *p, uint64_t now_ms)
+{
+    struct core_slot *s = p->slot;
+    struct core *c = s->group->core;
+
+    while (!list_empty(&p->running))
+        session_over(list_first(&p->running, struct core_request, node));
+    if (p->state == CORE_LEAVING) {
+        list_remove(&p->leaving);
+        --c->leaving;
+        c->ngiving -= !p->ending && p->doomed == CORE_GIVES_WAY;
+    } else {
+        drop_from_slot(p);
+    }
+    if (p->ending)
+        --c->nending;
+    --c->count;
+    p->state = CORE_LEAVING;
+    p->home = NULL;
+    list_remove(&p->idle);
+    list_remove(&p->in_group);
+    p->slot = NULL;
+    if (s->process == NULL)
+        give_back_waiting(s);
+    core_want_again(s);
+    c->changed = true;
+    (void)now_ms;
+}
+
+/* ---- sessions ---- */
+
+static void count_traffic(struct core_group *g, uint64_t now_ms)
+{
+    double halves = (double)(now_ms - g->traffic_ms) / TRAFFIC_HALF_MS;
+
+    g->traffic = g->traffic * exp2(-halves) + 1;
+    g->traffic_ms = now_ms;
+}
+
+/* Its successor is to be ready before P is spent. */
+bool core_nearly_spent(const struct core_process *p)
+{
+    enum { PARTS = 10 };
+    const struct core_group *g = p->slot->group;
+
+    return !g->one_shot && g->max_requests != 0 &&
+           p->served >= g->max_requests - g->max_requests / PARTS;
+}
+
+static void begin(struct core_request *r, struct core_process *p, uint64_t now_ms)
+{
+    struct core_group *g = p->slot->group;
+
+    r->state = CORE_REQUEST_RUNNING;
+    r->process = p;
+    r->placeless = false;
+    list_push_back(&p->running, &r->node);
+    g->core->active += p->sessions == 0;
+    ++p->sessions;
+    ++p->places;
+    ++p->served;
+    p->last_used_ms = now_ms;
+    if (core_nearly_spent(p))
+        core_condemn(p, CORE_SPENT);
+    count_traffic(g, now_ms);
+    core_place(p);
+}
+
+static void leave_running(struct core_request *r, uint64_t now_ms)
+{
+    struct core_process *p = r->process;
+    struct core_slot *s = p->slot;
+
+    session_over(r);
+    p->last_used_ms = now_ms;
+    core_place(p);
+    if (p->state == CORE_LEAVING)
+        end_when_done(p);
+    core_run_soon(s);
+    s->group->core->changed = true;
+}
+
+static void leave_line(struct core_request *r)
+{
+    list_remove(&r->node);
+    r->state = CORE_REQUEST_NONE;
+    if (r->slot != NULL)
+        --r->slot->nwaiting;
+    else
+        --r->group->nwaiting;
+}
+
+void core_leave(struct core_request *r, uint64_t now_ms)
+{
+    if (r->state == CORE_REQUEST_RUNNING)
+        leave_running(r, now_ms);
+    else if (r->state == CORE_REQUEST_WAITING)
+        leave_line(r);
+}
+
+void core_upgraded(struct core_request *r, uint64_t now_ms)
+{
+    if (r->state != CORE_REQUEST_RUNNING || r->placeless)
+        return;
+    r->placeless = true;
+    --r->process->places;
+    r->process->last_used_ms = now_ms;
+    core_place(r->process);
+    core_run_soon(r->process->slot);
+}
+
+/* ---- asking ---- */
+
+static void wait_in(struct core_request *r, struct core_slot *s)
+{
+    r->state = CORE_REQUEST_WAITING;
+    r->slot = s;
+    if (s != NULL) {
+        list_push_back(&s->waiting, &r->node);
+        ++s->nwaiting;
+    } else {
+        list_push_back(&r->group->waiting, &r->node);
+        ++r->group->nwaiting;
+    }
+}
+
+/*
+ * Whether R is what the slot's successor waits for: without a ready_probe it becomes ready by
+ * answering a request, which the process before it would go on to get. When that one is spent, the
+ * successor takes any request, like the first process of a slot.
+ */
+static bool takes_probe(const struct core_slot *s, const struct core_request *r)
+{
+    const struct core_process *p = s->successor;
+
+    return p != NULL && has_place(p) && suits(p, r) && (r->may_probe || is_spent(s->process));
+}
+
+static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, uint64_t now_ms)
+{
+    const struct core_group *g = s->group;
+    struct core_process *p = s->process;
+    bool ready = p != NULL && p->state == CORE_READY;
+
+    if (!core_slot_enabled(s))
+        return CORE_QUEUE_FULL;
+    if (takes_probe(s, r))
+        p = s->successor;
+    if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) &&
+        !core_yields(p, r, now_ms)) {
+        begin(r, p, now_ms);
+        return CORE_GO_NOW;
+    }
+    /* A cold slot takes one however short the line: somebody has to wake it. */
+    if (s->nwaiting >= g->max_queue && (ready || s->nwaiting > 0))
+        return CORE_QUEUE_FULL;
+    wait_in(r, s);
+    core_want(s);
+    core_run_soon(s);
+    return CORE_WAIT;
+}
+
+/* The one with the least to do; NULL: the group has no process at all. */
+static struct core_slot *least_loaded(const struct core_group *g)
+{
+    struct core_slot *best = NULL;
+    size_t least = 0;
+
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        struct core_slot *s = g->slots[n];
+
+        if (s->process == NULL || !core_slot_enabled(s))
+            continue;
+        size_t load = s->process->places + s->nwaiting;
+        if (best == NULL || load < least) {
+            best = s;
+            least = load;
+        }
+    }
+    return best;
+}
+
+static enum core_answer ask_group(struct core_group *g, struct core_request *r, uint64_t now_ms)
+{
+    const struct list *free = list_empty(&g->idle) ? &g->partly : &g->idle;
+    struct core_process *p = NULL;
+    struct core_slot *s = NULL;
+
+    if (g->nwaiting == 0 && g->replacing != NULL && g->replacing->nwaiting == 0 &&
+        takes_probe(g->replacing, r)) {
+        begin(r, g->replacing->successor, now_ms);
+        return CORE_GO_NOW;
+    }
+    if (g->nwaiting == 0 && !list_empty(free))
+        p = list_first(free, struct core_process, in_group);
+    if (p != NULL && !core_yields(p, r, now_ms)) {
+        begin(r, p, now_ms);
+        return CORE_GO_NOW;
+    }
+    if (g->queue == CORE_QUEUE_PRIVATE)
+        s = least_loaded(g);
+    if ((s != NULL ? s->nwaiting : g->nwaiting) >= g->max_queue &&
+        (g->nprocesses > 0 || g->nwaiting > 0))
+        return CORE_QUEUE_FULL;
+    wait_in(r, s);
+    core_want_more(g);
+    if (s != NULL)
+        core_run_soon(s);
+    else
+        wake_group(g);
+    return CORE_WAIT;
+}
+
+enum core_answer core_ask(struct core_group *g, struct core_slot *s, struct core_request *r,
+                          uint64_t now_ms)
+{
+    ASSERT(r->state == CORE_REQUEST_NONE);
+    r->group = g;
+    r->slot = s;
+    r->process = NULL;
+    r->turn = ++g->core->turns;
+    r->any = s == NULL;
+    return s != NULL ? ask_slot(s, r, now_ms) : ask_group(g, r, now_ms);
+}
+
+/* ---- giving places ---- */
+
+/* Who is next at S: in its own line or in the group's, whoever asked first. */
+static struct core_request *next_request(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+    struct core_request *own = NULL;
+    struct core_request *any = NULL;
+
+    if (s->nwaiting > 0)
+        own = list_first(&s->waiting, struct core_request, node);
+    if (g->nwaiting > 0)
+        any = list_first(&g->waiting, struct core_request, node);
+    if (own == NULL || any == NULL)
+        return own != NULL ? own : any;
+    return own->turn < any->turn ? own : any;
+}
+
+/* With one_shot: P has nothing to do, and will not get R (NULL: none waits). */
+static bool is_of_no_use(const struct core_process *p, const struct core_request *r)
+{
+    bool open = p->state == CORE_READY || p->probing;
+
+    if (!p->slot->group->one_shot || !open || p->places + p->elsewhere > 0)
+        return false;
+    return is_spent(p) || r == NULL || !suits(p, r);
+}
+
+struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
+{
+    struct core_process *p = s->process;
+    struct core_request *r = next_request(s);
+
+    if (p == NULL)
+        return NULL;
+    if (is_of_no_use(p, r)) {
+        core_leave_slot(p, CORE_SPENT);
+        return NULL;
+    }
+    if (r == NULL)
+        return NULL;
+    if (takes_probe(s, r))
+        p = s->successor;
+    if (!has_place(p) || !suits(p, r))
+        return NULL;
+    if (core_yields(p, r, now_ms)) {
+        core_leave_slot(p, CORE_GIVES_WAY);
+        return NULL;
+    }
+    leave_line(r);
+    begin(r, p, now_ms);
+    /* The others that wait may need a process of their own. */
+    if (s->group->nwaiting > 0)
+        core_want_more(s->group);
+    return r;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who gets a process, who gives one up, who is replaced. Slots that want a process stand in line;
+ * the first that may have one gets it. When there is no room, somebody idle gives way: for requests
+ * that wait anybody, for what is merely to be there (min_processes) one that need not be.
+ */
+#include "worker-agent/pool/pool_core_internal.h"
+
+enum {
+    /* Idle times that differ by less are the same; traffic decides. */
+    TIE_MS = 1000,
+    /* How long a process must have idled to give way to one that is merely to be there, or to a
+       further one of a busy group: who was asked just now may be asked again. */
+    SPARE_IDLE_MS = 10000,
+};
+
+/* ---- wanting ---- */
+
+static bool has_reason(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+
+    if (s->process != NULL || g->core->stopped || !core_slot_enabled(s))
+        return false;
+    if (g->one_shot)
+        return s->nwaiting > 0 || (s->for_group && g->nwaiting > 0);
+    return s->nwaiting > 0 || s->renew || (s->for_min && g->nprocesses < g->min_processes) ||
+           (s->for_group && list_empty(&g->idle));
+}
+
+void core_want(struct core_slot *s)
+{
+    struct core *c = s->group->core;
+
+    c->changed = true;
+    if (s->process != NULL || list_linked(&s->want) || !core_slot_enabled(s))
+        return;
+    list_push_back(&c->wants, &s->want);
+    core_tell(s);
+}
+
+/* As many cold slots of G as are missing to min_processes, from the first. */
+static void want_min(struct core_group *g)
+{
+    unsigned there = g->nprocesses;
+
+    if (g->one_shot)
+        return;
+    for (unsigned n = 0; n < g->nslots && there < g->min_processes; ++n) {
+        struct core_slot *s = g->slots[n];
+
+        if (s->process != NULL || !core_slot_enabled(s))
+            continue;
+        s->for_min = true;
+        core_want(s);
+        ++there;
+    }
+}
+
+void core_want_again(struct core_slot *s)
+{
+    if (has_reason(s))
+        core_want(s);
+    want_min(s->group);
+    if (s->group->nwaiting > 0)
+        core_want_more(s->group);
+}
+
+void core_want_more(struct core_group *g)
+{
+    struct core_slot *cold = NULL;
+
+    g->core->changed = true;
+    if (g->nstarting > 0)
+        return;
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        struct core_slot *s = g->slots[n];
+
+        if (s->process != NULL || !core_slot_enabled(s))
+            continue;
+        if (s->for_group)
+            return;
+        if (cold == NULL || s->not_before_ms < cold->not_before_ms)
+            cold = s;
+    }
+    if (cold == NULL)
+        return;
+    cold->for_group = true;
+    core_want(cold);
+}
+
+/* ---- room ---- */
+
+/* Processes that will be there when those told to end, or giving way, have gone. */
+static unsigned staying(const struct core *c)
+{
+    return c->count + c->strays - c->nending - c->ngiving;
+}
+
+static bool has_room(const struct core *c)
+{
+    return c->max == 0 || c->count + c->strays < c->max;
+}
+
+/* Of those on the way out, enough for one more than BEFORE. */
+static bool room_comes(const struct core *c, unsigned before)
+{
+    return c->max != 0 && staying(c) + before < c->max;
+}
+
+static bool is_better_victim(const struct core_process *a, const struct core_process *b)
+{
+    const struct core_group *ga = a->slot->group;
+    const struct core_group *gb = b->slot->group;
+    bool spare_a = ga->nprocesses > ga->min_processes;
+    bool spare_b = gb->nprocesses > gb->min_processes;
+
+    if (spare_a != spare_b)
+        return spare_a;
+    if (a->last_used_ms + TIE_MS < b->last_used_ms)
+        return true;
+    return a->last_used_ms <= b->last_used_ms + TIE_MS && ga->traffic < gb->traffic;
+}
+
+/*
+ * The idle process that will be missed least, of another group than G if there is one.
+ *   spare_ms  not 0: only of groups that have more than their min_processes, and used last before
+ *             that time
+ */
+static struct core_process *find_victim(const struct core *c, const struct core_group *g,
+                                        uint64_t spare_ms)
+{
+    struct core_process *best = NULL;
+    struct core_process *own = NULL;
+    struct list *it;
+
+    list_for_each (it, &c->idle) {
+        struct core_process *p = list_entry(it, struct core_process, idle);
+
+        if (spare_ms != 0 && (p->slot->group->nprocesses <= p->slot->group->min_processes ||
+                              p->last_used_ms > spare_ms))
+            continue;
+        if (p->slot->group == g) {
+            own = own != NULL ? own : p;
+            continue;
+        }
+        if (best == NULL || is_better_victim(p, best))
+            best = p;
+    }
+    return best != NULL ? best : own;
+}
+
+bool core_slot_crowded_out(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+    const struct core *c = g->core;
+
+    /* With one_shot each process ends with its request, and makes room. */
+    if (s->process != NULL || g->nprocesses == 0 || g->one_shot || has_room(c) || room_comes(c, 0))
+        return false;
+    const struct core_process *victim = find_victim(c, g, 0);
+    return victim == NULL || victim->slot->group == g;
+}
+
+/* ---- deciding ---- */
+
+/* Whether requests wait for a process at S. */
+static bool is_urgent(const struct core_slot *s)
+{
+    return s->nwaiting > 0 || (s->for_group && s->group->nprocesses == 0);
+}
+
+/* When the first request at S, or of its group, asked; UINT64_MAX: none waits. */
+static uint64_t first_turn(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+    uint64_t turn = UINT64_MAX;
+
+    if (s->nwaiting > 0)
+        turn = list_first(&s->waiting, struct core_request, node)->turn;
+    if (s->for_group && g->nwaiting > 0) {
+        uint64_t any = list_first(&g->waiting, struct core_request, node)->turn;
+
+        turn = any < turn ? any : turn;
+    }
+    return turn;
+}
+
+bool core_yields(const struct core_process *p, const struct core_request *r, uint64_t now_ms)
+{
+    const struct core *c = p->slot->group->core;
+    struct list *it;
+    unsigned before = 0;
+
+    /* Upgraded connections may last for ever. */
+    if (c->max == 0 || p->state != CORE_READY || p->sessions != p->places || p->elsewhere > 0)
+        return false;
+    list_for_each (it, &c->wants) {
+        const struct core_slot *s = list_entry(it, struct core_slot, want);
+
+        if (!has_reason(s) || now_ms < s->not_before_ms)
+            continue;
+        if (s->group->nprocesses == 0 && first_turn(s) < r->turn && staying(c) + before >= c->max)
+            return true;
+        ++before;
+    }
+    return false;
+}
+
+static void drop_want(struct core_slot *s)
+{
+    s->renew = s->for_group = s->for_min = false;
+    list_remove(&s->want);
+    core_tell(s);
+}
+
+static bool decide_wants(struct core *c, uint64_t now_ms, struct core_action *out)
+{
+    struct list *it;
+    struct list *next;
+    unsigned before = 0;
+
+    list_for_each_safe (it, next, &c->wants) {
+        struct core_slot *s = list_entry(it, struct core_slot, want);
+
+        if (!has_reason(s)) {
+            drop_want(s);
+            continue;
+        }
+        if (now_ms < s->not_before_ms)
+            continue;
+        if (has_room(c)) {
+            list_remove(&s->want);
+            *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
+            return true;
+        }
+        struct core_process *victim = NULL;
+        if (!room_comes(c, before) && (is_urgent(s) || s->for_min || s->for_group))
+            victim = find_victim(c, s->group, is_urgent(s) ? 0 : now_ms - SPARE_IDLE_MS);
+        if (victim != NULL)
+            core_leave_slot(victim, CORE_GIVES_WAY);
+        before += room_comes(c, before);
+    }
+    return false;
+}
+
+/* The coldest process of G that is to be replaced; NULL: none can be at present. */
+static struct core_process *coldest_doomed(const struct core_group *g)
+{
+    struct core_process *best = NULL;
+
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        struct core_process *p = g->slots[n]->process;
+
+        if (p == NULL || p->doomed == CORE_KEEP || p->state != CORE_READY ||
+            !core_slot_enabled(p->slot))
+            continue;
+        if (best == NULL || p->warmth < best->warmth ||
+            (p->warmth <= best->warmth && p->served < best->served))
+            best = p;
+    }
+    return best;
+}
+
+static bool may_overlap(const struct core *c)
+{
+    return has_room(c) || (c->overlap && c->count + c->strays <= c->max);
+}
+
+/* Whether the replacement that G is at has not come to its end, good or bad. */
+static bool is_replacing(const struct core_group *g)
+{
+    const struct core_slot *s = g->replacing;
+
+    return s != NULL && (s->successor != NULL || (s->renew && has_reason(s)) ||
+                         (s->process != NULL && s->process->state == CORE_STARTING));
+}
+
+/* Begin to replace one of G's. True: by the action OUT. */
+static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_action *out)
+{
+    struct core *c = g->core;
+
+    if (!is_replacing(g))
+        g->replacing = NULL;
+    if (g->ndoomed == 0 || g->replacing != NULL || now_ms < g->replace_not_before_ms)
+        return false;
+    struct core_process *p = coldest_doomed(g);
+    if (p == NULL || c->stopped || g->one_shot)
+        return false;
+    struct core_slot *s = p->slot;
+    if (may_overlap(c)) {
+        g->replacing = s;
+        *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
+        return true;
+    }
+    /* There never is room for two: it goes first. Whom it serves it goes on serving, but nobody
+       else: under load there is no moment without a session. */
+    if (!c->overlap && !room_comes(c, 0)) {
+        g->replacing = s;
+        s->renew = true;
+        core_leave_slot(p, p->doomed);
+        list_remove(&s->want);
+        list_push_front(&c->wants, &s->want);
+    }
+    return false;
+}
+
+static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_action *out)
+{
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &c->replaces) {
+        struct core_group *g = list_entry(it, struct core_group, replaces);
+
+        if (replace_one(g, now_ms, out)) {
+            /* Where there is room for one only, they take turns. */
+            list_remove(&g->replaces);
+            list_push_back(&c->replaces, &g->replaces);
+            return true;
+        }
+        if (g->ndoomed == 0 && g->replacing == NULL)
+            list_remove(&g->replaces);
+    }
+    return false;
+}
+
+/* A maximum was lowered: the idle ones go, one for each that is too many. */
+static void decide_excess(struct core *c)
+{
+    while (c->max != 0 && c->count - c->leaving - c->successors > c->max) {
+        struct core_process *victim = find_victim(c, NULL, 0);
+
+        if (victim == NULL)
+            return;
+        core_leave_slot(victim, CORE_OVER_MAX);
+    }
+}
+
+enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action *out)
+{
+    *out = (struct core_action){.what = CORE_NOTHING};
+    for (;;) {
+        /* Before anybody gets what is idle: under load somebody always waits for it. */
+        decide_excess(c);
+        struct list *node = list_pop_front(&c->to_tell);
+
+        if (node != NULL) {
+            out->what = CORE_TELL;
+            out->slot = list_entry(node, struct core_slot, told);
+            return out->what;
+        }
+        node = list_pop_front(&c->to_end);
+        if (node != NULL) {
+            struct core_process *p = list_entry(node, struct core_process, leaving);
+
+            out->what = CORE_END;
+            out->process = p;
+            out->why = p->doomed;
+            return out->what;
+        }
+        node = list_pop_front(&c->runnable);
+        if (node != NULL) {
+            struct core_slot *s = list_entry(node, struct core_slot, runnable);
+
+            out->request = core_dispatch(s, now_ms);
+            if (out->request == NULL)
+                continue;
+            core_run_soon(s);
+            out->what = CORE_GO;
+            return out->what;
+        }
+        if (!c->changed)
+            return CORE_NOTHING;
+        c->changed = false;
+        if (decide_wants(c, now_ms, out) || decide_replacements(c, now_ms, out)) {
+            c->changed = true;
+            return out->what;
+        }
+    }
+}
+
+/* ---- time ---- */
+
+static void tick_slot(struct core_slot *s)
+{
+    struct core_group *g = s->group;
+    struct core_process *p = s->process;
+
+    if (p == NULL) {
+        core_want_again(s);
+        return;
+    }
+    if (!core_slot_enabled(s)) {
+        /* And its successor, if there is one. */
+        while (s->process != NULL)
+            core_leave_slot(s->process, CORE_OVER_MAX);
+        return;
+    }
+    if (p->generation < g->generation)
+        core_condemn(p, CORE_OUTDATED);
+    else if (core_nearly_spent(p))
+        core_condemn(p, CORE_SPENT);
+    core_place(p);
+    core_run_soon(s);
+}
+
+static void end_idle(struct core *c, uint64_t now_ms)
+{
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &c->idle) {
+        struct core_process *p = list_entry(it, struct core_process, idle);
+        const struct core_group *g = p->slot->group;
+
+        if (g->max_idle_ms != 0 && now_ms - p->last_used_ms >= g->max_idle_ms &&
+            g->nprocesses > g->min_processes && g->replacing != p->slot)
+            core_leave_slot(p, CORE_IDLE);
+    }
+}
+
+void core_tick(struct core *c, uint64_t now_ms)
+{
+    struct list *it;
+
+    list_for_each (it, &c->groups) {
+        struct core_group *g = list_entry(it, struct core_group, node);
+
+        for (unsigned n = 0; n < g->nslots; ++n)
+            tick_slot(g->slots[n]);
+    }
+    end_idle(c, now_ms);
+    c->changed = true;
+}
+
+uint64_t core_due_ms(const struct core *c, uint64_t now_ms)
+{
+    uint64_t due = UINT64_MAX;
+    struct list *it;
+
+    list_for_each (it, &c->wants) {
+        const struct core_slot *s = list_entry(it, struct core_slot, want);
+
+        if (s->not_before_ms > now_ms && s->not_before_ms < due)
+            due = s->not_before_ms;
+    }
+    list_for_each (it, &c->replaces) {
+        const struct core_group *g = list_entry(it, struct core_group, replaces);
+
+        if (g->ndoomed > 0 && g->replace_not_before_ms > now_ms && g->replace_not_before_ms < due)
+            due = g->replace_not_before_ms;
+    }
+    return due;
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   inotify, poll ──► touched ──(look_ms)──► look, on the thread ──► absorb ──► one_shot
+ *                                                                     │ restart.txt changed
+ *                                     restart ◄── look ◄──(settle_ms)─┘
+ *
+ * Events never carry truth: they say which folder to look at.
+ */
+#include "worker-agent/pool/restart_watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/event/worker_thread.h"
+#include "worker-agent/pool/restart_look.h"
+
+struct restart_watch {
+    struct loop *loop;
+    struct restart_times times;
+    struct worker_thread *thread;
+    int inotify; /* -1: none */
+    struct watch *readable;
+    struct timer poll;
+    struct list folders;
+    bool blind; /* inotify does not cover all of them; said */
+};
+
+/* On its way through the thread. */
+struct look {
+    struct worker_job job;
+    struct restart_watch *watch;
+    struct restart_folder *folder; /* NULL: nobody wants to know any more */
+    bool settles;                  /* it began when restart.txt had settled: then it is told */
+    char *path;
+    struct restart_found found;
+};
+
+struct restart_folder {
+    struct list node;
+    struct restart_watch *watch;
+    char *path;
+    int64_t since_ns;
+    struct restart_events events;
+    void *context;
+    int wd;
+    char awaited[NAME_MAX + 1];
+    struct timer soon;   /* running: it has been touched, and is looked at then */
+    struct timer settle; /* running: restart.txt has changed, and others may follow */
+    struct look *look;   /* under way */
+    bool again;          /* touched since that began */
+    bool due;            /* settled: the next look to begin settles it */
+    bool known;          /* looked at before */
+    bool one_shot;
+    bool open_to_all;
+    bool seen; /* restart.txt, some time: the last of it */
+    int64_t mtime_ns;
+    ino_t ino;
+    dev_t dev;
+};
+
+int64_t restart_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- watches ---- */
+
+static void drop_watch(struct restart_watch *w, int wd)
+{
+    struct list *it;
+
+    if (wd < 0)
+        return;
+    list_for_each (it, &w->folders) {
+        if (list_entry(it, struct restart_folder, node)->wd == wd)
+            return;
+    }
+    /* Fails when the folder is gone, and the watch with it. */
+    (void)inotify_rm_watch(w->inotify, wd);
+}
+
+static void go_blind(struct restart_watch *w, const char *what, int error)
+{
+    if (w->blind)
+        return;
+    w->blind = true;
+    log_warn(NULL, "restart-files-not-watched",
+             "problem=\"%s: %s\" hint=\"looked at every %llu ms; raise fs.inotify limits\"", what,
+             strerror(error), (unsigned long long)w->times.poll_blind_ms);
+}
+
+static void set_watch(struct restart_folder *f, const struct restart_found *found)
+{
+    int old = f->wd;
+
+    f->wd = found->wd;
+    memcpy(f->awaited, found->awaited, sizeof(f->awaited));
+    if (old != f->wd)
+        drop_watch(f->watch, old);
+    if (found->wd < 0 && found->watch_error != 0)
+        go_blind(f->watch, "inotify_add_watch", found->watch_error);
+}
+
+/* ---- looking ---- */
+
+static void do_look(struct worker_job *j)
+{
+    struct look *k = container_of(j, struct look, job);
+
+    restart_look(k->path, k->watch->inotify, &k->found);
+}
+
+static void on_looked(struct worker_job *j, bool dropped);
+
+static void look(struct restart_folder *f)
+{
+    struct look *k;
+
+    if (f->look != NULL) {
+        f->again = true;
+        return;
+    }
+    k = xcalloc(1, sizeof(*k));
+    k->job.work = do_look;
+    k->job.done = on_looked;
+    k->watch = f->watch;
+    k->folder = f;
+    k->path = xstrdup(f->path);
+    k->settles = f->due;
+    f->look = k;
+    f->again = f->due = false;
+    worker_thread_add(f->watch->thread, &k->job, 0);
+}
+
+static void touched(struct restart_folder *f)
+{
+    if (!timer_running(&f->soon))
+        timer_start(f->watch->loop, &f->soon, f->watch->times.look_ms);
+}
+
+static void on_soon(struct timer *t)
+{
+    look(container_of(t, struct restart_folder, soon));
+}
+
+static void on_settled(struct timer *t)
+{
+    struct restart_folder *f = container_of(t, struct restart_folder, settle);
+
+    /* What inotify has not told yet belongs to this restart as well. */
+    f->due = true;
+    look(f);
+}
+
+/* ---- what was found ---- */
+
+static bool restart_changed(struct restart_folder *f, const struct restart_found *found)
+{
+    bool same =
+        f->seen && f->mtime_ns == found->mtime_ns && f->ino == found->ino && f->dev == found->dev;
+    bool first = !f->known;
+
+    /* One that is gone for a moment and comes back is the same one. */
+    if (found->restart != RESTART_THERE || same)
+        return false;
+    f->seen = true;
+    f->mtime_ns = found->mtime_ns;
+    f->ino = found->ino;
+    f->dev = found->dev;
+    return !first || (found->mtime_ns > f->since_ns && found->mtime_ns <= found->now_ns);
+}
+
+static void judge_folder(struct restart_folder *f, bool open_to_all)
+{
+    if (open_to_all && !f->open_to_all) {
+        log_warn(NULL, "restart-folder-open-to-all",
+                 "path=%s action=\"restart.txt and always_restart.txt do not count\" "
+                 "hint=\"chmod o-w\"",
+                 f->path);
+    }
+    f->open_to_all = open_to_all;
+}
+
+static void absorb(struct restart_folder *f, const struct restart_found *found, bool settles)
+{
+    set_watch(f, found);
+    judge_folder(f, found->open_to_all);
+    bool changed = restart_changed(f, found);
+    if (found->restart != RESTART_UNKNOWN)
+        f->known = true;
+    /* While a look that settles is still to come, that one covers this change too. */
+    if (changed && !settles && !f->due && !timer_running(&f->settle))
+        timer_start(f->watch->loop, &f->settle, f->watch->times.settle_ms);
+    if (found->always != RESTART_UNKNOWN && f->one_shot != (found->always == RESTART_THERE)) {
+        f->one_shot = !f->one_shot;
+        f->events.one_shot(f->context, f->one_shot);
+    }
+    if (settles)
+        f->events.restart(f->context);
+}
+
+static void on_looked(struct worker_job *j, bool dropped)
+{
+    struct look *k = container_of(j, struct look, job);
+    struct restart_folder *f = k->folder;
+
+    if (f != NULL) {
+        f->look = NULL;
+        absorb(f, &k->found, k->settles);
+        if (f->again)
+            look(f);
+    } else if (!dropped) {
+        drop_watch(k->watch, k->found.wd);
+    }
+    free(k->path);
+    free(k);
+}
+
+/* ---- inotify and the poll ---- */
+
+static bool concerns(const struct restart_folder *f, const struct inotify_event *ev)
+{
+    if (f->wd != ev->wd)
+        return false;
+    /* The folder itself: gone, moved, other permissions. */
+    if (ev->len == 0)
+        return true;
+    if (f->awaited[0] != '\0')
+        return strcmp(ev->name, f->awaited) == 0;
+    return strcmp(ev->name, RESTART_FILE) == 0 || strcmp(ev->name, ALWAYS_RESTART_FILE) == 0;
+}
+
+static void on_event(struct restart_watch *w, const struct inotify_event *ev)
+{
+    struct list *it;
+
+    list_for_each (it, &w->folders) {
+        struct restart_folder *f = list_entry(it, struct restart_folder, node);
+
+        if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns(f, ev))
+            continue;
+        if ((ev->mask & IN_IGNORED) != 0)
+            f->wd = -1;
+        touched(f);
+    }
+}
+
+static void on_readable(void *context)
+{
+    struct restart_watch *w = context;
+    /* A few hundred events a turn; the rest keeps the descriptor readable. */
+    _Alignas(struct inotify_event) char buf[16384];
+    ssize_t n = read(w->inotify, buf, sizeof(buf));
+
+    for (ssize_t at = 0; at < n;) {
+        const struct inotify_event *ev = (const void *)(buf + at);
+
+        on_event(w, ev);
+        at += (ssize_t)(sizeof(*ev) + ev->len);
+    }
+}
+
+static void poll_later(struct restart_watch *w)
+{
+    timer_start(w->loop, &w->poll, w->blind ? w->times.poll_blind_ms : w->times.poll_ms);
+}
+
+static void on_poll(struct timer *t)
+{
+    struct restart_watch *w = container_of(t, struct restart_watch, poll);
+    struct list *it;
+
+    list_for_each (it, &w->folders) {
+        struct restart_folder *f = list_entry(it, struct restart_folder, node);
+
+        /* One that hangs is not looked at again and again when it goes on. */
+        if (f->look == NULL)
+            look(f);
+    }
+    poll_later(w);
+}
+
+/* ---- life ---- */
+
+const struct restart_times restart_times_default = {
+    .settle_ms = 1000, .poll_ms = 5000, .poll_blind_ms = 1000, .look_ms = 50};
+
+struct restart_watch *restart_watch_create(struct loop *l, const struct restart_times *times)
+{
+    struct restart_watch *w = xcalloc(1, sizeof(*w));
+
+    w->loop = l;
+    w->times = *times;
+    list_init(&w->folders);
+    w->thread = worker_thread_create(l);
+    w->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (w->inotify < 0)
+        go_blind(w, "inotify_init1", errno);
+    else
+        w->readable = watch_start(l, w->inotify, on_readable, w);
+    timer_init(&w->poll, on_poll);
+    poll_later(w);
+    return w;
+}
+
+void restart_watch_destroy(struct restart_watch *w)
+{
+    if (w == NULL)
+        return;
+    ASSERT(list_empty(&w->folders));
+    timer_stop(&w->poll);
+    watch_stop(w->readable);
+    /* A thread that is left behind may still have the descriptor: it stays open then. */
+    if (worker_thread_destroy(w->thread, WORKER_THREAD_PATIENCE_MS)) {
+        if (w->inotify >= 0)
+            close(w->inotify);
+        free(w);
+    }
+}
+
+/* NULL: none. */
+static char *folder_path(const char *root, const char *dir)
+{
+    if (dir[0] == '/')
+        return xstrdup(dir);
+    if (strcmp(root, "/") == 0)
+        return NULL;
+    return xasprintf("%s/%s", root, dir);
+}
+
+struct restart_folder *restart_folder_add(struct restart_watch *w, const char *root,
+                                          const char *dir, int64_t since_ns,
+                                          const struct restart_events *e, void *context)
+{
+    char *path = folder_path(root, dir);
+    struct restart_folder *f;
+
+    if (path == NULL)
+        return NULL;
+    f = xcalloc(1, sizeof(*f));
+    f->watch = w;
+    f->path = path;
+    f->since_ns = since_ns;
+    f->events = *e;
+    f->context = context;
+    f->wd = -1;
+    timer_init(&f->soon, on_soon);
+    timer_init(&f->settle, on_settled);
+    list_push_back(&w->folders, &f->node);
+    look(f);
+    return f;
+}
+
+void restart_folder_remove(struct restart_folder *f)
+{
+    if (f == NULL)
+        return;
+    timer_stop(&f->soon);
+    timer_stop(&f->settle);
+    if (f->look != NULL)
+        f->look->folder = NULL;
+    list_remove(&f->node);
+    drop_watch(f->watch, f->wd);
+    free(f->path);
+    free(f);
+}
+
+bool restart_folder_is(const struct restart_folder *f, const char *root, const char *dir)
+{
+    char *path = folder_path(root, dir);
+    const char *has = f != NULL ? f->path : NULL;
+    bool same = path == NULL || has == NULL ? path == has : strcmp(path, has) == 0;
+
+    free(path);
+    return same;
+}

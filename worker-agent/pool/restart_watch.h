@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What operators say by files, Phusion Passenger's way: restart.txt, touched, has an application's
+ * processes replaced; always_restart.txt, while it is there, has each process serve one request.
+ * One watch for all applications, owned by the pool; a folder is one application's, and ends before
+ * the watch. Control loop; the file systems are looked at by a thread of the watch's own, so that
+ * one that hangs delays such news and nothing else.
+ *
+ * Only what the files are counts (existence, mtime, inode); nothing is read from them. In a folder
+ * that everybody may write to they do not count: any user of the host could restart applications.
+ */
+#ifndef RLB_AGENT_POOL_RESTART_WATCH_H
+#define RLB_AGENT_POOL_RESTART_WATCH_H
+
+#include "common/event/loop.h"
+
+struct restart_times {
+    /* Changes of restart.txt within this time of the first are one restart. */
+    uint64_t settle_ms;
+    /* How often folders are looked at beside what inotify tells: it is silent about what other
+       hosts do on network file systems, and about a link on the way that now leads elsewhere. */
+    uint64_t poll_ms;
+    /* The same while the kernel has no inotify for us. */
+    uint64_t poll_blind_ms;
+    /* Between two looks at one folder, however often it changes. */
+    uint64_t look_ms;
+};
+
+struct restart_watch;
+struct restart_folder;
+
+struct restart_events { /* neither inside a call, nor may they end a folder */
+    /* restart.txt has changed, or has come. */
+    void (*restart)(void *context);
+    /* always_restart.txt has come (ON) or gone. Off to begin with. */
+    void (*one_shot)(void *context, bool on);
+};
+
+extern const struct restart_times restart_times_default;
+
+/* TIMES: copied; a test has others than restart_times_default. */
+struct restart_watch *restart_watch_create(struct loop *l, const struct restart_times *times);
+/* It has no folders. NULL is fine. */
+void restart_watch_destroy(struct restart_watch *w);
+
+/*
+ * Watch a folder, which need not exist.
+ *   root, dir  its path: DIR, or ROOT/DIR when DIR is relative
+ *   since_ns   wall clock; a restart.txt that is there at the first look has been acted on before,
+ *              unless it is newer than this: the start of the oldest process there is
+ * NULL, watching nothing: DIR is relative to "/", which is no application's folder but the host's.
+ */
+struct restart_folder *restart_folder_add(struct restart_watch *w, const char *root,
+                                          const char *dir, int64_t since_ns,
+                                          const struct restart_events *e, void *context);
+/* No event comes after this. NULL is fine. */
+void restart_folder_remove(struct restart_folder *f);
+/* Whether F is ROOT and DIR's; F may be NULL. */
+bool restart_folder_is(const struct restart_folder *f, const char *root, const char *dir);
+/* Wall clock now, as SINCE_NS wants it. */
+int64_t restart_now_ns(void);
+
+#endif

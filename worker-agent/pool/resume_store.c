@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/pool/resume_store.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/event/worker_thread.h"
+
+/* What a file is to become. */
+struct change {
+    struct list node;
+    char *path;
+    struct text bytes;
+    bool remove;
+};
+
+struct resume_store {
+    struct worker_thread *thread;
+    struct worker_job job;
+    pthread_mutex_t mutex; /* of CHANGES */
+    struct list changes;
+};
+
+static void change_free(struct change *c)
+{
+    free(c->path);
+    text_fini(&c->bytes);
+    free(c);
+}
+
+static void apply(const struct change *c)
+{
+    if (c->remove) {
+        if (unlink(c->path) != 0 && errno != ENOENT)
+            log_warn(NULL, "resume-not-removed", "path=%s error=\"%s\"", c->path, strerror(errno));
+    } else if (file_write(c->path, text_slice(&c->bytes)) != ERR_OK) {
+        log_warn(NULL, "resume-not-written", "path=%s error=\"%s\"", c->path, strerror(errno));
+    }
+}
+
+static struct change *take_first(struct resume_store *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    struct list *node = list_pop_front(&s->changes);
+    pthread_mutex_unlock(&s->mutex);
+    return node != NULL ? list_entry(node, struct change, node) : NULL;
+}
+
+static void apply_all(struct worker_job *j)
+{
+    struct resume_store *s = container_of(j, struct resume_store, job);
+    struct change *c;
+
+    while ((c = take_first(s)) != NULL) {
+        apply(c);
+        change_free(c);
+    }
+}
+
+struct resume_store *resume_store_create(void)
+{
+    struct resume_store *s = xcalloc(1, sizeof(*s));
+
+    pthread_mutex_init(&s->mutex, NULL);
+    list_init(&s->changes);
+    s->job.work = apply_all;
+    s->thread = worker_thread_create(NULL);
+    return s;
+}
+
+void resume_store_destroy(struct resume_store *s)
+{
+    if (s == NULL)
+        return;
+    (void)!worker_thread_destroy(s->thread, WORKER_THREAD_WAIT);
+    apply_all(&s->job);
+    pthread_mutex_destroy(&s->mutex);
+    free(s);
+}
+
+/* The waiting change of PATH, which a newer one replaces; or NULL. */
+static struct change *take_older_locked(struct resume_store *s, const char *path)
+{
+    struct list *it;
+
+    list_for_each (it, &s->changes) {
+        struct change *c = list_entry(it, struct change, node);
+
+        if (strcmp(c->path, path) == 0) {
+            list_remove(&c->node);
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void add(struct resume_store *s, struct change *c)
+{
+    pthread_mutex_lock(&s->mutex);
+    struct change *older = take_older_locked(s, c->path);
+    list_push_back(&s->changes, &c->node);
+    pthread_mutex_unlock(&s->mutex);
+    worker_thread_add(s->thread, &s->job, 0);
+    if (older != NULL)
+        change_free(older);
+}
+
+void resume_store_put(struct resume_store *s, const char *path, struct slice bytes)
+{
+    struct change *c = xcalloc(1, sizeof(*c));
+
+    c->path = xstrdup(path);
+    text_add(&c->bytes, bytes);
+    add(s, c);
+}
+
+void resume_store_remove(struct resume_store *s, const char *path)
+{
+    struct change *c = xcalloc(1, sizeof(*c));
+
+    c->path = xstrdup(path);
+    c->remove = true;
+    add(s, c);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes resume files on a thread of its own, so that no loop waits for a disk. Of several texts
+ * for one file only the newest is written. Owned by the agent. Any thread may call; what goes wrong
+ * is logged.
+ */
+#ifndef RLB_AGENT_POOL_RESUME_STORE_H
+#define RLB_AGENT_POOL_RESUME_STORE_H
+
+#include "common/base/text.h"
+
+struct resume_store;
+
+struct resume_store *resume_store_create(void);
+/* Writes what is left first. */
+void resume_store_destroy(struct resume_store *s);
+/* Have PATH hold BYTES (copied) soon; bounded by the number of paths. */
+void resume_store_put(struct resume_store *s, const char *path, struct slice bytes);
+/* Have PATH removed soon. */
+void resume_store_remove(struct resume_store *s, const char *path);
+
+#endif

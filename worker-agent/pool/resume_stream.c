@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/pool/resume_stream.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "worker-agent/pool/app_group.h"
+#include "worker-agent/pool/app_pool.h"
+#include "worker-agent/pool/slot_queue.h"
+
+enum {
+    /* An empty line after so long without one; readers want one every 10 s. */
+    KEEP_ALIVE_MS = 8000,
+    /* Streams of one slot: load balancers, and people who look. */
+    STREAMS_MAX = 200,
+    /* Changes of homes are sent after so long; what was decided about them so much sooner. */
+    HOMES_MS = 1000,
+    HOMES_DECIDED_MS = 100,
+};
+
+struct resume_stream {
+    struct list node;
+    struct slot *slot;
+    struct http_reply *reply;
+    struct timer keep_alive;
+    bool wants_homes;
+    struct timer homes;    /* the next line of them */
+    uint64_t homes_due_ms; /* while it runs */
+    uint64_t homes_number; /* of these records ... */
+    uint64_t homes_told;   /* ... so many changes have been sent */
+    char fingerprint[FINGERPRINT_LEN + 1];
+    bool has_fingerprint;
+    bool behind; /* there is something newer than what was sent, and the reader is slow */
+    bool ended;
+    struct text sent; /* the last line */
+};
+
+static struct loop *loop_of(const struct resume_stream *st)
+{
+    return st->slot->group->pool->loop;
+}
+
+static void send_bytes(struct resume_stream *st, struct slice bytes, bool final)
+{
+    timer_start(loop_of(st), &st->keep_alive, KEEP_ALIVE_MS);
+    http_reply_send(st->reply, http1_body_copy(bytes), final);
+}
+
+/* NULL: of whatever was used last. */
+static struct slice wanted(const struct resume_stream *st)
+{
+    return st->has_fingerprint ? slice_of(st->fingerprint) : SLICE_NULL;
+}
+
+static void print_line(const struct resume_stream *st, struct text *out)
+{
+    struct resume_line line = slot_line(st->slot);
+    const struct slot_meter *m = slot_meters_find(&st->slot->meters, wanted(st));
+    const char *fingerprint = m != NULL ? m->fingerprint : st->fingerprint;
+
+    memcpy(line.fingerprint, fingerprint, sizeof(line.fingerprint));
+    if (m != NULL) {
+        line.generation = m->generation;
+        line.skills = m->resume; /* borrowed for the printing */
+    }
+    size_t left_out = resume_line_print(&line, out);
+    if (left_out > 0)
+        log_warn(st->slot, "resume-line-full", "skills_left_out=%zu limit_bytes=%d", left_out,
+                 RESUME_LINE_MAX);
+}
+
+static void send_newest(struct resume_stream *st)
+{
+    struct text line = {0};
+
+    if (st->reply->queued_bytes > 0) {
+        st->behind = true;
+        return;
+    }
+    st->behind = false;
+    print_line(st, &line);
+    if (slice_eq(text_slice(&line), text_slice(&st->sent))) {
+        text_fini(&line);
+        return;
+    }
+    text_fini(&st->sent);
+    st->sent = line;
+    group_count(st->slot->group, AGENT_STAT_stream_lines);
+    send_bytes(st, text_slice(&line), false);
+}
+
+/* ---- which classes live there ---- */
+
+struct telling {
+    uint64_t now_us;
+    size_t n;
+    struct home_row rows[HOME_LINE_ROWS_MAX];
+};
+
+static void add_row(void *context, const struct home_record *r)
+{
+    struct telling *t = context;
+
+    t->rows[t->n++] = (struct home_row){
+        .cls = r->cls,
+        .kind = r->kind,
+        .from = r->from,
+        /* Rounded down: whoever hears it takes it for younger, never for older than it is. */
+        .since_age_ms = (t->now_us - r->since_us) / 1000,
+        .used_age_ms = (t->now_us - r->used_us) / 1000,
+        .rate = r->rate};
+}
+
+static void plan_homes(struct resume_stream *st, uint64_t in_ms)
+{
+    uint64_t due_ms = loop_now_ms(loop_of(st)) + in_ms;
+
+    if (timer_running(&st->homes) && st->homes_due_ms <= due_ms)
+        return;
+    st->homes_due_ms = due_ms;
+    timer_start(loop_of(st), &st->homes, in_ms);
+}
+
+/* The records that it is to have; NULL: none yet. */
+static const struct slot_homes_of *homes_of(const struct resume_stream *st)
+{
+    const struct slot_homes *h = &st->slot->homes;
+
+    return h->life == st->slot->life ? slot_homes_find(h, wanted(st)) : NULL;
+}
+
+/* How many of their changes have been sent. */
+static uint64_t told_of(const struct resume_stream *st, const struct slot_homes_of *one)
+{
+    return st->homes_number == one->number ? st->homes_told : 0;
+}
+
+/* All that has changed, in as many lines as it takes; there are at most max_skills records. */
+static void print_homes(struct resume_stream *st, const struct slot_homes_of *one, struct text *out)
+{
+    struct telling *t = xcalloc(1, sizeof(*t));
+
+    st->homes_told = told_of(st, one);
+    st->homes_number = one->number;
+    t->now_us = loop_now_us(loop_of(st));
+    do {
+        t->n = 0;
+        st->homes_told = home_records_changed(one->records, st->homes_told, HOME_LINE_ROWS_MAX,
+                                              t->now_us, add_row, t);
+        if (t->n == 0)
+            break;
+        home_line_print(t->rows, t->n, out);
+        group_count(st->slot->group, AGENT_STAT_stream_lines);
+    } while (t->n == HOME_LINE_ROWS_MAX);
+    free(t);
+}
+
+static void send_homes(struct resume_stream *st)
+{
+    const struct slot_homes_of *one = homes_of(st);
+    struct text lines = {0};
+
+    if (one == NULL)
+        return;
+    print_homes(st, one, &lines);
+    /* May be the end of the stream. */
+    if (lines.len != 0)
+        send_bytes(st, text_slice(&lines), false);
+    text_fini(&lines);
+}
+
+/* What a load balancer that was restarted has to know before its first request, in one piece. */
+static void send_first(struct resume_stream *st)
+{
+    const struct slot_homes_of *one = st->wants_homes ? homes_of(st) : NULL;
+    struct text lines = {0};
+
+    slot_meters_renew(&st->slot->meters);
+    print_line(st, &st->sent);
+    text_add(&lines, text_slice(&st->sent));
+    group_count(st->slot->group, AGENT_STAT_stream_lines);
+    if (one != NULL)
+        print_homes(st, one, &lines);
+    send_bytes(st, text_slice(&lines), false);
+    text_fini(&lines);
+}
+
+static void on_homes(struct timer *t)
+{
+    struct resume_stream *st = container_of(t, struct resume_stream, homes);
+
+    if (st->ended)
+        return;
+    if (st->reply->queued_bytes > 0)
+        plan_homes(st, HOMES_MS);
+    else
+        send_homes(st);
+}
+
+void resume_streams_homes_changed(struct slot *s)
+{
+    struct list *it;
+
+    list_for_each (it, &s->streams) {
+        struct resume_stream *st = list_entry(it, struct resume_stream, node);
+        const struct slot_homes_of *one = homes_of(st);
+
+        if (st->wants_homes && !st->ended && one != NULL)
+            plan_homes(st, home_records_decided(one->records, told_of(st, one)) ? HOMES_DECIDED_MS
+                                                                                : HOMES_MS);
+    }
+}
+
+static void on_keep_alive(struct timer *t)
+{
+    struct resume_stream *st = container_of(t, struct resume_stream, keep_alive);
+
+    /* A reader who does not even take a line is looked after by send_timeout. */
+    if (st->reply->queued_bytes == 0)
+        send_bytes(st, SLICE_LIT("\n"), false);
+    else
+        timer_start(loop_of(st), t, KEEP_ALIVE_MS);
+}
+
+static void on_drained(void *context)
+{
+    struct resume_stream *st = context;
+
+    if (st->behind && st->reply->queued_bytes == 0)
+        send_newest(st);
+}
+
+static void on_gone(void *context, bool done)
+{
+    struct resume_stream *st = context;
+
+    log_info(st->slot, "stream-closed", "orderly=%s", done ? "yes" : "no");
+    stat_add(st->slot->group->cell, AGENT_STAT_streams, -1);
+    timer_stop(&st->keep_alive);
+    timer_stop(&st->homes);
+    list_remove(&st->node);
+    text_fini(&st->sent);
+    free(st);
+}
+
+static const struct http_reply_events events = {.drained = on_drained, .gone = on_gone};
+
+static size_t list_length(const struct list *head)
+{
+    size_t n = 0;
+    struct list *it;
+
+    list_for_each (it, head)
+        ++n;
+    return n;
+}
+
+static void end_stream(struct resume_stream *st, enum resume_end why)
+{
+    const struct resume_line line = {.end = why};
+    struct text bytes = {0};
+
+    if (st->ended)
+        return;
+    st->ended = true;
+    (void)resume_line_print(&line, &bytes);
+    /* Sending may be the end of the stream, which stops the timer: not started again after that. */
+    struct http1_body *body = http1_body_copy(text_slice(&bytes));
+    text_fini(&bytes);
+    timer_stop(&st->keep_alive);
+    timer_stop(&st->homes);
+    http_reply_send(st->reply, body, true);
+}
+
+void resume_stream_start(struct slot *s, struct http_request *req, struct http_conn *conn,
+                         struct slice fingerprint, bool homes)
+{
+    struct http_reply *reply = http_request_take(req, sizeof(*reply));
+    struct resume_stream *st = xcalloc(1, sizeof(*st));
+    char peer[ADDR_TEXT_MAX];
+
+    st->slot = s;
+    st->reply = reply;
+    st->wants_homes = homes;
+    timer_init(&st->keep_alive, on_keep_alive);
+    timer_init(&st->homes, on_homes);
+    if (fingerprint.len == FINGERPRINT_LEN) {
+        memcpy(st->fingerprint, fingerprint.p, FINGERPRINT_LEN);
+        st->has_fingerprint = true;
+    }
+    bool full = list_length(&s->streams) >= STREAMS_MAX;
+    list_push_back(&s->streams, &st->node);
+    stat_add(s->group->cell, AGENT_STAT_streams, 1);
+    http_reply_init(reply, req, conn, &events, st);
+    log_info(s, "stream-opened", "peer=%s", addr_format(http_conn_peer(conn), peer));
+    if (full || s->group->pool->leaving || slot_is_out(s)) {
+        st->ended = true;
+        http_reply_simple(reply, 503, "text/plain; charset=utf-8",
+                          full ? SLICE_LIT("too many streams\n") : SLICE_LIT("stopping\n"));
+        return;
+    }
+    req->res.status = 200;
+    http_request_answer(req, "content-type", SLICE_LIT("application/x-resumelb-resume+jsonl"));
+    http_request_answer(req, "cache-control", SLICE_LIT("no-store"));
+    http_reply_start(reply, UINT64_MAX);
+    send_first(st);
+    if (s->group->pool->handed_over)
+        end_stream(st, RESUME_END_UPGRADE);
+}
+
+void resume_streams_changed(struct slot *s)
+{
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &s->streams) {
+        struct resume_stream *st = list_entry(it, struct resume_stream, node);
+
+        if (!st->ended)
+            send_newest(st);
+    }
+}
+
+void resume_streams_end(struct slot *s, enum resume_end why)
+{
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &s->streams)
+        end_stream(list_entry(it, struct resume_stream, node), why);
+}

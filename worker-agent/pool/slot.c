@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The slot's life, its process and what it tells of itself. Requests are in slot_queue.c.
+ */
+#include "worker-agent/pool/slot.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/program/daemon.h"
+#include "common/program/inherited.h"
+#include "worker-agent/front/front.h"
+#include "worker-agent/pool/app_group.h"
+#include "worker-agent/pool/app_pool.h"
+#include "worker-agent/pool/resume_stream.h"
+#include "worker-agent/pool/slot_queue.h"
+
+static void describe(const struct log_subject *self, struct log_text *out)
+{
+    const struct slot *s = (const struct slot *)(const void *)self;
+
+    log_put(out, "application=%s slot=%u address=%s", s->group->name, s->n, s->name);
+}
+
+static struct meter_settings meter_settings_of(const struct slot *s)
+{
+    const struct app_settings *a = s->group->s;
+
+    return (struct meter_settings){.history = (uint64_t)a->history,
+                                   .max_skill_age = (uint64_t)a->max_skill_age,
+                                   .max_classes = (size_t)a->max_classes};
+}
+
+/* ---- state ---- */
+
+/*
+ * Load balancers send nothing to a starting process while there is a warm one. So one whose first
+ * request is its probe has to be called ready, or it would never get that; but for a slot whose
+ * last process did not even come to that.
+ */
+static bool process_serves(const struct slot *s)
+{
+    const struct app_process *p = slot_process(s);
+
+    return p->core.state == CORE_READY ||
+           (p->state == PROCESS_STARTING && p->open && s->start_failures == 0);
+}
+
+enum resume_state slot_state(const struct slot *s)
+{
+    if (s->group->pool->draining || !core_slot_enabled(&s->core))
+        return RESUME_DRAINING;
+    if (s->attached != NULL)
+        return RESUME_READY;
+    if (slot_process(s) != NULL)
+        return process_serves(s) ? RESUME_READY : RESUME_STARTING;
+    return core_slot_wants(&s->core) ? RESUME_STARTING : RESUME_COLD;
+}
+
+bool slot_is_out(const struct slot *s)
+{
+    return !core_slot_enabled(&s->core) && s->nrunning == 0 && s->core.nwaiting == 0;
+}
+
+static const char *version_of(const struct slot *s)
+{
+    return slot_process(s) != NULL ? slot_process(s)->version : s->group->config->s.version;
+}
+
+static void new_incarnation(struct slot *s)
+{
+    char id[33];
+
+    daemon_random_id(id);
+    snprintf(s->incarnation, sizeof(s->incarnation), "%s", id);
+}
+
+static void forget_resume(struct slot *s);
+
+/* The incarnation is that of the process there is. */
+static void follow_process(struct slot *s)
+{
+    const struct app_process *p = slot_process(s);
+    bool same = p != NULL ? strcmp(p->id, s->incarnation) == 0 : !s->incarnated;
+
+    if (!same && s->incarnated) {
+        ++s->life;
+        if (!s->group->s->persistent)
+            forget_resume(s);
+    }
+    if (!same && p == NULL)
+        new_incarnation(s);
+    if (!same && p != NULL)
+        snprintf(s->incarnation, sizeof(s->incarnation), "%s", p->id);
+    s->incarnated = p != NULL;
+    if (p != NULL)
+        s->core.process->warmth = s->warmth;
+}
+
+void slot_publish(struct slot *s)
+{
+    struct app_pool *pool = s->group->pool;
+    char name[ADDR_TEXT_MAX];
+
+    if (s->attached == NULL)
+        follow_process(s);
+    const struct app_process *p = slot_process(s);
+    const struct slot_meter *latest = slot_meters_find(&s->meters, SLICE_NULL);
+    const struct registration_facts facts = {
+        .application = s->group->name,
+        .version = version_of(s),
+        .description = s->group->config->s.description,
+        .agent = pool->agent_name,
+        .admin = pool->admin,
+        .fingerprint = latest != NULL ? latest->fingerprint : NULL,
+        .state = resume_state_text(slot_state(s)),
+        .incarnation = s->incarnation,
+        .pid = p != NULL ? (long)p->pid : 0,
+    };
+    if (s->listener == NULL || pool->leaving || pool->handed_over)
+        return;
+    if (slot_is_out(s)) {
+        resume_streams_end(s, RESUME_END_STOP);
+        registration_end(&s->registration);
+        return;
+    }
+    registration_name(s->group->advertise, &s->addr, name);
+    registration_set(&s->registration, pool->tree, s->group->path, name, &facts);
+    resume_streams_changed(s);
+}
+
+/* What stands in each line of the slot's, whatever the meter. */
+struct resume_line slot_line(const struct slot *s)
+{
+    struct resume_line line = {.state = slot_state(s), .concurrency = s->group->core.concurrency};
+
+    snprintf(line.incarnation, sizeof(line.incarnation), "%s", s->incarnation);
+    snprintf(line.application, sizeof(line.application), "%s", s->group->name);
+    snprintf(line.version, sizeof(line.version), "%s", version_of(s));
+    return line;
+}
+
+/* ---- the resume and its file ---- */
+
+static void weigh(struct slot *s)
+{
+    const struct slot_meter *m = slot_meters_find(&s->meters, SLICE_NULL);
+
+    s->warmth = 0;
+    for (size_t i = 0; m != NULL && i < m->resume.n; ++i)
+        s->warmth += m->resume.rows[i].score;
+    if (s->core.process != NULL)
+        s->core.process->warmth = s->warmth;
+}
+
+static char *resume_path(const struct slot *s)
+{
+    return xasprintf("%s/%s/slot-%u.json", s->group->pool->state_dir, s->group->name, s->n);
+}
+
+/* What an agent before us has just measured is newer than the file, and there for any application.
+ */
+static enum err read_resume(const struct slot *s, const char *path, struct text *out)
+{
+    if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->n, out))
+        return ERR_OK;
+    if (!s->group->s->persistent)
+        return ERR_NOT_FOUND;
+    return file_read_state(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, out);
+}
+
+static void load_resume(struct slot *s)
+{
+    char *path = resume_path(s);
+    struct text text = {0};
+    struct meter_settings ms = meter_settings_of(s);
+    char why[160] = "";
+    enum err e = read_resume(s, path, &text);
+
+    if (e == ERR_OK && !slot_meters_load(&s->meters, &ms, text_slice(&text), why))
+        e = ERR_SYNTAX;
+    if (e != ERR_OK && e != ERR_NOT_FOUND) {
+        bool aside = e != ERR_SYSTEM && file_set_aside(path) == ERR_OK;
+
+        log_warn(s, "resume-file-bad", "path=%s reason=\"%s\" action=\"%s\"", path,
+                 why[0] != '\0' ? why : err_text(e),
+                 aside ? "kept as .bad, started without skills" : "started without skills");
+        group_count(s->group, AGENT_STAT_resume_file_errors);
+    }
+    weigh(s);
+    text_fini(&text);
+    free(path);
+}
+
+static void save_resume(const struct slot *s)
+{
+    char *path = resume_path(s);
+    struct resume_line who = slot_line(s);
+    struct text text = {0};
+
+    slot_meters_print(&s->meters, &who, &text);
+    resume_store_put(s->group->pool->store, path, text_slice(&text));
+    text_fini(&text);
+    free(path);
+}
+
+void slot_print_resume(struct slot *s, struct text *out)
+{
+    struct resume_line who = slot_line(s);
+
+    slot_meters_renew(&s->meters);
+    slot_meters_print(&s->meters, &who, out);
+}
+
+static void forget_resume(struct slot *s)
+{
+    char *path = resume_path(s);
+
+    slot_meters_fini(&s->meters);
+    weigh(s);
+    if (!s->group->pool->handed_over)
+        resume_store_remove(s->group->pool->store, path);
+    free(path);
+}
+
+void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
+                 uint64_t service_us, bool failed)
+{
+    struct slot *s = r->slot;
+    struct meter_settings ms = meter_settings_of(s);
+
+    ++s->served;
+    stat_observe(s->group->cell, AGENT_STAT_service_us, service_us);
+    if (cls.len != 0)
+        slot_homes_served(r, fingerprint, cls, service_us);
+    /* What a process before this one did is none of its skills, but for those that it inherits. */
+    if (cls.p == NULL || (r->life != s->life && !s->group->s->persistent))
+        return;
+    if (!slot_meters_add(&s->meters, &ms, fingerprint, cls, (double)service_us / 1e6, failed))
+        return;
+    group_count(s->group, AGENT_STAT_resumes);
+    weigh(s);
+    if (s->group->s->persistent && !s->group->pool->handed_over)
+        save_resume(s);
+    slot_publish(s);
+}
+
+size_t slot_forget(struct slot *s, const struct slice *cls)
+{
+    size_t scores = slot_meters_forget(&s->meters, cls);
+
+    weigh(s);
+    if (s->group->s->persistent && !s->group->pool->handed_over &&
+        slot_meters_find(&s->meters, SLICE_NULL) != NULL)
+        save_resume(s);
+    slot_publish(s);
+    return scores;
+}
+
+/* ---- its processes ---- */
+
+void slot_next_incarnation(const struct slot *s, char out[INCARNATION_MAX + 1])
+{
+    char id[33];
+
+    daemon_random_id(id);
+    /* That of a cold slot is known already. */
+    snprintf(out, INCARNATION_MAX + 1, "%s", s->incarnated ? id : s->incarnation);
+}
+
+void slot_adopt(struct slot *s, struct kept_process *k)
+{
+    struct app_process *p = app_process_adopt(s->group->pool, s, k);
+
+    if (p == NULL)
+        return;
+    follow_process(s);
+    app_process_go_on(p, app_process_was_ready(k));
+}
+
+void slot_process_ready(struct app_process *p)
+{
+    struct slot *s = p->slot;
+    bool succeeds = s->core.successor == &p->core;
+
+    s->start_failures = 0;
+    core_ready(&p->core, loop_now_ms(s->group->pool->loop));
+    if (!succeeds)
+        return;
+    s->group->replace_delay_ms = 0;
+    group_count(s->group, AGENT_STAT_replaced);
+}
+
+void slot_changed(struct slot *s)
+{
+    struct list *it;
+    struct list *next;
+
+    slot_publish(s);
+    list_for_each_safe (it, next, &s->core.leaving)
+        app_process_leaves(app_process_of(list_entry(it, struct core_process, leaving)));
+    if (!core_slot_enabled(&s->core))
+        slot_refuse_waiting(s, SLOT_NOT_STARTED);
+}
+
+/* When to try again: longer each time (*DELAY_MS), anew when the last one lived long. */
+static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint64_t lived_ms)
+{
+    const struct app_settings *a = g->s;
+    uint64_t now_ms = loop_now_ms(g->pool->loop);
+
+    if (lived_ms >= a->respawn_delay_max_ms || *delay_ms == 0)
+        *delay_ms = a->respawn_delay_ms;
+    else
+        *delay_ms *= 2;
+    if (*delay_ms > a->respawn_delay_max_ms)
+        *delay_ms = a->respawn_delay_max_ms;
+    /* Between half of it and all: slots that died together do not come back together. */
+    uint64_t half = *delay_ms / 2;
+    return now_ms + half + (uint64_t)random() % (half + 1);
+}
+
+void slot_process_failed(struct app_process *p)
+{
+    struct slot *s = p->slot;
+    struct app_group *g = s->group;
+    bool was_ready = p->ready_since_ms != 0;
+    uint64_t lived_ms = was_ready ? loop_now_ms(g->pool->loop) - p->ready_since_ms : 0;
+
+    if (p->core.state == CORE_LEAVING)
+        return;
+    if (s->core.successor == &p->core) {
+        g->core.replace_not_before_ms = next_try_ms(g, &g->replace_delay_ms, 0);
+        group_count(g, AGENT_STAT_replace_failures);
+        log_warn(s, "process-not-replaced", "next_try_ms=%llu action=\"the old one stays\"",
+                 (unsigned long long)(g->core.replace_not_before_ms - loop_now_ms(g->pool->loop)));
+        core_detach(&p->core, CORE_CONDEMNED);
+        return;
+    }
+    s->start_failures += !was_ready;
+    /* Only what fails before it has served is backed off from. */
+    if (p->has_served)
+        s->delay_ms = 0;
+    else
+        s->core.not_before_ms = next_try_ms(g, &s->delay_ms, lived_ms);
+    core_detach(&p->core, CORE_CONDEMNED);
+    follow_process(s);
+    if (s->core.process != NULL && s->core.process->state == CORE_READY)
+        return;
+    /* Elsewhere they may be served before the next one is ready. */
+    slot_refuse_waiting(s, SLOT_NOT_STARTED);
+    if (!was_ready && g->core.nprocesses == 0)
+        slot_refuse_waiting_any(g, SLOT_NOT_STARTED);
+}
+
+void slot_process_gone(struct app_process *p)
+{
+    struct slot *s = p->slot;
+
+    slot_abandon_running(&p->core);
+    core_gone(&p->core, loop_now_ms(s->group->pool->loop));
+    slot_refuse_hopeless(s);
+}
+
+/* ---- life ---- */
+
+struct slot *slot_create(struct app_group *g, unsigned n)
+{
+    struct slot *s = xcalloc(1, sizeof(*s));
+
+    s->subject.describe = describe;
+    s->group = g;
+    s->n = n;
+    s->door = (struct front_door){.group = g, .slot = s};
+    if (g->has_address) {
+        slot_address_of(&g->address, n, &s->addr);
+        addr_format(&s->addr, s->name);
+    }
+    core_slot_init(&g->core, &s->core, n);
+    list_init(&s->streams);
+    s->meters.max_skills = (size_t)g->s->max_skills;
+    warm_targets_want(&s->targets, (size_t)g->s->warm_up);
+    new_incarnation(s);
+    if (g->attach != NULL)
+        s->attached = &g->attach[n];
+    return s;
+}
+
+/* Somebody else's process is always there, and always the same. */
+static void attach(struct slot *s)
+{
+    uint64_t now_ms = loop_now_ms(s->group->pool->loop);
+
+    const struct conn_pool_settings cs = {
+        .idle_timeout_ms = s->group->s->idle_connection_timeout_ms, .max_waiting = 1};
+    char text[ADDR_TEXT_MAX];
+
+    addr_format(s->attached, text);
+    s->attached_backend = conn_pool_backend(s->group->pool->conn_pool, slice_of(text),
+                                            slice_of(s->incarnation), 0, &cs);
+    core_adopted(&s->core, &s->attached_process, now_ms);
+    core_ready(&s->attached_process, now_ms);
+}
+
+bool slot_listen(struct slot *s)
+{
+    struct app_group *g = s->group;
+
+    if (g->has_address) {
+        s->listener = front_listen(g->pool->front, &s->addr, &s->door, s);
+        if (s->listener == NULL)
+            return false;
+        addr_format(&s->addr, s->name);
+    }
+    load_resume(s);
+    if (s->attached != NULL)
+        attach(s);
+    return true;
+}
+
+void slot_start(struct slot *s)
+{
+    slot_publish(s);
+}
+
+void slot_settings_changed(struct slot *s)
+{
+    struct meter_settings ms = meter_settings_of(s);
+
+    s->meters.max_skills = (size_t)s->group->s->max_skills;
+    slot_meters_set(&s->meters, &ms);
+    warm_targets_want(&s->targets, (size_t)s->group->s->warm_up);
+    if (slot_process(s) != NULL)
+        app_process_settings_changed(slot_process(s));
+    if (slot_successor(s) != NULL)
+        app_process_settings_changed(slot_successor(s));
+    slot_publish(s);
+}
+
+void slot_stop_listening(struct slot *s)
+{
+    if (s->listener != NULL)
+        http_listener_close(s->listener);
+    s->listener = NULL;
+    /* The next agent has the same socket, by that file. */
+    if (s->group->has_address && s->addr.sa.sa_family == AF_UNIX && !s->group->pool->handed_over)
+        front_unlink(&s->addr);
+}
+
+void slot_end_attached(struct slot *s)
+{
+    if (s->attached == NULL || s->core.process == NULL)
+        return;
+    core_gone(&s->attached_process, loop_now_ms(s->group->pool->loop));
+}
+
+void slot_destroy(struct slot *s)
+{
+    if (s == NULL)
+        return;
+    ASSERT(s->core.nwaiting == 0);
+    ASSERT(s->nrunning == 0);
+    slot_stop_listening(s);
+    registration_end(&s->registration);
+    if (s->attached_backend != NULL) {
+        conn_backend_retire(s->attached_backend);
+        conn_backend_release(s->attached_backend);
+    }
+    slot_homes_fini(&s->homes);
+    slot_meters_fini(&s->meters);
+    warm_targets_fini(&s->targets);
+    free(s);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/pool/slot_meter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void drop(struct slot_meter *one)
+{
+    meter_destroy(one->meter);
+    resume_fini(&one->resume);
+    *one = (struct slot_meter){0};
+}
+
+void slot_meters_fini(struct slot_meters *m)
+{
+    for (size_t i = 0; i < SLOT_METERS; ++i)
+        drop(&m->items[i]);
+}
+
+const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct slice fingerprint)
+{
+    const struct slot_meter *found = NULL;
+
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        const struct slot_meter *one = &m->items[i];
+
+        if (one->meter == NULL ||
+            (fingerprint.p != NULL && !slice_is(fingerprint, one->fingerprint)))
+            continue;
+        if (found == NULL || one->used > found->used)
+            found = one;
+    }
+    return found;
+}
+
+/* In the place of the one that was used longest ago. */
+static struct slot_meter *begin(struct slot_meters *m, const struct meter_settings *s,
+                                struct slice fingerprint)
+{
+    struct slot_meter *one = &m->items[0];
+
+    for (size_t i = 1; i < SLOT_METERS; ++i) {
+        if (m->items[i].used < one->used)
+            one = &m->items[i];
+    }
+    drop(one);
+    one->meter = meter_create(s);
+    one->settings = *s;
+    ASSERT(fingerprint.len <= FINGERPRINT_LEN);
+    if (fingerprint.len > 0)
+        memcpy(one->fingerprint, fingerprint.p, fingerprint.len);
+    one->used = ++m->clock;
+    return one;
+}
+
+static struct slot_meter *find_or_begin(struct slot_meters *m, const struct meter_settings *s,
+                                        struct slice fingerprint)
+{
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        if (m->items[i].meter != NULL && slice_is(fingerprint, m->items[i].fingerprint)) {
+            m->items[i].used = ++m->clock;
+            return &m->items[i];
+        }
+    }
+    return begin(m, s, fingerprint);
+}
+
+bool slot_meters_add(struct slot_meters *m, const struct meter_settings *s,
+                     struct slice fingerprint, struct slice cls, double service_s, bool failed)
+{
+    struct slot_meter *one = find_or_begin(m, s, fingerprint);
+
+    if (!meter_add(one->meter, cls, service_s, failed))
+        return false;
+    resume_fini(&one->resume);
+    meter_resume(one->meter, m->max_skills, &one->resume);
+    ++one->generation;
+    return true;
+}
+
+static bool same(const struct meter_settings *a, const struct meter_settings *b)
+{
+    return a->history == b->history && a->max_skill_age == b->max_skill_age &&
+           a->max_classes == b->max_classes;
+}
+
+void slot_meters_set(struct slot_meters *m, const struct meter_settings *s)
+{
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        struct slot_meter *one = &m->items[i];
+
+        if (one->meter == NULL || same(&one->settings, s))
+            continue;
+        meter_set(one->meter, s);
+        one->settings = *s;
+    }
+}
+
+size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls)
+{
+    size_t scores = 0;
+
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        struct slot_meter *one = &m->items[i];
+
+        if (one->meter == NULL)
+            continue;
+        scores += meter_forget(one->meter, cls);
+        resume_fini(&one->resume);
+        meter_resume(one->meter, m->max_skills, &one->resume);
+        ++one->generation;
+    }
+    return scores;
+}
+
+void slot_meters_renew(struct slot_meters *m)
+{
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        struct slot_meter *one = &m->items[i];
+
+        if (one->meter == NULL)
+            continue;
+        resume_fini(&one->resume);
+        meter_resume(one->meter, m->max_skills, &one->resume);
+    }
+}
+
+/* ---- the file ---- */
+
+static void print_one(const struct slot_meter *one, const struct resume_line *who, struct text *out)
+{
+    struct resume_line line = *who;
+
+    memcpy(line.fingerprint, one->fingerprint, sizeof(line.fingerprint));
+    line.generation = one->generation;
+    line.skills = one->resume;
+    (void)resume_line_print(&line, out);
+}
+
+void slot_meters_print(const struct slot_meters *m, const struct resume_line *who, struct text *out)
+{
+    const struct slot_meter *latest = slot_meters_find(m, SLICE_NULL);
+
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        if (m->items[i].meter != NULL && &m->items[i] != latest)
+            print_one(&m->items[i], who, out);
+    }
+    if (latest != NULL)
+        print_one(latest, who, out);
+}
+
+static bool load_line(struct slot_meters *m, const struct meter_settings *s, struct slice bytes,
+                      char why[160])
+{
+    struct resume_line line = {0};
+
+    /* A file that was written with larger settings is no bad file: the meter takes what it has room
+     * for. */
+    enum err e = resume_line_parse(bytes, RESUME_LINE_MAX, &line, why);
+    if (e != ERR_OK)
+        return false;
+    if (line.end != RESUME_END_NONE) {
+        snprintf(why, 160, "has the line of a stream's end");
+        resume_line_fini(&line);
+        return false;
+    }
+    struct slot_meter *one = begin(m, s, slice_of(line.fingerprint));
+    meter_load(one->meter, &line.skills);
+    one->generation = line.generation;
+    meter_resume(one->meter, m->max_skills, &one->resume);
+    resume_line_fini(&line);
+    return true;
+}
+
+bool slot_meters_load(struct slot_meters *m, const struct meter_settings *s, struct slice text,
+                      char why[160])
+{
+    struct slot_meters loaded = {.max_skills = m->max_skills};
+    size_t lines = 0;
+
+    if (!slice_ends(text, SLICE_LIT("\n"))) {
+        snprintf(why, 160, "%s", text.len == 0 ? "is empty" : "ends within a line");
+        return false;
+    }
+    while (text.len > 0) {
+        struct slice line = slice_cut(&text, '\n');
+        bool good = ++lines <= SLOT_METERS && load_line(&loaded, s, line, why);
+
+        if (lines > SLOT_METERS)
+            snprintf(why, 160, "has more than %d lines", SLOT_METERS);
+        if (!good) {
+            slot_meters_fini(&loaded);
+            return false;
+        }
+    }
+    slot_meters_fini(m);
+    *m = loaded;
+    return true;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A slot's meters, one per classifier fingerprint, for the latest two fingerprints: while load
+ * balancers change over from one classifier to another both are fed. And the resumes they last
+ * made, which outlive the agent in a file. Embedded in the slot. Control loop only.
+ */
+#ifndef RLB_AGENT_POOL_SLOT_METER_H
+#define RLB_AGENT_POOL_SLOT_METER_H
+
+#include "common/base/text.h"
+#include "common/skills/meter.h"
+#include "common/skills/resume_line.h"
+
+enum { SLOT_METERS = 2 };
+
+struct slot_meter {
+    struct meter *meter; /* NULL: unused */
+    char fingerprint[FINGERPRINT_LEN + 1];
+    uint64_t used;        /* larger: later */
+    struct resume resume; /* as published last, or renewed since */
+    uint64_t generation;  /* resumes made */
+    struct meter_settings settings;
+};
+
+struct slot_meters {
+    struct slot_meter items[SLOT_METERS];
+    uint64_t clock;
+    size_t max_skills;
+};
+
+void slot_meters_fini(struct slot_meters *m);
+/* Count one served request under FINGERPRINT. True: a new resume was made. */
+bool slot_meters_add(struct slot_meters *m, const struct meter_settings *s,
+                     struct slice fingerprint, struct slice cls, double service_s, bool failed);
+/* New settings for all. */
+void slot_meters_set(struct slot_meters *m, const struct meter_settings *s);
+/* The meter of FINGERPRINT; of a NULL one, the latest used. NULL: none. */
+const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct slice fingerprint);
+
+/* Forget CLS, or everything (NULL), in each meter and its resume. Returns how many scores went. */
+size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls);
+/* Brings the resumes up to what has been measured since they were made. Only reads the meters: when
+ * the next resume is due stays as it is. */
+void slot_meters_renew(struct slot_meters *m);
+/* The text of a resume file: a line per meter, the latest used last. WHO: what does not come from a
+ * meter. */
+void slot_meters_print(const struct slot_meters *m, const struct resume_line *who,
+                       struct text *out);
+/* Start from such a text. False: WHY; nothing was taken. */
+bool slot_meters_load(struct slot_meters *m, const struct meter_settings *s, struct slice text,
+                      char why[160]);
+
+#endif

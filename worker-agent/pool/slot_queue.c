@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests of slots and of whole applications: who waits and who runs is in the core; here are
+ * their time-outs, their figures, and what they get of their process.
+ *
+ * A process without ready_probe gets its first request while it is STARTING, alone: that is its
+ * probe.
+ */
+#include "worker-agent/pool/slot_queue.h"
+
+#include "common/base/log.h"
+#include "worker-agent/pool/app_group.h"
+#include "worker-agent/pool/app_pool.h"
+
+static struct loop *loop_of(const struct slot_request *r)
+{
+    return r->group->pool->loop;
+}
+
+/* R's process, when it has one that is ours. */
+static struct app_process *process_of(const struct slot_request *r)
+{
+    if (r->core.process == NULL || r->slot == NULL || r->slot->attached != NULL)
+        return NULL;
+    return app_process_of(r->core.process);
+}
+
+/* The only one who changes a request's state: the figures follow it. */
+static void enter(struct slot_request *r, enum slot_request_state state)
+{
+    struct stats_cell *cell = r->group->cell;
+
+    if (r->state == SLOT_REQUEST_WAITING) {
+        stat_add(cell, AGENT_STAT_requests_waiting, -1);
+        timer_stop(&r->timeout);
+    }
+    if (r->state == SLOT_REQUEST_RUNNING) {
+        stat_add(cell, AGENT_STAT_requests_running, -1);
+        --r->slot->nrunning;
+        r->slot->ntunnels -= r->tunnel;
+        stat_add(cell, AGENT_STAT_tunnels_open, -(int64_t)r->tunnel);
+        r->tunnel = false;
+    }
+    r->state = state;
+    if (state == SLOT_REQUEST_WAITING)
+        stat_add(cell, AGENT_STAT_requests_waiting, 1);
+    if (state == SLOT_REQUEST_RUNNING) {
+        stat_add(cell, AGENT_STAT_requests_running, 1);
+        ++r->slot->nrunning;
+    }
+}
+
+/* ---- places ---- */
+
+static void run(struct slot_request *r)
+{
+    struct slot *s = slot_of(r->core.process->slot);
+    struct conn_backend *backend = s->attached_backend;
+
+    r->slot = s;
+    r->life = s->life;
+    enter(r, SLOT_REQUEST_RUNNING);
+    stat_observe(s->group->cell, AGENT_STAT_queue_wait_us, loop_now_us(loop_of(r)) - r->asked_us);
+    if (s->attached != NULL) {
+        r->addr = *s->attached;
+    } else {
+        struct app_process *p = app_process_of(r->core.process);
+
+        r->addr = p->addr;
+        backend = p->backend;
+        ++p->requests;
+        r->first = p->state == PROCESS_STARTING;
+        if (r->first)
+            app_process_first_sent(p);
+    }
+    r->backend = conn_backend_ref(backend);
+}
+
+void slot_request_go(struct core_request *core)
+{
+    struct slot_request *r = container_of(core, struct slot_request, core);
+
+    run(r);
+    r->go(r);
+}
+
+static void on_timeout(struct timer *t)
+{
+    struct slot_request *r = container_of(t, struct slot_request, timeout);
+
+    core_leave(&r->core, loop_now_ms(loop_of(r)));
+    enter(r, SLOT_REQUEST_NONE);
+    r->refused(r, SLOT_QUEUE_TIMEOUT);
+}
+
+/* ---- asking ---- */
+
+/* A process that fails to start again and again is no reason to wait. */
+static bool will_not_start(const struct slot *s)
+{
+    return s->core.process == NULL && s->start_failures > 0 &&
+           loop_now_ms(s->group->pool->loop) < s->core.not_before_ms;
+}
+
+/* The same of all processes that there could be. */
+static bool none_will_start(const struct app_group *g)
+{
+    if (g->core.nprocesses > 0)
+        return false;
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        if (core_slot_enabled(&g->slots[n]->core) && !will_not_start(g->slots[n]))
+            return false;
+    }
+    return true;
+}
+
+static bool has_ready_process(const struct app_group *g, const struct slot *s)
+{
+    if (s == NULL)
+        return g->core.nprocesses > g->core.nstarting;
+    return s->core.process != NULL && s->core.process->state == CORE_READY;
+}
+
+/*
+ * How long a request for S, or for whichever process of G, may wait. With one_shot a process is
+ * started for each request before it, and for itself.
+ */
+static uint64_t wait_ms(const struct app_group *g, const struct slot *s)
+{
+    const struct app_settings *a = g->s;
+    uint64_t starts = has_ready_process(g, s) ? 0 : 1;
+
+    if (g->core.one_shot)
+        starts = (s != NULL ? s->core.nwaiting : g->core.nwaiting) + 1;
+    return a->queue_timeout_ms + starts * a->start_timeout_ms;
+}
+
+/* Whether there is no sense in asking the core. */
+static bool is_hopeless(const struct app_group *g, const struct slot *s, enum slot_refusal *why)
+{
+    bool any = s != NULL ? s->core.process != NULL : g->core.nprocesses > 0;
+
+    *why = SLOT_STOPPED;
+    if (g->pool->leaving || g->pool->sealed ||
+        ((g->pool->draining || g->pool->handed_over) && !any))
+        return true;
+    *why = SLOT_NO_ROOM;
+    if (s != NULL && core_slot_crowded_out(&s->core))
+        return true;
+    *why = SLOT_NOT_STARTED;
+    if (s != NULL)
+        return !core_slot_enabled(&s->core) || will_not_start(s);
+    return none_will_start(g);
+}
+
+enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
+                          enum slot_refusal *why)
+{
+    r->group = g;
+    r->slot = s;
+    r->asked_us = loop_now_us(g->pool->loop);
+    if (is_hopeless(g, s, why))
+        return SLOT_REFUSED;
+    app_pool_settle(g->pool);
+    switch (core_ask(&g->core, s != NULL ? &s->core : NULL, &r->core, loop_now_ms(loop_of(r)))) {
+    case CORE_GO_NOW:
+        run(r);
+        return SLOT_GO;
+    case CORE_WAIT:
+        enter(r, SLOT_REQUEST_WAITING);
+        timer_init(&r->timeout, on_timeout);
+        timer_start(loop_of(r), &r->timeout, wait_ms(g, s));
+        return SLOT_WAIT;
+    case CORE_QUEUE_FULL:
+        break;
+    }
+    *why = SLOT_QUEUE_FULL;
+    return SLOT_REFUSED;
+}
+
+void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend)
+{
+    ASSERT(r->state == SLOT_REQUEST_NONE);
+    ASSERT(r->backend == NULL);
+    r->addr = *to;
+    r->backend = backend;
+}
+
+/* ---- going ---- */
+
+void slot_leave(struct slot_request *r)
+{
+    struct app_process *p = process_of(r);
+    bool first = r->first;
+
+    if (r->backend != NULL)
+        conn_backend_release(r->backend);
+    r->backend = NULL;
+    if (r->state == SLOT_REQUEST_NONE)
+        return;
+    enter(r, SLOT_REQUEST_NONE);
+    r->first = false;
+    core_leave(&r->core, loop_now_ms(loop_of(r)));
+    if (first && p != NULL)
+        app_process_first_done(p, false);
+    app_pool_settle(r->group->pool);
+}
+
+void slot_answered(struct slot_request *r)
+{
+    struct app_process *p = process_of(r);
+    bool first = r->first;
+
+    if (r->state != SLOT_REQUEST_RUNNING)
+        return;
+    r->first = false;
+    if (p != NULL)
+        p->has_served = true;
+    if (p != NULL && first)
+        app_process_first_done(p, true);
+}
+
+void slot_upgraded(struct slot_request *r)
+{
+    if (r->state != SLOT_REQUEST_RUNNING)
+        return;
+    ASSERT(!r->tunnel);
+    r->tunnel = true;
+    ++r->slot->ntunnels;
+    stat_add(r->group->cell, AGENT_STAT_tunnels_open, 1);
+    core_upgraded(&r->core, loop_now_ms(loop_of(r)));
+    app_pool_settle(r->group->pool);
+}
+
+unsigned slot_upgrades(const struct slot_request *r)
+{
+    const struct core_process *p = r->core.process;
+
+    return p != NULL ? p->sessions - p->places : 0;
+}
+
+size_t slot_in_hand(const struct slot *s)
+{
+    return s->core.nwaiting + s->nrunning - s->ntunnels;
+}
+
+size_t slot_backlog(const struct slot_request *r)
+{
+    if (r->slot == NULL)
+        return r->group->core.nwaiting + 1;
+    return slot_in_hand(r->slot) + (r->state == SLOT_REQUEST_NONE ? 1 : 0);
+}
+
+void slot_hold(struct slot_request *r)
+{
+    struct app_process *p = process_of(r);
+
+    if (p != NULL)
+        app_process_hold(p);
+}
+
+void slot_not_reached(struct slot_request *r)
+{
+    struct app_process *p = process_of(r);
+
+    if (p != NULL)
+        app_process_unreachable(p);
+}
+
+void slot_process_stuck(struct slot_request *r)
+{
+    struct app_process *p = process_of(r);
+
+    if (r->state != SLOT_REQUEST_RUNNING || p == NULL || r->group->s->concurrency != 1)
+        return;
+    log_warn(p, "process-stuck", "first_byte_timeout_ms=%llu action=\"end it, start another\"",
+             (unsigned long long)r->group->s->first_byte_timeout_ms);
+    app_process_failed(p, FAILURE_STUCK, "");
+    app_process_stop(p);
+    /* Elsewhere they may be served before the next one is ready. */
+    if (!has_ready_process(r->group, r->slot))
+        slot_refuse_waiting(r->slot, SLOT_NOT_STARTED);
+}
+
+void slot_abandon_running(struct core_process *p)
+{
+    struct list *it;
+
+    list_for_each (it, &p->running) {
+        struct core_request *core = list_entry(it, struct core_request, node);
+        struct slot_request *r = container_of(core, struct slot_request, core);
+
+        enter(r, SLOT_REQUEST_NONE);
+        r->first = false;
+    }
+}
+
+/* ---- refusing ---- */
+
+static void refuse(struct list *waiting, size_t n, enum slot_refusal why)
+{
+    /* Those who wait now: who is refused may come again. */
+    for (; n > 0 && !list_empty(waiting); --n) {
+        struct core_request *core = list_first(waiting, struct core_request, node);
+        struct slot_request *r = container_of(core, struct slot_request, core);
+
+        core_leave(core, loop_now_ms(loop_of(r)));
+        enter(r, SLOT_REQUEST_NONE);
+        r->refused(r, why);
+    }
+}
+
+void slot_refuse_waiting(struct slot *s, enum slot_refusal why)
+{
+    refuse(&s->core.waiting, s->core.nwaiting, why);
+}
+
+void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why)
+{
+    refuse(&g->core.waiting, g->core.nwaiting, why);
+}
+
+void slot_refuse_hopeless(struct slot *s)
+{
+    const struct app_pool *pool = s->group->pool;
+
+    if (pool->leaving || (pool->handed_over && s->core.process == NULL))
+        slot_refuse_waiting(s, SLOT_STOPPED);
+    if (pool->leaving || (pool->handed_over && s->group->core.nprocesses == 0))
+        slot_refuse_waiting_any(s->group, SLOT_STOPPED);
+}

@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/process/app_process.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "worker-agent/pool/app_group.h"
+#include "worker-agent/pool/app_pool.h"
+#include "worker-agent/pool/slot.h"
+#include "worker-agent/process/port_owner.h"
+
+static const char *const state_texts[] = {
+#define STATE(name, text, next, doc) text,
+#include "worker-agent/config/process_state.def"
+#undef STATE
+};
+
+#define TO(name) (1U << PROCESS_##name)
+static const unsigned legal_next[] = {
+#define STATE(name, text, next, doc) (next),
+#include "worker-agent/config/process_state.def"
+#undef STATE
+};
+#undef TO
+
+const char *process_state_text(enum process_state s)
+{
+    return state_texts[s];
+}
+
+/* ---- life ---- */
+
+enum {
+    /* How long the keeper may take to answer, and a stray process to end. */
+    KEEPER_ANSWER_MS = 30000,
+    STRAY_STOP_MS = 10000,
+    /* How long a process whose connection broke may take to be reported dead. */
+    HOLD_MS = 50,
+};
+
+/* What is noted of it with the keeper, for the next agent. */
+#define NOTE_READY "ready"
+#define NOTE_LEAVING "leaving"
+
+static void describe(const struct log_subject *self, struct log_text *out)
+{
+    const struct app_process *p = (const struct app_process *)(const void *)self;
+
+    log_put(out, "application=%s slot=%d pid=%ld", p->group != NULL ? p->group->name : "-",
+            p->slot != NULL ? (int)p->slot->n : -1, (long)p->pid);
+}
+
+static void free_now(struct loop_deferred *d)
+{
+    struct app_process *p = container_of(d, struct app_process, freeing);
+
+    process_output_forget(&p->output);
+    free(p);
+}
+
+/* The only one who moves a process. May end in its being freed at the end of the turn. */
+static void enter(struct app_process *p, enum process_state state)
+{
+    uint64_t now_ms = loop_now_ms(p->pool->loop);
+
+    ASSERT((legal_next[p->state] & 1U << state) != 0);
+    p->state = state;
+    p->since_ms = now_ms;
+    if (state == PROCESS_READY)
+        p->ready_since_ms = now_ms;
+    app_pool_process_moved(p->pool, p);
+    if (p->slot != NULL && state != PROCESS_ENDED)
+        slot_publish(p->slot);
+}
+
+static void on_deadline(struct timer *t);
+static void on_shutdown(struct timer *t);
+static void on_held_over(struct timer *t);
+
+static struct app_process *create(struct app_pool *pool, struct slot *s, const char *id)
+{
+    struct app_process *p = xcalloc(1, sizeof(*p));
+
+    p->pool = pool;
+    p->subject.describe = describe;
+    p->slot = s;
+    p->group = s != NULL ? s->group : NULL;
+    snprintf(p->id, sizeof(p->id), "%s", id);
+    snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
+    p->freeing.run = free_now;
+    p->output.fd = -1;
+    timer_init(&p->deadline, on_deadline);
+    timer_init(&p->shutdown, on_shutdown);
+    timer_init(&p->held, on_held_over);
+    p->since_ms = loop_now_ms(pool->loop);
+    p->state = PROCESS_SPAWNING;
+    app_pool_process_moved(pool, p);
+    return p;
+}
+
+void app_process_spawn(struct app_pool *pool, struct slot *s)
+{
+    char id[INCARNATION_MAX + 1];
+
+    slot_next_incarnation(s, id);
+    struct app_process *p = create(pool, s, id);
+    core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
+    group_count(s->group, AGENT_STAT_spawns);
+    timer_start(pool->loop, &p->deadline, KEEPER_ANSWER_MS);
+    keeper_link_spawn(pool->keeper, spawn_request_message(s->group->config, s->n, p->id,
+                                                          s->group->s->stop_timeout_ms));
+}
+
+void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how)
+{
+    struct failure what = {.kind = kind, .pid = p->pid, .at_ms = loop_now_ms(p->pool->loop)};
+
+    if (p->group == NULL || p->slot == NULL)
+        return;
+    what.slot = p->slot->n;
+    snprintf(what.id, sizeof(what.id), "%s", p->id);
+    snprintf(what.how, sizeof(what.how), "%s", how);
+    failure_log(failures_record(&p->group->failures, &what, process_output_last(&p->output)), p);
+}
+
+/* It will not serve, or not any more, and nobody wanted that. */
+static void back_off(struct app_process *p)
+{
+    if (p->failed || p->slot == NULL)
+        return;
+    p->failed = true;
+    slot_process_failed(p);
+}
+
+static void stop_timers(struct app_process *p)
+{
+    timer_stop(&p->deadline);
+    timer_stop(&p->shutdown);
+    timer_stop(&p->held);
+}
+
+static void stop_getting_ready(struct app_process *p)
+{
+    readiness_stop(&p->readiness);
+    warm_up_stop(&p->warm_up);
+}
+
+static void finish(struct app_process *p)
+{
+    struct slot *s = p->slot;
+
+    stop_getting_ready(p);
+    stop_timers(p);
+    usage_stop(&p->usage);
+    process_output_stop(&p->output);
+    if (p->backend != NULL) {
+        conn_backend_retire(p->backend);
+        conn_backend_release(p->backend);
+        p->backend = NULL;
+    }
+    loop_defer(p->pool->loop, &p->freeing);
+    if (s != NULL)
+        slot_process_gone(p);
+    else
+        --p->pool->core.strays;
+    p->slot = NULL;
+    enter(p, PROCESS_ENDED);
+    app_pool_settle(p->pool);
+}
+
+void app_process_let_go(struct app_process *p)
+{
+    finish(p);
+}
+
+/* ---- ending it ---- */
+
+static uint64_t stop_timeout_ms(const struct app_process *p)
+{
+    return p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS;
+}
+
+/* Nobody gets it any more. */
+static void leave_core(struct app_process *p)
+{
+    if (p->slot != NULL)
+        core_end(&p->core, CORE_CONDEMNED);
+    app_pool_settle(p->pool);
+}
+
+void app_process_kill(struct app_process *p)
+{
+    if (p->state == PROCESS_KILLING)
+        return;
+    leave_core(p);
+    stop_getting_ready(p);
+    stop_timers(p);
+    if (p->state == PROCESS_SPAWNING) {
+        /* It has no pid yet; on_spawned finds nobody by that name, and has it killed. */
+        finish(p);
+        return;
+    }
+    keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
+    keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
+    enter(p, PROCESS_KILLING);
+}
+
+void app_process_stop(struct app_process *p)
+{
+    if (app_process_ends(p))
+        return;
+    if (p->state == PROCESS_SPAWNING) {
+        app_process_kill(p);
+        return;
+    }
+    leave_core(p);
+    stop_getting_ready(p);
+    stop_timers(p);
+    /* So that no other agent takes it for one that serves. */
+    keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
+    keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
+    timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
+    enter(p, PROCESS_STOPPING);
+}
+
+void app_process_condemn(struct app_process *p, const char *why)
+{
+    if (p->slot == NULL || p->core.state == CORE_LEAVING || p->core.doomed != CORE_KEEP)
+        return;
+    log_info(p, "process-condemned", "reason=\"%s\" action=\"replace it, then end it\"", why);
+    core_condemn(&p->core, CORE_CONDEMNED);
+    app_pool_settle(p->pool);
+}
+
+void app_process_detach(struct app_process *p, const char *why)
+{
+    if (p->slot == NULL || p->core.state == CORE_LEAVING)
+        return;
+    log_info(p, "process-detached", "reason=\"%s\" requests=%u", why, p->core.sessions);
+    core_detach(&p->core, CORE_CONDEMNED);
+    app_pool_settle(p->pool);
+}
+
+void app_process_unreachable(struct app_process *p)
+{
+    if (p->slot == NULL || p->core.state == CORE_LEAVING)
+        return;
+    log_warn(p, "process-detached", "reason=\"it cannot be connected to\" requests=%u",
+             p->core.sessions);
+    back_off(p);
+    app_pool_settle(p->pool);
+}
+
+void app_process_leaves(struct app_process *p)
+{
+    uint64_t patience_ms = p->group->s->shutdown_timeout_ms;
+
+    if (p->state >= PROCESS_LEAVING || p->state == PROCESS_SPAWNING)
+        return;
+    stop_getting_ready(p);
+    timer_stop(&p->deadline);
+    keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
+    if (patience_ms != 0)
+        timer_start(p->pool->loop, &p->shutdown, patience_ms);
+    enter(p, PROCESS_LEAVING);
+}
+
+static void on_shutdown(struct timer *t)
+{
+    struct app_process *p = container_of(t, struct app_process, shutdown);
+
+    log_warn(p, "process-shutdown-timeout", "requests=%u action=SIGTERM", p->core.sessions);
+    app_process_stop(p);
+}
+
+void app_process_hold(struct app_process *p)
+{
+    if (p->slot == NULL)
+        return;
+    core_hold(&p->core, true);
+    timer_start(p->pool->loop, &p->held, HOLD_MS);
+}
+
+static void on_held_over(struct timer *t)
+{
+    struct app_process *p = container_of(t, struct app_process, held);
+
+    core_hold(&p->core, false);
+    app_pool_settle(p->pool);
+}
+
+static void on_deadline(struct timer *t)
+{
+    struct app_process *p = container_of(t, struct app_process, deadline);
+
+    switch (p->state) {
+    case PROCESS_SPAWNING:
+        log_error(p, "process-not-spawned", "reason=\"the keeper does not answer\"");
+        app_process_on_refused(p, "no answer");
+        return;
+    case PROCESS_STARTING:
+        log_warn(p, "process-start-timeout",
+                 "start_timeout_ms=%llu last_status=%d action=\"end it, try anew\"",
+                 (unsigned long long)p->group->s->start_timeout_ms, p->readiness.last_status);
+        app_process_failed(p, FAILURE_START_TIMEOUT, "");
+        group_count(p->group, AGENT_STAT_spawn_failures);
+        back_off(p);
+        app_process_stop(p);
+        return;
+    case PROCESS_STOPPING:
+        log_warn(p, "process-stop-timeout", "action=SIGKILL");
+        app_process_kill(p);
+        return;
+    case PROCESS_READY:
+    case PROCESS_LEAVING:
+    case PROCESS_KILLING:
+    case PROCESS_ENDED:
+        break;
+    }
+    UNREACHABLE();
+}
+
+/* ---- getting ready ---- */
+
+static void become_ready(struct app_process *p)
+{
+    /* The other agent ends it: it must not get the slot's requests here. */
+    if (p->pool->handed_over && slot_successor(p->slot) == p)
+        return;
+    timer_stop(&p->deadline);
+    keeper_link_note(p->pool->keeper, p->id, NOTE_READY);
+    log_info(p, "process-ready", "incarnation=%s after_ms=%llu", p->id,
+             (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
+    slot_process_ready(p);
+    enter(p, PROCESS_READY);
+    app_pool_settle(p->pool);
+}
+
+static void accept_first(struct app_process *p)
+{
+    /* From here on it is its first request that shows whether it serves, and that may take long to
+     * come. */
+    timer_stop(&p->deadline);
+    p->open = true;
+    core_probing(&p->core, true);
+    slot_publish(p->slot);
+    app_pool_settle(p->pool);
+}
+
+static void on_warm(struct warm_up *w)
+{
+    struct app_process *p = container_of(w, struct app_process, warm_up);
+
+    log_info(p, "process-warmed-up", "answered=%u failed=%u", w->answered, w->failed);
+    stat_add(p->group->cell, AGENT_STAT_warm_up_requests, w->answered + w->failed);
+    stat_add(p->group->cell, AGENT_STAT_warm_up_failures, w->failed);
+    become_ready(p);
+}
+
+/* It serves, and somebody else has the slot's requests until it takes over. */
+static bool warm_up(struct app_process *p)
+{
+    p->warm_up.done = on_warm;
+    if (slot_successor(p->slot) != p ||
+        !warm_up_start(&p->warm_up, p->pool->loop, &p->addr, &p->slot->targets,
+                       p->group->s->warm_up_timeout_ms))
+        return false;
+    timer_stop(&p->deadline);
+    return true;
+}
+
+/* The user that P was started as. */
+static uid_t user_of(const struct app_process *p)
+{
+    const struct app_config *c = p->group->config;
+
+    return c->switch_user ? c->uid : geteuid();
+}
+
+/*
+ * A port that was free when it was chosen may be bound by any local user before the process does:
+ * what answers at P's port must be P. False: it is not, and P is being ended.
+ */
+static bool owns_its_port(struct app_process *p)
+{
+    uid_t foreign = 0;
+    char how[FAILURE_HOW_MAX];
+
+    if (p->group->config->listen != LISTEN_BY_PORT)
+        return true;
+    switch (port_owner_find("/proc", addr_port(&p->addr), p->pid, user_of(p), &foreign)) {
+    case PORT_OWN:
+        return true;
+    case PORT_FOREIGN:
+        snprintf(how, sizeof(how), "port %u: the listener is of user %ld and not of this process",
+                 addr_port(&p->addr), (long)foreign);
+        break;
+    case PORT_NONE:
+        snprintf(how, sizeof(how), "port %u: the listener has gone", addr_port(&p->addr));
+        break;
+    case PORT_UNKNOWN:
+        snprintf(how, sizeof(how), "port %u: /proc/net/tcp cannot be read", addr_port(&p->addr));
+        break;
+    }
+    log_error(p, "process-port-not-owned", "reason=\"%s\" action=\"end it, try again\"", how);
+    app_process_failed(p, FAILURE_PORT_TAKEN, how);
+    group_count(p->group, AGENT_STAT_spawn_failures);
+    back_off(p);
+    app_process_stop(p);
+    return false;
+}
+
+static void on_ready(struct readiness *r)
+{
+    struct app_process *p = container_of(r, struct app_process, readiness);
+
+    readiness_stop(r);
+    if (!owns_its_port(p))
+        return;
+    if (p->group->config->s.ready_probe == NULL)
+        accept_first(p);
+    else if (!warm_up(p))
+        become_ready(p);
+}
+
+static bool binds_itself(const struct app_process *p)
+{
+    return p->group->config->listen == LISTEN_BY_PORT ||
+           p->group->config->listen == LISTEN_BY_SOCKET;
+}
+
+static void begin_starting(struct app_process *p)
+{
+    const char *probe = p->group->config->s.ready_probe;
+
+    if (probe == NULL && !binds_itself(p)) {
+        accept_first(p);
+        return;
+    }
+    timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
+    p->readiness.ready = on_ready;
+    readiness_start(&p->readiness, p->pool->loop, &p->addr, probe, p->group->s->start_timeout_ms);
+}
+
+void app_process_first_sent(struct app_process *p)
+{
+    timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
+}
+
+void app_process_first_done(struct app_process *p, bool answered)
+{
+    if (p->state != PROCESS_STARTING)
+        return;
+    if (answered)
+        become_ready(p);
+    else
+        accept_first(p);
+}
+
+/* ---- connections ---- */
+
+static struct conn_pool_settings conn_settings(const struct app_group *g)
+{
+    return (struct conn_pool_settings){.idle_timeout_ms = g->s->idle_connection_timeout_ms,
+                                       .max_waiting = 1};
+}
+
+static bool make_backend(struct app_process *p, const char *address)
+{
+    struct conn_pool_settings cs;
+
+    if (addr_parse(slice_of(address), &p->addr) != ERR_OK)
+        return false;
+    if (p->group == NULL)
+        return true;
+    cs = conn_settings(p->group);
+    /* How many are in use at once is the slot's to decide. */
+    p->backend = conn_pool_backend(p->pool->conn_pool, slice_of(address), slice_of(p->id), 0, &cs);
+    return true;
+}
+
+void app_process_settings_changed(struct app_process *p)
+{
+    struct conn_pool_settings cs;
+
+    p->usage.limit_bytes = p->group->s->max_memory_bytes;
+    if (p->backend == NULL)
+        return;
+    cs = conn_settings(p->group);
+    conn_backend_set(p->backend, 0, &cs);
+}
+
+/* ---- what it uses ---- */
+
+static void say_limit_is_too_low(const struct app_process *p)
+{
+    const struct usage_target *t = &p->usage;
+
+    if (!over_memory_tell(&p->group->over_memory))
+        return;
+    log_warn(p->group, "max-memory-too-low",
+             "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
+             "they are ready\" action=\"replace one at a time, each time after twice as long\" "
+             "hint=\"raise max_memory\"",
+             (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes);
+}
+
+static void on_over_memory(struct usage_target *t)
+{
+    struct app_process *p = container_of(t, struct app_process, usage);
+    uint64_t now_ms = loop_now_ms(p->pool->loop);
+    uint64_t lasted_ms = t->over_since_ms - p->ready_since_ms;
+
+    /* One that goes already is no news; one that has served nobody would be followed by its like.
+     */
+    if (p->state != PROCESS_READY || p->core.doomed != CORE_KEEP || p->requests == 0)
+        return;
+    if (t->over_since_ms < p->ready_since_ms)
+        lasted_ms = 0;
+    if (!over_memory_may_replace(&p->group->over_memory, lasted_ms, now_ms))
+        return;
+    log_warn(p, "process-over-max-memory",
+             "memory_bytes=%llu max_memory_bytes=%llu processes=%u requests=%llu ready_ms=%llu "
+             "next_after_ms=%llu",
+             (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes,
+             t->usage.processes, (unsigned long long)p->requests,
+             (unsigned long long)(now_ms - p->ready_since_ms),
+             (unsigned long long)p->group->over_memory.delay_ms);
+    say_limit_is_too_low(p);
+    group_count(p->group, AGENT_STAT_over_max_memory);
+    app_process_condemn(p, "over max_memory");
+}
+
+static void watch_usage(struct app_process *p)
+{
+    p->usage.over = on_over_memory;
+    p->usage.limit_bytes = p->group->s->max_memory_bytes;
+    usage_start(p->pool->usage, &p->usage, p->pid);
+}
+
+/* ---- from the keeper ---- */
+
+void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd)
+{
+    timer_stop(&p->deadline);
+    p->pid = pid;
+    watch_usage(p);
+    process_output_start(&p->output, p->pool->loop, output_fd, p, p->group->cell);
+    bool good = make_backend(p, address);
+    log_info(p, "process-spawned", "incarnation=%s address=%s", p->id, address);
+    enter(p, PROCESS_STARTING);
+    if (good) {
+        begin_starting(p);
+        return;
+    }
+    log_error(p, "process-address-strange", "the keeper and the agent do not fit together");
+    app_process_kill(p);
+}
+
+struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, struct kept_process *k)
+{
+    struct app_process *p = create(pool, s, k->id);
+    struct stats_cell *cell = s != NULL ? s->group->cell : NULL;
+
+    p->pid = k->pid;
+    p->adopted = true;
+    p->busy_elsewhere = k->busy;
+    process_output_start(&p->output, pool->loop, k->output_fd, p, cell);
+    k->output_fd = -1;
+    bool good = make_backend(p, k->address);
+    log_info(p, "process-adopted", "incarnation=%s address=%s state=%s action=%s", p->id,
+             k->address, k->note, s != NULL ? "\"go on\"" : "\"end it\"");
+    /* The slot does not know it yet. */
+    p->slot = NULL;
+    ++pool->core.strays;
+    enter(p, PROCESS_STARTING);
+    if (s == NULL || !good) {
+        if (!pool->before_sends)
+            app_process_stop(p);
+        return NULL;
+    }
+    --pool->core.strays;
+    p->slot = s;
+    core_adopted(&s->core, &p->core, loop_now_ms(pool->loop));
+    core_elsewhere(&p->core, p->busy_elsewhere);
+    group_count(s->group, AGENT_STAT_adopted);
+    app_group_has_older(s->group, k->age_ms);
+    watch_usage(p);
+    return p;
+}
+
+bool app_process_was_ready(const struct kept_process *k)
+{
+    return strcmp(k->note, NOTE_READY) == 0;
+}
+
+bool app_process_was_leaving(const struct kept_process *k)
+{
+    return strcmp(k->note, NOTE_LEAVING) == 0;
+}
+
+void app_process_go_on(struct app_process *p, bool was_ready)
+{
+    p->has_served = was_ready;
+    if (was_ready)
+        become_ready(p);
+    else
+        begin_starting(p);
+}
+
+void app_process_on_refused(struct app_process *p, const char *why)
+{
+    log_error(p, "process-not-spawned", "reason=\"%s\"", why);
+    app_process_failed(p, FAILURE_NOT_SPAWNED, why);
+    group_count(p->group, AGENT_STAT_spawn_failures);
+    back_off(p);
+    finish(p);
+}
+
+void app_process_on_died(struct app_process *p, const char *how)
+{
+    uint64_t lived_ms = loop_now_ms(p->pool->loop) - p->since_ms;
+
+    /* One of no application waits for the agent before us, to be ended. */
+    if (app_process_ends(p) || p->group == NULL) {
+        log_info(p, "process-ended", "how=\"%s\"", how);
+    } else if (p->has_served && strcmp(how, KEEPER_EXIT_SUCCESS) == 0) {
+        /* Its server's own limit of requests, for example: no failure. What waits for it waits for
+           the next one. */
+        log_info(p, "process-exited", "requests=%llu action=\"start another if it is needed\"",
+                 (unsigned long long)p->requests);
+    } else {
+        log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
+                 process_state_text(p->state), (unsigned long long)lived_ms,
+                 (unsigned long long)p->requests);
+        /* Its last words may still be in the pipe. */
+        process_output_stop(&p->output);
+        app_process_failed(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how);
+        group_count(p->group, AGENT_STAT_deaths);
+        back_off(p);
+    }
+    finish(p);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One application process: one incarnation, from the request to the keeper to its burial. Made for
+ * a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it has
+ * ended, between turns. Whether it is its slot's process, the successor of that, or has left the
+ * slot is the core's to say (pool_core.h). Control loop only.
+ */
+#ifndef RLB_AGENT_PROCESS_APP_PROCESS_H
+#define RLB_AGENT_PROCESS_APP_PROCESS_H
+
+#include "common/base/log.h"
+#include "common/net/addr.h"
+#include "common/upstream/conn_pool.h"
+#include "worker-agent/pool/pool_core.h"
+#include "worker-agent/process/failures.h"
+#include "worker-agent/process/process_output.h"
+#include "worker-agent/process/process_usage.h"
+#include "worker-agent/process/readiness.h"
+#include "worker-agent/process/warm_up.h"
+#include "worker-agent/supervisor/keeper_link.h"
+
+enum process_state {
+#define STATE(name, text, next, doc) PROCESS_##name,
+#include "worker-agent/config/process_state.def"
+#undef STATE
+};
+enum { PROCESS_STATES = PROCESS_ENDED + 1 };
+
+struct app_group;
+struct app_pool;
+struct slot;
+
+struct app_process {
+    struct log_subject subject;
+    struct app_pool *pool;
+    struct list state_node;
+    enum process_state state;
+    struct app_group *group;  /* NULL: adopted, but of no application any more; only to be ended */
+    struct slot *slot;        /* whom it was made for; NULL: nobody, only to be ended */
+    struct core_process core; /* while it has a slot */
+    char id[INCARNATION_MAX + 1];
+    char version[VERSION_MAX + 1]; /* what it runs */
+    pid_t pid;                     /* 0: not yet */
+    struct addr addr;
+    struct conn_backend *backend; /* kept connections to it; from STARTING on */
+    bool
+        open; /* without a ready_probe, STARTING: it has come so far as to take its first request */
+    bool failed;           /* it was seen to */
+    bool adopted;          /* from an agent before us */
+    bool has_served;       /* it has answered a request, or an agent before us found it ready */
+    struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
+    struct timer shutdown; /* LEAVING: shutdown_timeout */
+    struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
+    struct readiness readiness;
+    struct warm_up warm_up; /* a successor that is ready, before it takes its slot over */
+    struct usage_target usage;
+    struct process_output output;
+    uint64_t since_ms, ready_since_ms;
+    uint64_t requests;
+    unsigned busy_elsewhere; /* requests that the agent before us still has at it */
+    unsigned busy_told;      /* ours, as the keeper was last told for the agent that follows us */
+    struct loop_deferred freeing;
+};
+
+const char *process_state_text(enum process_state s);
+
+static inline struct app_process *app_process_of(struct core_process *p)
+{
+    return container_of(p, struct app_process, core);
+}
+
+/* Ask the keeper for a process behind S, or for the successor of the one that it has. */
+void app_process_spawn(struct app_pool *pool, struct slot *s);
+/*
+ * One that the keeper had: behind S, which is cold, or (S NULL) to be ended. Takes K's output
+ * descriptor. NULL: it is to be ended.
+ */
+struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
+                                      struct kept_process *k);
+/* What was known of it. */
+bool app_process_was_ready(const struct kept_process *k);
+bool app_process_was_leaving(const struct kept_process *k);
+/* S, which knows it now, lets it go on: WAS_READY, or to be found ready. */
+void app_process_go_on(struct app_process *p, bool was_ready);
+
+/* ---- going; any state, harmless when it is going already ---- */
+/*
+ * It is to go, because of WHY (one word or text without quotes, for the log): it is replaced first
+ * where it would be missed, one process of the application at a time, and ends when it has nothing
+ * to do any more.
+ */
+void app_process_condemn(struct app_process *p, const char *why);
+/* It gets no request from now on, and is ended when it has nothing to do any more. */
+void app_process_detach(struct app_process *p, const char *why);
+/* End it now, whoever it serves: SIGTERM, after stop_timeout SIGKILL. */
+void app_process_stop(struct app_process *p);
+/* SIGKILL now. */
+void app_process_kill(struct app_process *p);
+/* Keep for operators that it has failed, HOW, and what it wrote last: its slot's failure, the log.
+ */
+void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how);
+/* It cannot be connected to. */
+void app_process_unreachable(struct app_process *p);
+/* The core has taken it out of its slot, with requests that it goes on with. */
+void app_process_leaves(struct app_process *p);
+/* A request was lost on the way to it; it may have died, which we shall hear in a moment: no other
+ * goes there meanwhile. */
+void app_process_hold(struct app_process *p);
+/* Its first request is on its way / has come back: ANSWERED shows that it is ready. */
+void app_process_first_sent(struct app_process *p);
+void app_process_first_done(struct app_process *p, bool answered);
+/* New time-outs are in force: kept connections follow them. */
+void app_process_settings_changed(struct app_process *p);
+
+/* ---- another agent takes over ---- */
+/* It has P now; we only finish what we have at it. */
+void app_process_hand_over(struct app_process *p);
+/* We have it again. */
+void app_process_take_back(struct app_process *p);
+/* The agent before us has finished: what waited for that is ended. */
+void app_process_before_gone(struct app_process *p);
+/* Tell the keeper how many requests P has from us, if that has changed. */
+void app_process_tell_busy(struct app_process *p);
+/* Forget P. */
+void app_process_let_go(struct app_process *p);
+
+/* ---- from the keeper ---- */
+void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd);
+/* Could not be started, or has died; HOW for the log. P is freed at the end of this turn. */
+void app_process_on_refused(struct app_process *p, const char *why);
+void app_process_on_died(struct app_process *p, const char *how);
+
+static inline bool app_process_ends(const struct app_process *p)
+{
+    return p->state >= PROCESS_STOPPING;
+}
+
+#endif

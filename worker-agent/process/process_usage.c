@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * timer ──► rows of all targets ──► thread: one walk through /proc, PSS of suspects ──► targets
+ *
+ * A target that is stopped while a sample is under way leaves its row there, pointing to nobody.
+ */
+#include "worker-agent/process/process_usage.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/event/worker_thread.h"
+#include "worker-agent/process/proc_table.h"
+
+struct usage_row {
+    struct usage_target *target; /* NULL: it is gone. The loop's */
+    uint64_t limit_bytes;
+    struct usage found;
+    bool judged; /* OVER is known */
+    bool over;
+};
+
+struct sample {
+    struct worker_job job;
+    struct process_usage *usage;
+    const char *proc;
+    size_t nrows;
+    size_t first; /* whose PSS is asked for first */
+    struct usage_row *rows;
+    struct proc_root *roots; /* of each row; by pid */
+    uint64_t at_us, took_us;
+};
+
+struct process_usage {
+    struct loop *loop;
+    struct worker_thread *thread;
+    const char *proc;
+    uint64_t interval_ms;
+    struct timer next;
+    struct list targets;
+    struct sample *sample; /* under way */
+    size_t turn;
+    uint64_t last_at_us, took_us;
+};
+
+/* ---- on the thread ---- */
+
+static void sum_up(const struct proc_table *t, struct sample *s)
+{
+    uint64_t us_per_tick = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+
+    for (size_t i = 0; i < t->n; ++i) {
+        const struct proc_entry *e = &t->items[i];
+
+        if (e->root == PROC_NOBODY)
+            continue;
+        struct usage *u = &s->rows[e->root].found;
+        u->processes += !e->zombie;
+        u->cpu_us += e->cpu_ticks * us_per_tick;
+        u->rss_bytes += e->rss_bytes;
+    }
+}
+
+/* Of all processes of row N. One that does not tell its share counts whole. */
+static uint64_t pss_of(const struct proc_table *t, const char *proc, int n)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < t->n; ++i) {
+        const struct proc_entry *e = &t->items[i];
+        uint64_t bytes;
+
+        if (e->root == n && !e->zombie)
+            sum += proc_pss_read(proc, e->pid, &bytes) ? bytes : e->rss_bytes;
+    }
+    return sum;
+}
+
+static void judge(const struct proc_table *t, struct sample *s)
+{
+    uint64_t until_us = clock_mono_us() + USAGE_PSS_MS * UINT64_C(1000);
+
+    for (size_t i = 0; i < s->nrows; ++i) {
+        size_t n = (s->first + i) % s->nrows;
+        struct usage_row *r = &s->rows[n];
+        bool suspect = r->limit_bytes > 0 && r->found.rss_bytes > r->limit_bytes;
+
+        r->judged = !suspect || clock_mono_us() < until_us;
+        if (!suspect || !r->judged)
+            continue;
+        r->found.pss_bytes = pss_of(t, s->proc, (int)n);
+        r->over = r->found.pss_bytes > r->limit_bytes;
+    }
+}
+
+static void do_sample(struct worker_job *j)
+{
+    struct sample *s = container_of(j, struct sample, job);
+    struct proc_table t = {0};
+
+    s->at_us = clock_mono_us();
+    if (proc_table_read(&t, s->proc)) {
+        proc_table_own(&t, s->roots, s->nrows);
+        sum_up(&t, s);
+        judge(&t, s);
+    }
+    for (size_t i = 0; i < s->nrows; ++i)
+        s->rows[i].found.known = s->roots[i].there;
+    proc_table_fini(&t);
+    s->took_us = clock_mono_us() - s->at_us;
+}
+
+/* ---- on the loop ---- */
+
+static void take(struct usage_row *r, uint64_t passed_us)
+{
+    struct usage_target *t = r->target;
+    struct usage old;
+
+    if (t == NULL || !r->found.known)
+        return;
+    old = t->usage;
+    t->usage = r->found;
+    /* Children that nobody of the family has waited for take their time with them. */
+    if (old.known && t->usage.cpu_us < old.cpu_us)
+        t->usage.cpu_us = old.cpu_us;
+    if (old.known && passed_us > 0)
+        t->usage.cpu_share = (double)(t->usage.cpu_us - old.cpu_us) / (double)passed_us;
+    if (!r->judged)
+        t->usage.pss_bytes = old.pss_bytes;
+}
+
+static void free_sample(struct sample *s)
+{
+    free(s->rows);
+    free(s->roots);
+    free(s);
+}
+
+static void on_sampled(struct worker_job *j, bool dropped)
+{
+    struct sample *s = container_of(j, struct sample, job);
+    struct process_usage *u = s->usage;
+
+    if (!dropped) {
+        uint64_t passed_us = u->last_at_us != 0 ? s->at_us - u->last_at_us : 0;
+
+        for (size_t i = 0; i < s->nrows; ++i)
+            take(&s->rows[i], passed_us);
+        /* Told last: it may stop targets, of this sample too, which then leave their rows. */
+        for (size_t i = 0; i < s->nrows; ++i) {
+            struct usage_target *t = s->rows[i].target;
+
+            if (t == NULL)
+                continue;
+            t->row = NULL;
+            /* Who was not looked at closely enough is as he was. */
+            if (!s->rows[i].over && s->rows[i].judged)
+                t->over_since_ms = 0;
+            if (!s->rows[i].over || !s->rows[i].found.known)
+                continue;
+            if (t->over_since_ms == 0)
+                t->over_since_ms = loop_now_ms(u->loop);
+            t->over(t);
+        }
+        u->sample = NULL;
+        u->last_at_us = s->at_us;
+        u->took_us = s->took_us;
+        timer_start(u->loop, &u->next, u->interval_ms);
+    }
+    free_sample(s);
+}
+
+static int target_order(const void *a, const void *b)
+{
+    const struct usage_target *x = *(struct usage_target *const *)a;
+    const struct usage_target *y = *(struct usage_target *const *)b;
+
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static struct sample *new_sample(struct process_usage *u)
+{
+    struct sample *s = xcalloc(1, sizeof(*s));
+    struct usage_target **sorted;
+    struct list *it;
+    size_t n = 0;
+
+    list_for_each (it, &u->targets)
+        ++s->nrows;
+    ASSERT(s->nrows > 0);
+    sorted = xcalloc(s->nrows, sizeof(struct usage_target *));
+    list_for_each (it, &u->targets)
+        sorted[n++] = list_entry(it, struct usage_target, node);
+    qsort(sorted, n, sizeof(struct usage_target *), target_order);
+    s->rows = xcalloc(n, sizeof(*s->rows));
+    s->roots = xcalloc(n, sizeof(*s->roots));
+    for (size_t i = 0; i < n; ++i) {
+        struct usage_target *t = sorted[i];
+
+        s->rows[i] = (struct usage_row){.target = t, .limit_bytes = t->limit_bytes};
+        s->roots[i] = (struct proc_root){.pid = t->pid, .start_ticks = t->start_ticks};
+        t->row = &s->rows[i];
+    }
+    free(sorted);
+    s->usage = u;
+    s->proc = u->proc;
+    s->first = u->turn++ % s->nrows;
+    s->job.work = do_sample;
+    s->job.done = on_sampled;
+    return s;
+}
+
+static void on_time(struct timer *t)
+{
+    struct process_usage *u = container_of(t, struct process_usage, next);
+
+    if (list_empty(&u->targets)) {
+        timer_start(u->loop, &u->next, u->interval_ms);
+        return;
+    }
+    u->sample = new_sample(u);
+    worker_thread_add(u->thread, &u->sample->job, 0);
+}
+
+struct process_usage *process_usage_create(struct loop *l, const char *proc, uint64_t interval_ms)
+{
+    struct process_usage *u = xcalloc(1, sizeof(*u));
+
+    u->loop = l;
+    u->proc = proc;
+    u->interval_ms = interval_ms;
+    u->thread = worker_thread_create(l);
+    list_init(&u->targets);
+    timer_init(&u->next, on_time);
+    timer_start(l, &u->next, interval_ms);
+    return u;
+}
+
+void process_usage_destroy(struct process_usage *u)
+{
+    if (u == NULL)
+        return;
+    /* Processes that are left to the next agent. */
+    while (!list_empty(&u->targets))
+        usage_stop(list_first(&u->targets, struct usage_target, node));
+    timer_stop(&u->next);
+    /* A sample in which the thread hangs does not need U. */
+    (void)!worker_thread_destroy(u->thread, WORKER_THREAD_PATIENCE_MS);
+    free(u);
+}
+
+void process_usage_set_interval(struct process_usage *u, uint64_t interval_ms)
+{
+    if (u->interval_ms == interval_ms)
+        return;
+    u->interval_ms = interval_ms;
+    if (u->sample == NULL)
+        timer_start(u->loop, &u->next, interval_ms);
+}
+
+uint64_t process_usage_took_us(const struct process_usage *u)
+{
+    return u->took_us;
+}
+
+void usage_start(struct process_usage *u, struct usage_target *t, pid_t pid)
+{
+    struct proc_entry e;
+
+    t->pid = pid;
+    t->usage = (struct usage){.known = false};
+    /* Now, while it is certainly itself; a stranger who has its pid later has another start. One
+     * that is gone already is never found. */
+    t->start_ticks = proc_entry_read(u->proc, pid, &e) ? e.start_ticks : UINT64_MAX;
+    list_push_back(&u->targets, &t->node);
+}
+
+void usage_stop(struct usage_target *t)
+{
+    list_remove(&t->node);
+    if (t->row != NULL)
+        t->row->target = NULL;
+    t->row = NULL;
+}

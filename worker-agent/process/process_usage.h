@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What application processes use of the host, each with its children: processor time, memory,
+ * number of processes. All are sampled together, on a thread of their own. Owned by the pool;
+ * outlives targets, which are embedded in processes. Control loop.
+ *
+ * Memory is first the sum of what is resident (RSS), where pages that processes share count for
+ * each of them. Only where that is over the target's limit is the share (PSS) asked for, which the
+ * kernel has to walk page tables for: that decides.
+ */
+#ifndef RLB_AGENT_PROCESS_PROCESS_USAGE_H
+#define RLB_AGENT_PROCESS_PROCESS_USAGE_H
+
+#include <sys/types.h>
+
+#include "common/event/loop.h"
+
+enum {
+    /* Time per sample after which no further PSS is asked for: the others' turn comes first in the
+       next one. 1 % of a core at the default interval. */
+    USAGE_PSS_MS = 50,
+};
+
+struct process_usage;
+struct usage_row;
+
+struct usage {
+    bool known;         /* there was a sample with it */
+    unsigned processes; /* it and its children, not counting dead ones */
+    uint64_t cpu_us;    /* since its start, with children that were waited for */
+    double cpu_share;   /* of one processor, between the last two samples */
+    uint64_t rss_bytes;
+    uint64_t pss_bytes; /* 0: not asked for */
+};
+
+/* Embedded in what it samples; zeroed before usage_start. */
+struct usage_target {
+    struct list node;
+    pid_t pid;
+    uint64_t start_ticks;
+    uint64_t limit_bytes;   /* the owner sets it at any time; 0: none */
+    uint64_t over_since_ms; /* loop_now_ms of the first of the samples in a row that were over the
+                               limit; 0: the last was not */
+    struct usage usage;     /* of the last sample */
+    struct usage_row *row;  /* of the sample under way */
+    /* Its memory was over the limit; told at every sample while it is. May stop any target. */
+    void (*over)(struct usage_target *t);
+};
+
+/* PROC: "/proc"; borrowed. */
+struct process_usage *process_usage_create(struct loop *l, const char *proc, uint64_t interval_ms);
+/* Targets are stopped. NULL is fine. */
+void process_usage_destroy(struct process_usage *u);
+void process_usage_set_interval(struct process_usage *u, uint64_t interval_ms);
+/* How long the last sample took its thread; 0: none yet. */
+uint64_t process_usage_took_us(const struct process_usage *u);
+
+/* PID is alive, or was a moment ago. */
+void usage_start(struct process_usage *u, struct usage_target *t, pid_t pid);
+/* Harmless when T is not started. */
+void usage_stop(struct usage_target *t);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which GET requests a slot gets most often, within a fixed number of counters
+ * (common/stats/topk.h). Embedded in the slot. Plain computation; one thread.
+ *
+ * Targets are ranked by what is certain of their counts, and all counters are halved now and then,
+ * so that what was frequent yesterday gives way.
+ */
+#ifndef RLB_AGENT_PROCESS_WARM_TARGETS_H
+#define RLB_AGENT_PROCESS_WARM_TARGETS_H
+
+#include "common/base/limits.h"
+#include "common/stats/topk.h"
+
+enum {
+    /* Longer ones are seldom frequent, and would cost as much as they are long. */
+    WARM_TARGET_MAX = 1024,
+    WARM_HOST_MAX = 255,
+    /* Counters per wanted target: what comes often enough to be wanted keeps its own. */
+    WARM_COUNTERS_EACH = 4,
+    /* The most that are wanted (warm_up); with the above 400 counters, 600 KiB per slot at worst.
+     */
+    WARM_WANTED_MAX = 100,
+    /* Requests per counter after which all are halved. */
+    WARM_HALVE_AFTER = 256,
+    /* Fewer requests than this do not make a target frequent. */
+    WARM_SEEN_MIN = 2,
+};
+
+struct warm_target {
+    uint64_t count, error;
+    struct slice host, cls, target; /* CLS may be empty */
+};
+
+struct warm_targets { /* zeroed, it counts nothing */
+    struct topk *top; /* NULL: nothing is wanted */
+    size_t wanted;
+    uint64_t until_halved;
+};
+
+/* Keep what is needed to tell the WANTED most frequent; 0: nothing. */
+void warm_targets_want(struct warm_targets *w, size_t wanted);
+/* Count a request. Not one whose parts are too long or empty (but for CLS). */
+void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
+                      struct slice target);
+/*
+ * Count the request of HEAD, as it was sent to a process, which has answered it with 200: a GET
+ * without a body, a range or an upgrade, and without Cookie or Authorization, for what others get
+ * may not depend on who asked. Not any other one.
+ */
+void warm_targets_add_head(struct warm_targets *w, struct slice head);
+/* How many targets are counted. */
+static inline size_t warm_targets_count(const struct warm_targets *w)
+{
+    return w->top != NULL ? topk_count(w->top) : 0;
+}
+/*
+ * The most frequent, most frequent first, to OUT, which has room for WARM_WANTED_MAX; their texts
+ * are valid until the next add. Returns how many, at most as many as are wanted.
+ */
+size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out);
+void warm_targets_fini(struct warm_targets *w);
+
+#endif

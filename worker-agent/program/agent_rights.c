@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Setting `user`: what root alone can do is done first (keys are read with the configuration,
+ * addresses bound, state_dir made), then the agent becomes that user, before any thread is there.
+ *
+ *   no application has another user   the agent drops its rights, then forks the keeper: the keeper
+ *                                     and the processes are that user's, too
+ *   some have                         the agent forks the keeper, then drops its rights: the keeper
+ *                                     stays root, and starts processes of the configuration's users
+ *                                     alone (keeper_rights.h). state_dir is root's.
+ *
+ * A new agent after SIGUSR2 is that user from its start, and has the keeper of the one before. Main
+ * thread.
+ */
+#include "worker-agent/program/agent_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/program/user_rights.h"
+#include "worker-agent/config/keeper_rights.h"
+
+enum {
+    SOCKET_MODE = 0660,
+    /* The agent's group may make files; with the sticky bit it cannot replace those of root, whose
+       the folder is: the keeper's. */
+    SHARED_STATE_DIR_MODE = 01771,
+};
+
+/* Any port will do later as well. */
+static bool is_some_port(const struct addr *a)
+{
+    return a->sa.sa_family != AF_UNIX && addr_port(a) == 0;
+}
+
+static bool bind_at(struct agent *a, const struct addr *address, const struct privileges *p)
+{
+    return is_some_port(address) || inherited_listen(a->pool.inherited, address, SOCKET_MODE, p);
+}
+
+static bool bind_application(struct agent *a, const struct app_config *app,
+                             const struct privileges *p)
+{
+    for (unsigned i = 0; app->has_address && i < app->nslots; ++i) {
+        struct addr address;
+
+        slot_address_of(&app->address, i, &address);
+        if (!bind_at(a, &address, p))
+            return false;
+    }
+    for (size_t i = 0; i < app->ndoors; ++i) {
+        if (!bind_at(a, &app->doors[i], p))
+            return false;
+    }
+    return true;
+}
+
+static bool bind_all(struct agent *a, const struct privileges *p)
+{
+    const struct agent_config *c = a->config;
+
+    for (size_t i = 0; i < c->admin.n; ++i) {
+        if (!bind_at(a, &c->admin.addresses[i], p))
+            return false;
+    }
+    for (size_t i = 0; i < c->napps; ++i) {
+        if (!bind_application(a, c->apps[i], p))
+            return false;
+    }
+    return true;
+}
+
+/* ---- state_dir, for an agent with a user and a keeper of root ---- */
+
+static bool say_unsafe(const char *path, const char *why)
+{
+    log_error(NULL, "state-dir-not-safe", "path=%s reason=\"%s\"", path, why);
+    return false;
+}
+
+/* No user but root can put anything in the place of what is below PATH, up to the root. */
+static bool are_roots(char *path)
+{
+    for (;;) {
+        struct stat st;
+
+        if (lstat(path, &st) != 0)
+            return say_unsafe(path, strerror(errno));
+        if (!S_ISDIR(st.st_mode))
+            return say_unsafe(path, "it is a link, or no folder");
+        if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
+            return say_unsafe(path, "others than root can write it: the keeper stays root");
+        if (path[1] == '\0')
+            return true;
+        path = dirname(path);
+    }
+}
+
+/* Root's, as the keeper's files in it are; the agent's group may make more. */
+static bool share_folder(const char *folder, const struct privileges *p)
+{
+    int fd = -1;
+
+    if (mkdir(folder, AGENT_STATE_DIR_MODE) == 0 || errno == EEXIST)
+        fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;
+    if (!done)
+        (void)say_unsafe(folder, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+static bool share_state_dir(const char *state_dir, const struct privileges *p)
+{
+    char *folder = xstrdup(state_dir);
+    char *above = xstrdup(state_dir);
+
+    /* With a slash at its end a link would be followed. */
+    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; --n)
+        folder[n - 1] = '\0';
+    bool done = are_roots(dirname(above)) && share_folder(folder, p);
+    free(folder);
+    free(above);
+    return done;
+}
+
+/* ---- the two steps ---- */
+
+static bool say_not_settled(const struct agent *a, const char *why)
+{
+    log_error(NULL, "rights-not-settled", "user=%s why=\"%s\"", a->config->s.user, why);
+    return false;
+}
+
+/* Before the keeper is there, which stays root. */
+static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
+{
+    /* The agent before has given up its rights; its keeper has not. */
+    if (!change && inherited_from_old(a->pool.inherited))
+        return true;
+    if (!change)
+        return say_not_settled(a, "only root can start processes of other users");
+    if (inherited_from_old(a->pool.inherited))
+        return say_not_settled(a, "the agent before has another user: restart");
+    a->drop_later = true;
+    return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);
+}
+
+bool agent_rights_settle(struct agent *a)
+{
+    const struct agent_settings *s = &a->config->s;
+    struct privileges p;
+    bool change;
+
+    if (!user_rights_find(s->user, s->group, &p, &change))
+        return false;
+    user_rights_warn_of_root(&p);
+    if (keeper_rights_has_others(a->config->users))
+        return prepare_shared(a, &p, change);
+    return !change || (user_rights_make_folder(s->state_dir, AGENT_STATE_DIR_MODE, &p) &&
+                       bind_all(a, &p) && user_rights_drop(s->user, &p));
+}
+
+bool agent_rights_drop(struct agent *a)
+{
+    return !a->drop_later || user_rights_drop(a->config->s.user, &a->config->own);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of the admin address's pages, the small ones among them, and its one action.
+ */
+#include "worker-agent/program/status.h"
+
+#include "assets.h"
+#include "worker-agent/pool/slot.h"
+#include "worker-agent/program/agent_internal.h"
+
+static int page_status(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    status_json(context, body);
+    return 200;
+}
+
+static int page_resumes(void *context, struct slice query, struct text *body)
+{
+    (void)query;
+    status_resumes(context, body);
+    return 200;
+}
+
+static void page_metrics(void *context, struct metrics *m)
+{
+    status_metrics(context, m);
+}
+
+static int page_health(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    (void)query;
+    text_add(body, SLICE_LIT("ok\n"));
+    return 200;
+}
+
+/* ---- what is ready ---- */
+
+/* Without a ready_probe a process waits for its first request, which nobody sends to who is not
+ * ready. */
+static bool serves(const struct app_process *p)
+{
+    return p != NULL && (p->state == PROCESS_READY || p->open);
+}
+
+/* How many of the processes that are always there are not, or do not serve. */
+static size_t count_unready(const struct agent *a)
+{
+    size_t unready = 0;
+
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        const struct app_group *g = a->pool.groups[i];
+        size_t serving = 0;
+
+        for (unsigned n = 0; n < g->nslots; ++n)
+            serving += serves(slot_process(g->slots[n])) ? 1 : 0;
+        /* With one_shot processes are started by requests only. */
+        if (g->attach == NULL && !g->core.one_shot && serving < g->core.min_processes)
+            unready += g->core.min_processes - serving;
+    }
+    return unready;
+}
+
+static int page_ready(void *context, struct slice query, struct text *body)
+{
+    const struct agent *a = context;
+    size_t unready = count_unready(a);
+
+    (void)query;
+    if (a->phase != AGENT_RUNNING) {
+        text_addf(body, "%s\n", agent_phase_text(a->phase));
+        return 503;
+    }
+    if (unready > 0) {
+        text_addf(body, "%zu processes are not ready\n", unready);
+        return 503;
+    }
+    text_add(body, SLICE_LIT("ready\n"));
+    return 200;
+}
+
+/* ---- processes ---- */
+
+/* Process P of a slot; NULL is nobody. */
+static void count_one(const struct app_process *p, struct process_counts *out)
+{
+    if (p == NULL)
+        return;
+    if (p->state < PROCESS_READY)
+        ++out->starting;
+    else if (p->state > PROCESS_READY)
+        ++out->leaving;
+    else if (p->core.sessions > 0)
+        ++out->busy;
+    else
+        ++out->idle;
+}
+
+void status_count(const struct app_group *g, struct process_counts *out)
+{
+    *out = (struct process_counts){0};
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        count_one(slot_process(g->slots[n]), out);
+        count_one(slot_successor(g->slots[n]), out);
+    }
+    for (size_t state = PROCESS_LEAVING; state < PROCESS_ENDED; ++state) {
+        struct list *it;
+
+        list_for_each (it, &g->pool->by_state[state]) {
+            if (status_has_left(list_entry(it, struct app_process, state_node), g))
+                ++out->leaving;
+        }
+    }
+}
+
+bool status_has_left(const struct app_process *p, const struct app_group *g)
+{
+    return p->group == g && p->slot != NULL && p != slot_process(p->slot) &&
+           p != slot_successor(p->slot);
+}
+
+static struct app_process *find_process(const struct agent *a, struct slice id)
+{
+    for (size_t state = 0; state < PROCESS_ENDED; ++state) {
+        struct list *it;
+
+        list_for_each (it, &a->pool.by_state[state]) {
+            struct app_process *p = list_entry(it, struct app_process, state_node);
+
+            if (slice_is(id, p->id))
+                return p;
+        }
+    }
+    return NULL;
+}
+
+static int act_detach(void *context, struct slice id, struct text *body)
+{
+    struct app_process *p = find_process(context, id);
+
+    if (p == NULL) {
+        text_add(body, SLICE_LIT("no such process\n"));
+        return 404;
+    }
+    if (p->slot == NULL || p->state > PROCESS_READY) {
+        text_addf(body, "process %s is leaving already\n", p->id);
+        return 200;
+    }
+    text_addf(body, "process %s (%s, slot %u, pid %ld) is detached; it has %u requests\n", p->id,
+              p->group->name, p->slot->n, (long)p->pid, p->core.sessions);
+    app_process_detach(p, "an operator asked for it");
+    return 200;
+}
+
+void agent_status_add(struct agent *a)
+{
+    static const char json[] = "application/json";
+    static const char plain[] = "text/plain; charset=utf-8";
+
+    admin_add_status_page(a->admin,
+                          (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)},
+                          page_status, a);
+    admin_add(a->admin, "/status.json", json, page_status, a);
+    admin_add(a->admin, "/resumes.json", json, page_resumes, a);
+    admin_add_metrics(a->admin, page_metrics, a);
+    admin_add(a->admin, "/healthz", plain, page_health, a);
+    admin_add(a->admin, "/readyz", plain, page_ready, a);
+    admin_add_action(a->admin, "/processes/", "/detach", act_detach, a);
+}

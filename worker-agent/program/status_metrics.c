@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /metrics: the figures of stats.def by application, those of the tree, and those beside them that
+ * are read from the pool. A label is an application, a slot or a state, so that their
+ * number is bounded by the configuration: no pid, no id.
+ */
+#include "worker-agent/program/status.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/tree/tree_figures.h"
+#include "worker-agent/pool/slot.h"
+#include "worker-agent/program/agent_internal.h"
+
+/* Series of one metric for slots; an application with more has its first ones shown. */
+enum { SLOT_SERIES_MAX = 1000 };
+
+/* ---- the pool: of struct agent ---- */
+
+static void each_agent(struct metrics *m, const void *context)
+{
+    metrics_put(m, context, SLICE_NULL, SLICE_NULL);
+}
+
+static double pool_processes(const void *object)
+{
+    const struct agent *a = object;
+
+    return (double)(a->pool.core.count + a->pool.core.strays);
+}
+
+static double tls_finished(const void *object)
+{
+    uint64_t finished;
+    uint64_t failed;
+
+    front_handshakes(((const struct agent *)object)->front, &finished, &failed);
+    return (double)finished;
+}
+
+static double tls_failed(const void *object)
+{
+    uint64_t finished;
+    uint64_t failed;
+
+    front_handshakes(((const struct agent *)object)->front, &finished, &failed);
+    return (double)failed;
+}
+
+static double trace_written(const void *object)
+{
+    uint64_t written;
+    uint64_t dropped;
+
+    trace_log_count(((const struct agent *)object)->trace, &written, &dropped);
+    return (double)written;
+}
+
+static double trace_dropped(const void *object)
+{
+    uint64_t written;
+    uint64_t dropped;
+
+    trace_log_count(((const struct agent *)object)->trace, &written, &dropped);
+    return (double)dropped;
+}
+
+/* Of struct live_settings_counts. */
+static void each_host(struct metrics *m, const void *context)
+{
+    struct live_settings_counts counts;
+
+    host_settings_counts(((const struct agent *)context)->pool.host, &counts);
+    metrics_put(m, &counts, SLICE_NULL, SLICE_NULL);
+}
+
+/* ---- applications: of struct app_group ---- */
+
+/* Names of applications have no letter that would have to be escaped. */
+static void add_labels(const struct app_group *g, struct text *out)
+{
+    text_clear(out);
+    metrics_add_label(out, "application", slice_of(g->name));
+}
+
+static void each_group(struct metrics *m, const void *context)
+{
+    const struct agent *a = context;
+    struct text labels = {0};
+
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        add_labels(a->pool.groups[i], &labels);
+        metrics_put(m, a->pool.groups[i], text_slice(&labels), SLICE_NULL);
+    }
+    text_fini(&labels);
+}
+
+static void each_state(struct metrics *m, const void *context)
+{
+    const struct agent *a = context;
+    struct text labels = {0};
+
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        struct process_counts n;
+
+        status_count(a->pool.groups[i], &n);
+        add_labels(a->pool.groups[i], &labels);
+        metrics_put_number(m, n.starting, text_slice(&labels), SLICE_LIT("starting"));
+        metrics_put_number(m, n.busy, text_slice(&labels), SLICE_LIT("busy"));
+        metrics_put_number(m, n.idle, text_slice(&labels), SLICE_LIT("idle"));
+        metrics_put_number(m, n.leaving, text_slice(&labels), SLICE_LIT("leaving"));
+    }
+    text_fini(&labels);
+}
+
+static double group_max(const void *object)
+{
+    const struct app_group *g = object;
+
+    return g->core.max_processes != 0 ? g->core.max_processes : g->nslots;
+}
+
+static double group_failed_at(const void *object)
+{
+    const struct app_group *g = object;
+    const struct failure *f = g->failures.newest;
+
+    if (f == NULL)
+        return 0;
+    return (double)time(NULL) - (double)(loop_now_ms(g->pool->loop) - f->at_ms) / 1000;
+}
+
+/* ---- slots: of struct slot ---- */
+
+static void each_slot(struct metrics *m, const void *context)
+{
+    const struct agent *a = context;
+    struct text labels = {0};
+    struct text number = {0};
+
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        const struct app_group *g = a->pool.groups[i];
+
+        add_labels(g, &labels);
+        for (unsigned n = 0; n < g->nslots && n < SLOT_SERIES_MAX; ++n) {
+            text_clear(&number);
+            text_add_u64(&number, n);
+            metrics_put(m, g->slots[n], text_slice(&labels), text_slice(&number));
+        }
+    }
+    text_fini(&number);
+    text_fini(&labels);
+}
+
+static const struct usage *usage_of(const void *object)
+{
+    const struct app_process *p = slot_process(object);
+
+    return p != NULL && p->usage.usage.known ? &p->usage.usage : NULL;
+}
+
+static double slot_cpu(const void *object)
+{
+    const struct usage *u = usage_of(object);
+
+    return u != NULL ? (double)u->cpu_us / 1e6 : (double)NAN;
+}
+
+static double slot_memory(const void *object)
+{
+    const struct usage *u = usage_of(object);
+
+    if (u == NULL)
+        return (double)NAN;
+    return (double)(u->pss_bytes != 0 ? u->pss_bytes : u->rss_bytes);
+}
+
+/* ---- the table ---- */
+
+/* clang-format off */
+#define AGENT(name, kind, unit, get, doc) {name, STAT_##kind, unit, NULL, doc, each_agent, METRIC_GET, 0, 0, get}
+#define CORE(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_agent, METRIC_MEMBER(COUNT, struct agent, pool.core.member)}
+#define HOST(name, kind, unit, member, doc) {name, STAT_##kind, unit, NULL, doc, each_host, METRIC_MEMBER(COUNT, struct live_settings_counts, member)}
+#define GROUP(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_group, METRIC_MEMBER(COUNT, struct app_group, core.member)}
+#define GROUP_GET(name, unit, get, doc) {name, STAT_GAUGE, unit, NULL, doc, each_group, METRIC_GET, 0, 0, get}
+#define SLOT(name, kind, unit, member, doc) {name, STAT_##kind, unit, "slot", doc, each_slot, METRIC_MEMBER(COUNT, struct slot, member)}
+#define SLOT_GET(name, kind, unit, get, doc) {name, STAT_##kind, unit, "slot", doc, each_slot, METRIC_GET, 0, 0, get}
+
+static const struct metric metrics[] = {
+    AGENT("pool_processes", GAUGE, "processes", pool_processes, "Processes of all applications, in any state."),
+    CORE("pool_processes_busy", "processes", active, "Of them, those that have requests."),
+    CORE("pool_processes_max", "processes", max, "The maximum (max_processes of the host); 0: no limit."),
+    AGENT("tls_handshakes_total", COUNTER, "handshakes", tls_finished, "Completed TLS handshakes of slots and of applications' own addresses."),
+    AGENT("tls_failures_total", COUNTER, "handshakes", tls_failed, "Those that failed: no TLS, no valid certificate, or the client left."),
+    AGENT("trace_log_records_total", COUNTER, "records", trace_written, "Records written to the trace log."),
+    AGENT("trace_log_dropped_total", COUNTER, "records", trace_dropped, "Records that are missing in it, because the file was too slow or could not be written."),
+    HOST("host_settings_changes_total", COUNTER, "changes", changes, "Settings of the host changed by the tree, or by a reload of the file."),
+    HOST("host_refused_settings", GAUGE, "settings", refused, "Settings in the host's node of the tree that are rejected at present: the status page shows which and why."),
+    HOST("host_settings_held", GAUGE, "nodes", held, "1 while the host's settings are held, because their node vanished or cannot be read."),
+    {"processes_by_state", STAT_GAUGE, "processes", "state", "Processes that are starting (replacements too), busy, idle, or leaving.", each_state, METRIC_GET, 0, 0, NULL},
+    GROUP("processes_min", "processes", min_processes, "The effective min_processes."),
+    GROUP_GET("processes_max", "processes", group_max, "The effective maximum of processes."),
+    GROUP("waiting_any", "requests", nwaiting, "Requests that wait for whichever process."),
+    GROUP("generation", "restarts", generation, "How many times a restart of all processes was requested."),
+    GROUP_GET("last_failure_timestamp_seconds", "seconds", group_failed_at, "When a process failed last, since 1970; 0: never."),
+    SLOT("slot_sessions", GAUGE, "requests", nrunning, "Requests in progress at the slot's processes."),
+    SLOT("slot_tunnels", GAUGE, "tunnels", ntunnels, "Of these, upgraded connections (WebSocket)."),
+    SLOT("slot_waiting", GAUGE, "requests", core.nwaiting, "Requests that wait at the slot."),
+    SLOT("slot_served_total", COUNTER, "requests", served, "Requests served and measured."),
+    SLOT("slot_start_failures", GAUGE, "processes", start_failures, "Processes in a row that failed before they were ready."),
+    SLOT_GET("slot_cpu_seconds_total", COUNTER, "seconds", slot_cpu, "Processor time of its process and the children of that; from 0 with each process."),
+    SLOT_GET("slot_memory_bytes", GAUGE, "bytes", slot_memory, "Memory of its process and the children of that."),
+};
+/* clang-format on */
+
+/* ---- the page ---- */
+
+static void put_stats(struct metrics *m, const struct agent *a)
+{
+    struct stats_set *sets = xcalloc(a->pool.ngroups + 1, sizeof(*sets));
+    struct text *labels = xcalloc(a->pool.ngroups + 1, sizeof(*labels));
+
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        add_labels(a->pool.groups[i], &labels[i]);
+        sets[i] = (struct stats_set){a->pool.groups[i]->stats, text_slice(&labels[i])};
+    }
+    metrics_put_stats(m, sets, a->pool.ngroups);
+    for (size_t i = 0; i < a->pool.ngroups; ++i)
+        text_fini(&labels[i]);
+    free(labels);
+    free(sets);
+}
+
+static void put_tree(struct metrics *m, const struct agent *a)
+{
+    struct tree_status tree;
+
+    tree_status(a->tree, &tree);
+    for (size_t i = 0; i < TREE_METRICS; ++i) {
+        metrics_begin(m, &tree_metrics[i]);
+        metrics_put(m, &tree, SLICE_NULL, SLICE_NULL);
+    }
+}
+
+void status_metrics(const struct agent *a, struct metrics *m)
+{
+    m->prefix = AGENT_STATS_PREFIX;
+    put_stats(m, a);
+    metrics_put_all(m, metrics, ARRAY_LEN(metrics), a);
+    if (a->tree != NULL)
+        put_tree(m, a);
+}
+
+void status_metrics_describe(FILE *out)
+{
+    metrics_describe_stats(AGENT_STATS_PREFIX, &agent_stats_table, out);
+    fprintf(out,
+            "\nThose of the pool, and with a label of their own; of slots, the first %d of an "
+            "application.\n\n",
+            SLOT_SERIES_MAX);
+    metrics_describe_head(out);
+    metrics_describe(AGENT_STATS_PREFIX, metrics, ARRAY_LEN(metrics), out);
+    fputs("\nThose of the tree, when there is one.\n\n", out);
+    metrics_describe_head(out);
+    metrics_describe(AGENT_STATS_PREFIX, tree_metrics, TREE_METRICS, out);
+}

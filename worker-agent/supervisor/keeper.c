@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One loop over poll(2). Descriptors: the agents (none, one, or two while one follows another), the
+ * listening socket for the next one, those who connected to it and have not said hello, and
+ * signalfd.
+ *
+ *   one agent --- its socket closes ---> waiting for the next one --- adopt_timeout ---+
+ *     ^   |                                  |                                         v
+ *     |   +--- hello of another --+          |                  bye ------------->  ending: TERM,
+ *     |                           v          |                                      KILL at each
+ *     +--- either's closes --- two agents    |                                      stop_timeout,
+ *     +------------ hello -------------------+                                      exit
+ */
+#include "worker-agent/supervisor/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/net/addr.h"
+#include "common/net/packet_queue.h"
+#include "worker-agent/supervisor/keeper_files.h"
+#include "worker-agent/supervisor/keeper_kept.h"
+
+enum {
+    /* Who connected and has not said hello; and how long they may take. */
+    STRANGERS_MAX = 4,
+    STRANGER_MS = 5000,
+    /* How long the one before us may take to let go of its lock. */
+    LOCK_WAIT_MS = 60000,
+    /* The one that is obeyed, and the one before it. */
+    AGENTS_MAX = 2,
+};
+
+struct agent_end {
+    struct packet_queue out; /* bounded by the number of processes: a few messages each */
+    uint64_t number;         /* of those that said hello so far */
+};
+
+struct stranger {
+    int fd; /* -1: free */
+    uint64_t until_ms;
+};
+
+struct keeper {
+    struct spawner spawner;
+    const char *state_dir;
+    char *socket_path;
+    int signals_fd, listen_fd, lock_fd;
+    struct agent_end agents[AGENTS_MAX]; /* the last is obeyed */
+    size_t nagents;
+    uint64_t agents_so_far;
+    struct stranger strangers[STRANGERS_MAX];
+    struct kept_all kept;
+    uint64_t adopt_timeout_ms;
+    uint64_t adopt_until_ms; /* without an agent */
+    bool ending;
+};
+
+static uint64_t now_ms(void)
+{
+    return clock_mono_us() / 1000;
+}
+
+/* ---- to the agents ---- */
+
+static bool is_obeyed(const struct keeper *k, size_t i)
+{
+    return i + 1 == k->nagents;
+}
+
+/* Takes MESSAGE. PASS is borrowed. A peer that has gone is found out about by reading. */
+static void tell_one(struct keeper *k, size_t i, json_t *message, int pass)
+{
+    packet_queue_add(&k->agents[i].out, message, pass);
+    (void)!packet_queue_flush(&k->agents[i].out);
+}
+
+static void tell(struct keeper *k, json_t *message, int pass)
+{
+    ASSERT(message != NULL);
+    if (k->nagents > 0)
+        tell_one(k, k->nagents - 1, message, pass);
+    else
+        json_decref(message);
+}
+
+static void tell_all(struct keeper *k, json_t *message)
+{
+    for (size_t i = 0; i < k->nagents; ++i)
+        tell_one(k, i, json_incref(message), -1);
+    json_decref(message);
+}
+
+static void add_agent(struct keeper *k, int fd)
+{
+    struct agent_end *a = &k->agents[k->nagents++];
+
+    packet_queue_init(&a->out, fd);
+    a->number = ++k->agents_so_far;
+}
+
+static void tell_busy(struct keeper *k, const struct kept *p)
+{
+    tell(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
+}
+
+/* The one that was followed has finished, or died: nothing is busy any more. */
+static void former_gone(struct keeper *k)
+{
+    struct list *it;
+
+    log_info(NULL, "keeper-former-agent-gone", "processes=%zu", k->kept.n);
+    list_for_each (it, &k->kept.items) {
+        struct kept *p = list_entry(it, struct kept, node);
+
+        if (p->busy == 0)
+            continue;
+        kept_set_busy(p, 0);
+        tell_busy(k, p);
+    }
+}
+
+/* The one that followed has died: the one before is obeyed again, and gets what the other had
+ * started. */
+static void heir_gone(struct keeper *k, uint64_t number)
+{
+    struct list *it;
+
+    log_warn(NULL, "keeper-back-to-former-agent", "processes=%zu", k->kept.n);
+    list_for_each (it, &k->kept.items) {
+        struct kept *p = list_entry(it, struct kept, node);
+
+        p->term_deferred = false;
+        p->busy = 0;
+        if (p->agent == number)
+            tell(k, kept_message(p, now_ms()), p->spawned.output_fd);
+    }
+}
+
+static void none_left(struct keeper *k)
+{
+    struct list *it;
+
+    list_for_each (it, &k->kept.items)
+        kept_set_busy(list_entry(it, struct kept, node), 0);
+    k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
+    if (!k->ending)
+        log_warn(NULL, "keeper-agent-gone", "processes=%zu adopt_timeout_ms=%llu", k->kept.n,
+                 (unsigned long long)k->adopt_timeout_ms);
+}
+
+static void agent_gone(struct keeper *k, size_t i)
+{
+    bool was_obeyed = is_obeyed(k, i);
+    uint64_t number = k->agents[i].number;
+
+    packet_queue_clear(&k->agents[i].out);
+    close(k->agents[i].out.fd);
+    for (size_t at = i; at + 1 < k->nagents; ++at) {
+        k->agents[at].out.fd = k->agents[at + 1].out.fd;
+        k->agents[at].number = k->agents[at + 1].number;
+        list_splice_back(&k->agents[at].out.items, &k->agents[at + 1].out.items);
+    }
+    --k->nagents;
+    if (k->nagents == 0)
+        none_left(k);
+    else if (was_obeyed)
+        heir_gone(k, number);
+    else
+        former_gone(k);
+}
+
+/* ---- processes ---- */
+
+static enum err spawn(struct keeper *k, const struct spawn_request *r, struct kept **out,
+                      char why[KEEPER_WHY_MAX])
+{
+    struct spawned spawned;
+
+    if (k->kept.n >= KEEPER_PROCESSES_MAX) {
+        snprintf(why, KEEPER_WHY_MAX, "%d processes are all that one keeper has",
+                 KEEPER_PROCESSES_MAX);
+        return ERR_TOO_LARGE;
+    }
+    enum err e = spawner_start(&k->spawner, r, &spawned, why);
+    if (e == ERR_OK)
+        *out = kept_add(&k->kept, r, &spawned, k->agents[k->nagents - 1].number, now_ms());
+    return e;
+}
+
+static void on_spawn(struct keeper *k, size_t from, const json_t *message)
+{
+    struct spawn_request r = {0};
+    char why[KEEPER_WHY_MAX] = "";
+    const char *id = json_string_value(json_object_get(message, "id"));
+    struct kept *p = NULL;
+    bool good = spawn_request_parse(message, &r, why) && !k->ending;
+
+    if (good && !is_obeyed(k, from)) {
+        snprintf(why, sizeof(why), "another agent has taken over");
+        good = false;
+    }
+    if (good && spawn(k, &r, &p, why) == ERR_OK) {
+        tell(k,
+             json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
+                       (json_int_t)p->spawned.pid, "address", p->spawned.address),
+             p->spawned.output_fd);
+    } else {
+        tell_one(
+            k, from,
+            json_pack("{s:s, s:s, s:s}", "op", "refused", "id", id != NULL ? id : "", "why", why),
+            -1);
+    }
+    spawn_request_fini(&r);
+}
+
+static void bury(struct keeper *k, struct kept *p, const siginfo_t *si)
+{
+    char how[KEEPER_WHY_MAX];
+
+    kept_describe_death(p, si, how);
+    spawner_bury(&p->spawned);
+    waitpid(p->spawned.pid, NULL, 0);
+    tell_all(k, json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how));
+    kept_remove(&k->kept, p);
+}
+
+static void reap(struct keeper *k)
+{
+    for (;;) {
+        siginfo_t si = {0};
+
+        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) != 0 || si.si_pid == 0)
+            return;
+        struct kept *p = kept_of_pid(&k->kept, si.si_pid);
+        if (p != NULL)
+            bury(k, p, &si);
+        else
+            waitpid(si.si_pid, NULL, 0); /* an orphan of one of them */
+    }
+}
+
+static void end_all(struct keeper *k)
+{
+    if (k->ending)
+        return;
+    k->ending = true;
+    kept_end_all(&k->kept, now_ms());
+}
+
+/* ---- from the agents ---- */
+
+static void send_list(struct keeper *k)
+{
+    struct list *it;
+
+    tell(k,
+         json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", KEEPER_VERSION, "pid",
+                   (json_int_t)getpid(), "processes", (json_int_t)k->kept.n, "limited",
+                   k->spawner.rights != NULL),
+         -1);
+    list_for_each (it, &k->kept.items) {
+        struct kept *p = list_entry(it, struct kept, node);
+
+        tell(k, kept_message(p, now_ms()), p->spawned.output_fd);
+    }
+}
+
+static void on_hello(struct keeper *k, const json_t *message)
+{
+    json_int_t v = json_integer_value(json_object_get(message, "v"));
+    json_int_t timeout = json_integer_value(json_object_get(message, "adopt_timeout_ms"));
+
+    const struct keeper_rights *rights = k->spawner.rights;
+    bool allowed =
+        rights == NULL || keeper_rights_allow_all(rights, json_object_get(message, "users"));
+
+    if (!allowed)
+        log_warn(NULL, "keeper-users-refused",
+                 "reason=\"the agent has applications of other users than at the start\"");
+    if (v != KEEPER_VERSION || k->ending || !allowed) {
+        /* Not the keeper it needs: it will say bye, or (while it is to follow another) go. */
+        tell(k,
+             json_pack("{s:s, s:i, s:i}", "op", "hello", "v",
+                       k->ending || !allowed ? 0 : KEEPER_VERSION, "processes", 0),
+             -1);
+        return;
+    }
+    if (timeout >= 0)
+        k->adopt_timeout_ms = (uint64_t)timeout;
+    send_list(k);
+}
+
+static void on_signal(struct keeper *k, const json_t *message)
+{
+    struct kept *p = kept_of_message(&k->kept, message);
+    json_int_t signal_number = json_integer_value(json_object_get(message, "signal"));
+
+    if (p != NULL && (signal_number == SIGTERM || signal_number == SIGKILL))
+        kept_signal(p, (int)signal_number);
+}
+
+static void on_note(struct keeper *k, const json_t *message)
+{
+    struct kept *p = kept_of_message(&k->kept, message);
+    const char *note = json_string_value(json_object_get(message, "note"));
+
+    if (p != NULL && note != NULL && strlen(note) <= KEEPER_WHY_MAX)
+        kept_set_note(p, note);
+}
+
+/* Before it is followed, or after. */
+static void on_busy(struct keeper *k, size_t from, const json_t *message)
+{
+    struct kept *p = kept_of_message(&k->kept, message);
+    json_int_t n = json_integer_value(json_object_get(message, "n"));
+
+    if (p == NULL || n < 0 || n > INT_MAX)
+        return;
+    kept_set_busy(p, (unsigned)n);
+    if (!is_obeyed(k, from))
+        tell_busy(k, p);
+}
+
+static void on_message(struct keeper *k, size_t from, const json_t *message)
+{
+    const char *op = json_string_value(json_object_get(message, "op"));
+
+    if (op == NULL)
+        return;
+    if (strcmp(op, "spawn") == 0)
+        on_spawn(k, from, message);
+    else if (strcmp(op, "busy") == 0)
+        on_busy(k, from, message);
+    /* The rest is for the one in charge alone. */
+    else if (!is_obeyed(k, from))
+        return;
+    else if (strcmp(op, "hello") == 0)
+        on_hello(k, message);
+    else if (strcmp(op, "signal") == 0)
+        on_signal(k, message);
+    else if (strcmp(op, "note") == 0)
+        on_note(k, message);
+    else if (strcmp(op, "bye") == 0)
+        end_all(k);
+}
+
+/* What agent I has said, AT_MOST messages of it. May be its end. */
+static void read_agent(struct keeper *k, size_t i, int at_most)
+{
+    for (int n = 0; n < at_most; ++n) {
+        json_t *message;
+        int passed;
+        enum err e = packet_receive(k->agents[i].out.fd, &message, &passed);
+
+        if (e == ERR_BUSY)
+            return;
+        if (e == ERR_PEER_CLOSED) {
+            agent_gone(k, i);
+            return;
+        }
+        if (e != ERR_OK)
+            continue;
+        if (passed >= 0)
+            close(passed);
+        on_message(k, i, message);
+        json_decref(message);
+    }
+}
+
+/* ---- the next agent ---- */
+
+static void accept_stranger(struct keeper *k)
+{
+    int fd = accept4(k->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (fd < 0)
+        return;
+    const struct keeper_rights *rights = k->spawner.rights;
+    bool ours = packet_peer_is(fd, rights != NULL ? rights->users[0].uid : geteuid());
+    for (size_t i = 0; ours && i < STRANGERS_MAX; ++i) {
+        if (k->strangers[i].fd >= 0)
+            continue;
+        k->strangers[i] = (struct stranger){fd, now_ms() + STRANGER_MS};
+        return;
+    }
+    close(fd);
+}
+
+/*
+ * It follows the agent that is there, which may be dead already, or have called it (SIGUSR2): then
+ * what that one had asked for before is done first, and it stays to finish its requests. Either
+ * way the new one has the lock on state_dir.
+ */
+static void read_stranger(struct keeper *k, struct stranger *s)
+{
+    json_t *message;
+    int passed;
+    enum err e = packet_receive(s->fd, &message, &passed);
+
+    if (e == ERR_BUSY)
+        return;
+    if (e != ERR_OK) {
+        close(s->fd);
+        s->fd = -1;
+        return;
+    }
+    if (passed >= 0)
+        close(passed);
+    if (k->nagents > 0)
+        read_agent(k, k->nagents - 1, 4 * KEEPER_PROCESSES_MAX);
+    if (k->nagents == AGENTS_MAX)
+        agent_gone(k, 0);
+    add_agent(k, s->fd);
+    s->fd = -1;
+    log_info(NULL, "keeper-has-new-agent", "processes=%zu agents=%zu", k->kept.n, k->nagents);
+    on_message(k, k->nagents - 1, message);
+    json_decref(message);
+}
+
+/* ---- the loop ---- */
+
+static void on_signals(struct keeper *k)
+{
+    struct signalfd_siginfo si;
+
+    while (read(k->signals_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+        /* SIGTERM to all of a service: while there is an agent, the end is its to arrange. */
+        if (si.ssi_signo == SIGTERM && k->nagents == 0)
+            end_all(k);
+    }
+    reap(k);
+}
+
+static void sooner(uint64_t *at, uint64_t other)
+{
+    if (other < *at)
+        *at = other;
+}
+
+static int wait_ms(const struct keeper *k)
+{
+    enum { LONGEST_MS = 60000 };
+    uint64_t now = now_ms();
+    uint64_t at = now + LONGEST_MS;
+    struct list *it;
+
+    if (k->nagents == 0 && !k->ending)
+        sooner(&at, k->adopt_until_ms);
+    for (size_t i = 0; i < STRANGERS_MAX; ++i) {
+        if (k->strangers[i].fd >= 0)
+            sooner(&at, k->strangers[i].until_ms);
+    }
+    if (k->ending) {
+        list_for_each (it, &k->kept.items)
+            sooner(&at, list_entry(it, struct kept, node)->kill_ms);
+    }
+    return at <= now ? 1 : (int)(at - now);
+}
+
+static void look_at_clock(struct keeper *k)
+{
+    for (size_t i = 0; i < STRANGERS_MAX; ++i) {
+        if (k->strangers[i].fd >= 0 && now_ms() >= k->strangers[i].until_ms) {
+            close(k->strangers[i].fd);
+            k->strangers[i].fd = -1;
+        }
+    }
+    if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
+        log_warn(NULL, "keeper-ends", "reason=\"no agent within adopt_timeout\" processes=%zu",
+                 k->kept.n);
+        end_all(k);
+    }
+    if (k->ending)
+        kept_kill_overdue(&k->kept, now_ms());
+}
+
+static void turn(struct keeper *k)
+{
+    enum { AT_ONCE = 64 };
+    struct pollfd fds[2 + AGENTS_MAX + STRANGERS_MAX] = {
+        {.fd = k->signals_fd, .events = POLLIN},
+        {.fd = k->listen_fd, .events = POLLIN},
+    };
+    struct pollfd *agents = fds + 2;
+    struct pollfd *strangers = agents + AGENTS_MAX;
+
+    for (size_t i = 0; i < AGENTS_MAX; ++i) {
+        agents[i] =
+            (struct pollfd){.fd = i < k->nagents ? k->agents[i].out.fd : -1, .events = POLLIN};
+        if (i < k->nagents && !list_empty(&k->agents[i].out.items))
+            agents[i].events |= POLLOUT;
+    }
+    for (size_t i = 0; i < STRANGERS_MAX; ++i)
+        strangers[i] = (struct pollfd){.fd = k->strangers[i].fd, .events = POLLIN};
+    if (poll(fds, ARRAY_LEN(fds), wait_ms(k)) < 0)
+        return;
+    if (fds[0].revents != 0)
+        on_signals(k);
+    /* From the last: one that goes moves those after it. */
+    for (size_t i = AGENTS_MAX; i-- > 0;) {
+        if (agents[i].revents == 0)
+            continue;
+        (void)!packet_queue_flush(&k->agents[i].out);
+        read_agent(k, i, AT_ONCE);
+    }
+    for (size_t i = 0; i < STRANGERS_MAX; ++i) {
+        if (strangers[i].revents != 0 && k->strangers[i].fd >= 0)
+            read_stranger(k, &k->strangers[i]);
+    }
+    if (fds[1].revents != 0)
+        accept_stranger(k);
+    look_at_clock(k);
+}
+
+/* ---- start ---- */
+
+static void set_up_process(struct keeper *k)
+{
+    sigset_t mask;
+
+    prctl(PR_SET_NAME, "resumelb-keeper");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    /* What a terminal sends to all of its foreground group is meant for the agent. */
+    setpgid(0, 0);
+    k->spawner.keeper = getpid();
+    k->spawner.umask = umask(0077);
+    sigfillset(&mask);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    k->signals_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    ASSERT(k->signals_fd >= 0);
+}
+
+void keeper_run(int agent_fd, const struct keeper_options *o)
+{
+    /* Processes of other users than the agent's own are for the keeper alone to start; without any
+     * there are no rights to keep. */
+    const struct keeper_rights *rights = keeper_rights_has_others(o->rights) ? o->rights : NULL;
+    struct keeper k = {.state_dir = o->state_dir,
+                       .spawner = {.nofile = o->nofile, .rights = rights},
+                       .adopt_timeout_ms = 10000};
+
+    kept_init(&k.kept);
+    for (size_t i = 0; i < STRANGERS_MAX; ++i)
+        k.strangers[i].fd = -1;
+    agent_fd = fcntl(agent_fd, F_DUPFD_CLOEXEC, 3);
+    keeper_files_only(agent_fd);
+    add_agent(&k, agent_fd);
+    set_up_process(&k);
+    k.spawner.run_dir = xasprintf("%s/%s", k.state_dir, KEEPER_RUN_NAME);
+    k.socket_path = xasprintf("%s/%s", k.state_dir, KEEPER_SOCKET_NAME);
+    if (!keeper_files_lock(k.state_dir, LOCK_WAIT_MS, &k.lock_fd) ||
+        !keeper_files_run_dir(k.spawner.run_dir) ||
+        !keeper_files_listen(k.socket_path, rights, &k.listen_fd))
+        _exit(1);
+    while (!k.ending || k.kept.n > 0)
+        turn(&k);
+    keeper_files_end_orphans();
+    unlink(k.socket_path);
+    /* The agents see their sockets close: the sign that all is done. */
+    _exit(0);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker-agent/supervisor/keeper_link.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/net/packet_queue.h"
+#include "common/net/packet_talk.h"
+
+enum {
+    /* How long a keeper that is there may take to answer; one just forked may have to wait for the
+       lock of the one before, which is ending its processes. */
+    HELLO_MS = 5000,
+    FORKED_HELLO_MS = 70000,
+    /* Until a full socket is tried again. */
+    RETRY_MS = 5,
+};
+
+struct keeper_link {
+    struct packet_queue out; /* bounded by what the processes there may be need: a few each */
+    pid_t pid;
+    struct loop *loop;
+    struct watch *watch;
+    struct timer retry;
+    const struct keeper_link_events *events;
+    void *context;
+};
+
+/* ---- opening: blocking ---- */
+
+static json_t *hello_message(const struct keeper_options *o, uint64_t adopt_timeout_ms)
+{
+    json_t *m = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", KEEPER_VERSION, "adopt_timeout_ms",
+                          (json_int_t)adopt_timeout_ms);
+
+    if (o->rights != NULL)
+        json_object_set_new(m, "users", keeper_rights_message(o->rights));
+    return m;
+}
+
+/* A keeper without a list of users starts processes of any user, root's too: that would leave the
+ * agent with root's rights after all. */
+static bool is_acceptable(const struct keeper_options *o, const json_t *answer)
+{
+    return json_integer_value(json_object_get(answer, "v")) == KEEPER_VERSION &&
+           (!keeper_rights_has_others(o->rights) ||
+            json_is_true(json_object_get(answer, "limited")));
+}
+
+static json_t *receive_until(int fd, uint64_t until_us, int *passed)
+{
+    json_t *message;
+
+    return packet_await(fd, until_us, &message, passed) == ERR_OK ? message : NULL;
+}
+
+static void copy_text(char *out, size_t room, const json_t *m, const char *name)
+{
+    const char *s = json_string_value(json_object_get(m, name));
+
+    if (s != NULL && strlen(s) < room)
+        memcpy(out, s, strlen(s) + 1);
+}
+
+static void read_process(const json_t *m, int output_fd, struct kept_process *p)
+{
+    json_int_t busy = json_integer_value(json_object_get(m, "busy"));
+
+    *p = (struct kept_process){.output_fd = output_fd};
+    p->busy = busy > 0 && busy <= INT_MAX ? (unsigned)busy : 0;
+    copy_text(p->id, sizeof(p->id), m, "id");
+    copy_text(p->application, sizeof(p->application), m, "application");
+    copy_text(p->spec, sizeof(p->spec), m, "spec");
+    copy_text(p->address, sizeof(p->address), m, "address");
+    copy_text(p->note, sizeof(p->note), m, "note");
+    p->slot = (unsigned)json_integer_value(json_object_get(m, "slot"));
+    p->pid = (pid_t)json_integer_value(json_object_get(m, "pid"));
+    p->age_ms = (uint64_t)json_integer_value(json_object_get(m, "age_ms"));
+}
+
+static void drop_list(struct kept_list *list)
+{
+    for (size_t i = 0; i < list->n; ++i) {
+        if (list->items[i].output_fd >= 0)
+            close(list->items[i].output_fd);
+    }
+    free(list->items);
+    *list = (struct kept_list){0};
+}
+
+/* The whole list that follows a hello. */
+static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *out)
+{
+    out->items = xcalloc(n + 1, sizeof(*out->items));
+    for (size_t i = 0; i < n; ++i) {
+        int output_fd;
+        json_t *m = receive_until(fd, until_us, &output_fd);
+
+        if (m == NULL) {
+            drop_list(out);
+            return false;
+        }
+        read_process(m, output_fd, &out->items[out->n++]);
+        json_decref(m);
+    }
+    return true;
+}
+
+/* Say hello on FD; the keeper's pid, or 0. */
+static pid_t greet(int fd, const struct keeper_options *o, uint64_t adopt_timeout_ms,
+                   uint64_t wait_ms, struct kept_list *out)
+{
+    uint64_t until_us = clock_mono_us() + wait_ms * 1000;
+    json_t *hello = hello_message(o, adopt_timeout_ms);
+    enum err e = packet_send(fd, hello, -1);
+    int passed;
+    pid_t pid = 0;
+
+    json_decref(hello);
+    json_t *answer = e == ERR_OK ? receive_until(fd, until_us, &passed) : NULL;
+    if (answer == NULL)
+        return 0;
+    json_int_t n = json_integer_value(json_object_get(answer, "processes"));
+    if (is_acceptable(o, answer) && n >= 0 && n <= KEEPER_PROCESSES_MAX &&
+        receive_list(fd, (size_t)n, until_us, out))
+        pid = (pid_t)json_integer_value(json_object_get(answer, "pid"));
+    json_decref(answer);
+    return pid;
+}
+
+static int connect_to_keeper(const char *state_dir)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int n = snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s", state_dir, KEEPER_SOCKET_NAME);
+    int fd = -1;
+
+    if (n < 0 || (size_t)n >= sizeof(a.sun_path))
+        return -1;
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd >= 0 &&
+        (connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0 || !packet_peer_is_ours(fd))) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static void dismiss(int fd)
+{
+    log_warn(NULL, "keeper-dismissed",
+             "reason=\"it is ending, of another version, or has other users; its processes are "
+             "ended and "
+             "started anew\"");
+    if (packet_say(fd, "bye") != ERR_OK)
+        log_warn(NULL, "keeper-does-not-listen", "it ends by itself after its adopt_timeout");
+    close(fd);
+}
+
+static int fork_keeper(const struct keeper_options *o)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        log_error(NULL, "keeper-socket-failed", "error=\"%s\"", strerror(errno));
+        return -1;
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        keeper_run(pair[1], o);
+    if (pid < 0)
+        log_error(NULL, "keeper-fork-failed", "error=\"%s\"", strerror(errno));
+    close(pair[1]);
+    if (pid > 0)
+        return pair[0];
+    close(pair[0]);
+    return -1;
+}
+
+static void enlarge(int fd)
+{
+    int bytes = 4 * PACKET_BYTES_MAX;
+
+    /* As far as the system lets us; a message must fit at least. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
+/* Find one, or (unless it is to be there) fork one. *PID is 0: neither. The socket to it. */
+static int reach_keeper(const struct keeper_options *o, uint64_t adopt_timeout_ms, pid_t *pid,
+                        struct kept_list *out)
+{
+    int fd = connect_to_keeper(o->state_dir);
+
+    *pid = fd >= 0 ? greet(fd, o, adopt_timeout_ms, HELLO_MS, out) : 0;
+    if (*pid != 0)
+        return fd;
+    if (o->follow) {
+        log_error(NULL, "keeper-not-joined",
+                  "reason=\"it is not there, is ending, of another version, or may not become the "
+                  "applications' users: restart\"");
+        return fd;
+    }
+    if (fd >= 0)
+        dismiss(fd);
+    fd = fork_keeper(o);
+    if (fd < 0)
+        return fd;
+    *pid = greet(fd, o, adopt_timeout_ms, FORKED_HELLO_MS, out);
+    if (*pid == 0)
+        log_error(NULL, "keeper-failed", "it did not start; its own messages say why");
+    return fd;
+}
+
+struct keeper_link *keeper_link_open(const struct keeper_options *o, uint64_t adopt_timeout_ms,
+                                     struct kept_list *out)
+{
+    struct keeper_link *k;
+    pid_t pid;
+
+    *out = (struct kept_list){0};
+    int fd = reach_keeper(o, adopt_timeout_ms, &pid, out);
+    if (pid == 0) {
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    enlarge(fd);
+    k = xcalloc(1, sizeof(*k));
+    k->pid = pid;
+    packet_queue_init(&k->out, fd);
+    return k;
+}
+
+/* ---- running ---- */
+
+static void lost(struct keeper_link *k)
+{
+    watch_stop(k->watch);
+    k->watch = NULL;
+    timer_stop(&k->retry);
+    /* A keeper that we forked and that is gone is ours to reap. */
+    waitpid(k->pid, NULL, WNOHANG);
+    k->events->lost(k->context);
+}
+
+static void on_message(struct keeper_link *k, const json_t *m, int passed)
+{
+    const char *op = json_string_value(json_object_get(m, "op"));
+    const char *id = json_string_value(json_object_get(m, "id"));
+
+    if (op == NULL || id == NULL) {
+        log_warn(NULL, "keeper-message-strange", "without op or id");
+    } else if (strcmp(op, "spawned") == 0) {
+        const char *address = json_string_value(json_object_get(m, "address"));
+
+        k->events->spawned(k->context, id, (pid_t)json_integer_value(json_object_get(m, "pid")),
+                           address != NULL ? address : "", passed);
+        return;
+    } else if (strcmp(op, "refused") == 0) {
+        const char *why = json_string_value(json_object_get(m, "why"));
+
+        k->events->refused(k->context, id, why != NULL ? why : "");
+    } else if (strcmp(op, "died") == 0) {
+        const char *how = json_string_value(json_object_get(m, "how"));
+
+        k->events->died(k->context, id, how != NULL ? how : "");
+    } else if (strcmp(op, "busy") == 0) {
+        json_int_t n = json_integer_value(json_object_get(m, "n"));
+
+        k->events->busy(k->context, id, n > 0 && n <= INT_MAX ? (unsigned)n : 0);
+    } else if (strcmp(op, "process") == 0) {
+        struct kept_process p;
+
+        read_process(m, passed, &p);
+        k->events->left(k->context, &p);
+        passed = p.output_fd;
+    }
+    if (passed >= 0)
+        close(passed);
+}
+
+static void on_readable(void *context)
+{
+    struct keeper_link *k = context;
+
+    while (k->watch != NULL) {
+        json_t *message;
+        int passed;
+        enum err e = packet_receive(k->out.fd, &message, &passed);
+
+        if (e == ERR_BUSY)
+            return;
+        if (e == ERR_PEER_CLOSED) {
+            lost(k);
+            return;
+        }
+        if (e != ERR_OK) {
+            log_warn(NULL, "keeper-message-strange", "error=\"%s\"", err_text(e));
+            continue;
+        }
+        on_message(k, message, passed);
+        json_decref(message);
+    }
+}
+
+static void flush(struct keeper_link *k)
+{
+    /* That it has gone is found out about by reading. */
+    if (packet_queue_flush(&k->out) == ERR_BUSY)
+        timer_start(k->loop, &k->retry, RETRY_MS);
+}
+
+static void on_retry(struct timer *t)
+{
+    flush(container_of(t, struct keeper_link, retry));
+}
+
+static void tell(struct keeper_link *k, json_t *message)
+{
+    packet_queue_add(&k->out, message, -1);
+    flush(k);
+}
+
+void keeper_link_start(struct keeper_link *k, struct loop *l, const struct keeper_link_events *e,
+                       void *context)
+{
+    k->loop = l;
+    k->events = e;
+    k->context = context;
+    timer_init(&k->retry, on_retry);
+    k->watch = watch_start(l, k->out.fd, on_readable, k);
+}
+
+void keeper_link_spawn(struct keeper_link *k, json_t *message)
+{
+    tell(k, message);
+}
+
+void keeper_link_signal(struct keeper_link *k, const char *id, int signal_number)
+{
+    tell(k, json_pack("{s:s, s:s, s:i}", "op", "signal", "id", id, "signal", signal_number));
+}
+
+void keeper_link_note(struct keeper_link *k, const char *id, const char *note)
+{
+    tell(k, json_pack("{s:s, s:s, s:s}", "op", "note", "id", id, "note", note));
+}
+
+void keeper_link_busy(struct keeper_link *k, const char *id, unsigned n)
+{
+    tell(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", id, "n", (int)n));
+}
+
+void keeper_link_bye(struct keeper_link *k)
+{
+    tell(k, json_pack("{s:s}", "op", "bye"));
+}
+
+void keeper_link_destroy(struct keeper_link *k)
+{
+    if (k == NULL)
+        return;
+    watch_stop(k->watch);
+    timer_stop(&k->retry);
+    packet_queue_clear(&k->out);
+    close(k->out.fd);
+    free(k);
+}
+
+pid_t keeper_link_pid(const struct keeper_link *k)
+{
+    return k->pid;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   keeper                                 child
+ *   socket, pipes; fork           ->       own process group, signals as at birth
+ *                                          0 /dev/null, 1 and 2 the output pipe, 3 the listening
+ * socket all other descriptors closed; user; folder dies with the keeper (PR_SET_PDEATHSIG)
+ *                                          LISTEN_PID, exec; or why not, into the error pipe
+ *
+ * The keeper keeps the listening socket, so that it can empty the backlog when the process is dead:
+ * a descendant that escaped from the process group may still hold the same socket.
+ */
+#include "worker-agent/supervisor/spawner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/text.h"
+#include "common/net/addr.h"
+#include "common/program/privileges.h"
+#include "worker-agent/config/command.h"
+
+/* How many bytes of an incarnation a file's name has. */
+enum { ID_SHOWN = 16, PORT_TRIES = 32 };
+
+static enum err fail(char why[KEEPER_WHY_MAX], const char *what)
+{
+    snprintf(why, KEEPER_WHY_MAX, "%s: %s", what, strerror(errno));
+    return ERR_SYSTEM;
+}
+
+/* ---- sockets ---- */
+
+static enum err bind_listening(const char *text, struct spawned *p, char why[KEEPER_WHY_MAX])
+{
+    struct addr a;
+    struct addr bound;
+    /* Requests wait in the slot's queue, not here: a small backlog, and what is in it is lost. */
+    const struct addr_listen_options o = {.backlog = 128, .mode = 0600};
+
+    if (addr_parse(slice_of(text), &a) != ERR_OK) {
+        snprintf(why, KEEPER_WHY_MAX, "not an address to listen on: %.100s", text);
+        return ERR_SYNTAX;
+    }
+    if (addr_listen(&a, &o, &p->listen_fd) != ERR_OK ||
+        addr_of_socket(p->listen_fd, &bound) != ERR_OK)
+        return fail(why, "listen");
+    /* Servers that accept without asking first would otherwise spin or fail. */
+    int flags = fcntl(p->listen_fd, F_GETFL);
+    fcntl(p->listen_fd, F_SETFL, flags & ~O_NONBLOCK);
+    addr_format(&bound, p->address);
+    return ERR_OK;
+}
+
+static bool lately_given(const struct spawner *s, unsigned port)
+{
+    for (size_t i = 0; i < ARRAY_LEN(s->last_ports); ++i) {
+        if (s->last_ports[i] == port)
+            return true;
+    }
+    return false;
+}
+
+/* A port that is free now, and that none of the last processes had: theirs may still be connected
+ * to. */
+static enum err choose_port(struct spawner *s, struct spawned *p, char why[KEEPER_WHY_MAX])
+{
+    const struct addr_listen_options o = {.backlog = 1};
+
+    for (int i = 0; i < PORT_TRIES; ++i) {
+        struct addr a;
+        int fd;
+
+        if (addr_parse(SLICE_LIT("127.0.0.1:0"), &a) != ERR_OK ||
+            addr_listen(&a, &o, &fd) != ERR_OK)
+            return fail(why, "find a free port");
+        enum err e = addr_of_socket(fd, &a);
+        close(fd);
+        if (e != ERR_OK || lately_given(s, addr_port(&a)))
+            continue;
+        s->last_ports[s->next_port++ % ARRAY_LEN(s->last_ports)] = addr_port(&a);
+        addr_format(&a, p->address);
+        return ERR_OK;
+    }
+    errno = EADDRINUSE;
+    return fail(why, "find a free port");
+}
+
+static enum err make_socket_folder(const struct spawner *s, const struct spawn_request *r,
+                                   struct spawned *p, char why[KEEPER_WHY_MAX])
+{
+    char *folder = xasprintf("%s/%.*s", s->run_dir, ID_SHOWN, r->id);
+
+    if (mkdir(folder, 0700) != 0) {
+        free(folder);
+        return fail(why, "mkdir for its socket");
+    }
+    p->folder = folder;
+    if (r->switch_user && lchown(folder, r->user.uid, r->user.gid) != 0)
+        return fail(why, "chown of the folder for its socket");
+    p->path = xasprintf("%s/s", folder);
+    snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
+    return ERR_OK;
+}
+
+static enum err make_socket(struct spawner *s, const struct spawn_request *r, struct spawned *p,
+                            char why[KEEPER_WHY_MAX])
+{
+    enum err e;
+
+    switch (r->listen) {
+    case LISTEN_INHERITED_TCP:
+        return bind_listening("127.0.0.1:0", p, why);
+    case LISTEN_BY_PORT:
+        return choose_port(s, p, why);
+    case LISTEN_BY_SOCKET:
+        return make_socket_folder(s, r, p, why);
+    case LISTEN_INHERITED_UNIX:
+        break;
+    }
+    char *path = xasprintf("%s/%.*s", s->run_dir, ID_SHOWN, r->id);
+    char *text = xasprintf("unix:%s", path);
+    e = bind_listening(text, p, why);
+    free(text);
+    if (e != ERR_OK) {
+        free(path);
+        return e;
+    }
+    p->path = path;
+    /* Nothing else can be put in its place: the folder is ours. */
+    if (s->rights != NULL && lchown(path, s->rights->users[0].uid, s->rights->users[0].gid) != 0)
+        return fail(why, "chown of its socket");
+    return ERR_OK;
+}
+
+/* ---- the child ---- */
+
+static void child_fail(int error_fd, const char *what) no_return;
+static void child_fail(int error_fd, const char *what)
+{
+    char text[KEEPER_WHY_MAX];
+    int n = snprintf(text, sizeof(text), "%.120s: %s", what, strerror(errno));
+
+    if (n > 0 && write(error_fd, text, strnlen(text, sizeof(text))) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+static void restore_signals(void)
+{
+    sigset_t none;
+
+    for (int n = 1; n < NSIG; ++n)
+        (void)signal(n, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Descriptors 0 to 3; returns where the error pipe is now: the only one left beyond them. */
+static int arrange_descriptors(const struct spawned *p, int output_fd, int error_fd)
+{
+    enum { ABOVE = 10, LISTEN_FD = 3 };
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    /* Out of the way first: any of them may be where another has to go. */
+    int out = fcntl(output_fd, F_DUPFD_CLOEXEC, ABOVE);
+    int error = fcntl(error_fd, F_DUPFD_CLOEXEC, ABOVE);
+    int listening = p->listen_fd >= 0 ? fcntl(p->listen_fd, F_DUPFD_CLOEXEC, ABOVE) : -1;
+    int error_at = p->listen_fd >= 0 ? LISTEN_FD + 1 : LISTEN_FD;
+
+    if (null < 0 || out < 0 || error < 0 || (p->listen_fd >= 0 && listening < 0))
+        child_fail(error_fd, "descriptors");
+    if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+        child_fail(error, "standard descriptors");
+    if (listening >= 0 && dup2(listening, LISTEN_FD) < 0)
+        child_fail(error, "listening socket");
+    if (dup3(error, error_at, O_CLOEXEC) < 0)
+        child_fail(error, "error pipe");
+    close_range((unsigned)error_at + 1, ~0U, 0);
+    return error_at;
+}
+
+/* The keeper of an agent that has become a user before is that user, and can become no other. */
+static bool is_ours_already(const struct keeper_user *u)
+{
+    const struct privileges p = {.wanted = true, .uid = u->uid, .gid = u->gid};
+
+    return geteuid() != 0 && !privileges_differ(&p);
+}
+
+static void become_user(const struct spawner *s, const struct spawn_request *r, int error_fd)
+{
+    const struct keeper_user *u = &r->user;
+
+    if (!r->switch_user || is_ours_already(u))
+        return;
+    if (setgroups((size_t)u->ngroups, u->groups) != 0)
+        child_fail(error_fd, "setgroups");
+    if (setresgid(u->gid, u->gid, u->gid) != 0)
+        child_fail(error_fd, "setgid");
+    if (setresuid(u->uid, u->uid, u->uid) != 0)
+        child_fail(error_fd, "setuid");
+    /* The agent chooses the command: it must not get more rights by it than the user's. */
+    if (s->rights != NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        child_fail(error_fd, "no_new_privs");
+}
+
+/* {port} and {socket}, in words and variables. */
+static void fill_in(char **list, size_t n, const struct spawned *p, enum listen_mode mode)
+{
+    if (mode != LISTEN_BY_PORT && mode != LISTEN_BY_SOCKET)
+        return;
+    const char *place = mode == LISTEN_BY_PORT ? "{port}" : "{socket}";
+    const char *with = mode == LISTEN_BY_PORT ? strrchr(p->address, ':') + 1 : p->path;
+    for (size_t i = 0; i < n; ++i)
+        list[i] = command_replace(list[i], place, with);
+}
+
+static void set_environment(const struct spawn_request *r, const struct spawned *p)
+{
+    clearenv();
+    for (size_t i = 0; i < r->nenv; ++i)
+        putenv(r->env[i]);
+    if (p->listen_fd < 0)
+        return;
+    putenv(xasprintf("LISTEN_PID=%ld", (long)getpid()));
+    putenv(xstrdup("LISTEN_FDS=1"));
+}
+
+static void child_run(const struct spawner *s, const struct spawn_request *r,
+                      const struct spawned *p, int output_fd, int error_fd) no_return;
+static void child_run(const struct spawner *s, const struct spawn_request *r,
+                      const struct spawned *p, int output_fd, int error_fd)
+{
+    setpgid(0, 0);
+    umask(s->umask);
+    restore_signals();
+    error_fd = arrange_descriptors(p, output_fd, error_fd);
+    setrlimit(RLIMIT_NOFILE, &s->nofile);
+    become_user(s, r, error_fd);
+    /* A change of user clears it, so it comes after. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        child_fail(error_fd, "PR_SET_PDEATHSIG");
+    if (getppid() != s->keeper)
+        _exit(127);
+    if (chdir(r->root) != 0)
+        child_fail(error_fd, r->root);
+    fill_in(r->words, r->nwords, p, r->listen);
+    fill_in(r->env, r->nenv, p, r->listen);
+    set_environment(r, p);
+    execvp(r->words[0], r->words);
+    child_fail(error_fd, r->words[0]);
+}
+
+/* ---- the keeper's side ---- */
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void remove_files(struct spawned *p)
+{
+    if (p->path != NULL)
+        unlink(p->path);
+    if (p->folder != NULL)
+        rmdir(p->folder);
+    free(p->path);
+    free(p->folder);
+    p->path = NULL;
+    p->folder = NULL;
+}
+
+enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct spawned *out,
+                       char why[KEEPER_WHY_MAX])
+{
+    struct spawned p = {.listen_fd = -1, .output_fd = -1, .error_fd = -1};
+    int output[2] = {-1, -1};
+    int error[2] = {-1, -1};
+
+    if (s->rights != NULL && !(r->switch_user && keeper_rights_allow(s->rights, &r->user))) {
+        snprintf(why, KEEPER_WHY_MAX,
+                 "uid %ld, gid %ld, with its groups, is no user of an application at the start: "
+                 "restart the agent",
+                 (long)r->user.uid, (long)r->user.gid);
+        return ERR_UNSUPPORTED;
+    }
+    enum err e = make_socket(s, r, &p, why);
+    if (e != ERR_OK)
+        goto failed;
+    e = ERR_SYSTEM;
+    if (pipe2(output, O_CLOEXEC) != 0 || pipe2(error, O_CLOEXEC) != 0) {
+        (void)fail(why, "pipe");
+        goto failed;
+    }
+    p.pid = fork();
+    if (p.pid == 0)
+        child_run(s, r, &p, output[1], error[1]);
+    if (p.pid < 0) {
+        (void)fail(why, "fork");
+        goto failed;
+    }
+    /* Both sides do it: whoever comes first, a signal to the group finds it. */
+    setpgid(p.pid, p.pid);
+    close(output[1]);
+    close(error[1]);
+    fcntl(output[0], F_SETFL, O_NONBLOCK);
+    fcntl(error[0], F_SETFL, O_NONBLOCK);
+    p.output_fd = output[0];
+    p.error_fd = error[0];
+    *out = p;
+    return ERR_OK;
+failed:
+    for (int i = 0; i < 2; ++i) {
+        close_fd(&output[i]);
+        close_fd(&error[i]);
+    }
+    close_fd(&p.listen_fd);
+    remove_files(&p);
+    return e;
+}
+
+static void empty_backlog(int listen_fd)
+{
+    /* Nobody gets in any more, through whatever descriptor; TCP's backlog is reset by it. */
+    shutdown(listen_fd, SHUT_RDWR);
+    fcntl(listen_fd, F_SETFL, O_NONBLOCK);
+    for (;;) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd >= 0)
+            close(fd);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
+}
+
+void spawner_bury(struct spawned *p)
+{
+    kill(-p->pid, SIGKILL);
+    if (p->listen_fd >= 0)
+        empty_backlog(p->listen_fd);
+    close_fd(&p->listen_fd);
+    close_fd(&p->output_fd);
+    close_fd(&p->error_fd);
+    remove_files(p);
+}
