@@ -1,31 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table of entries that are found by key. Intrusive: an entry has a struct map_node as a member.
- * The owner of the entry owns node and key, and keeps the key as it is while the entry is in; the
- * table owns its buckets only, and lets go of them with its last entry. Zeroed, it is empty; it is
- * walked in the order in which entries came. Not thread-safe by itself.
+ * Tables of entries that are found by key. Intrusive: an entry has a node as a member. Not
+ * thread-safe by themselves.
  *
- * uthash does the work. Its macros are for map.c alone: code of theirs in every function with a
- * table would be large, and beyond what an analyzer follows. Keys such as class names come from
- * clients, who could choose colliding ones for uthash's own hash: hence map_hash.
+ * struct split_map grows by one bucket with an entry that comes, and shrinks by a few with one that
+ * goes, so that no single call takes long, however many entries there are (linear hashing: W.
+ * Litwin, VLDB 1980; P.-A. Larson, CACM 31, 1988). It is small: 16 bytes in each entry, 8 to 32 for
+ * its bucket. Out of memory it stays as it is, and becomes slower.
+ *
+ * struct map is such a table, and keeps its entries in the order in which they came.
  */
 #ifndef RLB_BASE_MAP_H
 #define RLB_BASE_MAP_H
 
-#include <uthash.h>
-
 #include "common/base/base.h"
 
-struct map_node {
-    UT_hash_handle hh;
-};
-
-struct map {
-    struct map_node *first;
-};
-
-/* XXH3 of the key, seeded once per process from the kernel. Any thread. */
+/*
+ * XXH3 of the key, seeded once per process from the kernel, as keys such as class names come from
+ * clients, who could choose colliding ones. Any thread.
+ */
 uint64_t map_hash(const void *key, size_t len);
+
+/* ---- without order ---- */
+
+struct split_node {
+    struct split_node *next;
+    uint32_t hash;
+    uint32_t len; /* of the key */
+};
+
+enum {
+    SPLIT_MAP_FIRST_BITS = 6, /* 2^6 buckets at least: half a page */
+    SPLIT_MAP_SEGMENTS = 33 - SPLIT_MAP_FIRST_BITS,
+};
+
+struct split_map {
+    size_t key_offset; /* from the node to the key; 0: to a pointer right behind the node */
+    size_t n;
+    size_t buckets; /* in use: FULL to 2 * FULL - 1 */
+    size_t full;    /* a power of two */
+    /* The first has 2^FIRST_BITS buckets, each further one as many as all before it. */
+    struct split_node **segments[SPLIT_MAP_SEGMENTS];
+};
+
+/*
+ * The key of an entry is in it, KEY_OFFSET behind its split_node; 0: a pointer to it follows the
+ * node. The owner of the entry owns node and key.
+ */
+void split_map_init(struct split_map *m, size_t key_offset);
+/* It is empty. */
+void split_map_fini(struct split_map *m);
+
+/* The entry with that key, or NULL. */
+struct split_node *split_map_find(const struct split_map *m, struct slice key);
+/* The same. HASH: the low half of the key's map_hash. */
+struct split_node *split_map_find_hashed(const struct split_map *m, struct slice key,
+                                         uint32_t hash);
+/*
+ * NODE is in no table, its key of LEN bytes is in place, and no entry of M has that.
+ * False: out of memory; that is so for the first entry only.
+ */
+bool split_map_add(struct split_map *m, struct split_node *node, size_t len) must_check;
+/* NODE is in M. */
+void split_map_remove(struct split_map *m, struct split_node *node);
+
+static inline size_t split_map_count(const struct split_map *m)
+{
+    return m->n;
+}
+
+static inline struct slice split_map_key(const struct split_map *m, const struct split_node *node)
+{
+    const char *key = (const char *)node + m->key_offset;
+
+    if (m->key_offset == 0)
+        memcpy(&key, node + 1, sizeof(key));
+    return (struct slice){key, node->len};
+}
+
+/* In no order; M must not change in between. NODE NULL: the first one. NULL: no more. */
+struct split_node *split_map_next(const struct split_map *m, const struct split_node *node);
+/* Asserts every invariant; for tests. */
+void split_map_check(const struct split_map *m);
+
+/* ---- in order ---- */
+
+struct map_node {
+    struct split_node hashed;
+    const void *key;              /* the owner's, constant while the entry is in */
+    struct map_node *next, *prev; /* in the order in which they came */
+};
+
+/* Zeroed, it is empty. It owns its buckets only, and frees them with its last entry. */
+struct map {
+    struct split_map table;
+    struct map_node *first, *last;
+};
 
 /* NODE is in no table, and no entry of M has this key; the key is borrowed until map_remove. */
 void map_add(struct map *m, struct map_node *node, const void *key, size_t len);
@@ -33,7 +103,7 @@ void map_add(struct map *m, struct map_node *node, const void *key, size_t len);
 bool map_try_add(struct map *m, struct map_node *node, const void *key, size_t len);
 /* The entry with that key, or NULL. */
 struct map_node *map_find(const struct map *m, const void *key, size_t len);
-/* The same, for who looks in several tables. HASH: the key's map_hash. */
+/* The same, for several look-ups of one key. HASH: the key's map_hash. */
 struct map_node *map_find_hashed(const struct map *m, const void *key, size_t len, uint64_t hash);
 /* NODE is in M. */
 void map_remove(struct map *m, struct map_node *node);
@@ -44,7 +114,7 @@ size_t map_count(const struct map *m);
 /* The key NODE was added with. */
 static inline struct slice map_key(const struct map_node *node)
 {
-    return (struct slice){node->hh.key, node->hh.keylen};
+    return (struct slice){node->key, node->hashed.len};
 }
 
 /* The entry NODE is the member of; NULL for NULL. */
@@ -54,7 +124,7 @@ static inline struct slice map_key(const struct map_node *node)
         map_node_ != NULL ? container_of(map_node_, type, member) : NULL;                          \
     })
 #define map_first(m, type, member) map_entry((m)->first, type, member)
-#define map_next(entry, member) map_entry((entry)->member.hh.next, __typeof__(*(entry)), member)
+#define map_next(entry, member) map_entry((entry)->member.next, __typeof__(*(entry)), member)
 
 /* ENTRY is declared, a TYPE *. In the body of the _safe form it may leave (and be freed). */
 #define map_for_each(type, entry, m, member)                                                       \

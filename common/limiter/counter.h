@@ -26,8 +26,8 @@
  *
  * Every call is O(1), amortised, but for: DONE to n waiters, n; counter_limit, n log n in the
  * waiters of the type; and, while more is held than a lowered `slots` allows, a leaver whose key
- * has waiters: those, and the type's line. Keys are in a split_map.h, so that no call waits for the
- * growth of a table.
+ * has waiters: those, and the type's line. Keys are in a split_map (map.h), so that no call waits
+ * for the growth of a table.
  */
 #ifndef RLB_LIMITER_COUNTER_H
 #define RLB_LIMITER_COUNTER_H

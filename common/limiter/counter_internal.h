@@ -5,7 +5,7 @@
 #ifndef RLB_LIMITER_COUNTER_INTERNAL_H
 #define RLB_LIMITER_COUNTER_INTERNAL_H
 
-#include "common/base/split_map.h"
+#include "common/base/map.h"
 #include "common/limiter/counter.h"
 
 struct counter_type {

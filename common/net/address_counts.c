@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "common/base/split_map.h"
+#include "common/base/map.h"
 
 enum {
     KEY_BYTES = 16, /* an IPv6 address */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/base/split_map.h"
+#include "common/base/map.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
