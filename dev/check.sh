@@ -37,6 +37,7 @@ check_lengths() {
 
 check_layers() { dev/check-layers || wrong "layers"; }
 check_symbols() { dev/check-symbols "$build" || wrong "symbols of the programs"; }
+check_language() { dev/check-language || wrong "words that the texts avoid"; }
 check_rows() { dev/check-rows || wrong "rows that nothing reads"; }
 
 check_docs() {
@@ -63,6 +64,7 @@ style() {
     check_lengths < <(git ls-files -- "${code_files[@]}")
     check_layers
     check_rows
+    check_language
     check_docs
     check_symbols # of what check_docs has built
 }
