@@ -11,13 +11,15 @@
 #include "common/base/base.h"
 #include "common/base/checked.h"
 
-/* What is behind the owner's room comes in blocks of so many bytes, but for what is large. */
+/* Memory beyond the owner's initial buffer is allocated in blocks of this size; large allocations
+ * get a block of their own. */
 enum { ARENA_BLOCK_BYTES = 4096, ARENA_ALIGN = 16 };
 
 struct arena_block;
 
 struct arena {
-    char *at, *end; /* of the block that is being used up */
+    char *at, *end; /* Uses the buffer ROOM of BYTES bytes first. ROOM is borrowed until
+                     * arena_fini() and must be aligned to ARENA_ALIGN. */
     struct arena_block *blocks;
 };
 
@@ -25,14 +27,14 @@ struct arena {
 static inline void arena_init(struct arena *a, void *room, size_t bytes)
 {
 #ifdef RLB_CHECKED
-    /* Each in a block of its own, so that it is seen who writes beyond it. */
+    /* Every allocation gets a heap block of its own, so that the sanitizer detects overruns. */
     bytes = 0;
 #endif
     a->at = room;
     a->end = a->at + bytes;
     a->blocks = NULL;
 }
-/* All that was taken is gone. */
+/* Frees all allocations of the arena. */
 static inline void arena_fini(struct arena *a);
 
 /* ---- inside ---- */

@@ -14,10 +14,11 @@
 #define must_check __attribute__((warn_unused_result))
 #define printf_like(fmt, args) __attribute__((format(printf, fmt, args)))
 #define no_return __attribute__((noreturn))
-/* Called where something has gone wrong, or once in a long while: what leads there is laid aside,
- * and made small. */
+/* Called only on errors or rarely: the branches that lead to it are moved out of the hot path,
+ * and the function is optimized for size. */
 #define rare __attribute__((cold))
-/* Never a part of who calls it: most requests do without, and would have to jump over it. */
+/* Never inlined: most requests do not need the function, and its code would lengthen their path
+ * through the caller. */
 #define apart __attribute__((noinline))
 #define returns_nonnull_ __attribute__((returns_nonnull))
 
@@ -55,12 +56,15 @@ void assert_failed(const char *expr, const char *file, int line, const char *fun
 void out_of_memory(void) no_return rare;
 void *xmalloc(size_t bytes) returns_nonnull_ __attribute__((malloc));
 void *xcalloc(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
-/* Zeroed, from the start of a cache line: for what one thread writes and others do not. BYTES is of
- * whole lines (a type whose first member has _Alignas(CACHE_LINE_BYTES)). */
+/*
+ * Returns zeroed memory aligned to a cache line, for data that one thread writes and other threads
+ * do not. BYTES must be a multiple of the line size (as for a type with _Alignas(CACHE_LINE_BYTES)
+ * on its first member).
+ */
 enum { CACHE_LINE_BYTES = 64 };
 void *xcalloc_lines(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
 void *xrealloc(void *p, size_t bytes) returns_nonnull_;
-/* A NUL-terminated copy; xstrdup(NULL) gives NULL. */
+/* Returns a NUL-terminated copy; xstrdup(NULL) returns NULL. */
 char *xstrdup(const char *s);
 char *xslicedup(struct slice s) returns_nonnull_;
 char *xasprintf(const char *fmt, ...) printf_like(1, 2) returns_nonnull_;

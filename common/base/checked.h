@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RLB_CHECKED is defined where the address sanitizer looks at the heap. Memory that is kept for
- * later use is given back there instead, so that it is seen who uses it after that.
+ * RLB_CHECKED is defined in builds with the address sanitizer. Memory that would be retained for
+ * reuse is freed instead in these builds, so that the sanitizer detects uses after free.
  */
 #ifndef RLB_BASE_CHECKED_H
 #define RLB_BASE_CHECKED_H

@@ -19,13 +19,14 @@ enum err {
 const char *err_text(enum err e);
 
 /*
- * Problems for humans, collected: "FILE:LINE:COLUMN: MESSAGE", one line each, all in one go and in
- * the order of their places, whoever found them. Zero-initialise, diag_fini at the end.
+ * Collected diagnostics for users: one line "FILE:LINE:COLUMN: MESSAGE" each. The lines are sorted
+ * by position, independent of the order in which they were added. Must be zero-initialized, and
+ * released with diag_fini().
  */
 struct diag_place;
 struct diag {
     char *text;                /* newline-terminated lines, or NULL */
-    unsigned errors;           /* how many lines, warnings not counted */
+    unsigned errors;           /* number of lines, without warnings */
     struct diag_place *places; /* of the lines in text; err.c's own */
     size_t nplaces;
 };

@@ -19,22 +19,27 @@ enum err file_read(const char *path, size_t max, struct text *out) must_check;
 /* The same of a file in a state_dir, which programs alone make: a symbolic link is ERR_SYSTEM. */
 enum err file_read_state(const char *path, size_t max, struct text *out) must_check;
 /*
- * Create the temporary file PATH, whose name includes this process's id, and open it for writing.
- * An existing entry (left by an earlier process of that id, or a trap such as a symbolic link) is
+ * Creates the temporary file PATH and opens it for writing. PATH must include this process's id. An
+ * existing entry (left by an earlier process of that id, or a trap such as a symbolic link) is
  * removed first. Returns the descriptor, or -1 with errno set.
  */
 int file_open_new(const char *path, mode_t mode) must_check;
-/* All of BYTES to FD, which blocks. False: errno says. */
+/* Writes all of BYTES to the blocking descriptor FD. Returns false with errno set on failure. */
 bool file_write_all(int fd, struct slice bytes) must_check;
-/* Write PATH through a new PATH.tmp.PID, whatever has that name: write, fsync, rename, fsync of the
- * folder. ERR_SYSTEM: errno says. */
+/*
+ * Writes PATH atomically: creates PATH.tmp.PID (an existing entry of that name is replaced), writes
+ * it, calls fsync, renames it to PATH, and calls fsync on the directory. Returns ERR_SYSTEM with
+ * errno set on failure.
+ */
 enum err file_write(const char *path, struct slice bytes) must_check;
-/* The same, for nobody's eyes but our own user's: mode 0600. */
+/* The same with mode 0600, for files that only the program's own user may read. */
 enum err file_write_private(const char *path, struct slice bytes) must_check;
 /*
- * Open PATH, made with mode 0600, and lock it as a whole for as long as the descriptor, or one that
- * a child has inherited, is open; waits up to WAIT_MS for who has it locked.
- *   -> the descriptor, or -1: errno says; EWOULDBLOCK: it is locked
+ * Opens PATH, which is created with mode 0600 if it does not exist, and locks the whole file. The
+ * lock is held while the descriptor, or a copy inherited by a child process, is open. Waits up to
+ * WAIT_MS for the current holder of the lock.
+ *
+ * Returns the descriptor, or -1 with errno set; EWOULDBLOCK means that the file is still locked.
  */
 int file_lock(const char *path, uint64_t wait_ms) must_check;
 /*
@@ -42,7 +47,7 @@ int file_lock(const char *path, uint64_t wait_ms) must_check;
  * others read it. Permissions of its group are normal: services read keys as members of a group.
  */
 void file_warn_exposed(const char *path);
-/* Rename PATH to PATH.bad (replacing an older one), so that somebody can look at it. */
+/* Renames PATH to PATH.bad for later analysis. An existing PATH.bad is replaced. */
 enum err file_set_aside(const char *path) must_check;
 
 #endif

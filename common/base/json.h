@@ -46,7 +46,7 @@ void json_put_int(struct json_writer *w, const char *name, int64_t v);
 void json_put_real(struct json_writer *w, const char *name, double v); /* not finite: null */
 void json_put_bool(struct json_writer *w, const char *name, bool v);
 void json_put_null(struct json_writer *w, const char *name);
-/* A member whose NAME comes from outside. */
+/* The same for a NAME from untrusted input, which may be empty. */
 void json_put_real_named(struct json_writer *w, struct slice name, double v);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The slow half of a latch. Whoever has slept, or is about to, leaves it awaited while holding it:
- * others may sleep, too, and one wake-up too many does no harm, one too few would.
+ * The contended path of a latch. A thread that has slept, or is about to sleep, sets the state to
+ * awaited when it acquires the latch, because other threads may be sleeping, too. A superfluous
+ * wake-up is harmless; a missing one is not.
  */
 #include "common/base/latch.h"
 
@@ -11,11 +12,11 @@
 #include <unistd.h>
 
 enum {
-    /* Looks before it sleeps: what is done under it takes about as long. */
+    /* Number of polls before sleeping: critical sections take about as long. */
     LOOKS = 100,
 };
 
-/* What a processor does that looks at one word again and again. */
+/* Delays a polling loop in the way that the processor recommends. */
 static void look_away(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -51,7 +52,7 @@ void latch_wait_(struct latch *l)
     if (comes_free(l))
         return;
     while (atomic_exchange_explicit(&l->state, LATCH_AWAITED, memory_order_acquire) != LATCH_FREE) {
-        /* Woken, interrupted, or no longer awaited: look again. */
+        /* Woken, interrupted, or no longer awaited: try again. */
         long rc = futex(l, FUTEX_WAIT, LATCH_AWAITED);
 
         ASSERT(rc == 0 || errno == EAGAIN || errno == EINTR);
@@ -63,7 +64,7 @@ void latch_wake_(struct latch *l)
 {
     int kept = errno;
 
-    /* Whoever took it meanwhile may have freed it: then nobody sleeps there. */
+    /* The latch may have been acquired and freed by now; the wake-up then has no effect. */
     (void)futex(l, FUTEX_WAKE, 1);
     errno = kept;
 }

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A lock for what is held for some hundred instructions, and taken several times a request: where
- * nobody else has it, taking it and giving it back are two instructions each with no call, where a
- * pthread_mutex_t takes sixty. One word, embedded in its owner; zeroed, it is free. Who finds it
- * held looks again for a moment, then sleeps in the kernel until it is given back. Not recursive,
- * not fair, and no condition waits on it: for that there is pthread_mutex_t.
+ * A lock for critical sections of some hundred instructions that are entered several times per
+ * request. Without contention, locking and unlocking take two instructions each and no call; a
+ * pthread_mutex_t takes sixty. A latch is one word, embedded in its owner; all zero is unlocked. On
+ * contention the thread polls for a moment, then sleeps in the kernel until the latch is released.
+ * A latch is not recursive, not fair, and has no condition variable; use pthread_mutex_t for these.
  *
  *     free --lock--> held --unlock--> free
- *                     |  who cannot have it
+ *                     |  another thread fails to lock
  *                     v
- *                 awaited --unlock--> free, and one who sleeps is woken
+ *                 awaited --unlock--> free, and one sleeping thread is woken
  *
- * Any thread. Its memory may go as soon as whoever had it last has given it back and nobody can
- * come for it: unlocking touches it once.
+ * Any thread. The memory may be freed as soon as the last holder has released the latch and no
+ * other thread can lock it: unlocking accesses the word once.
  *
- * The thread sanitizer is told of it as of a mutex: it reports two that are taken in both orders.
- * It then overlooks what the latch itself is made of; who defines LATCH_UNTOLD has that looked at.
+ * Latches are annotated as mutexes for the thread sanitizer, which reports lock order inversions.
+ * The sanitizer then ignores the implementation of the latch itself; a source file that defines
+ * LATCH_UNTOLD omits the annotations, so that the implementation is checked.
  */
 #ifndef RLB_BASE_LATCH_H
 #define RLB_BASE_LATCH_H
@@ -37,7 +38,7 @@ struct latch {
 
 enum { LATCH_FREE, LATCH_HELD, LATCH_AWAITED };
 
-/* latch.c: it is not free, or was not a moment ago. */
+/* In latch.c: the latch is locked, or was locked a moment ago. */
 void latch_wait_(struct latch *l) rare;
 void latch_wake_(struct latch *l) rare;
 

@@ -30,9 +30,9 @@ enum {
     CONFIG_BYTES_MAX = 4 << 20,
     CONFIG_DEPTH_MAX = 16,
     CONFIG_NODES_MAX = 100000,
-    /* Problems of one configuration told in one go; nobody reads more. */
+    /* Problems reported per configuration. Further problems are only counted. */
     CONFIG_PROBLEMS_MAX = 100,
-    /* Data loops; more cores than that share work badly through one pool lock anyway. */
+    /* Data loops. More loops do not scale because of contention for the pool lock. */
     LOOPS_MAX = 64,
     /* Header fields of one message from a worker, and bytes of its head. */
     RESPONSE_HEADERS_MAX = 100,

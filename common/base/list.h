@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Intrusive doubly linked list. A node knows how to leave without being told which list it is in.
- * The owner of the containing struct owns the node; the list owns nothing. Not thread-safe by
- * itself.
+ * Intrusive doubly linked list. A node can be removed without a reference to its list. The owner of
+ * the containing struct owns the node; the list owns nothing. The list is not thread-safe; callers
+ * must serialize access.
  */
 #ifndef RLB_BASE_LIST_H
 #define RLB_BASE_LIST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A recursive descent whose depth is bounded, over borrowed bytes. The first problem ends it. The
- * strings, which are most of it, are in literal_string.c.
+ * A recursive descent parser with bounded depth, over borrowed bytes. It stops at the first
+ * problem. Strings, the largest part, are parsed in literal_string.c.
  */
 #include "common/base/literal.h"
 
@@ -32,7 +32,7 @@ static void skip_blanks(struct literal_reader *r)
         ++r->at;
 }
 
-/* The next byte that is no blank, if it is C, is taken. */
+/* Skips blanks, and consumes the next byte if it is C. */
 static bool take(struct literal_reader *r, char c)
 {
     skip_blanks(r);
@@ -198,7 +198,8 @@ static json_t *parse_inner(struct literal_reader *r, size_t depth)
 }
 
 /*
- * Up to CLOSE, which ends a list or tuple. "(v)" is no tuple: *ALONE says that there was no comma.
+ * Parses up to CLOSE, which ends a list or tuple. "(v)" is not a tuple: *ALONE is set if there was
+ * no comma.
  */
 static json_t *parse_items(struct literal_reader *r, char close, size_t depth, bool *alone)
 {

@@ -24,17 +24,18 @@ struct literal_problem {
 };
 
 /*
- * Read all of S, blanks around it allowed, as one value; a tuple is a list. In a plain or b''
- * string \xHH and \OOO are bytes (what zc.zk wrote in Python 2 means that), in a u'' string
- * code points; \uHHHH is a code point in both but b''.
- *   entries  how many values may still come, counted down
- * Errors: ERR_SYNTAX, ERR_TOO_LARGE, ERR_RANGE (a number), all told in P.
+ * Parses all of S, which may have blanks around it, as one value; a tuple becomes a list. In a
+ * plain or b'' string, \xHH and \OOO are bytes (the meaning in zc.zk under Python 2); in a u''
+ * string they are code points. \uHHHH is a code point in plain and u'' strings.
+ *   entries  remaining number of values that may be parsed; decremented for each value
+ * Errors: ERR_SYNTAX, ERR_TOO_LARGE, ERR_RANGE (a number); P describes each of them.
  */
 enum err literal_parse(struct slice s, size_t *entries, json_t **out,
                        struct literal_problem *p) must_check;
 /*
- * V on one line, appended, so that it reads back as the same value, and on a terminal does no harm.
- * Keys are sorted. A u prefix stands only where an escape needs it, b only where bytes are no text.
+ * Appends V on one line in a form that parses to the same value and is safe to print on a terminal.
+ * Keys are sorted. The prefix u is used only where an escape needs it, and b only for bytes that
+ * are not valid text.
  */
 void literal_print(const json_t *v, struct text *out);
 

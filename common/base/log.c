@@ -361,7 +361,8 @@ static void write_line(struct log_text *t)
         return;
 }
 
-/* Take what is to be reported of an event whose second is not KEEP; false: nothing is. */
+/* Takes one event with folded lines to report, except from the second KEEP. Returns false if
+ * there is none. */
 static bool take_folded(time_t keep, struct event *out)
 {
     bool found = false;

@@ -33,18 +33,18 @@ struct log_subject {
 };
 
 /*
- * EVENT is a literal of lower-case words joined by "-" and the key of folding; FMT gives "key=value
- * ..." pairs, whose values may be any bytes; "%.*s" is a slice, which may contain NUL. subject
- * NULL, or a pointer whose first member is a struct log_subject
+ * EVENT is a literal of lower-case words joined by "-" and the key of folding. FMT consists of
+ * "key=value ..." pairs; the values may be any bytes; "%.*s" is a slice, which may contain NUL.
+ * SUBJECT is NULL or a pointer to an object with a struct log_subject as its first member.
  */
 #define log_error(subject, event, ...)                                                             \
     log_line(LOG_LEVEL_ERROR, true, (subject), (event), __VA_ARGS__)
 #define log_warn(subject, event, ...)                                                              \
     log_line(LOG_LEVEL_WARN, true, (subject), (event), __VA_ARGS__)
-/* What happens once, is asked for, or is bounded by its caller. */
+/* For events that occur once, on request, or at a rate that the caller limits. */
 #define log_info(subject, event, ...)                                                              \
     log_line(LOG_LEVEL_INFO, false, (subject), (event), __VA_ARGS__)
-/* What may happen to any number of things at once. */
+/* For events that may occur for any number of objects at once. */
 #define log_info_folded(subject, event, ...)                                                       \
     log_line(LOG_LEVEL_INFO, true, (subject), (event), __VA_ARGS__)
 #define log_debug(subject, event, ...)                                                             \
@@ -57,14 +57,14 @@ void log_line(enum log_level level, bool fold, const void *subject, const char *
               const char *fmt, ...) printf_like(5, 6) rare;
 bool log_wants(enum log_level level);
 void log_set_level(enum log_level level);
-/* Report what was folded in seconds that are over. To be called about once a second; any line of
- * the log does so as well. */
+/* Reports the events that were folded in previous seconds. Must be called about once per second;
+ * writing any line of the log does the same. */
 void log_flush(void);
-/* The same for the present second, whose lines may then be written again: before the program exits.
- */
+/* Like log_flush(), but includes the current second, in which identical lines may then be written
+ * again. Must be called before the program exits. */
 void log_flush_all(void);
 
-/* Room that log_cut needs. */
+/* Buffer size for log_cut(). */
 #define LOG_VALUE_MAX 128
 #define LOG_CUT_ROOM (LOG_VALUE_MAX + 4)
 /* S as a string for a log line: longer input is cut, ending in "..."; NUL becomes "?". */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With FULL <= BUCKETS < 2 * FULL, an entry is in the bucket of its hash's low bits, of as many as
- * 2 * FULL has; where there is no such bucket yet, in that of one bit less. Growing by a bucket so
- * divides one that there is.
+ * With FULL <= BUCKETS < 2 * FULL, the bucket of an entry is given by the low bits of its hash,
+ * with the number of bits for 2 * FULL buckets; if that bucket does not exist yet, by one bit
+ * fewer. Growing by one bucket therefore splits a single existing bucket.
  */
 #include "common/base/map.h"
 

@@ -16,8 +16,8 @@
 #include "common/base/base.h"
 
 /*
- * XXH3 of the key, seeded once per process from the kernel, as keys such as class names come from
- * clients, who could choose colliding ones. Any thread.
+ * XXH3 of the key. The seed is read from the kernel once per process, because keys such as class
+ * names come from clients, which could choose keys with colliding hashes. Any thread.
  */
 uint64_t map_hash(const void *key, size_t len);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing many small pieces one behind the other into room that has been made for all of them: most
- * are shorter than what a call of memcpy costs. Each returns where the next goes. Any thread.
+ * Writes many small pieces one after the other into a buffer that was allocated for all of them.
+ * Most pieces are so short that a call of memcpy would cost more. Each function returns the
+ * position for the next piece. Any thread.
  */
 #ifndef RLB_BASE_PUT_H
 #define RLB_BASE_PUT_H
 
 #include "common/base/base.h"
 
-/* S, whose bytes are not those at AT. */
+/* Copies S, which must not overlap the destination. */
 static inline __attribute__((always_inline)) char *put_slice(char *at, struct slice s)
 {
     const char *p = s.p;

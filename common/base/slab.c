@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #ifdef RLB_CHECKED
-/* A block of the heap for each object, freed with it: so it is seen who uses it after that, and
- * what it points to is not taken for lost. */
+/* Each object is a heap block of its own and is freed with it, so that the sanitizer detects uses
+ * after free, and memory that is referenced from objects is not reported as leaked. */
 enum { OBJECTS_MAX = 1, SPARE_BLOCKS = 0 };
 #else
 enum { OBJECTS_MAX = SLAB_BLOCK_BYTES, SPARE_BLOCKS = 1 };

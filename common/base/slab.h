@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Objects of one size, side by side in blocks of their own. For what lives long beside what comes
- * and goes: among other memory each would keep a page of its own from being given back.
+ * Allocates objects of one size next to each other in separate blocks. For long-lived objects that
+ * are allocated between short-lived ones: scattered over the heap, each would prevent a page of its
+ * own from being returned to the system.
  *
- * Embedded in its owner, who outlives the objects. One thread's.
+ * Embedded in its owner, which must outlive the objects. One thread's.
  */
 #ifndef RLB_BASE_SLAB_H
 #define RLB_BASE_SLAB_H
@@ -12,17 +13,17 @@
 
 struct slab {
     size_t object_bytes;
-    struct list open; /* blocks that have room; those in use longest come first */
+    struct list open; /* blocks with free space, longest in use first */
     size_t blocks, objects;
 };
 
-/* OBJECT_BYTES: at most a hundredth of a block. */
+/* Maximum for OBJECT_BYTES: a hundredth of a block. */
 enum { SLAB_BLOCK_BYTES = 64 * 1024, SLAB_OBJECT_MAX = SLAB_BLOCK_BYTES / 100 };
 
 void slab_init(struct slab *s, size_t object_bytes);
-/* Every object has been given back. */
+/* All objects must have been returned with slab_give(). */
 void slab_fini(struct slab *s);
-/* A zeroed object, aligned as malloc does. Aborts instead of returning NULL. */
+/* Returns a zeroed object, aligned as by malloc. Aborts if out of memory. */
 void *slab_take(struct slab *s) returns_nonnull_;
 void slab_give(struct slab *s, void *object);
 

@@ -77,11 +77,12 @@ void ascii_lower_copy(char *to, struct slice from);
 /* Whether S is visible ASCII and blanks, without quotes and backslashes: then text_add_escaped adds
  * it as it is. */
 bool ascii_is_plain(struct slice s);
-/* Every byte of S that is no visible ASCII, nor a space, becomes '?'. */
+/* Replaces every byte of S that is neither visible ASCII nor a space with '?'. */
 void ascii_clean(char *s);
 /*
- * Length of the well-formed UTF-8 sequence at the start of S, which is not empty; 0: none (Unicode
- * 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+ * Returns the length of the well-formed UTF-8 sequence at the start of S, which must not be empty;
+ * 0 if the sequence is not well-formed (Unicode 15, table 3-7: overlong forms, surrogates and code
+ * points above U+10FFFF are invalid).
  */
 size_t utf8_length(struct slice s);
 /* Whether all of S is well-formed UTF-8. */
@@ -103,14 +104,15 @@ size_t percent_encode(struct slice raw, char *out, size_t max);
 /* Whether it would stay as it is. */
 bool percent_plain(struct slice raw);
 /*
- * RAW percent-decoded once, as WSGI servers do it, but no more than ROOM bytes of it: to OUT;
- * returns how many. What is no escape stays as it is.
+ * Percent-decodes RAW once, as WSGI servers do, and writes at most ROOM bytes to OUT. Invalid
+ * escapes are copied unchanged. Returns the number of bytes written.
  */
 size_t percent_decode(struct slice raw, char *out, size_t room);
 /*
- * The path that RAW stands for, to OUT, which has room for RAW.len bytes; returns its length:
- * percent-decoded once, empty and "." segments removed, and ".." with the segment before it (none
- * before the root). "/a//b/./%2e%2E/c" is "/a/c". What does not begin with '/' is decoded only.
+ * Writes the normalized path of RAW to OUT, which must have room for RAW.len bytes, and returns its
+ * length. RAW is percent-decoded once; empty and "." segments are removed, and ".." is removed with
+ * the preceding segment, if there is one: "/a//b/./%2e%2E/c" becomes "/a/c". If RAW does not begin
+ * with '/', it is only decoded.
  */
 size_t path_normalize(struct slice raw, char *out);
 /* HOST without its port: "[::1]:80" is "[::1]", "a.example:80" is "a.example". */
