@@ -78,14 +78,14 @@ struct reader {
     bool stopped; /* after a syntax error or a bound: no further event is read */
 };
 
-/* Children of one list or map while their number is not known yet. */
+/* Children of one list or map while their number is unknown. */
 struct children {
     struct config_node **items;
     struct config_node **keys;
     size_t n, room;
 };
 
-/* What libyaml says, and how we say it to somebody who wrote a configuration file. */
+/* Messages of libyaml, and their replacements for users. */
 static const struct {
     const char *problem, *plain;
     bool at_context; /* the place to look at is where the construct began */

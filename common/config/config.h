@@ -28,11 +28,12 @@ struct config {
 };
 
 /*
- * Read FILE. Every problem goes to D (duplicate names too; after a YAML syntax error there is no
- * more to find); false when there was any. OUT is filled only on true.
+ * Reads FILE. All problems, duplicate names included, are added to D; a YAML syntax error ends the
+ * search for further problems. Returns false if there were any. OUT is set only if the return value
+ * is true.
  */
 bool config_read(const char *file, struct config *out, struct diag *d) must_check;
-/* The same from memory; FILE is for messages. */
+/* The same for a configuration in memory; FILE is used in messages. */
 bool config_parse(const char *file, struct slice text, struct config *out,
                   struct diag *d) must_check;
 void config_fini(struct config *c);
@@ -48,22 +49,25 @@ void config_add_secret_file(const struct config *c, const char *path);
  */
 void config_warn_exposed(const struct config *c);
 
-/* The value of KEY, or NULL: there is none, or MAP is no map, as whoever expected one has said. */
+/* Returns the value of KEY, or NULL if there is none or MAP is not a map. The caller that
+ * expected a map has reported the latter. */
 struct config_node *config_get(const struct config_node *map, const char *key);
 /*
- * Add "FILE:LINE:COLUMN: ..." for a node; AT NULL: the file alone. From CONFIG_PROBLEMS_MAX on,
- * problems are only counted.
+ * Adds the problem "FILE:LINE:COLUMN: ..." for the node AT; NULL refers to the whole file. After
+ * CONFIG_PROBLEMS_MAX problems, further ones are only counted.
  */
 void config_complain(const struct config *c, const struct config_node *at, struct diag *d,
                      const char *fmt, ...) printf_like(4, 5);
 /*
- * PATH of setting WHAT at AT (NULL: nothing to check) is a file that the program makes or appends
- * to ("-": standard output): its folder must exist, and it must not be a folder itself. Whether it
- * may be written is left to the user that the program runs as.
+ * Checks PATH, the value of setting WHAT at AT (NULL: nothing is checked), as a file that the
+ * program creates or appends to ("-": standard output). Its directory must exist, and PATH must not
+ * be a directory. Write permission is not checked, as it depends on the user that the program runs
+ * as.
  */
 void config_check_output(const struct config *c, const struct config_node *at, const char *what,
                          const char *path, struct diag *d);
-/* The same of a folder, which the program makes where MAY_BE_MISSING, but not the one above it. */
+/* The same for a directory. If MAY_BE_MISSING, the program creates it, but its
+ * parent must exist. */
 void config_check_folder(const struct config *c, const struct config_node *at, const char *what,
                          const char *path, bool may_be_missing, struct diag *d);
 

@@ -70,7 +70,7 @@ static void field_free(const struct setting_row *row, void *s)
     }
 }
 
-/* Moves V into the field, whose former content is freed. */
+/* Moves V into the field and frees the previous content of the field. */
 static void field_put(const struct setting_row *row, void *s, const struct setting_value *v)
 {
     void *f = field(row, s);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine over a program's settings.def, where every setting is one row:
+ * Generic reading of settings as declared in a program's settings.def, where every setting is one
+ * row:
  *
  *   APPLICATION(connect_timeout, TIME, MS, "3500ms", "1ms", "60s", LIVE, "How long ...")
  *
- * The row macro's name is the scope: the map of the YAML file in which the setting stands, and the
- * struct that has its field. A program makes a struct and a table per scope by including its
- * settings.def twice (see SETTINGS_STRUCT and SETTINGS_ROW). From a row come: the field, YAML
- * parsing with file:line:column, range checks, live changes, --describe settings, docs and the
- * status page. Defaults are text and go through the same parser. Values are plain structs owned by
- * whoever holds them; TEXT and LIST fields own memory (settings_fini). Tables are constant; any
- * thread.
+ * The name of the row macro is the scope: the map of the YAML file that contains the setting, and
+ * the struct that has its field. A program declares a struct and a table per scope by including its
+ * settings.def twice (see SETTINGS_STRUCT and SETTINGS_ROW). Each row defines the field, YAML
+ * parsing with file:line:column, range checks, live changes, --describe settings, the documentation
+ * and the status page. Defaults are text and are parsed like configured values. Values are plain
+ * structs, owned by the code that embeds them; TEXT and LIST fields own memory (settings_fini).
+ * Tables are constant; any thread.
  */
 #ifndef RLB_CONFIG_SETTINGS_H
 #define RLB_CONFIG_SETTINGS_H
@@ -21,9 +22,8 @@
 #include <stdio.h>
 
 /*
- * How values are written. In YAML a value may stand in quotes or not, for every type; a plain
- * "name:",
- * "~" or "null" is the default.
+ * Value syntax. In YAML, a value of any type may be quoted or not; a plain "name:", "~" or "null"
+ * selects the default.
  */
 enum setting_type {
     SETTING_BOOL, /* true false yes no on off */
@@ -43,7 +43,7 @@ enum setting_type {
     SETTING_NODE, /* const struct config_node *, for the program to read further; borrowed from the
                      config */
 };
-/* A BOOL whose name is a word of C: its field is called is_NAME. */
+/* A BOOL with a C keyword as its name: its field is called is_NAME. */
 #define SETTING_FLAG SETTING_BOOL
 enum setting_when { SETTING_BOOT, SETTING_RELOAD, SETTING_LIVE, SETTING_LOCAL };
 enum setting_origin { ORIGIN_DEFAULT, ORIGIN_YAML, ORIGIN_TREE };
@@ -71,7 +71,8 @@ struct settings_table {
     const struct setting_row *rows;
     size_t n;
     size_t bytes; /* sizeof the struct */
-    /* The program's tables, for who has put a name into the wrong place. None: nothing is said. */
+    /* All tables of the program, used to suggest the correct scope for a misplaced name. NULL: no
+     * suggestion is made. */
     const struct settings_table *const *all;
     size_t nall;
 };

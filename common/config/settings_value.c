@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A parser and a printer per type, and ranges, whose bounds go through the same parsers.
- * Whole numbers of ms and bytes are computed as such: 0.1 has no exact double, but "0.1s" is 100
- * ms.
+ * A parser and a printer per type, and range checks; their bounds are parsed by the same parsers.
+ * Integral numbers of ms and bytes are computed in integers: 0.1 has no exact double, but "0.1s" is
+ * 100 ms.
  */
 #include "common/config/settings_value.h"
 
@@ -100,13 +100,13 @@ static bool parse_quoted_item(struct slice *rest, struct text *item)
     return true;
 }
 
-/* One item and the comma behind it. */
+/* One item and the comma after it. */
 static bool parse_item(struct slice *rest, struct text *item)
 {
     *rest = slice_trim(*rest);
     if (!slice_starts(*rest, SLICE_LIT("\""))) {
         text_add(item, slice_trim(slice_cut(rest, ',')));
-        /* A comma at the very end would leave an item nobody wrote. */
+        /* A trailing comma would yield an empty item. */
         return item->len != 0 && (rest->p == NULL || rest->len != 0);
     }
     if (!parse_quoted_item(rest, item))
@@ -198,7 +198,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* WHOLE and FRACTION (digits behind the point) times FACTOR; false when that is no whole number. */
+/* Multiplies WHOLE.FRACTION (FRACTION: the decimal digits) by FACTOR. Returns false if the
+ * product is not an integer. */
 static bool multiply(struct slice whole, struct slice fraction, uint64_t factor, uint64_t *out)
 {
     enum { FRACTION_DIGITS = 6 }; /* times a TiB fits 64 bits */

@@ -24,24 +24,24 @@ void text_list_add(struct text_list *l, struct slice item);
 void text_list_fini(struct text_list *l);
 
 /*
- * Parse TEXT as a value of ROW and check its range.  Everything but NODE.
- *   why  gets a reason on error
- * Errors: ERR_SYNTAX, ERR_RANGE; OUT is untouched then.
+ * Parses TEXT as a value of ROW, of any type but NODE, and checks its range.
+ *   why  set to the reason on error
+ * Errors: ERR_SYNTAX, ERR_RANGE; OUT is not changed then.
  */
 enum err setting_value_parse(const struct setting_row *row, struct slice text,
                              struct setting_value *out, char why[SETTINGS_WHY_ROOM]) must_check;
-/* Append what setting_value_parse would take back. */
+/* Appends V in the syntax that setting_value_parse() accepts. */
 void setting_value_print(const struct setting_row *row, const struct setting_value *v,
                          struct text *out);
-/* "a time such as 250ms, 3.5s, 5m or 2h": what the type wants. */
+/* Returns a description of the values that TYPE accepts: "a time such as 250ms, 3.5s, 5m or 2h". */
 const char *setting_type_wants(enum setting_type type);
-/* Whether ROW takes "off": a TIME whose range or default has 0. */
+/* Whether ROW accepts "off": a TIME with 0 in its range or as its default. */
 bool setting_takes_off(const struct setting_row *row);
 
-/* Room for setting_shown. */
+/* Buffer size for setting_shown(). */
 #define SETTING_SHOWN_MAX 24
 #define SETTING_SHOWN_ROOM (SETTING_SHOWN_MAX * 4 + 4)
-/* S for a message: printable, and cut when long. */
+/* Formats S for a message: non-printable bytes are replaced, and long values are truncated. */
 const char *setting_shown(struct slice s, char out[SETTING_SHOWN_ROOM]);
 
 #endif
