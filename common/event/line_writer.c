@@ -28,7 +28,7 @@ enum {
     /* Lines of so many bytes are written at once. */
     WRITE_BYTES = 64 << 10,
     BATCH_MS = 50,
-    /* How long at the end one waits for a reader that takes nothing. */
+    /* Maximum wait at the end for a reader that does not read. */
     LAST_WRITE_MS = 1000,
 };
 
@@ -36,7 +36,7 @@ struct line_buffer {
     _Alignas(CACHE_LINE_BYTES) pthread_mutex_t lock;
     struct text filling; /* under the lock */
     bool first;          /* it was empty before the record that is being added; under the lock */
-    bool full;           /* the writer was told; under the lock */
+    bool full;           /* the writer was notified; under the lock */
 };
 
 struct line_writer {
@@ -49,15 +49,15 @@ struct line_writer {
     struct worker_job round;
     _Atomic bool reopen; /* at the end of the round */
     _Atomic bool stop;   /* do not wait for a reader */
-    /* The writer's, once it runs. */
+    /* Used by the writer's thread only, once it runs. */
     int fd;
     struct text lines;
     struct text spare; /* an empty buffer */
     uint64_t nlines;   /* in LINES */
-    bool given_up;     /* at the end, nobody having taken any */
+    bool given_up;     /* at the end: the reader did not read in time */
 };
 
-/* ---- who adds ---- */
+/* ---- appending ---- */
 
 struct text *line_writer_begin(struct line_writer *w, unsigned i)
 {
@@ -88,7 +88,8 @@ void line_writer_end(struct line_writer *w, unsigned i)
 
 /* ---- the writer ---- */
 
-/* A pipe whose reader is stuck must not hold us: it is waited for in write_lines. */
+/* Non-blocking, so that a pipe with a stuck reader does not block the thread; write_lines waits
+ * for it. */
 static int open_file(const char *file)
 {
     if (strcmp(file, "-") == 0)
@@ -101,7 +102,7 @@ static bool stopping(const struct line_writer *w)
     return atomic_load_explicit(&w->stop, memory_order_relaxed);
 }
 
-/* Until there is room. False: there is none, and no time left. */
+/* Waits until there is room. Returns false if there is none when the time has expired. */
 static bool wait_for_reader(struct line_writer *w)
 {
     struct pollfd p = {.fd = w->fd, .events = POLLOUT};
@@ -110,7 +111,7 @@ static bool wait_for_reader(struct line_writer *w)
         if (poll(&p, 1, BATCH_MS) > 0)
             return true;
     }
-    /* Only once: what is left may be many lines. */
+    /* Only once: many lines may remain. */
     w->given_up = w->given_up || poll(&p, 1, LAST_WRITE_MS) <= 0;
     return !w->given_up;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of lines with a worker thread: whoever has something to say leaves a record in a
- * buffer; the writer takes it, has lines made of it and writes them. Neither a slow disk nor the
- * making of text costs the caller time. The buffers are bounded; records over the bound are dropped
- * and counted. Made and destroyed by one thread; buffers may be used by one thread each.
- * Locks: each buffer's, held to append or to swap.
+ * Writes a file of lines on a worker thread. Callers append records to a buffer; the writer takes
+ * the records, formats them as lines and writes these. A slow disk and the formatting therefore do
+ * not delay callers. The buffers are bounded; records that exceed the bound are dropped and
+ * counted. A line writer is created and destroyed by one thread; each buffer may be used by one
+ * thread. Locks: one per buffer, held to append or to swap.
  */
 #ifndef RLB_EVENT_LINE_WRITER_H
 #define RLB_EVENT_LINE_WRITER_H
@@ -18,30 +18,35 @@ struct line_writer_options {
     const char *file; /* appended to; "-" is standard output */
     unsigned nbuffers;
     /*
-     * Take the first record off RECORDS, which begins at one, and append its line, with its end, to
-     * LINES. On the writer's thread.
+     * Formats the first record of RECORDS, which starts at a record boundary: removes it and
+     * appends its line, including the line end, to LINES. Called on the writer's thread.
      */
     void (*print)(void *context, struct slice *records, struct text *lines);
     void *context;
-    /* Events of our log: FILE could not be opened anew, or not written. */
+    /* Log events for failures to reopen FILE and to write it. */
     const char *open_event, *write_event;
 };
 
-/* Starts the writer. Errors: ERR_SYSTEM (errno says): FILE cannot be opened; a FIFO: nobody reads
- * it. */
+/* Starts the writer. Errors: ERR_SYSTEM with errno set if FILE cannot be opened, or is a FIFO
+ * without a reader. */
 enum err line_writer_create(const struct line_writer_options *o,
                             struct line_writer **out) must_check;
-/* Where to append one record of buffer I: line_writer_end follows soon, the lock is held. NULL: it
- * is full, and the record is counted as dropped. */
+/*
+ * Returns the text to which one record of buffer I is appended. The buffer's lock is held until
+ * line_writer_end(), which must follow soon. Returns NULL if the buffer is full; the record is then
+ * counted as dropped.
+ */
 struct text *line_writer_begin(struct line_writer *w, unsigned i) must_check;
 void line_writer_end(struct line_writer *w, unsigned i);
-/* Any thread: what is buffered goes to the old file, then the name is opened anew. */
+/* Any thread. Writes the buffered records to the old file, then reopens the file by its name. */
 void line_writer_reopen(struct line_writer *w);
-/* Any thread.
- *   written  lines given to the file
- *   dropped  the writer could not keep up, or could not write */
+/*
+ * Any thread.
+ *   written  lines written to the file
+ *   dropped  records lost because the writer was too slow or failed to write
+ */
 void line_writer_count(const struct line_writer *w, uint64_t *written, uint64_t *dropped);
-/* Writes what is left, unless nobody takes it. NULL is fine. */
+/* Writes the remaining records unless the reader of a FIFO has stopped reading. NULL is allowed. */
 void line_writer_destroy(struct line_writer *w);
 
 #endif

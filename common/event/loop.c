@@ -249,7 +249,7 @@ static void run_deferred_once(struct loop *l)
     while ((node = list_pop_front(&now)) != NULL) {
         struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
 
-        /* Spliced, NOW's own head is no node. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
+        /* After splicing, NOW is not a node. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
         d->run(d);
     }
 }

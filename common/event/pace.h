@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether bytes move at least so fast: over each grace time in full they have to make the rate on
- * average. Bursts and pauses within it are fine. Plain computation; time is an argument.
+ * Checks a minimum transfer rate: the average over each full grace time must reach the rate. Bursts
+ * and pauses within a grace time are allowed. Plain computation; time is an argument.
  */
 #ifndef RLB_EVENT_PACE_H
 #define RLB_EVENT_PACE_H
 
 #include "common/base/base.h"
 
-/* All zero: nothing waits. */
+/* All zero: no transfer is pending. */
 struct pace {
-    uint64_t since_ms; /* when the present grace time began; 0: it has not */
-    uint64_t bytes;    /* the count then */
+    uint64_t since_ms; /* start of the current grace time; 0: not started */
+    uint64_t bytes;    /* the byte count at that time */
 };
 
-/* Nothing waits any more: the next look begins anew. */
+/* No transfer is pending: the next check starts a new grace time. */
 static inline void pace_rest(struct pace *p)
 {
     *p = (struct pace){0};
 }
 
 /*
- * Bytes wait to move, and BYTES have moved in all. True: since the grace time began, so many that
- * they are fewer than RATE a second (0: any will do). Then, as after each grace time, a new one
- * begins.
+ * To be called while bytes are waiting to be transferred; BYTES is the total transferred so far.
+ * Returns true if a grace time has ended and the average rate in it was below RATE [bytes per
+ * second]; 0 disables the check. A new grace time starts after each one that has ended.
  */
 static inline bool pace_too_slow(struct pace *p, uint64_t bytes, uint64_t rate, uint64_t grace_ms,
                                  uint64_t now_ms)

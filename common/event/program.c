@@ -38,7 +38,8 @@ char *program_find(const char *name, const char *path)
         struct slice folder = slice_cut(&rest, ':');
         char *file = xasprintf("%.*s/%s", (int)folder.len, folder.p, name);
 
-        /* An empty one would be the working folder, which is no place for programs. */
+        /* An empty entry would mean the current directory, which must not be searched for
+         * programs. */
         if (folder.len > 0 && is_program(file))
             return file;
         free(file);

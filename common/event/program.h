@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Start this program anew, as a child: found by the name that it was called by, so that a file that
- * has been replaced meanwhile is the one that runs. For the loop's thread, whatever other threads
- * there are.
+ * Starts this program as a new child process. The executable is looked up by the name that this
+ * process was started with, so that a replaced file is the one that runs. To be called on the
+ * loop's thread; other threads may exist.
  */
 #ifndef RLB_EVENT_PROGRAM_H
 #define RLB_EVENT_PROGRAM_H

@@ -9,11 +9,11 @@
 #include "common/event/loop.h"
 
 enum {
-    /* How long to wait at the end for a job whose result nothing depends on [ms]: one that hangs in
-       the kernel for longer is left behind, as the program ends anyway. */
+    /* Time to wait at shutdown for a job if its result is not needed [ms]. A job that blocks in
+     * the kernel for longer is abandoned, as the program exits anyway. */
     WORKER_THREAD_PATIENCE_MS = 2000,
 };
-/* Wait until the job has ended. */
+/* Wait until the job has finished. */
 #define WORKER_THREAD_WAIT UINT64_MAX
 
 struct worker_thread;
