@@ -443,8 +443,9 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
 /* ---- sockets ---- */
 
 /*
- * Whether the unix socket of A is left over from a process that has gone: nobody listens there.
- * Errors: ERR_BUSY when somebody does; ERR_SYSTEM when it cannot be told or is no socket.
+ * Checks whether the unix socket of A is stale: the process that created it has exited, and no
+ * process listens. Errors: ERR_BUSY if a process listens; ERR_SYSTEM if that cannot be determined
+ * or the file is not a socket.
  */
 static enum err check_stale(const struct addr *a)
 {
@@ -464,7 +465,7 @@ static enum err check_stale(const struct addr *a)
     if (failed == ECONNREFUSED || failed == ENOENT)
         return ERR_OK;
     errno = failed;
-    /* Connected; or its queue is full; or it is of another type: all alive. */
+    /* Connected, or its queue is full, or it has another type: in use. */
     return failed == 0 || failed == EAGAIN || failed == EPROTOTYPE ? ERR_BUSY : ERR_SYSTEM;
 }
 

@@ -68,18 +68,19 @@ struct addr_listen_options {
     int backlog;     /* 0: 1024 */
     bool reuse_port; /* SO_REUSEPORT, so that each loop has a listener of its own */
     unsigned mode;   /* unix: chmod of the socket, 0 leaves it */
-    bool bound_only; /* nobody can connect before addr_start_listening */
+    bool bound_only; /* connections are rejected until addr_start_listening */
 };
 /*
- * A bound, listening, non-blocking, close-on-exec socket. A stale unix socket file (nobody accepts)
- * is removed first; a live one is ERR_BUSY. Errors: ERR_SYSTEM (errno says), ERR_BUSY.
+ * Creates a bound, listening, non-blocking, close-on-exec socket. A stale unix socket file (without
+ * a listener) is removed first; one that is in use yields ERR_BUSY. Errors: ERR_SYSTEM with errno
+ * set, ERR_BUSY.
  */
 enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, int *fd) must_check;
-/* Errors: ERR_SYSTEM (errno says), ERR_BUSY: somebody else listens there. */
+/* Errors: ERR_SYSTEM with errno set; ERR_BUSY if another socket listens at the address. */
 enum err addr_start_listening(int fd, int backlog) must_check;
-/* The address a socket is bound to (a port of 0 resolved). */
+/* Returns the address that a socket is bound to, with the actual port if 0 was requested. */
 enum err addr_of_socket(int fd, struct addr *out) must_check;
-/* The same of one that listens. Errors: ERR_SYSTEM; ERR_UNSUPPORTED: it is none. */
+/* The same for a listening socket. Errors: ERR_SYSTEM; ERR_UNSUPPORTED if FD does not listen. */
 enum err addr_of_listener(int fd, struct addr *out) must_check;
 
 #endif

@@ -62,7 +62,7 @@ static bool key_of(const struct addr *peer, unsigned char key[KEY_BYTES])
     return true;
 }
 
-/* A new entry, or NULL: there is no room for it. */
+/* Returns a new entry, or NULL if the table is full. */
 static struct address_count *add_locked(struct address_counts *t,
                                         const unsigned char key[KEY_BYTES])
 {

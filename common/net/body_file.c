@@ -236,7 +236,7 @@ ssize_t body_file_send(const struct body_file *f, struct transport *to, size_t l
     ASSERT(left <= f->bytes);
     ssize_t n = transport_send_file(to, f->fd, at, left < SEND_MAX ? left : SEND_MAX);
     if (n == 0 && left != 0) {
-        /* Somebody has cut it short. */
+        /* The file was truncated. */
         errno = EIO;
         return -1;
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Networks by which hosts are told apart: who may connect, whose word is believed. A value; any
- * thread.
+ * Sets of networks, for access control and for trust in proxies. A value; any thread.
  */
 #ifndef RLB_NET_NETWORKS_H
 #define RLB_NET_NETWORKS_H
@@ -9,7 +8,7 @@
 #include "common/net/addr.h"
 
 enum {
-    /* Of one list: each is compared with an address. */
+    /* Per list: a look-up compares the address with each network. */
     NETWORKS_MAX = 256,
 };
 
@@ -23,17 +22,17 @@ struct networks {
     struct network *items;
     size_t n;
     bool loopback;   /* 127.0.0.0/8 and ::1 */
-    bool unix_peers; /* whoever comes over a unix socket */
+    bool unix_peers; /* all peers connected by unix sockets */
 };
 
 /*
- * Add "10.0.0.0/8", "fd00::/8", "10.1.2.3", "loopback" or "unix".
- * Errors: ERR_SYNTAX; ERR_RANGE: bits set beyond the prefix; ERR_TOO_LARGE: NETWORKS_MAX are there.
+ * Adds "10.0.0.0/8", "fd00::/8", "10.1.2.3", "loopback" or "unix". Errors: ERR_SYNTAX; ERR_RANGE if
+ * bits are set beyond the prefix; ERR_TOO_LARGE if N has NETWORKS_MAX networks already.
  */
 enum err networks_add(struct networks *n, struct slice text) must_check;
-/* FROM's networks to OUT, which is zero. */
+/* Copies the networks of FROM to OUT, which must be zeroed. */
 void networks_copy(const struct networks *from, struct networks *out);
-/* The same ones in the same order. */
+/* Whether both have the same networks in the same order. */
 bool networks_equal(const struct networks *a, const struct networks *b);
 void networks_fini(struct networks *n);
 bool networks_contain_(const struct networks *n, const struct addr *peer);

@@ -31,8 +31,9 @@ enum err packet_receive(int fd, json_t **message, int *passed) must_check;
 bool packet_peer_is_ours(int fd);
 bool packet_peer_is(int fd, uid_t uid);
 /*
- * The end that who started this program has left in the environment as VARIABLE: our user's packet
- * socket, close-on-exec from now on. -1: there is none, or, with *BAD, what is there is no such.
+ * Returns the packet socket that was inherited from the parent process, with its number in the
+ * environment variable VARIABLE, and makes it close-on-exec. Returns -1 if the variable is unset,
+ * or, with *BAD set, if it does not refer to a packet socket with a peer of the same user.
  */
 int packet_inherited(const char *variable, bool *bad);
 

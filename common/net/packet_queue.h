@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages on their way into a packet socket (packet.h) that may be full for a while. Embedded
- * in the socket's owner, who closes it, by packet_queue_close or otherwise; bounded by what its
- * user has to say. One thread at a time.
+ * Queue of outgoing messages for a packet socket (packet.h) that may be full for a while. Embedded
+ * in the owner of the socket, which closes it with packet_queue_close() or otherwise. The queue has
+ * no limit; the number of messages is bounded by its user. One thread at a time.
  */
 #ifndef RLB_NET_PACKET_QUEUE_H
 #define RLB_NET_PACKET_QUEUE_H
