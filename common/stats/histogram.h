@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A histogram of times with bounded error: sixteen buckets to each doubling, so that a quantile is
- * right within 1/16 of itself, from 1 us to above an hour, in 2 KiB. Plain computation; belongs to
- * whoever embeds it; one thread at a time. Zeroed, it is empty.
+ * A histogram of times with bounded error: sixteen buckets per power of two, so that the relative
+ * error of a quantile is at most 1/16, from 1 us to more than an hour, in 2 KiB. Plain computation;
+ * one thread at a time. Embedded in its owner; all zero is empty.
  */
 #ifndef RLB_STATS_HISTOGRAM_H
 #define RLB_STATS_HISTOGRAM_H
@@ -10,8 +10,8 @@
 #include "common/base/base.h"
 
 enum {
-    HISTOGRAM_STEPS = 16, /* to each doubling */
-    /* The first 16 are 0..15 us, one each; then 28 doublings, up to 2^32 us. */
+    HISTOGRAM_STEPS = 16, /* per power of two */
+    /* 16 buckets for 0..15 us, one each, then 28 powers of two, up to 2^32 us. */
     HISTOGRAM_BUCKETS = HISTOGRAM_STEPS * 29,
 };
 
@@ -19,12 +19,14 @@ struct histogram {
     float n[HISTOGRAM_BUCKETS];
 };
 
-/* Count a time of US microseconds (above 2^32 - 1: as that), WEIGHT times. One addition. */
+/* Counts a time of US microseconds (larger times count as 2^32 - 1) with WEIGHT. Costs one
+ * addition. */
 void histogram_add(struct histogram *h, uint64_t us, double weight);
-/* As if each had been counted FACTOR times: 0..1, for a window that forgets. */
+/* Multiplies all weights by FACTOR (0..1), for a window with exponential decay. */
 void histogram_scale(struct histogram *h, double factor);
 double histogram_count(const struct histogram *h);
-/* The time in microseconds that a share Q (0..1) is not above, within 1/16; 0 when empty. */
+/* Returns the quantile Q (0..1) in microseconds, with a relative error of at most 1/16; 0 when
+ * empty. */
 double histogram_quantile(const struct histogram *h, double q);
 
 #endif

@@ -323,7 +323,8 @@ bool metrics_wants_open(struct slice accept)
         struct slice type = slice_trim(slice_cut(&parameters, ';'));
         unsigned weight = weight_of(parameters);
 
-        /* A wildcard is no wish for it: whoever knows nothing gets what everybody reads. */
+        /* A wildcard does not request OpenMetrics: such clients get the plain text format, which
+         * all can read. */
         if (slice_eq_nocase(type, SLICE_LIT("application/openmetrics-text")) &&
             version_fits(parameters))
             open = weight > open ? weight : open;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Metrics: one row each, from which a page in Prometheus' text format 0.0.4 or in OpenMetrics 1.0.0
- * and the manual are written. A row says where its value is in an object: a snapshot, or a part of
- * the program. Which objects there are, and their labels, says the row's function `each`. Rows are
+ * Metrics: a table of rows, from which the manual and a page in Prometheus' text format 0.0.4 or in
+ * OpenMetrics 1.0.0 are generated. A row declares where its value is in an object: a snapshot, or a
+ * part of the program. The row's function `each` enumerates the objects and their labels. Rows are
  * constant; a page is used by one thread.
  */
 #ifndef RLB_STATS_METRICS_H
@@ -54,20 +54,21 @@ struct metric {
     .type = METRIC_##type_, .offset = offsetof(struct_, member),                                   \
     .size = sizeof(((struct_ *)0)->member)
 
-/* Appends all rows, each with its objects. */
+/* Appends all rows with their objects. */
 void metrics_put_all(struct metrics *m, const struct metric *rows, size_t n, const void *context);
-/* The single steps of this, for rows without `each`: the head of ROW, then its objects. */
+/* The steps of metrics_put_all(), for rows without `each`: appends the head of ROW; its objects
+ * follow. */
 void metrics_begin(struct metrics *m, const struct metric *row);
 /*
- * Appends the series of OBJECT with LABELS, which are escaped: 'application="shop"', or none.
- * VALUE: of the row's own label (escaped here), where it has one.
+ * Appends the series of OBJECT with LABELS, which must be escaped: 'application="shop"', or empty.
+ * VALUE is the value of the row's own label, if it has one; it is escaped here.
  */
 void metrics_put(struct metrics *m, const void *object, struct slice labels, struct slice value);
-/* The same of rows whose objects are numbers. */
+/* The same for rows with numbers as objects. */
 void metrics_put_number(struct metrics *m, uint64_t n, struct slice labels, struct slice value);
-/* Appends NAME="VALUE", escaped, to the labels OUT. */
+/* Appends NAME="VALUE" to the labels OUT; VALUE is escaped. */
 void metrics_add_label(struct text *out, const char *name, struct slice value);
-/* The value of ROW for OBJECT; NAN: it has none now. */
+/* Returns the value of ROW for OBJECT, or NAN if it has no value now. */
 double metric_value(const struct metric *row, const void *object);
 
 /* The rows of a stats.def: SETS have the same table; LABELS as above. Histograms are in seconds. */

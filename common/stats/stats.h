@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine over a program's stats.def, where every figure is one row:
+ * Statistics as declared in a program's stats.def, where every metric is one row:
  *   STAT(requests, COUNTER, REQUESTS, "Requests answered.")
- * Cells are per thread and cache-line aligned, written by their thread with relaxed atomics, summed
- * by the reader: no locks. A struct stats belongs to its maker and outlives its writers; reading:
- * any thread.
+ * Cells are per thread and cache-line aligned. Each is written by its thread with relaxed atomics
+ * and summed by readers, without locks. A struct stats belongs to its creator and must outlive its
+ * writers. Reading: any thread.
  */
 #ifndef RLB_STATS_STATS_H
 #define RLB_STATS_STATS_H
@@ -31,9 +31,9 @@ struct stats_table {
 
 struct stats;
 
-/* One writer's figures. The fields are stats.c's, and stat_add's. */
+/* The metrics of one writer. The fields are private to stats.c and stat_add(). */
 struct stats_cell {
-    /* Read only, on a line of its own. */
+    /* Read-only, on a cache line of its own. */
     _Alignas(CACHE_LINE_BYTES) const struct stats *stats;
     const uint32_t *first; /* slot of each row; a histogram's with STATS_IN_BUCKETS */
     size_t nrows;
@@ -51,12 +51,12 @@ void stats_destroy(struct stats *s);
 struct stats_cell *stats_cell(struct stats *s, size_t i);
 
 /* The owning thread only. */
-/* A slot has a single writer, so this is no locked instruction. */
+/* A slot has a single writer, so an atomic read-modify-write is not needed. */
 static inline void stats_slot_add(_Atomic int64_t *slot, int64_t n)
 {
     int64_t v = atomic_load_explicit(slot, memory_order_relaxed);
 
-    /* Wraps rather than traps, should anything ever count that far. */
+    /* On overflow the value wraps; signed overflow would be undefined. */
     v = (int64_t)((uint64_t)v + (uint64_t)n);
     atomic_store_explicit(slot, v, memory_order_relaxed);
 }
