@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Certificates of clients: requested, verified by the library, and what is known of them then.
- * Stateless; the first function on the thread that creates contexts, the others on the connection's
- * loop.
+ * Client certificates: requests them and reports the result of the verification, which the library
+ * does. Stateless; the first function must be called on the thread that creates contexts, the
+ * others on the connection's loop.
  */
 #ifndef RLB_TLS_CLIENT_CERTIFICATE_H
 #define RLB_TLS_CLIENT_CERTIFICATE_H
@@ -26,10 +26,10 @@ enum client_certificate_mode {
 };
 
 /*
- * Have CTX ask for certificates of the authorities in FILE.
- *   subjects  reject certificates whose subject is empty or longer than CLIENT_SUBJECT_MAX
- *   basis     what was read is appended: a session must not be resumed where it differs
- * Returns false if they cannot be used; D says why.
+ * Makes CTX request certificates issued by the authorities in FILE.
+ *   subjects  reject certificates with a subject that is empty or longer than CLIENT_SUBJECT_MAX
+ *   basis     the content of FILE is appended: a session must not be resumed if it differs
+ * Returns false, with the reason in D, if the authorities cannot be used.
  */
 bool client_certificate_ask(SSL_CTX *ctx, const char *file, bool required, bool subjects,
                             struct text *basis, struct diag *d) must_check;

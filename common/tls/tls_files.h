@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether files have changed since they were read. Owned by whoever reads them.
+ * Detects whether files have changed since they were read. Owned by the code that reads the files.
  */
 #ifndef RLB_TLS_TLS_FILES_H
 #define RLB_TLS_TLS_FILES_H
@@ -9,9 +9,10 @@
 
 struct tls_files;
 
-/* Looks at N PATHS (NULL: no file). Before they are read, so that a change in between shows. */
+/* Records the state of N PATHS (NULL: no file). Must be called before the files are read, so that
+ * a change in between is detected. */
 struct tls_files *tls_files_look(const char *const *paths, size_t n);
-/* Looks at the same PATHS again and replaces *F. Returns whether any of them has changed. */
+/* Records the state of the same PATHS again, replacing *F. Returns whether any file has changed. */
 bool tls_files_changed(struct tls_files **f, const char *const *paths, size_t n);
 /* NULL is allowed. */
 void tls_files_destroy(struct tls_files *f);

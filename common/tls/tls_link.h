@@ -43,24 +43,26 @@ bool tls_link_resumed(const struct tls_link *l);
  * valid TLS, or an alert (of a worker: logged).
  */
 ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room);
-/* As send(2), of N pieces at IOV. To be repeated with the same bytes after EAGAIN. */
+/* Like send(2), for the N buffers of IOV. After EAGAIN the call must be repeated with the same
+ * bytes. */
 ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n);
-/* Whether tls_link_recv would find something without the socket being readable. */
+/* Whether tls_link_recv() can return data although the socket is not readable. */
 bool tls_link_more(const struct tls_link *l) apart;
-/* Whether the library has bytes, or the end, that tls_link_recv has not returned. */
+/* Whether the library has data or an end of the connection that tls_link_recv()
+ * has not returned. */
 bool tls_link_has_input(const struct tls_link *l);
-/* Nothing more is sent, not even the end: the peer must see that the connection is cut. */
+/* Nothing more is sent, not even close_notify, so that the peer detects the truncation. */
 void tls_link_abort(struct tls_link *l);
-/* Whether there is no more to be read: by close_notify, or by a failure. */
+/* Whether the input has ended, by close_notify or by a failure. */
 bool tls_link_ended(const struct tls_link *l);
 /* Whether it has failed with EPROTO. */
 bool tls_link_broken(const struct tls_link *l);
 /*
- * An idle connection: whether nothing has come but what is TLS's own (session tickets). Looks at
- * the socket.
+ * Whether an idle connection has received nothing but TLS messages without data (session tickets).
+ * Reads from the socket.
  */
 bool tls_link_quiet(struct tls_link *l) apart;
-/* Send close_notify, if that is still possible. Before the socket is closed. */
+/* Sends close_notify if that is still possible. Must be called before the socket is closed. */
 void tls_link_bye(struct tls_link *l);
 
 /* worker_tls.c's: a session has come for SSL. Whether it was stored. */

@@ -468,7 +468,7 @@ SSL_CTX *tls_listener_context(struct tls_listener *t)
     return t->outer;
 }
 
-/* SET, whose reference is taken over, is effective from now on. Returns the one before. */
+/* Makes SET effective; its reference passes to T. Returns the previous set. */
 static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
 {
     struct tls_set *old = t->set;

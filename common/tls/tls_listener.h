@@ -23,12 +23,12 @@ struct tls_listener_options {
     size_t ncertificates;  /* not 0 */
     const char *client_ca; /* PEM file; NULL with CLIENT_CERTIFICATE_OFF */
     enum client_certificate_mode clients;
-    bool
-        client_subjects; /* reject certificates whose subject client_certificate_of cannot return */
-    bool http2;          /* offered by ALPN */
+    bool client_subjects; /* reject certificates if client_certificate_of cannot return their
+                           * subject */
+    bool http2;           /* offered by ALPN */
     bool tls13_only;
-    const char *ciphers, *ciphersuites; /* of TLS 1.2 and 1.3; NULL: see tls_server_options */
-    uint64_t ticket_rotation_ms;        /* how often session tickets get a new key */
+    const char *ciphers, *ciphersuites; /* for TLS 1.2 and 1.3; NULL: see tls_server_options */
+    uint64_t ticket_rotation_ms;        /* interval between new keys of session tickets */
 };
 
 /* Reads the files. Returns NULL on failure; errors go to D. */
@@ -42,7 +42,7 @@ SSL_CTX *tls_listener_context(struct tls_listener *t);
  * destroyed. Tickets remain valid where certificates and authorities are the same.
  */
 void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh);
-/* Logs what is not as configured, but no reason not to serve. ADDRESS is the listener's. */
+/* Logs deviations from the configuration that do not prevent serving. ADDRESS is the listener's. */
 void tls_listener_say_notes(const struct tls_listener *t, const char *address);
 /*
  * Each second: rotates the keys of tickets; if a file has changed, or a stapled response has

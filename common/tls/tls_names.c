@@ -114,7 +114,7 @@ void tls_names_sort(struct tls_names *n)
     if (n->n != 0)
         qsort(n->items, n->n, sizeof(*n->items), by_name);
     for (size_t i = 0; i < n->n; ++i) {
-        /* Whoever is listed first has it. */
+        /* The first owner in the configuration keeps the name. */
         if (kept != 0 && strcmp(n->items[kept - 1].text, n->items[i].text) == 0)
             free(n->items[i].text);
         else

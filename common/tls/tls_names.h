@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which of several certificates a host name belongs to: DNS names of their subjectAltName, exact or
- * with "*" for the whole leftmost label (RFC 6125 section 6.4). The common name counts for nothing.
- * Built by one thread, then constant and any thread's; reference counted.
+ * Maps host names to certificates, by the DNS names of their subjectAltName, exact or with "*" for
+ * the whole leftmost label (RFC 6125 section 6.4). Common names are ignored. Built by one thread,
+ * then constant and usable by any thread; reference counted.
  */
 #ifndef RLB_TLS_TLS_NAMES_H
 #define RLB_TLS_TLS_NAMES_H
@@ -22,13 +22,15 @@ struct tls_names *tls_names_create(void);
 struct tls_names *tls_names_ref(struct tls_names *n);
 /* Any thread. NULL is fine. */
 void tls_names_unref(struct tls_names *n);
-/* CERTIFICATE's names belong to OWNER, unless they are somebody's already. False: too many. */
+/* Adds the names of CERTIFICATE for OWNER. A name with several owners belongs to the lowest of
+ * these numbers. Returns false if there are too many. */
 bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner) must_check;
-/* After the last name, before any search. */
+/* Must be called after the last name was added and before any look-up. */
 void tls_names_sort(struct tls_names *n);
-/* Whether both have the same names, and any; both sorted. */
+/* Whether A and B have the same names, and at least one. Both must be sorted. */
 bool tls_names_same(const struct tls_names *a, const struct tls_names *b);
-/* The owner of HOST (no port; a dot at its end is taken off). An exact name goes before "*". */
+/* Finds the owner of HOST, which has no port; a trailing dot is ignored. An exact name takes
+ * precedence over a wildcard. */
 bool tls_names_find(const struct tls_names *n, struct slice host, unsigned *owner) must_check;
 
 #endif

@@ -28,7 +28,7 @@ static X509 *find_issuer(SSL_CTX *ctx, X509 *certificate)
     return NULL;
 }
 
-/* By the issuer itself, or by whom it has let sign. */
+/* Whether BASIC is signed by ISSUER, or by a responder that ISSUER has authorized. */
 static bool signed_for(OCSP_BASICRESP *basic, X509 *issuer)
 {
     STACK_OF(X509) *others = sk_X509_new_null();
@@ -43,7 +43,7 @@ static bool signed_for(OCSP_BASICRESP *basic, X509 *issuer)
     return good;
 }
 
-/* Whether ONE speaks of CERTIFICATE, by the digest that it has chosen. */
+/* Whether ONE is about CERTIFICATE, by the digest that the responder has chosen. */
 static bool is_about(OCSP_SINGLERESP *one, X509 *certificate, X509 *issuer)
 {
     OCSP_CERTID *theirs = (OCSP_CERTID *)(uintptr_t)OCSP_SINGLERESP_get0_id(one);

@@ -170,7 +170,7 @@ void worker_tls_unref(struct worker_tls *t)
     free(t);
 }
 
-/* CTX, whose reference is taken over, is in force from now on. */
+/* Makes CTX the current context; its reference passes to T. */
 static void put_in_force(struct worker_tls *t, SSL_CTX *ctx)
 {
     pthread_mutex_lock(&t->lock);
@@ -187,7 +187,7 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
 
     SSL_CTX_up_ref(fresh->ctx);
     put_in_force(t, fresh->ctx);
-    /* The texts change hands, and go with whichever of the two goes. */
+    /* The texts are exchanged, and freed with the object that holds them then. */
     memcpy(texts, t->texts, sizeof(texts));
     memcpy(t->texts, fresh->texts, sizeof(texts));
     memcpy(fresh->texts, texts, sizeof(texts));
@@ -226,7 +226,7 @@ void worker_tls_look(struct worker_tls *t, const char *whose)
     diag_fini(&d);
 }
 
-/* ---- whom one means ---- */
+/* ---- identities of workers ---- */
 
 static bool is_address(const char *name)
 {
@@ -301,7 +301,7 @@ void tls_peer_keep(struct tls_peer *p, unsigned loop_index, unsigned generation,
     *k = (struct kept_session){session, generation};
 }
 
-/* Whom SSL is to find, and to ask for. */
+/* Sets the name that the certificate must match, and SNI. */
 static bool name_peer(SSL *ssl, const struct tls_peer *p)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
