@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each check walks the fields once and looks at what they are in the order of cache_refusal.def, so
- * that of several reasons the same one is told each time. Sections are of RFC 9111.
+ * Each check reads the fields once and evaluates the conditions in the order of cache_refusal.def,
+ * so that the reported reason is the same each time if several apply. Section numbers refer to RFC
+ * 9111.
  */
 #include "common/wire/cache_rules.h"
 #include "common/wire/http1_bytes.h"
@@ -69,7 +70,7 @@ static bool is_private(struct slice name, const struct cache_names *names)
     return false;
 }
 
-/* Of X-SSL-Client-*: anything but that there is no certificate. */
+/* Whether a field X-SSL-Client-* reports a certificate. */
 static bool says_certificate(const struct http1_header *h)
 {
     return h->value.len != 0 && !(same_variable(h->name, SLICE_LIT("x-ssl-client-verify")) &&
@@ -183,7 +184,7 @@ static bool is_heuristically_cacheable(int status)
     return false;
 }
 
-/* Whose caching we know all about (5.2.2.3). */
+/* Whether the caching rules of STATUS are implemented (5.2.2.3). */
 static bool is_understood(int status)
 {
     return is_heuristically_cacheable(status) || status == 302 || status == 303 || status == 307;
@@ -203,7 +204,7 @@ static uint32_t clip_seconds(int64_t s)
     return s > CACHE_SECONDS_MAX ? CACHE_SECONDS_MAX : (uint32_t)s;
 }
 
-/* Age (5.1): the first of a list counts; one that is no number is passed over. */
+/* Age (5.1): the first element of a list counts; a value that is not a number is ignored. */
 static void note_age(struct slice value, struct response_facts *f)
 {
     struct slice first = slice_trim(slice_cut(&value, ','));
@@ -244,7 +245,7 @@ static void note_field(const struct http1_header *h, int64_t now_s, struct respo
     }
 }
 
-/* 3: what makes a status cacheable that is not by itself. */
+/* Section 3: directives that make a response cacheable although its status is not by default. */
 static bool is_explicit(const struct response_facts *f)
 {
     const struct cache_control *c = &f->control;
@@ -257,8 +258,11 @@ static enum cache_refusal check_status(int status, const struct response_facts *
 {
     if (status < 200 || status == 206 || status == 304)
         return CACHE_REFUSAL_STATUS;
-    /* Who waits tries for himself: the next worker may do better. And it must not take the place of
-     * the last good copy. 501 is about the method. */
+    /*
+     * Server errors are not shared: each waiting request is sent separately, because the next
+     * worker may succeed, and an error must not replace the last good copy. 501 is caused by the
+     * method.
+     */
     if (status >= 500 && status != 501)
         return CACHE_REFUSAL_SERVER_ERROR;
     if (!is_heuristically_cacheable(status) && !is_explicit(f))
@@ -274,7 +278,8 @@ static enum cache_refusal check_control(const struct response_facts *f)
 
     if (c->malformed)
         return CACHE_REFUSAL_RESPONSE_MALFORMED;
-    /* 5.2.2.3: beside must-understand it is for those who do not know the status. */
+    /* 5.2.2.3: with must-understand, no-store applies only to caches that do not
+     * know the status. */
     if (c->no_store && !c->must_understand)
         return CACHE_REFUSAL_NO_STORE;
     if (c->no_cache)
@@ -284,7 +289,8 @@ static enum cache_refusal check_control(const struct response_facts *f)
     return f->sets_cookie ? CACHE_REFUSAL_SET_COOKIE : CACHE_OK;
 }
 
-/* 4.2.1 for a shared cache; without a lifetime of its own it gets none of us. */
+/* 4.2.1 for a shared cache. No heuristic lifetime is assigned to a response without an explicit
+ * one. */
 static uint32_t lifetime_of(const struct response_facts *f, int64_t received_s)
 {
     if (f->control.s_maxage_s != CACHE_SECONDS_NONE)

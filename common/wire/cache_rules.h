@@ -126,31 +126,33 @@ struct cache_response {
     uint32_t delay_s;   /* from sending the request until then */
 };
 
-/* What decides about a response's use. */
+/* The properties that determine how a response may be used. */
 struct cache_facts {
-    uint32_t age_s;      /* when its head came (RFC 9111 4.2.3, corrected_initial_age) */
+    uint32_t age_s;      /* on receipt of its head (RFC 9111 4.2.3, corrected_initial_age) */
     uint32_t lifetime_s; /* explicit freshness lifetime (4.2.1); 0: none */
-    bool must_validate;  /* once it is not fresh it may not be given away (4.2.4, 5.2.2) */
-    bool good;           /* a page rather than a refusal: may stand in when there is no better */
-    uint32_t stale_s;    /* stale-if-error: no longer stale than this; NONE: it does not say */
+    bool must_validate;  /* must not be served when stale (4.2.4, 5.2.2) */
+    bool good;        /* a page, not an error: may be served if no better response is available */
+    uint32_t stale_s; /* stale-if-error: maximum staleness; NONE: not specified */
 };
 
 /*
- * Whether the whole response R to a GET that may take part may be given to others too.
+ * Whether the complete response R to an eligible GET may also be served to other requests.
  *
- * With an explicit lifetime of 0 it may: who waits asked before it was there, and 9111 4.2.4 leaves
- * stale ones to the configuration; but not where stale ones must be validated (must-revalidate,
- * proxy-revalidate, s-maxage), as then it says the same as no-cache.
- *   facts  on CACHE_OK
+ * A response with an explicit lifetime of 0 may: the waiting requests were received before it
+ * arrived, and RFC 9111 4.2.4 leaves serving stale responses to the configuration. It may not if
+ * stale responses must be validated (must-revalidate, proxy-revalidate, s-maxage), because a
+ * lifetime of 0 is then equivalent to no-cache.
+ *   facts  set on CACHE_OK
  */
 enum cache_refusal cache_check_response(const struct cache_response *r,
                                         struct cache_facts *facts) must_check;
 
-/* AGE_S old: whether it may be given to one who had asked before it was there. */
+/* Whether a response of age AGE_S may be served to a request that was received
+ * before it arrived. */
 bool cache_may_share(const struct cache_facts *f, uint64_t age_s);
 /*
- * Whether it may be given, stale if need be, to a request with this WISH instead of a refusal: the
- * configuration allows it (4.2.4), unless response or request forbid it.
+ * Whether the response, possibly stale, may be served instead of an error to a request with this
+ * WISH. The configuration allows that (4.2.4) unless the response or the request forbids it.
  */
 bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish *wish,
                            uint64_t age_s);
@@ -158,22 +160,23 @@ bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish 
 /* ---- variants (RFC 9111 4.1) ---- */
 
 /*
- * What RESPONSE was chosen by, appended to OUT: a line for each field that its Vary names, in order
- * of names, each once, "name=value" or "name" where REQUEST has no such field. REQUEST has the
- * fields as the worker gets them: those that the load balancer sets have its values. Names are in
- * lower case; a value is the field's lines, trimmed, joined by ", " ("; " for Cookie). At most
- * VARIANT_KEY_MAX bytes; OUT is as before unless CACHE_OK.
+ * Appends the variant key of RESPONSE to OUT: one line for each field named by its Vary, sorted by
+ * name, without duplicates; "name=value", or "name" if REQUEST has no such field. REQUEST has the
+ * fields as sent to the worker, with the values that the load balancer sets. Names are in lower
+ * case; a value consists of the field's lines, trimmed, joined by ", " ("; " for Cookie). The key
+ * has at most VARIANT_KEY_MAX bytes; OUT is not changed unless the result is CACHE_OK.
  *
- * Two things go beyond the RFC, as a client could else choose what others get. '_' is taken for '-'
- * in names, as behind CGI-like interfaces the two are one. And fields by which applications let a
- * proxy say where they are (X-Forwarded-Host, ...) count as if Vary named them, where REQUEST has
- * them.
+ * Two rules go beyond the RFC, because a client could otherwise choose the responses of others. In
+ * names, '_' equals '-', because CGI-like interfaces do not distinguish them. Fields from which
+ * applications learn their public address (X-Forwarded-Host, ...) are treated as if Vary named
+ * them, if REQUEST has them.
+ *
  * Errors: CACHE_REFUSAL_VARY_ALL, _VARY_OURS, _VARY_TOO_LARGE, _REQUEST_MALFORMED,
  * _RESPONSE_MALFORMED.
  */
 enum cache_refusal cache_variant_key(struct cache_fields response, struct cache_fields request,
                                      struct text *out) must_check;
-/* Whether REQUEST chooses the response with that KEY, which cache_variant_key made. */
+/* Whether REQUEST selects the response with KEY, which cache_variant_key() has created. */
 bool cache_variant_matches(struct slice key, struct cache_fields request);
 
 #endif

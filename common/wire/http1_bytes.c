@@ -38,7 +38,7 @@ static bool may_have_control(uint64_t word)
     return controls(word) != 0;
 }
 
-/* The place in memory of the first byte whose top bit is set in FOUND. */
+/* Returns the index in memory order of the first byte in FOUND that has its top bit set. */
 static size_t first_byte(uint64_t found)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

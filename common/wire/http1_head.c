@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A response head is read once, front to back, a line at a time:
+ * A response head is read once, from front to back, one line at a time:
  *
  *     status line -> header line ... header line -> blank line -> framing
  *
- * Bytes are looked at many at once (http1_lines.h), as this runs for every response. Where RFC
- * 9112 lets a recipient be lenient (bare LF, folded lines, blanks before a colon) we are not:
- * whoever guesses differently from us behind or before us would see another message.
+ * Many bytes are examined at once (http1_lines.h), because this code runs for every response. Where
+ * RFC 9112 allows a recipient to be lenient (bare LF, folded lines, blanks before a colon), this
+ * parser is strict: another recipient on the path that interprets the bytes differently would see
+ * another message.
  */
 #include "common/wire/http1_head.h"
 #include "common/base/nocase.h"
@@ -94,7 +95,7 @@ http1_inline_ enum err parse_status_line(struct slice line, struct http1_head *o
     out->minor_version = p[7] == '0' ? 0 : 1;
     out->status = (p[9] - '0') * 100 + (p[10] - '0') * 10 + (p[11] - '0');
     out->reason = (struct slice){p + STATUS_LINE_MIN, 0};
-    /* The blank after the code is left out by some when there is no reason. */
+    /* Some servers omit the blank after the code without a reason phrase. */
     if (line.len == STATUS_LINE_MIN)
         return ERR_OK;
     if (p[STATUS_LINE_MIN] != ' ')
@@ -188,9 +189,9 @@ static bool has_no_body(int status, bool is_head)
 }
 
 /*
- * RFC 9112 section 6.3. A coding wins over a length; but who sends both may not mean what we read,
- * so nothing more is read from it. A coding in HTTP/1.0 is refused (section 6.1): who speaks that
- * may have taken it from elsewhere without knowing it.
+ * RFC 9112 section 6.3. A transfer coding overrides a length; but a sender of both may mean another
+ * framing, so the connection is not reused. A transfer coding in HTTP/1.0 is rejected (section
+ * 6.1), because a sender of that version may have forwarded it without understanding it.
  */
 static enum err decide_framing(const struct framing_facts *f, bool is_head, struct http1_head *out)
 {
@@ -203,7 +204,8 @@ static enum err decide_framing(const struct framing_facts *f, bool is_head, stru
         out->keep_alive = false;
     if (has_no_body(out->status, is_head)) {
         out->framing = HTTP1_BODY_NONE;
-        /* A 204 or 1xx that announces a body may well send one: nobody should wait and see. */
+        /* A 204 or 1xx that announces a body may be followed by one: do not reuse
+         * the connection. */
         bool announces = f->has_coding || (f->has_length && f->length != 0);
         if (announces && !is_head && out->status != 304)
             out->keep_alive = false;

@@ -72,12 +72,12 @@ http1_inline_ struct http1_lines http1_lines_of(struct slice bytes)
 }
 
 enum http1_line {
-    HTTP1_LINE,     /* text, and CRLF behind it */
-    HTTP1_LINE_BAD, /* something else that is no text */
-    HTTP1_LINE_CUT, /* the bytes end before that */
+    HTTP1_LINE,     /* text followed by CRLF */
+    HTTP1_LINE_BAD, /* contains a byte that is not text */
+    HTTP1_LINE_CUT, /* the bytes end before the line does */
 };
 
-/* The next line, without its CRLF. */
+/* Returns the next line without its CRLF in LINE. */
 http1_inline_ enum http1_line http1_lines_take(struct http1_lines *l, struct slice *line)
 {
     static const char crlf[2] = "\r\n";
@@ -86,7 +86,7 @@ http1_inline_ enum http1_line http1_lines_take(struct http1_lines *l, struct sli
         while (l->marks == 0) {
             const char *from = l->block + HTTP1_BLOCK;
 
-            /* The last line's LF may have been the first of them. */
+            /* The LF of the last line may have been the first byte of the next block. */
             if (from < l->at)
                 from = l->at;
             if (from >= l->end)
@@ -97,7 +97,7 @@ http1_inline_ enum http1_line http1_lines_take(struct http1_lines *l, struct sli
         if (mark + 1 < l->end && memcmp(mark, crlf, 2) == 0) {
             *line = (struct slice){l->at, (size_t)(mark - l->at)};
             l->at = mark + 2;
-            /* Of two that follow each other; the second may be the next block's. */
+            /* Clears the marks of CR and LF; the LF may belong to the next block. */
             l->marks &= l->marks - 1;
             l->marks &= l->marks - 1;
             return HTTP1_LINE;
@@ -109,8 +109,8 @@ http1_inline_ enum http1_line http1_lines_take(struct http1_lines *l, struct sli
 }
 
 /*
- * How many bytes at P, within a line of L's, are letters or '-': sixteen at most, and fewer where
- * that cannot be told at once. The byte behind them is one of L's.
+ * Returns the number of letters and '-' at P, within a line of L: at most sixteen, and possibly
+ * fewer than there are if the fast path cannot determine it. The byte after them is within L.
  */
 http1_inline_ size_t http1_lines_word(const struct http1_lines *l, const char *p)
 {
@@ -128,8 +128,9 @@ http1_inline_ size_t http1_lines_word(const struct http1_lines *l, const char *p
 }
 
 /*
- * Whether it can be told at once that VALUE, within a line of L's and not empty, is a host's name
- * or IPv4 address, without a port or with one of up to five digits that is below 60,000.
+ * Fast check whether VALUE, which must be within a line of L and not empty, is a host name or IPv4
+ * address, without a port or with one of up to five digits that is below 60,000. False: the fast
+ * path cannot determine it.
  */
 http1_inline_ bool http1_lines_plain_host(const struct http1_lines *l, struct slice value)
 {

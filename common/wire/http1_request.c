@@ -22,13 +22,13 @@ static const struct {
 #undef FAULT
 };
 
-/* How often the fields were met that decide where the request ends and whom it is for. */
+/* Counts of the fields that determine where the request ends and which host it is for. */
 struct head_counts {
     unsigned lengths;
     unsigned codings;
     unsigned hosts;
-    bool close, keep_alive;              /* said by Connection */
-    struct http1_header *fields, *until; /* room for those that come */
+    bool close, keep_alive;              /* from Connection */
+    struct http1_header *fields, *until; /* space for further fields */
 };
 
 const char *request_fault_text(enum request_fault f)
@@ -43,7 +43,7 @@ int request_fault_status(enum request_fault f)
     return faults[f].status;
 }
 
-/* Why what BYTES begin with is no line. */
+/* Returns the reason why BYTES do not begin with a valid line. */
 static enum request_fault bad_line(struct slice bytes, enum request_fault otherwise)
 {
     const char *lf = bytes.len != 0 ? memchr(bytes.p, '\n', bytes.len) : NULL;
@@ -209,7 +209,8 @@ static enum request_fault check_whole(const struct head_counts *n,
         return FAULT_CODING_TOO_OLD;
     if (n->hosts == 0 && facts->minor_version != 0)
         return FAULT_HOST_MISSING;
-    /* Of nobody (RFC 9110 4.2.1). An absolute target says itself whom it is for; "*" is for us. */
+    /* An empty host is invalid (RFC 9110 4.2.1). An absolute target has a host of its own; "*" is
+     * for this server. */
     if (n->hosts != 0 && facts->host.len == 0 && facts->target.p[0] == '/')
         return FAULT_AUTHORITY;
     return FAULT_NONE;
@@ -266,8 +267,8 @@ bool http_target_is_path(struct slice target)
 }
 
 /*
- * RFC 3986: what reg-name and IPv4 addresses are made of. '@' would begin a user. No ',': two Host
- * fields that somebody has joined look like that.
+ * RFC 3986: the bytes of reg-name and IPv4 addresses. '@' is excluded because it would end user
+ * information, ',' because two Host fields that were joined contain it.
  */
 static const bool host_bytes[256] = {
     ['0' ... '9'] = true,  ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['-'] = true, ['.'] = true,
@@ -275,7 +276,8 @@ static const bool host_bytes[256] = {
     ['\'' ... '+'] = true, [';'] = true,         ['='] = true,
 };
 
-/* What a reader who decodes it can do nothing with, or something else than we, is refused. */
+/* Rejects escapes of control characters and blanks, which a recipient that decodes them cannot
+ * use or interprets differently. */
 static bool is_encoded_byte(struct slice s, size_t at)
 {
     if (s.len - at < 3 || !isxdigit((unsigned char)s.p[at + 1]) ||
@@ -285,7 +287,7 @@ static bool is_encoded_byte(struct slice s, size_t at)
     return !control && !(s.p[at + 1] == '7' && ascii_lower(s.p[at + 2]) == 'f');
 }
 
-/* How many bytes at its start make a name. */
+/* Returns the number of bytes at the start of S that form a name. */
 static size_t host_name_length(struct slice s)
 {
     const unsigned char *p = (const unsigned char *)s.p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each name is compared with the one or two known ones of its length. What is told by its
- * beginning, or spelled with '_', is looked for apart: hardly any field is.
+ * Each name is compared with the one or two known ones of its length. Names that are recognized by
+ * a prefix, or spelled with '_', are handled out of line, because they are rare.
  */
 #include "common/wire/http_field.h"
 

@@ -194,7 +194,8 @@ static enum request_fault read_records(struct slice header, size_t at, bool *tls
                : FAULT_PROXY_CHECKSUM;
 }
 
-/* How many bytes the addresses of a family and transport take; SIZE_MAX: there is no such pair. */
+/* Returns the length of the addresses for a family and transport; SIZE_MAX if that combination is
+ * invalid. */
 static size_t addresses_bytes(unsigned char kind, enum proxy_family *family)
 {
     switch (kind) {
@@ -232,7 +233,7 @@ static enum request_fault read_binary(struct slice header, struct proxy_line *ou
     enum proxy_family family = PROXY_NOBODY;
 
     out->bytes = header.len;
-    /* The rest of a proxy's own connection is to be thrown away unread. */
+    /* The rest of the header of a proxy's own connection must be ignored. */
     if (byte_at(header, 12) == COMMAND_LOCAL)
         return FAULT_NONE;
     size_t addresses = addresses_bytes(byte_at(header, 13), &family);
@@ -244,7 +245,7 @@ static enum request_fault read_binary(struct slice header, struct proxy_line *ou
         copy_addresses(header, 4, out);
     else if (family == PROXY_INET6)
         copy_addresses(header, 16, out);
-    /* Nobody's may be followed by addresses of a kind we do not know. */
+    /* Without a known address family, addresses of an unknown kind may follow; they are ignored. */
     return addresses == 0 ? FAULT_NONE : read_records(header, HEAD_BYTES + addresses, &out->tls);
 }
 

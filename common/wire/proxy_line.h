@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The header by which a proxy in front tells whose connection it passes on: the PROXY protocol, in
- * its text (version 1) and binary form (version 2). Pure computation over borrowed bytes; any
- * thread.
+ * The PROXY protocol header, in which a proxy in front reports the addresses of the connection that
+ * it forwards, in text (version 1) and binary form (version 2). Pure computation over borrowed
+ * bytes; any thread.
  */
 #ifndef RLB_WIRE_PROXY_LINE_H
 #define RLB_WIRE_PROXY_LINE_H
@@ -10,37 +10,39 @@
 #include "common/wire/http1_request.h"
 
 enum {
-    PROXY_LINE_TEXT_MAX = 107, /* of version 1, CRLF included: the protocol's own bound */
-    /* Of version 2, all in all, where a length may say 65,551. Senders add names and certificates'
-     * subjects to the addresses, not certificates. */
+    PROXY_LINE_TEXT_MAX = 107, /* for version 1, CRLF included: the protocol's own limit */
+    /* For version 2, in total; the length field allows 65,551. Senders add names and subjects of
+     * certificates to the addresses, but not certificates. */
     PROXY_LINE_BINARY_MAX = 4096,
 };
 
 enum proxy_family {
-    PROXY_NOBODY, /* the proxy's own connection, or one it cannot name: the socket's addresses hold
-                   */
+    PROXY_NOBODY, /* a connection of the proxy itself, or one that it cannot name: use the
+                   * socket's addresses */
     PROXY_INET,
     PROXY_INET6,
-    PROXY_UNIX, /* its paths mean nothing on this machine, and are left out */
+    PROXY_UNIX, /* the paths are meaningless on this machine and are omitted */
 };
 
 struct proxy_line {
-    size_t bytes; /* of the header; 0: it is not whole yet */
+    size_t bytes; /* of the header; 0: it is incomplete */
     enum proxy_family family;
-    bool tls; /* the client has TLS with the proxy, which says so (version 2 only) */
-    unsigned char source[16], destination[16]; /* 4 or 16 bytes, in network order */
+    bool tls; /* the client uses TLS to the proxy, as that reports (version 2 only) */
+    unsigned char source[16], destination[16]; /* 4 or 16 bytes, in network byte order */
     uint16_t source_port, destination_port;
 };
 
 /*
- * Read the header at the start of BYTES. What follows it is not looked at.
- *   out  with FAULT_NONE: the header, or bytes == 0 when more of it must come
- * Errors: FAULT_PROXY_MISSING: these bytes begin no such header (known with the first wrong one);
- * FAULT_PROXY_LINE: malformed; FAULT_PROXY_TOO_LONG; FAULT_PROXY_CHECKSUM: it has a CRC32c of its
- * own, and another one.
- * Source: "The PROXY protocol, versions 1 & 2", sections 2.1 and 2.2. Stricter than it: version 2
- * must have its records whole, even though nobody wants them, and at most one checksum and one
- * about TLS (PP2_TYPE_SSL, section 2.2.6), whose own records must be whole, too.
+ * Parses the header at the start of BYTES. The bytes after it are not examined.
+ *   out  set on FAULT_NONE: the header, or bytes == 0 if more bytes are needed
+ * Errors: FAULT_PROXY_MISSING if BYTES do not begin with such a header (detected at the first wrong
+ * byte); FAULT_PROXY_LINE if it is malformed; FAULT_PROXY_TOO_LONG; FAULT_PROXY_CHECKSUM if its
+ * CRC32c is wrong.
+ *
+ * Source: "The PROXY protocol, versions 1 & 2", sections 2.1 and 2.2. Stricter than the
+ * specification: version 2 must have complete records, even though their content is not used, with
+ * at most one checksum and one TLS record (PP2_TYPE_SSL, section 2.2.6), which must contain
+ * complete records, too.
  */
 enum request_fault proxy_line_check(struct slice bytes, struct proxy_line *out) must_check;
 

@@ -16,7 +16,8 @@
 
 enum {
     DIGITS_MAX = 16, /* leading zeros count, so that they end, too */
-    /* Of one body. Nobody uses extensions, but to have many bytes read for one of data. */
+    /* Per body. Legitimate clients do not use extensions; they serve to make the server read many
+     * bytes per byte of data. */
     EXTENSION_BYTES_MAX = 4096,
     TRAILER_BYTES_MAX = 8192,
     TRAILERS_MAX = 32,

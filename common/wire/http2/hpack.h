@@ -19,18 +19,19 @@ struct hpack_field {
     struct slice name, value;
 };
 
-/* What the caller of hpack_decode notes of an entry of the dynamic table. All zero at first. */
+/* Data that the caller of hpack_decode() attaches to an entry of the dynamic table. All zero at
+ * first. */
 struct hpack_mark {
-    uint64_t number; /* of the insertion there, from 1 on; 0: in none */
-    uint64_t before; /* bytes that had been inserted before it */
-    bool checked;    /* the field has been found valid: for the caller's use */
+    uint64_t number; /* of the insertion in that table, starting at 1; 0: not inserted */
+    uint64_t before; /* number of bytes inserted before it */
+    bool checked;    /* the field has been found valid; for the caller's use */
 };
 
-/* How a field was told. */
+/* How a field was encoded. */
 struct hpack_origin {
     size_t name_index;       /* of its name in the static table, or 0 */
-    bool whole;              /* and of its value */
-    struct hpack_mark *mark; /* NULL: no dynamic table has it, or will */
+    bool whole;              /* whether that entry also has its value */
+    struct hpack_mark *mark; /* NULL: neither in the dynamic table nor added to it */
 };
 
 struct hpack_entry; /* of the dynamic table */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many HTTP/2 frames of each kind a client sends: who sends many of a kind that costs the
- * server more than the client wears it out on purpose. Looks at frame heads only. Part of its
- * connection; plain computation, time is an argument.
+ * Counts the HTTP/2 frames of each kind that a client sends, to detect clients that send many
+ * frames of a kind that costs the server more than the client. Only frame headers are examined.
+ * Part of its connection; plain computation, time is an argument.
  */
 #ifndef RLB_WIRE_HTTP2_HTTP2_METER_H
 #define RLB_WIRE_HTTP2_HTTP2_METER_H
@@ -22,15 +22,15 @@ enum http2_kind {
     HTTP2_KINDS,
 };
 
-/* All zero is the start of a connection. */
+/* Must be all zero at the start of a connection. */
 struct http2_meter {
-    uint64_t second_ms; /* when the present second began */
+    uint64_t second_ms; /* start of the current second */
     uint32_t counts[HTTP2_KINDS];
 };
 
 /*
- * Count a frame that came at NOW_MS. PER_SECOND has a limit for each kind. FAULT_NONE, or the limit
- * that is exceeded.
+ * Counts a frame received at NOW_MS. PER_SECOND has a limit for each kind. Returns FAULT_NONE, or
+ * the fault for the exceeded limit.
  */
 enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
                                      unsigned type, unsigned flags, size_t len,

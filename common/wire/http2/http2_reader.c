@@ -172,7 +172,8 @@ static enum request_fault on_window_update(struct http2_reader *r)
 
 /* ---- frames ---- */
 
-/* Of a frame whose payload has BYTES, and which is of a stream if OF_STREAM. */
+/* Checks a frame with a fixed payload of BYTES bytes; OF_STREAM: whether it must belong to a
+ * stream. */
 static enum request_fault check_small(struct http2_reader *r, bool of_stream, uint8_t bytes)
 {
     if ((r->frame.stream != 0) != of_stream)
