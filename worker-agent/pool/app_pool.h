@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All applications of this host under one budget of processes, and what they share: loop, keeper,
- * writer, tree, kept connections. Owned by the agent; outlives groups, slots, processes and
+ * All applications of this host under one budget of processes, and their shared parts: loop,
+ * keeper, writer, tree, idle connections. Owned by the agent; outlives groups, slots, processes and
  * requests. Control loop only.
  */
 #ifndef RLB_AGENT_POOL_APP_POOL_H
@@ -30,82 +30,88 @@ struct app_pool {
     const char *agent_name; /* for registrations */
     const char *state_dir;
     const char *tree_url; /* NULL: none */
-    const char *admin;    /* where operators connect, for registrations; or NULL */
+    const char *admin;    /* administration address, for registrations; or NULL */
     uint64_t tree_start_wait_ms;
     uint64_t settings_hold_ms;
-    struct inherited *inherited; /* NULL: it serves, and there is no old agent, or it exited */
+    struct inherited
+        *inherited; /* NULL: this agent serves, and the old agent does not exist or has exited */
     void (*keeper_lost)(void *context);
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;
     /* The rest is app_pool.c's. */
     struct host_settings *host;
-    bool configuring; /* a configuration is being taken over, group by group */
+    bool configuring; /* a configuration is being applied, group by group */
     struct app_group **groups;
     size_t ngroups;
     struct app_group **attached; /* of them, those with a core of their own */
     size_t nattached;
     struct list by_state[PROCESS_STATES]; /* processes */
-    size_t count;                         /* of them, but for ENDED */
-    struct core core;                     /* who gets a process, and who has to go */
-    struct process_usage *usage;          /* what processes use */
+    size_t count;                         /* of them, except ENDED */
+    struct core core;                     /* assigns processes to slots */
+    struct process_usage *usage;          /* resource usage of processes */
     struct restart_watch *restarts;       /* restart.txt of all applications */
-    struct loop_deferred settling; /* linked: the core is to be asked, before the loop waits */
+    struct loop_deferred settling; /* linked: core_next() must be called before the loop waits */
     struct timer due, tick;
-    bool draining;     /* no process is started any more; slots say so */
+    bool draining;     /* no more processes are started; slots report that */
     bool handed_over;  /* to another agent: nothing is started, ended, published or stored */
-    bool sealed;       /* and no process gets anything from us any more */
-    bool before_sends; /* the agent before us may still send to the processes that it had */
-    struct timer thaw; /* running: it has died, and the keeper is telling what it had started */
-    bool leaving;      /* streams have ended, no slot is registered, new requests are refused */
+    bool sealed;       /* and this agent sends no more requests to processes */
+    bool before_sends; /* the old agent may still send requests to its processes */
+    struct timer thaw; /* running: the new agent has died, and the keeper is reporting the processes
+                          that it started */
+    bool leaving;      /* streams are closed, no slot is registered, new requests are refused */
 };
 
-/* POOL: the shared parts are set. */
+/* The shared parts of POOL must be set. */
 void app_pool_init(struct app_pool *pool);
 void app_pool_fini(struct app_pool *pool);
-/* Make the groups; ADOPTED (descriptors and all) are taken over. False: a slot cannot listen
- * (logged). */
+/* Creates the groups. Ownership of the ADOPTED processes passes to the pool, including descriptors.
+ * Returns false if a slot cannot listen (logged). */
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted);
-/* A configuration read anew: its groups' live settings and budget. OLD is not used after this. */
+/* Applies the live settings and the budget of a re-read configuration. The previous configuration
+ * is not used afterwards. */
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c);
 
 /*
- * Something has happened that the core was told: before the loop waits again, what it decides is
- * carried out. The end of whatever calls the core; at any time, as nothing happens inside.
+ * Schedules the core's decisions to be carried out before the loop waits again. Must be called
+ * after every event reported to the core. Safe at any time, because nothing is carried out inside
+ * the call.
  */
 void app_pool_settle(struct app_pool *pool);
 
 /* ---- keeper's messages ---- */
 extern const struct keeper_link_events app_pool_keeper_events; /* context: the pool */
-/* All processes are as good as dead: see to it. */
+/* Handles the loss of the keeper: all processes are treated as dead. */
 void app_pool_keeper_lost(struct app_pool *pool);
-/* app_process.c's: P has entered a state. */
+/* Called by app_process.c when P has entered a state. */
 void app_pool_process_moved(struct app_pool *pool, struct app_process *p);
 
 /* ---- another agent takes over ---- */
-/* From here on nothing is started, ended, published or stored. */
+/* From now on nothing is started, ended, published or stored. */
 void app_pool_hand_over(struct app_pool *pool);
-/* It has died: all is as before. */
+/* The new agent has died: reverts app_pool_hand_over(). */
 void app_pool_take_back(struct app_pool *pool);
-/* It serves: no slot is registered, streams end. */
+/* The new agent serves: slots are unregistered, and streams are closed. */
 void app_pool_hand_over_names(struct app_pool *pool);
-/* The agent before us sends to no process any more: end those of its processes that are to go. */
+/* The old agent no longer sends requests to processes: ends those of its processes that are to be
+ * replaced. */
 void app_pool_before_gone(struct app_pool *pool);
-/* Handed over, and no request left: whatever comes is refused, or passed on. */
+/* Must be called after the handover when no request is left: further requests are refused or passed
+ * on to the new agent. */
 void app_pool_seal(struct app_pool *pool);
-/* Tell the keeper of changes in how many requests each process has from us. */
+/* Reports changes in the number of this agent's requests at each process to the keeper. */
 void app_pool_tell_busy(struct app_pool *pool);
-/* Forget all processes; they live on. */
+/* Releases all processes without ending them. */
 void app_pool_let_go(struct app_pool *pool);
 
 /* ---- the end ---- */
-/* Begin the drain: slots say so, and go on serving. */
+/* Begins the drain: slots report it, and continue to serve. */
 void app_pool_drain(struct app_pool *pool);
-/* Streams end, slots are no longer registered, new requests are refused; those there are go on. */
+/* Closes streams, unregisters slots and refuses new requests; outstanding requests continue. */
 void app_pool_leave(struct app_pool *pool);
-/* Requests that wait or run. */
+/* Number of requests that wait or run. */
 size_t app_pool_requests(const struct app_pool *pool);
-/* Refuse who still waits, end all processes (AT_ONCE: SIGKILL); then empty(), maybe inside this
- * call. */
+/* Refuses all waiting requests and ends all processes (AT_ONCE: SIGKILL). Then empty() is called,
+ * possibly inside this call. */
 void app_pool_stop(struct app_pool *pool, bool at_once);
 void app_pool_stop_listening(struct app_pool *pool);
 

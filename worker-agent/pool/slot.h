@@ -5,9 +5,9 @@
  *
  *   cold -- wanted --> starting -- ready --> ready -- process dies or ends --> cold, or starting
  *
- * While its process is being replaced, the slot has a second one, the successor; when that is ready
- * the slot is its, another incarnation, and the old one finishes what it has. Who gets a process
- * when is decided in pool_core.h.
+ * While its process is being replaced, the slot has a second process, the successor. When the
+ * successor is ready, it takes over the slot under a new incarnation, and the old process finishes
+ * its outstanding requests. pool_core.h decides which slot gets a process and when.
  */
 #ifndef RLB_AGENT_POOL_SLOT_H
 #define RLB_AGENT_POOL_SLOT_H
@@ -27,8 +27,8 @@ enum slot_refusal {
     SLOT_QUEUE_FULL,
     SLOT_QUEUE_TIMEOUT,
     SLOT_NOT_STARTED, /* the process has died, or does not start */
-    SLOT_NO_ROOM,     /* another process would be too many; others of the application are there */
-    SLOT_STOPPED      /* the agent ends */
+    SLOT_NO_ROOM, /* another process would exceed the limit; the application has other processes */
+    SLOT_STOPPED  /* the agent is shutting down */
 };
 
 enum slot_request_state { SLOT_REQUEST_NONE, SLOT_REQUEST_WAITING, SLOT_REQUEST_RUNNING };
@@ -48,10 +48,11 @@ struct slot_request {
     uint64_t housed_life; /* ... of the process of this life */
     bool first;           /* it is the probe of a process without ready_probe */
     bool tunnel;          /* slot_upgraded: runs, but is in no backlog */
-    /* Whom it got: a counted reference, until slot_leave. */
+    /* The assigned backend: a counted reference, held until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;
-    /* Later, never inside slot_ask, not after slot_leave: a place is there, or will not be. */
+    /* Called when a place is available (go) or will not become available (refused). Never called
+     * from within slot_ask or after slot_leave. */
     void (*go)(struct slot_request *r);
     void (*refused)(struct slot_request *r, enum slot_refusal why);
 };
@@ -64,11 +65,12 @@ struct slot {
     struct addr addr; /* unset when slots have no addresses */
     char name[ADDR_TEXT_MAX];
     struct front_door door;
-    struct http_listener *listener;        /* NULL: it has no address, or listens no more */
+    struct http_listener *listener;        /* NULL: no address, or no longer listening */
     char incarnation[INCARNATION_MAX + 1]; /* of the process, or of the next one */
-    bool incarnated;                       /* a process has that incarnation */
-    uint64_t life;                         /* raised when the process is another one */
-    const struct addr *attached;           /* the process is somebody else's; NULL: ours */
+    bool incarnated;                       /* a process uses this incarnation */
+    uint64_t life;                         /* incremented when the process changes */
+    const struct addr
+        *attached; /* the process is managed externally (attach); NULL: by the agent */
     struct core_process attached_process;
     struct conn_backend *attached_backend;
     size_t nrunning;         /* at all its processes; an upgraded connection runs until it ends */
@@ -85,23 +87,24 @@ struct slot {
 };
 
 struct slot *slot_create(struct app_group *g, unsigned n);
-/* Errors are logged. */
+/* Starts listening. Returns false on failure; errors are logged. */
 bool slot_listen(struct slot *s);
-/* Register. */
+/* Registers the slot in the tree. */
 void slot_start(struct slot *s);
 void slot_settings_changed(struct slot *s);
-/* What it has measured up to now, as a resume file has it; nothing when there is nothing. */
+/* Appends the current measurements in resume file format; nothing if there are none. */
 void slot_print_resume(struct slot *s, struct text *out);
-/* Forget what it knows of CLS, or of all (NULL), in its file too; load balancers are told. Returns
- * how many scores went. */
+/* Deletes the scores of CLS, or of all classes (NULL), also from the resume file, and notifies load
+ * balancers. Returns the number of deleted scores. */
 size_t slot_forget(struct slot *s, const struct slice *cls);
 void slot_stop_listening(struct slot *s);
-/* Nobody's process is behind it any more. Before the group's core ends. */
+/* Detaches the externally managed process. Call before core_group_fini of the group. */
 void slot_end_attached(struct slot *s);
 void slot_destroy(struct slot *s);
-/* What load balancers are told. */
+/* The state reported to load balancers. */
 enum resume_state slot_state(const struct slot *s);
-/* It is one too many (max_processes), and has nothing left to do: load balancers are to forget it.
+/* Returns true if the slot exceeds max_processes and has no outstanding work; load balancers must
+ * then remove it.
  */
 bool slot_is_out(const struct slot *s);
 
@@ -110,13 +113,14 @@ static inline struct slot *slot_of(struct core_slot *s)
     return container_of(s, struct slot, core);
 }
 
-/* The one that gets its requests, if it is ready; NULL: none, or somebody else's. */
+/* The process that receives the slot's requests once it is ready. NULL if there is none or it is
+ * managed externally. */
 static inline struct app_process *slot_process(const struct slot *s)
 {
     return s->core.process != NULL && s->attached == NULL ? app_process_of(s->core.process) : NULL;
 }
 
-/* What is to take the place of that; NULL: nothing. */
+/* The process that will replace slot_process(), or NULL. */
 static inline struct app_process *slot_successor(const struct slot *s)
 {
     return s->core.successor != NULL ? app_process_of(s->core.successor) : NULL;
@@ -125,57 +129,63 @@ static inline struct app_process *slot_successor(const struct slot *s)
 /* ---- requests ---- */
 enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
 /*
- * Ask for a place at the process of S, or (S NULL) at whichever process of G: there is one
- * (R->backend, R->addr, R->slot), or it will come, or (*WHY) not. Where there is no process one is
- * started. Places are given in the order of asking, `concurrency` at once.
+ * Requests a place at the process of S, or (S NULL) at any process of G. Starts a process if there
+ * is none. Places are assigned in the order of requests, up to `concurrency` at a time. Returns
+ * SLOT_GO if R->backend, R->addr and R->slot are set, SLOT_WAIT if R->go or R->refused will be
+ * called, and SLOT_REFUSED with the reason in *WHY.
  */
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
                           enum slot_refusal *why);
-/* R, which was refused, is to be had at TO instead of a process; it takes no place. Takes BACKEND.
+/* Directs the refused request R to address TO instead of a process; R holds no place. Ownership of
+ * the BACKEND reference passes to R.
  */
 void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend);
-/* R has done with its place, or gives up waiting. Harmless when it has neither. */
+/* Releases R's place or cancels its wait. No effect if R has neither. */
 void slot_leave(struct slot_request *r);
-/* The process has answered R (its head is there): so it serves. */
+/* Reports that the process has answered R (response head received), which shows that it serves. */
 void slot_answered(struct slot_request *r);
-/* R was lost on the way; the process may have died, which we shall hear in a moment: hold the next.
+/* Reports that the connection of R was lost. The process may have exited, in which case a
+ * notification follows; further requests are held until then.
  */
 void slot_hold(struct slot_request *r);
-/* R's process could not be connected to: nobody else gets it. */
+/* Reports that connecting to R's process failed. No other request is sent to the process. */
 void slot_not_reached(struct slot_request *r);
-/* Upgraded connections that R's process has. */
+/* Number of upgraded connections of R's process. */
 unsigned slot_upgrades(const struct slot_request *r);
-/* R is an upgraded connection now: its place goes to others, and it leaves the backlog. */
+/* Marks R as an upgraded connection: its place is released, and it no longer counts in the backlog.
+ */
 void slot_upgraded(struct slot_request *r);
 /* The backlog of S: requests waiting and running, of all senders, without upgraded connections. */
 size_t slot_in_hand(const struct slot *s);
-/* The same of R's slot; R is one of them even when it has left. */
+/* The backlog of R's slot. R is included even after slot_leave. */
 size_t slot_backlog(const struct slot_request *r);
-/* R's process did not answer in time. */
+/* Reports that R's process did not answer in time. */
 void slot_process_stuck(struct slot_request *r);
-/* Count R, which was served. Not those that a starting process got: they waited for its start. */
+/* Counts the served request R. Not to be called for a request sent to a starting process, because
+ * its time includes the start. */
 void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
                  uint64_t service_us, bool failed);
 
 /* ---- from its processes and the pool ---- */
 void slot_adopt(struct slot *s, struct kept_process *k);
-/* The incarnation of the process that it gets next. */
+/* Writes the incarnation of the slot's next process to OUT. */
 void slot_next_incarnation(const struct slot *s, char out[INCARNATION_MAX + 1]);
-/* P, of its slot, serves. */
+/* P, a process of its slot, is ready. */
 void slot_process_ready(struct app_process *p);
-/* P has failed: the next one has to wait. Before it leaves the slot. */
+/* Records a start failure of P and arms the restart back-off. Call before P is detached from the
+ * slot. */
 void slot_process_failed(struct app_process *p);
-/* P is no more. */
+/* P has exited. */
 void slot_process_gone(struct app_process *p);
-/* Its processes, or whether it wants one, have changed. */
+/* The slot's processes, or whether it wants one, have changed. */
 void slot_changed(struct slot *s);
-/* Tell everybody who listens (tree, streams) what state it is in now. */
+/* Publishes the current state to the tree and to all streams. */
 void slot_publish(struct slot *s);
-/* Answer all who wait at the slot, or for whichever process of the group. */
+/* Refuse all requests that wait at the slot, or for any process of the group. */
 void slot_refuse_waiting(struct slot *s, enum slot_refusal why);
 void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why);
-/* The same of those at S, or of its group, who wait for a process that will not come: the agent
-   ends, or another one starts it. */
+/* Refuses the requests waiting at S, or for any process of its group, for which no process will be
+ * started here: the agent is shutting down, or another agent starts it. */
 void slot_refuse_hopeless(struct slot *s);
 
 #endif
