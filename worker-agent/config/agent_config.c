@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Top of the file and `admin` here; one application's part in app_config.c. Reading goes on after a
- * mistake, so that one look shows all.
+ * Reads the top level of the file and `admin`; app_config.c reads the applications. Reading
+ * continues after an error, so that all errors are reported at once.
  */
 #include "worker-agent/config/agent_config.h"
 
@@ -87,7 +87,7 @@ static const struct config_node *top_node(const struct agent_config *c, const ch
 
 static void read_allow(struct agent_config *c, struct diag *d)
 {
-    /* Who may open the socket's file is up to its permissions. */
+    /* Access through a unix socket is controlled by the permissions of its file. */
     c->allow.unix_peers = true;
     for (size_t i = 0; i < c->s.allow.n; ++i) {
         const char *text = c->s.allow.items[i];

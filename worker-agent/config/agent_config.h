@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The agent's YAML file, read and checked whole. Owned by who read it; an application's part of it
- * is borrowed by its group and lives as long. Constant once read; any thread.
+ * The agent's YAML file, completely read and checked. Owned by the caller of agent_config_read().
+ * Each group borrows its application's part, which must outlive the group. Constant once read; any
+ * thread.
  */
 #ifndef RLB_AGENT_CONFIG_AGENT_CONFIG_H
 #define RLB_AGENT_CONFIG_AGENT_CONFIG_H
@@ -58,7 +59,7 @@ struct app_config {
     enum listen_mode listen;
     char *path; /* in the tree */
     bool switch_user;
-    const char *login; /* the user's name, or NULL: who started the agent */
+    const char *login; /* the user's name; NULL: the user that started the agent */
     char *home;        /* of the user, or NULL */
     uid_t uid;
     gid_t gid;

@@ -133,7 +133,8 @@ static bool find_group(const struct reader *r, gid_t *gid)
     return true;
 }
 
-/* The agent has a user that is not root: its keeper alone can then start processes of others. */
+/* Whether the agent runs as a user other than root. Only its keeper can then start processes as
+ * other users. */
 static bool has_own_user(const struct agent_config *a)
 {
     return a->own.wanted && a->own.uid != 0;
@@ -190,7 +191,7 @@ static bool may_switch(const struct reader *r)
     return false;
 }
 
-/* False: there is no such user. */
+/* Returns false if the user does not exist. */
 static bool find_login(const struct reader *r)
 {
     struct app_config *c = r->c;

@@ -7,13 +7,14 @@
 
 #include "worker-agent/config/agent_config.h"
 
-/* Of the configuration AGENT, whose top is read. Never NULL; what was wrong is in D, and the result
- * then only good for app_config_destroy. */
+/* Reads one application of the configuration AGENT, of which the top level must already be read.
+ * Never returns NULL. Errors are added to D; after an error the result may only be passed to
+ * app_config_destroy. */
 struct app_config *app_config_read(const struct agent_config *agent, const struct config_node *key,
                                    const struct config_node *map, struct diag *d);
 /*
- * How many slots an application with settings S has; not with attach.
- *   a  what its slots' addresses have room for; NULL: they have none, so any number
+ * Returns the number of slots of an application with settings S. Not applicable with attach.
+ *   a  the addresses of its slots, which limit the number; NULL: slots without addresses, no limit
  */
 unsigned app_config_slots(const struct app_settings *s, const struct slot_address *a,
                           unsigned host_max);

@@ -19,7 +19,7 @@ static void set_groups(struct keeper_user *u, const gid_t *groups, int n)
     memcpy(u->groups, groups, (size_t)n * sizeof(gid_t));
 }
 
-/* False: there is no room. */
+/* Returns false if the table is full. */
 static bool add(struct keeper_rights *r, const struct keeper_user *user)
 {
     if (keeper_rights_allow(r, user))

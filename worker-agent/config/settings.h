@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The agent's settings as structs, made of settings.def. Plain values, owned by the configuration
- * that was read (agent_config.h) or by the application whose live ones they are. Any thread.
+ * The agent's settings as structs, generated from settings.def. Plain values, owned by the
+ * configuration (agent_config.h) or, for live settings, by the application. Any thread.
  */
 #ifndef RLB_AGENT_CONFIG_SETTINGS_H
 #define RLB_AGENT_CONFIG_SETTINGS_H
@@ -33,15 +33,16 @@ enum { APP_QUEUE_GLOBAL, APP_QUEUE_PRIVATE };
 enum {
     /* Slots of one application: the largest max_processes. */
     APP_SLOTS_MAX = 1000,
-    /* The largest concurrency, which is also what "no limit" is. */
+    /* The largest concurrency, also used for "no limit". */
     APP_CONCURRENCY_MAX = 10000,
 };
 
-/* Whether a row of agent_table that is read anew (SIGHUP) has no effect before the next start. */
+/* Whether a change of this row of agent_table takes effect only after a restart, not after SIGHUP.
+ */
 bool agent_setting_wants_restart(const struct setting_row *row);
 /*
- * Rules across the fields of one application, for YAML and tree alike. False: WHY says what is
- * wrong.
+ * Checks the rules that span several settings of one application, for YAML and tree. Returns false
+ * and sets WHY to the reason if one is violated.
  */
 bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM]);
 

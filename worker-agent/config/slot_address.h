@@ -20,14 +20,14 @@ struct slot_address {
 };
 
 /*
- * NSLOTS: how many it has to give room for. WHY gets the reason of an error.
- * Errors: ERR_SYNTAX, ERR_RANGE (ports run out), ERR_TOO_LARGE (unix path), ERR_UNSUPPORTED (a host
- * name, or an address that nobody can connect to).
+ * Parses the address pattern TEXT, which must provide addresses for NSLOTS slots. On error, WHY is
+ * set to the reason. Errors: ERR_SYNTAX, ERR_RANGE (ports run out), ERR_TOO_LARGE (unix path),
+ * ERR_UNSUPPORTED (a host name, or an address that cannot be connected to).
  */
 enum err slot_address_parse(struct slice text, unsigned nslots, struct slot_address *out,
                             char why[160]) must_check;
 void slot_address_fini(struct slot_address *a);
-/* How many slots it has room for, at most APP_SLOTS_MAX. */
+/* Number of slots that it provides addresses for, at most APP_SLOTS_MAX. */
 unsigned slot_address_room(const struct slot_address *a);
 /* The address of slot N < slot_address_room(). */
 void slot_address_of(const struct slot_address *a, unsigned n, struct addr *out);
