@@ -28,11 +28,11 @@ struct exchange {
     struct http1_conn *conn;
     struct timer abandoned; /* the client has left, within the response */
     uint64_t started_us;    /* when the process got it */
-    bool unready;           /* it was the first of a process: its time is no service time */
-    bool reused, retried;   /* the connection was a kept one; this is the second try */
-    unsigned tries;         /* processes that could not be connected to */
-    bool touched;           /* a byte of it may have reached a process */
-    bool passed_on;         /* what stands for its process is the agent that has taken over */
+    bool unready;         /* first request of a process: its time does not count as service time */
+    bool reused, retried; /* the connection was reused; this is the second attempt */
+    unsigned tries;       /* processes that could not be connected to */
+    bool touched;         /* a byte of it may have reached a process */
+    bool passed_on;       /* sent to the new agent instead of a process */
     bool has_head, paused, tunnel, worker_done, ended;
     int status;
     struct loop_deferred freeing;
@@ -49,7 +49,7 @@ static inline bool is_direct(const struct exchange *x)
     return x->door->slot == NULL;
 }
 
-/* Whom log lines are about. */
+/* The subject of log lines. */
 static inline const void *subject(const struct exchange *x)
 {
     return x->place.slot != NULL ? (const void *)x->place.slot : x->door->group;
@@ -63,12 +63,12 @@ static inline void count(const struct exchange *x, enum agent_stat row)
 /* ---- front_pass_on.c ---- */
 
 /*
- * X is refused, for WHY: whether the agent that has taken over from us is to have it. Then that
- * stands for its process (X->place), to be connected to.
+ * X was refused because of WHY. Returns true if X is to be passed on to the new agent; X->place
+ * then refers to that agent instead of a process, and the caller must connect to it.
  */
 bool exchange_pass_on(struct exchange *x, enum slot_refusal why);
-/* The response's headers into the reply, which there is, and what load balancers are told beside.
- */
+/* Copies the response's headers into the reply, which must exist, and adds the headers for load
+ * balancers. */
 void exchange_copy_headers(struct exchange *x, const struct http1_head *head);
 
 #endif

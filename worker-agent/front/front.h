@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP in front of slots and applications: who may connect, what is a resume stream, what goes to a
- * process. Owned by the agent; outlives all listeners and exchanges. Control loop only.
+ * HTTP in front of slots and applications: access control, resume streams, and requests for
+ * processes. Owned by the agent; outlives all listeners and exchanges. Control loop only.
  */
 #ifndef RLB_AGENT_FRONT_FRONT_H
 #define RLB_AGENT_FRONT_FRONT_H
@@ -14,32 +14,35 @@ struct front;
 struct trace_log;
 
 enum {
-    /* Longer than unsafe_reuse_idle of load balancers: no POST is on its way on a kept connection
-       that has been idle for so long. */
+    /* Longer than unsafe_reuse_idle of load balancers: no POST is in flight on a connection that
+       has been idle for this time. */
     FRONT_QUIET_MS = 600,
 };
 
-/* C's TLS is taken out of it, here and below. */
+/* Ownership of C's TLS configuration passes to the front, here and below. */
 struct front *front_create(struct loop *l, struct agent_config *c);
-/* From now on stages of requests go to T, which outlives F; NULL: nowhere. */
+/* From now on, the stages of requests are recorded in T, which must outlive F; NULL: not recorded.
+ */
 void front_trace(struct front *f, struct trace_log *t);
-/* A configuration read anew. What C points to must live as long as it is the newest. */
+/* Applies a re-read configuration. C's contents must stay valid until the next call. */
 void front_configure(struct front *f, struct agent_config *c);
-/* Each second: at the files of its TLS. */
+/* Must be called every second: checks the TLS files for changes. */
 void front_look(struct front *f);
-/* Handshakes that were finished, and that were not. */
+/* Numbers of TLS handshakes that succeeded and failed. */
 void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed);
-/* Of its slot; -1: of the application's own address. */
+/* The number of its slot; -1: the application's own address. */
 int front_door_number(const struct front_door *door);
-/* Listen at A, which becomes the true one. SUBJECT of log lines. NULL: logged. */
+/* Listens at A and updates A to the address actually bound. SUBJECT is the subject of log lines.
+ * Returns NULL on failure (logged). */
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
                                    const void *subject);
-/* Another agent takes the sockets over: accept nobody, or (false) do again. Connections are served.
- */
+/* HOLD true: another agent takes over the sockets; accept no new connections. False: accept again.
+ * Existing connections are served in both cases. */
 void front_hold(struct front *f, bool hold);
 /*
- * And so that their clients go over to it: each answer is the last of its connection, and idle
- * connections are closed once no load balancer would send a POST on them. False: as before, C.
+ * ON true: moves clients to the new agent. Each response is the last of its connection, and idle
+ * connections are closed as soon as no load balancer would send a POST on them. ON false: restores
+ * the settings of C.
  */
 void front_turn_away(struct front *f, bool on, const struct agent_config *c);
 /* Each listening socket; its tag is a struct front_door. */

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One request: from the client, mostly a load balancer, to a process and back. It has two ends that
- * end apart:
+ * One request from the client, usually a load balancer, to a process, and its response. Its two
+ * sides end independently:
  *
  *   the process:  ask the slot -> (wait) -> connect -> send -> head -> body -> give the place back
  *   the client:   reply -> ... -> gone
  *
- * The place at the process is given back when its last byte has been taken, whether or not the
- * client has it all. And when the client leaves early, the process goes on working: so its place
- * stays taken until it has answered, within bounds, or the next request would wait behind it
- * unseen.
+ * The place at the process is released when the last byte of the response was received, whether or
+ * not the client has received it. If the client leaves early, the process continues to work on the
+ * request. The place then stays occupied until the process has answered, within a time limit;
+ * otherwise the next request would wait behind it unnoticed.
  *
- * Nothing that reached a process is tried again, but for a GET or HEAD on a kept connection that
- * proved dead. What no process has seen a byte of is answered 503 with "Resumelb-Unprocessed: 1",
- * or, when it came by the application's own address, given to another process.
+ * A request that reached a process is not retried, except for a GET or HEAD on an idle connection
+ * that proved closed. A request of which no byte reached a process is answered 503 with
+ * "Resumelb-Unprocessed: 1", or, if it was received at the application's own address, sent to
+ * another process.
  */
 #include "worker-agent/front/exchange_internal.h"
 
@@ -25,19 +26,19 @@
 #include "worker-agent/pool/app_pool.h"
 
 enum {
-    /* How much longer a response is taken whose client has left, before the connection is closed.
+    /* How long a response is still read after its client has left, before the connection is closed.
      */
     ABANDONED_MS = 1000,
     /*
-     * How long a response's head waits for the first bytes of its body. Servers write the two
-     * apart; a process that dies in between has then failed a request that may be tried elsewhere,
-     * rather than one whose answer is cut short.
+     * How long a response's head is held until the first bytes of its body arrive. Servers write
+     * the two separately. If a process dies in between, the request has then failed and may be
+     * retried elsewhere, instead of ending as a truncated response.
      */
     HEAD_HELD_MS = 20,
-    /* Per response, when all of them together are over response_buffers_total. */
+    /* Buffer of a response while all buffers together exceed response_buffers_total. */
     BUFFER_WHEN_FULL = 16 * 1024,
-    /* Processes that one request tries to connect to; when all of them cannot be reached, there is
-       more wrong than one of them. */
+    /* Processes that one request tries to connect to. If all of them are unreachable, the cause is
+       not a single process. */
     CONNECT_TRIES_MAX = 10,
 };
 
@@ -451,7 +452,7 @@ static void connect_to_process(struct exchange *x)
     case CONN_REFUSED:
         on_no_connection(x, ERR_CONNECT_REFUSED);
         return;
-    case CONN_WAIT: /* there is no limit to wait for */
+    case CONN_WAIT: /* connections are not limited, so there is no wait */
         break;
     }
     UNREACHABLE();
@@ -576,7 +577,8 @@ void exchange_start(struct front *f, const struct front_door *door, struct http_
         front_write_head(req, &x->head);
     list_push_back(&f->exchanges, &x->node);
     count(x, AGENT_STAT_requests);
-    /* The body came before: nobody is told of a request without it. */
+    /* The body is already complete: handlers are called only after the whole request was received.
+     */
     trace_request_begin(&x->trace, f->trace, req->method, path_of(req), x->body.len);
     http_reply_init(reply, req, conn, &reply_events, x);
     ask(x);

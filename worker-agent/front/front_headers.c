@@ -53,19 +53,19 @@ bool front_wants_homes(const struct http_request *req)
 
 /* ---- to the process ---- */
 
-/* What a process is told of a client that has come without a load balancer. */
+/* The headers that describe a client which connected without a load balancer. */
 struct forwarded {
     struct slice peer;
-    bool believed; /* what the request says of clients before it */
+    bool believed; /* the peer is trusted to report previous clients */
 };
 
-/* Whom a head is for. */
+/* The recipient of a request head. */
 struct recipient {
-    const struct forwarded *forwarded; /* NULL: a load balancer has said it all */
-    bool agent;                        /* another one, not a process */
+    const struct forwarded *forwarded; /* NULL: a load balancer has set these headers */
+    bool agent;                        /* the recipient is another agent, not a process */
 };
 
-/* Of ours, the process gets its request's class from a load balancer. */
+/* Of the product's own headers, a process receives only the class set by a load balancer. */
 static bool passes(const struct http_request *req, const struct recipient *to,
                    const struct message_field *field)
 {

@@ -27,33 +27,34 @@ struct request_class {
     size_t cls_len;
     char fingerprint[FINGERPRINT_LEN];
     size_t fingerprint_len;
-    bool has_told; /* where the class lives; TOLD.from is of the request's header */
+    bool has_told; /* TOLD is set: the homes of the class; TOLD.from points into the request's
+                      header */
     struct home_told told;
 };
 
 /* ---- front_headers.c: pure over a request or a response head ---- */
 
-/* Resumelb-Class and Resumelb-Classifier; what is not well-formed counts as absent. */
+/* Resumelb-Class and Resumelb-Classifier; a malformed header is treated as absent. */
 void front_read_class(const struct http_request *req, struct request_class *out);
 bool front_wants_stream(const struct http_request *req);
 bool front_wants_homes(const struct http_request *req);
 bool front_method_is(const struct http_request *req, const char *name);
-/* The whole head for the process, of a request that a load balancer sends. */
+/* Writes the complete request head for the process, for a request received from a load balancer. */
 void front_write_head(const struct http_request *req, struct text *out);
 /*
- * The same, of one that PEER has sent to an application's own address: the process is told of it.
- *   believed  who may say of clients before it (X-Forwarded-*)
+ * The same for a request that PEER sent to an application's own address: the head contains PEER's
+ * address. believed  the peers trusted to report previous clients (X-Forwarded-*)
  */
 void front_write_direct_head(const struct http_request *req, const struct addr *peer,
                              const struct networks *believed, struct text *out);
-/* The same as front_write_head, for another agent: with all that load balancers say. */
+/* Like front_write_head, for another agent: includes all headers of load balancers. */
 void front_write_agents_head(const struct http_request *req, struct text *out);
 /*
- * The response's headers into REQ->res, but for those that are between us and the process.
- *   ours  also those between agents and load balancers: another agent has written them
+ * Copies the response's headers into REQ->res, except those between agent and process.
+ *   ours  also copy those between agents and load balancers, because another agent wrote them
  */
 void front_copy_headers(struct http_request *req, const struct http1_head *head, bool ours);
-/* Resumelb-Backlog into REQ->res: what a load balancer is told of how much the slot has in hand. */
+/* Adds Resumelb-Backlog to REQ->res, which reports the slot's backlog to a load balancer. */
 void front_put_backlog(struct http_request *req, size_t backlog);
 
 /* ---- front_answer.c ---- */
@@ -67,43 +68,44 @@ enum outcome {
 
 enum { FIGURE_NONE = AGENT_STATS };
 
-/* Whose request was not served. */
+/* The group and slot of a request that was not served. */
 struct front_whose {
     const struct app_group *group;
-    const struct slot *slot; /* NULL: it was for whichever process, and had none */
+    const struct slot *slot; /* NULL: for any process, and none was assigned */
 };
 
-/* The status and the text of O, for logs. */
+/* Appends the status and the text of O, for logs. */
 void outcome_print(enum outcome o, struct text *out);
-/* What O is counted as: an agent_stat, or FIGURE_NONE. */
+/* The metric that counts O: an agent_stat, or FIGURE_NONE. */
 int outcome_figure(enum outcome o);
-/* What a response of that status is counted as, likewise. */
+/* The metric that counts responses of that status: an agent_stat, or FIGURE_NONE. */
 int front_status_figure(int status);
-/* What a request is answered that no process will get. */
+/* The outcome of a request refused because of WHY. */
 enum outcome front_refusal(enum slot_refusal why);
 /*
- * Answer O; may be the end of REPLY.
- *   backlog  for a load balancer: what the slot has in hand. NULL: another client, who is told
- *            nothing that is between load balancers and us
+ * Sends the response of outcome O. May end REPLY.
+ *   backlog  the slot's backlog, for a load balancer. NULL: the client is not a load balancer, and
+ * headers between agents and load balancers are omitted
  */
 void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog,
                   const struct front_whose *whose);
 
 /* ---- front_error.c ---- */
 /*
- * Append the body of answer O, whose text by itself is REASON: with what its process has said, in
- * HTML if REQ asks for that. Its Content-Type; NULL: nothing is shown (show_errors, or O explains
- * itself).
+ * Appends the body of the response of outcome O to OUT: REASON and the output of its process, as
+ * HTML if REQ accepts that. Returns its Content-Type, or NULL if no body is to be sent (show_errors
+ * is off, or O is self-explanatory).
  */
 const char *front_explain(const struct http_request *req, enum outcome o, struct slice reason,
                           const struct front_whose *whose, struct text *out);
 
 /* ---- front_exchange.c ---- */
 
-/* A request for the process of DOOR's slot, or for whichever of its application. */
+/* Starts the exchange of a request for the process of DOOR's slot, or for any process of its
+ * application. */
 void exchange_start(struct front *f, const struct front_door *door, struct http_request *req,
                     struct http_conn *conn);
-/* Give up what all of them have at processes. */
+/* Aborts all exchanges' requests at processes. */
 void exchanges_cut(struct front *f);
 
 #endif

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests that we have while another agent has taken over (upgrade.h), and that no process of ours
- * can serve: only the other starts processes. They go to it, by the address that they came by, and
- * its answer comes back through us. To tell a load balancer that nobody had its request would do
- * as well, if it had another worker in that moment; a client at the application's own address has
- * nowhere else to go. Not where there is TLS: we are no load balancer that the other would know, so
- * whoever asked is told to try again.
+ * Requests that this agent still holds after another agent has taken over (upgrade.h), and that
+ * none of its processes can serve: only the new agent starts processes. Such a request is passed on
+ * to the new agent at the address where it was received, and the response is returned through this
+ * agent. Reporting the request as unprocessed would be sufficient for a load balancer that has
+ * another worker at that moment, but a client of the application's own address has no alternative.
+ * With TLS the request is not passed on, because the new agent would not authenticate this agent as
+ * a load balancer; the client receives an error that permits a retry.
  */
 #include "worker-agent/front/exchange_internal.h"
 
 #include "common/base/log.h"
 #include "worker-agent/pool/app_pool.h"
 
-/* Where a connection comes from that we make to our own address A. */
+/* The source address of a connection from this agent to its own address A. */
 static struct addr source_of(const struct addr *a)
 {
     struct addr source = *a;

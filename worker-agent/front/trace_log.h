@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trace log: a record at each stage of a request (common/wire/trace_line.h), for those who want
- * to know where time goes and what hangs. Made and destroyed by the agent; outlives the front. The
- * control loop leaves what is to be said in a buffer; a line_writer makes lines of it, on its
- * thread. NULL for a log is fine everywhere: there is none.
+ * The trace log: a record at each stage of a request (common/wire/trace_line.h), to show where time
+ * is spent and which requests hang. Created and destroyed by the agent; outlives the front. The
+ * control loop writes records to a buffer; a line_writer formats them as lines in its own thread. A
+ * NULL log is valid in all functions and means that there is no trace log.
  */
 #ifndef RLB_AGENT_FRONT_TRACE_LOG_H
 #define RLB_AGENT_FRONT_TRACE_LOG_H
@@ -13,24 +13,23 @@
 
 struct trace_log;
 
-/* FILE is appended to; "-" is standard output. Errors: ERR_SYSTEM (errno says): it cannot be
- * opened.
+/* Appends to FILE; "-" is standard output. Errors: ERR_SYSTEM (see errno) if FILE cannot be opened.
  */
 enum err trace_log_create(const char *file, struct trace_log **out) must_check;
-/* Writes what is left, unless nobody takes it. */
+/* Writes the remaining records, unless the file does not accept them. */
 void trace_log_destroy(struct trace_log *log);
-/* What is buffered goes to the old file, then the name is opened anew. */
+/* Writes buffered records to the old file, then reopens the file by name. */
 void trace_log_reopen(struct trace_log *log);
-/* Lines written, and records dropped because the file was too slow or took none. */
+/* Lines written, and records dropped because the file was too slow or failed. */
 void trace_log_count(const struct trace_log *log, uint64_t *written, uint64_t *dropped);
 
-/* S: no request of before is under way any more. */
+/* Writes record S: no earlier request is in progress. */
 void trace_log_started(struct trace_log *log);
-/* X: the last record of this agent, likewise. */
+/* Writes record X, the last one of this agent: no earlier request is in progress. */
 void trace_log_ended(struct trace_log *log);
 /* A request, from its B to what ends it. Embedded; zeroed, nothing is said of it. */
 struct trace_request {
-    struct trace_log *log; /* NULL: there is nothing more to say */
+    struct trace_log *log; /* NULL: nothing more is recorded */
     uint64_t number;
     bool called;
 };
