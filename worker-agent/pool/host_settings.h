@@ -32,12 +32,12 @@ struct host_settings *host_settings_create(const struct host_settings_options *o
  * over would be ended for a moment's sake.
  */
 void host_settings_start(struct host_settings *h);
-/* The configuration was read anew. */
+/* Applies a re-read configuration. */
 void host_settings_configure(struct host_settings *h, const struct agent_config *c);
 /* NULL is fine. */
 void host_settings_destroy(struct host_settings *h);
 
-/* In force; always the same place. NODEs are NULL. */
+/* The effective settings; the pointer never changes. NODEs are NULL. */
 const struct agent_settings *host_settings_now(const struct host_settings *h);
 void host_settings_counts(const struct host_settings *h, struct live_settings_counts *out);
 /* Members "path" (null: the host has no node) and those of live_settings_describe(). */

@@ -25,13 +25,14 @@ struct restart_found {
     int64_t mtime_ns, now_ns; /* of restart.txt; wall clock before the look */
     ino_t ino;                /* of restart.txt */
     dev_t dev;
-    bool open_to_all;           /* everybody may write to the folder: its files do not count */
-    int wd;                     /* inotify's, of the folder or of its nearest existing ancestor */
-    char awaited[NAME_MAX + 1]; /* what is to come into that ancestor; "": wd is the folder's */
-    int watch_error;            /* errno, when WD is -1; 0: there is no inotify */
+    bool open_to_all; /* the directory is world-writable: its files are ignored */
+    int wd;           /* inotify watch of the directory or of its nearest existing ancestor */
+    char awaited[NAME_MAX + 1]; /* the entry awaited in that ancestor; "": wd is the directory's */
+    int watch_error;            /* errno if WD is -1; 0: inotify is not available */
 };
 
-/* INOTIFY: where watches are set; -1: nowhere. PATH is absolute. */
+/* Sets a watch for PATH, which must be absolute, in INOTIFY (-1: no watch), and checks PATH for
+ * restart.txt. */
 void restart_look(const char *path, int inotify, struct restart_found *out);
 
 #endif

@@ -40,24 +40,24 @@ extern const struct restart_times restart_times_default;
 
 /* TIMES: copied; a test has others than restart_times_default. */
 struct restart_watch *restart_watch_create(struct loop *l, const struct restart_times *times);
-/* It has no folders. NULL is fine. */
+/* All directories must have been removed. W may be NULL. */
 void restart_watch_destroy(struct restart_watch *w);
 
 /*
- * Watch a folder, which need not exist.
+ * Watches a directory, which need not exist.
  *   root, dir  its path: DIR, or ROOT/DIR when DIR is relative
- *   since_ns   wall clock; a restart.txt that is there at the first look has been acted on before,
- *              unless it is newer than this: the start of the oldest process there is
- * NULL, watching nothing: DIR is relative to "/", which is no application's folder but the host's.
+ *   since_ns   wall clock, the start of the oldest existing process. A restart.txt found by the
+ * first check is regarded as already handled unless it is newer than this Returns NULL and watches
+ * nothing if DIR is relative to "/", which is the host's directory and not that of an application.
  */
 struct restart_folder *restart_folder_add(struct restart_watch *w, const char *root,
                                           const char *dir, int64_t since_ns,
                                           const struct restart_events *e, void *context);
-/* No event comes after this. NULL is fine. */
+/* No event is reported after this. F may be NULL. */
 void restart_folder_remove(struct restart_folder *f);
-/* Whether F is ROOT and DIR's; F may be NULL. */
+/* Whether F watches the directory of ROOT and DIR; F may be NULL. */
 bool restart_folder_is(const struct restart_folder *f, const char *root, const char *dir);
-/* Wall clock now, as SINCE_NS wants it. */
+/* The current wall clock time in the unit of SINCE_NS. */
 int64_t restart_now_ns(void);
 
 #endif

@@ -69,8 +69,7 @@ struct slot {
     char incarnation[INCARNATION_MAX + 1]; /* of the process, or of the next one */
     bool incarnated;                       /* a process uses this incarnation */
     uint64_t life;                         /* incremented when the process changes */
-    const struct addr
-        *attached; /* the process is managed externally (attach); NULL: by the agent */
+    const struct addr *attached;           /* external process; NULL: ours */
     struct core_process attached_process;
     struct conn_backend *attached_backend;
     size_t nrunning;         /* at all its processes; an upgraded connection runs until it ends */
@@ -104,8 +103,7 @@ void slot_destroy(struct slot *s);
 /* The state reported to load balancers. */
 enum resume_state slot_state(const struct slot *s);
 /* Returns true if the slot exceeds max_processes and has no outstanding work; load balancers must
- * then remove it.
- */
+ * then remove it. */
 bool slot_is_out(const struct slot *s);
 
 static inline struct slot *slot_of(struct core_slot *s)
@@ -137,16 +135,14 @@ enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
                           enum slot_refusal *why);
 /* Directs the refused request R to address TO instead of a process; R holds no place. Ownership of
- * the BACKEND reference passes to R.
- */
+ * the BACKEND reference passes to R. */
 void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend);
 /* Releases R's place or cancels its wait. No effect if R has neither. */
 void slot_leave(struct slot_request *r);
 /* Reports that the process has answered R (response head received), which shows that it serves. */
 void slot_answered(struct slot_request *r);
 /* Reports that the connection of R was lost. The process may have exited, in which case a
- * notification follows; further requests are held until then.
- */
+ * notification follows; further requests are held until then. */
 void slot_hold(struct slot_request *r);
 /* Reports that connecting to R's process failed. No other request is sent to the process. */
 void slot_not_reached(struct slot_request *r);
@@ -181,7 +177,7 @@ void slot_process_gone(struct app_process *p);
 void slot_changed(struct slot *s);
 /* Publishes the current state to the tree and to all streams. */
 void slot_publish(struct slot *s);
-/* Refuse all requests that wait at the slot, or for any process of the group. */
+/* Refuses all requests that wait at the slot, or for any process of the group. */
 void slot_refuse_waiting(struct slot *s, enum slot_refusal why);
 void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why);
 /* Refuses the requests waiting at S, or for any process of its group, for which no process will be

@@ -39,14 +39,15 @@ const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct sl
 
 /* Forget CLS, or everything (NULL), in each meter and its resume. Returns how many scores went. */
 size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls);
-/* Brings the resumes up to what has been measured since they were made. Only reads the meters: when
- * the next resume is due stays as it is. */
+/* Updates the resumes with the measurements made since. Only reads the meters; the time of the next
+ * resume does not change. */
 void slot_meters_renew(struct slot_meters *m);
-/* The text of a resume file: a line per meter, the latest used last. WHO: what does not come from a
- * meter. */
+/* Appends the text of a resume file: one line per meter, the most recently used last. WHO contains
+ * the fields that do not come from a meter. */
 void slot_meters_print(const struct slot_meters *m, const struct resume_line *who,
                        struct text *out);
-/* Start from such a text. False: WHY; nothing was taken. */
+/* Loads the meters from such a text. Returns false with the reason in WHY and changes nothing if
+ * the text is invalid. */
 bool slot_meters_load(struct slot_meters *m, const struct meter_settings *s, struct slice text,
                       char why[160]);
 
