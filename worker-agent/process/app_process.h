@@ -35,19 +35,18 @@ struct app_process {
     struct app_pool *pool;
     struct list state_node;
     enum process_state state;
-    struct app_group *group;  /* NULL: adopted, but of no application any more; only to be ended */
-    struct slot *slot;        /* whom it was made for; NULL: nobody, only to be ended */
+    struct app_group *group;  /* NULL: adopted, of a removed application; only to be ended */
+    struct slot *slot;        /* the slot it was made for; NULL: none, only to be ended */
     struct core_process core; /* while it has a slot */
     char id[INCARNATION_MAX + 1];
-    char version[VERSION_MAX + 1]; /* what it runs */
+    char version[VERSION_MAX + 1]; /* the version that it runs */
     pid_t pid;                     /* 0: not yet */
     struct addr addr;
-    struct conn_backend *backend; /* kept connections to it; from STARTING on */
-    bool
-        open; /* without a ready_probe, STARTING: it has come so far as to take its first request */
-    bool failed;           /* it was seen to */
-    bool adopted;          /* from an agent before us */
-    bool has_served;       /* it has answered a request, or an agent before us found it ready */
+    struct conn_backend *backend; /* idle connections to it; from STARTING on */
+    bool open;             /* STARTING without a ready_probe: it can accept its first request */
+    bool failed;           /* its failure was handled */
+    bool adopted;          /* taken over from an old agent */
+    bool has_served;       /* it has answered a request, or an old agent found it ready */
     struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
     struct timer shutdown; /* LEAVING: shutdown_timeout */
     struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
@@ -57,8 +56,8 @@ struct app_process {
     struct process_output output;
     uint64_t since_ms, ready_since_ms;
     uint64_t requests;
-    unsigned busy_elsewhere; /* requests that the agent before us still has at it */
-    unsigned busy_told;      /* ours, as the keeper was last told for the agent that follows us */
+    unsigned busy_elsewhere; /* requests of the old agent that are still in flight */
+    unsigned busy_told;      /* requests of this agent as last reported to the keeper */
     struct loop_deferred freeing;
 };
 
@@ -69,7 +68,7 @@ static inline struct app_process *app_process_of(struct core_process *p)
     return container_of(p, struct app_process, core);
 }
 
-/* Ask the keeper for a process behind S, or for the successor of the one that it has. */
+/* Requests a process for S from the keeper, or the successor of its present one. */
 void app_process_spawn(struct app_pool *pool, struct slot *s);
 /*
  * One that the keeper had: behind S, which is cold, or (S NULL) to be ended. Takes K's output
@@ -90,34 +89,34 @@ void app_process_go_on(struct app_process *p, bool was_ready);
  * to do any more.
  */
 void app_process_condemn(struct app_process *p, const char *why);
-/* It gets no request from now on, and is ended when it has nothing to do any more. */
+/* P receives no further requests and is ended when its requests are finished. */
 void app_process_detach(struct app_process *p, const char *why);
-/* End it now, whoever it serves: SIGTERM, after stop_timeout SIGKILL. */
+/* Ends P immediately, even if requests are in flight: SIGTERM, and SIGKILL after stop_timeout. */
 void app_process_stop(struct app_process *p);
-/* SIGKILL now. */
+/* Sends SIGKILL immediately. */
 void app_process_kill(struct app_process *p);
-/* Keep for operators that it has failed, HOW, and what it wrote last: its slot's failure, the log.
- */
+/* Records for operators that P has failed, the reason HOW, and its last output, in its slot's
+ * failure record and in the log. */
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how);
-/* It cannot be connected to. */
+/* Connecting to P has failed. */
 void app_process_unreachable(struct app_process *p);
-/* The core has taken it out of its slot, with requests that it goes on with. */
+/* The core has detached P from its slot; its requests continue. */
 void app_process_leaves(struct app_process *p);
-/* A request was lost on the way to it; it may have died, which we shall hear in a moment: no other
- * goes there meanwhile. */
+/* A request to P was lost. P may have exited, in which case a notification follows; no other
+ * request is sent to it until then. */
 void app_process_hold(struct app_process *p);
-/* Its first request is on its way / has come back: ANSWERED shows that it is ready. */
+/* P's first request was sent / has finished; if it was ANSWERED, P is ready. */
 void app_process_first_sent(struct app_process *p);
 void app_process_first_done(struct app_process *p, bool answered);
-/* New time-outs are in force: kept connections follow them. */
+/* Applies changed timeouts to idle connections. */
 void app_process_settings_changed(struct app_process *p);
 
 /* ---- another agent takes over ---- */
-/* It has P now; we only finish what we have at it. */
+/* P now belongs to the new agent; this agent only finishes its requests at P. */
 void app_process_hand_over(struct app_process *p);
-/* We have it again. */
+/* P belongs to this agent again. */
 void app_process_take_back(struct app_process *p);
-/* The agent before us has finished: what waited for that is ended. */
+/* The old agent has finished: ends the processes that were kept for it. */
 void app_process_before_gone(struct app_process *p);
 /* Tell the keeper how many requests P has from us, if that has changed. */
 void app_process_tell_busy(struct app_process *p);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How often an application's processes may be replaced for max_memory: at once when one has served
- * for some time; but where the next one is over the limit again soon after it was ready, the limit
- * is too low for what it runs, and replacing it at full speed would cost more than the memory.
- * A value, embedded in the group; zeroed at first, and again when the limit has changed.
+ * Limits how often processes of an application are replaced because of max_memory. A process that
+ * has served for some time is replaced immediately. If the next one exceeds the limit again soon
+ * after it was ready, the limit is too low for the application, and replacing processes at full
+ * speed would cost more than the memory. A plain value, embedded in the group; zeroed initially,
+ * and again when the limit changes.
  */
 #ifndef RLB_AGENT_PROCESS_OVER_MEMORY_H
 #define RLB_AGENT_PROCESS_OVER_MEMORY_H
@@ -11,29 +12,29 @@
 #include "common/base/base.h"
 
 enum {
-    /* One that is found over the limit within this time of getting ready was so because of what it
-       runs, not because of what it has served. */
+    /* A process that exceeds the limit within this time after it was ready does so because of the
+       application itself, not because of the requests it has served. */
     OVER_MEMORY_SOON_MS = 60000,
-    /* Between two such replacements: doubled at each. At most as often as samples are taken anyway,
-       by default, and then as seldom as somebody may be expected to look. */
+    /* Delay between two such replacements, doubled each time: from the default sampling interval to
+       an interval at which operators may be expected to check. */
     OVER_MEMORY_DELAY_MS = 1000,
     OVER_MEMORY_DELAY_MAX_MS = 600000,
 };
 
 struct over_memory {
     uint64_t delay_ms;      /* after the last replacement; 0: none */
-    uint64_t not_before_ms; /* no other before */
-    bool told;              /* somebody was told that the limit is too low */
+    uint64_t not_before_ms; /* no replacement earlier */
+    bool told;              /* the warning that the limit is too low was logged */
 };
 
 /*
- * One that had been ready for READY_MS when it was found over the limit: whether it is to be
- * replaced now. True counts as done.
+ * Returns whether a process that exceeded the limit READY_MS after it was ready is to be replaced
+ * now. Returning true counts as a replacement.
  */
 bool over_memory_may_replace(struct over_memory *o, uint64_t ready_ms, uint64_t now_ms);
-/* Whether it is time to tell somebody: the limit is too low. True once. */
+/* Returns true once, when the warning that the limit is too low is to be logged. */
 bool over_memory_tell(struct over_memory *o);
-/* How long from NOW_MS until the next may be replaced. */
+/* Time from NOW_MS until the next replacement is permitted (ms). */
 uint64_t over_memory_wait_ms(const struct over_memory *o, uint64_t now_ms);
 
 #endif

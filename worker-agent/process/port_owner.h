@@ -19,7 +19,7 @@ enum {
 enum port_owner {
     PORT_OWN,     /* all listeners belong to the process */
     PORT_FOREIGN, /* at least one does not */
-    PORT_NONE,    /* there is no listener */
+    PORT_NONE,    /* no listener found */
     PORT_UNKNOWN, /* PROC cannot be read */
 };
 

@@ -30,24 +30,25 @@ struct process_output {
     unsigned lines; /* in this second */
     unsigned dropped;
     bool muted;
-    bool within; /* a line whose beginning was passed on already */
+    bool within; /* within a line, of which the beginning was already passed on */
     struct last_lines last;
 };
 
-/* Takes FD. */
+/* Starts reading FD. Ownership of FD passes to O. */
 void process_output_start(struct process_output *o, struct loop *l, int fd, const void *subject,
                           struct stats_cell *stats);
-/* Leave what comes to somebody else who reads it as well, or read it again. */
+/* MUTED true: stops reading and leaves the output to another reader of the same pipe. False: reads
+ * again. */
 void process_output_mute(struct process_output *o, bool muted);
-/* Reads what is left, passes it on, and closes. Harmless when never started (zeroed, or stopped).
- */
+/* Reads and passes on the remaining output, and closes the descriptor. No effect if O is not
+ * started (zeroed or stopped). */
 void process_output_stop(struct process_output *o);
 /*
- * The last lines, those that are still to be read included, even such as were too many for the log;
- * also after stop. Borrowed until O is used again.
+ * Returns the last lines, including unread output and lines dropped from the log. Also valid after
+ * stop. Borrowed until the next use of O.
  */
 const struct last_lines *process_output_last(struct process_output *o);
-/* After stop: nothing is kept any more. */
+/* Releases the last lines. Call after stop. */
 void process_output_forget(struct process_output *o);
 
 #endif

@@ -39,23 +39,23 @@ struct usage_target {
     pid_t pid;
     uint64_t start_ticks;
     uint64_t limit_bytes;   /* the owner sets it at any time; 0: none */
-    uint64_t over_since_ms; /* loop_now_ms of the first of the samples in a row that were over the
-                               limit; 0: the last was not */
+    uint64_t over_since_ms; /* loop_now_ms of the first of the consecutive samples over the limit;
+                               0: the last sample was not */
     struct usage usage;     /* of the last sample */
-    struct usage_row *row;  /* of the sample under way */
-    /* Its memory was over the limit; told at every sample while it is. May stop any target. */
+    struct usage_row *row;  /* of the sample in progress */
+    /* Called at every sample in which memory exceeds the limit. May stop any target. */
     void (*over)(struct usage_target *t);
 };
 
 /* PROC: "/proc"; borrowed. */
 struct process_usage *process_usage_create(struct loop *l, const char *proc, uint64_t interval_ms);
-/* Targets are stopped. NULL is fine. */
+/* All targets must have been stopped. U may be NULL. */
 void process_usage_destroy(struct process_usage *u);
 void process_usage_set_interval(struct process_usage *u, uint64_t interval_ms);
-/* How long the last sample took its thread; 0: none yet. */
+/* Duration of the last sample in its thread; 0: none so far. */
 uint64_t process_usage_took_us(const struct process_usage *u);
 
-/* PID is alive, or was a moment ago. */
+/* Starts sampling T. PID must be alive or have exited only a moment ago. */
 void usage_start(struct process_usage *u, struct usage_target *t, pid_t pid);
 /* Harmless when T is not started. */
 void usage_stop(struct usage_target *t);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding out whether a process serves: asking its ready_probe until it answers with a status below
- * 500; or, without one, connecting until that works (for processes that bind their address
- * themselves). Embedded in the process. Control loop only. Bounded by whoever started it
+ * Determines whether a process serves: requests its ready_probe until the response has a status
+ * below 500, or, without a ready_probe, connects until that succeeds (for processes that bind their
+ * address themselves). Embedded in the process. Control loop only. The caller limits the total time
  * (start_timeout).
  */
 #ifndef RLB_AGENT_PROCESS_READINESS_H
@@ -14,9 +14,9 @@
 struct readiness {
     struct loop *loop;
     struct addr addr;
-    const char *path;    /* NULL: connecting is enough; borrowed */
-    uint64_t timeout_ms; /* of one try */
-    unsigned delay_ms;   /* before the next try */
+    const char *path;    /* NULL: a successful connect is sufficient; borrowed */
+    uint64_t timeout_ms; /* of one attempt */
+    unsigned delay_ms;   /* before the next attempt */
     struct http_fetch fetch;
     struct timer retry;
     int last_status;                    /* of the last answer; 0: none */

@@ -38,25 +38,26 @@ struct warm_targets { /* zeroed, it counts nothing */
     uint64_t until_halved;
 };
 
-/* Keep what is needed to tell the WANTED most frequent; 0: nothing. */
+/* Sets the number of most frequent targets to determine; 0: none are counted. */
 void warm_targets_want(struct warm_targets *w, size_t wanted);
-/* Count a request. Not one whose parts are too long or empty (but for CLS). */
+/* Counts a request. Ignored if a part is too long, or empty (except CLS). */
 void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
                       struct slice target);
 /*
- * Count the request of HEAD, as it was sent to a process, which has answered it with 200: a GET
- * without a body, a range or an upgrade, and without Cookie or Authorization, for what others get
- * may not depend on who asked. Not any other one.
+ * Counts the request with HEAD as sent to a process that has answered it with status 200. Only a
+ * GET without body, range or upgrade, and without Cookie or Authorization, is counted, because its
+ * response must not depend on the client. Other requests are ignored.
  */
 void warm_targets_add_head(struct warm_targets *w, struct slice head);
-/* How many targets are counted. */
+/* Number of targets counted. */
 static inline size_t warm_targets_count(const struct warm_targets *w)
 {
     return w->top != NULL ? topk_count(w->top) : 0;
 }
 /*
- * The most frequent, most frequent first, to OUT, which has room for WARM_WANTED_MAX; their texts
- * are valid until the next add. Returns how many, at most as many as are wanted.
+ * Writes the most frequent targets to OUT, which must have room for WARM_WANTED_MAX, in descending
+ * order of frequency. Their texts are valid until the next add. Returns their number, at most the
+ * number wanted.
  */
 size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out);
 void warm_targets_fini(struct warm_targets *w);

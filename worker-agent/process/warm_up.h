@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replaying a slot's most frequent requests to a new process, one after the other, before it gets
- * traffic. Nothing of it is metered or counted as a request; what fails is counted and goes on with
- * the next. Embedded in the process. Control loop only.
+ * Replays a slot's most frequent requests to a new process, one after the other, before the process
+ * receives traffic. These requests are neither metered nor counted as requests; a failed one is
+ * counted, and the next one follows. Embedded in the process. Control loop only.
  *
- * Each carries the Host and the class it had, and "Resumelb-Warm-Up: 1", which clients cannot send:
- * an application that counts visits can tell.
+ * Each request has its original Host and class, and "Resumelb-Warm-Up: 1", which clients cannot
+ * send, so that an application that counts visits can distinguish it.
  */
 #ifndef RLB_AGENT_PROCESS_WARM_UP_H
 #define RLB_AGENT_PROCESS_WARM_UP_H
@@ -15,7 +15,7 @@
 #include "worker-agent/process/warm_targets.h"
 
 struct warm_up {
-    struct loop *loop; /* NULL: not under way */
+    struct loop *loop; /* NULL: not in progress */
     struct addr addr;
     struct text heads[WARM_WANTED_MAX];
     size_t n, at;
