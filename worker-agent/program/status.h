@@ -13,16 +13,16 @@ struct agent;
 struct app_group;
 struct app_process;
 
-/* How many processes of an application are in which state. */
+/* Numbers of processes of an application by state. */
 struct process_counts {
-    size_t starting; /* successors among them */
+    size_t starting; /* including successors */
     size_t busy, idle;
-    size_t leaving; /* told to end among them */
+    size_t leaving; /* including those being ended */
 };
 
 /* ---- status.c, which has agent_status_add() (agent_internal.h) ---- */
 void status_count(const struct app_group *g, struct process_counts *out);
-/* Whether P, which is leaving or ending, is of G and in none of its slots any more. */
+/* Whether P, which is leaving or ending, belongs to G but no longer to one of its slots. */
 bool status_has_left(const struct app_process *p, const struct app_group *g);
 
 /* status_json.c: appended to OUT. */
