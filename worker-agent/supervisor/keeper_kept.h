@@ -38,24 +38,24 @@ void kept_init(struct kept_all *all);
 /* Take over what SPAWNED is; its note is empty. */
 struct kept *kept_add(struct kept_all *all, const struct spawn_request *r,
                       const struct spawned *spawned, uint64_t agent, uint64_t now_ms);
-/* Buried: forget it. */
+/* Removes P, which must have been reaped. */
 void kept_remove(struct kept_all *all, struct kept *p);
-/* The one whose "id" MESSAGE has, or NULL. */
+/* The process with the "id" of MESSAGE, or NULL. */
 struct kept *kept_of_message(const struct kept_all *all, const json_t *message);
 struct kept *kept_of_pid(const struct kept_all *all, pid_t pid);
 
 void kept_set_note(struct kept *p, const char *note);
-/* SIGTERM or SIGKILL to all of its group. */
+/* Sends SIGTERM or SIGKILL to its process group. */
 void kept_signal(struct kept *p, int signal_number);
-/* Requests of the agent before; none: a deferred SIGTERM is sent. */
+/* Sets the number of requests of the old agent at P. At 0, a deferred SIGTERM is sent. */
 void kept_set_busy(struct kept *p, unsigned busy);
 
-/* What an agent is told of it ("process"); its output goes beside that. */
+/* The "process" message about P for an agent; the output descriptor is sent with it. */
 json_t *kept_message(const struct kept *p, uint64_t now_ms);
-/* What it died of: its exit or signal, or why it never came to be (from the error pipe). */
+/* Describes the cause of its death: exit status, signal, or start error (from the error pipe). */
 void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[KEEPER_WHY_MAX]);
 
-/* SIGTERM to all; kept_kill_overdue sees to those that outlive their stop_timeout. */
+/* Sends SIGTERM to all; kept_kill_overdue ends those that exceed their stop_timeout. */
 void kept_end_all(struct kept_all *all, uint64_t now_ms);
 void kept_kill_overdue(struct kept_all *all, uint64_t now_ms);
 

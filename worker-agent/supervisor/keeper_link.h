@@ -23,8 +23,8 @@ struct kept_process {
     unsigned slot;
     pid_t pid;
     uint64_t age_ms;
-    unsigned busy; /* requests that the agent before us still has at it */
-    int output_fd; /* taken over by who adopts it */
+    unsigned busy; /* requests of the old agent that are still in flight */
+    int output_fd; /* ownership passes to the adopting process object */
 };
 
 struct kept_list {
@@ -33,9 +33,9 @@ struct kept_list {
 };
 
 /*
- * Connect to the keeper in state_dir if one is there, else fork one (O->follow: do not). Blocks,
- * within bounds; logs what goes wrong. OUT: the processes that were there; the caller frees the
- * items. NULL: no keeper.
+ * Connects to the keeper in state_dir if one exists; otherwise forks one, unless O->follow is set.
+ * Blocks for a limited time; errors are logged. OUT receives the existing processes; the caller
+ * frees the items. Returns NULL if there is no keeper.
  */
 struct keeper_link *keeper_link_open(const struct keeper_options *o, uint64_t adopt_timeout_ms,
                                      struct kept_list *out);
@@ -45,22 +45,23 @@ struct keeper_link_events { /* on the loop */
     void (*spawned)(void *context, const char *id, pid_t pid, const char *address, int output_fd);
     void (*refused)(void *context, const char *id, const char *why);
     void (*died)(void *context, const char *id, const char *how);
-    /* How many requests the agent that we follow still has at it. */
+    /* Number of requests that the old agent still has at the process. */
     void (*busy)(void *context, const char *id, unsigned n);
-    /* The agent that followed us has died; it had started K, whose output is the receiver's. */
+    /* The new agent has died after it had started K. Ownership of K's output passes to the
+     * receiver. */
     void (*left)(void *context, struct kept_process *k);
-    /* The keeper is gone, expected (after keeper_link_bye) or not. */
+    /* The keeper has exited, expectedly (after keeper_link_bye) or not. */
     void (*lost)(void *context);
 };
 void keeper_link_start(struct keeper_link *k, struct loop *l, const struct keeper_link_events *e,
                        void *context);
-/* Takes MESSAGE (spawn_request_message). */
+/* Requests a process. Ownership of MESSAGE (spawn_request_message) passes to the link. */
 void keeper_link_spawn(struct keeper_link *k, json_t *message);
 void keeper_link_signal(struct keeper_link *k, const char *id, int signal_number);
 void keeper_link_note(struct keeper_link *k, const char *id, const char *note);
-/* How many requests we have at it, for the agent that follows us. */
+/* Reports the number of this agent's requests at the process, for the new agent. */
 void keeper_link_busy(struct keeper_link *k, const char *id, unsigned n);
-/* End all processes, then itself. */
+/* Requests that the keeper end all processes and then exit. */
 void keeper_link_bye(struct keeper_link *k);
 /* Without a bye the keeper takes it for the agent's death. */
 void keeper_link_destroy(struct keeper_link *k);

@@ -16,8 +16,9 @@
  *                                         <-   died {id, how}
  *   bye                                   ->   (ends all processes, then itself)
  *
- * While one agent follows another, the one before says how many requests it still has at a process,
- * and the new one hears of it; when the new one dies, the one before gets what it had started.
+ * During an upgrade, the old agent reports the number of its requests at each process, and the new
+ * agent is notified of it. If the new agent dies, the old agent receives the processes that the new
+ * one had started.
  *
  *   busy {id, n}                          ->   (SIGTERM waits for n = 0)
  *                                         <-   busy {id, n}
@@ -32,7 +33,7 @@ enum {
     KEEPER_VERSION = 2,
     /* Processes of one keeper. */
     KEEPER_PROCESSES_MAX = 4096,
-    /* What a process has died of, or why it could not be started. */
+    /* The cause of death of a process, or the reason of a start error. */
     KEEPER_WHY_MAX = 200,
 };
 
