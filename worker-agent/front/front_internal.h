@@ -27,8 +27,7 @@ struct request_class {
     size_t cls_len;
     char fingerprint[FINGERPRINT_LEN];
     size_t fingerprint_len;
-    bool has_told; /* TOLD is set: the homes of the class; TOLD.from points into the request's
-                      header */
+    bool has_told; /* the homes of the class are in TOLD; TOLD.from points into the header */
     struct home_told told;
 };
 
@@ -43,7 +42,8 @@ bool front_method_is(const struct http_request *req, const char *name);
 void front_write_head(const struct http_request *req, struct text *out);
 /*
  * The same for a request that PEER sent to an application's own address: the head contains PEER's
- * address. believed  the peers trusted to report previous clients (X-Forwarded-*)
+ * address.
+ *   believed  the peers trusted to report previous clients (X-Forwarded-*)
  */
 void front_write_direct_head(const struct http_request *req, const struct addr *peer,
                              const struct networks *believed, struct text *out);
@@ -85,7 +85,7 @@ enum outcome front_refusal(enum slot_refusal why);
 /*
  * Sends the response of outcome O. May end REPLY.
  *   backlog  the slot's backlog, for a load balancer. NULL: the client is not a load balancer, and
- * headers between agents and load balancers are omitted
+ *            headers between agents and load balancers are omitted
  */
 void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog,
                   const struct front_whose *whose);

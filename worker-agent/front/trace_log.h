@@ -2,8 +2,8 @@
  *
  * The trace log: a record at each stage of a request (common/wire/trace_line.h), to show where time
  * is spent and which requests hang. Created and destroyed by the agent; outlives the front. The
- * control loop writes records to a buffer; a line_writer formats them as lines in its own thread. A
- * NULL log is valid in all functions and means that there is no trace log.
+ * control loop writes records to a buffer; a line_writer formats them as lines in its own thread.
+ * All functions accept a NULL log and then do nothing.
  */
 #ifndef RLB_AGENT_FRONT_TRACE_LOG_H
 #define RLB_AGENT_FRONT_TRACE_LOG_H

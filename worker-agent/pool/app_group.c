@@ -73,7 +73,7 @@ static void grow(struct app_group *g, unsigned wanted)
     }
 }
 
-/* Settings in force into the core, which is to be told (core_tick). */
+/* Copies the effective settings to the core. The caller must then call core_tick. */
 static void take_settings(struct app_group *g)
 {
     const struct app_settings *s = g->s;

@@ -58,8 +58,8 @@ static void take_budget(struct app_pool *pool)
     pool->core.overlap = s->replace_overlap;
 }
 
-/* The file's numbers are checked together; those of the tree come from nodes of their own, in no
- * order, so that the maximum holds and what it prevents is told. */
+/* The file's values are checked together. Those of the tree come from separate nodes in any order,
+ * so the maximum takes precedence, and a conflict is logged. */
 static void warn_of_minima(const struct app_pool *pool)
 {
     unsigned always = 0;
@@ -220,8 +220,8 @@ static void carry_out(struct app_pool *pool, struct core *c)
             app_process_spawn(pool, slot_of(a.slot));
             break;
         case CORE_END:
-            /* Who has it now decides for itself; and the agent before us may send to what it had
-               until it says that it does not (app_pool_before_gone). */
+            /* After a handover, the new agent decides. And the old agent may send requests to its
+             * processes until it reports that it does not (app_pool_before_gone). */
             if (pool->handed_over || (pool->before_sends && app_process_of(a.process)->adopted))
                 break;
             if (!app_process_ends(app_process_of(a.process)))
@@ -440,7 +440,7 @@ static void hand_over_names(struct slot *s)
 {
     registration_end(&s->registration);
     resume_streams_end(s, RESUME_END_UPGRADE);
-    /* Where there is no process, there will be one only in the other agent. */
+    /* Where there is no process, only the new agent will start one. */
     slot_refuse_hopeless(s);
 }
 

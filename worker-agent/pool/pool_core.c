@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sessions and processes; who gets a process and who gives one up is in pool_core_plan.c. A process
- * leaves its slot in one function only (core_leave_slot), whatever the reason, and then is detached
- * for ever.
+ * Sessions and processes; pool_core_plan.c assigns processes to slots. For every reason, a process
+ * leaves its slot in core_leave_slot only, and is then permanently detached.
  */
 #include "worker-agent/pool/pool_core_internal.h"
 
 #include <math.h>
 
-/* The half-life of what a group's traffic is told by. */
+/* The half-life of a group's traffic measure. */
 enum { TRAFFIC_HALF_MS = 600000 };
 
 void core_init(struct core *c)
@@ -212,7 +211,7 @@ static void drop_from_slot(struct core_process *p)
     --s->group->core->successors;
 }
 
-/* Who waits for whichever process may have a place anywhere. */
+/* Requests that wait for any process may get a place at every slot. */
 static void wake_group(struct core_group *g)
 {
     for (unsigned n = 0; n < g->nslots; ++n) {
@@ -221,8 +220,7 @@ static void wake_group(struct core_group *g)
     }
 }
 
-/* Who waits for whichever process, and was put in line at this slot, goes back to the group's line.
- */
+/* Moves requests for any process that were queued at this slot back to the group's queue. */
 static void give_back_waiting(struct core_slot *s)
 {
     struct core_group *g = s->group;
@@ -537,7 +535,8 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
         begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
-    /* A cold slot takes one however short the line: somebody has to wake it. */
+    /* A cold slot queues one request even if max_queue is 0, because a request is needed to
+     * activate it. */
     if (s->nwaiting >= g->max_queue && (ready || s->nwaiting > 0))
         return CORE_QUEUE_FULL;
     wait_in(r, s);
@@ -546,7 +545,7 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
     return CORE_WAIT;
 }
 
-/* The one with the least to do; NULL: the group has no process at all. */
+/* Returns the slot with the lowest load; NULL if the group has no process. */
 static struct core_slot *least_loaded(const struct core_group *g)
 {
     struct core_slot *best = NULL;
@@ -611,7 +610,8 @@ enum core_answer core_ask(struct core_group *g, struct core_slot *s, struct core
 
 /* ---- giving places ---- */
 
-/* Who is next at S: in its own line or in the group's, whoever asked first. */
+/* Returns the next request for S: the older of the first ones in its own queue and in the group's.
+ */
 static struct core_request *next_request(const struct core_slot *s)
 {
     const struct core_group *g = s->group;

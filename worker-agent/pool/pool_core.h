@@ -47,8 +47,7 @@ struct core_group;
 struct core_slot;
 
 struct core_process {
-    struct core_slot *slot; /* the slot it was made for; constant. A LEAVING process is no longer
-                               that slot's process */
+    struct core_slot *slot; /* the slot it was made for; constant, also while LEAVING */
     struct list idle;       /* READY without sessions: core->idle, longest idle first */
     struct list in_group;   /* READY with free places: in *home */
     struct list *home;      /* its group's idle or partly; NULL: neither */

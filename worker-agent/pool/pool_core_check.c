@@ -80,7 +80,7 @@ static unsigned check_group(const struct core_group *g, struct sums *sum)
     return g->nprocesses;
 }
 
-/* Once core_next() has nothing more to say, nobody waits beside a free place. */
+/* When core_next() has returned CORE_NOTHING, no request waits while a place is free. */
 static void check_no_lost_wakeup(const struct core *c, const struct core_group *g)
 {
     if (!list_empty(&c->runnable))
@@ -115,7 +115,7 @@ void core_check(const struct core *c)
     ASSERT(in_groups == sum.processes);
     ASSERT(sum.processes + c->successors + c->leaving == c->count);
     ASSERT(sum.successors == c->successors);
-    /* The rest of those LEAVING are told to end, and may be with somebody still. */
+    /* END was issued for the other LEAVING processes, which may still have sessions. */
     ASSERT(sum.leaving + c->nending == c->leaving);
     ASSERT(c->active <= c->count);
     ASSERT(sum.active <= c->active);

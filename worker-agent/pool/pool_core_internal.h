@@ -30,8 +30,8 @@ void core_want_again(struct core_slot *s);
 /* All processes of G are busy: requests one more. */
 void core_want_more(struct core_group *g);
 /*
- * Whether P must not take R but end, to make room for an older request of a group without a
- * process.
+ * Whether P must not take R, so that P becomes idle and can make room for an older request of a
+ * group without a process.
  */
 bool core_yields(const struct core_process *p, const struct core_request *r, uint64_t now_ms);
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who gets a process, who gives one up, who is replaced. Slots that want a process stand in line;
- * the first that may have one gets it. When there is no room, somebody idle gives way: for requests
- * that wait anybody, for what is merely to be there (min_processes) one that need not be.
+ * Decides which slot gets a process, which process is ended to make room, and which one is
+ * replaced. Slots that want a process are queued; the first that may have one gets it. If there is
+ * no room, an idle process is ended: any idle process for requests that wait, and only a spare one
+ * for a slot that merely has to be populated (min_processes).
  */
 #include "worker-agent/pool/pool_core_internal.h"
 
 enum {
-    /* Idle times that differ by less are the same; traffic decides. */
+    /* Idle times that differ by less count as equal; traffic then decides. */
     TIE_MS = 1000,
-    /* How long a process must have idled to give way to one that is merely to be there, or to a
-       further one of a busy group: who was asked just now may be asked again. */
+    /* Minimum idle time of a process before it is ended for min_processes or for an additional
+       process of a busy group: a recently used process is likely to be used again. */
     SPARE_IDLE_MS = 10000,
 };
 
@@ -91,7 +92,7 @@ void core_want_more(struct core_group *g)
 
 /* ---- room ---- */
 
-/* Processes that will be there when those told to end, or giving way, have gone. */
+/* Number of processes that remain when those being ended or giving way have exited. */
 static unsigned staying(const struct core *c)
 {
     return c->count + c->strays - c->nending - c->ngiving;
@@ -102,7 +103,7 @@ static bool has_room(const struct core *c)
     return c->max == 0 || c->count + c->strays < c->max;
 }
 
-/* Of those on the way out, enough for one more than BEFORE. */
+/* Whether the exiting processes make room for one more process than BEFORE. */
 static bool room_comes(const struct core *c, unsigned before)
 {
     return c->max != 0 && staying(c) + before < c->max;
@@ -123,9 +124,9 @@ static bool is_better_victim(const struct core_process *a, const struct core_pro
 }
 
 /*
- * The idle process that will be missed least, of another group than G if there is one.
- *   spare_ms  not 0: only of groups that have more than their min_processes, and used last before
- *             that time
+ * Returns the least valuable idle process, preferably of another group than G.
+ *   spare_ms  not 0: only processes of groups with more than min_processes, last used before that
+ * time
  */
 static struct core_process *find_victim(const struct core *c, const struct core_group *g,
                                         uint64_t spare_ms)
@@ -170,7 +171,7 @@ static bool is_urgent(const struct core_slot *s)
     return s->nwaiting > 0 || (s->for_group && s->group->nprocesses == 0);
 }
 
-/* When the first request at S, or of its group, asked; UINT64_MAX: none waits. */
+/* The turn of the oldest request waiting at S or in its group; UINT64_MAX: none waits. */
 static uint64_t first_turn(const struct core_slot *s)
 {
     const struct core_group *g = s->group;
@@ -192,7 +193,7 @@ bool core_yields(const struct core_process *p, const struct core_request *r, uin
     struct list *it;
     unsigned before = 0;
 
-    /* Upgraded connections may last for ever. */
+    /* Upgraded connections may last indefinitely. */
     if (c->max == 0 || p->state != CORE_READY || p->sessions != p->places || p->elsewhere > 0)
         return false;
     list_for_each (it, &c->wants) {
@@ -267,7 +268,7 @@ static bool may_overlap(const struct core *c)
     return has_room(c) || (c->overlap && c->count + c->strays <= c->max);
 }
 
-/* Whether the replacement that G is at has not come to its end, good or bad. */
+/* Whether a replacement in G is in progress. */
 static bool is_replacing(const struct core_group *g)
 {
     const struct core_slot *s = g->replacing;
@@ -276,7 +277,7 @@ static bool is_replacing(const struct core_group *g)
                          (s->process != NULL && s->process->state == CORE_STARTING));
 }
 
-/* Begin to replace one of G's. True: by the action OUT. */
+/* Begins to replace one process of G. Returns true if OUT is the action for it. */
 static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_action *out)
 {
     struct core *c = g->core;
@@ -294,8 +295,8 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
         *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
         return true;
     }
-    /* There never is room for two: it goes first. Whom it serves it goes on serving, but nobody
-       else: under load there is no moment without a session. */
+    /* There is never room for both, so the old process is detached first. It finishes its sessions
+     * but receives no new ones; under load it would never be without a session. */
     if (!c->overlap && !room_comes(c, 0)) {
         g->replacing = s;
         s->renew = true;
@@ -315,7 +316,7 @@ static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_act
         struct core_group *g = list_entry(it, struct core_group, replaces);
 
         if (replace_one(g, now_ms, out)) {
-            /* Where there is room for one only, they take turns. */
+            /* If there is room for only one replacement, the groups take turns. */
             list_remove(&g->replaces);
             list_push_back(&c->replaces, &g->replaces);
             return true;
@@ -326,7 +327,7 @@ static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_act
     return false;
 }
 
-/* A maximum was lowered: the idle ones go, one for each that is too many. */
+/* After a maximum was lowered: detaches one idle process for each excess process. */
 static void decide_excess(struct core *c)
 {
     while (c->max != 0 && c->count - c->leaving - c->successors > c->max) {
@@ -342,7 +343,8 @@ enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action
 {
     *out = (struct core_action){.what = CORE_NOTHING};
     for (;;) {
-        /* Before anybody gets what is idle: under load somebody always waits for it. */
+        /* Must precede dispatch: under load there is always a request that would take an idle
+         * process. */
         decide_excess(c);
         struct list *node = list_pop_front(&c->to_tell);
 

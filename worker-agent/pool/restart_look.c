@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Watch first, then look: what changes in between is told again.
+ * Sets the watch before checking, so that a change in between is reported by inotify.
  */
 #include "worker-agent/pool/restart_look.h"
 
@@ -63,7 +63,8 @@ static enum restart_presence file_at(const char *folder, const char *name, struc
 
 void restart_look(const char *path, int inotify, struct restart_found *out)
 {
-    /* A folder that comes while its ancestor is being watched is told of by nobody. */
+    /* A directory created while the watch on its ancestor is being set is not reported by inotify.
+     */
     enum { TRIES = 3 };
     struct timespec now;
     struct stat folder;

@@ -4,7 +4,7 @@
  *                                                                     │ restart.txt changed
  *                                     restart ◄── look ◄──(settle_ms)─┘
  *
- * Events never carry truth: they say which folder to look at.
+ * Events carry no state; they only state which directory is to be checked.
  */
 #include "worker-agent/pool/restart_watch.h"
 
@@ -29,12 +29,12 @@ struct restart_watch {
     bool blind; /* inotify does not cover all of them; said */
 };
 
-/* On its way through the thread. */
+/* A check in progress in the thread. */
 struct look {
     struct worker_job job;
     struct restart_watch *watch;
-    struct restart_folder *folder; /* NULL: nobody wants to know any more */
-    bool settles;                  /* it began when restart.txt had settled: then it is told */
+    struct restart_folder *folder; /* NULL: the result is not needed any more */
+    bool settles;                  /* it began after restart.txt had settled: report the change */
     char *path;
     struct restart_found found;
 };
@@ -48,15 +48,15 @@ struct restart_folder {
     void *context;
     int wd;
     char awaited[NAME_MAX + 1];
-    struct timer soon;   /* running: it has been touched, and is looked at then */
-    struct timer settle; /* running: restart.txt has changed, and others may follow */
+    struct timer soon;   /* running: touched; checked on expiry */
+    struct timer settle; /* running: restart.txt has changed, and more changes may follow */
     struct look *look;   /* under way */
-    bool again;          /* touched since that began */
-    bool due;            /* settled: the next look to begin settles it */
-    bool known;          /* looked at before */
+    bool again;          /* touched since that check began */
+    bool due;            /* settled: the next check reports the change */
+    bool known;          /* checked before */
     bool one_shot;
     bool open_to_all;
-    bool seen; /* restart.txt, some time: the last of it */
+    bool seen; /* restart.txt was seen; its last state follows */
     int64_t mtime_ns;
     ino_t ino;
     dev_t dev;
@@ -82,7 +82,7 @@ static void drop_watch(struct restart_watch *w, int wd)
         if (list_entry(it, struct restart_folder, node)->wd == wd)
             return;
     }
-    /* Fails when the folder is gone, and the watch with it. */
+    /* Fails if the directory was removed, and the watch with it. */
     (void)inotify_rm_watch(w->inotify, wd);
 }
 
@@ -154,7 +154,7 @@ static void on_settled(struct timer *t)
 {
     struct restart_folder *f = container_of(t, struct restart_folder, settle);
 
-    /* What inotify has not told yet belongs to this restart as well. */
+    /* Changes that inotify has not reported so far belong to this restart as well. */
     f->due = true;
     look(f);
 }
@@ -167,7 +167,7 @@ static bool restart_changed(struct restart_folder *f, const struct restart_found
         f->seen && f->mtime_ns == found->mtime_ns && f->ino == found->ino && f->dev == found->dev;
     bool first = !f->known;
 
-    /* One that is gone for a moment and comes back is the same one. */
+    /* A file that disappears briefly and reappears unchanged is the same file. */
     if (found->restart != RESTART_THERE || same)
         return false;
     f->seen = true;
@@ -280,7 +280,7 @@ static void on_poll(struct timer *t)
     list_for_each (it, &w->folders) {
         struct restart_folder *f = list_entry(it, struct restart_folder, node);
 
-        /* One that hangs is not looked at again and again when it goes on. */
+        /* Checks of a directory that hangs must not accumulate and run when it recovers. */
         if (f->look == NULL)
             look(f);
     }

@@ -47,7 +47,8 @@ void restart_watch_destroy(struct restart_watch *w);
  * Watches a directory, which need not exist.
  *   root, dir  its path: DIR, or ROOT/DIR when DIR is relative
  *   since_ns   wall clock, the start of the oldest existing process. A restart.txt found by the
- * first check is regarded as already handled unless it is newer than this Returns NULL and watches
+ *              first check is regarded as already handled unless it is newer than this
+ * Returns NULL and watches
  * nothing if DIR is relative to "/", which is the host's directory and not that of an application.
  */
 struct restart_folder *restart_folder_add(struct restart_watch *w, const char *root,

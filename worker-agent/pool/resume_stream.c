@@ -9,11 +9,11 @@
 #include "worker-agent/pool/slot_queue.h"
 
 enum {
-    /* An empty line after so long without one; readers want one every 10 s. */
+    /* An empty line is sent after this time without a line; readers require one every 10 s. */
     KEEP_ALIVE_MS = 8000,
-    /* Streams of one slot: load balancers, and people who look. */
+    /* Maximum streams of one slot: load balancers and operators. */
     STREAMS_MAX = 200,
-    /* Changes of homes are sent after so long; what was decided about them so much sooner. */
+    /* Delay before changes of homes are sent; decisions about homes have the shorter one. */
     HOMES_MS = 1000,
     HOMES_DECIDED_MS = 100,
 };
@@ -101,14 +101,14 @@ static void add_row(void *context, const struct home_record *r)
 {
     struct telling *t = context;
 
-    t->rows[t->n++] = (struct home_row){
-        .cls = r->cls,
-        .kind = r->kind,
-        .from = r->from,
-        /* Rounded down: whoever hears it takes it for younger, never for older than it is. */
-        .since_age_ms = (t->now_us - r->since_us) / 1000,
-        .used_age_ms = (t->now_us - r->used_us) / 1000,
-        .rate = r->rate};
+    t->rows[t->n++] = (struct home_row){.cls = r->cls,
+                                        .kind = r->kind,
+                                        .from = r->from,
+                                        /* Rounded down: a receiver may assume a lower age than the
+                                           actual one, never a higher one. */
+                                        .since_age_ms = (t->now_us - r->since_us) / 1000,
+                                        .used_age_ms = (t->now_us - r->used_us) / 1000,
+                                        .rate = r->rate};
 }
 
 static void plan_homes(struct resume_stream *st, uint64_t in_ms)
@@ -215,7 +215,7 @@ static void on_keep_alive(struct timer *t)
 {
     struct resume_stream *st = container_of(t, struct resume_stream, keep_alive);
 
-    /* A reader who does not even take a line is looked after by send_timeout. */
+    /* A reader that does not accept even one line is handled by send_timeout. */
     if (st->reply->queued_bytes == 0)
         send_bytes(st, SLICE_LIT("\n"), false);
     else

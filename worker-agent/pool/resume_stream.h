@@ -13,7 +13,7 @@
 
 #define RESUME_STREAM_PATH "/.well-known/resumelb/resume"
 
-/* Starts a stream. HOMES: also send the classes whose home the slot is, in separate lines.
+/* Starts a stream. HOMES: also send the slot's home classes, in separate lines.
  * FINGERPRINT: the classifier of the requested scores; if it is malformed, the most recently used
  * classifier. */
 void resume_stream_start(struct slot *s, struct http_request *req, struct http_conn *conn,

@@ -36,9 +36,9 @@ static struct meter_settings meter_settings_of(const struct slot *s)
 /* ---- state ---- */
 
 /*
- * Load balancers send nothing to a starting process while there is a warm one. So one whose first
- * request is its probe has to be called ready, or it would never get that; but for a slot whose
- * last process did not even come to that.
+ * Load balancers send nothing to a starting process while a warm one exists. A process that is
+ * probed by its first request is therefore reported as ready, or it would never receive that
+ * request. Exception: a slot in which the previous process failed before it was ready.
  */
 static bool process_serves(const struct slot *s)
 {
@@ -305,7 +305,8 @@ void slot_changed(struct slot *s)
         slot_refuse_waiting(s, SLOT_NOT_STARTED);
 }
 
-/* When to try again: longer each time (*DELAY_MS), anew when the last one lived long. */
+/* Time of the next attempt. The back-off *DELAY_MS is doubled each time, and reset if the last
+ * process lived long. */
 static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint64_t lived_ms)
 {
     const struct app_settings *a = g->s;
@@ -317,7 +318,8 @@ static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint6
         *delay_ms *= 2;
     if (*delay_ms > a->respawn_delay_max_ms)
         *delay_ms = a->respawn_delay_max_ms;
-    /* Between half of it and all: slots that died together do not come back together. */
+    /* Randomized between half of the delay and all of it, so that slots that failed together do not
+     * restart together. */
     uint64_t half = *delay_ms / 2;
     return now_ms + half + (uint64_t)random() % (half + 1);
 }
@@ -388,7 +390,7 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     return s;
 }
 
-/* Somebody else's process is always there, and always the same. */
+/* An externally managed process is regarded as always present and unchanged. */
 static void attach(struct slot *s)
 {
     uint64_t now_ms = loop_now_ms(s->group->pool->loop);

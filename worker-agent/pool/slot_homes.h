@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The classes whose home is a slot's process, as reported by load balancers with their requests.
+ * The home classes of a slot's process, as reported by load balancers with their requests.
  * They are published to all load balancers (common/skills/home_records.h), also after their
  * restart. Records belong to one life of the process, as its caches do, and are kept per classifier
  * fingerprint, for the latest two, as the meters are. Embedded in the slot. Control loop only.

@@ -154,8 +154,7 @@ static bool load_line(struct slot_meters *m, const struct meter_settings *s, str
 {
     struct resume_line line = {0};
 
-    /* A file that was written with larger settings is no bad file: the meter takes what it has room
-     * for. */
+    /* A file written with larger settings is valid: the meter loads as much as it has room for. */
     enum err e = resume_line_parse(bytes, RESUME_LINE_MAX, &line, why);
     if (e != ERR_OK)
         return false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests of slots and of whole applications: who waits and who runs is in the core; here are
- * their time-outs, their figures, and what they get of their process.
+ * Requests of slots and of whole applications. The core decides which requests wait and run; this
+ * file has their timeouts, their metrics, and what they are assigned of their process.
  *
- * A process without ready_probe gets its first request while it is STARTING, alone: that is its
+ * A process without ready_probe receives one request while it is STARTING, which serves as its
  * probe.
  */
 #include "worker-agent/pool/slot_queue.h"
@@ -17,7 +17,7 @@ static struct loop *loop_of(const struct slot_request *r)
     return r->group->pool->loop;
 }
 
-/* R's process, when it has one that is ours. */
+/* Returns R's process if it has one that the agent manages, or NULL. */
 static struct app_process *process_of(const struct slot_request *r)
 {
     if (r->core.process == NULL || r->slot == NULL || r->slot->attached != NULL)
@@ -25,7 +25,7 @@ static struct app_process *process_of(const struct slot_request *r)
     return app_process_of(r->core.process);
 }
 
-/* The only one who changes a request's state: the figures follow it. */
+/* The only function that changes a request's state; updates the metrics accordingly. */
 static void enter(struct slot_request *r, enum slot_request_state state)
 {
     struct stats_cell *cell = r->group->cell;
@@ -95,14 +95,14 @@ static void on_timeout(struct timer *t)
 
 /* ---- asking ---- */
 
-/* A process that fails to start again and again is no reason to wait. */
+/* Whether S has no process because starts fail repeatedly; a request must not wait for that. */
 static bool will_not_start(const struct slot *s)
 {
     return s->core.process == NULL && s->start_failures > 0 &&
            loop_now_ms(s->group->pool->loop) < s->core.not_before_ms;
 }
 
-/* The same of all processes that there could be. */
+/* The same for all slots of G. */
 static bool none_will_start(const struct app_group *g)
 {
     if (g->core.nprocesses > 0)
@@ -135,7 +135,7 @@ static uint64_t wait_ms(const struct app_group *g, const struct slot *s)
     return a->queue_timeout_ms + starts * a->start_timeout_ms;
 }
 
-/* Whether there is no sense in asking the core. */
+/* Whether the request must be refused without asking the core; *WHY is the reason. */
 static bool is_hopeless(const struct app_group *g, const struct slot *s, enum slot_refusal *why)
 {
     bool any = s != NULL ? s->core.process != NULL : g->core.nprocesses > 0;
@@ -299,7 +299,7 @@ void slot_abandon_running(struct core_process *p)
 
 static void refuse(struct list *waiting, size_t n, enum slot_refusal why)
 {
-    /* Those who wait now: who is refused may come again. */
+    /* Only the requests waiting now: a refused one may be queued again. */
     for (; n > 0 && !list_empty(waiting); --n) {
         struct core_request *core = list_first(waiting, struct core_request, node);
         struct slot_request *r = container_of(core, struct slot_request, core);

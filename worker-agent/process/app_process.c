@@ -33,14 +33,14 @@ const char *process_state_text(enum process_state s)
 /* ---- life ---- */
 
 enum {
-    /* How long the keeper may take to answer, and a stray process to end. */
+    /* Maximum time for the keeper to answer, and for a stray process to end. */
     KEEPER_ANSWER_MS = 30000,
     STRAY_STOP_MS = 10000,
-    /* How long a process whose connection broke may take to be reported dead. */
+    /* Maximum time until the death of a process is reported after its connection broke. */
     HOLD_MS = 50,
 };
 
-/* What is noted of it with the keeper, for the next agent. */
+/* Notes stored with the keeper for the next agent. */
 #define NOTE_READY "ready"
 #define NOTE_LEAVING "leaving"
 
@@ -60,7 +60,8 @@ static void free_now(struct loop_deferred *d)
     free(p);
 }
 
-/* The only one who moves a process. May end in its being freed at the end of the turn. */
+/* The only function that changes a process's state. P may be freed at the end of the loop
+ * iteration. */
 static void enter(struct app_process *p, enum process_state state)
 {
     uint64_t now_ms = loop_now_ms(p->pool->loop);
@@ -125,7 +126,7 @@ void app_process_failed(struct app_process *p, enum failure_kind kind, const cha
     failure_log(failures_record(&p->group->failures, &what, process_output_last(&p->output)), p);
 }
 
-/* It will not serve, or not any more, and nobody wanted that. */
+/* The process failed to start or has stopped serving unexpectedly. */
 static void back_off(struct app_process *p)
 {
     if (p->failed || p->slot == NULL)
@@ -182,7 +183,7 @@ static uint64_t stop_timeout_ms(const struct app_process *p)
     return p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS;
 }
 
-/* Nobody gets it any more. */
+/* Ends P in the core: no further request is sent to it. */
 static void leave_core(struct app_process *p)
 {
     if (p->slot != NULL)
@@ -198,7 +199,8 @@ void app_process_kill(struct app_process *p)
     stop_getting_ready(p);
     stop_timers(p);
     if (p->state == PROCESS_SPAWNING) {
-        /* It has no pid yet; on_spawned finds nobody by that name, and has it killed. */
+        /* It has no pid so far; on_spawned will not find a process with its id and will have it
+         * killed. */
         finish(p);
         return;
     }
@@ -359,7 +361,8 @@ static void on_warm(struct warm_up *w)
     become_ready(p);
 }
 
-/* It serves, and somebody else has the slot's requests until it takes over. */
+/* P serves. Starts the warm-up if P is a successor, while the slot's requests still go to the old
+ * process. */
 static bool warm_up(struct app_process *p)
 {
     p->warm_up.done = on_warm;
@@ -371,7 +374,7 @@ static bool warm_up(struct app_process *p)
     return true;
 }
 
-/* The user that P was started as. */
+/* Returns the user that P was started as. */
 static uid_t user_of(const struct app_process *p)
 {
     const struct app_config *c = p->group->config;
@@ -513,8 +516,8 @@ static void on_over_memory(struct usage_target *t)
     uint64_t now_ms = loop_now_ms(p->pool->loop);
     uint64_t lasted_ms = t->over_since_ms - p->ready_since_ms;
 
-    /* One that goes already is no news; one that has served nobody would be followed by its like.
-     */
+    /* Ignores a process that is being replaced already, and one that has served no request, because
+     * its successor would be no better. */
     if (p->state != PROCESS_READY || p->core.doomed != CORE_KEEP || p->requests == 0)
         return;
     if (t->over_since_ms < p->ready_since_ms)

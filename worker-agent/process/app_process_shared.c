@@ -14,9 +14,10 @@ static bool is_successor(const struct app_process *p)
 
 void app_process_hand_over(struct app_process *p)
 {
-    /* Two readers would tear its lines apart. */
+    /* Two readers would split its lines between them. */
     process_output_mute(&p->output, true);
-    /* The other ends what is no slot's process yet: nothing must be sent there. */
+    /* The new agent ends processes that are not a slot's process so far: nothing must be sent to
+     * them. */
     if (is_successor(p)) {
         readiness_stop(&p->readiness);
         timer_stop(&p->deadline);
@@ -28,7 +29,7 @@ void app_process_hand_over(struct app_process *p)
 void app_process_take_back(struct app_process *p)
 {
     process_output_mute(&p->output, false);
-    /* The keeper did not do what we said meanwhile. */
+    /* The keeper ignored requests of this agent meanwhile. */
     if (p->state == PROCESS_STOPPING)
         keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
     else if (p->state == PROCESS_KILLING)

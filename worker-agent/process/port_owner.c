@@ -101,7 +101,7 @@ static bool read_sockets(const char *proc, const char *name, unsigned port, stru
     return true;
 }
 
-/* ---- whose they are ---- */
+/* ---- owners ---- */
 
 static void mark_own(struct listeners *l, const char *target)
 {

@@ -186,7 +186,7 @@ void proc_table_fini(struct proc_table *t)
     *t = (struct proc_table){0};
 }
 
-/* ---- whose they are ---- */
+/* ---- assignment to roots ---- */
 
 static struct proc_entry *find(const struct proc_table *t, pid_t pid)
 {

@@ -2,7 +2,7 @@
  *
  * timer ──► rows of all targets ──► thread: one walk through /proc, PSS of suspects ──► targets
  *
- * A target that is stopped while a sample is under way leaves its row there, pointing to nobody.
+ * If a target is stopped during a sample, its row remains in the sample with a NULL target.
  */
 #include "worker-agent/process/process_usage.h"
 
@@ -14,7 +14,7 @@
 #include "worker-agent/process/proc_table.h"
 
 struct usage_row {
-    struct usage_target *target; /* NULL: it is gone. The loop's */
+    struct usage_target *target; /* NULL: stopped. Used only by the loop */
     uint64_t limit_bytes;
     struct usage found;
     bool judged; /* OVER is known */
@@ -26,7 +26,7 @@ struct sample {
     struct process_usage *usage;
     const char *proc;
     size_t nrows;
-    size_t first; /* whose PSS is asked for first */
+    size_t first; /* the row for which PSS is read first */
     struct usage_row *rows;
     struct proc_root *roots; /* of each row; by pid */
     uint64_t at_us, took_us;
@@ -122,7 +122,7 @@ static void take(struct usage_row *r, uint64_t passed_us)
         return;
     old = t->usage;
     t->usage = r->found;
-    /* Children that nobody of the family has waited for take their time with them. */
+    /* The time of children that were not waited for by a process of the target is lost. */
     if (old.known && t->usage.cpu_us < old.cpu_us)
         t->usage.cpu_us = old.cpu_us;
     if (old.known && passed_us > 0)
@@ -148,14 +148,14 @@ static void on_sampled(struct worker_job *j, bool dropped)
 
         for (size_t i = 0; i < s->nrows; ++i)
             take(&s->rows[i], passed_us);
-        /* Told last: it may stop targets, of this sample too, which then leave their rows. */
+        /* Called last, because it may stop targets, including targets of this sample. */
         for (size_t i = 0; i < s->nrows; ++i) {
             struct usage_target *t = s->rows[i].target;
 
             if (t == NULL)
                 continue;
             t->row = NULL;
-            /* Who was not looked at closely enough is as he was. */
+            /* A target that was not judged keeps its state. */
             if (!s->rows[i].over && s->rows[i].judged)
                 t->over_since_ms = 0;
             if (!s->rows[i].over || !s->rows[i].found.known)
@@ -271,8 +271,8 @@ void usage_start(struct process_usage *u, struct usage_target *t, pid_t pid)
 
     t->pid = pid;
     t->usage = (struct usage){.known = false};
-    /* Now, while it is certainly itself; a stranger who has its pid later has another start. One
-     * that is gone already is never found. */
+    /* Read now, while the pid certainly belongs to the process; a later process with the same pid
+     * has a different start time. A process that has already exited is never found. */
     t->start_ticks = proc_entry_read(u->proc, pid, &e) ? e.start_ticks : UINT64_MAX;
     list_push_back(&u->targets, &t->node);
 }

@@ -27,12 +27,12 @@
 
 enum {
     SOCKET_MODE = 0660,
-    /* The agent's group may make files; with the sticky bit it cannot replace those of root, whose
-       the folder is: the keeper's. */
+    /* The agent's group may create files. The directory is owned by root and has the sticky bit, so
+       the group cannot replace root's files, which are the keeper's. */
     SHARED_STATE_DIR_MODE = 01771,
 };
 
-/* Any port will do later as well. */
+/* Whether A has port 0: any port is acceptable, also when it is bound later. */
 static bool is_some_port(const struct addr *a)
 {
     return a->sa.sa_family != AF_UNIX && addr_port(a) == 0;

@@ -37,14 +37,14 @@ static int page_health(void *context, struct slice query, struct text *body)
 
 /* ---- what is ready ---- */
 
-/* Without a ready_probe a process waits for its first request, which nobody sends to who is not
- * ready. */
+/* A process without a ready_probe waits for its first request, which is only sent to a process
+ * reported as ready. */
 static bool serves(const struct app_process *p)
 {
     return p != NULL && (p->state == PROCESS_READY || p->open);
 }
 
-/* How many of the processes that are always there are not, or do not serve. */
+/* Number of the permanently required processes that do not exist or do not serve. */
 static size_t count_unready(const struct agent *a)
 {
     size_t unready = 0;
@@ -82,7 +82,7 @@ static int page_ready(void *context, struct slice query, struct text *body)
 
 /* ---- processes ---- */
 
-/* Process P of a slot; NULL is nobody. */
+/* Counts process P of a slot; P may be NULL. */
 static void count_one(const struct app_process *p, struct process_counts *out)
 {
     if (p == NULL)

@@ -140,7 +140,7 @@ static void put_meters(struct json_writer *w, const struct slot *s)
     json_close_array(w);
 }
 
-/* In a line; what the process wrote is told of the newest failure only. */
+/* The failure in one line; the output of the process is included only for the newest failure. */
 static void put_slot_failure(struct json_writer *w, const struct slot *s)
 {
     const struct failure *f = failures_of(&s->group->failures, s->n);
@@ -155,7 +155,8 @@ static void put_slot_failure(struct json_writer *w, const struct slot *s)
     text_fini(&line);
 }
 
-/* As load balancers are told, but that they need not know what a start waits for. */
+/* The state as reported to load balancers, except that "waiting" distinguishes a start that has not
+ * begun. */
 static const char *state_text(const struct slot *s)
 {
     enum resume_state state = slot_state(s);

@@ -124,8 +124,8 @@ static void finish(struct agent *a)
     agent_close(a);
 }
 
-/* Clients may still be connected, whose requests the new agent has from us and may have to end a
- * process for. */
+/* Clients may still be connected. Their requests are passed on to the new agent, which may have to
+ * end a process for them. */
 static void seal_if_done(struct agent *a)
 {
     if (a->pool.sealed || app_pool_requests(&a->pool) > 0)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One loop over poll(2). Descriptors: the agents (none, one, or two while one follows another), the
- * listening socket for the next one, those who connected to it and have not said hello, and
- * signalfd.
+ * One loop over poll(2). Descriptors: the agents (none, one, or two during an upgrade), the
+ * listening socket for the next agent, connections to it that have not sent "hello", and signalfd.
  *
  *   one agent --- its socket closes ---> waiting for the next one --- adopt_timeout ---+
  *     ^   |                                  |                                         v
@@ -37,18 +36,18 @@
 #include "worker-agent/supervisor/keeper_kept.h"
 
 enum {
-    /* Who connected and has not said hello; and how long they may take. */
+    /* Maximum number of connections that have not sent "hello", and their time limit. */
     STRANGERS_MAX = 4,
     STRANGER_MS = 5000,
-    /* How long the one before us may take to let go of its lock. */
+    /* Maximum time for the previous keeper to release its lock. */
     LOCK_WAIT_MS = 60000,
-    /* The one that is obeyed, and the one before it. */
+    /* The agent that is obeyed, and the old one. */
     AGENTS_MAX = 2,
 };
 
 struct agent_end {
     struct packet_queue out; /* bounded by the number of processes: a few messages each */
-    uint64_t number;         /* of those that said hello so far */
+    uint64_t number;         /* sequence number among the agents that sent "hello" */
 };
 
 struct stranger {

@@ -35,7 +35,7 @@ struct kept_list {
 /*
  * Connects to the keeper in state_dir if one exists; otherwise forks one, unless O->follow is set.
  * Blocks for a limited time; errors are logged. OUT receives the existing processes; the caller
- * frees the items. Returns NULL if there is no keeper.
+ * frees the items. Returns NULL if no keeper is available.
  */
 struct keeper_link *keeper_link_open(const struct keeper_options *o, uint64_t adopt_timeout_ms,
                                      struct kept_list *out);

@@ -308,7 +308,7 @@ enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct 
         (void)fail(why, "fork");
         goto failed;
     }
-    /* Both sides do it: whoever comes first, a signal to the group finds it. */
+    /* Called in parent and child, so that the group exists for signals regardless of the order. */
     setpgid(p.pid, p.pid);
     close(output[1]);
     close(error[1]);
@@ -330,7 +330,8 @@ failed:
 
 static void empty_backlog(int listen_fd)
 {
-    /* Nobody gets in any more, through whatever descriptor; TCP's backlog is reset by it. */
+    /* Prevents further connections through any descriptor; resets the connections in TCP's backlog.
+     */
     shutdown(listen_fd, SHUT_RDWR);
     fcntl(listen_fd, F_SETFL, O_NONBLOCK);
     for (;;) {
