@@ -452,7 +452,7 @@ static void connect_to_process(struct exchange *x)
     case CONN_REFUSED:
         on_no_connection(x, ERR_CONNECT_REFUSED);
         return;
-    case CONN_WAIT: /* connections are not limited, so there is no wait */
+    case CONN_WAIT: /* not possible: connections are not limited */
         break;
     }
     UNREACHABLE();

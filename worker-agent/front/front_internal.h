@@ -27,7 +27,7 @@ struct request_class {
     size_t cls_len;
     char fingerprint[FINGERPRINT_LEN];
     size_t fingerprint_len;
-    bool has_told; /* the homes of the class are in TOLD; TOLD.from points into the header */
+    bool has_told; /* the next field is set; its `from` points into the request's header */
     struct home_told told;
 };
 

@@ -27,26 +27,28 @@ void trace_log_count(const struct trace_log *log, uint64_t *written, uint64_t *d
 void trace_log_started(struct trace_log *log);
 /* Writes record X, the last one of this agent: no earlier request is in progress. */
 void trace_log_ended(struct trace_log *log);
-/* A request, from its B to what ends it. Embedded; zeroed, nothing is said of it. */
+/* The trace of a request, from record B to its last record. Embedded. If zeroed, nothing is
+ * recorded. */
 struct trace_request {
     struct trace_log *log; /* NULL: nothing more is recorded */
     uint64_t number;
     bool called;
 };
 
-/* B and I: R is there, with a body of BODY_BYTES. */
+/* Writes records B and I: R was received, with a body of BODY_BYTES. */
 void trace_request_begin(struct trace_request *r, struct trace_log *log, struct slice method,
                          struct slice path, uint64_t body_bytes);
-/* C, the first time; then that it is sent again. */
+/* Writes record C at the first call, and a note about a retry at later calls. */
 void trace_request_called(struct trace_request *r);
-/* A: a response begins. BYTES of its body, UINT64_MAX: unknown. */
+/* Writes record A: a response begins. BYTES: size of its body; UINT64_MAX: unknown. */
 void trace_request_answered(struct trace_request *r, unsigned status, uint64_t bytes);
-/* E, and nothing after it. */
+/* Writes record E, the last one of R. */
 void trace_request_ended(struct trace_request *r);
-/* It ends in another way, called NAME, a literal; TEXT says more. Nothing after it. */
+/* Writes the last record of R, which ended abnormally: NAME, a literal, is the kind of end, and
+ * TEXT has details. */
 void trace_request_failed(struct trace_request *r, const char *name, struct slice text);
 
-/* Something else that is worth knowing: NAME, a literal, TEXT. */
+/* Writes a note that belongs to no request: NAME, a literal, and TEXT. */
 void trace_log_note(struct trace_log *log, const char *name, struct slice text);
 
 #endif

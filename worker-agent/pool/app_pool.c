@@ -137,7 +137,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
         if (!app_group_listen(pool->groups[i]))
             return false;
     }
-    /* Those that serve first: another one of the same slot was to be its successor. */
+    /* Adopts ready processes first: another process of the same slot was its successor. */
     for (int ready = 1; ready >= 0; --ready) {
         for (size_t i = 0; i < adopted->n; ++i) {
             if (app_process_was_ready(&adopted->items[i]) == (ready == 1))
@@ -440,7 +440,7 @@ static void hand_over_names(struct slot *s)
 {
     registration_end(&s->registration);
     resume_streams_end(s, RESUME_END_UPGRADE);
-    /* Where there is no process, only the new agent will start one. */
+    /* A slot without a process can only get one from the new agent. */
     slot_refuse_hopeless(s);
 }
 

@@ -2,8 +2,8 @@
  *
  * Decides which slot gets a process, which process is ended to make room, and which one is
  * replaced. Slots that want a process are queued; the first that may have one gets it. If there is
- * no room, an idle process is ended: any idle process for requests that wait, and only a spare one
- * for a slot that merely has to be populated (min_processes).
+ * no room, an idle process is ended: any idle process for requests that wait for a process, and
+ * only a spare one for min_processes or for an additional process of a busy group.
  */
 #include "worker-agent/pool/pool_core_internal.h"
 
@@ -103,7 +103,7 @@ static bool has_room(const struct core *c)
     return c->max == 0 || c->count + c->strays < c->max;
 }
 
-/* Whether the exiting processes make room for one more process than BEFORE. */
+/* Whether the exiting processes make room for one more process after BEFORE others. */
 static bool room_comes(const struct core *c, unsigned before)
 {
     return c->max != 0 && staying(c) + before < c->max;
@@ -125,8 +125,8 @@ static bool is_better_victim(const struct core_process *a, const struct core_pro
 
 /*
  * Returns the least valuable idle process, preferably of another group than G.
- *   spare_ms  not 0: only processes of groups with more than min_processes, last used before that
- * time
+ *   spare_ms  not 0: only processes last used before that time, in groups that have more than
+ *             min_processes
  */
 static struct core_process *find_victim(const struct core *c, const struct core_group *g,
                                         uint64_t spare_ms)

@@ -38,7 +38,7 @@ struct restart_events { /* neither inside a call, nor may they end a folder */
 
 extern const struct restart_times restart_times_default;
 
-/* TIMES: copied; a test has others than restart_times_default. */
+/* TIMES is copied. Tests use other values than restart_times_default. */
 struct restart_watch *restart_watch_create(struct loop *l, const struct restart_times *times);
 /* All directories must have been removed. W may be NULL. */
 void restart_watch_destroy(struct restart_watch *w);
@@ -48,8 +48,8 @@ void restart_watch_destroy(struct restart_watch *w);
  *   root, dir  its path: DIR, or ROOT/DIR when DIR is relative
  *   since_ns   wall clock, the start of the oldest existing process. A restart.txt found by the
  *              first check is regarded as already handled unless it is newer than this
- * Returns NULL and watches
- * nothing if DIR is relative to "/", which is the host's directory and not that of an application.
+ * Returns NULL and watches nothing if DIR is relative to "/", which is the host's directory and not
+ * that of an application.
  */
 struct restart_folder *restart_folder_add(struct restart_watch *w, const char *root,
                                           const char *dir, int64_t since_ns,

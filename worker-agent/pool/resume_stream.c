@@ -101,14 +101,14 @@ static void add_row(void *context, const struct home_record *r)
 {
     struct telling *t = context;
 
-    t->rows[t->n++] = (struct home_row){.cls = r->cls,
-                                        .kind = r->kind,
-                                        .from = r->from,
-                                        /* Rounded down: a receiver may assume a lower age than the
-                                           actual one, never a higher one. */
-                                        .since_age_ms = (t->now_us - r->since_us) / 1000,
-                                        .used_age_ms = (t->now_us - r->used_us) / 1000,
-                                        .rate = r->rate};
+    t->rows[t->n++] = (struct home_row){
+        .cls = r->cls,
+        .kind = r->kind,
+        .from = r->from,
+        /* Rounded down: a receiver must not assume an age that exceeds the actual one. */
+        .since_age_ms = (t->now_us - r->since_us) / 1000,
+        .used_age_ms = (t->now_us - r->used_us) / 1000,
+        .rate = r->rate};
 }
 
 static void plan_homes(struct resume_stream *st, uint64_t in_ms)

@@ -2,8 +2,9 @@
  *
  * The home classes of a slot's process, as reported by load balancers with their requests.
  * They are published to all load balancers (common/skills/home_records.h), also after their
- * restart. Records belong to one life of the process, as its caches do, and are kept per classifier
- * fingerprint, for the latest two, as the meters are. Embedded in the slot. Control loop only.
+ * restart. Records are valid for one life of the process, as its caches are, and are kept per
+ * classifier fingerprint, for the latest two, as the meters are. Embedded in the slot. Control loop
+ * only.
  */
 #ifndef RLB_AGENT_POOL_SLOT_HOMES_H
 #define RLB_AGENT_POOL_SLOT_HOMES_H
@@ -34,8 +35,8 @@ const struct slot_homes_of *slot_homes_find(const struct slot_homes *h, struct s
 /*
  * Notes that R runs at its process or waits for it. The load balancer that made this process a home
  * did so before the request arrived, and other load balancers must be notified before R has waited.
- * Noted once per process, so call this in both cases.
- *   told  the home data received with R, or NULL
+ * Noted once per process, so call this in both cases. A NULL home_told means that no home data was
+ * received with R.
  */
 void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,
                     const struct home_told *told);

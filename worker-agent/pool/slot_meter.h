@@ -42,8 +42,8 @@ size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls);
 /* Updates the resumes with the measurements made since. Only reads the meters; the time of the next
  * resume does not change. */
 void slot_meters_renew(struct slot_meters *m);
-/* Appends the text of a resume file: one line per meter, the most recently used last. WHO contains
- * the fields that do not come from a meter. */
+/* Appends the text of a resume file: one line per meter, the most recently used last. The
+ * resume_line passed in provides the fields that do not come from a meter. */
 void slot_meters_print(const struct slot_meters *m, const struct resume_line *who,
                        struct text *out);
 /* Loads the meters from such a text. Returns false with the reason in WHY and changes nothing if

@@ -199,8 +199,7 @@ void app_process_kill(struct app_process *p)
     stop_getting_ready(p);
     stop_timers(p);
     if (p->state == PROCESS_SPAWNING) {
-        /* It has no pid so far; on_spawned will not find a process with its id and will have it
-         * killed. */
+        /* It has no pid yet; on_spawned will not find its id and will have it killed. */
         finish(p);
         return;
     }
