@@ -36,8 +36,9 @@ struct body_sink {
 /* All zero is an empty one. What it holds goes to BIN. */
 void body_sink_fini(struct body_sink *b, struct body_file_bin *bin);
 /*
- * The body will have EXPECTED bytes in all: get memory, or a file, for them now.
- * False with errno, as of the next: there is no room (disk, descriptors, folder, totals); logged.
+ * Reserves memory or opens a file for a body of EXPECTED bytes in total. Returns false with errno
+ * set, as body_sink_add() does, if neither is available (disk, descriptors, directory or the
+ * totals); the failure is logged.
  */
 bool body_sink_expect(struct body_sink *b, const struct body_sink_limits *l,
                       uint64_t expected) must_check;

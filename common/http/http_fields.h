@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Header fields of messages that a proxy passes on: which are listed as of one connection, and how
- * a field is written. What each is, is told in common/wire/http_field.h. Pure functions over what
- * they are given; any thread.
+ * Header fields of proxied messages: which fields are specific to one connection, and how a field
+ * is written. common/wire/http_field.h classifies the fields. Pure functions of their arguments;
+ * any thread.
  */
 #ifndef RLB_HTTP_HTTP_FIELDS_H
 #define RLB_HTTP_HTTP_FIELDS_H
@@ -18,8 +18,8 @@ bool http_response_lists(const struct http1_head *head, struct slice name);
 
 /* One line of a head. */
 void http_put_field(struct text *out, struct slice name, struct slice value);
-/* Content-Length, for a request with a body (NULL: none) or whose method announces one even when
- * empty. */
+/* Appends Content-Length if the request has a BODY (NULL: none) or if METHOD requires the field
+ * even for an empty body. */
 void http_put_length(struct slice method, struct slice body, struct text *out);
 
 #endif

@@ -12,8 +12,8 @@
 #include "common/base/arena.h"
 #include "common/http/http_fields.h"
 
-/* A header field. What it is, is told once, by its name as sent: those of HTTP/2 are in lower case,
- * others in any. */
+/* A header field. Its kind is determined once, from the name as received: field names are in lower
+ * case in HTTP/2 and in any case in HTTP/1. */
 struct message_field {
     struct slice name, value;
     enum http_field kind;
@@ -29,7 +29,7 @@ struct message_fields {
 struct http_answer {
     int status;
     const char *reason;      /* lives as long as the request; NULL: the standard one */
-    uint64_t content_length; /* http_reply.c's; UINT64_MAX: none is told */
+    uint64_t content_length; /* http_reply.c's; UINT64_MAX: not announced */
     struct message_fields fields;
 };
 
