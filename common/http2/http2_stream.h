@@ -194,7 +194,7 @@ bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t 
 bool http2_set_initial_window(struct http2_server *h2, uint32_t value);
 /* A PRIORITY frame. */
 void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_priority *p);
-/* S is no more. */
+/* Removes S from the output. Must be called before S is freed. */
 void http2_output_forget(struct http2_stream *s);
 
 #endif
