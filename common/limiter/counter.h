@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pool counters: named limits. Per key at most `workers` hold it, `maxqueue` hold or wait; per type
- * of key at most `slots` hold one. The rules of PoolCounter's protocol, without its wire: the
- * daemon and the load balancer count with this same code. Plain computation: no I/O, time is an
- * argument, one thread at a time. A table owns keys and types; a struct counter_lock is embedded in
- * whoever asks, and owned there.
+ * Pool counters: named concurrency limits. Per key, at most `workers` locks are held, and at most
+ * `maxqueue` are held or waiting; per type of key, at most `slots` are held. These are the rules of
+ * the PoolCounter protocol without its wire format: the daemon and the load balancer count with the
+ * same code. Pure computation without I/O; time is an argument; one thread at a time. A table owns
+ * its keys and types. A struct counter_lock is embedded in and owned by its requester.
  *
  *               acquire: LOCKED                       release, leave
  *   FREE ------------------------------------> HELD -----------------> FREE
@@ -13,21 +13,23 @@
  *                            | woken: DONE; expire; release, leave
  *                            +-----------------------------------> FREE
  *
- * Who waits is in its key's queue, one for each kind. Those of them who wait because of `slots`
- * alone, while their key has room, are in their type's line too. Who holds none waits for none: a
- * waiter takes no slot. A holder that leaves makes room for its own key's next waiter; when there
- * is none, for the oldest in its type's line whose key has room. Limits belong to the request, as
- * in the original: each acquire is judged by its own, and is not judged again when it is woken.
- * Those set by counter_limit bind always, and are lowered and raised while locks are held.
+ * Each key has one FIFO queue per lock kind. Waiters that wait only because of `slots`, while their
+ * key has room, are also in their type's line. Waiters occupy no slot, so there is no
+ * hold-and-wait. When a holder leaves, its place goes to the next waiter of its own key; if there
+ * is none, to the oldest waiter in its type's line that has room at its key. Limits belong to the
+ * request, as in the original: each acquire is judged by its own limits, and is not judged again
+ * when it is woken. The limits set by counter_limit always apply, and can be changed while locks
+ * are held.
  *
- * A key has the type of the ask that made it, for as long as it has a lock; the type in later asks
- * is not looked at, nor are `slots` when it has none. A type exists while it has a key or limits.
- * It takes about as much memory as a key: where nothing of a type will be limited, ask without.
+ * A key has the type of the request that created it, as long as the key has a lock. The type in
+ * later requests is ignored, and so are their `slots` if the key has no type. A type exists while
+ * it has a key or limits. A type takes about as much memory as a key: omit it from requests if
+ * nothing of that type will be limited.
  *
- * Every call is O(1), amortised, but for: DONE to n waiters, n; counter_limit, n log n in the
- * waiters of the type; and, while more is held than a lowered `slots` allows, a leaver whose key
- * has waiters: those, and the type's line. Keys are in a split_map (map.h), so that no call waits
- * for the growth of a table.
+ * Every call takes amortized O(1) time, with three exceptions. DONE to n waiters takes O(n).
+ * counter_limit takes O(n log n) in the waiters of the type. While more is held than a lowered
+ * `slots` allows, a release or leave of a key with waiters takes time linear in these waiters and
+ * in the type's line. Keys are in a split_map (map.h), so that no call waits for a table to grow.
  */
 #ifndef RLB_LIMITER_COUNTER_H
 #define RLB_LIMITER_COUNTER_H
@@ -106,14 +108,14 @@ struct counter_stats {
 struct counter_table;
 
 /*
- * MAX_KEYS and MAX_WAITERS are at least 1. NULL: out of memory. Who fails to get memory for a key
- * or a type is told so, and nothing changes.
+ * MAX_KEYS and MAX_WAITERS are at least 1. Returns NULL if out of memory. A later call that cannot
+ * allocate a key or a type reports that and changes nothing.
  */
 struct counter_table *counter_table_create(size_t max_keys, size_t max_waiters);
 /* Every lock is free. */
 void counter_table_destroy(struct counter_table *t);
 
-/* What stands before KEY's first ':', or all of it. */
+/* The part of KEY before its first ':', or all of KEY if there is none. */
 struct slice counter_type_of(struct slice key);
 
 /*
@@ -124,39 +126,40 @@ enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock
                                     const struct counter_ask *ask, uint64_t now_us);
 
 /*
- * LOCK is held or waiting, and free after this. The work is done: all of the key's waiters of kind
- * ANY get DONE, then the next one of kind ME gets LOCKED. Given up while it waits: DONE for the
- * key's other waiters of kind ANY, as the original has it. WOKEN: those who got either are added to
- * it, in order, by in_key; their answers are in `woken`. Who reads it takes each one out. One that
- * is released or left before that is taken out by that.
+ * LOCK must be held or waiting, and is free afterwards. If it was held, the work is done: all of
+ * the key's waiters of kind ANY get DONE, then the next waiter of kind ME gets LOCKED. If it was
+ * waiting, it gives up, and the key's other waiters of kind ANY get DONE, as in the original. Woken
+ * locks are appended to WOKEN in order, linked by in_key, with their answer in `woken`. The caller
+ * removes each lock from WOKEN; releasing or leaving such a lock removes it as well.
  */
 void counter_release(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
                      struct list *woken);
 
 /*
- * LOCK is held or waiting, and free after this. Its owner is gone, and the work is not done: nobody
- * gets DONE, and a holder's place goes to the key's oldest waiter of kind ME, else of kind ANY.
+ * LOCK must be held or waiting, and is free afterwards. Its owner has left without doing the work:
+ * no waiter gets DONE, and a holder's place goes to the key's oldest waiter of kind ME, or else of
+ * kind ANY.
  */
 void counter_leave(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
                    struct list *woken);
 
-/* LOCK waits; it has waited long enough, and is free after this. */
+/* LOCK must be waiting; its maximum waiting time has elapsed. It is free afterwards. */
 void counter_expire(struct counter_table *t, struct counter_lock *lock, uint64_t now_us);
 
 /*
- * A type's own limits; they bind whatever a request says. Lowered: nobody loses what it holds, and
- * who leaves is not replaced until there is room. Raised: who may go on now is added to WOKEN.
- * Both 0: the type is as any other again.
- * Errors: ERR_TOO_LARGE when there is no room for another type; ERR_RANGE for a TYPE that is empty
- * or longer than COUNTER_NAME_MAX.
+ * Sets TYPE's own limits, which apply regardless of the limits in requests. Lowering them takes no
+ * held lock away; a holder that leaves is not replaced until there is room. If they are raised,
+ * waiters that have room now are appended to WOKEN. Both 0: removes the type's own limits.
+ * Errors: ERR_TOO_LARGE if the table cannot take another type; ERR_RANGE if TYPE is empty or longer
+ * than COUNTER_NAME_MAX.
  */
 enum err counter_limit(struct counter_table *t, struct slice type, struct counter_limits limits,
                        uint64_t now_us, struct list *woken) must_check;
 
 const struct counter_stats *counter_stats(const struct counter_table *t);
-/* Who holds the longest, or NULL. */
+/* The lock that has been held longest, or NULL. */
 const struct counter_lock *counter_oldest(const struct counter_table *t);
-/* The key of a lock that is not free. */
+/* The key of LOCK, which must not be free. */
 struct slice counter_key_of(const struct counter_lock *lock);
 
 /* Asserts every invariant; for tests. O(everything). */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether a server that has failed is tried again: a circuit breaker. Plain computation; time is an
- * argument. Embedded in its server; one thread. Zeroed, it is closed.
+ * A circuit breaker: decides whether a server that has failed is tried again. Pure computation;
+ * time is an argument. Embedded in its server; one thread. Zero-initialized, it is closed.
  *
- *     CLOSED   everybody goes. FAILURES_MAX failures in a row: RESTING
- *     RESTING  nobody goes. When its time is over, the next to ask goes ahead: PROBED
- *     PROBED   nobody else goes. That one fails: RESTING, twice as long, up to REST_MAX
+ *     CLOSED   All attempts are allowed. FAILURES_MAX failures in a row: RESTING.
+ *     RESTING  No attempt is allowed. After the rest period, the next attempt is the probe: PROBED.
+ *     PROBED   No other attempt is allowed. If the probe fails: RESTING, for twice the previous
+ *              period, at most REST_MAX.
  *
- * Any success, also of one who went earlier: CLOSED.
+ * Any success, also of an attempt that began earlier: CLOSED.
  */
 #ifndef RLB_LIMITER_COUNTER_BREAKER_H
 #define RLB_LIMITER_COUNTER_BREAKER_H
@@ -47,7 +48,7 @@ void counter_breaker_succeeded(struct counter_breaker *b);
 /* PROBE: what was let go as one. Others that fail while it rests tell nothing new. Whether a rest
  * begins. */
 bool counter_breaker_failed(struct counter_breaker *b, bool probe, uint64_t now_ms);
-/* The probe has ended and told nothing: the next one to ask is it. */
+/* The probe has ended without a result: the next attempt becomes the probe. */
 void counter_breaker_no_verdict(struct counter_breaker *b, uint64_t now_ms);
 
 #endif

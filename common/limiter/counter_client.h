@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Locks at pool counter daemons (docs/reference/protocols.md, docs/guide/poolcounter.md). A client
- * belongs to one loop and its thread; so do its calls. A struct counter_call is embedded in whoever
- * asks, and owned there; the client outlives every call that is not free. It owns servers and
- * connections.
+ * and its calls belong to one loop and its thread. A struct counter_call is embedded in and owned
+ * by its requester; the client must outlive every call that is not free. The client owns servers
+ * and connections.
  *
  *           acquire                answered: LOCKED              release, leave
  *     FREE ---------> ASKED ------------------------> HELD -----------------------> FREE
@@ -11,13 +11,14 @@
  *                       | leave                         v          release, leave
  *                       +----------> FREE              LOST -----------------------> FREE
  *
- * The protocol forbids a second request while one waits, and releases in LIFO order: so each call
- * that waits or holds has a connection of its own. Those that are done are kept for the next.
+ * The protocol allows no second request while one waits, and requires releases in LIFO order.
+ * Therefore each call that waits or holds has a connection of its own. Connections without a call
+ * are kept idle for reuse.
  *
- * A key's server is the same for all clients that know the same servers by name. There is no
- * fail-over: while a key's server is away the key is UNREACHABLE, for with another server's count
- * beside the first one's a limit would be doubled. A server that fails again and again, or hangs,
- * is left alone for a while; clients share what they know of it (common/limiter/counter_health.h).
+ * All clients that know the same servers by name assign a key to the same server. A key
+ * never fails over: while its server is away, the key is UNREACHABLE, because a second server
+ * counting the same key would double its limit. A server that fails repeatedly or hangs is not used
+ * for a while; clients share this state (common/limiter/counter_health.h).
  */
 #ifndef RLB_LIMITER_COUNTER_CLIENT_H
 #define RLB_LIMITER_COUNTER_CLIENT_H
@@ -27,7 +28,7 @@
 #include "common/limiter/counter_health.h"
 
 enum {
-    COUNTER_SERVERS_MAX = 64,      /* of one client; nobody runs as many */
+    COUNTER_SERVERS_MAX = 64,      /* of one client; far more than a deployment needs */
     COUNTER_SERVER_NAME_MAX = 255, /* bytes of a server's name */
 };
 
@@ -100,13 +101,13 @@ struct counter_call {
      */
     void (*answered)(struct counter_call *c, enum counter_result r);
     /*
-     * May be NULL. The lock of a HELD call is gone, as its connection has died: somebody else may
-     * have it now. The call is LOST; it still wants its release or leave, which may come from
-     * within, and does nothing more than make it FREE.
+     * May be NULL. The lock of a HELD call is lost because its connection has died: another client
+     * may hold it now. The call is LOST. It still requires counter_client_release or
+     * counter_client_leave, which may be called from this callback and only make it FREE.
      */
     void (*lost)(struct counter_call *c);
 
-    /* To be read by anybody. */
+    /* Read-only for all but the client. */
     enum counter_call_state state;
     enum counter_trouble why; /* of the last UNREACHABLE */
 
@@ -130,10 +131,10 @@ struct counter_client_stats {
     uint64_t left;                          /* calls given up by their owner before an answer */
     uint64_t opened;                        /* connections, attempts included */
     uint64_t reused;                        /* calls served by a kept one */
-    uint64_t repeated;                      /* calls sent anew, as a kept connection was dead */
+    uint64_t repeated;                      /* calls sent again: an idle connection was dead */
     uint64_t rests;      /* times that this client has found a server unresponsive */
     uint64_t probes;     /* sent to see whether a server responds */
-    uint64_t lost;       /* locks whose connection died */
+    uint64_t lost;       /* locks lost with their connection */
     uint64_t unreleased; /* RELEASEs without their answer; the daemon may have taken them */
 };
 
@@ -146,8 +147,8 @@ struct counter_server_view {
 };
 
 /*
- * Names are distinct and within bounds: who takes them from outside has checked that
- * (counter_client_check).
+ * Names must be distinct and within bounds: callers that take them from external input must have
+ * validated them with counter_client_check.
  */
 struct counter_client *counter_client_create(struct loop *l,
                                              const struct counter_client_settings *s);
@@ -173,23 +174,24 @@ void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_time
                                  uint64_t answer_timeout_ms);
 
 /*
- * Ask for R->key. CALL is FREE; R is borrowed for the call. `answered` comes within R->timeout_ms,
- * whatever the daemon does; within answer_timeout_ms when that is 0. The daemon is told the time
- * in whole seconds, rounded up; a wait that ends before is left by closing its connection.
+ * Requests R->key. CALL must be FREE; R is borrowed for the duration of this function. `answered`
+ * is called within R->timeout_ms, or within answer_timeout_ms if that is 0, whatever the daemon
+ * does. The daemon receives the time-out in whole seconds, rounded up; a wait that ends earlier on
+ * our side is ended by closing its connection.
  */
 void counter_client_acquire(struct counter_client *c, struct counter_call *call,
                             const struct counter_request *r);
 
 /*
- * The work is done: who waits for its result (kind ANY) gets DONE. CALL is HELD or LOST, and FREE
- * after this. The caller does not wait; the daemon's RELEASED is awaited behind the scenes.
+ * The work is done: waiters for its result (kind ANY) get DONE. CALL must be HELD or LOST, and is
+ * FREE afterwards. Does not block; the daemon's RELEASED is awaited asynchronously.
  */
 void counter_client_release(struct counter_call *call);
 
 /*
- * Out of it, without the work done: a waiter leaves the queue, a holder's place goes to the next,
- * and nobody gets DONE. Any state; FREE after this. The connection is closed, as that is the
- * protocol's way out.
+ * Abandons CALL without the work being done: a waiter leaves the queue, a holder's place goes to
+ * the next waiter, and no waiter gets DONE. CALL may be in any state, and is FREE afterwards. The
+ * connection is closed, because the protocol has no other way to abandon a call.
  */
 void counter_client_leave(struct counter_call *call);
 

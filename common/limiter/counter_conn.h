@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of the client to pool counter daemons: one connection (counter_conn.c: socket, lines,
- * timer), servers (counter_server.c: who keeps which), calls (counter_client.c: what is said, and
- * what becomes of it). Nobody else includes this. One loop's thread.
+ * Internals of the client for pool counter daemons: connections (counter_conn.c: socket, lines,
+ * timer), servers (counter_server.c: which server owns which connection) and calls
+ * (counter_client.c: requests, and how their answers are handled). Only these files include this
+ * header. One loop's thread.
  */
 #ifndef RLB_LIMITER_COUNTER_CONN_H
 #define RLB_LIMITER_COUNTER_CONN_H
@@ -26,7 +27,7 @@ enum counter_conn_state {
     COUNTER_CONN_INQUIRING, /* STATS SLOTS is sent */
     COUNTER_CONN_ASKING,    /* an acquire is sent */
     COUNTER_CONN_HELD,      /* it was LOCKED */
-    COUNTER_CONN_RELEASING, /* a RELEASE is sent; nobody waits for the answer */
+    COUNTER_CONN_RELEASING, /* a RELEASE is sent; no call waits for the answer */
     COUNTER_CONN_EXPIRING,  /* our clock has ended a wait; the daemon's own will any moment */
     COUNTER_CONN_KEPT,
 };
@@ -81,15 +82,15 @@ struct counter_client {
 
 /* ---- counter_conn.c ---- */
 
-/* Begin to connect; counter_conn_connected or counter_conn_ended comes later. It is S's, of whose
- * daemon it was reserved. */
+/* Starts connecting; counter_conn_connected or counter_conn_ended is called later. The connection
+ * belongs to S. It must have been reserved at S's daemon (counter_daemon_reserve). */
 struct counter_conn *counter_conn_open(struct counter_server *s);
-/* Gone at once for its server, which may go too; the memory goes at the end of the turn. */
+/* Detaches C from its server, which may be freed by this. C is freed at the end of the turn. */
 void counter_conn_close(struct counter_conn *c);
-/* The same for a line whose answer is due at once; C is in STATE after this. */
+/* Like counter_conn_send, for a line that is answered immediately; C is in STATE afterwards. */
 bool counter_conn_send_and_await(struct counter_conn *c, enum counter_conn_state state,
                                  struct slice line) must_check;
-/* False: it is dead, or the socket does not even take this much. */
+/* Returns false if the connection is dead, or if the socket does not accept even this much. */
 bool counter_conn_send(struct counter_conn *c, struct slice line) must_check;
 /* Whether nothing has come and the peer has not closed, as far as the kernel knows. */
 bool counter_conn_alive(struct counter_conn *c);
@@ -103,14 +104,14 @@ void counter_conn_expired(struct counter_conn *c);
 
 /* ---- counter_server.c ---- */
 
-/* Of the key whose escaped form WORD is; NULL when there are no servers. */
+/* The server of the key with the escaped form WORD; NULL if there are no servers. */
 struct counter_server *counter_server_of(struct counter_client *c, struct slice word);
-/* A connection joins its server, or leaves it: after that the server may be no more. */
+/* Adds C to its server, or removes it; removal may free the server. */
 void counter_server_join(struct counter_server *s, struct counter_conn *c);
 void counter_server_part(struct counter_conn *c);
 /* The latest kept one that seems alive; it is kept no longer. NULL when there is none. */
 struct counter_conn *counter_server_take(struct counter_server *s);
-/* Something is sent to S whose answer may take long: find out whether the daemon responds. */
+/* A request was sent to S that may be answered late: checks whether the daemon responds at all. */
 void counter_server_watch(struct counter_server *s);
 /* The client's answer time-out has changed: a watch that is running has the new one from now on. */
 void counter_server_restart_watch(struct counter_server *s);

@@ -10,7 +10,7 @@
 
 struct counter_type {
     struct split_node node;
-    struct list line;    /* of waiters, by order: who waits for a slot alone; some no more */
+    struct list line;    /* waiters for a slot only, by order; some of them no longer */
     struct list blocked; /* its other waiters, in no order: their key is full */
     struct counter_limits limits;
     size_t keys;

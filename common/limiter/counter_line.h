@@ -21,7 +21,7 @@ enum {
 
 enum counter_cut {
     CUT_LINE, /* there is a line */
-    CUT_LONG, /* there is one over COUNTER_LINE_MAX: told once, all of it is skipped */
+    CUT_LONG, /* a line over COUNTER_LINE_MAX: reported once, and skipped */
     CUT_REST, /* no whole line is left; *IN has less than COUNTER_LINE_MAX bytes, to be kept */
 };
 
@@ -54,8 +54,9 @@ struct counter_line {
 };
 
 /*
- * Read a line as counter_line_cut gives it; a NUL ends it early. Any bytes will do.
- *   fractions  whether a timeout may be "0.25"; else that is 0, as all that is no number
+ * Parses a line from counter_line_cut; a NUL byte ends the line early. Accepts arbitrary bytes.
+ *   fractions  whether a timeout may be "0.25"; if not, that is 0, like everything that is not a
+ *              valid number
  */
 void counter_line_parse(struct slice line, bool fractions, struct counter_line *out);
 

@@ -68,9 +68,10 @@ struct counter_reply {
 };
 
 /*
- * The first line of BYTES, which are all that has come. *USED is its length with the newline.
- * Errors: ERR_NOT_FOUND, no newline yet; ERR_TOO_LARGE, none within COUNTER_REPLY_LINE_MAX;
- * ERR_SYNTAX, a line that is no reply.
+ * Parses the first line of BYTES, which are all bytes received so far. *USED is its length with the
+ * newline.
+ * Errors: ERR_NOT_FOUND if no newline has arrived yet; ERR_TOO_LARGE if there is none within
+ * COUNTER_REPLY_LINE_MAX; ERR_SYNTAX if the line is not a valid reply.
  */
 enum err counter_reply_parse(struct slice bytes, struct counter_reply *out,
                              size_t *used) must_check;

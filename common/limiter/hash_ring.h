@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Consistent hashing: which of several named servers a key belongs to. Everybody who knows the same
- * names gets the same answer, on every machine and in whatever order the names are told, for the
- * hash has no secret; and a server that comes or goes moves its own share of the keys only. After
- * David Karger and others, "Consistent Hashing and Random Trees" (1997). Plain computation; made
- * once and then constant: any thread.
+ * Consistent hashing: assigns each key to one of several named servers. The hash has no secret, so
+ * all that know the same names get the same answer, on every machine and in whatever order the
+ * names are given. A server that is added or removed moves only its own share of the keys. After
+ * David Karger and others, "Consistent Hashing and Random Trees" (1997). Pure computation; constant
+ * once created: any thread.
  *
- * There is one answer to a key. That its server may be away is not the ring's business: who goes on
- * to the next one then has two servers counting the same key.
+ * Each key has exactly one server. The ring does not know whether a server is available: a caller
+ * that falls back to the next server has two servers counting the same key.
  */
 #ifndef RLB_LIMITER_HASH_RING_H
 #define RLB_LIMITER_HASH_RING_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How often something may happen, by key: a token bucket each, kept as one time (the generic cell
- * rate algorithm, ITU-T I.371, in its virtual scheduling form). A key's bucket is full when the
- * table does not have it, so the one used least recently may go when room is wanted. Plain
- * computation; owned by whoever made it, one thread at a time. Keys are 64 bits of a hash that
- * nobody outside can foresee (map_hash): two that share a bucket are that rare.
+ * Rate limits by key: a token bucket for each key, stored as a single time (the generic cell rate
+ * algorithm, ITU-T I.371, in its virtual scheduling form). A key that is not in the table has a
+ * full bucket, so the least recently used entry can be evicted to make room. Pure computation;
+ * owned by its creator, one thread at a time. Keys are 64 bits of a hash that cannot be predicted
+ * from the outside (map_hash), so two keys rarely share a bucket.
  */
 #ifndef RLB_LIMITER_RATE_H
 #define RLB_LIMITER_RATE_H
@@ -35,14 +35,14 @@ struct rate_table *rate_table_create(size_t max_keys);
 /* NULL is fine. */
 void rate_table_destroy(struct rate_table *t);
 /*
- * One of KEY at NOW_NS, by R: 0 when it may, else for how many nanoseconds from now on it may not,
- * and nothing has changed. Time may go back a little (loops have clocks of their own): then fewer
- * may. R may be another one than the last time; nobody then waits for longer than one interval
- * above a bucket of R's. Cost: O(1).
+ * Takes one token of KEY at NOW_NS under R. Returns 0 if it was taken; otherwise the time in
+ * nanoseconds from now until one is available, and nothing has changed. Time may go back a little
+ * (loops have clocks of their own); fewer tokens are then available. R may differ from the previous
+ * call's; the wait is then at most one interval longer than with a bucket of R's. Cost: O(1).
  */
 uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const struct rate *r);
 size_t rate_table_keys(const struct rate_table *t);
-/* Keys that went to make room. */
+/* Number of keys evicted to make room. */
 uint64_t rate_table_evicted(const struct rate_table *t);
 /* Asserts what must hold of T; O(keys). */
 void rate_table_check(const struct rate_table *t);
