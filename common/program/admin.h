@@ -33,9 +33,9 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
 void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
                void *context);
 struct metrics;
-/* Appends the program's metrics to M, whose prefix it sets. */
+/* Appends the program's metrics to M, and sets the prefix of M. */
 typedef void (*admin_metrics_fn)(void *context, struct metrics *m);
-/* Serve the metrics at /metrics, in Prometheus' text format, or as OpenMetrics to clients that
+/* Serves the metrics at /metrics, in the Prometheus text format, or as OpenMetrics to clients that
  * prefer it. */
 void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context);
 /*
@@ -53,21 +53,22 @@ enum {
 /* Does it to ARGUMENT; makes BODY, a line of text; returns the HTTP status. */
 typedef int (*admin_action_fn)(void *context, struct slice argument, struct text *body);
 /*
- * POST BEFORE ARGUMENT AFTER ("/processes/", "/detach"). The argument is 1..ADMIN_ARGUMENT_MAX
- * letters, digits, '-', '_' and '.'; anything else is no such path. Without a token configured:
- * 403. No page of another site gets here: a browser sends no Authorization of ours for it.
+ * Handles POST BEFORE ARGUMENT AFTER ("/processes/", "/detach"). The argument is
+ * 1..ADMIN_ARGUMENT_MAX letters, digits, '-', '_' and '.'; any other path does not match. Without a
+ * configured token: 403. Pages of other sites cannot use this: a browser does not send our
+ * Authorization for them.
  */
 void admin_add_action(struct admin *a, const char *before, const char *after,
                       admin_action_fn action, void *context);
-/* Does what ENTITY (the request's body) says; makes BODY, JSON; returns the HTTP status. */
+/* Performs ENTITY (the request's body); appends JSON to BODY; returns the HTTP status. */
 typedef int (*admin_order_fn)(void *context, struct slice entity, struct text *body);
 /*
- * POST PATH, with "Authorization: Bearer ACTIONS_TOKEN", whatever the token for reading is: who may
- * look need not be who may act. Without an actions_token: 403. A page of another site cannot send
- * that header here: what it would take to be allowed to (CORS) is never answered.
+ * Handles POST PATH with "Authorization: Bearer ACTIONS_TOKEN", independently of the token for
+ * reading: permission to read does not imply permission to act. Without an actions_token: 403. A
+ * page of another site cannot send that header: the CORS request for permission is never answered.
  */
 void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context);
-/* Its server: to hold it, or to pass on its sockets. */
+/* The HTTP server of A: to pause it, or to pass on its sockets. */
 struct http_server *admin_server(const struct admin *a);
 /* The address a listener is bound to (port 0 resolved). */
 void admin_address(const struct admin *a, size_t i, struct addr *out);
@@ -76,9 +77,9 @@ void admin_address(const struct admin *a, size_t i, struct addr *out);
  * seconds, as every request here is bounded in time.
  */
 void admin_stop(struct admin *a, void (*done)(void *context), void *context);
-/* After admin_stop: no more patience with those who still read. done() follows. */
+/* After admin_stop: closes the connections of clients that are still reading. done() follows. */
 void admin_cut(struct admin *a);
-/* After admin_stop is done, or when nothing has connected. NULL is fine. */
+/* Must be called after admin_stop is done, or when no client has connected. NULL is allowed. */
 void admin_destroy(struct admin *a);
 
 #endif

@@ -17,7 +17,8 @@ struct admin_order {
     bool has_class;                        /* "" is a class too */
 };
 
-/* -> NULL, or why ENTITY is no order (constant text). admin_order_fini in any case. */
+/* Returns NULL, or why ENTITY is not a valid action (constant text). admin_order_fini must be
+ * called in either case. */
 const char *admin_order_read(struct admin_order *o, struct slice entity);
 void admin_order_fini(struct admin_order *o);
 /* Whether it is about the application NAME, or says none. */

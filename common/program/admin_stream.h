@@ -15,7 +15,7 @@
 
 enum {
     ADMIN_LISTENERS_MAX = 16, /* of one stream: further ones get 503 */
-    /* Times in a row that a listener had not taken what it was told before; then it is cut. */
+    /* A listener that has not taken the previous event this many times in a row is disconnected. */
     ADMIN_LISTENER_LATE_MAX = 10,
 };
 
@@ -30,7 +30,7 @@ bool admin_stream_has_room(const struct admin_stream *s);
 /* R has its headers, and nothing was sent yet; the stream has it from now on. QUERY: of its
  * request, in its memory. */
 void admin_stream_join(struct admin_stream *s, struct http_reply *r, struct slice query);
-/* All listeners are sent away; nobody joins any more. */
+/* Disconnects all listeners; no listener can join from now on. */
 void admin_stream_end(struct admin_stream *s);
 
 #endif

@@ -23,7 +23,7 @@ const struct config_node *config_item(const struct config_node *at, size_t i);
 void config_addr_check_free(const struct config *file, const struct config_node *at, size_t i,
                             const char *what, const struct addr *a, const char *other,
                             const struct addr *others, size_t n, struct diag *d);
-/* Decimal digits as written, 660, taken for octal ones. False: one is no octal digit. */
+/* Converts decimal digits as written (660) to an octal mode. Returns false if one is not octal. */
 bool config_octal(int64_t written, unsigned *mode);
 
 #endif

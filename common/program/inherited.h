@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is there before the program serves: in a hot upgrade (upgrade.h has the protocol), what the
- * old process left, and when to begin to accept; and sockets that were bound by root, who then
- * becomes another user. Blocks, within bounds, until the program is ready. Owned by the program;
- * main thread only. All functions but inherited_begin() and inherited_ready() accept NULL: nothing
- * is there.
+ * What exists before the program serves: in a hot upgrade (upgrade.h has the protocol), what the
+ * old process passed on, and when to start accepting; and sockets that were bound as root before
+ * the process switched to another user. Blocks, within bounds, until the program is ready. Owned by
+ * the program; main thread only. All functions except inherited_begin() and inherited_ready()
+ * accept NULL, which means that nothing was inherited.
  *
- * The exit of the old process, at any time after `begin`, lets the new one begin.
+ * If the old process exits, at any time after `begin`, the new process starts to serve.
  */
 #ifndef RLB_PROGRAM_INHERITED_H
 #define RLB_PROGRAM_INHERITED_H
@@ -37,8 +37,8 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
 /* Descriptors become the caller's; -1: not there, or already taken. */
 
 /*
- * Make FOLDER with MODE, unless it is there, and lock its file NAME: by the lock that the old
- * process passed, or anew. The descriptor; -1: it cannot be (logged).
+ * Creates FOLDER with MODE if it does not exist, and locks the file NAME in it: with the lock that
+ * the old process passed, or with a new lock. Returns the descriptor, or -1 on failure (logged).
  */
 int inherited_lock_folder(struct inherited *h, const char *folder, unsigned mode, const char *name);
 /* The socket bound to ADDRESS, or, if ADDRESS has port 0, the one passed with NAME and NUMBER at

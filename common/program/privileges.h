@@ -15,7 +15,7 @@ enum {
 };
 
 struct privileges {
-    bool wanted; /* false: stay who we are */
+    bool wanted; /* false: keep the current user */
     uid_t uid;
     gid_t gid;
     gid_t groups[PRIVILEGES_GROUPS_MAX]; /* gid among them */
@@ -23,14 +23,14 @@ struct privileges {
 };
 
 /*
- * The rights of USER in GROUP (NULL: the user's own); no USER: none are wanted.
- *   why  static text, of what is wrong
- * Errors: ERR_NOT_FOUND there is no such user or group; ERR_TOO_LARGE too many groups;
- * ERR_UNSUPPORTED a group without a user.
+ * Looks up the rights of USER in GROUP (NULL: the user's own group). Without USER, none are wanted.
+ *   why  set to a static text on error
+ * Errors: ERR_NOT_FOUND if the user or the group does not exist; ERR_TOO_LARGE if the user is in
+ * too many groups; ERR_UNSUPPORTED for a group without a user.
  */
 enum err privileges_find(const char *user, const char *group, struct privileges *out,
                          const char **why) must_check;
-/* Whether to have P's rights we must give up others: they are wanted, and not ours yet. */
+/* Whether rights must be given up to have those of P: they are wanted, and differ from ours. */
 bool privileges_differ(const struct privileges *p);
 /*
  * Supplementary groups, group and user become P's, for good (checked), and no program started from

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settings `user` and `group` of a program: who it becomes once root has done what root alone
- * can. The order is the program's: user_rights_find, what is to be bound and made, and
- * user_rights_drop, before any thread is there and any byte is read. What fails is logged. Main
- * thread.
+ * The settings `user` and `group` of a program: the user it switches to after the steps that
+ * require root. The program must call user_rights_find, then bind and create what requires root,
+ * then call user_rights_drop, before it starts any thread and reads any input. Failures are logged.
+ * Main thread.
  */
 #ifndef RLB_PROGRAM_USER_RIGHTS_H
 #define RLB_PROGRAM_USER_RIGHTS_H
@@ -26,10 +26,10 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
 void user_rights_warn_of_root(const struct privileges *p);
 /* A path at A becomes P's, so that its mode says what the user's group may. Others: nothing. */
 bool user_rights_own_socket(const struct addr *a, const struct privileges *p) must_check;
-/* FOLDER (NULL: none) is made, for P; one that is there already is somebody's, with reason. */
+/* Creates FOLDER (NULL: nothing to do) owned by P's user. An existing folder keeps its owner. */
 bool user_rights_make_folder(const char *folder, unsigned mode,
                              const struct privileges *p) must_check;
-/* Become USER, whose rights P are, for good. */
+/* Switches permanently to USER, which has the rights P. */
 bool user_rights_drop(const char *user, const struct privileges *p) must_check;
 
 #endif
