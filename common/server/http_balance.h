@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which of several loops serves a client. The kernel spreads those who connect over the loops'
- * sockets by a hash: it knows neither how much each loop has in hand nor whether it comes round to
- * them. So the loop that has accepted a connection looks, and when another one has clearly less in
- * hand, that one gets it, by message. A loop with more than the others thus gets no more; one that
- * does not come round to what it was given is given nothing.
+ * Selects the loop that serves a client. The kernel distributes new connections over the loops'
+ * sockets by a hash; it knows neither how much each loop has in flight nor whether a loop is
+ * blocked. Therefore the loop that has accepted a connection checks the load of the others, and
+ * passes the connection by message to one that clearly has less in flight. Thus a loop with more
+ * than the others gets no more connections, and a loop that does not handle the connections passed
+ * to it gets no further ones.
  *
- * Owned by the program; shared by servers of the same listeners, a place for each; outlives their
- * loops. What is in hand is written by its loop alone and read by the others without a lock;
- * each place has a mutex for what is given to it. No call-outs under it.
+ * Owned by the program; shared by servers of the same listeners, with one place for each; must
+ * outlive their loops. The number in flight is written by its loop only and read by the others
+ * without a lock. Each place has a mutex for the connections passed to it; no callbacks are called
+ * under it.
  */
 #ifndef RLB_SERVER_HTTP_BALANCE_H
 #define RLB_SERVER_HTTP_BALANCE_H
@@ -18,7 +20,7 @@
 
 struct http_balance;
 
-/* A connection that nobody serves yet. */
+/* An accepted connection that is not served yet. */
 struct http_accepted {
     int fd;
     unsigned listener; /* http_listen_options.number */

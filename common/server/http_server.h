@@ -99,9 +99,9 @@ struct http_listen_options {
     bool http2; /* with TLS: accepted, as the context offers it (tls_server_create). Plain: nothing
                    else is (prior knowledge, RFC 9113 section 3.3) */
     /*
-     * NULL: none. Else each connection begins with a PROXY header (common/wire/proxy_line.h), whose
-     * addresses are the connection's from then on; a peer outside the networks is closed. Borrowed
-     * until the listener is closed.
+     * NULL: none. Otherwise each connection must begin with a PROXY header
+     * (common/wire/proxy_line.h), and its addresses become those of the connection; a connection
+     * from a peer outside these networks is closed. Borrowed until the listener is closed.
      */
     const struct networks *proxy_from;
     /* Called before anything is read of a connection: whether PEER is allowed. NULL: every peer. */
@@ -234,8 +234,8 @@ struct http_reply_events {
 
 void http_reply_init(struct http_reply *r, struct http_request *req, struct http_conn *c,
                      const struct http_reply_events *e, void *context);
-/* From now on a client that closes its sending side is not taken for one that has left (HTTP/1);
- * one whose connection is reset still is. */
+/* From now on a client that closes its sending side is not considered gone (HTTP/1); a client that
+ * resets its connection still is. */
 void http_reply_keep_half_closed(struct http_reply *r);
 /* HTTP/1, before the start: room for BYTES of whole lines of a head, which go out after the fields
  * of req->res; and how many are there. NULL: the request is over. */
