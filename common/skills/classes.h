@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A bounded table of classes. Class names come from clients, who can make up any number of them;
- * this decides which are worth remembering. Embedded in its owner (the pool, a meter), which makes
- * each entry larger to keep there what it knows of the class. One thread at a time.
+ * A bounded table of classes. Clients choose the names of classes and can invent any number of
+ * them; the table decides which classes are worth remembering. Embedded in its owner (the pool, a
+ * meter), which enlarges each entry to store its own data of the class. One thread at a time.
  *
  * An entry is either *known* or *on probation*; each state is a list, least recently requested
  * first.
  *
  *     first request              second request, in a later sweep
  *     ------------> on probation -------------------------------> known
- *                        | table full: the least recent             | known room full: the least
- * recent v                                          v dropped dropped
+ *                        |                                          |
+ *                        | table full:                              | room for known full:
+ *                        v the least recent is dropped              v the least recent is dropped
  *
- * Nine tenths of the room are for the known, the rest for those on probation; these may lend what
- * the known do not use yet. So a flood of new classes drops only classes on probation. A sweep is
- * as many requests as probation has room: one visitor's burst of requests makes no class known,
- * while a class requested once a sweep becomes known whatever else comes in. To drive out a known
- * class, others have to fill its nine tenths, at two requests each: with room for 100,000 one
- * request in 180,000 is enough to stay.  Every function is O(1) but for fini.
+ * Nine tenths of the room are for known classes, the rest for those on probation, which may also
+ * use the room that known classes do not need yet. So a flood of new classes drops only classes on
+ * probation. A sweep is as many requests as probation has room: a burst of requests from one client
+ * makes no class known, while a class requested once per sweep becomes known regardless of other
+ * requests. To displace a known class, others must fill its nine tenths, with two requests each:
+ * with room for 100,000, one request in 180,000 is enough to stay. Every function takes O(1) time,
+ * except fini.
  */
 #ifndef RLB_SKILLS_CLASSES_H
 #define RLB_SKILLS_CLASSES_H
@@ -79,7 +81,7 @@ void classes_request(struct classes *t, struct class_entry *e);
 /* E is still of use, though it was not requested: if it is on probation, it is the last to be
  * dropped of those there. */
 void classes_refresh(struct classes *t, struct class_entry *e);
-/* Makes E known without waiting for its return, as long as that drops nobody. */
+/* Makes E known without waiting for its second request, provided that no entry is dropped. */
 void classes_trust(struct classes *t, struct class_entry *e);
 void classes_remove(struct classes *t, struct class_entry *e) apart;
 /* Asserts every invariant; for tests. */

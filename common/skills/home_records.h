@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a worker knows of the classes that live there: the memory that several load balancers share
- * (routing/homes/homes.h). Load balancers say with a request when they have made the worker a home
- * of its class; the worker keeps since when, when the class was used last, how the home came about
- * and how much work it does for it, and tells all of them. Plain computation; belongs to whoever
- * made it, for one life of the worker, as its cache does; one thread at a time.
+ * What a worker records of the classes that have their home there; several load balancers share
+ * these records (routing/homes/homes.h). A load balancer reports with a request when it has made
+ * the worker a home of the request's class. The worker records since when it is a home, when the
+ * class was last used, how the home came about and how much work it does for the class, and reports
+ * this to all load balancers. Pure computation; owned by its creator; lives as long as the worker
+ * and its cache; one thread at a time.
  */
 #ifndef RLB_SKILLS_HOME_RECORDS_H
 #define RLB_SKILLS_HOME_RECORDS_H
@@ -12,7 +13,7 @@
 #include "common/base/base.h"
 
 enum home_kind {
-    HOME_USED, /* nobody said anything: it was a home before */
+    HOME_USED, /* nothing was reported: it was a home before */
     HOME_NEW,  /* the first home of a class */
     HOME_COPY, /* one more */
     HOME_MOVE, /* instead of another worker */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The meter: served requests in, a resume out. One per worker (or slot) and classifier fingerprint.
- * Plain computation; belongs to whoever made it; one thread at a time.
+ * The meter: turns served requests into a resume. One per worker (or slot) and classifier
+ * fingerprint. Pure computation; owned by its creator; one thread at a time.
  *
- * Per class it keeps a decayed count and a decayed service time; the score is their quotient,
- * requests per second of service. Source: zc.resumelb worker.py (formulas: tests/oracle/README.md,
- * section 3).
+ * For each class it maintains a decayed count and a decayed service time; the score is their
+ * quotient, requests per second of service. Source: zc.resumelb worker.py (formulas:
+ * tests/oracle/README.md, section 3).
  */
 #ifndef RLB_SKILLS_METER_H
 #define RLB_SKILLS_METER_H
@@ -18,8 +18,8 @@ struct meter;
 
 struct meter_settings {
     uint64_t history; /* requests between two resumes; the decay is 1 - 1/history; >= 1 */
-    /* In requests: a class whose last request is further back is dropped when a resume is due. Any
-     * number is valid, also one below HISTORY: with 0 only the class of the latest request stays.
+    /* In requests: a class with an older last request is dropped when a resume is due. Any number
+     * is valid, also below HISTORY: with 0 only the class of the latest request stays.
      * METER_SKILL_AGE_DEFAULT: 10 * history. */
     uint64_t max_skill_age;
     size_t max_classes; /* classes kept; a tenth of the room is for those on probation */
@@ -50,8 +50,8 @@ bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed)
 bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double service_s,
                       bool failed);
 /*
- * Forget CLS, or everything (NULL). Counts as one request, so that who keeps the resume sees that
- * it has changed. Returns how many classes went.
+ * Forgets CLS, or all classes (NULL). Counts as one request, so that a holder of the resume detects
+ * the change. Returns the number of classes dropped.
  */
 size_t meter_forget(struct meter *m, const struct slice *cls);
 /*

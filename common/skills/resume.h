@@ -30,7 +30,7 @@ void resume_fini(struct resume *r);
 /* Append a row. The caller has checked that the class is not there yet nor too long, and the score.
  */
 void resume_push(struct resume *r, struct slice cls, double score);
-/* TO is zero or a resume in use, whose rows are dropped first. */
+/* Copies a resume to TO, which must be zeroed or valid; its previous rows are dropped. */
 void resume_copy(struct resume *to, const struct resume *from);
 /* Drop the row of CLS, or all of them (NULL). Returns how many went. */
 size_t resume_forget(struct resume *r, const struct slice *cls);

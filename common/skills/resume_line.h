@@ -19,7 +19,7 @@ struct resume_line {
     char incarnation[INCARNATION_MAX + 1];
     char application[VERSION_MAX + 1];
     char version[VERSION_MAX + 1];
-    char fingerprint[FINGERPRINT_LEN + 1]; /* "" when no request has told one yet */
+    char fingerprint[FINGERPRINT_LEN + 1]; /* "" if no request has reported one yet */
     enum resume_state state;
     uint64_t generation;
     unsigned concurrency; /* member "concurrency", >= 1, default 1 */
