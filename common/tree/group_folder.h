@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a directory tree is made of, as its group needs it. Several programs share a tree by a group
- * that may write to it; whatever one of them makes in there must be the others' too, also where it
- * was made by root (an agent) and the tree is somebody else's. No state; any thread.
+ * Creates the files and directories of a directory tree with the access that its group needs.
+ * Several programs share a tree through a group that may write to it. Whatever one of them creates
+ * must be accessible to the others, also if it was created by root (an agent) and another user owns
+ * the tree. No state; any thread.
  */
 #ifndef RLB_TREE_GROUP_FOLDER_H
 #define RLB_TREE_GROUP_FOLDER_H

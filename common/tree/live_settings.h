@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings that follow a node of the tree: what YAML says, overlaid by the node's properties. Owned
- * by whoever has the settings (an application of either program, a pool counter); on the tree's
- * loop. It outlives whatever borrows live_settings_now().
+ * Settings that follow a node of the tree: the values of the YAML configuration, overlaid by the
+ * node's properties. Owned by the owner of the settings (an application of either program, a pool
+ * counter); on the tree's loop. Must outlive all borrowers of live_settings_now().
  *
- *   candidate = YAML, then each property by its row  ->  check across fields  ->  in force
+ *   candidate = YAML, then each property by its row  ->  check across fields  ->  effective
  *
- * A property that is bad, or not LIVE, is refused alone: the last good value from the tree stays,
- * else that of YAML. A check across fields that fails refuses all that changed. A node that
- * vanished or does not parse holds what it said for a while, also when it comes back with nothing
- * in it; absent counts only within one that parses.
+ * A property that is invalid or not LIVE is rejected alone: the last good value from the tree
+ * stays, or else that of YAML. If a check across fields fails, all changes are rejected. If the
+ * node vanishes or does not parse, its previous properties are held for a while, also if it comes
+ * back empty; the absence of a property is only effective in a node that parses.
  */
 #ifndef RLB_TREE_LIVE_SETTINGS_H
 #define RLB_TREE_LIVE_SETTINGS_H
@@ -40,30 +40,31 @@ struct live_settings_options {
     uint64_t (*hold_ms)(void *context, const void *now);
     /* Whether the tree cannot be reached: then nothing that is held is given up. NULL: it can. */
     bool (*away)(void *context);
-    /* Rows that keep the value of the start when YAML is read anew. NULL: none. */
+    /* Whether a row keeps its initial value when YAML is re-read. NULL: no row does. */
     bool (*frozen)(const struct setting_row *row);
-    /* Something in force has changed (VALUES), or one of the counts. Never inside a call but those
-     * of this header that tell of something new. */
+    /* Effective values (VALUES) or one of the counts have changed. Called only from within the
+     * functions of this header that report new input. */
     void (*changed)(void *context, bool values);
     void *context;
 };
 
 struct live_settings *live_settings_create(const struct live_settings_options *o);
 void live_settings_destroy(struct live_settings *l);
-/* In force. Always the same place, whose content changes. */
+/* The effective settings. The address is constant; the content changes. */
 const void *live_settings_now(const struct live_settings *l);
 enum setting_origin live_settings_origin(const struct live_settings *l,
                                          const struct setting_row *row);
-/* Why what the tree has for ROW is not in force, or NULL: nothing is wrong with it. */
+/* Why the tree's value of ROW is not effective, or NULL if nothing is wrong with it. */
 const char *live_settings_refused(const struct live_settings *l, const struct setting_row *row);
-/* YAML was read anew. */
+/* YAML was re-read. */
 void live_settings_set_yaml(struct live_settings *l, const void *yaml,
                             const enum setting_origin *origins);
-/* The tree has told what the node is. */
+/* The tree has reported the state of the node. */
 void live_settings_node(struct live_settings *l, const struct tree_node *node);
 /*
- * What the node said in another life, AGE_S seconds ago: in force until the tree tells something
- * else, with all the same checks. Nothing happens when the tree has spoken already.
+ * Restores PROPERTIES that the node had AGE_S seconds ago, cached by a previous process. They are
+ * effective until the tree reports something else, and pass the same checks. Does nothing if the
+ * tree has already reported the node.
  */
 void live_settings_remember(struct live_settings *l, const json_t *properties, uint64_t age_s);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of a tree's node and the properties that they are, as zc.zk has it: a JSON object;
- * nothing is no properties; anything else is one property, `string_value`, with the bytes as they
- * are. Pure functions; any thread.
+ * Converts between the bytes of a tree's node and its properties, with the rules of zc.zk: the
+ * bytes are a JSON object; empty data means no properties; anything else is a single property,
+ * `string_value`, which contains the bytes unchanged. Pure functions; any thread.
  */
 #ifndef RLB_TREE_NODE_DATA_H
 #define RLB_TREE_NODE_DATA_H

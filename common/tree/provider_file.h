@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A provider in the directory tree: a file that its owner keeps open under an OFD lock. The lock
- * belongs to the open file, so the kernel drops it with the process, and one process may hold many
- * and test its own. Rules that make it safe without any other lock:
- *   - a file comes into place complete and locked, never over somebody else's;
- *   - a file is unlinked only by who holds its lock and has seen it still in place under that lock.
- * Small blocking I/O; any thread, one file one thread.
+ * belongs to the open file, so the kernel releases it with the process, and one process may hold
+ * many of them and test its own. Two rules make this safe without any other lock:
+ *   - a file is complete and locked when it appears under its name, and never replaces the file of
+ *     another owner;
+ *   - a file is unlinked only by the holder of its lock, after verifying under that lock that the
+ *     file is still in place.
+ * Short blocking I/O; any thread, but one thread at a time for each file.
  */
 #ifndef RLB_TREE_PROVIDER_FILE_H
 #define RLB_TREE_PROVIDER_FILE_H
@@ -28,12 +30,14 @@ struct provider_file {
 
 /* The file name of provider NAME. False: it would be too long, or NAME is empty. */
 bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM]) must_check;
-/* The provider's name of FILE. False: that is no provider's file (hidden, or not as we encode). */
+/* Decodes the provider's name from FILE. Returns false if FILE is not the name of a provider's file
+ * (hidden, or not encoded as above). */
 bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM]) must_check;
 
 /*
- * Put a file of BYTES at FOLDER/FILE. F may hold the one there now, which is replaced and let go.
- * Errors: ERR_BUSY (another owner lives, or is just being cleared away), ERR_SYSTEM (errno says).
+ * Puts a file of BYTES at FOLDER/FILE. F may hold the file that is there now, which is replaced and
+ * closed.
+ * Errors: ERR_BUSY if another owner lives, or is being cleared away; ERR_SYSTEM with errno.
  */
 enum err provider_file_put(struct provider_file *f, const char *folder, const char *file,
                            struct slice bytes) must_check;
@@ -43,16 +47,17 @@ bool provider_file_in_place(const struct provider_file *f, const char *path);
 void provider_file_drop(struct provider_file *f, const char *path);
 
 /*
- * Unlink PATH if nobody holds it.
- * Errors: ERR_BUSY (somebody does), ERR_NOT_FOUND (gone already), ERR_SYSTEM.
+ * Unlinks PATH if its lock is not held.
+ * Errors: ERR_BUSY if the lock is held, ERR_NOT_FOUND if PATH does not exist, ERR_SYSTEM.
  */
 enum err provider_file_clear(const char *path) must_check;
-/* Whether somebody holds the lock of open file FD (another open of the same file counts). */
+/* Whether the lock of open file FD is held (another open of the same file counts). */
 bool provider_file_held(int fd);
 
 /*
- * Open a regular file for reading, following no link and waiting for nobody; *ST describes it.
- * Errors: ERR_NOT_FOUND, ERR_UNSUPPORTED (no regular file), ERR_SYSTEM.
+ * Opens a regular file for reading, without following a symbolic link and without blocking; *ST is
+ * set to its status.
+ * Errors: ERR_NOT_FOUND, ERR_UNSUPPORTED (not a regular file), ERR_SYSTEM.
  */
 enum err plain_file_open(const char *path, int *fd, struct stat *st) must_check;
 /* Append all of FD. Errors: ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM. */

@@ -119,7 +119,7 @@ struct tree_backend {
     void (*create)(struct tree_op *op);
     void (*remove)(struct tree_op *op);
     void (*reset_acl)(struct tree_op *op);
-    /* OP is out of time, and the back end forgets it: its diag is told what it waited for. */
+    /* OP has timed out: the back end drops it, and adds to its diag what it was waiting for. */
     void (*abandon)(struct tree_op *op);
     size_t data_max;   /* bytes of a node's data */
     bool text_as_json; /* a lone text is stored as JSON */

@@ -29,7 +29,7 @@ enum tree_op_kind {
     TREE_WRITE,
     /* Creates a node with PROPERTIES, and those above it. Errors: ERR_EXISTS, and as TREE_WRITE. */
     TREE_CREATE,
-    /* Deletes a node that has none below it and is no provider. Errors: ERR_NOT_FOUND, ERR_BUSY. */
+    /* Deletes a node without children that is not a provider. Errors: ERR_NOT_FOUND, ERR_BUSY. */
     TREE_REMOVE,
     /* Gives the node the permissions of a new one. ERR_UNSUPPORTED where a tree has none. */
     TREE_RESET_ACL,
