@@ -96,13 +96,13 @@ enum conn_result {
     CONN_REFUSED /* see the waiter's error: ERR_QUEUE_FULL, or ERR_NO_WORKER when retired */
 };
 
-/* Embedded in who waits; zero before first use; lives until ready() is called or conn_cancel has
- * returned. */
+/* Embedded in the object that waits; zeroed before first use; must live until ready() is called or
+ * conn_cancel has returned. */
 struct conn_waiter {
     struct list node; /* the pool's; so are, set when it waits: */
     struct loop *loop;
     struct conn_backend *backend;
-    uint64_t ticket; /* under the backend's latch: who came before has a lower one */
+    uint64_t ticket; /* under the backend's latch; earlier waiters have lower ones */
     /* On the waiter's loop, exactly once, never inside conn_checkout, never after conn_cancel. */
     void (*ready)(struct conn_waiter *w);
     int state;      /* the pool's, under the backend's latch */
@@ -136,25 +136,27 @@ void conn_cancel(struct conn_waiter *w);
 void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l);
 /* The permission was not used (connect failed, or given up). */
 void conn_not_opened(struct conn_backend *b);
-/* Give back for reuse; *C is NULL afterwards. Goes to the first in line when somebody waits. */
+/* Returns a connection for reuse; *C is NULL afterwards. The first waiter in line, if any, gets it.
+ */
 void conn_checkin(struct pooled_conn **c, struct loop *l);
 /*
- * A connection in use is closed by its user: call this, then close it yourself. Also for an idle
- * one that its loop noticed to be dead: the pool takes it out of its stack.
+ * Must be called by the user of a connection before it closes it. Also for an idle connection that
+ * its loop has found dead: the pool removes it from its stack.
  */
 void conn_forget(struct pooled_conn *c) rare;
 /*
- * As conn_forget, for a connection in use that goes on as something else (a tunnel): it is the
- * caller's alone, but its place stays taken, as a permission, until conn_not_opened.
+ * As conn_forget, for a connection in use that continues as something else (a tunnel): it belongs
+ * to the caller alone, but its place stays occupied, as a permission, until conn_not_opened.
  */
 void conn_keep_place(struct pooled_conn *c);
 /*
- * On its loop, which noticed C to be dead: whether a user has it, who will find out (or the pool
- * never had it). Else conn_forget it; should it be promised to somebody, they may open one instead.
+ * To be called on C's loop when C was found dead. Returns true if a user has C, and will find out,
+ * or if C is not the pool's. If it returns false, the caller must conn_forget C; a waiter that C
+ * was promised to may open a new connection instead.
  */
 bool conn_in_use(struct pooled_conn *c);
-/* On a data loop, now and then (each second): close this loop's idle connections past idle_timeout.
- */
+/* To be called periodically (each second) on a data loop: closes this loop's connections that were
+ * idle for longer than idle_timeout. */
 void conn_pool_recycle(struct conn_pool *p, struct loop *l);
 /*
  * On a data loop, when no descriptor is left: close this loop's oldest idle connection, whichever

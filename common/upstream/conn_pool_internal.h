@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of the connection pool, shared by conn_pool.c (the pool and its backends),
- * conn_checkout.c (the use of connections), conn_place.c (who is where, under the lock) and
- * conn_move.c (work on a loop that another thread asked for).
+ * Internals of the connection pool, shared by conn_pool.c (the pool and its backends),
+ * conn_checkout.c (the use of connections), conn_place.c (places of connections and waiters, under
+ * the lock) and conn_move.c (work on a loop, requested by another thread).
  */
 #ifndef RLB_UPSTREAM_CONN_POOL_INTERNAL_H
 #define RLB_UPSTREAM_CONN_POOL_INTERNAL_H
@@ -15,8 +15,8 @@
 #include <stdatomic.h>
 
 /*
- * Where a connection is (pooled_conn.place). Each place has its list, or none; conn_enter_locked
- * alone moves.
+ * Where a connection is (pooled_conn.place). Each place has a list or none; only conn_enter_locked
+ * changes the place.
  *
  *               +----------------------- conn_checkin ----------------------+
  *               v                                                           |
@@ -27,8 +27,8 @@
  *     USED -> GRANTED -> USED              |  to a waiter on the same loop
  *     any  -> GONE
  *
- * A connection has a waiter from LEAVING to GRANTED, or none any more when that one gave up; then
- * it goes on to where it is attached, and from there to whoever is first in line.
+ * From LEAVING to GRANTED a connection has a waiter, unless the waiter has given up. Without its
+ * waiter it continues to the loop it is attached to, and then goes to the first waiter in line.
  */
 enum conn_place {
     PLACE_GONE, /* not the pool's: before conn_opened, after conn_forget, or waiting to be closed */
@@ -38,8 +38,8 @@ enum conn_place {
                     */
     PLACE_HELD,    /* its loop is detaching or attaching it, without the lock; no list */
     PLACE_ARRIVING, /* its new shard's arriving list: to be attached by that loop */
-    PLACE_GRANTED, /* attached to its waiter's loop, whose ready() is about to be called; no list */
-    PLACE_PARKED,  /* idle and attached to no loop: the backend's stack; closed by its last loop */
+    PLACE_GRANTED,  /* attached to the waiter's loop; its ready() is called next; no list */
+    PLACE_PARKED,   /* idle and attached to no loop: the backend's stack; closed by its last loop */
 };
 
 /* Where a waiter is (conn_waiter.state); waiter_enter_locked alone moves. */
@@ -73,8 +73,9 @@ struct conn_shard {
 
 /*
  * Invariants, under the latch (conn_pool_check):
- *   somebody in line  =>  not retired, limited, no room, and no idle connection on any loop
- *   idle              ==  sum of the shards' idle stacks, and the parked ones
+ *   a waiter is in line  =>  not retired, limited, at the limit, and without an idle connection on
+ *                            any loop
+ *   idle                 ==  sum of the shards' idle stacks and the parked connections
  * References: one for each handle, connection, permission, waiter and posted message.
  */
 struct conn_backend {
@@ -176,14 +177,14 @@ void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w, struct p
 /* While there is room, the first in line may open. */
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
 /*
- * C has gone: its room goes to its waiter if it has one, who else goes back to its place in
- * the line. The caller closes C, or has it closed by conn_drop_locked.
+ * Removes C from the backend. Its waiter, if any, returns to its position in the line, and the room
+ * is given to the first in line. The caller must close C, or use conn_drop_locked instead.
  */
 void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
-/* conn_leave_locked, and close C, which is the calling loop's. */
+/* As conn_leave_locked, and closes C, which must be attached to the calling loop. */
 void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k) rare;
-/* C, attached to the calling loop and nobody's, goes to the first in line, or idle, or is closed.
- */
+/* C, attached to the calling loop and without a user, is given to the first in line, becomes idle,
+ * or is closed. */
 void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 /*
  * C, detached, goes to its waiter or to the first in line; else it parks, for any loop to take; or

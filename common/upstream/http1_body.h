@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Response bodies as http1_client.c makes them: bytes that were read, cut down to the body's. The
- * inside of the client; nobody else includes this. A held body belongs to whoever made it, until it
- * is handed on as a struct http1_body. One loop's thread.
+ * Response bodies as http1_client.c makes them: the bytes that were read, cut to those of the body.
+ * Internal to the client; no other module includes this. A held body belongs to its creator until
+ * it is passed on as a struct http1_body. One loop's thread.
  */
 #ifndef RLB_UPSTREAM_HTTP1_BODY_H
 #define RLB_UPSTREAM_HTTP1_BODY_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One HTTP/1.1 request over one connection to a worker.
- * A struct http1_conn lives on one loop, embeds a struct pooled_conn, and belongs to whoever has it
- * checked out (or to the connection pool while idle). At most one request at a time.
- * Callbacks never come from inside http1_request, http1_resume or http1_cancel, and none after
- * http1_cancel or the last one (on_head FINAL, on_body LAST, on_error, on_upgrade). A connection
- * reads all the time, idle too, but for back-pressure, so that a close is noticed at once.
+ * A struct http1_conn lives on one loop, embeds a struct pooled_conn, and belongs to the user that
+ * has checked it out (or to the connection pool while idle). At most one request at a time.
+ * Callbacks are never called from inside http1_request, http1_resume or http1_cancel, nor after
+ * http1_cancel or the last callback (on_head FINAL, on_body LAST, on_error, on_upgrade). A
+ * connection is always being read, also when idle, except under back-pressure, so that a close is
+ * detected immediately.
  */
 #ifndef RLB_UPSTREAM_HTTP1_CLIENT_H
 #define RLB_UPSTREAM_HTTP1_CLIENT_H
@@ -54,7 +55,7 @@ struct loop *http1_loop(const struct http1_conn *c);
 
 /* ---- one request ---- */
 struct http1_body {      /* bytes of a body, valid until http1_body_release */
-    struct list node;    /* for the queue of whoever owns it */
+    struct list node;    /* for the owner's queue */
     struct slice *parts; /* at most HTTP1_BODY_PARTS_MAX */
     size_t nparts;
     size_t bytes;                /* of all parts; may be 0 */
@@ -73,35 +74,35 @@ size_t http1_bodies_bytes(const struct list *bodies);
 void http1_body_clip(struct http1_body *b, uint64_t max);
 /* A body of our own making; copies BYTES (of which there may be none). */
 struct http1_body *http1_body_copy(struct slice bytes) returns_nonnull_;
-/* The same without copying: BYTES are HOLD's, which gets RELEASE once nobody reads them any more.
- */
+/* As http1_body_copy, without copying: BYTES belong to HOLD; RELEASE is called with HOLD once BYTES
+ * are not used any more. */
 struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *hold),
                                      void *hold) returns_nonnull_;
 
 struct http1_events {
     /*
-     * The final response head (1xx but 101 are consumed before). Strings are valid inside the call
-     * only. FINAL: there is no body to come, the exchange is over.
+     * The final response head (1xx heads except 101 are consumed). Strings are valid only during
+     * the call. FINAL: the response has no body, and the exchange is over.
      */
     void (*on_head)(void *context, const struct http1_head *head, bool final);
     /*
-     * Body bytes, decoded from chunks; ownership of BODY passes to the receiver. LAST: no more to
-     * come; BODY is empty then when the end came without bytes, never NULL.
+     * Body bytes, with chunked coding removed; ownership of BODY passes to the receiver. LAST: the
+     * body is complete; BODY is then empty if the end came without bytes, but never NULL.
      */
     void (*on_body)(void *context, struct http1_body *body, bool last);
     /*
-     * For requests with MOVES. Take up to MAX bytes of a body of announced length from FD, the
-     * worker's socket, as recv(2) does without waiting, and pass them on without bringing them
-     * here: how many; 0: the end of the connection; -1 with errno, ENOTSUP when that cannot be
-     * done now: on_body gets them then. After the last one comes on_body with LAST and no bytes.
-     * It may pause, but not end, the exchange.
+     * For requests with MOVES. Takes up to MAX bytes of a body of announced length from FROM, the
+     * worker's socket, as a non-blocking recv(2) does, and passes them on without bringing them
+     * here. Returns their number; 0 at the end of the connection; -1 with errno on error, ENOTSUP
+     * if that is not possible now, and on_body gets the bytes. After the last byte, on_body is
+     * called with LAST and an empty body. May pause, but not end, the exchange.
      */
     ssize_t (*on_moving)(void *context, struct transport *from, size_t max);
     /*
-     * The exchange has failed (http1_any_received and http1_any_written tell how far it got). The
+     * The exchange has failed (http1_any_received and http1_any_written report its progress). The
      * connection is not reusable.
      * ERR_PEER_CLOSED, ERR_PEER_RESET, ERR_WRITE_FAILED, ERR_BAD_RESPONSE, ERR_TOO_LARGE,
-     * ERR_TIMEOUT, ERR_TLS_FAILED (why is in the log).
+     * ERR_TIMEOUT, ERR_TLS_FAILED (the reason is in the log).
      */
     void (*on_error)(void *context, enum err e);
     /* 101: the connection is now a tunnel, to be had by http1_take_upgraded. HEAD as for on_head.
@@ -126,8 +127,8 @@ struct http1_request {
     void *context;
 };
 void http1_request(struct http1_conn *c, const struct http1_request *r);
-/* No read takes many more bytes of the response than so many, until it is told anew; of a body that
- * is 4 KiB at least, with its head 16. At first there is no limit. */
+/* Sets the number of response bytes that a read should not exceed by much, until the next call; at
+ * least 4 KiB of a body, and 16 KiB together with its head. Initially unlimited. */
 void http1_room(struct http1_conn *c, size_t bytes);
 /* Back-pressure: stop and restart reading the response; no on_body comes while paused. Time-outs
  * rest. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of a worker connection, between http1_conn.c (opening, closing, life in the pool) and
- * http1_client.c (the exchange). Nobody else includes this. One loop's thread.
+ * Internals of a worker connection, shared by http1_conn.c (opening, closing, life in the pool) and
+ * http1_client.c (the exchange); no other module includes this. One loop's thread.
  */
 #ifndef RLB_UPSTREAM_HTTP1_CONN_H
 #define RLB_UPSTREAM_HTTP1_CONN_H
