@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who may do what with the nodes that we make. The vectors are the caller's; any thread.
+ * Access control lists of the nodes that we create. The caller owns the vectors; any thread.
  */
 #ifndef RLB_ZOOKEEPER_ZOOKEEPER_ACL_H
 #define RLB_ZOOKEEPER_ZOOKEEPER_ACL_H
@@ -8,11 +8,12 @@
 #include <zookeeper/zookeeper.h>
 
 /*
- * Everybody reads; who wrote it (or, for nodes that stay, the configured identity) does all.
- *   own       for our ephemeral nodes: empty, to be freed with zk_acl_free
- *   open      for nodes that stay: the same
- *   creator   USER:PASSWORD of this process alone
- *   identity  the same of the configuration; NULL: everybody may write what stays
+ * All may read; the creator (or, for persistent nodes, the configured identity) has all
+ * permissions.
+ *   own       set to the list for our ephemeral nodes: must be empty; freed with zk_acl_free
+ *   open      the same for persistent nodes
+ *   creator   USER:PASSWORD of this process only
+ *   identity  the configured USER:PASSWORD; NULL: all may write persistent nodes
  */
 void zk_acls_make(struct ACL_vector *own, struct ACL_vector *open, const char *creator,
                   const char *identity);

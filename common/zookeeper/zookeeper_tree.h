@@ -88,7 +88,7 @@ struct zk_node {
     struct map_node in_tree;
     struct zookeeper *tree;
     struct tree_spot *spot;  /* NULL: none; the node is then a provider */
-    struct zk_node *list_of; /* the node whose provider it is; NULL: none */
+    struct zk_node *list_of; /* the node that has it as provider; NULL: none */
     struct list in_list;
     struct zk_read data, children;
     /* As read last. */
