@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory is counted before it is used, a file when it is opened: if the totals leave no memory, the
- * body goes to a file; if they leave no file either, there is no room.
+ * Memory is counted before it is used, and a file when it is opened. If the totals allow no more
+ * memory, the body goes to a file; if they allow no more files either, the body is rejected.
  */
 #include "common/http/body_sink.h"
 
