@@ -529,6 +529,6 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
         if (f == FAULT_BODY_TIMEOUT)
             http_server_count(h2->conn->server, COUNT_BODY_TIMEOUTS);
         report(h2, f, 0, &s->req);
-        http2_reset(s, HTTP2_ERROR_CANCEL); /* without a response, there is no one to call */
+        http2_reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
     }
 }
