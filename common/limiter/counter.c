@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A waiter is in its key's queue. If its key has a type, it is also either in the type's line (it
- * waits for a slot alone) or among the type's blocked (its key was full when that was last looked
- * at). A key's two queues are rings without a head, for a key should be small: most have no waiter.
+ * only waits for a slot) or among the type's blocked waiters (its key was full when that was last
+ * checked). A key's two queues are rings without a head, because most keys have no waiter and a key
+ * should be small.
  *
- * Two sentences hold between any two calls; counter_check asserts them.
+ * Two invariants hold between any two calls; counter_check asserts them.
  *
- *   (1) A waiter whose key has room for it is in the line.
+ *   (1) A waiter with room at its key is in the line.
  *   (2) No waiter has room by both its key and its type.
  *
- * "Room" is held < workers and the type's held < slots, each the smaller of the waiter's own and
- * the type's limit. Why they hold, though the line is not told when a key fills up:
+ * "Room" means held < workers for a key and held < slots for a type, each with the smaller of the
+ * waiter's own limit and the type's limit. They hold although the line is not updated when a key
+ * fills up:
  *
- * - What a key holds falls only when a holder leaves and nobody of the key takes its place. That
- *   is so (a) when the key has no waiter, (b) when the type's own `slots` forbid it, or (c) when
- *   the type's own `workers` do. In (a) there is nobody (1) could speak of. In (c) the key still
- *   holds as many as the limit, so it has room for nobody. In (b) some may have gained room at the
- *   key: they are looked for, and go into the line at their place. So a waiter that is found at the
- *   head of the line with its key full, is unlinked and never looked at again: as long as it waits,
- *   its key holds no less, but for (b). This is so whatever its neighbours' `workers` are, for
- *   the key's holders hand over to the key's next without asking what that one's `workers` are.
- *   And it is so for a key without holders: it has room for everyone (`workers` are at least 1), so
- *   all its waiters have always had, or got it by (b); they are in the line.
- * - What a type holds falls only when a leaver's place is not taken. Either its own `slots` forbid
- *   that: then there is still no slot for anyone. Or nobody in its line has room at the key, so by
- *   (1) no waiter of the type has: (2) holds by the keys alone.
- * - counter_limit changes what room is; it sorts all the type's waiters anew.
+ * - The number held of a key falls only if a holder leaves and no waiter of the key takes its
+ *   place. That happens (a) if the key has no waiter, (b) if the type's own `slots` forbid it, or
+ *   (c) if the type's own `workers` forbid it. In case (a), (1) applies to no waiter. In case (c),
+ *   the key still holds as many as the limit, so it has no room. In case (b), some waiters may have
+ *   gained room at the key: the key's queues are scanned, and these waiters are inserted into the
+ *   line by order. Therefore a waiter that reaches the head of the line while its key is full can
+ *   be unlinked and not checked again: as long as it waits, its key holds no less, except in case
+ *   (b). This does not depend on its neighbors' `workers`, because the key's holders hand over to
+ *   the key's next waiter without checking the `workers` of that one. It also applies to a key
+ *   without holders: such a key has room for every waiter (`workers` are at least 1), so all its
+ *   waiters have always had room, or gained it in case (b), and are in the line.
+ * - The number held of a type falls only if a leaver's place is not taken. Either the type's own
+ *   `slots` forbid that: then there is still no free slot. Or no waiter in its line has room at its
+ *   key, so by (1) no waiter of the type has: (2) holds by the keys alone.
+ * - counter_limit changes what room is; it sorts all the type's waiters again.
  *
- * The house's allocator aborts. Keys and types are made by the request of a stranger, and their
- * number is the largest in the process: here memory may run out, and the asker is told.
+ * The project's allocator aborts if out of memory. Keys and types are created by requests of
+ * untrusted clients, and are the most numerous objects in the process: here an allocation may fail,
+ * and the failure is reported to the requester.
  */
 #include "common/limiter/counter_internal.h"
 
@@ -44,7 +48,7 @@ static uint64_t elapsed(uint64_t since_us, uint64_t now_us)
     return now_us > since_us ? now_us - since_us : 0;
 }
 
-/* 0 is no limit. */
+/* The smaller of two limits, where 0 means no limit. */
 static uint32_t lower_limit(uint32_t a, uint32_t b)
 {
     if (a == 0 || b == 0)
@@ -281,9 +285,9 @@ static void wake_done(struct counter_table *t, struct counter_lock *lock, uint64
     list_push_back(woken, &lock->in_key);
 }
 
-/* ---- who is next ---- */
+/* ---- succession ---- */
 
-/* The type's oldest waiter whose key has room. */
+/* Wakes the oldest waiter of TYPE with room at its key. */
 static void serve_line(struct counter_table *t, struct counter_type *type, uint64_t now_us,
                        struct list *woken)
 {
@@ -301,7 +305,7 @@ static void serve_line(struct counter_table *t, struct counter_type *type, uint6
     }
 }
 
-/* Case (b): who of one of the key's queues has gained room at it goes into the line, by order. */
+/* Case (b): inserts the waiters of one queue that have gained room at their key into the line. */
 static void put_in_line(struct counter_type *type, struct counter_lock *first)
 {
     struct counter_lock *lock = first;
@@ -321,7 +325,8 @@ static void put_in_line(struct counter_type *type, struct counter_lock *first)
     } while (lock != first);
 }
 
-/* A holder of KEY has left. NEXT is who of the key takes its place, or NULL if nobody is left. */
+/* A holder of KEY has left. NEXT is the waiter of KEY to take its place, or NULL if none is left.
+ */
 static void hand_over(struct counter_table *t, struct counter_key *key, struct counter_lock *next,
                       uint64_t now_us, struct list *woken)
 {
@@ -530,7 +535,8 @@ static void sort_by_order(struct list *waiters)
         merge(waiters, &runs[i]);
 }
 
-/* Who may go on under the limits as they are now, oldest first; the others are filed again. */
+/* Wakes the waiters that have room under the current limits, oldest first; files the others again.
+ */
 static void judge_all(struct counter_table *t, struct counter_type *type, uint64_t now_us,
                       struct list *woken)
 {

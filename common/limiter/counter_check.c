@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What holds of a table of counters between two calls. Who holds what is counted through the sum of
- * a hash of its key: so a wrong count of one key shows without a count beside each key.
+ * The invariants of a table of counters between two calls. The locks of each key are counted
+ * through the sum of a hash of their key, so that a wrong count of one key is detected without a
+ * separate count for each key.
  */
 #include "common/base/map.h"
 #include "common/limiter/counter_internal.h"

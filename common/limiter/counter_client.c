@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a call says over its connection, and what becomes of both. Call and connection know each
- * other while the call is ASKED or HELD; whoever separates them decides about the connection first
- * and calls the owner last, as the owner may do anything then, destroying the client included.
+ * The requests of calls over their connections, and the handling of the answers. Call and
+ * connection refer to each other while the call is ASKED or HELD. Code that separates them must
+ * first decide about the connection and call the owner last, because the owner may then do
+ * anything, including destroying the client.
  *
- * A connection may exist without a call: an attempt to connect whose call has no time left (the
- * server's breaker needs the result, and the next call can use the connection), a probe, a RELEASE,
- * and a wait that our own clock has ended. Where the daemon is about to end that wait itself, its
- * TIMEOUT is awaited, and the connection is reused; else the connection is closed.
+ * A connection may exist without a call: a connection attempt that outlives its call's deadline
+ * (the server's breaker needs the result, and the next call can use the connection), a probe, a
+ * RELEASE, and a wait that our own clock has ended. If the daemon is about to end that wait itself,
+ * its TIMEOUT is awaited and the connection is reused; otherwise the connection is closed.
  */
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -187,14 +188,14 @@ static void lose(struct counter_conn *c)
         call->lost(call);
 }
 
-/* A kept connection whose daemon has gone, or has been started anew: that says nothing about the
- * daemon of now. */
+/* Whether C was idle, and was closed because its daemon has exited or restarted: that is no
+ * evidence about the daemon that runs now. */
 static bool is_stale(const struct counter_conn *c, enum counter_trouble why)
 {
     return why == COUNTER_TROUBLE_CLOSED && c->reused && c->in_len == 0 && !c->server->retired;
 }
 
-/* Once more, over a new connection; for a moment there may be one too many. */
+/* Sends the call again over a new connection; the limit may be exceeded by one for a moment. */
 static void repeat(struct counter_conn *c)
 {
     struct counter_call *call = part(c);
@@ -286,7 +287,7 @@ static void end_wait(struct counter_conn *c)
     }
 }
 
-/* No time is left: the owner is told now, whatever the daemon does. */
+/* The deadline of the call: its owner is notified now, whatever the daemon does. */
 static void on_deadline(struct timer *t)
 {
     struct counter_call *call = container_of(t, struct counter_call, deadline);
@@ -362,7 +363,7 @@ static void on_decision(struct counter_conn *c, const struct counter_reply *r)
     UNREACHABLE();
 }
 
-/* C owes nobody anything, and its daemon nothing to C. */
+/* C and its daemon owe each other nothing any more. */
 static void on_settled(struct counter_conn *c)
 {
     timer_stop(&c->timer);

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum {
-    /* A lock is held in silence. Where the daemon's host goes without a word we hear of it after
-     * about a minute. */
+    /* No data is exchanged while a lock is held. These detect within about a minute that the
+     * daemon's host has vanished. */
     KEEPALIVE_AFTER_S = 30,
     KEEPALIVE_EVERY_S = 10,
     KEEPALIVE_PROBES = 3,
@@ -140,7 +140,7 @@ static void set_options(int fd)
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
 }
 
-/* errno; 0 when it goes on, or is there already. */
+/* Returns an errno; 0 if connected or in progress. */
 static int start_connect(struct counter_conn *c, const struct addr *a)
 {
     int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -197,8 +197,8 @@ void counter_conn_close(struct counter_conn *c)
     ASSERT(c->server != NULL);
     timer_stop(&c->timer);
     list_remove(&c->end_later.node);
-    /* In an orderly way, whatever it holds: a reset that gets lost is not sent again, and the
-     * daemon would keep a place for nobody. */
+    /* Closed in an orderly way, whatever the connection holds: a reset that is lost is not sent
+     * again, and the daemon would keep a place occupied. */
     watch_stop(c->watch);
     c->watch = NULL;
     if (c->fd != -1)

@@ -37,8 +37,8 @@ static int compare_names(struct slice a, struct slice b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* By place; by name where two servers meet, so that the order in which they are told does not
- * matter. */
+/* By place; by name if two servers collide, so that the result does not depend on the order in
+ * which servers are given. */
 static int compare_points(const void *x, const void *y, void *names)
 {
     const struct point *a = x;

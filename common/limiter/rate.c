@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   full_ns   when the key's bucket will be full; in the past: it is
+ *   full_ns   when the key's bucket will be full; if in the past, it is full
  *   level     = burst * interval - (full_ns - now), in nanoseconds' worth of tokens
- *   may       when level >= interval, that is full_ns - now <= (burst - 1) * interval
+ *   allowed   if level >= interval, that is full_ns - now <= (burst - 1) * interval
  *
- * Entries lie in one array and refer to each other by index: in the chain of their hash's bucket,
- * and in a ring in the order of their use, whose head is entry 0.
+ * Entries are in one array and refer to each other by index: in the chain of their hash bucket, and
+ * in a ring in the order of their use, with entry 0 as its head.
  */
 #include "common/limiter/rate.h"
 
@@ -149,7 +149,7 @@ static void grow(struct rate_table *t)
         enter_chain(t, i);
 }
 
-/* A new entry for KEY; the one used least recently becomes it when there is no room. */
+/* Adds an entry for KEY; a full table reuses the least recently used entry. */
 static uint32_t add(struct rate_table *t, uint64_t key)
 {
     uint32_t i = 0;
