@@ -85,9 +85,9 @@ static const struct {
     {"Cross-Origin-Resource-Policy", "same-origin"},
 };
 
-/* ---- who may ---- */
+/* ---- access ---- */
 
-/* A Host without its port. */
+/* The host part of a Host header, without its port. */
 static struct slice host_name(struct slice authority)
 {
     size_t end;
@@ -101,7 +101,7 @@ static struct slice host_name(struct slice authority)
     return (struct slice){authority.p, authority.p[end] == ']' ? end + 1 : end};
 }
 
-/* Whether NAME is an address by itself: nobody can rebind that. */
+/* Whether NAME is a literal address, which DNS rebinding cannot redirect. */
 static bool is_address(struct slice name)
 {
     struct text t = {0};
@@ -216,7 +216,7 @@ static bool is_argument(struct slice s)
     return true;
 }
 
-/* Whose path it is, and what stands in it. */
+/* Finds the action for PATH, and sets *ARGUMENT to the argument in it. */
 static const struct admin_action *find_action(const struct admin *a, struct slice path,
                                               struct slice *argument)
 {

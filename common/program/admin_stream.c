@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An event is made when its time has come, if anybody listens, and only for those who have taken
- * the last one: so at most one is queued for each, whatever the network does. Who asks the same is
- * one topic's listener: the text is made once for all of them, and who has had the one before is
- * told what has changed in it (line_delta).
+ * An event is created when it is due, if there are listeners, and only for listeners that have
+ * taken the previous one; so at most one event is queued for each, whatever the network does.
+ * Listeners with the same query share a topic: the text is created once for all of them. A listener
+ * that has the previous text receives only what has changed in it (line_delta).
  */
 #include "common/program/admin_stream.h"
 
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* What listeners with the same query are told. */
+/* The text sent to listeners with the same query. */
 struct topic {
     struct list node;
     struct list listeners;
@@ -23,7 +23,7 @@ struct listener {
     struct list node;
     struct topic *topic;
     struct http_reply *reply;
-    uint64_t told; /* the serial of the last text that it was told */
+    uint64_t told; /* the serial of the last text sent to it */
     unsigned late;
 };
 

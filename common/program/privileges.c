@@ -58,7 +58,7 @@ bool privileges_differ(const struct privileges *p)
     return false;
 }
 
-/* Nobody but root's own user could become root again. */
+/* Whether the switch is permanent: only root's own user may be able to become root again. */
 static bool is_for_good(const struct privileges *p)
 {
     if (p->uid == 0)
