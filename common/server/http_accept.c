@@ -204,9 +204,9 @@ void http_listener_release(struct http_listener *l)
 }
 
 /*
- * A client that has vanished while bytes for it wait is noticed as one that idles is; the kernel
- * would try for a quarter of an hour. It counts the time that a client takes nothing as well,
- * though it answers: for that, send_timeout is the limit, so this is no shorter.
+ * A client that has vanished while data for it is queued is detected as early as an idle one; the
+ * kernel would retry for a quarter of an hour. This time-out also counts while a client responds
+ * but accepts no data; send_timeout is the limit for that, so this must not be shorter.
  */
 static unsigned user_timeout_ms(const struct http_server_options *o)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A place has two parts on cache lines of their own: what it has in hand, which its loop writes for
- * each request, and a box of what others give, with the one message that says "look". What is in
- * the box counts as in hand at once, or all who accept at the same time would choose the same.
+ * A place has two parts on separate cache lines: the number in flight, which its loop writes for
+ * each request, and a box for connections from other loops, with the one message that makes the
+ * loop check it. Connections in the box count as in flight immediately; otherwise all loops that
+ * accept at the same time would choose the same loop.
  */
 #include "common/server/http_balance.h"
 
