@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Both lists are in the order of the last request: whoever is requested goes to the end of its
- * list, or to the end of the other when it becomes known. The front is whom to drop.
+ * Both lists are in the order of the last request: a requested class moves to the end of its list,
+ * or to the end of the other list when it becomes known. The front is the next to be dropped.
  */
 #include "common/skills/classes.h"
 

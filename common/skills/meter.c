@@ -91,7 +91,7 @@ static void load_row(struct meter *m, const struct resume_row *row)
 
     if (e == NULL)
         e = classes_add(&m->classes, row->cls);
-    /* It was kept once; a flood right after a restart is no reason to forget it. */
+    /* It was known before the restart; a flood directly after the restart must not displace it. */
     classes_trust(&m->classes, e);
     struct metered *c = metered_of(e);
     c->score = row->score;

@@ -15,7 +15,7 @@ _Static_assert(JSON_WHY_ROOM == 160, "resume_line_parse passes its room on");
 
 enum {
     FORMAT_VERSION = 1,
-    /* Requests that one process may have at once: beyond that somebody has sent nonsense. */
+    /* Requests that one process may serve at once; larger values are invalid input. */
     CONCURRENCY_MAX = 1000000,
 };
 
