@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tree in a directory of one machine, watched by inotify. Every folder on the way from the root
- * to a node is watched, so that one that is removed, renamed or made anew is noticed wherever it
- * happens; while the root itself is missing, its nearest existing ancestor is. Below the root no
- * symbolic link is followed: node links are for that. Events never carry truth: they mark folders,
- * files and spots as stale. A lost event (IN_Q_OVERFLOW) marks everything; so does a slow timer,
- * for what inotify cannot see.
+ * A tree in a directory of one machine, watched by inotify. Every folder on the path from the root
+ * to a node is watched, so that its removal, renaming or re-creation is detected at any level;
+ * while the root itself is missing, its nearest existing ancestor is watched. Below the root,
+ * symbolic links are not followed: node links serve that purpose. Events are only hints: they mark
+ * folders, files and spots as stale. A lost event (IN_Q_OVERFLOW) marks everything as stale; so
+ * does a slow timer, for changes that inotify does not report.
  *
- * An entry of our own wants its file in place; whatever happens to the name or a folder above makes
- * it look, and put the file (again) when it is not there. While another owner lives, it looks again
- * at every event of that name, and on a timer that slows down to a second.
+ * An entry of our own must have its file in place. Any event for the name or for a folder above
+ * makes the entry check, and put the file again if it is missing. While another owner lives, it
+ * checks at every event of that name, and on a timer that slows down to one second.
  */
 #include "common/tree/directory.h"
 #include "common/base/json.h"
@@ -214,7 +214,7 @@ static void set_anchor(struct directory *t)
 
 static bool look_up(struct dir *d, struct stat *st)
 {
-    /* The root may be a link: who runs the program names it. Nobody else's links count. */
+    /* The root may be a symbolic link, as the operator configures it. Other links are ignored. */
     int r = d->parent == NULL ? stat(d->full, st) : lstat(d->full, st);
 
     return r == 0 && S_ISDIR(st->st_mode);
@@ -238,7 +238,7 @@ static void dir_look_up(struct dir *d)
     struct stat st;
 
     d->stale = false;
-    /* Watch first, then look: what changes in between is told again. */
+    /* Watch first, then check: changes in between cause another event. */
     int id = add_watch(d->tree, d->full,
                        d->parent == NULL ? FOLDER_EVENTS : FOLDER_EVENTS | IN_DONT_FOLLOW);
     if (id != d->watch)

@@ -115,7 +115,7 @@ static bool same_content(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* Its properties; what is no JSON object counts as none: the provider is there all the same. */
+/* The provider's properties; empty if the data is not a JSON object: the provider still exists. */
 static json_t *read_properties(int fd, const char *path)
 {
     struct text bytes = {0};
@@ -172,7 +172,7 @@ out:
     return fresh || m->live != was_live;
 }
 
-/* Files whose owner died before they were in place. */
+/* Removes FILE if it is old and its owner died before the file was in place. */
 static void clear_unfinished(struct dir *d, const char *file)
 {
     char *path = xasprintf("%s/%s", d->full, file);
@@ -184,7 +184,7 @@ static void clear_unfinished(struct dir *d, const char *file)
     free(path);
 }
 
-/* Mark every provider file of the folder, and those known that are there no longer. */
+/* Marks every provider file of the folder, and all known ones that do not exist any more. */
 static bool scan_members(struct dir *d)
 {
     DIR *folder = opendir(d->full);
@@ -315,8 +315,8 @@ out:
 }
 
 /*
- * Whether to keep what was known for a moment: editors write in place, or move the old file away
- * before the new one comes, and in between nobody should see defaults or errors.
+ * Whether to keep the known state for a moment. Editors write in place, or move the old file away
+ * before the new one appears; defaults or errors should not be reported in between.
  */
 static bool in_doubt(struct dir *d, const json_t *v, const char *why)
 {
@@ -527,7 +527,7 @@ static void set_data(struct tree_op *op, struct slice bytes)
     op->record.version = version_of(bytes);
 }
 
-/* The bytes of the node's own file; none when there is no such file. */
+/* The bytes of the node's own file; empty if the file does not exist. */
 static enum err read_bytes(const struct tree_op *op, struct text *out)
 {
     char *full = path_of(op, "");
@@ -547,7 +547,7 @@ static enum err read_bytes(const struct tree_op *op, struct text *out)
     return e;
 }
 
-/* The path is no directory: it may be a provider's file. */
+/* The path is not a directory: it may be a provider's file. */
 static enum err read_provider(struct tree_op *op)
 {
     struct text bytes = {0};

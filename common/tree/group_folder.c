@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The set-group-ID bit of folders would say the same, but chmod clears it, and under
- * RestrictSUIDSGID= of a unit nobody can set it again. So each thing made is given by chown, which
- * only root, or a member of the group, can do: others have to be in it.
+ * The set-group-ID bit of directories would have the same effect, but chmod clears it, and it
+ * cannot be set again under RestrictSUIDSGID= of a unit. So each file and directory is given its
+ * group by chown, which only root or a member of the group can do: other users must be in the
+ * group.
  */
 #include "common/tree/group_folder.h"
 

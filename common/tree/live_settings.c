@@ -45,8 +45,8 @@ struct live_settings {
     json_t *warned;           /* unknown names we have spoken of */
     uint64_t birth;           /* of the node that said them; 0: cannot tell */
     char *problem;            /* of the last reading; NULL: none */
-    bool heard;               /* the tree has told something */
-    bool remembered;          /* properties are of another life */
+    bool heard;               /* the tree has reported the node */
+    bool remembered;          /* properties were cached by a previous process */
     uint64_t remembered_age_s, remembered_ms;
     bool held; /* the node is missing or broken; what it said stays until the timer */
     uint64_t held_ms;
@@ -128,7 +128,7 @@ static void tell_refusals(struct live_settings *l)
     }
 }
 
-/* Remember (to be told once) why the tree's value of row I is not in force; WHY NULL: it is. */
+/* Records why the tree's value of row I is not effective, to be logged once; WHY NULL: it is. */
 static void refuse(struct live_settings *l, size_t i, const char *why)
 {
     struct refusal *r = &l->refusals[i];
@@ -438,7 +438,7 @@ static void on_hold_over(struct timer *t)
 {
     struct live_settings *l = container_of(t, struct live_settings, hold);
 
-    /* Who cannot be asked confirms nothing. */
+    /* While the tree is unreachable, a missing node is not confirmed as deleted. */
     if (l->o.away != NULL && l->o.away(l->o.context)) {
         timer_start(l->o.loop, &l->hold, AWAY_LOOK_MS);
         return;
@@ -467,7 +467,7 @@ static void hold(struct live_settings *l, const char *why)
     l->o.changed(l->o.context, false);
 }
 
-/* Raw text that is no JSON comes as this one property. */
+/* Text that is not valid JSON arrives as this single property. */
 static bool is_raw(const json_t *properties)
 {
     return json_object_size(properties) == 1 && json_object_get(properties, "string_value") != NULL;
@@ -475,7 +475,7 @@ static bool is_raw(const json_t *properties)
 
 void live_settings_node(struct live_settings *l, const struct tree_node *node)
 {
-    /* One that was made anew with nothing in it was made by somebody's registration below. */
+    /* A node that was re-created empty was created by a registration below it. */
     bool anew = l->held || l->remembered || (l->birth != 0 && node->birth != l->birth);
     bool bare = anew && json_object_size(node->properties) == 0;
 

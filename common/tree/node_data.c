@@ -92,7 +92,7 @@ enum err node_data_encode(const json_t *properties, size_t max_bytes, struct tex
     if (!all_text(properties))
         return ERR_UNSUPPORTED;
     json_print(properties, out);
-    /* What nobody would read must not be written. */
+    /* Data that could not be read back must not be written. */
     if (json_parse((struct slice){out->p + start, out->len - start}, max_bytes, &again, NULL) !=
         ERR_OK) {
         out->len = start;

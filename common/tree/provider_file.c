@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who may do what to the name in place, and why it cannot go wrong:
- *   owner     has the lock; replaces its own file by rename, unlinks it
- *   claimant  renames with RENAME_NOREPLACE, so it never covers anybody's file
- *   clearer   gets the lock only of a dead owner's file; while it has it, nobody but itself may
- * unlink that name, and no claimant can cover it: "same file?" then "unlink" is no race
+ * Which process may change the name in place, and why that is safe:
+ *   owner     holds the lock; replaces its own file by rename, and unlinks it
+ *   claimant  renames with RENAME_NOREPLACE, so it never replaces another file
+ *   clearer   gets the lock only of a dead owner's file. While it holds the lock, no other process
+ *             may unlink that name, and no claimant can replace it: so there cannot be a race
+ *             between checking that it is the same file and unlinking it
  */
 #include "common/tree/provider_file.h"
 
@@ -93,7 +94,7 @@ bool provider_file_held(int fd)
 {
     struct flock whole = whole_file();
 
-    /* A file system without locks cannot tell; then nobody is dead. */
+    /* Without support of locks by the file system, every owner counts as alive. */
     return fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
 }
 

@@ -318,8 +318,8 @@ static void see_providers(struct tree_watch *w, struct view *v)
         v->providers = provider_set_ref(at.spot->providers);
         return;
     }
-    /* A service nobody ever registered at has none; one whose node went away may have been wiped.
-     */
+    /* A service without any registration so far has no providers. If its node has vanished, the
+     * tree may have been wiped. */
     v->providers = provider_set_ref(w->providers);
     v->providers_known = found == FOUND_MISSING && (v->providers == NULL || v->providers->n == 0);
 }
@@ -488,12 +488,12 @@ static void registration_look(struct timer *timer)
     r->looked_ms = loop_now_ms(f->tree->loop);
     follower_begin(f);
     enum found found = follow_path(f, r->path, PART_NODE, &at);
-    /* A missing node that a link leads to is no problem here: registering creates it. */
+    /* A link to a missing node is not a problem here: registering creates the node. */
     if (found == FOUND_MISSING)
         text_clear(&f->problem);
     if (found != FOUND_PENDING)
         follower_report(f);
-    /* While links are broken or unknown, an entry stays where it is. */
+    /* While links are broken or unknown, the entry stays at its place. */
     if (found == FOUND_NODE || found == FOUND_MISSING)
         move_entry(r, at.path);
     follower_end(f);

@@ -84,7 +84,8 @@ static void on_deadline(struct timer *timer)
 
 /* ---- the data ---- */
 
-/* A lone string as JSON, for back ends whose watches take nothing else. False: it is no text. */
+/* Encodes a lone string as JSON, for back ends with watches that accept nothing else. Returns false
+ * if it is not valid text. */
 static bool encode_as_json(const json_t *properties, struct text *out)
 {
     json_t *again = NULL;
