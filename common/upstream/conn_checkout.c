@@ -221,7 +221,7 @@ void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l)
     list_init(&c->stack_node);
     latch_lock(&b->latch);
     ASSERT(b->opening != 0);
-    --b->opening; /* whose reference is the connection's now */
+    --b->opening; /* its reference is the connection's now */
     ++b->opened;
     conn_enter_locked(b, c, PLACE_USED, &k);
     conn_unlock_and_do(b, &k);
@@ -254,8 +254,8 @@ void conn_checkin(struct pooled_conn **conn, struct loop *l)
     latch_lock(&b->latch);
     ASSERT(c->place == PLACE_USED);
     c->idle_since_ms = now_ms;
-    /* Not detached here: who calls us may have been called on account of C, and look at it once
-     * more. */
+    /* Not detached here: the caller may have been called because of C, and may check C once more.
+     */
     if (conn_should_park_locked(b, c))
         conn_enter_locked(b, c, PLACE_LEAVING, &k);
     else
@@ -289,7 +289,7 @@ void conn_keep_place(struct pooled_conn *c)
     conn_work_init(&k);
     latch_lock(&b->latch);
     ASSERT(c->place == PLACE_USED);
-    ++b->opening; /* with the connection's reference; first, so that nobody takes the place */
+    ++b->opening; /* with the connection's reference; first, so that the place stays occupied */
     conn_leave_locked(b, c, &k);
     c->backend = NULL;
     conn_unlock_and_do(b, &k);

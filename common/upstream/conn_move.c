@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work on one loop's part of a backend that was noted there, perhaps by another thread: connections
- * that leave for another loop or are to be closed, connections that arrive, waiters to be told.
- * While a connection is detached or attached the lock is not held. Meanwhile its waiter may cancel,
- * the backend may be retired and its limit lowered; so all is looked at anew afterwards. The
- * connection itself is nobody else's then (HELD).
+ * Work that was queued for one loop's part of a backend, perhaps by another thread: connections
+ * that leave for another loop or are to be closed, connections that arrive, and waiters to be
+ * notified. The lock is not held while a connection is detached or attached. Meanwhile its waiter
+ * may cancel, the backend may be retired and its limit may be lowered, so all of this is checked
+ * again afterwards. The connection itself is not used by others then (HELD).
  */
 #include "common/upstream/conn_pool_internal.h"
 
 #include <stdlib.h>
 
 enum way {
-    WAY_NONE, /* no further than here, or over already */
-    WAY_PARK, /* whoever takes it will look at it */
+    WAY_NONE, /* not to another loop, or at its end */
+    WAY_PARK, /* checked when it is taken */
     WAY_ON,   /* to its waiter */
 };
 
@@ -47,7 +47,7 @@ static bool take_job_locked(struct conn_shard *s, struct job *j, struct conn_wor
     return true;
 }
 
-/* Attached even when nobody wants it any more: it can only be closed by the loop it belongs to. */
+/* Attached even if it is not wanted any more: only the loop that it is attached to can close it. */
 static void do_job(const struct conn_shard *s, struct job *j)
 {
     const struct conn_pool_ops *ops = s->backend->pool->ops;
@@ -68,7 +68,7 @@ static void end_leaving_locked(struct conn_backend *b, const struct job *j, stru
     if (c->detached)
         conn_send_locked(b, c, k);
     else if (j->usable && c->waiter == NULL)
-        conn_settle_locked(b, c, k); /* nobody wants it elsewhere any more */
+        conn_settle_locked(b, c, k); /* not wanted on another loop any more */
     else
         conn_drop_locked(b, c, k); /* its waiter may open one instead */
 }
@@ -88,7 +88,7 @@ static void end_arriving_locked(struct conn_backend *b, const struct job *j, str
         conn_settle_locked(b, c, k);
 }
 
-/* Take the first waiter of READY, whose result is final then. NULL: none left. */
+/* Takes the first waiter of READY; its result is final. Returns NULL if READY is empty. */
 static struct conn_waiter *take_ready(struct conn_backend *b, struct list *ready)
 {
     struct conn_waiter *w = NULL;
@@ -113,7 +113,7 @@ static struct conn_waiter *take_ready(struct conn_backend *b, struct list *ready
     return w;
 }
 
-/* What their ready() leads to comes with another message. */
+/* Calls ready() of each waiter. Work that this causes is queued with another message. */
 static void tell_ready(struct conn_backend *b, struct list *ready)
 {
     struct conn_waiter *w;
@@ -125,9 +125,9 @@ static void tell_ready(struct conn_backend *b, struct list *ready)
 }
 
 /*
- * The message ends when no connection is left to be moved; who is ready then is told. From then on
- * there may be another message. Not before, as what was noted up to here is done. The lock is taken
- * once for each connection, and once more.
+ * The message has been handled when no connection is left to be moved; the ready waiters are then
+ * notified. From then on, another message may be posted; it would be useless earlier, because work
+ * queued until then is done here. The lock is taken once for each connection, and once more.
  */
 void conn_shard_on_message(struct loop_message *m)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who is where: every move of a connection or a waiter of one backend, under its latch. Nothing
- * here calls out; what needs a call is noted in a struct conn_work and done after unlocking.
+ * The places of connections and waiters: every change of place in one backend, under its latch.
+ * Nothing here calls callbacks; calls that are needed are noted in a struct conn_work and done
+ * after unlocking.
  */
 #include "common/upstream/conn_pool_internal.h"
 
@@ -19,7 +20,7 @@ void conn_work_do_all_(struct conn_pool *p, struct conn_work *k)
 {
     struct list *node;
 
-    /* First, so that whoever is told of the room finds it. */
+    /* First, so that a waiter that is notified of the room finds it. */
     while ((node = list_pop_front(&k->closing)) != NULL) {
         struct pooled_conn *c = list_entry(node, struct pooled_conn, stack_node);
         struct conn_backend *b = c->backend;
@@ -149,7 +150,7 @@ void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_
     }
 }
 
-/* Only who was served, but in vain, has others behind it: few steps, from the front. */
+/* Only a waiter that was served in vain has later ones in line: few steps, from the front. */
 static void rejoin_line_locked(struct conn_backend *b, struct conn_waiter *w)
 {
     struct list *at = b->line.next;
@@ -292,7 +293,7 @@ void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn
     if (w == NULL)
         w = first_in_line(b);
     if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
-        conn_drop_locked(b, c, k); /* which makes room for who waits */
+        conn_drop_locked(b, c, k); /* which makes room for a waiter */
         return;
     }
     if (w == NULL) {

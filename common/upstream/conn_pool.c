@@ -121,8 +121,8 @@ static uint64_t oldest_idle_ms(struct conn_backend *b, unsigned index)
     return since_ms;
 }
 
-/* The backend whose connection has idled longest on loop INDEX, or NULL. The pool's lock is held.
- */
+/* The backend with the connection that has been idle longest on loop INDEX, or NULL. The pool's
+ * lock must be held. */
 static struct conn_backend *longest_idle(struct conn_pool *p, unsigned index)
 {
     struct conn_backend *best = NULL;
@@ -201,7 +201,7 @@ static void destroy_backend(struct conn_backend *b)
     free(b);
 }
 
-/* No reference to B is left; nobody finds it from now on. */
+/* No reference to B is left, and B cannot be found from now on. */
 static void remove_backend(struct conn_backend *b)
 {
     struct conn_pool *p = b->pool;
@@ -256,7 +256,7 @@ static struct conn_backend *find_or_add(struct conn_pool *p, const struct text *
     pthread_rwlock_wrlock(&p->lock);
     struct conn_backend *b = find_locked(p, key);
     if (b != NULL && !try_ref(b)) {
-        /* Its last reference has gone, and whoever let it go waits for our lock. */
+        /* Its last reference was released, and the releasing thread waits for our lock. */
         map_remove(&p->backends, &b->in_backends);
         b->in_map = false;
         b = NULL;
@@ -335,7 +335,7 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections,
     conn_unlock_and_do(b, &k);
 }
 
-/* Whoever the connections of LIST were on their way to gets none. */
+/* The waiters that the connections of LIST were in transit to are refused. */
 static void refuse_waiters_of_locked(struct conn_backend *b, struct list *list, struct conn_work *k)
 {
     struct list *it;

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One exchange over one connection. Two directions that know little of each other:
+ * One exchange over one connection, with two mostly independent directions:
  *
- *     write:  head + body at once -> what is left, whenever the socket takes more
+ *     write:  head + body at once -> the rest, whenever the socket accepts more
  *     read:   HEAD (1xx heads are dropped) -> BODY -> NONE
  *                        |101
  *                        v
  *                     TUNNEL
  *
- * The response may overtake the request: it is passed on, and the connection is not used again.
- * A failed write says nothing by itself, as the worker may have answered before it closed: the
- * reading side finds the answer, or the end.
+ * The response may overtake the request: it is passed on, and the connection is not reused.
+ * A failed write alone is not an error, because the worker may have responded before it closed: the
+ * reading side finds the response, or the end.
  *
- * Every callback may cancel the exchange, close the connection, or give it back and start the next
- * request on it. So whoever calls out compares the exchange's serial number afterwards.
+ * Every callback may cancel the exchange, close the connection, or return it to the pool and start
+ * the next request on it. Therefore code that calls a callback must compare the exchange's serial
+ * number afterwards.
  *
- * Bytes of large bodies may not come here at all: on_moving has them moved from the worker's socket
- * to the client's. The others are read where they stay: a body straight into the struct http1_body
- * that is handed on, and a head into memory that can become one, with what came behind it in the
- * same read.
+ * Bytes of large bodies may bypass this module: on_moving moves them from the worker's socket to
+ * the client's. Other bytes are read to their final place: a body directly into the struct
+ * http1_body that is passed on, and a head into memory that can become one, together with the bytes
+ * that followed it in the same read.
  */
 #include "common/base/text.h"
 #include "common/upstream/http1_body.h"
@@ -99,7 +100,7 @@ static void complete(struct http1_conn *c)
 {
     bool reusable = c->x.keep_alive && wholly_written(&c->x) && unread_bytes(c) == 0;
 
-    /* What TLS has read ahead may be its own, or an end, or bytes that nobody has asked for. */
+    /* What TLS has read ahead may be a TLS record of its own, an end, or unsolicited bytes. */
     if (reusable && transport_read_ahead(&c->transport))
         reusable = transport_is_quiet(&c->transport);
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum {
-    /* A unix socket whose backlog is full says so at once instead of letting us wait. */
+    /* If the backlog of a unix socket is full, connect(2) fails immediately instead of waiting. */
     CONNECT_AGAIN_MS = 20,
 };
 
@@ -23,7 +23,7 @@ struct http1_connect {
     struct transport transport;
     struct timer timeout;
     struct timer again;
-    struct loop_deferred end; /* what is known at once is told later */
+    struct loop_deferred end; /* a result that is known immediately is reported later */
     int error;                /* errno of the last step that failed */
     void (*cb)(void *context, struct http1_conn *c, enum err e);
     void *context;
@@ -45,8 +45,7 @@ void http1_conn_read_stop(struct http1_conn *c)
         transport_read(&c->transport, false);
 }
 
-/* Bytes or an end without a request: whoever has the connection finds it dead; the pool drops it.
- */
+/* Bytes or an end without a request: a user of the connection finds it dead; the pool drops it. */
 static rare void on_idle_event(struct http1_conn *c)
 {
     if (c->transport.tls != NULL && !c->dead && transport_is_quiet(&c->transport))
@@ -224,8 +223,8 @@ struct http1_upgraded http1_take_upgraded(struct http1_conn **cp)
 /* ---- for the pool ---- */
 
 /*
- * Whether the loop's last wait would have told of anything there was to read: then on_readable has
- * seen it. What TLS has read ahead is in no socket.
+ * Whether the loop's last wait would have reported any readable data: then on_readable has seen it.
+ * Data that TLS has read ahead is not in a socket any more.
  */
 static bool is_heard(const struct http1_conn *c)
 {
@@ -399,7 +398,7 @@ static void on_connected(void *context)
     connected(a, error_of_errno(a->error));
 }
 
-/* errno of the attempt to connect; EINPROGRESS when it goes on. */
+/* Starts connecting. Returns an errno; EINPROGRESS if the attempt continues, 0 if connected. */
 static int start_connect(int fd, const struct addr *addr)
 {
     int on = 1;
