@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tree in ZooKeeper. What is known stays as it is while there is no connection. A session that
- * ended is replaced by another, in which all nodes are read anew and our providers are put back;
- * the pauses between sessions that do not last grow.
+ * A tree in ZooKeeper. The known state stays as it is while disconnected. A session that has ended
+ * is replaced by a new one, in which all nodes are re-read and our providers are registered again.
+ * The pauses between short-lived sessions grow.
  */
 #include "common/base/log.h"
 #include "common/zookeeper/zookeeper_tree.h"
@@ -111,16 +111,16 @@ static void on_ended(void *context, const char *why)
 }
 
 /*
- * Servers that have lost their data never take back a session that has seen more than they have,
- * and the client asks them for ever. One that has never been connected is begun anew as well: from
- * what is no answer of a server the client may have learned to wait for days.
+ * Servers that have lost their data never accept a session that has seen later transactions, and
+ * the client retries with them forever. A session that has never been connected is also replaced:
+ * after an invalid response the client may wait for days.
  */
 static void on_give_up(struct timer *timer)
 {
     on_ended(container_of(timer, struct zookeeper, give_up), "away for longer than its time");
 }
 
-/* A wrong address looks like this, and the load balancer serves nobody meanwhile. */
+/* This is the symptom of a wrong address, and the load balancer cannot serve requests meanwhile. */
 static void on_no_word(struct timer *timer)
 {
     struct zookeeper *t = container_of(timer, struct zookeeper, first_word);
@@ -211,7 +211,7 @@ static void zookeeper_status(const struct tree *base, struct tree_status *out)
     out->connected = t->connected;
 }
 
-/* An identity that nobody else has, so that nobody else may write our providers. */
+/* A unique identity, so that no other process can write our providers. */
 static char *make_creator(void)
 {
     unsigned char bytes[16];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Our own providers in ZooKeeper: nodes that end with our session. An entry has at most one call
- * under way; what that brings decides about the next:
+ * Our own providers in ZooKeeper: nodes that end with our session. An entry has at most one call in
+ * progress; its result decides about the next:
  *
  *   create ──► ours               look: there, with our properties and a watch?
  *     │  ▲                          │
  *     │  └── parents made ◄─ no parent
  *     └─ exists ──► look: ours (an answer was lost) ─► held;  another's ─► wait until it changes
  *
- * After a break of the connection an entry looks; in a new session it is created anew. One that
- * leaves while there is no connection is deleted when there is one again, or ends with the session.
+ * After a connection loss an entry is checked; in a new session it is created again. An entry that
+ * is removed while disconnected is deleted after reconnecting, or ends with the session.
  */
 #include "common/base/json.h"
 #include "common/base/log.h"
@@ -18,7 +18,8 @@
 #include <stdlib.h>
 
 enum {
-    /* Somebody else's node at our name: events say when it goes, and this much later we look. */
+    /* Another owner's node has our name: events report its removal; we check after this time too.
+     */
     TAKEN_MS = 5000,
 };
 
@@ -272,7 +273,7 @@ static void step(struct tree_entry *e)
 void zk_entries_connected(struct zookeeper *t, bool same)
 {
     map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
-        /* Ours may have been taken away, or made, by a call whose answer was lost. */
+        /* A call with a lost answer may have removed or created our node. */
         e->look = same;
         e->parent = 0;
         step(e);
@@ -367,7 +368,7 @@ bool zk_entry_held(const struct tree_entry *e)
 {
     const struct zookeeper *t = e->tree;
 
-    /* Cut off, nobody tells us when the session ends: after its time-out it must have. */
+    /* While disconnected, the end of the session is not reported: it is over after its time-out. */
     return e->held && (t->connected || loop_now_ms(t->base.loop) - t->lost_ms < t->timeout_ms);
 }
 

@@ -69,7 +69,7 @@ void zk_node_put(struct zk_node *n)
 static void touch(struct zk_node *n, unsigned parts)
 {
     if (n->spot != NULL)
-        /* Of one that is not known yet, nobody has come to ask for more than the node. */
+        /* Of a node that is not known yet, only the node itself was requested. */
         tree_spot_touch(n->spot, n->spot->known ? parts : PART_NODE | parts);
 }
 
@@ -102,8 +102,8 @@ static void set_properties(struct zk_node *n, json_t *properties, const char *pr
     n->problem = xstrdup(problem);
 }
 
-/* As zc.zk has it: nothing is no properties; WHY: why BYTES are no JSON object (NULL is returned).
- */
+/* Decodes as zc.zk does: empty data means no properties. Returns NULL, with the reason in WHY, if
+ * BYTES are not a JSON object. */
 static json_t *decode(struct slice bytes, char why[JSON_WHY_ROOM])
 {
     json_t *v = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations on single nodes in ZooKeeper. One whose connection breaks may or may not have been
- * done. It is repeated when there is a connection again, and every change is made so that
- * repeating it does no harm:
+ * Operations on single nodes in ZooKeeper. If the connection breaks during an operation, it is
+ * unknown whether the operation was done. It is repeated after reconnecting, and every change is
+ * designed so that repeating it is harmless:
  *
  *   read    LOOK ──► LIST
- *   write   LOOK (a provider's?) ──► ACT ──► CHECK (after a break: is it ours that is there?)
+ *   write   LOOK (a provider's?) ──► ACT ──► CHECK (after a break: is the node ours?)
  *   others                           ACT ──► CHECK
  */
 #include "common/base/limits.h"
@@ -13,8 +13,8 @@
 #include "common/zookeeper/zookeeper_tree.h"
 
 enum {
-    /* Connections that break under one call: an ensemble that elects costs one or two, a packet
-       that the server does not take costs every one. */
+    /* Connections that break during one call: an ensemble that elects a leader breaks one or two; a
+       packet that the server does not accept breaks every one. */
     LOSSES_MAX = 8,
 };
 
@@ -165,7 +165,7 @@ static void listed(struct tree_op *op, const struct zk_call *c)
     finish(op, ERR_OK);
 }
 
-/* ACT failed, perhaps because the try before it, whose answer was lost, did not. */
+/* ACT failed, perhaps because the previous attempt succeeded and its answer was lost. */
 static void acted(struct tree_op *op, const struct zk_call *c)
 {
     bool is_there = (op->kind == TREE_CREATE && c->result == ZK_EXISTS) ||

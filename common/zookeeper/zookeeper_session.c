@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who owns what: the loop owns the session until zk_session_close; then the session's own thread
- * closes the handle, which makes the library give back every call that is under way, and lets go.
- * A call belongs to the library until its completion runs, then to the mailbox, then to the loop.
- * Both hold a reference, so the last one frees the session, whoever that is.
+ * Ownership: the loop owns the session until zk_session_close; then the session's own thread closes
+ * the handle, which makes the library return every call in progress, and releases the session. A
+ * call belongs to the library until its completion runs, then to the mailbox, then to the loop.
+ * Both hold a reference; the last one to release it frees the session.
  */
 #include "common/zookeeper/zookeeper_session.h"
 
@@ -25,7 +25,7 @@ struct zk_session {
     unsigned refs;
     bool abandoned;        /* zk_session_close was called: nothing is posted any more */
     bool closed;           /* the handle is */
-    bool orderly;          /* the server is to hear of its end */
+    bool orderly;          /* the server is to be notified of its end */
     struct list under_way; /* calls that the library has */
     /* Set before its thread starts. */
     struct loop *loop;
@@ -34,7 +34,7 @@ struct zk_session {
     char *hosts, *identity, *creator;
     unsigned timeout_ms;
     struct ACL_vector own_acl, open_acl;
-    /* Of the loop, once it has been told. */
+    /* The loop's, once it was notified. */
     zhandle_t *zh;
     bool opened, connected, ended;
     int64_t id;
@@ -89,7 +89,8 @@ static void session_unref(struct zk_session *s)
         session_free(s);
 }
 
-/* Into the loop's mailbox. False: nobody is there any more, the message stays the caller's. */
+/* Posts M to the loop's mailbox. Returns false if the loop has abandoned S; M stays the caller's.
+ */
 static bool post(struct zk_session *s, struct loop_message *m)
 {
     pthread_mutex_lock(&s->mutex);
@@ -505,7 +506,7 @@ static struct zk_call *begun(struct zk_call *c, int rc)
 {
     if (rc != ZOK)
         finish(c, rc);
-    /* Nobody begins a call on a session given up. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    /* No call begins on an abandoned session. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     return c;
 }
 

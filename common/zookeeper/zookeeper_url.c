@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The client library takes what stands behind the last colon of a host as its port, in any base
- * (010 is 8), and knows no brackets: so every host is written anew here, with a decimal port.
+ * The client library takes the part after the last colon of a host as its port, in any base (010 is
+ * 8), and does not support brackets: so every host is rewritten here, with a decimal port.
  */
 #include "common/zookeeper/zookeeper_url.h"
 
