@@ -14,12 +14,11 @@
  *                            +-----------------------------------> FREE
  *
  * Each key has one FIFO queue per lock kind. Waiters that wait only because of `slots`, while their
- * key has room, are also in their type's line. Waiters occupy no slot, so there is no
- * hold-and-wait. When a holder leaves, its place goes to the next waiter of its own key; if there
- * is none, to the oldest waiter in its type's line that has room at its key. Limits belong to the
- * request, as in the original: each acquire is judged by its own limits, and is not judged again
- * when it is woken. The limits set by counter_limit always apply, and can be changed while locks
- * are held.
+ * key has room, are also in their type's line. A waiter occupies no slot. When a holder leaves, its
+ * place goes to the next waiter of its own key; if there is none, to the oldest waiter in its
+ * type's line that has room at its key. Limits belong to the request, as in the original: each
+ * acquire is judged by its own limits, and is not judged again when it is woken. The limits set by
+ * counter_limit always apply, and can be changed while locks are held.
  *
  * A key has the type of the request that created it, as long as the key has a lock. The type in
  * later requests is ignored, and so are their `slots` if the key has no type. A type exists while
