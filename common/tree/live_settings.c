@@ -95,7 +95,7 @@ static char *cut(struct slice text)
                      whole ? "" : "...");
 }
 
-/* What stands in the tree; secrets are nobody's to read. */
+/* A value as it is in the tree, without revealing secrets. */
 static char *show(const struct setting_row *row, const json_t *value)
 {
     struct text text = {0};

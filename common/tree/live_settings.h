@@ -42,8 +42,8 @@ struct live_settings_options {
     bool (*away)(void *context);
     /* Whether a row keeps its initial value when YAML is re-read. NULL: no row does. */
     bool (*frozen)(const struct setting_row *row);
-    /* Effective values (VALUES) or one of the counts have changed. Called only from within the
-     * functions of this header that report new input. */
+    /* Effective values (VALUES) or one of the counts have changed. Not called from within a
+     * function of this header, except those that report new input. */
     void (*changed)(void *context, bool values);
     void *context;
 };
