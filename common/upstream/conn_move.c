@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum way {
-    WAY_NONE, /* not to another loop, or at its end */
+    WAY_NONE, /* not to be detached, or detached already */
     WAY_PARK, /* checked when it is taken */
     WAY_ON,   /* to its waiter */
 };

@@ -27,8 +27,9 @@
  *     USED -> GRANTED -> USED              |  to a waiter on the same loop
  *     any  -> GONE
  *
- * From LEAVING to GRANTED a connection has a waiter, unless the waiter has given up. Without its
- * waiter it continues to the loop it is attached to, and then goes to the first waiter in line.
+ * From LEAVING to GRANTED a connection has a waiter, unless it is to be parked or its waiter has
+ * given up. In the latter case it continues to the loop it is attached to, and goes from there to
+ * the first waiter in line.
  */
 enum conn_place {
     PLACE_GONE, /* not the pool's: before conn_opened, after conn_forget, or waiting to be closed */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Response bodies as http1_client.c makes them: the bytes that were read, cut to those of the body.
- * Internal to the client; no other module includes this. A held body belongs to its creator until
- * it is passed on as a struct http1_body. One loop's thread.
+ * struct held_body is internal to the client; other modules use only the functions at the end. A
+ * held body belongs to its creator until it is passed on as a struct http1_body. One loop's thread.
  */
 #ifndef RLB_UPSTREAM_HTTP1_BODY_H
 #define RLB_UPSTREAM_HTTP1_BODY_H
@@ -32,10 +32,10 @@ struct held_body *held_body_create(size_t room) returns_nonnull_;
 /* Give up the room but for its first BYTES. H has no parts yet. */
 struct held_body *held_body_shrink(struct held_body *h, size_t bytes) returns_nonnull_;
 /*
- * Take body bytes from the front of *BYTES, which lie in H's memory and may be moved there, as H's
- * parts. H has none yet.
- * Returns ERR_OK; ERR_NOT_FOUND when the body has ended, what is left in *BYTES is nobody's then;
- * ERR_SYNTAX, ERR_TOO_LARGE: not well-formed.
+ * Takes body bytes from the front of *BYTES, which are in H's memory and may be moved within it, as
+ * H's parts. H must not have parts yet.
+ * Returns ERR_OK; ERR_NOT_FOUND if the body has ended, and the rest of *BYTES does not belong to
+ * it; ERR_SYNTAX or ERR_TOO_LARGE if the body is malformed.
  */
 enum err held_body_take(struct held_body *h, struct body_framing *f,
                         struct slice *bytes) must_check;
