@@ -20,14 +20,14 @@ struct access_options {
 };
 
 /*
- * FILE is appended to; "-" is standard output. Starts the writer.
- * Errors: ERR_SYSTEM (errno says): it cannot be opened; a FIFO: nobody reads it.
+ * Opens FILE for appending ("-": standard output) and starts the writer thread. Returns ERR_SYSTEM
+ * and sets errno if FILE cannot be opened, or if it is a FIFO without a reader.
  */
 enum err access_log_create(const char *file, const struct access_options *o, unsigned nloops,
                            struct access_log **out) must_check;
 /* Any thread: later lines are as O says. */
 void access_log_set(struct access_log *log, const struct access_options *o);
-/* Any thread: what is buffered goes to the old file, then the name is opened anew. */
+/* Any thread. Writes buffered lines to the old file, then reopens the file by its name. */
 void access_log_reopen(struct access_log *log);
 
 /* Whether the next line of loop LOOP_INDEX is one of the sample; to be asked once for each, on its
@@ -50,7 +50,7 @@ struct access_counts {
 };
 /* Any thread. */
 void access_log_count(const struct access_log *log, struct access_counts *out);
-/* Writes what is left, unless nobody takes it. NULL is fine. */
+/* Writes the remaining lines, unless the file does not accept them. LOG may be NULL. */
 void access_log_destroy(struct access_log *log);
 
 #endif

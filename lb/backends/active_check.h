@@ -37,8 +37,9 @@ enum { CHECK_WHY_ROOM = 80 };
 
 struct active_check;
 /*
- * CHANGED: the verdict has; never from inside a call of this module. NAME is borrowed. PEER: with
- * whom to speak TLS (a reference is taken); NULL: plain.
+ * Creates the active check of one address. Calls CHANGED when the verdict has changed, but never
+ * from inside a call of this module. NAME is borrowed. PEER: the TLS peer of the address (a
+ * reference is acquired); NULL: no TLS.
  */
 struct active_check *active_check_create(struct application *app, const struct addr *addr,
                                          struct tls_peer *peer, const char *name,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The load balancers that are registered for an application in the tree, this one among them: with
- * whom the pool agrees on the homes of classes (pool_set_balancers). Of the membership; control
- * thread.
+ * The load balancers that are registered for an application in the tree, this one included. The
+ * pool computes the homes of classes from this set (pool_set_balancers). Part of the membership;
+ * control thread.
  */
 #ifndef RLB_LB_BACKENDS_BALANCERS_H
 #define RLB_LB_BACKENDS_BALANCERS_H

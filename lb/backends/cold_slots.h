@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which workers without a process, or with one that is just starting, are in the pool. They are
- * kept out, so that new classes do not start every process there is; one comes in when there is no
- * warm worker at all (one that is starting first), or when all warm ones stayed above spawn_backlog
- * for spawn_after. Embedded in the membership of an application; control thread.
+ * Selects which workers without a process (cold), or with a starting process, are in the pool. They
+ * are kept out of the pool, so that new classes do not start every available process. One is
+ * brought in if no warm worker exists (a starting one first), or when the backlog of every warm
+ * worker stayed above spawn_backlog for spawn_after. Embedded in the membership of an application;
+ * control thread.
  *
  *   out, cold -- overload --> in, to be woken -- its request --> out, starting --> in, warm
  *        ^                         |                                   |           (by its stream)
  *        '--- overload has gone ---'------------ it failed ------------'
  *
- * One at a time: the next is called spawn_after anew after this one has become warm, or failed, or
- * taken too long. What is starting for whatever reason counts as one that was called: of several
- * load balancers in the same need, the first one's spawn serves all.
+ * Slots are activated one at a time: the wait of spawn_after for the next one restarts after the
+ * activated slot has become warm, has failed, or has taken too long. Every starting process counts
+ * as an activated slot, whatever started it: if several load balancers are overloaded at the same
+ * time, the process that the first one starts serves all of them.
  */
 #ifndef RLB_LB_BACKENDS_COLD_SLOTS_H
 #define RLB_LB_BACKENDS_COLD_SLOTS_H

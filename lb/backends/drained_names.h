@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The addresses of one application that an operator has taken out (drain), in a file of state_dir,
- * so that neither a restart nor an upgrade puts a worker back that somebody is working at. Owned by
- * the application's membership; control thread.
+ * The addresses of one application that an operator has drained, in a file in state_dir, so that
+ * neither a restart nor an upgrade returns a worker to service during its maintenance. Owned by the
+ * application's membership; control thread.
  */
 #ifndef RLB_LB_BACKENDS_DRAINED_NAMES_H
 #define RLB_LB_BACKENDS_DRAINED_NAMES_H
@@ -12,8 +12,11 @@
 struct drained_names;
 
 enum {
-    /* More than anybody works at at a time. Who went while we did not run stays in the file; beyond
-     * this the oldest name goes, and is told. All fit into the file that is read. */
+    /*
+     * Far above the number of workers under maintenance at any one time. Names of workers that were
+     * removed while the program did not run stay in the file; above this limit the oldest name is
+     * dropped, which is logged. A file of this many names is within the limit for reading it.
+     */
     DRAINED_NAMES_MAX = 4096,
 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passive ejection: a worker that refuses connections, or fails several requests in a row, gets no
- * requests for a while (ejection_rule.h); one whose connections fail, until it accepts one, which
- * is tried without any request. It fails open: the only one available is not ejected, and who finds
- * none but ejected ones has them all back. Begun by data loops, ended by the control loop.
+ * Passive ejection: a worker that fails several requests in a row receives no requests for a while
+ * (ejection_rule.h). A worker to which connections fail receives none until it accepts a
+ * connection, which is probed without sending a request. Ejection fails open: the only available
+ * worker is not ejected, and a request that finds only ejected workers ends all ejections.
+ * Ejections are started by data loops and ended by the control loop.
  */
 #ifndef RLB_LB_BACKENDS_HEALTH_H
 #define RLB_LB_BACKENDS_HEALTH_H
@@ -14,8 +15,8 @@
 /* Control thread: workers have gone; when only ejected ones are left, they come back at once. */
 void health_check(struct application *a);
 /*
- * Any loop: a request finds nobody but the workers it has TRIED. False when no other is ejected;
- * else all come back at once.
+ * Any loop: to be called when a request finds no worker besides those in TRIED. Ends all ejections
+ * at once. Returns false if no other worker is ejected.
  */
 bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried) rare;
 /* Control thread, when no data loop runs any more: drops what is under way. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A worker's host name and what it stands for at present: asked for at once, and again every
- * resolve_interval. Owned by who has the name (a listed worker, a provider); control thread.
+ * The host name of a worker and the addresses that it currently resolves to: resolved at once, and
+ * again every resolve_interval. Owned by the listed worker or the provider that has the name;
+ * control thread.
  */
 #ifndef RLB_LB_BACKENDS_HOST_NAME_H
 #define RLB_LB_BACKENDS_HOST_NAME_H

@@ -18,9 +18,9 @@
 
 struct membership;
 
-/* What a known worker is for the choice of who is in the pool (membership_reserve). */
+/* State of a known worker, as used for selecting the workers in the pool (membership_reserve). */
 enum worker_kind {
-    WORKER_OTHER,        /* nobody there, silent, draining, unhealthy */
+    WORKER_OTHER,        /* absent, stream lost, draining or unhealthy */
     WORKER_WARM,         /* in the pool, ready */
     WORKER_STARTING_OUT, /* not in the pool */
     WORKER_STARTING_IN,
@@ -62,17 +62,17 @@ struct known_worker {
     enum worker_kind kind;
 
     bool started, streams;   /* streams: by resume_feed, else self-measured */
-    struct tls_peer *peer;   /* counted: with whom to speak TLS there; NULL: plain */
+    struct tls_peer *peer;   /* TLS peer of its address, counted; NULL: no TLS */
     struct standby *standby; /* NULL: none */
     struct resume_feed *feed;
     struct active_check *check; /* self-measured ones: an agent knows its processes better */
-    struct worker *worker;      /* counted; NULL: nobody is there */
+    struct worker *worker;      /* counted; NULL: absent */
     struct resume_line last;    /* what its stream said last */
     unsigned calls_failed; /* since it was warm: it was called (cold_slots.h), and did not start */
     uint64_t starting_ms;  /* since when it has said that it is starting, over all its lives; 0: it
                               has not */
     bool silent;
-    bool drained; /* an operator wants it to get nothing, whoever lives there */
+    bool drained; /* drained by an operator: applies to any process at its address */
     struct loop_deferred deferred;
 };
 
@@ -81,8 +81,9 @@ struct known_worker *known_worker_create(struct membership *ms, struct applicati
 /* Out of the pool for good; freed at the end of the turn. */
 void known_worker_destroy(struct known_worker *k);
 /*
- * After a change of what is listed or registered: starts what is new, starts anew what another kind
- * or incarnation has taken the place of. False: nothing holds it any more, destroy it.
+ * Must be called after a change of the listed or registered workers. Starts a new worker; restarts
+ * one that was replaced by another kind or incarnation. Returns false if nothing holds K any more;
+ * the caller must then destroy it.
  */
 bool known_worker_update(struct known_worker *k);
 /* Whether its stream, or a connection to it, is open. */
@@ -96,10 +97,12 @@ bool known_worker_in_pool(const struct known_worker *k);
 void known_worker_join(struct known_worker *k);
 void known_worker_leave(struct known_worker *k);
 enum worker_kind known_worker_kind(const struct known_worker *k);
-/* Whoever lives there gets no new requests, until it is undone or K is not known any more. */
+/* ON: no process at the address of K receives new requests, until undrained or K is removed. */
 void known_worker_drain(struct known_worker *k, bool on);
-/* What it is good at is not known any more: CLS, or everything (NULL). Returns how many scores the
- * pool had. An agent's next resume tells anew. */
+/*
+ * Deletes the score of K for CLS, or all of its scores (NULL). Returns the number of scores that
+ * the pool had. The next resume of an agent sets its scores again.
+ */
 size_t known_worker_forget(struct known_worker *k, const struct slice *cls);
 /* "ready", "cold", "draining", "starting"; "drained"; "silent"; "unhealthy"; "absent". */
 const char *known_worker_state(const struct known_worker *k);

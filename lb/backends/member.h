@@ -23,13 +23,18 @@ enum member_unavailable {
 };
 
 enum {
-    /* How long a worker that closed a kept connection just when a request went out on it gets no
-     * request on such that must not run twice: a worker that does it once has a habit (a short
-     * keep-alive, a limit of requests for a connection), and a request that meets it is lost. */
+    /*
+     * How long idle connections to a worker are not reused for requests that must not run twice,
+     * after it closed one just when a request was sent on it. Such a worker will probably do so
+     * again (a short keep-alive time-out, a limit of requests per connection), and the request is
+     * lost.
+     */
     MEMBER_DOUBT_MS = 60 * 1000,
-    /* Until a kept connection has served a second request, the worker may be one of those. Where
-     * nothing comes but what must not run twice, nobody finds out: so after this many on fresh
-     * connections one is risked. */
+    /*
+     * Until an idle connection was reused successfully, the worker may be one that closes them
+     * early. If all requests are ones that must not run twice, this cannot be detected: so after
+     * this many of them on new connections, one is sent on an idle connection.
+     */
     MEMBER_UNTRIED_MAX = 100,
 };
 
@@ -37,7 +42,7 @@ struct member {
     struct application *app;
     struct worker *worker; /* borrowed: the worker owns us */
     struct addr addr;
-    struct tls_peer *tls;         /* counted: with whom to speak TLS there; NULL: plain */
+    struct tls_peer *tls;         /* TLS peer of its address, counted; NULL: no TLS */
     struct conn_backend *backend; /* counted */
     bool has_feed; /* its resume comes by a stream: Resumelb-Unprocessed is honoured */
     /* Control thread: its own limits, -1: the application's; and the concurrency of its agent. */
@@ -58,7 +63,7 @@ struct member {
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Figures for the status page; relaxed. */
     _Atomic uint64_t requests, failures, service_us, connect_failures;
-    /* Whoever wants to know that its address fails (standby.h); NULL: nobody. */
+    /* Called when its address fails (standby.h); NULL: not reported. */
     void (*reports)(struct member *m, bool certain); /* on the control thread */
     struct loop_message report;
     _Atomic bool reporting, certain; /* REPORT is under way, with a reference to the worker */
@@ -93,7 +98,7 @@ struct member_options {
     const char *name; /* canonical address */
     const struct addr *addr;
     struct tls_peer *tls;                            /* a reference is taken; NULL: plain */
-    void (*reports)(struct member *m, bool certain); /* NULL: nobody wants to know */
+    void (*reports)(struct member *m, bool certain); /* NULL: not reported */
     const char *incarnation, *version;               /* "" when unknown */
     int64_t max_connections, max_tunnels;            /* -1: the application's */
     unsigned concurrency;
@@ -112,8 +117,10 @@ void member_resume(struct member *m, const struct resume *r, const char *version
                    const char *fingerprint);
 /* Control thread: out of the pool; it may come back by member_resume. Requests in hand go on. */
 void member_leave(struct member *m);
-/* Control thread: it is no longer known to be good at CLS, or at anything (NULL): in the pool, in
- * its meter, in what is kept of it. Returns how many scores the pool had. */
+/*
+ * Control thread. Deletes the worker's score for CLS, or all of its scores (NULL): in the pool, in
+ * its meter and in its saved state. Returns the number of scores that the pool had.
+ */
 size_t member_forget(struct member *m, const struct slice *cls);
 /* Control thread: its life is over. Out of the pool, and none of its connections is used again. */
 void member_retire(struct member *m);
@@ -130,9 +137,11 @@ void member_settings_changed(struct member *m);
 void text_copy(char *out, size_t room, const char *s);
 
 /*
- * Any loop: one exchange with this worker has ended.  Counts; and for self-measured workers feeds
- * the meter, which may make a new resume known to the pool (waking who waits). failed  5xx or no
- * whole response.  hash  class_hash of CLS
+ * Any loop: records the end of one exchange with this worker. Updates the counters; for a
+ * self-measured worker also the meter, which may publish a new resume to the pool and so wake
+ * waiting requests.
+ *   hash    class_hash of CLS
+ *   failed  the status was 5xx, or the response is incomplete
  */
 void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
                    bool failed);
@@ -160,7 +169,7 @@ static inline void member_doubt(struct member *m, uint64_t now_ms)
 /* A request on a kept connection of M's was answered. Any loop; no lock. */
 static inline void member_kept(struct member *m)
 {
-    /* Most often it is so already: leave the line to those who read it. */
+    /* It is set already in most cases: do not write to a cache line that other threads read. */
     if (!atomic_load_explicit(&m->keeps, memory_order_relaxed))
         atomic_store_explicit(&m->keeps, true, memory_order_relaxed);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who belongs to one application: the addresses its configuration lists (names among them are
- * resolved anew now and then) and those registered in its tree; and its live settings there. Owned
- * by the application's maker (lb.c); control thread.
+ * The workers of one application: the addresses that its configuration lists (host names among them
+ * are resolved again at intervals), and those registered in its tree; and its live settings in the
+ * tree. Owned by the creator of the application (lb.c); control thread.
  */
 #ifndef RLB_LB_BACKENDS_MEMBERSHIP_H
 #define RLB_LB_BACKENDS_MEMBERSHIP_H
@@ -66,8 +66,8 @@ struct known_worker *membership_find(const struct membership *ms, const char *na
 /* K's part in the choice below may have changed: worker, state, whether it is in the pool. */
 void membership_sort(struct known_worker *k);
 /*
- * Some worker's state has changed: who of those that are cold or starting comes into the pool, and
- * who leaves it (cold_slots.h).
+ * Must be called when the state of a worker has changed. Selects which cold or starting workers
+ * join the pool, and which ones leave it (cold_slots.h).
  */
 void membership_reserve(struct membership *ms);
 /* K has been drained or undrained: it is so over restarts, too. */

@@ -47,7 +47,7 @@ struct membership {
     struct tree_registration **entries; /* our own, where we are registered */
     size_t nentries;
     char instance[BALANCER_INSTANCE_ROOM]; /* what tells this process in them */
-    struct balancers *balancers;           /* who else is registered there */
+    struct balancers *balancers;           /* the other registered load balancers */
     struct timer tls_look;                 /* at the files of worker_tls */
     bool stopping;
 };

@@ -27,15 +27,15 @@ struct resume_feed_events {
     /* The stream fell silent or ended without its end line; one reconnect is under way. */
     void (*broken)(void *context);
     /*
-     * Nobody is there: refused, no stream, or an orderly end (HOW; else RESUME_END_NONE). It is
-     * tried again as long as the feed lives.
+     * The worker is absent: it refused the connection, did not open a stream, or ended the stream
+     * in an orderly way (HOW; else RESUME_END_NONE). The feed retries for as long as it exists.
      */
     void (*gone)(void *context, enum resume_end how);
 };
 
 /*
- * Settings and stats are APP's; NAME is for logs and the Host header, borrowed as long as the feed
- * lives. PEER: with whom to speak TLS (a reference is taken); NULL: plain.
+ * Uses the settings and stats of APP. NAME is for logs and the Host header, and is borrowed until
+ * the feed is destroyed. PEER: the TLS peer of the address (a reference is acquired); NULL: no TLS.
  */
 struct resume_feed *resume_feed_create(struct application *app, const struct addr *addr,
                                        struct tls_peer *peer, const char *name,
@@ -44,7 +44,7 @@ struct resume_feed *resume_feed_create(struct application *app, const struct add
 void resume_feed_destroy(struct resume_feed *f);
 /* Whether a resume has come by the stream that is open now. */
 bool resume_feed_open(const struct resume_feed *f);
-/* Whether the last try found nobody there: connection refused. */
+/* Whether the last attempt failed because the connection was refused. */
 bool resume_feed_refused(const struct resume_feed *f);
 /* Whether the worker has answered at all, or was found not to be there: for start_wait. */
 bool resume_feed_settled(const struct resume_feed *f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The standby address of a listed, self-measured worker: when the worker's own address fails, it
- * goes on at the standby, under its name and with its skills, as its next incarnation (connections
- * belong to address#incarnation); when its own address answers again, it goes back.
+ * The standby address of a listed, self-measured worker. When the worker's own address fails, the
+ * worker moves to the standby address, with the same name and skills, as its next incarnation
+ * (connections belong to address#incarnation). When its own address responds again, it moves back.
  *
  *   at its own address   refused, ejected or unhealthy: to the standby, at once
  *                        reset: its own address is tried; refused: to the standby
@@ -19,7 +19,10 @@
 struct known_worker;
 struct standby;
 
-/* MOVE: the worker is to go on at the other address (standby_in_use); never from inside a call. */
+/*
+ * Calls MOVE when the worker must move to the other address (standby_in_use), but never from inside
+ * a call of this module.
+ */
 struct standby *standby_create(struct known_worker *k, const struct addr *addr,
                                void (*move)(struct known_worker *k));
 /* NULL is fine, here and below. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A configuration file, read whole and checked whole: every mistake with its place, and nothing
- * else begun before there is none. A plain value owned by whoever read it (main.c at start,
- * reload.c at SIGHUP), who takes out what lives on (classifiers, error pages) before
+ * A configuration file. It is read and checked completely: every error is reported with its place,
+ * and nothing else starts before there are no errors. A plain value, owned by its reader (main.c at
+ * start, reload.c at SIGHUP), which moves out what outlives it (classifiers, error pages) before
  * configuration_fini. Control thread.
  */
 #ifndef RLB_LB_CONFIG_CONFIGURATION_H
@@ -23,7 +23,7 @@ struct listen_config {
     bool http2;
     bool defer_accept;
     bool proxied;               /* each connection begins with a PROXY header */
-    struct networks proxy_from; /* by whom */
+    struct networks proxy_from; /* the peers that may send it */
     unsigned redirect_https;    /* the port; 0: requests are served */
     unsigned mode;              /* permission bits of a unix socket; 0: as the umask says */
     struct tls_listener *tls;   /* NULL: plain; listeners take it */

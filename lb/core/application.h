@@ -154,13 +154,13 @@ static inline const struct rate_rules *application_rates(const struct applicatio
     return al->settings->rates;
 }
 
-/* Whose word is believed; for this turn. */
+/* The networks of peers with trusted forwarding headers (trusted_proxies); valid for this turn. */
 static inline const struct networks *application_trusted(const struct application_loop *al)
 {
     return &al->settings->trusted;
 }
 
-/* Which clients are told how they were routed; for this turn. */
+/* The networks of clients that receive a routing trace; valid for this turn. */
 static inline const struct networks *application_receipts(const struct application_loop *al)
 {
     return &al->settings->receipts;

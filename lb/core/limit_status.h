@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What operators see of an application's pool counters: what each one counts, the daemons as the
- * loops' clients see them, and the copies of responses. Counters that no rule names any more are
- * not shown, though somebody may still hold them. Control thread, but for limit_daemons_publish.
+ * The status of an application's pool counters: what each one counts, the daemons as the loops'
+ * clients see them, and the response copies. Counters that no rule names any more are not included,
+ * though requests may still hold them. Control thread, except for limit_daemons_publish.
  *
- * Views are copies. That of a counter's table is of one moment, taken under its mutex, where
- * nothing is allocated or written; the figures beside it (struct limit_figures) are read one by
- * one.
+ * Views are copies. The view of a counter's table is consistent: it is copied under the counter's
+ * mutex, without allocating or writing. The metrics beside it (struct limit_figures) are read one
+ * by one.
  */
 #ifndef RLB_LB_CORE_LIMIT_STATUS_H
 #define RLB_LB_CORE_LIMIT_STATUS_H
@@ -28,7 +28,7 @@ struct limit_key_view {
 };
 
 struct limit_keys_view {
-    struct limit_key_view longest; /* whose holder has held it longest; without length: nobody */
+    struct limit_key_view longest;             /* the key held longest; length 0: none is held */
     struct limit_key_view top[LIMIT_TOP_KEYS]; /* most waited for first */
     size_t n;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The pool counters of one application as they change: those of YAML, each overlaid by the node
- * pool-counters/NAME of the application's node, and those that only the tree has. What is in force
- * goes into the application's snapshot. Owned by the application's membership; control thread. Its
- * counters outlive it with whoever holds them.
+ * pool-counters/NAME of the application's node, and those that only the tree has. The effective
+ * settings are published in the application's snapshot. Owned by the application's membership;
+ * control thread. A counter that is still held outlives it.
  */
 #ifndef RLB_LB_CORE_LIMITS_LIVE_H
 #define RLB_LB_CORE_LIMITS_LIVE_H
@@ -22,7 +22,7 @@ struct limits_live;
  */
 struct limits_live *limits_live_create(struct application *a, const struct limit_configs *yaml,
                                        const char *path, bool (*away)(struct application *a));
-/* The application has none after this; what is under way goes on. NULL is fine. */
+/* The application has no pool counters after this; claims in progress continue. L may be NULL. */
 void limits_live_destroy(struct limits_live *l);
 /*
  * Follow the tree T from now on, and keep what it says in M; both are there until limits_live_stop.

@@ -50,7 +50,7 @@ struct live_limit *live_limit_create(const struct live_limit_options *o,
                                      const struct limit_config *yaml, size_t place);
 /* FORGET: its part of the snapshot is deleted as well. NULL is allowed. */
 void live_limit_destroy(struct live_limit *r, bool forget);
-/* YAML was read anew; CONFIG NULL: it has none. */
+/* YAML was read again; CONFIG is NULL if it does not have this counter. */
 void live_limit_set_yaml(struct live_limit *r, const struct limit_config *config, size_t place);
 /* Follow the node NODE_PATH from now on; T and M outlive that. */
 void live_limit_watch(struct live_limit *r, struct tree *t, const char *node_path,
@@ -60,9 +60,9 @@ void live_limit_unwatch(struct live_limit *r);
 /* In force. */
 const struct counter_settings *live_limit_now(const struct live_limit *r);
 /*
- * Why it counts nothing, or NULL: it does. A node that YAML knows nothing of counts only when it
- * says how many (`workers`) of what (`key`, or what it matches), all of it well: what is left of an
- * overlay whose rule is gone must not become a rule for all requests.
+ * Returns why the rule does not count anything, or NULL if it does. A rule that only the tree has
+ * counts only if its node has a valid limit (`workers`) and a valid `key` or pattern to match: an
+ * overlay that is left after its YAML rule was removed must not become a rule for all requests.
  */
 const char *live_limit_idle_reason(const struct live_limit *r);
 /* Neither YAML nor the tree has it, nor is anything held. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who has been refused by every worker there is waits here, bounded, instead of being turned away:
- * queues get shorter, and processes that died are followed by new ones. One line for each data loop
- * and application, in the order of arrival. At each request that is answered two may try again, and
- * at each tick one: as long as all refuse, a line of any length costs them a few requests a second,
- * and once they do not, it empties as fast as they serve. A struct refused_wait is embedded in an
- * exchange, which owns it.
+ * Bounded queue of requests that every worker rejected; they are retried instead of failed, as the
+ * workers' queues get shorter and processes that died are replaced. One queue for each data loop
+ * and application, in order of arrival. Each answered request allows two retries, and each tick
+ * one. So a queue of any length costs overloaded workers only a few requests a second, and it
+ * empties as fast as they serve once they accept requests again. A struct refused_wait is embedded
+ * in an exchange, which owns it.
  */
 #ifndef RLB_LB_CORE_REFUSED_LINE_H
 #define RLB_LB_CORE_REFUSED_LINE_H

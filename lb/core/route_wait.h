@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who waits for any worker: one queue per application across loops, parked under the pool's lock
- * (pool.h). This is its other half: waking those whose turn has come, each on its own loop. A
- * struct route_wait is embedded in an exchange, which owns it and keeps it until it is idle again:
- * a wake-up posted by another thread cannot be called back.
+ * Requests that wait for any worker. There is one queue per application across all loops,
+ * maintained under the pool's lock (pool.h). This module wakes the requests that the pool released
+ * from the queue, each on its own loop. A struct route_wait is embedded in an exchange, which owns
+ * it and keeps it until it is idle again: a wake-up posted by another thread cannot be canceled.
  */
 #ifndef RLB_LB_CORE_ROUTE_WAIT_H
 #define RLB_LB_CORE_ROUTE_WAIT_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the status page is told of each request: one data loop's notes on their way to the control
- * loop. The data loop writes (account.c), the control loop drains at least once a second
- * (observer.c); nobody waits for anybody: what does not fit is counted, and those that did stand
- * for it. Made before the data loop's thread, destroyed after it.
+ * The notes on requests that one data loop sends to the control loop for the status page. The data
+ * loop writes them (account.c); the control loop drains them at least once a second (observer.c).
+ * Neither waits for the other: notes that do not fit are dropped and counted, and the stored ones
+ * are scaled up to represent them. Created before the data loop's thread, destroyed after it.
  */
 #ifndef RLB_LB_CORE_TRAFFIC_H
 #define RLB_LB_CORE_TRAFFIC_H
@@ -32,7 +32,7 @@ struct traffic_note {
 struct traffic *traffic_create(void);
 /* NULL is fine. */
 void traffic_destroy(struct traffic *t);
-/* The data loop: copies N, or counts it when there is no room. No lock, no system call. */
+/* The data loop: copies N, or counts it if it does not fit. No lock, no system call. */
 void traffic_add(struct traffic *t, const struct traffic_note *n);
 /*
  * The control loop: EACH for every note so far, borrowed for the call. Returns how many there were.

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The latest copies of one application's responses, by URL and by what they vary by. No cache: a
- * request is answered from here only in two cases.
+ * The latest copies of one application's responses, by URL and by the fields in Vary. This is not a
+ * cache: a request is answered with a copy in two cases only.
  *
  *   copies_find_shared  it has waited while another request for the same did the work: only a copy
  *                       that was put here since it began to wait
- *   copies_find_stale   it is one too many: the newest copy, where it may be served stale
+ *   copies_find_stale   it exceeds a limit: the newest copy, where it may be served stale
  *
- * Belongs to the application; outlives whoever uses it, not the copies that were got from it. Any
- * thread; a mutex of its own, under which nothing else is called. Bounded by bytes, number and age:
- * the least recently used goes first. Every call is O(1) but for the variants of one URL, at most
- * COPIES_VARIANTS_MAX, and for those that go.
+ * Owned by the application; outlives its users, but not the copies that were obtained from it. Any
+ * thread; it has its own mutex, and calls no other module while holding it. Bounded by bytes,
+ * number and age; the least recently used copy is evicted first. Every call is O(1), except for the
+ * variants of one URL (at most COPIES_VARIANTS_MAX) and the copies that are evicted.
  */
 #ifndef RLB_LB_LIMITS_COPIES_H
 #define RLB_LB_LIMITS_COPIES_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One request's claim on one pool counter: asked for, waited for, held, given back. Belongs to its
- * exchange, and like that to one loop; but its lock is in a table that all loops share, so that
- * another thread may grant it. Who is granted something is told by a message; a claim given back
- * while that is under way stays in memory until it has arrived.
+ * The claim of one request on one pool counter: requested, waiting, held, released. Owned by its
+ * exchange and used on the exchange's loop only. Its lock is in a table that all loops share, so
+ * that another thread may grant it; the result is then sent to the owner's loop as a message. A
+ * claim that is released while that message is in flight stays in memory until the message has
+ * arrived.
  *
  *   where: local     the counter's own table
  *   where: daemon    the daemon; with mode any, first a place in a flight: of those on this load
@@ -11,7 +12,7 @@
  *
  *      limit_claim_ask -> HELD, or FULL, NO_ROOM, TIMEOUT, UNREACHABLE (of which nothing is left)
  *           | WAITS
- *           +--> told(): HELD, DONE, FULL, NO_ROOM, TIMEOUT, UNREACHABLE
+ *           +--> callback: HELD, DONE, FULL, NO_ROOM, TIMEOUT, UNREACHABLE
  */
 #ifndef RLB_LB_LIMITS_LIMIT_CLAIM_H
 #define RLB_LB_LIMITS_LIMIT_CLAIM_H
@@ -23,7 +24,7 @@
 enum limit_result {
     LIMIT_HELD,
     LIMIT_WAITS,
-    LIMIT_DONE, /* mode any: somebody else has done the work; nothing is held */
+    LIMIT_DONE, /* mode any: another request has done the work; nothing is held */
     LIMIT_FULL,
     LIMIT_NO_ROOM, /* the daemon has all the connections it may have from here */
     LIMIT_TIMEOUT,
@@ -43,7 +44,7 @@ struct limit_claim {
     /* limit_claim.c's */
     struct counter_lock lock;      /* in the counter's table: under its mutex */
     bool posted;                   /* the message is under way: under the same */
-    struct limit_claim *next_told; /* of whoever is about to post it */
+    struct limit_claim *next_told; /* list of claims to post */
     struct loop_message message;
     struct counter_call call;
     struct timer timer;
@@ -72,8 +73,9 @@ enum limit_result limit_claim_ask(struct limit_claim *c, bool wait);
 /* After DONE: ask again, to do the work oneself, for the rest of the time. */
 enum limit_result limit_claim_again(struct limit_claim *c);
 /*
- * Whatever it is, it ends, and C goes.
- *   done  the work is: of mode any, all who wait for it are told; else the next one is let go
+ * Releases the claim in any state; C must not be used afterwards.
+ *   done  the work is done: with mode any, all waiters for the key are notified; otherwise the
+ *         claim of the next waiter is granted
  */
 void limit_claim_give_back(struct limit_claim *c, bool done);
 

@@ -48,7 +48,10 @@ struct limit_counter *limit_counter_ref(struct limit_counter *c);
 /* NULL is fine. */
 void limit_counter_unref(struct limit_counter *c);
 
-/* The counter's own limits, whatever those who wait have asked with; who may go on now is told. */
+/*
+ * Sets the counter's own limits, which override those in the waiters' requests. Notifies the
+ * waiters that can now proceed.
+ */
 void limit_counter_set(struct limit_counter *c, struct counter_limits limits);
 
 #endif

@@ -20,8 +20,8 @@ bool limit_match_compile(const struct counter_settings *s, struct limit_match **
 /* NULL is fine. */
 void limit_match_destroy(struct limit_match *m);
 /*
- * Whether a request of class CLS (encoded) fits all patterns; M may be NULL. What a search cannot
- * decide within its bounds fits: nobody gets around a limit by a hostile path.
+ * Returns true if a request of class CLS (encoded) matches all patterns; M may be NULL. A search
+ * that exceeds its limits counts as a match, so that a hostile path cannot evade a limit.
  */
 bool limit_match_fits(const struct limit_match *m, struct slice cls,
                       const struct classify_request *r);

@@ -31,8 +31,8 @@ struct lb_parts {
     struct upgrade upgrade;      /* to a new process */
     bool handed_over;            /* DRAINING, and it serves in our place */
     bool patient;                /* of that: idle clients may still ask once more */
-    bool told;                   /* of that: SIGTERM has come */
-    bool fronts_up;              /* each loop has its front, whose counts may be read */
+    bool told;                   /* of that: SIGTERM was received */
+    bool fronts_up; /* each loop has a front, and the counts of the fronts may be read */
     bool loops_gone, admin_gone;
     int exit_code;
 };
@@ -41,9 +41,13 @@ struct lb_parts {
 
 /* No new requests; those under way get drain_timeout. What is not accepted yet is lost. */
 void lb_drain(struct lb *lb);
-/* The same for a process in whose place another one accepts from the same sockets. */
+/* The same for a process that was replaced by a new one, which accepts from the same sockets. */
 void lb_hand_over(struct lb *lb);
-/* It was told to end while it drains: the second time is meant. */
+/*
+ * Handles a further request for shutdown while draining. If idle clients still have time for
+ * another request, ends that time. The first one after a hand-over is ignored. Otherwise cuts the
+ * remaining requests.
+ */
 void lb_drain_again(struct lb *lb);
 /* The requests that are left are cut. */
 void lb_cut(struct lb *lb);

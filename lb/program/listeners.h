@@ -13,16 +13,17 @@ struct inherited;
 struct listeners;
 
 /*
- * Takes the TLS out of CONFIG. Bind every address of it, with a socket for each of NLOOPS loops
- * (unix: one, shared); but what INHERITED (or NULL) has of them is taken over. Nobody can connect
- * yet. What fails is logged; NULL then, and nothing is bound.
+ * Binds every address of CONFIG, with a socket for each of NLOOPS loops (unix: one shared socket),
+ * or takes the sockets of that address over from INHERITED (may be NULL). Clients cannot connect
+ * yet. Ownership of CONFIG's TLS settings passes to the listeners. On failure logs the error,
+ * leaves nothing bound and returns NULL.
  */
 struct listeners *listeners_create(struct configuration *config, unsigned nloops,
                                    struct inherited *inherited);
 /*
- * Listen, and give each loop its sockets: they accept from now on. Once. From here to
- * listeners_withdraw the files of certificates are looked at every second. False: somebody else
- * listens there (logged).
+ * Starts listening and gives each loop its sockets, which accept connections from now on. Must be
+ * called once. Until listeners_withdraw the certificate files are checked every second. Returns
+ * false if another process listens on one of the addresses (logged).
  */
 bool listeners_open(struct listeners *ls, struct lb *lb);
 /* The address listener I is bound to (a port of 0 resolved). */

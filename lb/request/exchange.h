@@ -67,8 +67,9 @@ enum {
 struct slow_client;
 
 /*
- * Sorted by who needs it: what each request touches comes first, so that most of an exchange never
- * comes into the caches. Four parts, told apart by what is done to them for a new one.
+ * Sorted by use: the fields that every request uses come first, so that most of an exchange is
+ * never loaded into the caches. There are four parts, which differ in how they are initialized for
+ * a new exchange.
  */
 struct exchange {
     /* ---- zeroed for a new one; in use on the way of each, ... ---- */
@@ -129,16 +130,16 @@ struct exchange {
     bool permit;          /* may open a connection: conn_opened or conn_not_opened is due */
     bool has_waited;      /* in one of the next three: WAITS are not as they were made */
     bool waiting;         /* parked for any worker */
-    bool refused_waiting; /* in the line of those whom all have refused */
+    bool refused_waiting; /* queued, as all workers rejected it (refused_line.h) */
     bool conn_waiting;    /* in line for a connection */
 
-    struct slice authority, target;    /* as a worker gets them */
-    struct slice request_id;           /* the client's, or id */
-    struct slice cls;                  /* texts */
-    uint64_t cls_hash;                 /* class_hash of it */
-    struct slice peer;                 /* texts: who is connected, without port */
-    struct slice client;               /* client_room, or peer: who asks, without port (trust.c) */
-    struct slice forwarded_host;       /* a trusted proxy's X-Forwarded-Host; or empty */
+    struct slice authority, target; /* as a worker gets them */
+    struct slice request_id;        /* the client's, or id */
+    struct slice cls;               /* texts */
+    uint64_t cls_hash;              /* class_hash of it */
+    struct slice peer;              /* texts: the connected client or proxy, without port */
+    struct slice client;            /* client_room, or peer: the client, without port (trust.c) */
+    struct slice forwarded_host;    /* a trusted proxy's X-Forwarded-Host; or empty */
     const struct body_file *body_file; /* of the request, or NULL */
     struct exchange_text *text;        /* owned; tunnels */
     struct slow_client *slow;          /* owned; NULL as long as the client takes what comes */
@@ -214,7 +215,9 @@ void exchange_take_back(struct exchange *x);
  * status, or let the client see the answer cut short. May end X's client side.
  */
 void exchange_fail(struct exchange *x, enum outcome o) rare;
-/* A small answer of ours, whose fields are set, ends it: nothing is held of any worker. */
+/*
+ * Ends X with a small response of our own; its header fields must be set. X must not hold a worker.
+ */
 void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out) apart;
@@ -236,12 +239,13 @@ void exchange_count_buffered(struct exchange *x);
 /* How many bytes may be queued before reading from the worker pauses. */
 size_t exchange_buffer_limit(const struct exchange *x);
 /*
- * The picked worker is given back, and is not picked again; O: why, when nobody else serves it
- * either. BARRED: never; else it has not seen a byte, and may be asked again when all have refused.
+ * Releases the picked worker and excludes it from further picks. O: the outcome if no other worker
+ * serves the request. BARRED: excluded for good; else the worker has not received a byte of the
+ * request, and may be picked again when all have rejected it.
  */
 void exchange_exclude(struct exchange *x, enum outcome o, bool barred);
 
-/* connect.c: pick a worker and go on from there. */
+/* connect.c: picks a worker and continues from there. */
 void exchange_route(struct exchange *x);
 /* connect.c: get a connection to the picked worker and go on. */
 void exchange_connect(struct exchange *x);

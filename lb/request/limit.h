@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LIMIT: an exchange's way through its application's pool counters, between CLASSIFY and ROUTE.
- * Each rule that fits is claimed, in order; what is claimed is held until the worker's side is over
- * (with at most response_buffer bytes left for the client). Over a limit: it waits, gets a copy of
- * somebody else's response, or is refused. On the exchange's loop.
+ * LIMIT: an exchange's passage through its application's pool counters, between CLASSIFY and ROUTE.
+ * Each matching rule is claimed, in order. Claims are held until the worker's side has ended (with
+ * at most response_buffer bytes left for the client). A request above a limit waits, receives a
+ * copy of another request's response, or is rejected. On the exchange's loop.
  */
 #ifndef RLB_LB_REQUEST_LIMIT_H
 #define RLB_LB_REQUEST_LIMIT_H

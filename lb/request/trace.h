@@ -9,8 +9,9 @@
 #include "lb/request/exchange.h"
 
 /*
- * X has its application, and untrusted claims are gone: join the trace it names, or begin one; its
- * worker is told of a span of ours. Nothing with trace_context off: fields pass as they are.
+ * To be called when X has its application and untrusted header fields were removed. Joins the trace
+ * named by the request or begins a new one; the worker receives the id of a span of ours. Does
+ * nothing if trace_context is off: the fields then pass unchanged.
  */
 void exchange_trace(struct exchange *x);
 

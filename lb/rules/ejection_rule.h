@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a worker that fails is taken out, and for how long: plain computation. A struct strikes is a
- * worker's record, embedded in its member; its owner serializes all calls (health.c: members_lock).
+ * When a failing worker is ejected, and for how long: plain computation. A struct strikes is a
+ * worker's failure record, embedded in its member; its owner serializes all calls (health.c:
+ * members_lock).
  *
- *   a failed connection counts as enough by itself (after_refused); the other failures have to come
- *   one after the other (after). Each ejection that has run its time doubles the next one, up to
- *   time_max_ms. Any answer of the worker clears the record. Whose connections fail is tried by
- *   connecting meanwhile, and out until it accepts one.
+ * A failed connection is sufficient by itself (after_refused); the other failures must be
+ * consecutive (after). Each ejection that has run its full time doubles the next one, up to
+ * time_max_ms. Any response of the worker clears the record. A worker to which connections fail is
+ * probed by connecting meanwhile, and stays ejected until it accepts a connection.
  */
 #ifndef RLB_LB_RULES_EJECTION_RULE_H
 #define RLB_LB_RULES_EJECTION_RULE_H
@@ -17,7 +18,7 @@
 enum worker_fault {
     FAULT_REFUSED,            /* it refuses connections, or is not to be reached */
     FAULT_CONNECT_TIMEOUT,    /* connect_timeout */
-    FAULT_TLS,                /* it cannot be told by its certificate, or takes not ours */
+    FAULT_TLS,                /* not authenticated by its certificate, or it rejects ours */
     FAULT_RESET,              /* closed or reset before any response */
     FAULT_FIRST_BYTE_TIMEOUT, /* first_byte_timeout */
     WORKER_FAULTS

@@ -21,7 +21,7 @@ bool methods_check(const struct text_list *list, size_t *at,
 bool method_is_registered(struct slice method);
 /* LIST as the value of Allow, appended to OUT. */
 void methods_put(const struct text_list *list, struct text *out);
-/* True: X's method passes, and X goes on. False: X is answered. */
+/* Returns true if X's method is allowed, and X continues. Returns false if X was answered. */
 bool exchange_method(struct exchange *x);
 /* Adds Allow to X's answer. */
 void exchange_add_allow(struct exchange *x);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests that kill workers: of which class and path were those under way when workers died? After
- * several deaths that class and path is held, which is to say refused, for a while: plain
- * computation and a bounded table under a lock of its own. Owned by the application; any thread.
+ * Requests that kill workers: the classes and paths of the requests that were in flight when
+ * workers died. After several deaths that class and path is held, which means rejected, for a
+ * while. Plain computation and a bounded table with its own lock. Owned by the application; any
+ * thread.
  *
  *   unknown --death--> suspect --deaths in the window, not answered more often--> held
  *      ^                  |  ^                                                     |
  *      +----- window -----+  +------------------- hold, all deaths but one --------+
  *
- * Who is answered more often than workers die of it is not to blame: a page that everybody wants is
- * under way at each death of others' making.
+ * A class and path that is answered more often than workers die of it is not held: a popular page
+ * is in flight at each death that other requests cause.
  */
 #ifndef RLB_LB_RULES_POISON_H
 #define RLB_LB_RULES_POISON_H

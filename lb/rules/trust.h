@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whose word is believed about where a request comes from: the setting trusted_proxies, and what
- * becomes of a request's X-Forwarded-*, Forwarded and X-Request-ID by it. On the exchange's loop.
+ * Which peers are trusted to say where a request comes from: the setting trusted_proxies, and its
+ * effect on a request's X-Forwarded-*, Forwarded and X-Request-ID. On the exchange's loop.
  */
 #ifndef RLB_LB_RULES_TRUST_H
 #define RLB_LB_RULES_TRUST_H
@@ -18,7 +18,10 @@ bool trust_compile(const struct text_list *list, struct networks *out, size_t *a
 /* The same of the setting NAME. */
 bool trust_compile_named(const char *name, const struct text_list *list, struct networks *out,
                          size_t *at, char why[SETTINGS_WHY_ROOM]) must_check;
-/* X has its application: find out who its client is, and drop what nobody trusted has said. */
+/*
+ * To be called when X has its application. Determines its client, and removes forwarding fields
+ * that do not come from a trusted peer.
+ */
 void exchange_trust(struct exchange *x);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The figures of an application's busiest classes, for /metrics: a bounded number of series, as
- * whoever asks chooses the classes. Owned by the observer, which feeds it; control thread.
+ * The metrics of an application's busiest classes, for /metrics: a bounded number of series, as
+ * clients choose the classes. Owned by the observer, which feeds it; control thread.
  *
- * Which classes have series changes as little as it can, as each change begins new ones:
- *   - as long as there is room (metrics_classes), the busiest classes without series get some;
- *   - then a class gets the series of another only with CLASS_METRICS_LEAD times as many requests
- *     over the last CLASS_METRICS_FADE_S or so, and CLASS_METRICS_WORTH at least; one class at a
- * time. One that nobody asks for any more (less than CLASS_METRICS_QUIET) goes whenever another is
- * worth it. A class that is merely quiet keeps its series. What is counted for a class is counted
- * from the moment it has series, and begins at 0 when it has them anew (to Prometheus, a counter
- * that was reset); what belongs to none of them is counted with the others', so that all together
- * are the application's.
+ * The set of classes with series changes as rarely as possible, as each change begins new series:
+ *   - While fewer than metrics_classes have series, the busiest classes without series get some.
+ *   - After that a class replaces another only with CLASS_METRICS_LEAD times as many requests over
+ *     about the last CLASS_METRICS_FADE_S, and at least CLASS_METRICS_WORTH; one class at a time.
+ *     A class that is not requested any more (less than CLASS_METRICS_QUIET) is replaced whenever
+ *     another qualifies. A class with merely little traffic keeps its series.
+ *
+ * A class is counted from the moment it has series. The counts restart at 0 when it gets series
+ * again (to Prometheus, a counter reset). Requests of all other classes are counted together as the
+ * others, so that the sum of all series is the application's total.
  */
 #ifndef RLB_LB_STATUS_CLASS_METRICS_H
 #define RLB_LB_STATUS_CLASS_METRICS_H
@@ -53,11 +54,11 @@ void class_metrics_add(struct class_metrics *m, struct class_series *s,
 /* Classes with series. */
 size_t class_metrics_count(const struct class_metrics *m);
 /*
- * Who has series from now on.
- *   ranks  every class that is known, once; sorted here
- *   limit  at most so many; <= CLASS_METRICS_MAX
- *   move   whether one may take another's series; else those are only filled up
- * Returns whether it is others than before.
+ * Selects the classes that have series from now on.
+ *   ranks  every known class, once; sorted here
+ *   limit  the maximum number of classes; <= CLASS_METRICS_MAX
+ *   move   whether a class may replace another; else only free series are assigned
+ * Returns true if the selection has changed.
  */
 bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, size_t n, size_t limit,
                           bool move);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the status page knows beyond the counters: rates of the last seconds, times, which class
- * goes to which worker, and what happened (events.h). Fed once to four times a second with the data
- * loops' notes (traffic.h) and with a look at who is there. Owned by lb.c; control thread only; it
- * reads pools and memberships, and changes nothing.
+ * What the status page shows beyond the counters: recent rates, times, which class is routed to
+ * which worker, and events (events.h). Fed one to four times a second with the data loops' notes
+ * (traffic.h) and by scanning the workers. Owned by lb.c; control thread only. It reads pools and
+ * memberships, and changes nothing.
  *
- * All rates are means that fade with OBSERVER_FADE_S: "now" is about the last quarter of a minute.
+ * All rates are means that fade with OBSERVER_FADE_S: "now" is about the last 15 seconds.
  */
 #ifndef RLB_LB_STATUS_OBSERVER_H
 #define RLB_LB_STATUS_OBSERVER_H
@@ -17,11 +17,11 @@
 enum {
     OBSERVER_FADE_S = 15,
     OBSERVER_CLASSES_MAX = 16384,    /* of an application; the one quiet for longest goes first */
-    OBSERVER_CLASS_WORKERS_MAX = 24, /* of a class that are told apart */
+    OBSERVER_CLASS_WORKERS_MAX = 24, /* counted separately for each class */
     OBSERVER_ROWS_MAX = 100,         /* classes described at once */
     OBSERVER_MAP_CLASSES = 24,       /* rows of the map of classes and workers */
     OBSERVER_MAP_WORKERS = 24,       /* its columns */
-    OBSERVER_TOP_CLASSES = 3,        /* told of a worker */
+    OBSERVER_TOP_CLASSES = 3,        /* shown for each worker */
 };
 
 struct observer;
@@ -41,8 +41,8 @@ const struct class_metrics *observer_class_metrics(const struct observer *o, siz
 /* Members of an application's object: "now": rates and times. */
 void observer_describe(struct observer *o, size_t application, struct json_writer *w);
 /*
- * "classes_now": the busiest OBSERVER_ROWS_MAX classes whose name has Q in it (empty: all), and
- * "map": of the busiest of these, the scores and the shares of traffic by worker.
+ * Writes "classes_now", the busiest OBSERVER_ROWS_MAX classes that have Q in their name (empty:
+ * all), and "map", the scores and the shares of traffic by worker for the busiest of these.
  */
 void observer_describe_classes(struct observer *o, size_t application, struct slice q,
                                struct json_writer *w);

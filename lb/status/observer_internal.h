@@ -63,7 +63,7 @@ struct seen_app {
     struct app_settings settings; /* as last looked at */
     bool has_settings;
     char **refused; /* why, per row of app_row; or NULL */
-    bool settled;   /* what has been there from the start is no event */
+    bool settled;   /* what was present at the start does not cause events */
 };
 
 struct observer {
@@ -88,14 +88,18 @@ void observer_add(const struct observer *o, struct fading *f, double n);
 void observer_refresh(const struct observer *o, struct seen_class *c);
 struct seen_worker *observer_worker(struct observer *o, struct seen_app *a, struct slice name);
 
-/* observer_classes.c: counts N, one of C, and who has figures on /metrics. */
+/*
+ * observer_classes.c: count the note N of a request of class C, and select the classes on /metrics.
+ */
 struct traffic_note;
 void observer_count_class(const struct seen_app *a, const struct seen_class *c,
                           const struct traffic_note *n, double weight);
 /* Once a second. */
 void observer_choose_classes(const struct observer *o, struct seen_app *a);
 
-/* observer_watch.c: who is there and what is set; events for what has changed. Once a second. */
+/*
+ * observer_watch.c: scans workers and settings, and adds an event for each change. Once a second.
+ */
 void observer_look(struct observer *o);
 void observer_forget_settings(struct seen_app *a);
 

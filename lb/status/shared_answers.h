@@ -35,7 +35,7 @@ bool shared_answers_take(const struct shared_answers *s, enum shared_page page, 
 /* ANSWER was made at NOW_US, with COST_US of CPU: keeps a copy where that is worth it. */
 void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64_t now_us,
                          uint64_t cost_us, struct slice answer);
-/* None is kept any more: who has just changed something is to see it. */
+/* Drops all stored answers, so that the client that has just changed something sees the change. */
 void shared_answers_forget(struct shared_answers *s);
 
 #endif

@@ -15,9 +15,9 @@
 void status_add(struct lb *lb, struct admin *a);
 
 /* ---- the pages by themselves, appended to OUT ---- */
-/* What is told of what there may be much of. */
+/* Selects what is shown of lists that may be long. */
 struct status_choice {
-    struct slice q; /* of the classes told by name, those with this in it (empty: all) */
+    struct slice q; /* of the classes shown by name, those that contain this (empty: all) */
     /*
      * 0: every worker. Else at most so many, with q in their name, state or version, the busiest of
      * those; and how many there are: "workers_known", "workers_active", "workers_found".
@@ -29,8 +29,9 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
 void status_settings(struct lb *lb, struct text *out);
 void status_resumes(struct lb *lb, struct text *out);
 /*
- * status_explain.c: who would get a request of a class, and why. QUERY: class=CLASS, and
- * application=NAME when there are several. Returns the HTTP status: 200; 400, 404 with {"error"}.
+ * status_explain.c: which worker a request of a class would be routed to, and why. QUERY:
+ * class=CLASS, and application=NAME if there are several. Returns the HTTP status: 200; or 400 or
+ * 404 with {"error"}.
  */
 int status_explain(struct lb *lb, struct slice query, struct text *body);
 /* status_metrics.c */
