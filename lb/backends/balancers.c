@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A load balancer may be registered under several names, one for each address that it listens on:
- * what counts is the instance. Who registers without one (another program) is not counted.
+ * A load balancer may be registered under several names, one for each address that it listens on.
+ * Instances are counted, not names. A registration without an instance (another program) is not
+ * counted.
  */
 #include "lb/backends/balancers.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Overload is looked at ten times per spawn_after, as long as there is somebody to call: "stayed
- * above" means at each look. One look at which any warm worker has not too much ends it.
+ * Overload is checked ten times per spawn_after, as long as there is a slot to activate. "Stayed
+ * above" means at every check; a single check that finds a warm worker below the limit ends it.
  *
- * Which one is called: of those that have failed least since they were last warm, the first in an
- * order of names that looks like chance, and is the same at every load balancer. They come to need
- * another process at the same moment (when the last one has become ready), all call the same slot,
- * and one process starts, not one for each; and slots of one host, which are neighbours by name,
- * come in turns with those of others. How much room a host has nobody here knows: its agent refuses
- * when there is none, and then another is called.
+ * The slot to activate is, of those that have failed least since they were last warm, the first one
+ * in a pseudo-random order of names that is the same at every load balancer. All load balancers
+ * need another process at the same moment (when the last one has become ready): they activate the
+ * same slot, so that one process starts, not one for each. Slots of one host, which are neighbors
+ * by name, alternate with those of other hosts. The free capacity of a host is not known here: its
+ * agent rejects the request if there is none, and then another slot is activated.
  */
 #include "lb/backends/cold_slots.h"
 
@@ -56,7 +56,7 @@ static void log_call(const struct cold_slots *c, const struct known_worker *k, c
                     c->membership->app->name, k->name, known_worker_state(k), why);
 }
 
-/* From now on spawn_after passes anew. */
+/* Restarts the wait of spawn_after. */
 static void end_call(struct cold_slots *c)
 {
     c->called = NULL;
@@ -233,7 +233,7 @@ void cold_slots_moved(struct cold_slots *c, struct known_worker *k, enum worker_
         k->calls_failed += k->kind != WORKER_WARM;
         end_call(c);
     }
-    /* It comes while it is needed, whoever called it: it takes what the others have too much of. */
+    /* It became warm during an overload, whatever activated it: it relieves the other workers. */
     if (k->kind == WORKER_WARM && had_no_process(from))
         call_in_pool(c, k, was_called || c->overloaded ? POOL_CALL_RELIEVE : POOL_CALL_NONE);
 }
@@ -267,7 +267,7 @@ static void bring_in(struct cold_slots *c)
 {
     struct known_worker *k;
 
-    /* It stands aside: but there is nobody else now. */
+    /* It is in the pool for overload only, but no other worker is left. */
     if (c->called != NULL && c->called->kind == WORKER_COLD_IN) {
         call_in_pool(c, c->called, POOL_CALL_NONE);
         end_call(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file is {"v": 1, "drained": [NAME, ...]}; with nobody in it there is none. Who cannot write
- * it has drained all the same, until the process ends.
+ * The file is {"v": 1, "drained": [NAME, ...]}; it does not exist while no name is drained. If it
+ * cannot be written, drained names apply all the same, until the process ends.
  */
 #include "lb/backends/drained_names.h"
 

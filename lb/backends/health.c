@@ -3,12 +3,12 @@
  *   data loop   failure -> eject_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again
  *               message -> timer -> it is connected to -> available again, or the timer once more
- *   any thread  nobody else is left -> all are available again, at once -> message
+ *   any thread  no other worker is left -> all are available again, at once -> message
  *
  * A data loop decides alone and at once, so that the requests behind this one do not try the same
- * worker, and so that who finds nobody else has the ejected ones to try. The control loop ends an
- * ejection in time, and frees it. An ejection is in force while it is in the application's list. It
- * holds a reference to the worker.
+ * worker, and so that a request without any other worker can try the ejected ones. The control loop
+ * ends an ejection when its time is over, and frees it. An ejection is effective while it is in the
+ * application's list. It holds a reference to the worker.
  */
 #include "lb/backends/health.h"
 
@@ -84,7 +84,7 @@ static void post_all(struct application *a, struct list *over)
         loop_post(a->lb->control, list_entry(node, struct loop_message, node));
 }
 
-/* It has had its time, or it accepts connections. */
+/* Its time is over, or the worker accepts connections. */
 static void end(struct ejection *e)
 {
     struct application *a = member_of(e->worker)->app;
@@ -99,7 +99,7 @@ static void end(struct ejection *e)
     }
     pthread_mutex_unlock(&a->members_lock);
     route_wait_wake(&released);
-    /* Else whoever ended it has posted the message. */
+    /* Otherwise the thread that ended it has posted the message. */
     if (in_force)
         free_ejection(e);
 }
@@ -212,7 +212,10 @@ static size_t count_out_locked(struct application *a)
     return n;
 }
 
-/* members_lock is held. The last one available stays: what it refuses nobody else would take. */
+/*
+ * members_lock is held. The last available worker is not ejected: no other worker would take its
+ * requests.
+ */
 static bool may_eject_locked(struct member *m, enum worker_fault why)
 {
     if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0)

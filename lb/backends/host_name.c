@@ -24,7 +24,7 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
     h->answered = true;
     timer_start(h->app->lb->control, &h->again, h->app->settings->s.resolve_interval_ms);
     if (e != ERR_OK || n == 0) {
-        /* The last answer stays: a name server that fails removes nobody. */
+        /* The last addresses are retained: a failing name server does not remove workers. */
         if (!h->failing)
             log_warn(NULL, "worker-not-resolved", "application=%s worker=%s why=\"%s\"",
                      h->app->name, h->text, err_text(e));

@@ -345,7 +345,10 @@ static void start_check(struct known_worker *k)
     k->check = active_check_create(k->app, address_of(k), k->peer, k->name, on_check_changed, k);
 }
 
-/* At its other address: those who had it meanwhile never find nobody. */
+/*
+ * Moves K to its other address. The old worker is replaced in one step, so that its classes always
+ * have a worker.
+ */
 static void move(struct known_worker *k)
 {
     char room[INCARNATION_MAX + 16];
@@ -430,8 +433,9 @@ uint64_t known_worker_failures(const struct known_worker *k)
 }
 
 /*
- * Nobody lists it and the tree has it no longer. An open stream outranks that; so does doubt about
- * the tree, as long as the worker itself does not say otherwise.
+ * To be called for a worker that is neither listed nor registered any more. Returns true if it is
+ * still retained: its stream is open, or its deletion from the tree is not confirmed and the worker
+ * itself has not confirmed it either.
  */
 static bool outlives_registration(struct known_worker *k)
 {

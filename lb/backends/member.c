@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Being in the pool and being available are changed by several threads (an ejection by a data loop,
- * the rest by the control thread) and told to the pool in the order in which they are noted: each
- * goes through app->members_lock, which is held over the pool's call. Locks: meter_lock, then
- * app->members_lock, then the pool's.
+ * Several threads change whether a member is in the pool and available (a data loop ejects it, the
+ * control thread does the rest). Changes must reach the pool in the order in which they are
+ * recorded: each is made under app->members_lock, which is held during the call of the pool. Lock
+ * order: meter_lock, app->members_lock, the pool's lock.
  */
 #include "lb/backends/member.h"
 

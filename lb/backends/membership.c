@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Three sources write into one table of known_workers, each its own part: the list of the
- * configuration, the answers of the resolver, and the providers of the tree. Whoever has changed
- * something about an entry touches it; then each one touched is asked whether anything holds it
- * still (known_worker_update). Nothing here walks the whole table when one worker changes.
+ * Three sources write into one table of known workers, each its own part: the list of the
+ * configuration, the answers of the resolver, and the providers of the tree. Code that changes an
+ * entry must touch it; then every touched entry is checked for whether anything still holds it
+ * (known_worker_update). Nothing here scans the whole table when one worker changes.
  */
 #include "lb/backends/membership_internal.h"
 
@@ -55,7 +55,7 @@ void membership_keep_drained(struct known_worker *k)
 
 void membership_forget(struct membership *ms, struct known_worker *k)
 {
-    /* At our own end it is to be taken out by who comes after us. */
+    /* At our own shutdown its name stays in the file, for the next process. */
     if (k->drained && lb_phase(ms->app->lb) <= LB_SERVING)
         drained_names_set(ms->drained, k->name, false);
     map_remove(&ms->known, &k->in_known);

@@ -34,7 +34,7 @@ void missing_workers_remove(struct missing_workers *m, struct known_worker *k)
 {
     list_remove(&k->missing);
     m->nheld -= k->held;
-    /* All are back: who vanishes next has a window of its own. */
+    /* All are back: the next worker that vanishes starts a new window. */
     if (k->vanished && list_empty(&m->vanished))
         timer_stop(&m->window);
     k->vanished = k->held = false;

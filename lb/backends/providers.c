@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each provider of the tree is compared with what it was in the reading before, so that a thousand
- * of them cost nothing but those that changed. One whose name is an address, in whatever spelling,
+ * Each provider of the tree is compared with the previous reading, so that only those that changed
+ * cost anything, even among a thousand. A provider with an address as its name, in any spelling,
  * registers the known worker there: two such providers are one worker.
  *
- * The first reading is compared with what is remembered of another life: a tree that was wiped
- * meanwhile takes nobody away who is alive.
+ * The first reading is compared with the snapshot of a previous run: a tree that was wiped
+ * meanwhile does not remove workers that are alive.
  */
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ struct provider {
     struct providers *set;
     char *name;
     json_t *properties;          /* as reported last; counted */
-    struct known_worker *worker; /* whom it registers; NULL: nobody */
+    struct known_worker *worker; /* the worker that it registers; NULL: none */
     struct host_name *host;      /* its name is one */
     const char *why;             /* it is refused; NULL: it is not */
 };
@@ -43,8 +43,8 @@ struct providers {
     size_t nhosts, nrefused;
     size_t nregistered; /* known workers with a provider */
     char *problem;      /* of the last reading; NULL: none */
-    bool heard;         /* the tree has told them */
-    bool remembered;    /* they are of another life */
+    bool heard;         /* received from the tree */
+    bool remembered;    /* restored from the snapshot of a previous run */
     size_t before;      /* registered before this reading */
     struct timer keep, wait;
     uint64_t kept_ms;
@@ -363,7 +363,10 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const struct tree_provider *)a)->name, ((const struct tree_provider *)b)->name);
 }
 
-/* As if the tree had told what is remembered; not settled yet. */
+/*
+ * Reports the providers of the snapshot as if they came from the tree; does not settle the
+ * membership.
+ */
 static void recall(struct providers *set)
 {
     json_t *part = snapshot_part(set->membership->snapshot, part_name);
@@ -386,7 +389,7 @@ static void recall(struct providers *set)
     free(fresh);
 }
 
-/* The tree has not told them, or not in time. */
+/* Restores the snapshot if the tree has not sent the providers, or not in time. */
 static void remember(struct providers *set)
 {
     if (set->heard || set->remembered)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One try of the worker's own address at a time (attempt), or a timer until the next, or neither
- * while all is well. The move itself is put off to the end of the turn, as who reports may be the
- * worker's own check, which goes with the move.
+ * There is one attempt to reach the worker's own address at a time, or a timer until the next one,
+ * or neither while the address works. The move is deferred to the end of the turn, as the report
+ * may come from the worker's own check, which the move destroys.
  */
 #include "lb/backends/standby.h"
 
@@ -41,7 +41,7 @@ static const struct app_settings *settings(const struct standby *s)
 
 static uint64_t least_rest_ms(const struct standby *s)
 {
-    enum { REST_MS = 1000 }; /* when nobody is ejected */
+    enum { REST_MS = 1000 }; /* if ejection is switched off */
     uint64_t ms = settings(s)->eject_time_ms;
 
     return ms != 0 ? ms : REST_MS;

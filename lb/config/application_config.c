@@ -312,7 +312,10 @@ static void check_tree(struct configuration *c, struct application_config *a, st
     }
 }
 
-/* Scope POOL goes into the same struct: read aside, then taken over row by row. */
+/*
+ * Settings of scope POOL are in the same struct: they are read into a separate one, then copied row
+ * by row.
+ */
 static void read_pool(struct configuration *c, struct application_config *a, struct diag *d)
 {
     struct app_settings pool;

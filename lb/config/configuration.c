@@ -60,7 +60,7 @@ static unsigned loops_for(unsigned cpus)
     return cpus < 1 ? 1 : cpus > LOOPS_MAX ? LOOPS_MAX : cpus;
 }
 
-/* Which CPUs, and so how many loops if nobody says. */
+/* Reads the set of CPUs; returns the default number of loops. */
 static unsigned read_affinity(struct configuration *c, struct diag *d)
 {
     struct slice text = slice_of(c->program.cpu_affinity);
@@ -94,9 +94,10 @@ static void read_threads(struct configuration *c, struct diag *d)
 /* ---- listeners ---- */
 
 /*
- * Who may name any address as the client's must be a proxy of ours. Nobody but local users reaches
- * loopback and unix; of all other listeners only the operator knows, so there is no default that
- * would be safe (trusted_proxies is an application's, and may come from the tree).
+ * Only proxies of ours may name any address as the client's. Loopback and unix sockets are
+ * reachable for local users only. For all other listeners only the operator knows the proxies, so
+ * there cannot be a safe default (trusted_proxies is an application's setting, and may come from
+ * the tree).
  */
 static void read_proxy_from(struct configuration *c, const struct config_node *node,
                             const struct listen_settings *s, struct listen_config *out,

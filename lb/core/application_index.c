@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which application serves a Host and path: a table of hosts, exact and wildcard ("*.shop.example"
- * is kept as ".shop.example"), each with its applications, longest path first.
+ * Selects the application for a Host and path: a table of hosts, exact and wildcard
+ * ("*.shop.example" is stored as ".shop.example"), each with its applications, longest path first.
  *
  *   a.b.example  ->  "a.b.example", then ".b.example", ".example", then the default
  *
- * A Host that has entries but none for the path goes on to the next, wider one; the default is only
- * for Hosts that no application has.
+ * For a Host that has entries, but none for the path, the search continues at the next wider one.
+ * The default is only for Hosts that no application has.
  */
 #include "lb/core/application.h"
 

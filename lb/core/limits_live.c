@@ -2,10 +2,10 @@
  *
  *   YAML ----------------------+
  *   pool-counters/NAME --------+--> live_limit (per name) --+
- *   children of pool-counters --> who there is             +--> assemble, once a turn --> snapshot
+ *   children of pool-counters --> the set of names         +--> assemble, once a turn --> snapshot
  *
- * A counter is kept by name for as long as a rule has it or a request holds it: a rule that goes
- * and comes back counts on.
+ * A counter is retained by name for as long as a rule has it or a request holds it: if a rule is
+ * removed and added again, its counter continues.
  */
 #include "lb/core/limits_live.h"
 
@@ -22,15 +22,17 @@
 static const char names_part[] = "pool-counters";
 
 enum {
-    /* Bad names among the tree's that are told of once; beyond it they are not spoken of. */
+    /*
+     * Number of invalid names in the tree that are logged, once each; further ones are not logged.
+     */
     WARNED_MAX = 100,
 };
 
 struct kept_counter {
     struct map_node node;
     struct limit_counter *counter; /* one reference */
-    struct counter_limits limits;  /* as it was told */
-    bool used;                     /* by a rule in force */
+    struct counter_limits limits;  /* as set last */
+    bool used;                     /* by an effective rule */
 };
 
 struct limits_live {
@@ -42,10 +44,10 @@ struct limits_live {
     struct tree *tree;   /* NULL: not started */
     struct snapshot *snapshot;
     uint64_t wait_ms;
-    struct tree_watch *watch; /* who there is */
+    struct tree_watch *watch; /* the children of pool-counters */
     struct timer wait;
     bool heard;
-    json_t *warned;  /* names we have spoken of */
+    json_t *warned;  /* names that were logged */
     bool serverless; /* some rule wants a daemon, and there is none */
     struct loop_deferred later;
     bool due;
@@ -157,7 +159,7 @@ static void retire_counters(struct limits_live *l)
         if (k->used)
             continue;
         tell_limits(k, (struct counter_limits){0});
-        /* Ours is the last reference, and nobody else can make another of it. */
+        /* Ours is the last reference, and no other code can create a new one from it. */
         if (atomic_load_explicit(&k->counter->refs, memory_order_acquire) == 1)
             drop_counter(l, k);
     }
@@ -305,7 +307,7 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
 
     if (r != NULL)
         return r;
-    /* Made by whoever registers something here. */
+    /* This node is created by workers that register here. */
     if (strcmp(name, "providers") == 0)
         return NULL;
     if (!limit_name_is_good(slice_of(name))) {

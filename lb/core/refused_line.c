@@ -4,10 +4,15 @@
 #include <stdatomic.h>
 
 enum {
-    /* Between two tries while nothing is answered: half of it is what a waiter loses on average
-     * when somebody has room again and nobody says so. */
+    /*
+     * Time between two retries while no request is answered. A waiting request loses half of it on
+     * average when a worker has room again without reporting it.
+     */
     TICK_MS = 20,
-    /* Two for each that is answered: so a line that moves again doubles its pace each time. */
+    /*
+     * Retries for each answered request: two, so that a queue that moves again doubles its rate
+     * each time.
+     */
     TURNS_PER_ANSWER = 2,
     /* Answers that come while a tick is due add up to no more than this. */
     TURNS_MAX = 64,

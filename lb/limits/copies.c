@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A variant is in three lists: its URL's and the one of all, both least recently used first, and
- * the one of all by the time it was put here.
+ * A variant is in three lists: that of its URL and that of all variants, both least recently used
+ * first, and that of all variants by the time of storing.
  *
  *     urls (map) -> url -> variants --+
  *     by_use  --------------------------> variant -> copy (one reference)
  *     by_time ------------------------+
  *
- * What goes is unlinked under the lock and released after it: freeing large memory is a system
- * call, and the last reference may be somebody else's anyway.
+ * Evicted variants are unlinked under the lock and released after it: freeing large memory is a
+ * system call, and another user may hold the last reference anyway.
  */
 #include "lb/limits/copies.h"
 
@@ -414,9 +414,9 @@ static struct copy *hit(struct copies *s, struct variant *v, uint64_t *count)
     return copy_get(v->copy);
 }
 
-/* What makes a copy good for who asks, besides that it is of the same variant. */
+/* Requirements of a request on a copy, besides that it is of the same variant. */
 struct wanted {
-    const struct cache_wish *stale; /* NULL: one to be shared with who waited for it */
+    const struct cache_wish *stale; /* NULL: a copy to be shared with requests that waited */
     uint64_t not_before_us;         /* of one to be shared */
     uint64_t max_age_s;             /* of a stale one */
 };

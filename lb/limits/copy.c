@@ -104,7 +104,7 @@ static void copy_free(struct copy *c)
 
 void copy_put(struct copy *c)
 {
-    /* Whoever frees it must see all that others have done with it before. */
+    /* The thread that frees it must see all earlier accesses by other threads. */
     if (c != NULL && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1)
         copy_free(c);
 }
@@ -208,14 +208,16 @@ bool copy_maker_failed(const struct copy_maker *m)
     return m->failed;
 }
 
-/* RFC 9111 section 3.1: these are for the one who asked. */
+/* RFC 9111 section 3.1: these fields are for the original requester only. */
 static bool is_proxy_authentication(struct slice name)
 {
     return slice_eq_nocase(name, SLICE_LIT("proxy-authenticate")) ||
            slice_eq_nocase(name, SLICE_LIT("proxy-authentication-info"));
 }
 
-/* End to end, and as true for another request as for its own. Age is said anew by each answer. */
+/*
+ * Fields that are end-to-end and valid for other requests as well. Age is computed for each answer.
+ */
 static bool is_kept(const struct http1_head *head, const struct http1_header *h)
 {
     struct slice name = h->name;
@@ -411,7 +413,7 @@ static void add_piece(struct copy_maker *m, struct slice piece)
     if (piece.len > c->body_room - c->body_bytes) {
         size_t max = m->o.max_bytes - c->head_bytes;
 
-        /* More than was announced is no business of ours. */
+        /* Give up the copy if the body is longer than announced or too large. */
         if (m->announced != UINT64_MAX || piece.len > max - c->body_bytes ||
             !set_room(m, next_room(m, c->body_bytes + piece.len))) {
             give_up(m);

@@ -23,7 +23,10 @@ static struct limit_claim *claim_of(struct counter_lock *lock)
     return container_of(lock, struct limit_claim, lock);
 }
 
-/* Empties WOKEN. What it returns is to be posted once the mutex is let go: nobody frees these. */
+/*
+ * Empties WOKEN. The returned list must be posted after the mutex was released; its claims are not
+ * freed before that.
+ */
 static struct limit_claim *mark_locked(struct list *woken)
 {
     struct limit_claim *first = NULL;
@@ -125,8 +128,8 @@ static enum limit_result wait_for_turn(struct limit_claim *c, enum limit_result 
 }
 
 /*
- * The limits are the counter's own (limit_counter_set), which bind at once when they change, also
- * for those who wait; but for a shadow, whose counter has none.
+ * The effective limits are the counter's own (limit_counter_set): a change applies at once, also to
+ * waiting requests. A shadow's counter does not have limits.
  */
 static enum limit_result ask_table(struct limit_claim *c, bool wait)
 {
@@ -227,7 +230,7 @@ enum limit_result limit_claim_again(struct limit_claim *c)
     return c->rule->s.where == LIMIT_LOCAL ? ask_table(c, true) : ask_daemon(c, true);
 }
 
-/* ---- being told ---- */
+/* ---- notifications ---- */
 
 static void on_message(struct loop_message *m)
 {
@@ -263,12 +266,12 @@ static void on_timeout(struct timer *t)
         counter_expire(table_of(c), &c->lock, now_us);
     }
     pthread_mutex_unlock(&c->counter->lock);
-    /* Else it has been told in this very moment. */
+    /* Otherwise it was granted at the same moment, and the message is in flight. */
     if (expired)
         c->told(c, LIMIT_TIMEOUT);
 }
 
-/* The daemon holds it no more, or never did. */
+/* The daemon does not hold it any more, or never did. */
 static void end_asking(struct limit_claim *c, bool held)
 {
     struct limit_figures *f = &c->counter->figures;
@@ -296,7 +299,7 @@ static enum limit_result refused_by_daemon(enum counter_result r)
     return LIMIT_UNREACHABLE;
 }
 
-/* A shadow's limits refuse nobody. */
+/* The limits of a shadow rule do not reject requests. */
 static enum limit_result shadow_of(struct limit_claim *c, enum limit_result r)
 {
     struct limit_figures *f = &c->counter->figures;
@@ -332,7 +335,7 @@ static void on_lost(struct counter_call *call)
 {
     struct limit_claim *c = container_of(call, struct limit_claim, call);
 
-    /* The request goes on: it has begun under the limit, and can not be called back. */
+    /* The request continues: it began under the limit, and cannot be stopped. */
     atomic_fetch_add_explicit(&c->counter->figures.daemon_lost, 1, memory_order_relaxed);
 }
 

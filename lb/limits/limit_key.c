@@ -17,7 +17,7 @@ struct part {
     char *text; /* the text, or the variable's name */
     size_t len;
     char end;    /* the byte that ends this value; NUL: nothing follows it */
-    bool marked; /* END is no byte of the template, but written by us */
+    bool marked; /* END is written by us, and not a byte of the template */
     bool lower;  /* a host name: its case means nothing, and is the client's to choose */
 };
 

@@ -34,8 +34,10 @@ struct data_thread {
 struct data_loops {
     struct data_thread *threads;
     sem_t ready;
-    /* Passed twice by the loops and by who stops them: nobody stops or runs a loop any more; and
-     * what had been posted by then has run. */
+    /*
+     * Passed twice by the loops and the thread that stops them: first, no thread stops or runs a
+     * loop any more; second, everything that was posted until then has run.
+     */
     pthread_barrier_t ended;
 };
 

@@ -50,9 +50,10 @@ enum lb_phase lb_phase(const struct lb *lb)
 }
 
 /*
- * Clients that take the last descriptor would leave none for the workers, and nobody would be
- * served. Each client may need a worker: so half of what the process may have is kept for workers,
- * up to what many of them take. Of the other half, a part is kept for bodies in files.
+ * If clients took the last descriptors, none would be left for the workers, and no request could be
+ * served. Each client may need a worker: so half of the process's descriptors are reserved for
+ * workers, up to the number that many workers need. A part of the other half is reserved for bodies
+ * in files.
  */
 static size_t body_files(size_t room)
 {
@@ -137,7 +138,7 @@ static bool start_admin(struct lb *lb)
     if (admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK)
         return false;
     status_add(lb, p->admin);
-    /* Until we serve: who asks gets the one before. */
+    /* Until this process serves, the previous one answers requests to the admin socket. */
     http_server_hold(admin_server(p->admin), true);
     return true;
 }

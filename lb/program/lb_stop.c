@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   drain    STOPPING, listeners close -> each front tells when its last exchange is gone
+ *   drain    STOPPING, listeners close -> each front reports when its last exchange is gone
  *            (drain_timeout: cut) -> idle connections close, fronts go -> memberships, state files
  *            -> loops end -> lb.c frees everything in reverse
  *
- * When another process serves in our place (upgrade.c), the sockets live on there, and idle clients
- * get half of drain_timeout to ask once more: closing a connection just as a POST comes by it would
- * fail a request that nobody may repeat.
+ * When a new process takes over (upgrade.c), it keeps the sockets open, and idle clients have half
+ * of drain_timeout for one more request: closing a connection just as a POST arrives on it would
+ * fail a request that must not be repeated.
  *
- * A stop while starting, and a start that fails, go the same way out. Loops post to one another
+ * A stop while starting, and a start that fails, take the same path. Loops post to one another
  * (connections handed over) until the last of them has closed its idle ones, so all of them run
  * until then.
  */
@@ -220,7 +220,10 @@ void lb_drain_again(struct lb *lb)
 
     if (p->phase != LB_DRAINING)
         return;
-    /* Told together with the process that serves now, as by a service manager that ends both. */
+    /*
+     * The request may have been sent to the new process as well, as by a service manager that ends
+     * both.
+     */
     if (p->patient)
         lose_patience(lb);
     else if (p->handed_over && !p->told)

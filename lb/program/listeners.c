@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP: a socket per loop with SO_REUSEPORT, so that the kernel spreads connections (and loops even
- * out what it knows nothing of, common/server/http_balance.h). That option
- * would also let a second process of the same user join in unnoticed; so first the address is bound
- * once without it, which fails when anybody listens there. unix: one socket, a duplicate of its
- * descriptor per loop.
+ * TCP: one socket per loop with SO_REUSEPORT, so that the kernel spreads connections (the loops
+ * even out the rest, common/server/http_balance.h). That option would also let a second process of
+ * the same user share the address unnoticed; so the address is first bound once without it, which
+ * fails if any process listens there. unix: one socket, with a duplicate of its descriptor per
+ * loop.
  *
- * Closing one of several SO_REUSEPORT sockets resets who waits in its queue. So a process that
- * follows another one takes its very sockets, all of them: where it has fewer loops, some accept
- * from several; where it has more, some share. A further socket would take its part of those who
- * connect with it, should the new process end before it serves.
+ * Closing one of several SO_REUSEPORT sockets resets the connections in its queue. So a process
+ * that follows another one takes over all of its sockets: if it has fewer loops, some accept from
+ * several; if it has more, some share one. An additional socket would receive a part of the new
+ * connections, which would be lost if the new process ended before it serves.
  */
 #include "lb/program/listeners.h"
 
@@ -73,8 +73,9 @@ static void complain(const struct listen_config *config, enum err e)
 }
 
 /*
- * Whether nobody listens there yet. Bound is enough, as that is refused where anybody listens: a
- * socket that listened would take who connects meanwhile, and reset them when it is closed.
+ * Checks that no process listens on A yet. Binding is sufficient, as it fails if any process
+ * listens there. Listening would accept connections meanwhile, and reset them when the socket is
+ * closed.
  */
 static enum err probe(const struct addr *a)
 {

@@ -79,7 +79,10 @@ static uint64_t between(uint64_t from_us, uint64_t to_us)
     return from_us != 0 && to_us > from_us ? to_us - from_us : 0;
 }
 
-/* What access_log_keep_errors is about: nobody but us or a worker is to blame, or nobody knows. */
+/*
+ * Whether access_log_keep_errors applies: the load balancer or a worker caused the error, or the
+ * cause is unknown.
+ */
 static bool is_error(const struct exchange *x)
 {
     return x->status >= 500 || x->status == 0 || x->outcome == OUTCOME_CLIENT_GONE ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages are small and errors rare: each is made anew, so that a configured page may be of any
- * shape.
+ * Pages are small and errors rare: each page is built for its response, so that a configured page
+ * may have any form.
  */
 #include "lb/request/answer.h"
 

@@ -20,16 +20,16 @@
 
 enum {
     /*
-     * How long one waits whom nobody has refused for being full: every worker there is has failed
-     * it. In this time an agent has told us of a process that died, and the worker is gone, or
-     * another one; else it lives, and fails such requests.
+     * Maximum time a request is queued if no worker rejected it for being full, but all of them
+     * failed it. Within this time the agent of a worker with a dead process has reported that, and
+     * the worker is gone or replaced. Otherwise the worker is alive, and fails such requests.
      */
     FAILED_WAIT_MS = 250,
 };
 
 static void pick(struct exchange *x);
 
-/* This worker gets the request no more; whoever else does: */
+/* Excludes this worker for the request, and routes the request again. */
 static rare void without_it(struct exchange *x, enum outcome why)
 {
     exchange_exclude(x, why, true);
@@ -39,7 +39,7 @@ static rare void without_it(struct exchange *x, enum outcome why)
         exchange_route(x);
 }
 
-/* ---- ROUTE: who is refused by all ---- */
+/* ---- ROUTE: requests that all workers reject ---- */
 
 /* How long it may wait yet, since it first did. */
 static uint64_t refused_left_ms(struct exchange *x)
@@ -134,7 +134,7 @@ static void on_picked(struct exchange *x)
 static apart void on_parked(struct exchange *x)
 {
     if (x->waiting)
-        return; /* its turn came to nothing; the time it may wait goes on */
+        return; /* its turn failed; the time-out of its wait keeps running */
     x->waiting = x->has_waited = true;
     stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
     timer_start(x->home->loop, &x->waits.timer, exchange_settings(x)->worker_wait_timeout_ms);
@@ -161,7 +161,9 @@ static rare enum outcome why_none(struct exchange *x, enum err e)
     return OUTCOME_TUNNELS_FULL;
 }
 
-/* Nobody to be had: what the last try ended with, or that there was none. */
+/*
+ * No worker is available: fails with the outcome of the last attempt, or with O if there was none.
+ */
 static rare void no_worker(struct exchange *x, enum outcome o)
 {
     exchange_fail(x, x->ntried != 0 || x->waits.refused_since_ms != 0 ? x->failure : o);
@@ -179,7 +181,7 @@ static void pick(struct exchange *x)
         .released = &released,
     };
 
-    /* Who has a turn must give the waiter, even if waiting has been switched off meanwhile. */
+    /* A waiting request must pass its waiter, even if waiting has been switched off meanwhile. */
     if (x->waiting || exchange_settings(x)->worker_wait_timeout_ms != 0)
         r.waiter = &x->waits.route.waiter;
     if (x->websocket) {
@@ -360,8 +362,9 @@ static enum worker_fault fault_of(enum err e)
 }
 
 /*
- * Out of descriptors: our fault, and no other worker would help. An idle connection is given up for
- * this request; if another loop has to close it, the request waits, as those do whom all refuse.
+ * Out of descriptors: this is local, and another worker would not help. An idle connection is
+ * closed for this request. If another loop has to close it, the request is queued like requests
+ * that all workers reject.
  */
 static void without_descriptors(struct exchange *x)
 {

@@ -51,7 +51,7 @@ struct exchange_loop *exchange_loop_create(struct lb_loop *home)
     struct exchange_loop *l = xcalloc(1, sizeof(*l));
 
     l->home = home;
-    /* The count goes on when a loop's front is made anew. */
+    /* The count continues when the front of a loop is created again. */
     if (home->exchange_id[0] == '\0') {
         memcpy(home->exchange_id, home->lb->instance, 12);
         put_hex(home->exchange_id + 12, home->index, 4);
@@ -145,7 +145,7 @@ void exchange_account(struct exchange *x)
     account(x);
     list_remove(&x->node);
     x->deferred.run = free_exchange;
-    /* A wake-up that is on its way still points here; on_settled goes on then. */
+    /* A wake-up in flight still points to X; on_settled then continues. */
     if (!x->has_waited || !x->waits.route.owed)
         loop_defer(x->home->loop, &x->deferred);
 }
@@ -524,12 +524,12 @@ static struct application *find_application(const struct exchange *x)
 
     if (only != NULL)
         return only;
-    /* Without a Host there is no choice where there is one application. */
+    /* A request without Host is unambiguous if there is one application, and it has all paths. */
     if (x->authority.len == 0 && lb->napplications == 1 && lb->applications[0]->path.len == 0)
         return lb->applications[0];
     struct slice rest = x->target;
     struct slice path = slice_cut(&rest, '?');
-    /* "OPTIONS *" asks about a whole host. */
+    /* "OPTIONS *" concerns a whole host. */
     return application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
 }
 

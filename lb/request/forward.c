@@ -106,7 +106,7 @@ static const bool may_retry[] = {
 static bool take_retry(struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
-    /* An idle tunnel is no reason for more tries. */
+    /* Idle tunnels do not increase the retry budget. */
     int64_t active = stats_sum(x->app->stats, APP_STAT_requests_active) -
                      stats_sum(x->app->stats, APP_STAT_tunnels);
 
@@ -134,7 +134,7 @@ static bool may_try_another(struct exchange *x, enum outcome o, bool written)
     return true;
 }
 
-/* To another worker, or, when there is none to be had, the answer O. */
+/* Retries with another worker; fails with O if none is available. */
 static void try_another(struct exchange *x, enum outcome o)
 {
     x->may_return = x->may_return || member_may_return(x->member);
@@ -142,7 +142,11 @@ static void try_another(struct exchange *x, enum outcome o)
     exchange_route(x);
 }
 
-/* What may run twice is told that it was refused; of all else nobody knows how far it got. */
+/*
+ * The outcome of a request that the worker died with. If its class and path is held now, a safe
+ * request is reported as rejected; for any other request it is unknown how far it got, so O
+ * remains.
+ */
 static enum outcome guarded(struct exchange *x, enum outcome o)
 {
     return guard_worker_died(x) && x->safe ? OUTCOME_POISONED : o;
@@ -315,7 +319,7 @@ static rare void on_unprocessed(struct exchange *x, bool final)
     exchange_refused(x, OUTCOME_WORKERS_BUSY);
 }
 
-/* What the client is told of the length: 204 has none, whatever the worker says. */
+/* The length announced to the client: none with 204, whatever the worker sent. */
 static uint64_t announced_length(const struct http1_head *head)
 {
     return head->status == 204 ? UINT64_MAX : head->content_length;
@@ -425,8 +429,8 @@ static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to
 }
 
 /*
- * The connection is no longer the pool's. Where the tunnel keeps the worker from all other requests
- * it counts against max_connections to its end, else not any more.
+ * Takes the connection out of the pool. If the tunnel excludes all other requests from the worker,
+ * it counts against max_connections to its end; otherwise it does not count any more.
  */
 static void leave_pool(struct exchange *x)
 {
@@ -476,7 +480,7 @@ static const struct http1_events events = {
     .on_upgrade = on_upgrade,
 };
 
-/* HOME: what the worker's agent is told; NULL: nothing. */
+/* HOME: sent to the worker's agent; NULL: nothing. */
 static struct slice build_head(struct exchange *x, const struct home_told *home)
 {
     char subject[CLIENT_SUBJECT_MAX];

@@ -14,7 +14,9 @@ struct front {
     struct http_server *server;
     struct exchange_loop *exchanges;
     struct list listeners;
-    /* Draining: the server's connections are gone, and who is to be told when exchanges are, too.
+    /*
+     * Draining: the server's connections are closed; DONE is called when the exchanges are gone,
+     * too.
      */
     bool server_done;
     void (*done)(void *context);

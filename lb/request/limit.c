@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   walk -> the next rule that fits -> claim -> held ----> walk
- *                                        |  full, timed out, unreachable -> copy, or refused
- *                                        +- waits: told -> held, ...; done -> copy, or ask again
+ *                                        |  full, timed out, unreachable -> copy, or rejected
+ *                                        +- waits: notified -> held, ...; done -> copy, or ask
+ * again
  */
 #include "lb/request/limit.h"
 
@@ -105,7 +106,7 @@ static void on_timeout(struct exchange *x, const struct limit_rule *rule)
     refuse(x, rule, OUTCOME_LIMIT_TIMEOUT);
 }
 
-/* True: it goes on. */
+/* Returns true if the request continues. */
 static bool on_unreachable(struct exchange *x, const struct limit_rule *rule)
 {
     if (rule->s.on_unreachable == LIMIT_OPEN || rule->s.shadow) {
@@ -129,7 +130,7 @@ static void stop_counting_wait(struct exchange *x)
 
 static bool take(struct exchange *x, struct limit_claim *c, enum limit_result r);
 
-/* Somebody else has done it; else it is for ourselves to do. */
+/* Another request has done the work; without a copy of its response, X does it itself. */
 static bool on_done(struct exchange *x, struct limit_claim *c)
 {
     struct limit_figures *f = &c->counter->figures;
@@ -141,7 +142,7 @@ static bool on_done(struct exchange *x, struct limit_claim *c)
     return take(x, c, limit_claim_again(c));
 }
 
-/* There is no room at present: a copy at once, where there is one, or a turn. */
+/* The counter is full at present: answers with a copy at once if there is one, or else waits. */
 static bool on_busy(struct exchange *x, struct limit_claim *c)
 {
     c->hurried = false;

@@ -28,7 +28,7 @@ static uint64_t take(const struct exchange *x, const struct rate_rule *rule,
 static void refuse(struct exchange *x, const struct rate_rule *rule, uint64_t wait_ns)
 {
     x->rate_status = rule->status;
-    /* Rounded up: who comes back then shall pass. */
+    /* Rounded up: a request that is repeated after this time must pass. */
     x->rate_retry_ms = rule->retry_after ? (wait_ns + 999999) / 1000000 : 0;
     exchange_fail(x, OUTCOME_RATE_LIMITED);
 }

@@ -6,11 +6,11 @@
  *     ^                                 |  ^                              |
  *     +---(the client has it all)-------+  +---(space was released)-------+
  *
- * SPILLING: what comes from the worker goes to the end of a file, and from the front of that to the
- * client whenever half of response_buffer has been taken. The worker's last byte releases the
- * worker, wherever it goes. Paused: reading from the worker waits for the client. That holds the
- * worker, so it ends after worker_hold_timeout while other requests wait for it. An event stream,
- * and one whose file cannot be written, is only ever DIRECT or paused.
+ * SPILLING: data from the worker is appended to a file, and is sent to the client from the front of
+ * the file whenever half of response_buffer has been sent. The worker is released after its last
+ * byte, wherever that byte is stored. Paused: reading from the worker waits for the client. That
+ * holds the worker, so it ends after worker_hold_timeout if other requests wait for the worker. An
+ * event stream, and a response that cannot be written to a file, is only ever DIRECT or paused.
  */
 #include "lb/request/exchange.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ids are hashes, under a key that the kernel gave this process, of the exchange's id, which no
- * other exchange has: as good as random ones for whoever samples by them, and cheaper.
+ * Ids are hashes of the exchange's id, which is unique, under a key that the kernel gave this
+ * process: as good as random ones for sampling, and cheaper.
  */
 #include "lb/request/trace.h"
 

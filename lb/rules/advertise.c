@@ -88,7 +88,7 @@ static void add_machine(struct text_list *names, int family, unsigned port)
         add_loopback(names, family, port);
 }
 
-/* "HOST" as "HOST:PORT"; NULL: it is no host. */
+/* Returns "HOST:PORT", or NULL if HOST is not a host. */
 static char *with_port(const char *host, unsigned port)
 {
     char *text = xasprintf("%s:%u", host, port);

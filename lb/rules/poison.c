@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys are two keyed hashes (map_hash), so that nobody can make one request look like another. An
- * entry is in one of two lists: suspects, the one whose last death is longest ago first, or held.
+ * Keys are two keyed hashes (map_hash), so that clients cannot make one request look like another.
+ * An entry is in one of two lists: suspects, ordered by the time of the last death, oldest first;
+ * or held.
  */
 #include "lb/rules/poison.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a peer that is not trusted the fields go at once, before anything has looked at them: they
- * are in no class, in no key and in no worker's request. RFC 7239 8.1: who believes them from
- * anybody is told whatever anybody likes.
+ * Forwarding fields from a peer that is not trusted are removed before any other code reads them:
+ * they are not part of any class, key or request to a worker. RFC 7239 section 8.1: a recipient
+ * that trusts these fields from any peer can be sent arbitrary values.
  */
 #include "lb/rules/trust.h"
 
@@ -81,7 +81,7 @@ void exchange_trust(struct exchange *x)
 {
     const struct networks *trusted = application_trusted(x->al);
 
-    /* So far the client is who is connected. */
+    /* So far the client is the connected peer. */
     if (!networks_have(trusted, &x->client_addr)) {
         headers_drop_claims(x->req);
         return;

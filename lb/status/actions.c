@@ -19,7 +19,7 @@ enum {
     STATUS_REFUSED = 409,
 };
 
-/* ---- whom it concerns ---- */
+/* ---- the worker concerned ---- */
 
 struct search {
     const struct admin_order *order;

@@ -68,7 +68,7 @@ size_t class_metrics_count(const struct class_metrics *m)
     return map_count(&m->series);
 }
 
-/* ---- who has series ---- */
+/* ---- classes with series ---- */
 
 static void admit(struct class_metrics *m, const struct class_rank *r)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   data loops -- notes --> drain, up to four times a second --> classes, workers of classes, times
- *   pools, memberships, settings -- a look, once a second --> workers, events
+ *   pools, memberships, settings -- scanned once a second --> workers, events
  *
- * Sums fade lazily: each has the time up to which it has, and a class that nobody asks for costs
+ * Sums fade lazily: each has the time up to which it was faded, and a class without requests costs
  * nothing.
  */
 #include "lb/status/observer_internal.h"

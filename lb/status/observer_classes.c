@@ -7,7 +7,7 @@
 #include "lb/core/traffic.h"
 #include "lb/status/observer_internal.h"
 
-enum { MOVE_LOOKS = 10 /* seconds between two looks at who might take another's series */ };
+enum { MOVE_LOOKS = 10 /* seconds between two checks for classes that replace others */ };
 
 static double if_set(const struct traffic_note *n, unsigned flag, double weight)
 {

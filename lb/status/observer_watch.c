@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events are found by comparing what is there with what was there a second ago: so the parts that
- * make things happen need not know who watches, and a storm of changes is one event a second. What
- * lasts for less than a second is not seen here; logs have it.
+ * Events are found by comparing the present state with that of a second ago: so the parts that
+ * cause events do not depend on the observer, and a storm of changes is one event a second. A state
+ * that lasts for less than a second is not seen here; logs have it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -35,7 +35,7 @@ struct view_entry {
     bool shown;
 };
 
-/* One that is told. */
+/* A worker that is shown. */
 struct worker_row {
     const char *name;
     const struct known_worker *known; /* NULL: not any more */
@@ -137,7 +137,7 @@ static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
     json_put_int(w, "max_tunnels", tunnel_limit_max(&m->tunnels));
 }
 
-/* Where it is, when that is not its own address, or might not be; and who is expected there. */
+/* Writes its TLS peer name and its standby address, if it has them. */
 static void put_place(struct json_writer *w, const struct known_worker *k)
 {
     char text[ADDR_TEXT_MAX];
@@ -256,8 +256,10 @@ static int by_rate(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Leaves those with Q in their name, state or version: of too many, the busiest. How many there
- * were is told. */
+/*
+ * Selects the workers with Q in their name, state or version; if too many, the busiest of them.
+ * Writes the numbers of workers that were known, active and found.
+ */
 static void choose_workers(struct workers_page *p, struct slice q, size_t most)
 {
     struct json_writer *w = p->w;

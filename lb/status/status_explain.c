@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /explain?application=NAME&class=CLASS, or url=URL: who would get a request of the class, or a GET
- * of the URL, now, and why; and what shadow_policy would do. The class is as it stands in the
- * access log and on the status page (encoded); percent signs are escaped as in any query. What is
- * not understood is refused, with a reason as JSON; so is what is said twice.
+ * /explain?application=NAME&class=CLASS, or url=URL: the worker that a request of the class, or a
+ * GET of the URL, would be routed to now, and why; and what shadow_policy would do. The class is in
+ * the form of the access log and the status page (encoded); percent signs are escaped as in any
+ * query. A query that is not understood is rejected, with a reason as JSON; so is a duplicate
+ * parameter.
  */
 #include "lb/status/status.h"
 
@@ -28,7 +29,9 @@ static bool no_header(const void *context, size_t i, struct slice *name, struct 
     return false;
 }
 
-/* The class of a GET of U, of whose headers nothing is known but the Host; its length. */
+/*
+ * Writes the class of a GET of U, with Host as its only header field, to OUT; returns its length.
+ */
 static size_t class_of_url(const struct application *app, const struct url_line *u,
                            char out[CLASS_BYTES_MAX])
 {

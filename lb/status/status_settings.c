@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /settings.json: each setting in force with where its value is from, and what was refused and why.
- * Secrets are not told (settings_print).
+ * /settings.json: each effective setting with the source of its value, and rejected settings with
+ * the reason. Secrets are not shown (settings_print).
  */
 #include "lb/status/status.h"
 
