@@ -2,8 +2,7 @@
  *
  *   walk -> the next rule that fits -> claim -> held ----> walk
  *                                        |  full, timed out, unreachable -> copy, or rejected
- *                                        +- waits: notified -> held, ...; done -> copy, or ask
- * again
+ *                                        +- waits: notified -> held, ...; done -> copy, or retry
  */
 #include "lb/request/limit.h"
 
