@@ -26,8 +26,8 @@ void application_live_destroy(struct application_live *l);
 /* For the tree, the memory, a reload and the status page. */
 struct live_settings *application_live_engine(struct application_live *l);
 /*
- * Adds to A's metrics the difference between NOW, the counts of live settings, and the counts at
- * the previous call, which are then set to NOW.
+ * Adds to A's metrics the difference between NOW, the counts of live settings, and the counts that
+ * were added before (the last parameter), which are then set to NOW.
  */
 void application_count_settings(struct application *a, const struct live_settings_counts *now,
                                 struct live_settings_counts *told);

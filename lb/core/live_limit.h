@@ -61,7 +61,7 @@ void live_limit_unwatch(struct live_limit *r);
 const struct counter_settings *live_limit_now(const struct live_limit *r);
 /*
  * Returns why the rule does not count anything, or NULL if it does. A rule that only the tree has
- * counts only if its node has a valid limit (`workers`) and a valid `key` or pattern to match: an
+ * counts only if its node sets `workers`, and `key` or a pattern to match, all of them valid: an
  * overlay that is left after its YAML rule was removed must not become a rule for all requests.
  */
 const char *live_limit_idle_reason(const struct live_limit *r);

@@ -216,7 +216,8 @@ void exchange_take_back(struct exchange *x);
  */
 void exchange_fail(struct exchange *x, enum outcome o) rare;
 /*
- * Ends X with a small response of our own; its header fields must be set. X must not hold a worker.
+ * Ends X with a small response of our own. Additional header fields must have been added before. X
+ * must not hold a worker.
  */
 void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
 /* The request as classifiers and rules see it; borrowed from X. */
