@@ -32,24 +32,28 @@ const char *pool_policy_text(enum pool_policy policy);
 struct pool_settings {
     enum pool_policy policy;
     bool single_version;
-    double variance;          /* how far above the front's mean backlog a worker may stand */
+    double variance;          /* how far a worker's backlog may exceed the front's mean backlog */
     uint64_t backlog_history; /* requests over which backlogs are averaged; >= 1 */
-    double max_share;       /* adaptive: part of the workers that one class may live at; 0: 7/16 */
-    bool max_share_always;  /* ... even where there is hardly anything else */
-    double unskilled_score; /* score that an unskilled worker is given for the class it got */
+    double max_share; /* adaptive: maximum fraction of the workers that are homes of one class; 0:
+                         7/16 */
+    bool max_share_always;  /* ... even if hardly any other class is requested */
+    double unskilled_score; /* score assigned to an unskilled worker for the class of its request */
     size_t max_classes;     /* classes kept; a tenth of the room is for those on probation */
-    size_t max_waiting;     /* requests parked, or on the way back; over it ERR_QUEUE_FULL */
-    bool backlog_shared;    /* what others have in hand counts (worker_report) */
-    uint64_t backlog_max_age_ms; /* ... for so long after it was reported; >= 1 */
-    /* More requests in hand than this, for each that a worker serves at once, are too many
-     * (pool_overloaded); 0: never. */
+    size_t max_waiting;     /* limit of requests parked or released and not yet back; above it
+                               ERR_QUEUE_FULL */
+    bool backlog_shared;    /* requests in flight from other load balancers count (worker_report) */
+    uint64_t backlog_max_age_ms; /* ... for this time after the report; >= 1 */
+    /* A worker is overloaded if it has more requests in flight than this per unit of its
+     * concurrency (pool_overloaded); 0: never. */
     uint64_t spawn_backlog;
-    /* Policy hash: how many times the mean a worker may have in hand, in percent; 0: any. */
+    /* Policy hash: maximum number of requests in flight at a worker, in percent of the mean; 0: no
+     * limit. */
     uint64_t hash_balance_percent;
-    /* A second policy decides beside it, and is obeyed by nobody (pool_shadow.c). */
+    /* A second policy that makes the same decisions without effect (pool_shadow.c). */
     enum pool_policy shadow;
     bool shadowed;
-    uint64_t seed; /* of what a policy draws at random, from when it begins; 0 is one as well */
+    uint64_t seed; /* of the policy's random numbers, used when the policy is created; 0 is a valid
+                      seed */
 };
 
 /* Why a worker was picked. One row each in pick_reason.def: name (access log, metrics) and text. */
@@ -60,41 +64,43 @@ enum pick_reason {
     PICK_REASONS
 };
 const char *pick_reason_text(enum pick_reason r);
-/* A sentence on it. */
+/* A one-sentence description. */
 const char *pick_reason_doc(enum pick_reason r);
 
 /*
- * A request that waits for any worker. Embedded in the exchange; owned by it. While parked it is in
- * the pool's queue; when its turn comes it is handed to the caller of whatever freed the turn
- * (RELEASED lists below), who wakes the exchange on its own loop. A woken exchange calls pool_get
- * again with the same waiter, or pool_wait_cancel. Either gives its turn back to the pool.
+ * A request that waits for any worker. Embedded in the exchange, which owns it. While parked it is
+ * in the pool's queue. When its turn comes, the call that freed the turn appends it to its RELEASED
+ * list (see below), and that caller must wake the exchange on the exchange's own loop. A woken
+ * exchange calls pool_get again with the same waiter, or pool_wait_cancel; either returns the turn
+ * to the pool.
  */
 struct pool_waiter {
     struct list node;
-    void *context; /* the exchange, for whoever wakes it */
+    void *context;                                              /* the exchange, used to wake it */
     enum { WAITER_IDLE, WAITER_PARKED, WAITER_RELEASED } state; /* written under the pool's lock */
-    uint64_t ticket_; /* pool's: its place in the order; one that comes back for nothing keeps it */
+    uint64_t ticket_; /* private: its position in the queue; retained if it was released in vain */
 };
 
 struct pool_request {
     struct slice cls;  /* encoded class */
-    uint64_t cls_hash; /* class_hash of it; 0: nobody has made it yet */
-    /* Tried before, ejected for this request, over their queue: neither candidates nor the front of
-     * the line; counts and means are unchanged. */
-    struct worker *const *excluded; /* each alive; NULL is nobody */
+    uint64_t cls_hash; /* class_hash of it; 0: not computed yet */
+    /* Workers already tried, ejected for this request, or with a full queue: they are neither
+     * candidates nor the front of the line. Their counts and means do not change. */
+    struct worker *const *excluded; /* all must be alive; NULL: none */
     size_t nexcluded;               /* <= TRIED_MAX */
-    bool retry;                     /* a try after the first: its reason is PICK_RETRY */
-    /* Whether W counts as excluded, too; called under the pool's lock. NULL: no other does. */
+    bool retry;                     /* not the first attempt: the reason is PICK_RETRY */
+    /* Returns true if W is excluded as well. Called with the pool's lock held. NULL: no further
+     * worker is excluded. */
     bool (*unfit)(void *context, const struct worker *w);
     void *unfit_context;
-    /* Park here when there is no worker, or others wait already; or NULL: never wait. */
+    /* Parked if there is no worker or if other requests already wait. NULL: do not wait. */
     struct pool_waiter *waiter;
-    /* Gets waiters whose turn has come, as in pool_put. To be given together with a waiter, or a
-     * turn may stay unused until the next pool_put. */
+    /* Receives the waiters whose turn has come, as in pool_put. Required if WAITER is set;
+     * otherwise a turn may stay unused until the next pool_put. */
     struct list *released;
 };
 
-/* A policy's own note of a request in hand, zero until it writes it; see pool_internal.h. */
+/* A policy's private data of a request in flight, initially zero; see pool_internal.h. */
 struct pool_hand {
     struct list node;
     void *entry;
@@ -106,123 +112,132 @@ struct pool_hand {
 struct pool_pick {
     struct worker *worker; /* counted reference; pool_put drops it */
     enum pick_reason reason;
-    uint64_t started_us; /* as given to pool_get */
-    uint64_t backlog;    /* the worker's, of ours, before this request; stays after pool_put */
-    /* Why, in numbers (policy resume; else 0): skilled workers were passed over (SKIPPED of them)
-     * whose mean backlog was more than MAX_BACKLOG above MIN_BACKLOG, or who refused a request a
-     * moment ago; of those over it only by what others have in hand, the ones that would have been
-     * picked. */
+    uint64_t started_us; /* as passed to pool_get */
+    uint64_t backlog;    /* the worker's backlog from this load balancer before this request; valid
+                            after pool_put */
+    /* Numbers behind the decision (policy resume; else 0). SKIPPED skilled workers were not picked
+     * because their mean backlog exceeded MIN_BACKLOG by more than MAX_BACKLOG, or because they
+     * rejected a request within the last WORKER_REFUSAL_MS. A worker that exceeds the limit only
+     * with the requests of other load balancers is counted if it would have been picked otherwise.
+     */
     double max_backlog, min_backlog;
     size_t skipped;
-    /* What the worker is to be told of the class's homes (policy adaptive). */
+    /* What to report to the worker about the class's homes (policy adaptive). */
     enum pool_told { POOL_TOLD_NOTHING, POOL_TOLD_HOME, POOL_TOLD_PASSING } told;
-    enum home_kind home;            /* HOME: and how it became one; not HOME_USED */
-    struct worker *home_from;       /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
-    struct list node_;              /* pool's: the worker's requests in hand, oldest first */
-    atomic_bool answered;           /* its user's, at any time: the head of the response is here */
-    struct pool_hand hand_;         /* pool's: its policy's */
-    bool counted_;                  /* pool's: its policy knows of it */
+    enum home_kind home;      /* for HOME: how the worker became a home; never HOME_USED */
+    struct worker *home_from; /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
+    struct list node_;        /* pool's: the worker's requests in hand, oldest first */
+    atomic_bool answered;   /* set by the caller at any time: the response headers were received */
+    struct pool_hand hand_; /* pool's: its policy's */
+    bool counted_;          /* pool's: it is registered with the policy */
     struct shadow_request *shadow_; /* pool's: the shadow's side of it; owned; or NULL */
 };
 
 /* How a request ended, for policies that learn from it. */
 struct pool_served {
     uint64_t now_us;     /* monotonic */
-    uint64_t service_us; /* from the request written to the last byte taken; 0: none was measured */
-    /* An error, a reset, a 5xx; or, with service_us 0, no measure: given up, never sent, upgraded.
+    uint64_t service_us; /* from the request written to the last byte received; 0: not measured */
+    /* An error, a reset or a 5xx; or, if service_us is 0, not measured: aborted, never sent,
+     * upgraded.
      */
     bool failed;
 };
 
 /* FINGERPRINT: of the application's classifier, FINGERPRINT_LEN hex digits or "". */
 struct pool *pool_create(const struct pool_settings *s, const char *fingerprint);
-/* Asserts that no worker is a member and nobody waits. NULL is fine. */
+/* Asserts that the pool has no members and no waiters. P may be NULL. */
 void pool_destroy(struct pool *p);
-/* In force from the next call on; means, skills and assigned scores stay. */
+/* Effective from the next call on; means, skills and assigned scores are retained. */
 void pool_set(struct pool *p, const struct pool_settings *s);
 
 /*
- * A worker's first resume brings it in (front of the line); a later one replaces all that was known
- * of its skills, place and backlog kept. Takes its own reference.
- *   version      what the worker runs; matters under single_version; NULL is ""
- *   fingerprint  of the classifier that produced R; skills of another than the pool's do not count
- *   released     gets waiters whose turn has come; the caller wakes them. Here and below it may be
- *                NULL: turns are owed then, and given by the next call that has a list
+ * The first resume of a worker makes it a member, at the front of the line. A later one replaces
+ * its skills; its place and backlog do not change. Acquires its own reference.
+ *   version      application version of the worker; used with single_version; NULL is ""
+ *   fingerprint  of the classifier that produced R; skills are ignored if it is not the pool's
+ *                fingerprint
+ *   released     receives the waiters whose turn has come; the caller must wake them. Here and
+ *                below it may be NULL: the turns are then granted by the next call with a list
  */
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
                      const char *fingerprint, struct list *released) rare;
 /*
- * The worker leaves; its requests in hand are still put. Harmless when it is no member. One that
- * comes back (pool_new_resume) before they all are keeps its backlog and mean.
+ * Removes the worker. Its requests in flight must still be put. No effect if W is not a member. A
+ * worker that returns (pool_new_resume) before all of them were put retains its backlog and mean.
  */
 void pool_remove(struct pool *p, struct worker *w, struct list *released);
 /*
- * W is no longer known to be good at CLS, or at anything (NULL); what it is given next is learnt
- * anew. Returns how many scores went; 0 of one that is no member.
+ * Deletes the score of W for CLS, or all its scores (NULL). New scores are assigned as it receives
+ * requests. Returns the number of deleted scores; 0 if W is not a member.
  */
 size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls);
 /*
- * Drained or ejected workers (available = false) leave the line as workers of an inactive version
- * do, keeping backlog, means and resume, and come back to its front. May precede the first resume.
+ * Drained or ejected workers (available = false) are ineligible, as are workers of an inactive
+ * version: they leave the line, retain backlog, means and resume, and return to the front of the
+ * line. May be called before the first resume.
  */
 void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released);
 
 /*
- * FROM is about to leave for good, and gets no more requests (it is not available), or TO, another
- * member, is the same worker in another life. What FROM has in hand it still ends. Policy adaptive
- * finds its classes other homes at once, all of them at TO when that is not NULL; the others have
- * nothing to hand over. Nothing when FROM is no member, or TO is none.
+ * FROM will leave permanently and gets no more requests (it is not available), or TO, another
+ * member, is a new instance of the same worker. FROM still completes its requests in flight. Policy
+ * adaptive assigns other homes to the classes of FROM at once, all at TO if that is not NULL; the
+ * other policies have nothing to hand over. No effect if FROM is not a member, or if TO is neither
+ * NULL nor a member.
  */
 void pool_hand_over(struct pool *p, struct worker *from, struct worker *to);
 
 /*
- * Pick a worker for one request and count the request on it. Pair with pool_put().
- *   now_us  monotonic microseconds; may be somewhat behind what another thread has given
- *   out     filled on ERR_OK; must stay in place until pool_put
- * Errors: ERR_BUSY       parked: the waiter is in the queue now
- *         ERR_NO_WORKER  whoever is there is excluded, or nobody is there and no waiter was given
+ * Picks a worker for one request and counts the request as in flight there. Must be paired with
+ * pool_put().
+ *   now_us  monotonic microseconds; may be slightly earlier than a value passed by another thread
+ *   out     filled on ERR_OK; must not be moved until pool_put
+ * Errors: ERR_BUSY       parked: the waiter is in the queue
+ *         ERR_NO_WORKER  all workers are excluded, or there are none and WAITER is NULL
  *         ERR_QUEUE_FULL max_waiting reached
- * Source: zc.resumelb lb.py Pool.get (tests/oracle/README.md, section 2). Ours: what other load
- * balancers have in hand at a worker counts as its backlog, but enters no mean; other policies.
- * Cost: O(workers skilled in cls); no allocation but for a class or a skill that is new.
+ * Source: zc.resumelb lb.py Pool.get (tests/oracle/README.md, section 2). Additions: requests in
+ * flight from other load balancers count as the worker's backlog, but not in the means; other
+ * policies.
+ * Cost: O(workers skilled in cls); allocates only for a new class or a new skill.
  */
 enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_pick *out) must_check;
 /*
- * The request is finished or given up: counts and means updated, the pick's reference dropped.
- *   how  NULL: it was given up, at the time last seen
+ * Ends a request, completed or aborted: updates counts and means and releases the pick's reference.
+ *   how  NULL: the request was aborted, at the latest time passed to the pool
  */
 void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
               struct list *released);
-/* The same, but the reference to the worker, which it returns, is the caller's from now on. */
+/* The same, but returns the worker and passes the pick's reference to the caller. */
 struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
                              struct list *released) must_check;
 /*
- * Leave the queue, or give back a turn that came. Harmless when idle.
- * False when the waiter had been released: unless its wake-up has arrived already, whoever was
- * given it in a RELEASED list is still about to deliver that, so its memory must stay until then.
+ * Removes the waiter from the queue, or returns its turn. No effect if the waiter is idle. Returns
+ * false if the waiter had been released. Unless its wake-up has already arrived, the caller that
+ * received it in a RELEASED list will still deliver the wake-up, so the waiter must not be freed
+ * before that.
  */
 bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released);
 
 /* ---- several load balancers before the same workers ---- */
 
 /*
- * IDS: of all load balancers that send requests to the same workers, which publish what they are
- * told; SELF is this one's place. One or none: it decides alone. See homes_set_balancers; other
- * policies take no notice.
+ * IDS: all load balancers that send requests to the same workers; the workers publish the homes
+ * reported to them. SELF is the index of this load balancer. With one or none it decides alone. See
+ * homes_set_balancers. Ignored by other policies.
  */
 void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t self);
 
-/* What a worker has published of a class that lives there. */
+/* What a worker has published about a class of which it is a home. */
 struct pool_home {
     struct slice cls;
     enum home_kind kind;
-    struct worker *from;    /* of HOME_MOVE; borrowed; NULL: it is not known here, or not yet */
-    struct slice from_name; /* of HOME_MOVE: the worker_name of that */
+    struct worker *from;    /* of HOME_MOVE; borrowed; NULL: not known here, or not yet */
+    struct slice from_name; /* of HOME_MOVE: the worker_name of FROM */
     uint64_t since_us, used_us;
     double rate; /* recent work, in workers' worth */
 };
-/* Nothing when W is no member. Other policies take no notice. */
+/* No effect if W is not a member. Ignored by other policies. */
 void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *homes, size_t n,
                     uint64_t now_us);
 
@@ -237,19 +252,19 @@ enum {
 
 struct explain_candidate {
     struct worker *worker; /* counted reference */
-    double score;          /* what the policy compares, most often the higher the better; 0: none */
-    uint64_t backlog;      /* with what others have in hand */
-    double work_s;         /* what it has in hand, as the policy expects it to last; 0: no idea */
-    const char *why;       /* it was passed over; NULL: it was not */
+    double score;     /* the value the policy compares, usually the higher the better; 0: none */
+    uint64_t backlog; /* with what others have in hand */
+    double work_s;    /* expected duration of the work in flight; 0: unknown */
+    const char *why;  /* reason why it was not picked; NULL: it was not passed over */
 };
 
-/* Who would get a request, and how the policy comes to it. */
+/* Which worker would get a request, and how the policy decides. */
 struct pool_explain {
     const char *policy;
-    struct worker *worker;   /* counted reference; NULL: nobody is there, or all are excluded */
-    enum pick_reason reason; /* when there is one */
+    struct worker *worker; /* counted reference; NULL: there are no workers, or all are excluded */
+    enum pick_reason reason; /* valid if WORKER is not NULL */
     size_t workers;          /* in the line */
-    /* The first that were considered, and the one that was chosen; and how many there were. */
+    /* The first workers considered and the chosen one; CONSIDERED is the total number. */
     struct explain_candidate candidates[EXPLAIN_CANDIDATES_MAX];
     size_t ncandidates, considered;
     /* Cutoffs and the like; names are words with '_'. */
@@ -258,7 +273,7 @@ struct pool_explain {
         double value;
     } values[EXPLAIN_VALUES_MAX];
     size_t nvalues;
-    /* How many were left before and after each step. */
+    /* Number of candidates before and after each step. */
     struct {
         const char *name;
         size_t before, after;
@@ -267,13 +282,15 @@ struct pool_explain {
 };
 
 /*
- * What pool_get would do with R (its waiter and list are not looked at) at NOW_US, if nothing
- * happened before it: no effect. Others' questions may follow: it is no promise.
- * Cost: as pool_get's, and for some policies O(workers in the line). To be ended with _fini.
+ * Determines what pool_get would do with R at NOW_US, without side effects; the waiter and the list
+ * of R are ignored. The result is not binding: concurrent requests may change it.
+ * Cost: as pool_get's, and for some policies O(workers in the line). Release OUT with
+ * pool_explain_fini.
  */
 void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_explain *out);
-/* What shadow_policy would do with R, in its own world. False: there is none, and OUT is empty. */
+/* Determines what shadow_policy would do with R, given its own state. Returns false and an empty
+ * OUT if there is no shadow policy. */
 bool pool_explain_shadow(struct pool *p, const struct pool_request *r, uint64_t now_us,
                          struct pool_explain *out);
 void pool_explain_fini(struct pool_explain *e);
@@ -281,27 +298,28 @@ void pool_explain_fini(struct pool_explain *e);
 /* ---- workers brought in because of overload; by one thread ---- */
 
 /*
- * One look at whether each worker in the line has too much in hand, with what others have in hand,
- * those that are to be woken left out.
- *   for_ms  for how long each look has found so, since the last one that did not, or was forgotten
- * Cost: O(workers in the line) when it is so; else up to the first that has not.
+ * Checks whether every worker in the line is overloaded, including requests of other load
+ * balancers; slots to be activated are not considered.
+ *   for_ms  how long every check has returned true, since the last check that returned false or
+ *           pool_overload_forget
+ * Cost: O(workers in the line) if true; else stops at the first worker that is not overloaded.
  */
 bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms);
-/* The time starts anew. */
+/* Resets the overload time. */
 void pool_overload_forget(struct pool *p);
 
 enum pool_call {
     POOL_CALL_NONE,
-    /* It has no process yet: it gets the next request that would go to an overloaded worker, which
-     * has it started; then it stands aside, until it leaves or is called otherwise. */
+    /* A dormant slot: it gets the next request that would go to an overloaded worker, which starts
+     * its process. It is then ineligible until it leaves or pool_call changes it. */
     POOL_CALL_WAKE,
-    /* Its process is new: it gets such requests as long as it has not too many itself, until it
-     * has a resume with skills. No call when it has one already. */
+    /* A new process: it gets such requests while it is not overloaded itself, until it has a resume
+     * with skills. No effect if it has already sent one. */
     POOL_CALL_RELIEVE,
 };
-/* W is called in; that ends when it leaves. Nothing when it is no member. */
+/* Activates W; this ends when it leaves. No effect if W is not a member. */
 void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released);
-/* Whether W was to be woken and has got its request. */
+/* Returns true if W was to be woken and has received its request. */
 bool pool_woke(struct pool *p, const struct worker *w);
 
 /* ---- for status pages and tests ---- */
@@ -313,27 +331,29 @@ struct worker_view {
     uint64_t backlog;
     double mean_backlog;
     double weighted_sum, weight; /* what the mean is made of */
-    uint64_t oldest_us;    /* monotonic start of the oldest one in hand not ANSWERED; 0 = none */
-    size_t nskills;        /* how many classes it has a score for */
+    uint64_t oldest_us; /* monotonic start of the oldest request in flight that is not ANSWERED; 0 =
+                           none */
+    size_t nskills;     /* number of classes it has a score for */
     struct resume skills;  /* with assigned scores; filled only when asked for */
     struct worker *worker; /* counted reference */
     uint64_t report;       /* for pool_view_others */
 };
 
-/* Since the pool was made; each try of a request is one. */
+/* Since the pool was created; each attempt of a request is counted. */
 struct pool_shadow_counts {
-    uint64_t requests; /* decided by both */
-    uint64_t differed; /* ... not alike */
-    /* ... and given to a worker that had one of the class among its last 256, by that policy. */
+    uint64_t requests; /* decided by both policies */
+    uint64_t differed; /* ... to different workers */
+    /* ... and assigned to a worker that had served the class within its last 256 requests, under
+     * that policy. */
     uint64_t live_skilled, shadow_skilled;
-    /* Of those that have ended: how long they waited for a worker that serves in order. */
+    /* Total waiting time of the completed requests, at workers that serve in order. */
     uint64_t live_wait_us, shadow_wait_us;
-    uint64_t overdue; /* ended for the shadow as it had too many in hand */
+    uint64_t overdue; /* ended for the shadow because it had too many requests in flight */
 };
 
 struct pool_view {
-    /* The line, front to end; then the inactive ones; then those that have left with requests in
-     * hand. */
+    /* The line from front to back, then the inactive workers, then those that left with requests in
+     * flight. */
     struct worker_view *workers;
     size_t n, nactive; /* members; those in the line */
     size_t ndetached;  /* behind the members: workers[n] .. workers[n + ndetached - 1] */
@@ -351,48 +371,53 @@ struct pool_view {
 };
 
 /*
- * A consistent copy. SKILLS: with each worker's resume (bounded by max_classes; large). The lock is
- * held throughout: for tests, and for who is alone with P.
+ * A consistent copy. SKILLS: include each worker's resume (bounded by max_classes; large). The lock
+ * is held throughout, so use it only in tests or if no other thread uses P.
  */
 void pool_view(struct pool *p, bool skills, struct pool_view *out);
 enum {
-    POOL_LOOK_WORKERS = 32, /* workers looked at with the lock held once */
-    POOL_LOOK_SKILLS = 64,  /* scores copied with the lock held once */
+    POOL_LOOK_WORKERS = 32, /* workers scanned per acquisition of the lock */
+    POOL_LOOK_SKILLS = 64,  /* scores copied per acquisition of the lock */
 };
 /*
- * The same while requests go on: a piece at a time, so that nobody waits for the lock longer than a
- * piece takes. Workers are in the order they joined (active and inactive ones), then those that
- * have left. Each piece is what was true at one moment, the pieces are of different ones:
- *   - the pool's own figures are those of the first moment; those of the workers, which come later,
- *     need not add up to them;
- *   - each worker is there once at most, and as it was when it was looked at. One that was there
- *     all the time is there; one that comes, goes or changes its version meanwhile may be missing;
- *   - the skills of one worker, when asked for, are of one moment, later than its other figures.
- * Looks at the same pool are made one after the other. A version beyond VERSION_MAX bytes is cut.
+ * The same, but usable while requests are processed: copied in pieces, so that the lock is never
+ * held for longer than one piece takes. Workers are in the order they joined (active and inactive
+ * ones), then those that have left. Each piece is consistent, but the pieces are of different
+ * times:
+ *   - the pool's own metrics are read first; the workers' metrics are read later and need not add
+ *     up to them;
+ *   - each worker is listed at most once, with its state when it was scanned. A worker that was a
+ *     member throughout is listed; one that joins, leaves or changes its version during the scan
+ *     may be missing;
+ *   - the skills of one worker, if requested, are consistent, but read later than its other
+ *     metrics.
+ * Scans of the same pool are serialized. A version longer than VERSION_MAX bytes is truncated.
  */
 void pool_look(struct pool *p, bool skills, struct pool_view *out);
 void pool_view_fini(struct pool_view *v);
-/* What other load balancers have in hand at W of V, as far as it counts at NOW_MS. */
+/* Requests in flight from other load balancers at W of V, as far as they count at NOW_MS. */
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms);
-/* Who is good at one class: the best POOL_CLASS_ROWS_MAX in the order they were given. */
+/* The workers skilled at one class: at most POOL_CLASS_ROWS_MAX, in the order the scores were
+ * assigned. */
 enum { POOL_CLASS_ROWS_MAX = 128, POOL_CLASS_NAME_MAX = 127 };
 struct pool_class_view {
-    size_t total; /* workers of the line with a score for it */
-    bool lives;   /* the policy keeps classes at homes (adaptive) */
-    size_t homes; /* how many it has */
+    size_t total; /* workers in the line with a score for the class */
+    bool lives;   /* the policy assigns homes to classes (adaptive) */
+    size_t homes; /* number of homes */
     size_t n;
     struct {
-        char name[POOL_CLASS_NAME_MAX + 1]; /* of the worker, cut to that */
+        char name[POOL_CLASS_NAME_MAX + 1]; /* of the worker, truncated */
         double score;
     } rows[POOL_CLASS_ROWS_MAX];
 };
-/* A copy; empty when nobody is. Cost: O(POOL_CLASS_ROWS_MAX) under the lock. */
+/* A copy; empty if no worker is skilled at the class. Cost: O(POOL_CLASS_ROWS_MAX) under the lock.
+ */
 void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out);
-/* The version that gets requests, where single_version is on; else "". */
+/* The version that gets requests if single_version is set; else "". */
 void pool_active_version(struct pool *p, char *out, size_t room);
-/* How many classes scores are kept for. */
+/* Number of classes with stored scores. */
 size_t pool_class_count(struct pool *p);
-/* Asserts every invariant (counts, lists, table); for tests, after each step. */
+/* Asserts all invariants (counts, lists, table). For tests, after each step. */
 void pool_check(struct pool *p);
 
 #endif
