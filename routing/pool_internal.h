@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of rlb::routing: only pool*.c and worker.c include this. Everything here is guarded by
- * pool->lock, but for what is constant after creation and a worker's count of references.
+ * Internals of rlb::routing, included only by pool*.c and worker.c. pool->lock guards everything
+ * here except what is constant after creation and a worker's reference count.
  *
- * A member stands in the line, or aside (another version is active, it is drained or ejected, or it
- * has just been woken).
- * What a worker in the line is good at stands in the table of classes; what one aside is good at is
- * kept as a resume until it is back.
+ * A member is either in the line (the list of eligible workers) or aside (ineligible: another
+ * version is active, it is drained or ejected, or it has just been woken). The skills of a worker
+ * in the line are stored in the table of classes; those of a worker aside are stored as a resume
+ * until it returns.
  *
  *     outside --new_resume--> aside <--reseat--> line
  *        ^  ^                   |                 |
@@ -27,27 +27,29 @@
 #include "routing/pool.h"
 
 enum {
-    /* Versions remembered without a member, for the order in which they were first seen. */
+    /* Versions without members that are retained for the order in which they were first seen. */
     VERSIONS_IDLE_MAX = 64,
-    /* Of a worker's report: the lower ones are requests, those above a time in ms. */
+    /* Bits of a worker's report: the lower ones are a number of requests, the higher ones a time in
+     * ms. */
     WORKER_REPORT_BITS = 24,
 };
 
 enum worker_call {
     WORKER_NOT_CALLED,
     WORKER_TO_WAKE,
-    WORKER_WOKEN, /* it was to be woken, and has got its request: it stands aside */
+    WORKER_WOKEN, /* it was to be woken and has received its request: it is aside */
     WORKER_RELIEVES,
 };
 
 enum worker_place { WORKER_OUTSIDE, WORKER_ASIDE, WORKER_IN_LINE, WORKER_LEAVING };
 
-/* A worker's score for one class. A class's skills are in the order they were given, oldest first.
+/* A worker's score for one class. The skills of a class are in the order of assignment, oldest
+ * first.
  */
 struct skill {
     struct worker *worker;
     double score;
-    uint32_t slot; /* worker->slots[slot] is the way back */
+    uint32_t slot; /* worker->slots[slot] refers back to this skill */
 };
 
 struct pool_class {
@@ -59,7 +61,7 @@ struct pool_class {
 
 struct skill_slot {
     struct pool_class *cls;
-    uint32_t resume_no; /* the worker's resume that gave the score */
+    uint32_t resume_no; /* number of the worker's resume that set the score */
 };
 
 struct version {
@@ -79,25 +81,27 @@ struct worker {
     void *context;
     void (*context_release)(void *context);
 
-    /* What follows is the pool's. */
+    /* The following members belong to the pool. */
     struct pool *pool; /* NULL outside */
     enum worker_place place;
     struct list place_node;  /* pool->aside, ->line or ->leaving, as PLACE says */
     struct list member_node; /* pool->members */
     struct list called_node; /* pool->called: those to be woken and those that relieve */
-    enum worker_call call;   /* a member's */
+    enum worker_call call;   /* of a member */
     bool has_shown;          /* its last resume had skills */
     bool unavailable;
-    struct version *version;  /* NULL when no member */
+    struct version *version;  /* NULL if not a member */
     _Atomic uint64_t backlog; /* written under the lock, read by worker_report without */
     struct decayed mean;
-    /* What others had in hand and when (WORKER_REPORT_BITS); 0: nothing. Written without the lock:
-     * in one word, so that nobody sees the one without the other. */
+    /* Requests in flight from other load balancers and the time of the report (WORKER_REPORT_BITS);
+     * 0: none. Written without the lock, so both are in one word and change together. */
     _Atomic uint64_t report;
-    _Atomic uint64_t full_until_ms; /* it refused a request; written without the lock; 0: not */
-    struct list in_hand;            /* pool_pick.node_, oldest first */
-    struct worker *of;     /* whose report and refusals count: itself, or of whom it is a mirror */
-    struct worker *mirror; /* in pool->shadow; or NULL */
+    _Atomic uint64_t
+        full_until_ms;   /* it rejected a request; written without the lock; 0: it did not */
+    struct list in_hand; /* pool_pick.node_, oldest first */
+    struct worker
+        *of; /* the worker whose report and rejections count: itself, or the mirrored worker */
+    struct worker *mirror;      /* in pool->shadow; or NULL */
     struct shadow_notes *notes; /* pool_shadow.c's; or NULL */
     void *policy;               /* pool_rule.worker_bytes of the policy's own, or NULL */
     struct skill_slot *slots;
@@ -105,95 +109,101 @@ struct worker {
     uint32_t slots_room;
     uint32_t resume_no;
     struct resume kept; /* while aside */
-    uint32_t lost;      /* another number since then: a score has gone, or its place is another */
-    uint64_t looked_at; /* pool->look that has seen it */
+    uint32_t lost;      /* changes whenever a score is deleted or its place changes */
+    uint64_t looked_at; /* number of the last scan (pool->look) that included it */
 };
 
-/* What a policy is asked. */
+/* Input of a policy's choice. */
 struct pool_question {
     const struct pool_request *request;
-    struct worker *front; /* the first of the line that is not excluded, nor spared */
+    struct worker *front; /* the first in the line that is neither excluded nor spared */
     uint64_t now_us;      /* pool->now_us */
     uint64_t now_ms;
-    uint64_t since_ms;            /* for worker_others: reports since then count */
-    bool some_have_room;          /* who refused a request a moment ago is left out: pool_spares */
-    struct pool_explain *explain; /* to be told how it comes to its choice (pool_explain.c); or NULL
-                                   */
+    uint64_t since_ms;   /* for worker_others: reports from this time on count */
+    bool some_have_room; /* workers that recently rejected a request are left out (pool_spares) */
+    struct pool_explain
+        *explain; /* receives the explanation of the choice (pool_explain.c); or NULL
+                   */
 };
 
-/* What it says. */
+/* Output of a policy's choice. */
 struct pool_choice {
     struct worker *worker;
     enum pick_reason reason;
     double max_backlog, min_backlog; /* as pool_pick's */
     size_t skipped;
-    void *entry; /* its own, from choose to begin: what it has found of the class; may be NULL */
+    void *entry; /* the policy's, from choose to begin: its entry of the class; may be NULL */
     double work_s;
     uint64_t flags;
 };
 
 /*
- * A policy: a const table. All but choose may be NULL. Called under the pool's lock, at a time that
- * never goes back (pool->now_us: the latest that any caller has given; between requests it stands).
+ * A policy: a const table. All members except choose may be NULL. The functions are called with the
+ * pool's lock held. The time, pool->now_us, is the latest that any caller has passed; it never
+ * decreases, and does not advance between requests.
  *
- *     create     the pool's from now on
- *       joined, adopt, learned    for each member: adopt for each request it has in hand, oldest
- *                                 first; learned with scores that the pool has assigned
- *       seated                    for each in the line, front first
+ *     create     creates the state of the policy, owned by the pool
+ *       joined, adopt, learned    for each member: adopt for each request in flight, oldest first;
+ *                                 learned including scores assigned by the pool
+ *       seated                    for each worker in the line, front first
  *
- *       joined < learned < seated ... unseated < left     as workers come and go
+ *       joined < learned < seated ... unseated < left     as workers join and leave
  *       choose, begin ... end                             for each request
- *       choose                                            alone, for pool_explain
- *     destroy    what it has made; no left or end comes before
+ *       choose                                            without begin, for pool_explain
+ *     destroy    frees the state; left and end are not called before
  *
- * It may keep
- *   - a state of its own: what create returns, pool->state;
- *   - worker_bytes for each worker, at worker->policy: zero when it first joins, there until its
- *     last request is put (from left to the last end, or to joined when it comes back before
- *     that), then freed by the pool. What that points to is the policy's to free: in left, and in
- *     destroy for members;
- *   - a pool_hand for each request in hand, zero until begin or adopt.
+ * A policy may store
+ *   - its own state: the result of create, in pool->state;
+ *   - worker_bytes for each worker, at worker->policy: zero when it first joins, valid until its
+ *     last request is put (after left until the last end, or until joined if it returns before
+ *     that), then freed by the pool. The policy must free what this memory points to: in left, and
+ *     in destroy for members;
+ *   - a pool_hand for each request in flight, zero until begin or adopt.
  */
 struct pool_rule {
     size_t worker_bytes;
 
     void *(*create)(struct pool *p);
     void (*destroy)(struct pool *p, void *state);
-    /* p->settings has changed, p->rule has not. */
+    /* p->settings has changed but p->rule is the same. */
     void (*changed)(struct pool *p);
 
-    /* W has become a member, or is none any more; its requests in hand still end. */
+    /* W has become a member, or is no longer a member; its requests in flight still end. */
     void (*joined)(struct pool *p, struct worker *w);
     void (*left)(struct pool *p, struct worker *w);
-    /* W stands in the line, or no longer: drained, ejected, of another version, about to leave. */
+    /* W has joined the line, or has left it: drained, ejected, of an inactive version, or about to
+     * leave. */
     void (*seated)(struct pool *p, struct worker *w);
     void (*unseated)(struct pool *p, struct worker *w);
-    /* W, a member that stands aside, is about to leave; or TO, another member, takes its place. */
+    /* W, a member that is aside, is about to leave; or TO, another member, takes its place. */
     void (*leaves)(struct pool *p, struct worker *w, struct worker *to);
-    /* W, a member, has sent a resume: R, empty when it is of another classifier. */
+    /* W, a member, has sent the resume R; R is empty if it is of another classifier. */
     void (*learned)(struct pool *p, struct worker *w, const struct resume *r);
 
     /*
-     * Choose a worker of the line that is not excluded, nor spared; there is one, q->front. Fills
-     * worker, reason and, where the policy has them, the numbers. Without an effect that a later
-     * choice could notice: nobody may get the request, or another (pool_explain, pool_called.c).
+     * Chooses a worker in the line that is neither excluded nor spared; there is at least one,
+     * q->front. Sets worker, reason and, if the policy has them, the numbers. Must not have an
+     * effect on a later choice: the request may go to another worker, or to none (pool_explain,
+     * pool_called.c).
      */
     void (*choose)(struct pool *p, const struct pool_question *q, struct pool_choice *out);
-    /* c->worker gets the request: the one chosen, or who was brought in (PICK_CALLED). Right after
-     * choose, but before the counts and the line know. H is at the same place until end. */
+    /* c->worker gets the request: the chosen worker, or an activated one (PICK_CALLED). Called
+     * immediately after choose, before the counts and the line are updated. H does not move until
+     * end. */
     void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h);
-    /* A request that W got by another policy, whatever its class: right after joined. */
+    /* A request, of any class, that W received under another policy. Called immediately after
+     * joined. */
     void (*adopt)(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us);
-    /* Of each that was begun or adopted; the counts know already. HOW->now_us is not after
-     * pool->now_us. */
+    /* Called for each request that was begun or adopted, after the counts were updated. HOW->now_us
+     * is not after pool->now_us. */
     void (*end)(struct pool *p, struct worker *w, struct pool_hand *h,
                 const struct pool_served *how);
-    /* p->balancers is another set; also right after create. */
+    /* p->balancers has changed; also called immediately after create. */
     void (*balancers)(struct pool *p);
-    /* W, a member, has published that. */
+    /* W, a member, has published HOME. */
     void (*housed)(struct pool *p, struct worker *w, const struct pool_home *home);
-    /* At how many workers CLS lives; NULL: this rule has no such places. */
+    /* Returns the number of homes of CLS; NULL if the policy does not assign homes. */
     size_t (*homes_of)(struct pool *p, struct slice cls);
     /* Asserts every invariant. */
     void (*check)(struct pool *p);
@@ -205,7 +215,7 @@ struct pool {
     struct pool_settings settings;
     const struct pool_rule *rule;
     void *state;     /* the rule's */
-    uint64_t now_us; /* the latest that any caller has given */
+    uint64_t now_us; /* the latest time that any caller has passed */
     char *fingerprint;
 
     struct list members; /* in the order they joined */
@@ -218,7 +228,7 @@ struct pool {
     struct list versions;
     struct version *active; /* the version elected last, or NULL; counts under single_version */
 
-    uint64_t backlog; /* of members and of those leaving */
+    uint64_t backlog; /* of members and of leaving workers */
     struct decayed mean;
     double decay; /* 0 before the first worker */
     double worker_decay;
@@ -229,13 +239,13 @@ struct pool {
 
     struct list waiting; /* pool_waiter.node by ticket */
     size_t nwaiting;
-    size_t nreleased; /* turns given and not yet used or given back */
+    size_t nreleased; /* turns granted and not yet used or returned */
     uint64_t next_ticket;
-    bool owes_turns; /* one was due when there was no list to put the waiter on */
+    bool owes_turns; /* a turn was due while no list for the waiter was passed */
 
     struct list called;
-    bool above;              /* the last look found all of the line above spawn_backlog ... */
-    uint64_t above_since_ms; /* ... and each since then */
+    bool above; /* the last check found all workers in the line above spawn_backlog ... */
+    uint64_t above_since_ms; /* ... as did each check since this time */
 
     uint64_t balancers[HOMES_BALANCERS_MAX];
     size_t nbalancers, self;
@@ -246,10 +256,10 @@ struct pool {
     struct shadow_clock *shadow_clock; /* with it */
     struct pool_shadow_counts shadow_counts;
 
-    /* pool_look.c. The lock is taken before the pool's, and held throughout a look. */
+    /* pool_look.c. This lock is acquired before the pool's, and held during a whole scan. */
     pthread_mutex_t look_lock;
-    uint64_t look;          /* looks so far */
-    struct list *look_next; /* the node, of members or leaving, that the look goes on with; or NULL
+    uint64_t look;          /* number of scans so far */
+    struct list *look_next; /* the node, of members or leaving, where the scan continues; or NULL
                              */
 };
 
@@ -265,8 +275,8 @@ static inline void pool_unlock(struct pool *p)
     latch_unlock(&p->lock);
 }
 
-/* pool.c: pool_unlock between two pieces of a look, where others get their turn. Not inline: a test
- * does there what they might do. */
+/* pool.c: pool_unlock between two pieces of a scan, so that other threads can proceed. Not inline:
+ * a test replaces it, to simulate their actions. */
 void pool_let_in(struct pool *p);
 
 static inline bool pool_excludes(const struct pool_request *r, const struct worker *w)
@@ -289,7 +299,7 @@ static inline void worker_set_backlog(struct worker *w, uint64_t backlog)
     atomic_store_explicit(&w->backlog, backlog, memory_order_relaxed);
 }
 
-/* Reports as old as this count, older ones do not. */
+/* Returns the time from which on reports count; older ones are ignored. */
 static inline uint64_t pool_reports_since(const struct pool_settings *s, uint64_t now_ms)
 {
     if (!s->backlog_shared)
@@ -304,31 +314,32 @@ static inline uint64_t report_others(uint64_t report, uint64_t since_ms)
     return report & WORKER_REPORT_MAX;
 }
 
-/* What other load balancers have in hand at W, as far as we know. */
+/* Returns the known number of requests in flight at W from other load balancers. */
 static inline uint64_t worker_others(const struct worker *w, uint64_t since_ms)
 {
     return report_others(atomic_load_explicit(&w->of->report, memory_order_relaxed), since_ms);
 }
 
-/* W refused a request a moment ago. */
+/* Returns true if W recently rejected a request (WORKER_REFUSAL_MS). */
 static inline bool worker_is_full(const struct worker *w, uint64_t now_ms)
 {
     return atomic_load_explicit(&w->of->full_until_ms, memory_order_relaxed) > now_ms;
 }
 
-/* W is full, and others are not, of which one will be chosen. */
+/* Returns true if W is full while other workers are not, so that one of those is chosen. */
 static inline bool pool_spares(const struct pool_question *q, const struct worker *w)
 {
     return q->some_have_room && worker_is_full(w, q->now_ms);
 }
 
-/* Whether W, of the line, may be chosen. */
+/* Returns true if W, which is in the line, may be chosen. */
 static inline bool pool_may_choose(const struct pool_question *q, const struct worker *w)
 {
     return !pool_excludes(q->request, w) && !pool_spares(q, w);
 }
 
-/* NODE is about to leave members or leaving: a look that was to go on there goes on behind it. */
+/* Must be called before NODE is removed from members or leaving: a scan that would continue there
+ * continues with the next node. */
 static inline void pool_look_past_locked(struct pool *p, const struct list *node)
 {
     if (p->look_next == node)
@@ -342,80 +353,80 @@ extern const struct pool_rule pool_rule_p2c;
 extern const struct pool_rule pool_rule_hash;
 extern const struct pool_rule pool_rule_adaptive;
 
-/* pool_policy.c: the pool's policy, its state, and what it is told */
-/* The policy that p->settings names; another one's state is made anew. */
+/* pool_policy.c: the pool's policy, its state, and the calls to it */
+/* Selects the policy that p->settings names; if it has changed, creates its state again. */
 void pool_policy_set_locked(struct pool *p);
 void pool_policy_fini(struct pool *p);
 void pool_policy_joined_locked(struct pool *p, struct worker *w);
 void pool_policy_left_locked(struct pool *p, struct worker *w);
-/* W's last request is put, or it had none when it left. */
+/* W's last request was put, or it had none when it left. */
 void pool_policy_gone_locked(struct pool *p, struct worker *w);
 void pool_policy_seated_locked(struct pool *p, struct worker *w);
 void pool_policy_unseated_locked(struct pool *p, struct worker *w);
-/* TO may be NULL: then W stands aside. */
+/* If TO is NULL, W must be aside. */
 void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r);
-/* Who gets the request, and why. No side effect. */
+/* Chooses the worker and states the reason. No side effects. */
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);
 void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
                               const struct pool_choice *c, struct pool_pick *pick);
-/* After W's counts; HOW may be NULL. */
+/* Call after W's counts were updated; HOW may be NULL. */
 void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
                             const struct pool_served *how);
 
 void pool_policy_balancers_locked(struct pool *p);
 void pool_policy_housed_locked(struct pool *p, struct worker *w, const struct pool_home *home);
 
-/* What W, a member, is good at, with scores that were assigned. */
+/* Copies the skills of W, a member, including assigned scores. */
 void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out);
 
-/* pool_shadow.c: a second policy beside it. All but _set, _fini, _gone and _check while there is
- * one. */
-/* As p->settings has it. */
+/* pool_shadow.c: the shadow policy. All functions except _set, _fini, _gone and _check require that
+ * there is one. */
+/* Creates or destroys the shadow as p->settings requires. */
 void pool_shadow_set_locked(struct pool *p);
 void pool_shadow_fini_locked(struct pool *p);
 void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r);
 void pool_shadow_left_locked(struct pool *p, struct worker *w);
-/* W is about to leave, or TO takes its place; as pool_hand_over. */
+/* W is about to leave, or TO takes its place; see pool_hand_over. */
 void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_shadow_gone_locked(struct pool *p, struct worker *w);
 void pool_shadow_forget(struct worker *w);
-/* The line is another. */
+/* The line has changed. */
 void pool_shadow_reseat_locked(struct pool *p);
-/* PICK is made. */
+/* PICK was made. */
 void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
                             struct pool_pick *pick) apart;
-/* Requests that have ended for the shadow by now end. */
+/* Ends the requests whose end in the shadow is due. */
 void pool_shadow_catch_up_locked(struct pool *p);
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
 void pool_shadow_check(const struct pool *p);
 
-/* pool_explain.c: nothing when E is NULL, so that a rule need not ask */
+/* pool_explain.c: no effect if E is NULL, so that a policy need not check it */
 void pool_explain_value(struct pool_explain *e, const char *name, double value);
 void pool_explain_step(struct pool_explain *e, const char *name, size_t before, size_t after);
-/* WHY: it was passed over; NULL: it was not. */
+/* WHY: reason why W was passed over; NULL: it was not. */
 void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
                             const char *why);
 
-/* pool_adaptive_explain.c: what H has planned for R, told to Q */
+/* pool_adaptive_explain.c: adds what H has planned for R to the explanation of Q */
 void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
                            const struct homes_request *r, const struct homes_plan *plan) apart;
 
 /* pool.c */
-/* Fills OUT but for explain. False: there is nobody who may be chosen. */
+/* Sets all of OUT except explain. Returns false if no worker may be chosen. */
 bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
                           struct pool_question *out);
 
 /* pool_view.c */
-/* All of OUT but workers, n and ndetached. */
+/* Sets all of OUT except workers, n and ndetached. */
 void pool_view_figures_locked(const struct pool *p, struct pool_view *out);
-/* All of OUT but its texts and its skills. */
+/* Sets all of OUT except its texts and its skills. */
 void pool_view_worker_locked(struct worker *w, struct worker_view *out);
-/* The texts of OUT that are constant for as long as a worker lives. */
+/* Sets the texts of OUT that are constant during a worker's lifetime. */
 void pool_view_names(struct worker_view *out);
 
-/* pool_skills.c: which workers of the line are good at a class */
+/* pool_skills.c: which workers in the line are skilled at a class */
 void pool_skills_init(struct pool *p);
 void pool_skills_fini(struct pool *p);
 /* The entry of CLS, or NULL when nobody has a score for it and it is not known. */
@@ -432,39 +443,39 @@ void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *
 size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *cls);
 void pool_skills_clear(struct pool *p, struct worker *w);
 void pool_skills_copy(const struct worker *w, struct resume *out);
-/* The score of W, of the line, for the class of its slot I. */
+/* Returns the score of W, which is in the line, for the class of its slot I. */
 double pool_skills_score(const struct worker *w, uint32_t i);
 void pool_skills_check(const struct pool *p);
 
-/* pool_version.c: who may stand in the line */
+/* pool_version.c: which workers are in the line */
 struct version *pool_version_locked(struct pool *p, const char *name);
-/* Elect the active version anew and move everybody where they belong. After each change of
- * membership, version, availability or settings. */
+/* Elects the active version and moves each member to the line or aside accordingly. Call after each
+ * change of membership, version, availability or settings. */
 void pool_reseat_locked(struct pool *p);
 void pool_versions_fini(struct pool *p);
-/* Takes W out of the line. KEEP: with a copy of what it is good at. */
+/* Removes W from the line. KEEP: retain a copy of its skills. */
 void pool_unseat_locked(struct pool *p, struct worker *w, bool keep);
 
-/* pool_called.c: who was brought in because of overload */
-/* Who gets the request rather than PICKED, whom the rule names; or NULL. */
+/* pool_called.c: workers activated because of overload */
+/* Returns the worker that gets the request instead of PICKED, the policy's choice; or NULL. */
 struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
                                   const struct worker *picked);
-/* W, who is called in, has got a request, by whatever rule. */
+/* W, which is activated, has received a request, by any rule. */
 void pool_called_took_locked(struct pool *p, struct worker *w);
 void pool_uncall_locked(struct pool *p, struct worker *w);
 
-/* pool_wait.c: who waits for a worker */
-/* ERR_BUSY: parked. ERR_QUEUE_FULL: not. */
+/* pool_wait.c: requests that wait for a worker */
+/* Returns ERR_BUSY if parked, or ERR_QUEUE_FULL if not. */
 enum err pool_park_locked(struct pool *p, struct pool_waiter *w) apart;
-/* Whether W has to stand behind others who wait. W may be NULL. */
+/* Returns true if W has to queue behind other waiters. W may be NULL. */
 bool pool_must_park(const struct pool *p, const struct pool_waiter *w);
-/* W's turn, if it had one, is over. W may be NULL. */
+/* Ends the turn of W, if it has one. W may be NULL. */
 void pool_end_turn_locked(struct pool *p, struct pool_waiter *w);
-/* Hand out the turns that are due. RELEASED may be NULL: they are owed then. */
+/* Grants the turns that are due. If RELEASED is NULL, they remain owed. */
 void pool_release_waiting_locked_(struct pool *p, struct list *released);
 static inline void pool_release_locked(struct pool *p, struct list *released)
 {
-    /* Mostly nobody waits. */
+    /* In most cases there are no waiters. */
     if (p->nwaiting != 0)
         pool_release_waiting_locked_(p, released);
     else

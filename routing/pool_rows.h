@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the settings of scope POOL, as they stand in a struct made of lb/config/settings.def, to
- * what the pool takes. The server and the simulator have structs of their own: hence a macro.
+ * Converts the settings of scope POOL, in a struct generated from lb/config/settings.def, to the
+ * pool's settings. A macro, because the server and the simulator have different structs.
  */
 #ifndef RLB_ROUTING_POOL_ROWS_H
 #define RLB_ROUTING_POOL_ROWS_H
 
 #include "routing/pool.h"
 
-/* S: pointer to a struct with a field for each row. max_waiting is another scope's. */
+/* S: pointer to a struct with a field for each row. max_waiting belongs to another scope. */
 #define POOL_SETTINGS_OF(s)                                                                        \
     ((struct pool_settings){                                                                       \
         .policy = (enum pool_policy)(s)->policy,                                                   \
@@ -27,7 +27,7 @@
         .hash_balance_percent = (uint64_t)(s)->hash_balance_factor,                                \
     })
 
-/* Whether somebody is always below so many percent of the mean; 0 is no bound. */
+/* Returns true if at least one worker is always below PERCENT of the mean; 0 means unbounded. */
 static inline bool pool_hash_balances(uint64_t percent)
 {
     return percent == 0 || percent > 100;
