@@ -4,16 +4,17 @@
  * core of policy adaptive: plain computation, without I/O, clock or threads; the pool, the
  * simulator and the tests drive the same code.
  *
- * A class lives at a few workers, its homes; their caches have what it needs. It goes to the home
- * with the least work in hand. It gets another home when waiting costs more than filling a cache
- * there, moves when others' floods make its home slow, and when its home has much more to do than
- * the least loaded worker. All is counted in seconds of work and decays by time.
+ * Each class is assigned to a few workers, its homes, whose caches contain what it needs. A request
+ * goes to the home with the least work in flight. The class gets another home when waiting costs
+ * more than filling a cache there. It moves when floods of other classes make its home slow, and
+ * when its home has much more work than the least loaded worker. Everything is measured in seconds
+ * of work and decays over time.
  *
- * Several load balancers before the same workers agree by what the workers publish
+ * Several load balancers in front of the same workers agree by means of what the workers publish
  * (homes_shared.c).
  *
- * Owned by whoever made it, who serializes the calls. It owns its workers and classes; a ticket is
- * a part of the caller's request, and stays in place from homes_begin to homes_end.
+ * Owned by the creator, which must serialize the calls. It owns its workers and classes; a ticket
+ * is part of the caller's request and must not move from homes_begin to homes_end.
  */
 #ifndef RLB_ROUTING_HOMES_HOMES_H
 #define RLB_ROUTING_HOMES_HOMES_H
@@ -27,31 +28,33 @@ struct homes_pair;
 struct homes_worker;
 
 enum {
-    /* Of the workers that publish a skill for a class that is new here, how many are remembered as
-     * having it in their caches. */
+    /* Maximum number of workers recorded as having a new class in their caches because they publish
+     * a skill for it. */
     HOMES_WARM_MAX = 8,
-    /* Load balancers that share the workers; further ones make the others decide alone. */
+    /* Maximum number of load balancers that share the workers; if there are more, each decides
+     * alone. */
     HOMES_BALANCERS_MAX = 64,
 };
 
-/* What was done with a request. */
+/* How a request was assigned. */
 enum homes_reason {
-    HOMES_HOME,   /* to the home with the least work in hand */
-    HOMES_NEW,    /* the class had no home, and has its first now */
-    HOMES_WARM,   /* the same, at a worker that is skilled by its published resume */
-    HOMES_COPY,   /* to a further home: waiting costs more than filling a cache */
-    HOMES_MOVE,   /* the home is slow because of others, or flooded, or was given the class by
-                     hand-over and has no time for it yet: the class moved away */
-    HOMES_DRAW,   /* the home has more to do than the least loaded worker, which drew the class */
-    HOMES_DETOUR, /* no home may be had for this request, or others idle: elsewhere, once */
+    HOMES_HOME,   /* to the home with the least work in flight */
+    HOMES_NEW,    /* the class had no home and gets its first one */
+    HOMES_WARM,   /* the same, at a worker that is skilled according to its published resume */
+    HOMES_COPY,   /* to an additional home: waiting costs more than filling a cache */
+    HOMES_MOVE,   /* the class moved away: the home is slow because of other classes, or flooded, or
+                     received the class by hand-over and has no capacity for it yet */
+    HOMES_DRAW,   /* the home has more work than the least loaded worker; the class moved there */
+    HOMES_DETOUR, /* no home may serve this request, or other workers are idle: elsewhere, this time
+                     only */
     HOMES_REASONS
 };
 
 /* Why a class moves. */
 enum homes_cause {
-    HOMES_SLOW,     /* waiting for those before it takes longer than its patience */
-    HOMES_FLOODED,  /* another class floods its home */
-    HOMES_UNSERVED, /* it was handed over to its home, which has served nothing of it yet */
+    HOMES_SLOW,     /* the wait exceeds the class's patience */
+    HOMES_FLOODED,  /* another class floods the home */
+    HOMES_UNSERVED, /* the home received the class by hand-over and has not served it yet */
     HOMES_CAUSES
 };
 
@@ -60,50 +63,51 @@ struct homes_choice {
     enum homes_reason reason;
     enum homes_cause cause;    /* of MOVE */
     struct homes_worker *from; /* MOVE, DRAW: where the class lived before; else NULL */
-    double expected_us;        /* what the request is expected to cost */
+    double expected_us;        /* expected cost of the request */
     double share;              /* s: the class's share of all work, in workers */
-    double home_us;            /* B of the home with the least, before the choice; 0 without one */
-    double least_us;           /* the least B of all */
-    double picked_us;          /* B of the worker picked */
-    double price_us;           /* of one more home; 0 when a further home was not asked about */
-    double patience_us;        /* V; 0 when it was not asked about */
-    size_t homes;              /* before the choice */
-    size_t homes_max;          /* as many as the class may have now */
+    double home_us;     /* lowest B of the homes, before the choice; 0 if there are no homes */
+    double least_us;    /* lowest B of all workers */
+    double picked_us;   /* B of the picked worker */
+    double price_us;    /* of one more home; 0 if it was not computed */
+    double patience_us; /* V; 0 if it was not computed */
+    size_t homes;       /* before the choice */
+    size_t homes_max;   /* the number of homes the class may have now */
 };
 
-/* A request in hand. All the core's. */
+/* A request in flight. All members are private. */
 struct homes_ticket {
     struct list of_worker; /* worker->in_hand, oldest first */
     struct list of_pair;
     struct homes_worker *worker; /* NULL: not in hand */
-    struct homes_pair *pair;     /* NULL when its class or worker has been forgotten */
+    struct homes_pair *pair;     /* NULL if its class or worker was deleted */
     uint64_t start_us;
-    uint64_t serve_us;    /* when the worker can have begun with it, as far as we can see */
-    uint32_t expected_us; /* as counted in the worker's work */
+    uint64_t serve_us;    /* estimated start of service at the worker */
+    uint32_t expected_us; /* as added to the worker's work */
     bool serving;
-    bool overtaken; /* it says nothing of whether the worker hangs */
-    bool cold;      /* the first of its class there */
-    /* What the worker is to be told with the request, for all load balancers to know. */
+    bool overtaken; /* its duration does not indicate whether the worker hangs */
+    bool cold;      /* the first of its class at the worker */
+    /* What to report to the worker with the request, which publishes it to all load balancers. */
     enum home_kind kind;
-    struct homes_worker *from; /* MOVE: where the class lived; valid until the next call */
-    bool passing;              /* the worker is no home of the class: it is told that instead */
+    struct homes_worker *from; /* MOVE: the previous home; valid until the next call */
+    bool passing;              /* the worker is not a home of the class; this is reported instead */
 };
 
 struct homes_settings {
-    size_t max_classes; /* classes kept, as in common/skills/classes.h */
-    double max_share;   /* the part of the workers that one class may live at; (0, 1] */
-    bool always;        /* ... even where there is hardly anything else */
+    size_t max_classes; /* limit of stored classes, as in common/skills/classes.h */
+    double max_share;   /* maximum fraction of the workers that are homes of one class; (0, 1] */
+    bool always;        /* ... even if hardly any other class is requested */
 };
 
 struct homes_options {
     struct homes_settings settings;
     /*
-     * The workers that are skilled at CLS by what they have published, best first; asked for a
-     * class that is new here. NULL: nobody has published anything.
-     *   -> how many, <= HOMES_WARM_MAX
+     * Sets OUT to the workers that are skilled at CLS according to their resumes, best first.
+     * Called for a new class. NULL: there are no resumes.
+     *   Returns their number, <= HOMES_WARM_MAX.
      */
     size_t (*warm)(void *context, struct slice cls, struct homes_worker *out[]);
-    /* A number for the name of a worker, not 0, the same whenever it joins. NULL: they have none.
+    /* Returns a number other than 0 for the name of a worker, the same each time it joins. NULL:
+     * workers do not have names.
      */
     uint64_t (*name)(void *context, void *worker_context);
     void *context;
@@ -111,107 +115,115 @@ struct homes_options {
 
 struct homes_request {
     struct slice cls;
-    uint64_t cls_hash; /* class_hash of it; 0: nobody has made it yet */
+    uint64_t cls_hash; /* class_hash of it; 0: not computed yet */
     uint64_t now_us;   /* monotonic */
-    /* Workers that may not have it, by their contexts; or NULL: any may. */
+    /* Returns true if the worker with this context may not have the request. NULL: all may. */
     bool (*refuses)(void *context, void *worker_context);
     void *context;
 };
 
-/* What is to be done with a request. */
+/* How a request is to be assigned. */
 struct homes_plan {
     struct homes_choice choice;
-    struct homes_worker *worker; /* NULL: nobody in the line may have it */
-    /* The core's. */
-    struct homes_class *cls; /* NULL: new here */
-    struct homes_pair *from; /* the home it moves away from, or NULL */
-    struct homes_pair *home; /* HOMES_HOME: the class at WORKER; else NULL */
+    struct homes_worker *worker; /* NULL: no worker in the line may have it */
+    /* The following members are private. */
+    struct homes_class *cls; /* NULL: a new class */
+    struct homes_pair *from; /* the home that the class leaves, or NULL */
+    struct homes_pair *home; /* HOMES_HOME: the pair of the class and WORKER; else NULL */
     double work, demand, all_work, asked, all_asked;
-    double worth; /* its share, of work or of requests, in workers: the greater */
+    double worth; /* the greater of its shares of work and of requests, in workers */
     size_t nwarm;
-    struct homes_worker *warm[HOMES_WARM_MAX]; /* last: what is not used is not cleared */
+    struct homes_worker
+        *warm[HOMES_WARM_MAX]; /* the last member, because unused entries are not cleared */
 };
 
 struct homes *homes_create(const struct homes_options *o);
-/* Whatever is still there goes with it; no ticket may be ended after that. NULL is fine. */
+/* Frees all workers and classes; no ticket may be ended afterwards. H may be NULL. */
 void homes_destroy(struct homes *h);
 void homes_set(struct homes *h, const struct homes_settings *s);
 
-/* A worker with nothing in its cache, not yet in the line. CONCURRENCY >= 1: requests at once. */
+/* Adds a worker with an empty cache, not yet in the line. CONCURRENCY: requests it serves at once;
+ * >= 1. */
 struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context);
-/* It is gone for good, and what it had in its cache. Its tickets are still to be ended. */
+/* Removes the worker permanently; its cache is lost. Outstanding tickets must still be ended. */
 void homes_leave(struct homes *h, struct homes_worker *w);
 /*
- * Whether W gets requests. A class whose home stands aside moves with its next request, so that the
- * busiest go first, one by one; what has not moved until W is back still has its home there.
+ * Sets whether W gets requests. A class whose home is not in the line moves with its next request,
+ * so the busiest classes move first, one by one. A class that has not moved by the time W returns
+ * still has its home there.
  */
 void homes_set_in_line(struct homes *h, struct homes_worker *w, bool in_line, uint64_t now_us);
 void *homes_worker_context(const struct homes_worker *w);
 
 /*
- * Where R would go; nothing changes by it.
- * Cost: O(homes of the class); where it may get another home also O(HOMES_SCAN_MAX).
+ * Determines where R would go; no side effects.
+ * Cost: O(homes of the class), plus O(HOMES_SCAN_MAX) if it may get another home.
  */
 void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out);
 /*
- * Do as planned, right after that, and count the request on its worker. Pair with homes_end.
- *   w  who gets it: of the line; another than planned changes nothing of the class's homes
+ * Executes the plan and counts the request on its worker. Must be called immediately after
+ * homes_plan, and be paired with homes_end.
+ *   w  the worker that gets the request, in the line; if it is not the planned one, the class's
+ *      homes do not change
  */
 void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
                  struct homes_worker *w, struct homes_ticket *t);
 /*
- * FROM is about to leave for good: its classes get other homes now, rather than each with its next
- * request. What it has in hand still ends there.
- *   to  who takes its place, with nothing in its cache: all classes that live at FROM live there
- *       from now on, and what FROM did of late counts as its work.
- *       NULL: nobody does, and FROM stands aside. The classes that have no other home in the line
- *       get one each, at the least loaded worker, those with the most work first, at most
- *       HOMES_HAND_OVER_MAX. The rest move with their next requests; so do all with several load
- *       balancers
- *   r   now_us, and who may not have any; its class is not looked at
- * -> how many homes have been handed over.
+ * FROM is about to leave permanently: its classes get other homes now, instead of each with its
+ * next request. Its requests in flight still end there.
+ *   to  the worker that takes its place, with an empty cache: it becomes the home of all classes of
+ *       FROM, and the recent work of FROM counts as its work. NULL: no worker does; FROM must not
+ *       be in the line. Each class that has no other home in the line gets one at the least loaded
+ *       worker, those with the most work first, at most HOMES_HAND_OVER_MAX. The rest move with
+ *       their next requests, as do all classes if there are several load balancers
+ *   r   provides now_us and the workers that may not be used; its class is ignored
+ * Returns the number of homes that were handed over.
  * Cost: O(n log n) for n homes at FROM.
  */
 size_t homes_hand_over(struct homes *h, struct homes_worker *from, struct homes_worker *to,
                        const struct homes_request *r);
-/* W has had a request since STARTED_US of which nothing else is known. Pair with homes_end. */
+/* Adds a request that W has had since STARTED_US, of unknown class. Must be paired with homes_end.
+ */
 void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
                  struct homes_ticket *t);
 struct homes_end {
     uint64_t now_us;
-    uint64_t service_us; /* as measured, with what it waited at the worker; 0: not measured */
-    bool failed;         /* its time says nothing of what the class costs, unless it was long */
-    bool unserved;       /* its time says nothing at all */
-    uint64_t others;     /* requests that the worker has in hand from other load balancers */
+    uint64_t service_us; /* as measured, including the wait at the worker; 0: not measured */
+    bool failed;         /* its time does not indicate the cost of the class, unless it was long */
+    bool unserved;       /* its time has no meaning */
+    uint64_t others;     /* requests in flight at the worker from other load balancers */
 };
 void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *e);
 
 /* ---- several load balancers ---- */
 
 /*
- * Who sends requests to the same workers: IDS, which all of them know each other by, SELF the place
- * of this one. With one (or none) it decides alone.
- * Each is taken to get the same part of each class's requests.
- * Cost: O(all homes) when it is alone no more, or again; else O(N).
+ * Sets the load balancers that send requests to the same workers: IDS, the same numbers for all of
+ * them, and SELF, the index of this one. With one (or none) it decides alone. Each is assumed to
+ * get the same fraction of each class's requests.
+ * Cost: O(all homes) on a change between one and several load balancers; else O(N).
  */
 void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
                          uint64_t now_us);
 
-/* What W has published of a class. Times are this machine's, as far as they can be told. */
+/* What W has published about a class. Times are converted to this machine's clock, as far as
+ * possible. */
 struct homes_record {
     enum home_kind kind;
-    const struct homes_worker *from; /* MOVE; NULL: it is not known here, or not yet ... */
+    const struct homes_worker *from; /* MOVE; NULL: not known here, or not yet ... */
     uint64_t from_name;              /* ... and has this name (homes_options.name); 0: none */
     uint64_t since_us, used_us;
-    double rate; /* work it did of late, in workers' worth */
+    double rate; /* recent work, in workers */
 };
 /*
- * One that decides alone takes it only for classes of which it has had no request yet.
- * Cost: O(pairs of the class), and the square of its moves when something was decided.
+ * If this load balancer decides alone, it uses records only for classes of which it has not had a
+ * request yet.
+ * Cost: O(pairs of the class), plus the square of its moves if the record contains a new decision.
  */
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                      const struct homes_record *r, uint64_t now_us);
-/* Whether this load balancer gives CLS further homes, and has it drawn. */
+/* Returns true if this load balancer assigns additional homes to CLS and moves it to less loaded
+ * workers. */
 bool homes_owns(const struct homes *h, struct slice cls);
 
 /* ---- for status pages and tests ---- */
@@ -222,46 +234,46 @@ struct homes_view {
     size_t classes;
     size_t homes;       /* pairs of a class and a worker in the line that is its home */
     double cold_us;     /* P */
-    double mean_us;     /* of a request's service */
+    double mean_us;     /* mean service time of a request */
     double least_us;    /* of B */
-    double median_us;   /* of B; of a sample, with many workers */
+    double median_us;   /* of B; estimated from a sample if there are many workers */
     double patience_us; /* V */
 };
-/* Of one more home, for the class of PLAN; 0 when it has none. */
+/* Returns the price of one more home for the class of PLAN; 0 if it has no home. */
 double homes_price(const struct homes *h, const struct homes_plan *plan);
 struct homes_worker_view {
     bool in_line;
     size_t homes;
     size_t in_hand;
     double work_us;    /* B */
-    double stalled_us; /* the part of B that is time without any sign of life */
+    double stalled_us; /* the part of B that is time without progress */
     double load;       /* L; 1 is the mean */
-    double work;       /* decayed work, in workers' worth */
+    double work;       /* decayed work, in workers */
 };
 void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out);
 void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t now_us,
                        struct homes_worker_view *out);
-/* A worker as the rule sees it for a request; microseconds of work. */
+/* A worker as evaluated by the rule for a request; microseconds of work. */
 struct homes_sight {
     struct homes_worker *worker;
-    bool home;      /* of the class */
-    bool in_line;   /* homes may stand aside */
-    bool refused;   /* it may not have the request */
-    double work_us; /* B */
-    double
-        saves_us; /* that much less than the home with the least has; <= 0: nothing, or no home */
-    /* L + (B - min B) / P: a class that needs a home, or another one, gets the least of these. */
+    bool home;       /* of the class */
+    bool in_line;    /* homes may be outside the line */
+    bool refused;    /* it may not have the request */
+    double work_us;  /* B */
+    double saves_us; /* difference to the home with the least work; <= 0: no saving, or no home */
+    /* L + (B - min B) / P: a class that needs a home, or another one, gets the worker with the
+     * lowest cost. */
     double cost;
 };
 /*
- * Everybody, as PLAN (of R, just made) has seen them: homes in the line, homes that stand aside,
- * the others by B roughly. At most MAX. -> how many there are.
+ * Sets OUT to at most MAX workers, as evaluated by PLAN (just made for R): homes in the line, homes
+ * outside it, then the others roughly by B. Returns the total number of workers.
  */
 size_t homes_look_round(struct homes *h, const struct homes_request *r,
                         const struct homes_plan *plan, struct homes_sight out[], size_t max);
-/* The homes of a class, at most MAX. -> how many it has. */
+/* Sets OUT to at most MAX homes of a class. Returns the number of its homes. */
 size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max);
-/* Asserts every invariant; for tests. */
+/* Asserts all invariants. For tests. */
 void homes_check(struct homes *h);
 
 #endif
