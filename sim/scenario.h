@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A story in phases, and what is measured of it. A plan is made once, and run for each policy and
- * classifier over the same requests. A plan is owned by whoever made it, and constant while it
- * runs; a result is a plain value.
+ * A scenario in phases, and its measurements. A plan is created once, and run for each policy and
+ * classifier over the same requests. A plan is owned by its creator, and constant while it runs; a
+ * result is a plain value.
  */
 #ifndef RLB_SIM_SCENARIO_H
 #define RLB_SIM_SCENARIO_H

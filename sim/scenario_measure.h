@@ -29,7 +29,7 @@ static inline unsigned plan_first_new(const struct plan *p)
 {
     return p->options.world.workers * 3 / 4;
 }
-/* Crash: who. */
+/* Scenario crash: the number of the killed worker. */
 static inline unsigned plan_crashed(const struct plan *p)
 {
     enum { CRASHED = 5 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The work: requests in their order, each for a page, a page being what it is asked for by (host,
- * path) and the objects that are needed to make it. Says nothing of classes, which depend on the
- * classifier. Owned by whoever made it; constant while worlds run over it, on any thread.
+ * The workload: requests in order, each for a page. A page consists of its host and path and of the
+ * objects needed to generate it. Does not include classes, which depend on the classifier. Owned by
+ * its creator; constant while worlds run over it, on any thread.
  */
 #ifndef RLB_SIM_TRACE_H
 #define RLB_SIM_TRACE_H

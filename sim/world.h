@@ -8,7 +8,7 @@
  *
  * a load being an object that is not among those it used last. It measures its service times as an
  * agent does, and sends resumes. What is not modelled: the balancer's own time, the network's, and
- * time-outs. Deterministic. Owned by whoever made it; one thread.
+ * time-outs. Deterministic. Owned by its creator; single-threaded.
  */
 #ifndef RLB_SIM_WORLD_H
 #define RLB_SIM_WORLD_H
@@ -30,17 +30,17 @@ struct world_options {
     unsigned workers; /* 1 .. WORLD_WORKERS_MAX */
     uint32_t cache;   /* objects of each worker */
     uint64_t base_ns, hit_ns, load_ns;
-    unsigned db_slots;  /* loads that all workers can have going on at a time; 0: no bound */
+    unsigned db_slots;  /* maximum number of concurrent loads of all workers; 0: unbounded */
     unsigned history;   /* requests between a worker's resumes */
     unsigned balancers; /* requests go to them in turn */
-    /* After so long the other balancers hear what a worker said that it has in hand, in the answer
-     * to one; 0: never, as each sees its own answers only. */
+    /* Delay after which the other balancers receive the number of requests in flight that a worker
+     * reported in an answer; 0: never, each balancer sees only its own answers. */
     uint64_t report_delay_ns;
-    /* How often workers publish which classes live there, for balancers to agree; 0: never, each
-     * decides alone. */
+    /* Interval at which workers publish the classes of which they are homes, so that balancers
+     * agree; 0: never, each balancer decides alone. */
     uint64_t homes_delay_ns;
-    /* What policies are told of a request's service time: all from its being sent to its answer, as
-     * a balancer sees it that sends requests to a queue; else the work alone. */
+    /* The service time reported to policies is the time from sending a request to its answer, as
+     * measured by a balancer that sends requests to a queue; else the work alone. */
     bool queue_is_service;
 };
 
@@ -51,11 +51,12 @@ void world_destroy(struct world *w);
 
 /* Something happens to a worker before the request at AT is issued. */
 enum world_change {
-    WORLD_KILL, /* the process is gone, and what it had in hand is sent anew */
+    WORLD_KILL, /* the process has exited, and its requests in flight are sent again */
     WORLD_START,
-    WORLD_DRAIN,   /* it says that it will leave: it ends what it has, and gets nothing new */
-    WORLD_REPLACE, /* another process, with an empty cache, takes its place; the old one ends what
-                      it has beside it */
+    WORLD_DRAIN, /* it announces that it will leave: it completes its requests and gets no new ones
+                  */
+    WORLD_REPLACE, /* another process, with an empty cache, takes its place; the old one completes
+                      its requests in parallel */
 };
 struct world_event {
     size_t at;

@@ -80,7 +80,7 @@ void world_send(struct world *w, struct job *j);
 void world_send_resume(struct world *w, struct member *m);
 void world_start_member(struct world *w, struct member *m);
 void world_stop_member(struct world *w, struct member *m);
-/* Nobody knows it any more. */
+/* The balancers no longer have a record of it. */
 void world_forget_member(struct world *w, struct member *m);
 void world_change(struct world *w, const struct world_event *e);
 
