@@ -19,12 +19,12 @@ void cell_text(struct table *t, const json_t *object, const char *name);
 void cell_int(struct table *t, const json_t *object, const char *name);
 /* FMT prints a double. */
 void cell_real(struct table *t, const json_t *object, const char *name, const char *fmt);
-/* A text for one line, "-" when it is not there. */
+/* Adds a text on one line, "-" if it is missing. */
 void page_add_text(struct text *out, const json_t *object, const char *name);
-/* Words of the program, in a line that is for a reader, who gets their quotes as they are; what
- * could steer a terminal, nobody. */
+/* Adds the program's text to a line for a human reader: quotes are not escaped; terminal control
+ * characters are. */
 void page_add_words(struct text *out, struct slice words);
-/* Member "why", as words; "-" when it is not there. */
+/* Adds member "why" as text; "-" if it is missing. */
 void page_add_why(struct text *out, const json_t *object);
 void page_add_real(struct text *out, const json_t *object, const char *name);
 /* ", cutoff 9" of an application whose policy has one, or has none that is known. */

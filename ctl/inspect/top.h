@@ -60,8 +60,8 @@ void top_terminal_close(void);
 /* Its size, within sane bounds. */
 void top_terminal_size(unsigned *rows, unsigned *columns);
 /*
- * Wait for a key for at most MS. A letter, TOP_UP ...; 0: none came, the size may have changed;
- * -1: somebody wants it to end.
+ * Waits for a key for at most MS. Returns a letter, TOP_UP ...; 0 if there was no key (the size may
+ * have changed); -1 if the program is to exit.
  */
 int top_terminal_key(unsigned ms);
 void top_terminal_show(struct slice screen);

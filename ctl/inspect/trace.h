@@ -16,11 +16,11 @@ enum {
     TRACE_URLS_MAX = 100000,
     /* Beyond these, requests are left out. */
     TRACE_ACTIVE_MAX = 100000,
-    /* Times that are kept, over all URLs; later ones count in mean and extremes only. */
+    /* Maximum number of stored times, over all URLs; later ones count only in mean and extremes. */
     TRACE_TIMES_MAX = 50000000,
-    /* Told one by one; all are counted. */
+    /* Maximum number listed individually; all are counted. */
     TRACE_UNFINISHED_MAX = 1000,
-    /* Ten days; of a longer log the first. */
+    /* Ten days; of a longer log only the first ten. */
     TRACE_MINUTES_MAX = 14400,
 };
 

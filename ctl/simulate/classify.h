@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a classifier makes of requests: its classes, how the traffic falls on them, and what is
- * wrong with that. Counting is plain computation; who counts owns the count.
+ * Evaluation of a classifier: its classes, the distribution of the traffic over them, and problems
+ * with it. Counting is plain computation; the caller owns the count.
  */
 #ifndef RLB_CTL_SIMULATE_CLASSIFY_H
 #define RLB_CTL_SIMULATE_CLASSIFY_H

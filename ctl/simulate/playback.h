@@ -66,11 +66,12 @@ void playback_run(struct playback *p, struct playback_server *s);
 /* ---- figures (playback_report.c) ---- */
 
 struct playback_figures {
-    size_t n, errors;                      /* an error: no answer, or one of 500 and above */
-    double p50_ms, p90_ms, p99_ms, max_ms; /* of what was answered */
-    double loads;                          /* per request that told; < 0: none did */
+    size_t n, errors;                      /* an error: no answer, or a status of 500 or above */
+    double p50_ms, p90_ms, p99_ms, max_ms; /* of the answered requests */
+    double loads;                          /* per request that reported it; < 0: none did */
 };
-/* Of requests of class CLS; UINT32_MAX: of all. Those not played do not count. */
+/* Computes the metrics of the requests of class CLS; UINT32_MAX: of all. Requests not played do not
+ * count. */
 void playback_figures(const struct playback *p, const struct playback_server *s, uint32_t cls,
                       struct playback_figures *out);
 void playback_report(const struct playback *p, struct text *out);

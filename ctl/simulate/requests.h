@@ -17,7 +17,7 @@ struct requests {
     const char *file;
     char *line, *room;
     size_t lines;                 /* read */
-    size_t faults[ACCESS_FAULTS]; /* of what is no log line */
+    size_t faults[ACCESS_FAULTS]; /* lines that are not valid log lines */
     size_t bad_urls;
     size_t first_bad;    /* line number; 0: none */
     const char *bad_why; /* that */

@@ -107,18 +107,19 @@ int ctl_simulate_main(int argc, char **argv);
 /* The options and the command line; -1: go on; else the exit code (simulate_options.c). */
 int simulate_parse(int argc, char **argv, struct simulate *s);
 void simulate_fini(struct simulate *s);
-/* Read the log into a plan, with the classes of each classifier (simulate_log.c). */
+/* Reads the log into a plan, with the classes of each classifier (simulate_log.c). */
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
-/* Run every variant over PLAN, whose classes are there. */
+/* Runs every variant over PLAN, which must contain the classes. */
 void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_story *out);
 void simulate_story_fini(struct simulate_story *t);
-/* What is common elsewhere, the best of it first. */
+/* The usual policies of other load balancers, the best first. */
 extern const char *const simulate_common[SIMULATE_COMMON];
-/* The variant to hold the others against: what people have who know nothing of classes; or simply
- * the last. */
+/* Returns the variant to compare the others with: the usual policy without classes, or else the
+ * last one. */
 const struct simulate_variant *simulate_baseline(const struct simulate_story *t);
-/* Of the policies that were asked for: of clients that ask again the highest rate, else the lowest
- * p99; within one percent of that, what has the lower p99, or the fewer loads. */
+/* Returns the best of the requested policies: in a closed loop the one with the highest rate, else
+ * with the lowest p99; within one percent of that, the one with the lower p99, or with fewer loads.
+ */
 const struct simulate_variant *simulate_best(const struct simulate_story *t);
 /* How many of the policies were asked for; they come first. */
 static inline size_t simulate_asked(const struct simulate *s)
@@ -131,9 +132,9 @@ void simulate_label(const struct simulate *s, const struct simulate_variant *v, 
 
 /* What was simulated, then a table of figures, then what the scenario is about. */
 void simulate_print(const struct simulate_story *t, struct text *out);
-/* What a log had that could not be used; nothing when all is well. */
+/* Reports the unusable parts of a log; prints nothing if there are none. */
 void simulate_print_log(const struct simulate *s, struct text *out);
-/* In words: what the best variant does for one who has the baseline. */
+/* Describes the gain of the best variant over the baseline. */
 void simulate_print_gain(const struct simulate_story *t, struct text *out);
 void simulate_print_json(const struct simulate_story *const *stories, size_t n, struct text *out);
 /* A picture of one story (SVG). */

@@ -9,7 +9,7 @@
  *     history => /defaults         a property link: property "history =>"
  *     /providers                   a node below /lb
  *
- * Values are trees owned by who asked for them. Pure functions; any thread.
+ * Returned trees are owned by the caller. Pure functions; any thread.
  */
 #ifndef RLB_CTL_TREE_TREE_TEXT_H
 #define RLB_CTL_TREE_TREE_TEXT_H
@@ -27,18 +27,18 @@ enum {
     /* A node's, property's or link's name; a path in a tree has 512 bytes. */
     TREE_TEXT_NAME_MAX = 512,
     TREE_TEXT_NODES_MAX = 100000,
-    /* Nodes below one another; what is built of them recurses. */
+    /* Maximum depth of nodes; functions on trees recurse. */
     TREE_TEXT_DEPTH_MAX = 64,
-    /* Problems told in one go. */
+    /* Maximum number of problems reported at once. */
     TREE_TEXT_PROBLEMS_MAX = 100,
 };
 
 struct tree_text_node {
-    char *name;         /* "" at the top, which is no node itself */
+    char *name;         /* "" at the top, which is not a node itself */
     json_t *properties; /* an object; links are properties that end in " ->" and " =>" */
     struct tree_text_node **children; /* sorted by name, once tree_text_sort() ran */
     size_t nchildren;
-    size_t line, column; /* where it stands in the text it came from; 0 */
+    size_t line, column; /* position in the source text; or 0 */
     char *remark;        /* printed as a comment below it; or NULL */
 };
 
@@ -79,8 +79,8 @@ struct tree_text_item {
 };
 
 /*
- * Take a LINE apart that is not empty, begins and ends with no blank, and is no comment.
- * NULL: done; else what is wrong, and *AT where.
+ * Parses a LINE that is not empty, does not begin or end with a space, and is not a comment.
+ * Returns NULL on success; else the problem, with its position in *AT.
  */
 const char *tree_text_item(struct slice line, struct tree_text_item *out, size_t *at) must_check;
 
