@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The daemon's YAML file, read and checked whole, or the defaults where there is none. Owned by who
- * read it. Constant once read; any thread.
+ * The daemon's YAML file, completely read and checked, or the defaults if there is none. Owned by
+ * the caller of configuration_read. Constant after that; any thread.
  */
 #ifndef RLB_POOLCOUNTER_CONFIGURATION_H
 #define RLB_POOLCOUNTER_CONFIGURATION_H
@@ -12,11 +12,12 @@
 #include "poolcounter/settings.h"
 
 enum {
-    /* Bytes of a type's name in the configuration: a part of a key, which a line bounds. */
+    /* Maximum length of a type's name in the configuration [bytes]: part of a key, which is limited
+     * by the line. */
     TYPE_NAME_MAX = 255,
-    /* Entries of `types`: as many as a table takes. */
+    /* Maximum number of entries of `types`, limited by the table. */
     TYPES_CONFIGURED_MAX = COUNTER_LIMITED_MAX,
-    /* Addresses listened at: -l, `listen`, or inherited. */
+    /* Maximum number of listening addresses: -l, `listen`, or inherited. */
     LISTENERS_MAX = 64,
 };
 
@@ -37,11 +38,11 @@ struct configuration {
     size_t ntypes;
 };
 
-/* Read FILE; NULL: all defaults. Every problem goes to D; NULL when there is any. */
+/* Reads FILE; NULL: all defaults. Adds every problem to D; returns NULL if there is any. */
 struct configuration *configuration_read(const char *file, struct diag *d);
-/* The same from memory; FILE is for messages. */
+/* The same from memory; FILE is used in messages. */
 struct configuration *configuration_parse(const char *file, struct slice text, struct diag *d);
-/* NULL is fine. */
+/* C may be NULL. */
 void configuration_destroy(struct configuration *c);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The server: clients, their lines, the counters. Owned by the program; it owns its listening
- * sockets, its clients and the table of counters. All of that belongs to one thread of its own,
- * which waits in epoll; others talk to it by server_ask. It borrows configuration and figures,
- * which outlive it.
+ * The server: clients, their lines, the counters. Owned by the program. It owns its listening
+ * sockets, its clients and the table of counters, all used only by its own thread, which waits in
+ * epoll. Other threads use server_ask. It borrows configuration and metrics, which must outlive it.
  */
 #ifndef RLB_POOLCOUNTER_SERVER_H
 #define RLB_POOLCOUNTER_SERVER_H
@@ -18,35 +17,37 @@ struct server;
 struct server_options {
     const struct configuration *config;
     struct stats *stats; /* of poolcounter_stats_table; cell 0 is written by the server's thread */
-    const int *fds;      /* bound and listening; the server's from now on */
+    const int *fds;      /* bound and listening; ownership passes to the server */
     size_t nfds;
-    /* After server_hand_over: the last client has gone. On the server's thread, once. */
+    /* Called once, on the server's thread, when the last client has disconnected after
+     * server_hand_over. */
     void (*drained)(void *context);
     void *context;
 };
 
-/* NULL: out of memory; the sockets are still the caller's then. */
+/* Returns NULL if out of memory; the caller retains ownership of the sockets then. */
 struct server *server_create(const struct server_options *o);
-/* Start the thread. False: errno says. */
+/* Starts the thread. Returns false and sets errno on failure. */
 bool server_start(struct server *s) must_check;
-/* End the thread: clients are just closed. Any thread but its own. */
+/* Stops the thread; connections are closed. Must not be called by the server's thread. */
 void server_stop(struct server *s);
-/* Not while its thread runs. NULL is fine. */
+/* Must not be called while the thread runs. S may be NULL. */
 void server_destroy(struct server *s);
 
 /*
- * Run FN on the server's thread between two rounds, and wait until it has run. One at a time, from
- * one thread; while the server's thread does not run, at once.
+ * Runs FN on the server's thread between two rounds, and waits for its return. May be used by one
+ * thread only. If the server's thread does not run, FN is called directly.
  */
 void server_ask(struct server *s, void (*fn)(struct server *s, void *context), void *context);
 
 /* ---- on the server's thread, within server_ask ---- */
 
-/* CONFIG is the one from now on. */
+/* Makes CONFIG effective. */
 void server_configure(struct server *s, const struct configuration *config);
-/* Stop accepting and close the listening sockets; clients are served to the last. */
+/* Stops accepting and closes the listening sockets; existing clients are served until they
+ * disconnect. */
 void server_hand_over(struct server *s);
-/* The listening sockets, which stay the server's; returns how many. */
+/* Copies the listening sockets, which the server still owns; returns their number. */
 size_t server_sockets(const struct server *s, int fds[LISTENERS_MAX]);
 
 enum { SNAPSHOT_KEYS_MAX = 20 };
@@ -55,19 +56,21 @@ struct server_snapshot {
     struct counter_stats counters;
     uint64_t uptime_us;
     size_t clients, addresses;
-    /* Who holds the longest; 0 clients hold: no key. */
+    /* The lock held for the longest time; has_oldest is false if no lock is held. */
     bool has_oldest;
     uint64_t oldest_us;
     char oldest_key[1024];
     size_t oldest_key_bytes;
     char oldest_client[ADDR_TEXT_MAX];
-    /* In the order in which they came; the others, counted together, are last. Owned: free both. */
+    /* In the order of first use; the last row is the sum of the others. Owned by the snapshot, as
+     * are the names. */
     struct type_row {
         struct slice name; /* within NAMES */
         struct type_figures figures;
     } * types;
     size_t ntypes;
-    /* The keys most waited for, the most first; see topk.h for what the numbers mean. */
+    /* The keys with the longest total waiting time, in descending order; see topk.h for the
+     * numbers. */
     struct key_row {
         struct slice name; /* within NAMES */
         uint64_t waited_us, over_us, waits;
@@ -75,7 +78,7 @@ struct server_snapshot {
     size_t nkeys;
     struct text names;
 };
-/* Call server_snapshot_fini then. */
+/* Release OUT with server_snapshot_fini. */
 void server_snapshot(struct server *s, struct server_snapshot *out);
 void server_snapshot_fini(struct server_snapshot *snapshot);
 
