@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Membership, and the counting of requests. Who may stand in the line is pool_version.c's, who is
- * good at what pool_skills.c's, who is picked the policy's (pool_policy.c, pool_resume.c, ...), who
- * is brought in because of overload pool_called.c's, who waits pool_wait.c's.
+ * Membership, and the counting of requests. Other files: which workers are in the line
+ * (pool_version.c), skills (pool_skills.c), the choice of a worker (pool_policy.c, pool_resume.c,
+ * ...), workers activated because of overload (pool_called.c), waiting requests (pool_wait.c).
  */
 #include "routing/pool.h"
 
@@ -110,7 +110,7 @@ static bool is_member(const struct worker *w)
     return w->place == WORKER_ASIDE || w->place == WORKER_IN_LINE;
 }
 
-/* One that comes back with requests in hand keeps backlog and mean; else it starts anew. */
+/* A worker that returns with requests in flight retains backlog and mean; else they are reset. */
 static void admit(struct pool *p, struct worker *w)
 {
     ASSERT(w->pool == NULL || w->pool == p);
@@ -297,7 +297,7 @@ static bool all_members_excluded(const struct pool *p, const struct pool_request
     return p->nmembers != 0;
 }
 
-/* Whether waiting is of no use: whoever is there is excluded. */
+/* Returns true if waiting is useless because all workers are excluded. */
 static rare bool hopeless(const struct pool *p, const struct pool_request *r)
 {
     return r->waiter == NULL || p->nline != 0 || all_members_excluded(p, r);
@@ -370,7 +370,7 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
 
     ASSERT(r->nexcluded <= TRIED_MAX);
     pool_lock(p);
-    /* First, or whoever parks below could find itself among those released. */
+    /* Must be first; otherwise a request that is parked below could be released by this call. */
     if (p->owes_turns)
         pool_release_locked(p, r->released);
     bool somebody = pool_question_locked(p, r, now_us, &q);

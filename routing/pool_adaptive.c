@@ -139,7 +139,7 @@ static bool refuses(void *context, void *worker)
     return w->of->call == WORKER_TO_WAKE || !pool_may_choose(context, w);
 }
 
-/* Nobody asks, so there is no question: who is spared is for requests. */
+/* Used without a request, so spared workers, which depend on one, are not considered. */
 static bool has_no_process(void *context, void *worker)
 {
     (void)context;

@@ -10,7 +10,7 @@
 
 struct story {
     const struct homes_choice *choice;
-    const struct homes_worker *chosen; /* NULL: nobody may have it */
+    const struct homes_worker *chosen; /* NULL: no worker may have it */
     double cold_us, price_us, patience_us;
     bool owned; /* with several load balancers: by this one */
     size_t nwarm;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Overload, and the workers brought in because of it.
+ * Overload, and the workers activated because of it.
  *
- * Whether all have too much in hand is looked at now and then, not counted at each get and put:
- * what others have in hand comes without the pool's lock, and grows old by itself, so that there is
- * no event to count at; and a request pays nothing for it. A look ends at the first worker that has
- * not, most often the one at the front of the line.
+ * Whether all workers are overloaded is checked periodically, not counted at each get and put. The
+ * reports of other load balancers' requests arrive without the pool's lock and expire without an
+ * event that could be counted; and the check costs a request nothing. A check ends at the first
+ * worker that is not overloaded, usually the one at the front of the line.
  *
- * The rule alone would leave a newcomer without work: whom nobody knows any skill of gets classes
- * that are new, and those whose workers are far above the others; when all are overloaded alike,
- * none is. So it has what the rule would give to a worker that is above spawn_backlog, as long as
- * it is not above that itself and has shown no skills of its own.
+ * The policy alone would leave a new worker without work. A worker without known skills gets only
+ * new classes, and classes whose workers have far more work than the others; if all are equally
+ * overloaded, there are none of the latter. Therefore it gets the requests that the policy would
+ * assign to a worker above spawn_backlog, as long as it is not above that itself and has not
+ * reported skills of its own.
  */
 #include "routing/pool_internal.h"
 
 enum {
-    /* Of those brought in, how many one request looks at; each that gets one goes to the end. */
+    /* Maximum number of activated workers that one request examines; a worker that gets one moves
+     * to the end. */
     CALLED_LOOK_MAX = 8,
 };
 
@@ -24,7 +26,7 @@ static bool is_above(const struct pool *p, const struct worker *w, uint64_t othe
     return worker_backlog(w) + others > p->settings.spawn_backlog * w->concurrency;
 }
 
-/* ---- looking ---- */
+/* ---- detection ---- */
 
 static bool all_above(const struct pool *p, uint64_t now_ms)
 {
@@ -34,7 +36,7 @@ static bool all_above(const struct pool *p, uint64_t now_ms)
     list_for_each (it, &p->line) {
         const struct worker *w = list_entry(it, struct worker, place_node);
 
-        /* One without a process says nothing of those that have one. */
+        /* A slot without a process does not indicate the load of the others. */
         if (w->call != WORKER_TO_WAKE && !is_above(p, w, worker_others(w, since_ms)))
             return false;
     }
@@ -60,7 +62,7 @@ void pool_overload_forget(struct pool *p)
     pool_unlock(p);
 }
 
-/* ---- those brought in ---- */
+/* ---- activated workers ---- */
 
 void pool_uncall_locked(struct pool *p, struct worker *w)
 {
@@ -96,7 +98,7 @@ bool pool_woke(struct pool *p, const struct worker *w)
     return woke;
 }
 
-/* Whoever is to be woken gets one request, which may wait long for its process; not more. */
+/* A worker to be woken gets only one request, which may wait long for the process to start. */
 static bool may_take(const struct pool *p, const struct pool_request *r, const struct worker *w,
                      uint64_t since_ms)
 {

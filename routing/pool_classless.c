@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one would do without resumes: the least backlog (with what other load balancers have in
- * hand), of several the one nearest to the front. Who is brought in because of overload has the
- * least, and needs no rule of its own.
+ * The policy without resumes: the worker with the lowest backlog (including requests of other load
+ * balancers), and of several the one nearest to the front. A worker activated because of overload
+ * has the lowest backlog and needs no special rule.
  */
 #include "routing/pool_internal.h"
 
@@ -31,7 +31,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     struct worker *best = q->front;
     uint64_t least = UINT64_MAX;
 
-    /* Nobody before FRONT may be picked. */
+    /* Workers before FRONT may not be picked. */
     for (struct list *it = &q->front->place_node; it != &p->line && least != 0; it = it->next) {
         struct worker *w = list_entry(it, struct worker, place_node);
         uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);

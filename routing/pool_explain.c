@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who would get a request, and why. The policy chooses as always, and tells how it came to it on
- * the way; nothing is begun.
+ * Explains which worker would get a request, and why. The policy chooses as usual and adds its
+ * intermediate results; the request is not begun.
  */
 #include "routing/pool_internal.h"
 
@@ -57,8 +57,8 @@ static void add_backlogs(struct pool_explain *e, const struct pool_question *q)
     }
 }
 
-/* Whoever gets it was not passed over in the end, and is the only one: a fallback, or who was
- * brought in instead. */
+/* Marks the chosen worker as the only one not passed over. It may be a fallback, or a worker
+ * activated instead. */
 static void settle(struct pool_explain *e, struct worker *chosen)
 {
     bool listed = false;

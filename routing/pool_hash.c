@@ -8,14 +8,14 @@
  *
  *     too much = at least ceil(c * (requests in hand in the line + 1) / workers in the line)
  *
- * with c = hash_balance_factor / 100 > 1: somebody is always below it. Only what this load balancer
- * has in hand counts: when each of several keeps to c times its own mean, all do together. The
- * hashes have no key, so that all load balancers agree whose a class is.
+ * with c = hash_balance_factor / 100 > 1: at least one worker is always below it. Only requests of
+ * this load balancer count: if each of several observes c times its own mean, so do all together.
+ * The hashes have no key, so that all load balancers assign a class to the same worker.
  *
- * The ring is an array in order of hashes. A change of the line is noted, and made when the next
- * request comes: points of those who left go, those of newcomers are sorted and merged in; so a
- * hundred changes at once cost one pass. A place among the workers (slot) whose points are still in
- * the ring is not given to another.
+ * The ring is an array in the order of hashes. A change of the line is recorded, and applied on the
+ * next request: the points of workers that left are removed, and those of new workers are sorted
+ * and merged in, so a hundred changes at once cost one pass. A slot whose points are still in the
+ * ring is not reused for another worker.
  */
 #include <stdlib.h>
 
@@ -107,7 +107,7 @@ static void drop_points(struct hash *s)
     }
 }
 
-/* The points of those who have none yet, sorted; TO has room for all. */
+/* Creates the points of workers that have none yet, sorted; TO has room for all. */
 static size_t make_points(struct hash *s, struct point *to)
 {
     size_t n = 0;
@@ -284,7 +284,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
 {
     struct hash *s = p->state;
 
-    /* Its contents follow from the line alone: nobody can tell when it was made. */
+    /* The contents depend only on the line, so it does not matter when the ring is built. */
     if (s->stale)
         renew(s, p->nline);
     uint64_t most = most_in_hand(p, s);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking at the pool while requests go on: a copy in pieces. Between two pieces anybody may have
- * the lock; who takes a worker off the list that is being looked at moves the look's place on
- * (pool_look_past_locked). Under the lock nothing is allocated but a few bytes for the pool itself.
+ * Copies the state of the pool in pieces, while requests are processed. Between two pieces other
+ * threads may acquire the lock; code that removes a worker from the list being scanned advances the
+ * position of the scan (pool_look_past_locked). With the lock held, only a few bytes for the pool
+ * itself are allocated.
  */
 #include <stdlib.h>
 

@@ -6,8 +6,9 @@
  * one long request weighs as much as it holds a worker up. What others have in hand counts for the
  * average request.
  *
- * The workers of the line are also an array, to be drawn from in one step; one that leaves is
- * replaced by the last. Whoever is drawn and may not be chosen gives way to the next in the array.
+ * The workers in the line are also stored in an array, from which one is drawn in constant time; a
+ * worker that leaves is replaced by the last. If the drawn worker may not be chosen, the next one
+ * in the array is used.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which policy is the pool's, and what it is told (struct pool_rule). A pool has one at a time.
- * When the setting changes the old one's state is thrown away whole, and the new one's is built
- * from those that are there: what a policy keeps is of no use to another.
+ * Selection of the pool's policy, and the calls to it (struct pool_rule). A pool has one policy at
+ * a time. When the setting changes, the old policy's state is destroyed and the new one's is
+ * created from the current members, because policies cannot use each other's state.
  */
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ const char *pool_policy_text(enum pool_policy policy)
     return policies[policy].text;
 }
 
-/* ---- workers come and go ---- */
+/* ---- workers join and leave ---- */
 
 static void adopt(struct pool *p, struct worker *w)
 {
@@ -124,7 +124,7 @@ void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
     out->reason = PICK_CALLED;
 }
 
-/* What the homes have written into the hand is for the worker. */
+/* Copies from the policy's data what is to be reported to the worker. */
 static void tell(struct pool_pick *pick)
 {
     const struct homes_ticket *t = &pick->hand_.homes;

@@ -110,7 +110,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
         explain(p, c, q, out);
 }
 
-/* Whoever gets one of a class without being known to be good at it learns it now. */
+/* A worker without a score for the class of its request gets an assigned score. */
 static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h)
 {

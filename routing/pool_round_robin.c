@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each worker in turn, whatever the class and whatever it has in hand. The line has whoever was
- * picked least recently at its front: so the front of it is whose turn it is. A newcomer has the
- * next turn.
+ * Each worker in turn, regardless of the class and of the requests in flight. The line is ordered
+ * by the time of the last pick, least recent first, so its front is the next worker. A new worker
+ * is next.
  */
 #include "routing/pool_internal.h"
 

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A second policy that decides beside the pool's, on the same requests, and is obeyed by nobody.
+ * The shadow: a second policy that decides on the same requests as the pool's policy, without
+ * effect.
  *
- * It is a pool of its own, over mirrors of the workers, so that it decides as it would if it were
- * obeyed: it has its own backlogs, means, line, skills and state. It is told of each resume, of
- * each change of the line (which is the pool's, whatever the reason), of who leaves and who takes
- * his place, of each request that begins, and of its end when it would have ended where the shadow
- * has put it (pool_shadow_time.c). What workers report of others, and that they refuse requests, or
- * have no process yet, is the true ones'. What it decides of homes is told to nobody, and what
- * other load balancers publish of theirs is not for it: they obey another policy.
+ * The shadow is a separate pool of mirrors of the workers, so that it decides as if its decisions
+ * took effect: it has its own backlogs, means, line, skills and state. It is notified of each
+ * resume, of each change of the line (which is always that of the pool), of workers that leave and
+ * their successors, and of each request that begins. It is notified of a request's end when the
+ * request would have ended at the shadow's worker (pool_shadow_time.c). The workers' reports of
+ * other load balancers' requests, their rejections, and whether they have a process are those of
+ * the real workers. Its decisions about homes are not published, and homes published by other load
+ * balancers are ignored, because those use another policy.
  *
  *     pool                                     shadow
  *     w1 (in line)  <--------- of ---------    mirror of w1 (in line)
  *     pick: w1      --- pool_pick.shadow_ -->  pick: mirror of w2
  *
- * How good a choice is: whether the worker has served the class among its last RECENT requests,
- * by the choices of that policy. Asked of both sides alike, whatever either knows of skills.
+ * A choice is rated by whether the worker has served the class within its last RECENT requests,
+ * under that policy. Both sides are rated in the same way, independent of known skills.
  *
- * Under the pool's lock; takes the shadow's inside it, which nobody else does.
+ * Called with the pool's lock held; acquires the shadow's lock inside it, as no other code does.
  */
 #include <stdlib.h>
 

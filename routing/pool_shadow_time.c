@@ -12,8 +12,8 @@
  * it may have ended earlier there. One that others have overtaken, was given up, or never sent, had
  * no turn in truth: it ends here when it ends there.
  *
- * Whoever would have given up, or not asked on, is not known: when too many are behind the truth
- * (SHADOW_BEHIND), the one that has waited longest gives up.
+ * It is unknown which clients would have aborted, or not sent further requests: if too many
+ * requests are behind reality (SHADOW_BEHIND), the one that has waited longest is aborted.
  */
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@ static void enter(struct worker *w, struct shadow_turn *t, uint64_t now_us)
         list_push_back(&at->waiting, &t->node);
 }
 
-/* -> whose turn it is now, or NULL. */
+/* Returns the request that is served next, or NULL. */
 static struct shadow_turn *leave(struct worker *w, struct shadow_turn *t, uint64_t now_us)
 {
     struct shadow_turns *at = &shadow_notes_of(w)->turns;
@@ -57,7 +57,7 @@ static struct shadow_turn *leave(struct worker *w, struct shadow_turn *t, uint64
     return next;
 }
 
-/* ---- the heap of those whose end is known ---- */
+/* ---- the heap of requests whose end is known ---- */
 
 static void put_at(struct shadow_clock *c, struct shadow_request *r, size_t at)
 {
@@ -157,7 +157,7 @@ void shadow_time_catch_up(struct pool *p)
         end_served(p, c->due[0]);
 }
 
-/* Whoever is served gives up last. */
+/* Requests being served are aborted last. */
 static struct shadow_request *longest(const struct shadow_clock *c)
 {
     const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;

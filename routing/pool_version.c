@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who stands in the line: the available members but those that were just woken (pool_called.c),
- * under single_version only those of the active version. That is the version most members run; it
- * changes only when another has strictly more, and of several such the one seen first wins. A
- * version none of whose members is available counts as having none: an outage of one version must
- * not keep another one idle. Source: zc.resumelb lb.py Pool._new_version and _quorum (formulas:
- * tests/oracle/README.md).
+ * Decides which workers are in the line: the available members except those just woken
+ * (pool_called.c), and with single_version only those of the active version. The active version is
+ * the one that most members run. It changes only if another version has strictly more members; of
+ * several such versions, the one seen first is elected. A version without available members counts
+ * as having no members, because an outage of one version must not keep another one idle. Source:
+ * zc.resumelb lb.py Pool._new_version and _quorum (formulas: tests/oracle/README.md).
  */
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ static bool is_idle(const struct pool *p, const struct version *v)
     return v->members == 0 && v != p->active;
 }
 
-/* Names come from workers: remember only so many of the past. */
+/* Names come from workers, so the number of stored unused names is limited. */
 static void forget_idle(struct pool *p)
 {
     struct version *first = NULL;
@@ -154,14 +154,15 @@ void pool_reseat_locked(struct pool *p)
         if (w->place == WORKER_IN_LINE && !belongs_in_line(p, w))
             pool_unseat_locked(p, w, true);
     }
-    /* Last joined first, so that who joined first is at the front. */
+    /* In reverse order of joining, so that the worker that joined first is at the front. */
     for (it = p->members.prev; it != &p->members; it = it->prev) {
         struct worker *w = member_at(it);
 
         if (w->place == WORKER_ASIDE && belongs_in_line(p, w))
             seat(p, w);
     }
-    /* Without workers the pool keeps its last decay: puts of those who left still tick with it. */
+    /* Without workers the pool retains its last decay, which is used for the puts of workers that
+     * left. */
     if (p->nline != 0)
         p->decay = decay_over(2.0 * (double)p->settings.backlog_history * (double)p->nline);
     if (p->shadow != NULL)

@@ -232,7 +232,7 @@ static void check_line(const struct pool *p)
         ASSERT(!w->unavailable);
         ASSERT(!p->settings.single_version || w->version == p->active);
     }
-    /* Nobody who could serve stands aside. */
+    /* No worker that could serve is aside. */
     list_for_each (it, &p->aside) {
         const struct worker *w = list_entry(it, struct worker, place_node);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One queue for all loops, in the order of tickets. A turn is the right to call pool_get although
- * others wait. Turns are given while fewer are out than the line has free places:
+ * other requests wait. Turns are granted while fewer of them are outstanding than the line has free
+ * places:
  *
  *     waiting == 0  or  released >= places  or  owes_turns                (pool_check)
  *
- * Whatever adds a free place or ends a turn gives the next: a worker's arrival, a put, a get that
- * went elsewhere or found nobody, a cancel. So as long as there is a free place, somebody is on the
- * way to it.
+ * Each event that adds a free place or ends a turn grants the next: a worker that joins, a put, a
+ * get that picked another worker or none, a cancel. Thus, as long as there is a free place, a
+ * released request is about to use it.
  */
 #include "routing/pool_internal.h"
 
@@ -21,7 +22,8 @@ bool pool_must_park(const struct pool *p, const struct pool_waiter *w)
     return w != NULL && w->state != WAITER_RELEASED && p->nwaiting != 0;
 }
 
-/* Only somebody whose turn came to nothing has others behind it: few steps, from the front. */
+/* Used only for a waiter whose turn failed, so its place is near the front: few steps from there.
+ */
 static void insert_by_ticket(struct pool *p, struct pool_waiter *w)
 {
     struct list *at = p->waiting.next;
@@ -40,7 +42,7 @@ enum err pool_park_locked(struct pool *p, struct pool_waiter *w)
         pool_end_turn_locked(p, w);
         insert_by_ticket(p, w);
     } else {
-        /* Turns that are out count, as each may come back. */
+        /* Outstanding turns count, because each may return to the queue. */
         if (p->nwaiting + p->nreleased >= p->settings.max_waiting)
             return ERR_QUEUE_FULL;
         w->ticket_ = p->next_ticket++;

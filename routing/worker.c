@@ -70,7 +70,8 @@ void worker_report(struct worker *w, uint64_t total, uint64_t now_ms)
     ASSERT(total <= WORKER_REPORT_MAX);
     if (total > own)
         report = (now_ms << WORKER_REPORT_BITS) | (total - own);
-    /* Most often there is nobody else: leave the line to those who read it. */
+    /* Usually there are no other load balancers: do not write, so that readers keep the cache line.
+     */
     if (report != atomic_load_explicit(&w->report, memory_order_relaxed))
         atomic_store_explicit(&w->report, report, memory_order_relaxed);
 }
@@ -82,7 +83,7 @@ void worker_refused(struct worker *w, uint64_t now_ms)
 
 void worker_answered(struct worker *w)
 {
-    /* Most often it is so already: leave the line to those who read it. */
+    /* Usually it is 0 already: do not write, so that readers keep the cache line. */
     if (atomic_load_explicit(&w->full_until_ms, memory_order_relaxed) != 0)
         atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
 }

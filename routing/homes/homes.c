@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers come and go, requests begin and end. Where a request goes is homes_rule.c's.
+ * Workers join and leave, requests begin and end. homes_rule.c decides where a request goes.
  *
- * How long a worker spends on a request is not known when it is one of several in hand: it is
- * taken to serve them in order, CONCURRENCY at once, so that one begins when another ends.
+ * The time a worker spends on a request is unknown if several are in flight. The worker is assumed
+ * to serve them in order, CONCURRENCY at once, so that one begins when another ends.
  */
 #include "routing/homes/homes.h"
 
@@ -116,7 +116,7 @@ void *homes_worker_context(const struct homes_worker *w)
 
 /* ---- a request in hand ---- */
 
-/* All but what enter_pair and enter set. */
+/* Sets all members except those set by enter_pair and enter. */
 static void start(struct homes_ticket *t, uint64_t now_us, double expected_us)
 {
     t->worker = NULL;
@@ -202,16 +202,16 @@ static void leave(struct homes *h, struct homes_ticket *t)
     }
 }
 
-/* ---- homes come and go, as planned ---- */
+/* ---- homes are added and removed, as planned ---- */
 
-/* It is no home any more, for us. */
+/* P is no longer a home, by our decision. */
 static apart void give_up(struct homes *h, struct homes_pair *p, double work_us)
 {
     homes_unsettle(h, p, work_us);
     p->left_us = h->now_us;
 }
 
-/* Homes at workers that stand aside: there is another now. */
+/* Removes homes outside the line, because there is another one now. */
 static rare void drop_absent(struct homes *h, struct homes_class *c, double work_us)
 {
     uint32_t n = c->nhomes;
@@ -222,7 +222,8 @@ static rare void drop_absent(struct homes *h, struct homes_class *c, double work
     }
 }
 
-/* Those of the workers that have the most homes; among several balancers the oldest, as all do. */
+/* Removes homes in excess: those at the workers with the most homes; with several balancers the
+ * oldest, as all of them do. */
 static void drop_above(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
                        const struct homes_plan *plan)
 {
@@ -246,7 +247,7 @@ static void drop_above(struct homes *h, struct homes_class *c, const struct home
     }
 }
 
-/* What was last used then is no home any more. */
+/* Returns true if a home that was last used at USED_US is to be removed. */
 static bool is_old(const struct homes *h, uint64_t used_us)
 {
     return (double)(h->now_us - used_us) > HOMES_AGE_US;
@@ -271,15 +272,15 @@ static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
     c->oldest_us = oldest_us;
 }
 
-/* A class that is worth fewer homes gives up that of the most loaded worker. Slowly: its work at
- * the others has to show first. */
+/* A class with too many homes gives up the one at the most loaded worker. Slowly, because its work
+ * at the other homes must become visible first. */
 static void shed(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
                  const struct homes_plan *plan)
 {
     uint64_t last_us = c->shed_us;
     struct homes_pair *most = NULL;
 
-    /* Other load balancers would not hear of it, and keep the home in use. */
+    /* Other load balancers would not be notified, and would continue to use the home. */
     if (homes_shared(h) || c->nhomes < 2 || plan->worth >= HOMES_SHED_SHARE * (c->nhomes - 1))
         return;
     for (uint32_t i = 0; i < c->nhomes; ++i) {
@@ -297,7 +298,7 @@ static void shed(struct homes *h, struct homes_class *c, const struct homes_work
     c->shed_us = h->now_us;
 }
 
-/* A home more; the others share their work with it. */
+/* Adds a home; the others share their work with it. */
 static rare void add_home(struct homes *h, struct homes_class *c, struct homes_worker *w,
                           double work_us)
 {
@@ -324,11 +325,11 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
 
     for (size_t i = 0; i < plan->nwarm; ++i)
         homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
-    /* Those in the line have just been counted. */
+    /* The plan has just counted the homes in the line. */
     if (reason != HOMES_DETOUR && plan->choice.homes != c->nhomes)
         drop_absent(h, c, plan->work);
     if (reason == HOMES_MOVE || reason == HOMES_DRAW) {
-        /* What it had there goes along; other homes keep what they have. */
+        /* The work at the old home moves as well; that of other homes does not change. */
         double work_us = plan->work / c->nhomes;
 
         give_up(h, plan->from, work_us);
@@ -368,7 +369,8 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     p->used_us = h->now_us;
     start(t, h->now_us, plan->choice.expected_us);
     t->passing = !homes_is_home(p);
-    /* The first of a class that was handed over here: others are to see what it will take. */
+    /* The first request of a class handed over to this worker: other requests must take its cost
+     * into account. */
     if (homes_is_home(p) && !p->touched && plan->choice.reason == HOMES_HOME &&
         h->cold_us > t->expected_us)
         t->expected_us = (uint32_t)h->cold_us;
@@ -396,7 +398,7 @@ void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
     enter(h, w, t);
 }
 
-/* ---- what a request tells ---- */
+/* ---- what is learned from a request ---- */
 
 static rare void learn_cold(struct homes *h, double service)
 {
@@ -419,7 +421,8 @@ static void learn_cost(struct homes *h, const struct homes_ticket *t, double ser
     h->mean_us += HOMES_MEAN_STEP * (service - h->mean_us);
 }
 
-/* Whoever was begun before T and is still in hand is slow at a worker that lives. */
+/* Requests that were begun before T and are still in flight are slow at a worker that makes
+ * progress. */
 static void overtake(struct homes_worker *w, struct homes_ticket *t)
 {
     for (struct list *it = t->of_worker.prev; it != &w->in_hand; it = it->prev) {
@@ -435,13 +438,13 @@ static void learn(struct homes *h, struct homes_ticket *t, const struct homes_en
 {
     struct homes_worker *w = t->worker;
     uint64_t took_us = h->now_us - t->serve_us;
-    /* What was measured may have waited at the worker, for those before it. */
+    /* The measured time may include the wait at the worker for earlier requests. */
     double service =
         real_of(e->service_us != 0 && e->service_us < took_us ? e->service_us : took_us);
 
     if (e->failed && service < t->expected_us)
         service = t->expected_us;
-    /* An error that came fast is no measure. */
+    /* A fast error is not a measurement. */
     if (!e->failed) {
         w->alive_us = h->now_us;
         overtake(w, t);
@@ -449,7 +452,7 @@ static void learn(struct homes *h, struct homes_ticket *t, const struct homes_en
             learn_cold(h, service);
     }
     learn_cost(h, t, service);
-    /* The time until a worker has failed is no work that it had to do. */
+    /* The time until a worker failed is not work. */
     if (!homes_shared(h))
         homes_load_add(h, w, e->failed ? t->expected_us : service, 0);
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A worker is about to leave, and says so before it does. What it has in hand ends there; its
- * classes get other homes now, rather than each with its next request:
+ * A worker announces that it is about to leave. Its requests in flight end there; its classes get
+ * other homes now, instead of each with its next request:
  *
- *     to whoever takes its place    all of them, and its work: one cache is lost, nothing else
- * moves to nobody                     each to the worker of the least L, the ones with the most
- * work first
+ *     with a successor     all of them, and their work, to the successor: one cache is lost, and
+ *                          nothing else moves
+ *     without a successor  each to the worker with the lowest L, those with the most work first
  *
- * In this order large classes find room while there is some, and small ones even out what is left:
- * each is counted with its work before the next one goes. B, the work in hand, has no say, as it is
- * that of this moment, and all would go to whoever is idle now. Whether there is room when the
- * first request comes is asked then: a home that has served nothing yet has no great claim on its
- * class (homes_rule.c).
+ * In this order large classes are placed while there is room, and small ones level the rest: the
+ * work of each is added before the next one is placed. B, the work in flight, is not considered: it
+ * is momentary, and all classes would go to the worker that is idle now. Whether there is room is
+ * checked when the first request arrives: a class leaves a home that has not served it yet after a
+ * short wait (homes_rule.c).
  *
- * With several load balancers a home is told to the worker with a request, so that all agree; there
- * classes without a successor move with their next requests, as from a worker that stands aside.
- * Of a successor all know by themselves.
+ * With several load balancers, homes are reported to workers with requests, so that all agree;
+ * without a successor, classes therefore move with their next requests, as from a worker outside
+ * the line. All load balancers know a successor by themselves.
  */
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ struct parcel {
     double work_us;
 };
 
-/* ---- to whoever takes its place ---- */
+/* ---- with a successor ---- */
 
 static void move_in(struct homes *h, struct homes_pair *p, struct homes_worker *to)
 {
@@ -39,7 +39,7 @@ static void move_in(struct homes *h, struct homes_pair *p, struct homes_worker *
         homes_settle(h, next, weight_us / (double)h->nbalancers);
 }
 
-/* What it has done of late is what its successor will have to do. */
+/* The recent work of FROM is the expected work of its successor. */
 static void take_work(struct homes *h, struct homes_worker *from, struct homes_worker *to)
 {
     double work_us = from->work / h->fade.weight;
@@ -68,7 +68,7 @@ static size_t succeed(struct homes *h, struct homes_worker *from, struct homes_w
     return n;
 }
 
-/* ---- to nobody in particular ---- */
+/* ---- without a successor ---- */
 
 static int most_work_first(const void *a, const void *b)
 {
@@ -78,7 +78,8 @@ static int most_work_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Homes of FROM, each with the work that it has there; as many as there are. */
+/* Returns the homes of FROM, each with its work there; FROM->nhomes entries. The caller frees them.
+ */
 static struct parcel *pack(const struct homes *h, const struct homes_worker *from)
 {
     struct parcel *all = xcalloc(from->nhomes, sizeof(*all));
@@ -106,7 +107,7 @@ static bool has_other_home(const struct homes_class *c)
     return false;
 }
 
-/* Of the line, and may have requests; or NULL. */
+/* Returns the least loaded worker in the line that may have requests; or NULL. */
 static struct homes_worker *least_loaded(struct homes *h, const struct homes_request *r)
 {
     const struct homes_heap *heap = &h->heaps[HOMES_BY_LOAD];
@@ -127,7 +128,7 @@ static struct homes_worker *least_loaded(struct homes *h, const struct homes_req
     return best;
 }
 
-/* False: nobody in the line may have it. */
+/* Returns false if no worker in the line may have it. */
 static bool rehouse(struct homes *h, const struct parcel *parcel, const struct homes_request *r)
 {
     struct homes_pair *p = parcel->pair;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A binary heap of workers that know their places, so that a key may change at any time. Its first
- * levels hold the least, though in no order: a good sample of whom to look at.
+ * A binary heap of workers that store their positions, so that a key may change at any time. Its
+ * first levels contain low keys, although not sorted: a good sample of candidates.
  */
 #include <stdlib.h>
 

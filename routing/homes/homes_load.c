@@ -153,9 +153,9 @@ void homes_look(struct homes *h)
 {
     struct list *it;
 
-    /* With many workers less often: it costs the same in the end. */
+    /* Less often if there are many workers, so that the cost per time is constant. */
     h->look_us = h->now_us + HOMES_LOOK_US + homes_line(h) * HOMES_LOOK_WORKER_US;
-    /* Summed up anew, lest what rounding leaves over grows with the scale. */
+    /* Computed again, so that rounding errors do not grow with the scale. */
     h->line_work = 0;
     list_for_each (it, &h->workers) {
         struct homes_worker *w = list_entry(it, struct homes_worker, node);

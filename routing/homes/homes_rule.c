@@ -248,7 +248,8 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     return false;
 }
 
-/* Away from a home that another class floods: that will last, and waiting for V is no use. */
+/* Moves the class away from a home that another class floods: the flood will last, so waiting until
+ * V does not help. */
 static bool flee(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
@@ -267,8 +268,8 @@ static bool flee(struct choosing *g, struct homes_pair *home)
     return move_to(g, home, x, HOMES_MOVE);
 }
 
-/* Away from a home that the class was handed over to, where nothing of it has been served yet:
- * there is no more in its cache than elsewhere. */
+/* Moves the class away from a home that received it by hand-over and has not served it yet: its
+ * cache contains no more than that of other workers. */
 static bool pass_on(struct choosing *g, struct homes_pair *home)
 {
     double saves = HOMES_CLAIM_COLD * g->h->cold_us;
@@ -312,8 +313,8 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     /* A worker that has just got a class gets another when that one is warm. */
     if (x == NULL || x->ncold != 0 || x->key[HOMES_BY_WORK] > g->out->home_us)
         return false;
-    /* Where there are few homes, those of classes with several may be all there are; else there are
-     * enough classes with one home, whose requests follow it. */
+    /* If there are few homes, all may belong to classes with several homes; else there are enough
+     * classes with a single home, whose requests follow it. */
     bool idle = g->worth.work * homes_work_per_place(x) < HOMES_DRAW_IDLE * HOMES_LOAD_WORK;
     bool few = h->line_homes <= HOMES_DRAW_FEW * homes_line(h);
     if (g->out->homes > 1 && !(idle && few))
@@ -357,7 +358,7 @@ static bool choose(struct choosing *g)
         return decide(g, best_other(g), HOMES_DETOUR);
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
     g->owned = homes_owns(g->h, g->r->cls);
-    /* Mostly nobody has less in hand, and whoever is elsewhere saves nothing. */
+    /* Usually no worker has less work in flight, so moving saves nothing. */
     if (g->out->home_us > g->least_us &&
         (pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home))))
         return true;

@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several load balancers before the same workers. Each of them would find homes of its own for each
- * class; the workers are the memory that they share. With a request a worker is told when it has
- * become a home of its class, and how; it keeps that, with the time of the class's last use and the
- * work it does for it, and publishes it to all (common/skills/home_records.h).
+ * Several load balancers in front of the same workers. Each of them would choose different homes
+ * for each class, so they share state by means of the workers. When a worker has become a home of a
+ * class, this is reported to it with the request, together with the reason. The worker stores that,
+ * with the time of the class's last use and the work it does for it, and publishes it to all load
+ * balancers (common/skills/home_records.h).
  *
  *     balancer A: "move; from=w1" -> w2: { "a": since, used, move from w1, rate }
  *                                     '--> A, B, ...: a class that moved from w1 has left it
  *
- * Each class is owned by one of the load balancers, by rendezvous hashing, who alone gives it
- * further homes, and has it drawn to less loaded workers. A first home is given by whoever needs
- * one, and whoever sees that a home is slow because of others moves the class away: its owner may
- * not have a request of it for long. Of what is published the others follow:
+ * Each class is owned by one of the load balancers, by rendezvous hashing. Only the owner assigns
+ * additional homes and moves the class to less loaded workers. Any load balancer assigns a first
+ * home when it needs one, and moves the class away from a home that is slow because of other
+ * classes, because the owner may not have a request of the class for a long time. Load balancers
+ * apply published records as follows:
  *
- *     a move from w that is younger than w's own record: w is no home any more
- *     several first homes:                               the oldest stays
- *     several moves from one worker:                     the youngest stays
- *     what we have given up ourselves:                   a home again when it is younger than that,
+ *     a move from w that is younger than w's own record: w is no longer a home several first homes:
+ *     the oldest stays several moves from one worker:                     the youngest stays what
+ *     we have given up ourselves:                   a home again when it is younger than that,
  *                                                        or others have used it for long since
  *     more than a class may have:                        the youngest
  *
  *     what had not been used for long when the class was used last:  no home
  *
- * What came about at nearly the same time may look the other way round to another, who then goes on
- * with what is none for us. When that lasts, the owner says with its next request that the class
- * has moved from there.
+ * Near-simultaneous decisions may be observed in opposite order by another balancer, which then
+ * continues to use a worker that is not a home for us. If that persists, the owner reports with its
+ * next request that the class has moved from there.
  *
- * One that decides alone follows as well in what it has had no request of yet: it was restarted,
- * and the workers still know where classes live. From its first request of a class on it knows
- * better.
+ * A load balancer that decides alone applies records only for classes of which it has not had a
+ * request yet: it was restarted, and the workers still have the assignment of classes. From its
+ * first request of a class on, its own state is more accurate.
  *
- * A worker's work is what its classes have to do, each one's published work of all workers shared
- * by its homes; until that is published, what we would expect if the others had as much as we.
+ * A worker's work is the sum over its classes: the published work of a class at all workers is
+ * divided by its homes. Until it is published, it is estimated as if the other load balancers had
+ * the same amount as this one.
  */
 #include <math.h>
 
 #include "routing/homes/homes_internal.h"
 
-/* ---- who owns a class ---- */
+/* ---- the owner of a class ---- */
 
-/* The same in every process, so not map_hash. FNV-1a. */
+/* FNV-1a. Must be the same in every process, unlike map_hash. */
 static uint64_t hash_of(struct slice cls)
 {
     uint64_t hash = 0xcbf29ce484222325;
@@ -70,7 +72,7 @@ bool homes_owns(const struct homes *h, struct slice cls)
     return true;
 }
 
-/* ---- alone, and not ---- */
+/* ---- a change between one and several load balancers ---- */
 
 static void forget_shared(struct homes_class *c)
 {
@@ -125,7 +127,7 @@ void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t
     if (homes_shared(h) == was_shared)
         return;
     if (was_shared) {
-        /* What the workers have done goes on as the work of their classes. */
+        /* The workers' work is retained as the work of their classes. */
         each_class(h, end_sharing);
         return;
     }
@@ -150,9 +152,9 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
     p->left_us = 0;
 }
 
-/* ---- what is published ---- */
+/* ---- published records ---- */
 
-/* When the class was used last, here or elsewhere. */
+/* Returns when the class was last used, here or elsewhere. */
 static uint64_t last_use(const struct homes_class *c)
 {
     uint64_t last_us = 0;
@@ -164,13 +166,13 @@ static uint64_t last_use(const struct homes_class *c)
     return last_us;
 }
 
-/* Whether P had not been used for long when its class was used last, at LAST_US. */
+/* Returns true if P had not been used for long when its class was last used, at LAST_US. */
 static bool is_stale(const struct homes_pair *p, uint64_t last_us)
 {
     return (double)last_us > (double)p->used_us + HOMES_AGE_US;
 }
 
-/* Whether its record counts. */
+/* Returns true if the record of P counts. */
 static bool counts(const struct homes_pair *p, uint64_t last_us)
 {
     return p->since_us != 0 && p->worker->in_line && !is_stale(p, last_us);
@@ -182,7 +184,8 @@ static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
            (a->since_us == b->since_us && a->worker->number < b->worker->number);
 }
 
-/* Whether MOVE was away from W, which may not have been known when that was heard. */
+/* Returns true if MOVE was away from W, which may have been unknown when the record was received.
+ */
 static bool is_from(const struct homes *h, const struct homes_pair *move,
                     const struct homes_worker *w)
 {
@@ -191,7 +194,7 @@ static bool is_from(const struct homes *h, const struct homes_pair *move,
     return h->o.name(h->o.context, w->context) == move->from_name;
 }
 
-/* A home that has not been used for long is left as well: it is the only one of its class. */
+/* Also applies to a home that has not been used for long: it is the only one of its class. */
 static void leave_for(const struct homes *h, struct homes_class *c, const struct homes_pair *move)
 {
     for (uint32_t i = 0; i < c->npairs; ++i) {
@@ -202,7 +205,7 @@ static void leave_for(const struct homes *h, struct homes_class *c, const struct
     }
 }
 
-/* A and B came about in the same way, and one of them has to go. */
+/* Returns true if A and B have the same kind and A must be removed. */
 static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
 {
     if (a->kind != b->kind)
@@ -225,7 +228,7 @@ static void find_gone(const struct homes *h, struct homes_class *c, uint64_t las
 
         if ((a->kind != HOME_NEW && a->kind != HOME_MOVE) || a->gone || !counts(a, last_us))
             continue;
-        /* One that is gone already makes nobody go; the first and the last never do. */
+        /* A removed pair does not remove others; the first and the last are never removed. */
         for (uint32_t k = 0; k < c->npairs && !a->gone; ++k) {
             const struct homes_pair *b = c->pairs[k];
 
@@ -240,7 +243,8 @@ static size_t room_of(const struct homes *h, const struct homes_class *c)
                       fading_value(&h->work, &h->fade));
 }
 
-/* Who uses what we have given up has not followed by now, and will not. */
+/* Returns true if other load balancers use P as a home. If they still use one that we gave up, they
+ * have not applied our decision by now, and will not. */
 static bool is_others_home(const struct homes_pair *p, uint64_t last_us)
 {
     return counts(p, last_us) && !p->gone &&
@@ -293,7 +297,7 @@ static void follow(struct homes *h, struct homes_class *c)
     bool others = false;
 
     find_gone(h, c, last_us);
-    /* Who is settled changes places with the first past one, which was seen. */
+    /* A pair that becomes a home is swapped with the first past one, which was already examined. */
     for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
         if (!homes_is_home(c->pairs[i]) && is_others_home(c->pairs[i], last_us))
             adopt(h, c, c->pairs[i]);
@@ -306,7 +310,7 @@ static void follow(struct homes *h, struct homes_class *c)
     }
 }
 
-/* -> whether something was decided that we have not known. */
+/* Returns true if the record contains a decision that was not known. */
 static bool take(struct homes *h, struct homes_pair *p, const struct homes_record *r)
 {
     uint64_t from = r->from != NULL ? r->from->number : HOMES_NOBODY;
@@ -315,12 +319,13 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
     if (r->used_us > p->used_us)
         p->used_us = r->used_us;
     p->touched = true;
-    /* From before our own decision, which is on its way to the worker. */
+    /* Older than our own decision, which is being sent to the worker. */
     if (r->since_us < p->made_us)
         return false;
     bool same = p->since_us != 0 && r->kind == p->kind && from == p->from &&
                 r->since_us <= p->since_us + HOMES_JITTER_US;
-    /* When the worker heard of it is what the others compare: so do we. */
+    /* The others compare the time at which the worker received the decision, so we use it as well.
+     */
     bool own = !p->heard;
     if (!same || own || r->since_us < p->since_us)
         p->since_us = r->since_us;
@@ -331,7 +336,7 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
     return !same || own;
 }
 
-/* The class's work, as all workers have published it, is shared by its homes. */
+/* Divides the class's work, as published by all workers, by its homes. */
 static void spread(struct homes *h, struct homes_class *c)
 {
     double work_us = 0;
@@ -347,8 +352,8 @@ static void spread(struct homes *h, struct homes_class *c)
     }
 }
 
-/* One that decides alone goes on with the work that P's worker has done for the class; BEFORE_US of
- * it was known. */
+/* A load balancer that decides alone takes over the work that P's worker has done for the class;
+ * BEFORE_US of it was known. */
 static void recall_work(struct homes *h, struct homes_pair *p, double before_us)
 {
     double grown_us = fading_value(&p->rate, &h->fade) - before_us;
@@ -358,7 +363,7 @@ static void recall_work(struct homes *h, struct homes_pair *p, double before_us)
     fading_add(&h->work, grown_us, &h->fade);
 }
 
-/* Whether this load balancer has had requests of C. */
+/* Returns true if this load balancer has had requests of C. */
 static bool was_asked(const struct homes_class *c)
 {
     return c->asked.sum > 0;
@@ -372,7 +377,7 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
     homes_tick(h, now_us);
     if (w->gone)
         return;
-    /* Clocks have been compared by way of the network. */
+    /* Times of different clocks, compared over the network, are inexact. */
     if (own.used_us > h->now_us)
         own.used_us = h->now_us;
     if (own.since_us > own.used_us)
