@@ -93,10 +93,10 @@ struct pool_request {
      * worker is excluded. */
     bool (*unfit)(void *context, const struct worker *w);
     void *unfit_context;
-    /* Parked if there is no worker or if other requests already wait. NULL: do not wait. */
+    /* Parked if there are no workers or if other requests already wait. NULL: do not wait. */
     struct pool_waiter *waiter;
-    /* Receives the waiters whose turn has come, as in pool_put. Required if WAITER is set;
-     * otherwise a turn may stay unused until the next pool_put. */
+    /* Receives the released waiters, as in pool_put. Required if WAITER is set; otherwise a turn
+     * may stay unused until the next pool_put. */
     struct list *released;
 };
 
@@ -156,8 +156,8 @@ void pool_set(struct pool *p, const struct pool_settings *s);
  *   version      application version of the worker; used with single_version; NULL is ""
  *   fingerprint  of the classifier that produced R; skills are ignored if it is not the pool's
  *                fingerprint
- *   released     receives the waiters whose turn has come; the caller must wake them. Here and
- *                below it may be NULL: the turns are then granted by the next call with a list
+ *   released     receives the released waiters; the caller must wake them. Here and below it may be
+ *                NULL: the turns are then granted by the next call with a list
  */
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
                      const char *fingerprint, struct list *released) rare;
@@ -290,7 +290,7 @@ struct pool_explain {
 void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_explain *out);
 /* Determines what shadow_policy would do with R, given its own state. Returns false and an empty
- * OUT if there is no shadow policy. */
+ * OUT if shadow_policy is not set. */
 bool pool_explain_shadow(struct pool *p, const struct pool_request *r, uint64_t now_us,
                          struct pool_explain *out);
 void pool_explain_fini(struct pool_explain *e);

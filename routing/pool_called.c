@@ -8,7 +8,7 @@
  * worker that is not overloaded, usually the one at the front of the line.
  *
  * The policy alone would leave a new worker without work. A worker without known skills gets only
- * new classes, and classes whose workers have far more work than the others; if all are equally
+ * new classes, and classes of workers with far more work than the others; if all are equally
  * overloaded, there are none of the latter. Therefore it gets the requests that the policy would
  * assign to a worker above spawn_backlog, as long as it is not above that itself and has not
  * reported skills of its own.

@@ -14,8 +14,8 @@
  *
  * The ring is an array in the order of hashes. A change of the line is recorded, and applied on the
  * next request: the points of workers that left are removed, and those of new workers are sorted
- * and merged in, so a hundred changes at once cost one pass. A slot whose points are still in the
- * ring is not reused for another worker.
+ * and merged in, so a hundred changes at once cost one pass. A slot is not reused for another
+ * worker while its points are still in the ring.
  */
 #include <stdlib.h>
 

@@ -96,12 +96,11 @@ struct worker {
     /* Requests in flight from other load balancers and the time of the report (WORKER_REPORT_BITS);
      * 0: none. Written without the lock, so both are in one word and change together. */
     _Atomic uint64_t report;
-    _Atomic uint64_t
-        full_until_ms;   /* it rejected a request; written without the lock; 0: it did not */
-    struct list in_hand; /* pool_pick.node_, oldest first */
-    struct worker
-        *of; /* the worker whose report and rejections count: itself, or the mirrored worker */
-    struct worker *mirror;      /* in pool->shadow; or NULL */
+    /* it rejected a request; written without the lock; 0: it did not */
+    _Atomic uint64_t full_until_ms;
+    struct list in_hand;   /* pool_pick.node_, oldest first */
+    struct worker *of;     /* its report and rejections count: itself, or the mirrored worker */
+    struct worker *mirror; /* in pool->shadow; or NULL */
     struct shadow_notes *notes; /* pool_shadow.c's; or NULL */
     void *policy;               /* pool_rule.worker_bytes of the policy's own, or NULL */
     struct skill_slot *slots;
@@ -121,9 +120,8 @@ struct pool_question {
     uint64_t now_ms;
     uint64_t since_ms;   /* for worker_others: reports from this time on count */
     bool some_have_room; /* workers that recently rejected a request are left out (pool_spares) */
-    struct pool_explain
-        *explain; /* receives the explanation of the choice (pool_explain.c); or NULL
-                   */
+    /* receives the explanation of the choice (pool_explain.c); or NULL */
+    struct pool_explain *explain;
 };
 
 /* Output of a policy's choice. */
@@ -168,7 +166,7 @@ struct pool_rule {
     /* p->settings has changed but p->rule is the same. */
     void (*changed)(struct pool *p);
 
-    /* W has become a member, or is no longer a member; its requests in flight still end. */
+    /* W has become a member, or has ceased to be one; its requests in flight still end. */
     void (*joined)(struct pool *p, struct worker *w);
     void (*left)(struct pool *p, struct worker *w);
     /* W has joined the line, or has left it: drained, ejected, of an inactive version, or about to
@@ -397,7 +395,7 @@ void pool_shadow_reseat_locked(struct pool *p);
 /* PICK was made. */
 void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
                             struct pool_pick *pick) apart;
-/* Ends the requests whose end in the shadow is due. */
+/* Ends the requests that are due to end in the shadow. */
 void pool_shadow_catch_up_locked(struct pool *p);
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
 void pool_shadow_check(const struct pool *p);
@@ -429,15 +427,15 @@ void pool_view_names(struct worker_view *out);
 /* pool_skills.c: which workers in the line are skilled at a class */
 void pool_skills_init(struct pool *p);
 void pool_skills_fini(struct pool *p);
-/* The entry of CLS, or NULL when nobody has a score for it and it is not known. */
+/* Returns the entry of CLS, or NULL if the class is unknown. */
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls);
-/* Counts one request of a class; C is its entry, or NULL when it has none. */
+/* Counts one request of a class; C is its entry, or NULL if it has none. */
 void pool_skills_request(struct pool *p, struct pool_class *c);
-/* C may be NULL. NULL when W has no score for it. */
+/* Returns the skill of W for C, or NULL if it has none. C may be NULL. */
 const struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
-/* Gives W a score for CLS, as its youngest. */
+/* Assigns a score for CLS to W, as its youngest. */
 void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, double score);
-/* What W is good at is R from now on, and nothing else. */
+/* Replaces the skills of W with R. */
 void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *r);
 /* Of CLS, or of all classes (NULL); W is in the line. Returns how many. */
 size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *cls);

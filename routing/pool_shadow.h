@@ -16,7 +16,7 @@ enum {
      * clients wait for responses before they send further requests, so they would not have sent
      * more. */
     SHADOW_BEHIND = 4,
-    /* Number of recent requests whose classes a worker is assumed to have cached. */
+    /* A worker is assumed to have the classes of this number of recent requests in its cache. */
     SHADOW_RECENT = 256,
     /* Sets for their classes, each with WAYS entries for equal hashes; the oldest entry is
      * replaced. */
@@ -55,7 +55,7 @@ struct shadow_notes {
  */
 struct shadow_request {
     struct pool_pick pick; /* of the shadow */
-    struct worker *live;   /* the worker that really has it, until TOLD is set */
+    struct worker *live;   /* the real worker, until the request has ended in reality */
     struct shadow_turn in_truth, here;
     uint64_t start_us;
     /* The following members are valid for a request that has ended in reality. */
@@ -85,7 +85,7 @@ void shadow_time_begin(struct pool *p, struct shadow_request *r);
  * R is freed. */
 void shadow_time_tell(struct pool *p, struct shadow_request *r,
                       const struct pool_served *how) apart;
-/* Ends the requests whose end is due. Cost: O(log SHADOW_BEHIND_MAX) for each. */
+/* Ends the requests that are due. Cost: O(log SHADOW_BEHIND_MAX) for each. */
 void shadow_time_catch_up(struct pool *p);
 /* Ends the requests at MIRROR, or all (NULL), immediately. Cost: O(SHADOW_BEHIND_MAX). */
 void shadow_time_cut(struct pool *p, const struct worker *mirror);

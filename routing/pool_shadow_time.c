@@ -57,7 +57,7 @@ static struct shadow_turn *leave(struct worker *w, struct shadow_turn *t, uint64
     return next;
 }
 
-/* ---- the heap of requests whose end is known ---- */
+/* ---- the heap of requests with a known end ---- */
 
 static void put_at(struct shadow_clock *c, struct shadow_request *r, size_t at)
 {

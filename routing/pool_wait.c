@@ -22,7 +22,7 @@ bool pool_must_park(const struct pool *p, const struct pool_waiter *w)
     return w != NULL && w->state != WAITER_RELEASED && p->nwaiting != 0;
 }
 
-/* Used only for a waiter whose turn failed, so its place is near the front: few steps from there.
+/* Used only for a waiter that was released in vain, so its place is near the front: few steps.
  */
 static void insert_by_ticket(struct pool *p, struct pool_waiter *w)
 {

@@ -25,8 +25,8 @@ struct worker;
 
 struct worker_options {
     struct slice name; /* the address in canonical form; also its name in logs */
-    struct slice
-        incarnation;      /* identifies the instance; may be empty for workers without an agent */
+    /* identifies the instance; may be empty for workers without an agent */
+    struct slice incarnation;
     unsigned concurrency; /* requests it can serve at once; >= 1; number of waiters released when it
                              joins */
     void *context;        /* the load balancer's data (connections, meter); not accessed */
@@ -49,8 +49,8 @@ void worker_report(struct worker *w, uint64_t total, uint64_t now_ms);
 
 /*
  * W has rejected a request because its queue is full, or for another reason before it received any
- * byte of it. It is picked only if there is no other worker, until it answers a request or
- * WORKER_REFUSAL_MS have passed. Any loop; acquires no lock.
+ * byte of it. It is picked only if all other workers are excluded or have rejected a request as
+ * well, until it answers a request or WORKER_REFUSAL_MS have passed. Any loop; acquires no lock.
  */
 void worker_refused(struct worker *w, uint64_t now_ms);
 /* W has answered a request, so it accepts requests. Any loop; acquires no lock. */

@@ -204,7 +204,7 @@ static void leave(struct homes *h, struct homes_ticket *t)
 
 /* ---- homes are added and removed, as planned ---- */
 
-/* P is no longer a home, by our decision. */
+/* Removes P as a home, by our decision. */
 static apart void give_up(struct homes *h, struct homes_pair *p, double work_us)
 {
     homes_unsettle(h, p, work_us);

@@ -4,11 +4,11 @@
  * core of policy adaptive: plain computation, without I/O, clock or threads; the pool, the
  * simulator and the tests drive the same code.
  *
- * Each class is assigned to a few workers, its homes, whose caches contain what it needs. A request
- * goes to the home with the least work in flight. The class gets another home when waiting costs
- * more than filling a cache there. It moves when floods of other classes make its home slow, and
- * when its home has much more work than the least loaded worker. Everything is measured in seconds
- * of work and decays over time.
+ * Each class is assigned to a few workers, its homes, which have in their caches what it needs. A
+ * request goes to the home with the least work in flight. The class gets another home when waiting
+ * costs more than filling a cache there. It moves when floods of other classes make its home slow,
+ * and when its home has much more work than the least loaded worker. Everything is measured in
+ * seconds of work and decays over time.
  *
  * Several load balancers in front of the same workers agree by means of what the workers publish
  * (homes_shared.c).
@@ -148,9 +148,9 @@ struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *con
 /* Removes the worker permanently; its cache is lost. Outstanding tickets must still be ended. */
 void homes_leave(struct homes *h, struct homes_worker *w);
 /*
- * Sets whether W gets requests. A class whose home is not in the line moves with its next request,
- * so the busiest classes move first, one by one. A class that has not moved by the time W returns
- * still has its home there.
+ * Sets whether W gets requests. If the home of a class is not in the line, the class moves with its
+ * next request, so the busiest classes move first, one by one. A class that has not moved by the
+ * time W returns still has its home there.
  */
 void homes_set_in_line(struct homes *h, struct homes_worker *w, bool in_line, uint64_t now_us);
 void *homes_worker_context(const struct homes_worker *w);

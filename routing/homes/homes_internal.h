@@ -91,8 +91,8 @@
  * the newest. */
 #define HOMES_DRAW_USUAL 0.5
 #define HOMES_USUAL_STEP 0.01
-/* A class whose demand is this many times its room is a flood, and may have this fraction of the
- * room. */
+/* A class is a flood if its demand is this many times its room; it may then have this fraction of
+ * the room. */
 #define HOMES_FLOOD 1.2
 #define HOMES_FLOOD_ROOM (3.0 / 7)
 /* A class with nearly all of the work may exceed max_share: the others are left this many times
@@ -148,10 +148,10 @@ struct homes_pair {
     uint64_t from;      /* MOVE: homes_worker.number, or HOMES_NOBODY */
     uint64_t from_name; /* MOVE: of HOMES_NOBODY, as homes_options.name has it; 0: none */
     uint64_t since_us;  /* 0: no record */
-    uint64_t
-        made_us; /* time of our own decision for this home; earlier records do not include it */
-    uint64_t
-        left_us; /* time of our own decision against this home; earlier records do not revoke it */
+    /* time of our own decision for this home; earlier records do not include it */
+    uint64_t made_us;
+    /* time of our own decision against this home; earlier records do not revoke it */
+    uint64_t left_us;
     struct fading rate;   /* published work */
     struct fading weight; /* the pair's contribution to worker->work */
 };
@@ -280,7 +280,7 @@ void homes_bring_over(struct homes *h, uint64_t before_us) rare;
 /* Checks all workers for progress. */
 void homes_look(struct homes *h);
 /* Must be called first in each public call, with its time. Work decays with the time that has
- * passed, as far as there were requests; on the first call there is no work to decay. */
+ * passed, as far as there were requests; the first call has nothing to decay. */
 static inline void homes_tick(struct homes *h, uint64_t now_us)
 {
     uint64_t epoch_us = h->fade.epoch_us;
@@ -359,7 +359,7 @@ struct homes_pair *homes_pair_find(const struct homes_class *c, const struct hom
 struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct homes_worker *w,
                                   uint64_t now_us);
 void homes_pair_free(struct homes *h, struct homes_pair *p);
-/* P becomes a home, or is no longer a home; WORK_US is added or removed. */
+/* Makes P a home, or a past home; WORK_US is added or removed. */
 void homes_settle(struct homes *h, struct homes_pair *p, double work_us);
 void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us) apart;
 static inline bool homes_is_home(const struct homes_pair *p)
@@ -375,8 +375,8 @@ static inline bool homes_shared(const struct homes *h)
 {
     return h->nbalancers > 1;
 }
-/* Returns a worker that is no longer a home of HOME's class for this load balancer, which owns the
- * class, but still is for others; or NULL. Cost: O(workers stored for the class). */
+/* Returns a worker that has ceased to be a home of HOME's class for this load balancer, which owns
+ * the class, but not for others; or NULL. Cost: O(workers stored for the class). */
 struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair *home) apart;
 /* Records that P has become a home by our decision; FROM is NULL except for a MOVE. */
 void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,

@@ -26,8 +26,8 @@
  * With several load balancers d and a class's own part of B are what each has, times their number,
  * and all but NEW and the first MOVE is left to the one that owns the class (homes_shared.c).
  *
- * In the common case neither x nor V is needed: B(w) - min B, which is no less than what any x
- * saves, is compared with the lowest of the prices first.
+ * In the common case neither x nor V is needed: B(w) - min B, an upper bound of what any x saves,
+ * is first compared with the lowest of the prices.
  */
 #include <math.h>
 
@@ -314,7 +314,7 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     if (x == NULL || x->ncold != 0 || x->key[HOMES_BY_WORK] > g->out->home_us)
         return false;
     /* If there are few homes, all may belong to classes with several homes; else there are enough
-     * classes with a single home, whose requests follow it. */
+     * classes with a single home, and their requests move with it. */
     bool idle = g->worth.work * homes_work_per_place(x) < HOMES_DRAW_IDLE * HOMES_LOAD_WORK;
     bool few = h->line_homes <= HOMES_DRAW_FEW * homes_line(h);
     if (g->out->homes > 1 && !(idle && few))

@@ -15,13 +15,14 @@
  * classes, because the owner may not have a request of the class for a long time. Load balancers
  * apply published records as follows:
  *
- *     a move from w that is younger than w's own record: w is no longer a home several first homes:
- *     the oldest stays several moves from one worker:                     the youngest stays what
- *     we have given up ourselves:                   a home again when it is younger than that,
- *                                                        or others have used it for long since
- *     more than a class may have:                        the youngest
+ *     a move from w that is younger than w's own record:  w ceases to be a home
+ *     several first homes:                                the oldest remains
+ *     several moves from one worker:                      the youngest remains
+ *     a home that we have given up ourselves:             a home again if its record is younger, or
+ *                                                         if others have used it for long since
+ *     more homes than a class may have:                   the youngest remain
  *
- *     what had not been used for long when the class was used last:  no home
+ *     not used for long when the class was last used:     not a home
  *
  * Near-simultaneous decisions may be observed in opposite order by another balancer, which then
  * continues to use a worker that is not a home for us. If that persists, the owner reports with its
