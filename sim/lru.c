@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries are an array; a ring through it in the order of use, and chains of those whose keys fall
- * into one bucket. Entry 0 is the ring's head.
+ * Entries are an array, linked as a ring in the order of use, and as chains of entries with keys in
+ * the same bucket. Entry 0 is the ring's head.
  */
 #include "sim/lru.h"
 

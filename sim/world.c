@@ -173,7 +173,7 @@ static void record(struct world *w, const struct job *j, bool failed)
     };
 }
 
-/* What the worker hears with the request of where its class lives. */
+/* Reports to the worker, with the request, what the policy decided about the class's homes. */
 static void tell(struct world *w, const struct job *j)
 {
     const struct pool_pick *p = &j->pick;
@@ -199,7 +199,7 @@ void world_send(struct world *w, struct job *j)
     list_push_back(&w->free_jobs, &j->node);
 }
 
-/* The other balancers hear of it later. */
+/* The other balancers receive the report later. */
 static void spread_report(struct world *w, const struct job *j, uint64_t total)
 {
     enum { BALANCER_BITS = 8, LIFE_BITS = 16, TOTAL_BITS = 24 };

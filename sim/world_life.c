@@ -45,7 +45,7 @@ void world_start_member(struct world *w, struct member *m)
     world_send_resume(w, m);
 }
 
-/* The process with its cache; whom the balancers know stays. */
+/* Ends the process, with its cache; the balancers still have their records of the worker. */
 static void end_process(struct member *m)
 {
     ASSERT(m->up);
@@ -72,8 +72,8 @@ void world_forget_member(struct world *w, struct member *m)
     }
 }
 
-/* The process is gone; its requests are sent anew, in their order. Their ends, which are in the
- * queue of events, are told by LIFE. */
+/* The process has exited; its requests are sent again, in order. Their ends, which are in the queue
+ * of events, are recognized by LIFE. */
 static void kill_member(struct world *w, struct member *m)
 {
     struct pool_served how = {.now_us = world_now_us(w), .failed = true};
@@ -110,7 +110,7 @@ static void drain_member(struct world *w, struct member *m)
     }
 }
 
-/* What the old process has in hand is no job of the member's any more (finish_past). */
+/* The old process's requests in flight are not jobs of the member any more (finish_past). */
 static void replace_member(struct world *w, struct member *m)
 {
     struct worker *old[WORLD_BALANCERS_MAX] = {NULL};
