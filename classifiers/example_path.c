@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the options say. Several threads read it at once; nobody writes it. */
+/* The parsed options. Constant; several threads read them concurrently. */
 struct example {
     unsigned segments;
 };

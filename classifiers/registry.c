@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From configuration to classifier, and what all kinds have in common: the encoding of the class,
- * and the fingerprint, by which resumes of one configuration are told from those of another.
+ * Creates classifiers from the configuration, and implements what all kinds have in common: the
+ * encoding of the class, and the fingerprint, which distinguishes resumes of different
+ * configurations.
  */
 #include "classifiers/registry.h"
 

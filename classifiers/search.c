@@ -17,7 +17,8 @@
 enum {
     /* Steps of backtracking of one search: about a millisecond of a data loop's time. */
     MATCH_STEPS_MAX = 100000,
-    /* For the interpreter, where there is no JIT: nested steps, and what they may take. */
+    /* For the interpreter, used if the JIT is unavailable: maximum depth of nested steps, and their
+     * maximum memory. */
     MATCH_DEPTH_MAX = 20000,
     MATCH_HEAP_KIB_MAX = 8192,
     JIT_STACK_START_BYTES = 32 * 1024,
