@@ -30,7 +30,7 @@ static enum err read_token(const char *file, struct text *out, struct diag *d)
     return ERR_OK;
 }
 
-/* Q: what is asked; whom, and as who, O says. */
+/* Sends the request Q; O contains the server's address and the credentials. */
 static enum err ask(const struct ctl_options *o, struct fetch_request q, int *status,
                     struct text *body, struct diag *d)
 {

@@ -106,7 +106,7 @@ int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *f
 
     ASSERT(c->nflags <= CTL_FLAGS_MAX);
     make_options(c, letters, longs);
-    optind = 0; /* start anew: a test parses more than once */
+    optind = 0; /* reset: a test parses more than once */
     while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         if (letter == 'h') {
             struct text help = {0};

@@ -27,7 +27,7 @@ void page_add_words(struct text *out, struct slice words);
 /* Adds member "why" as text; "-" if it is missing. */
 void page_add_why(struct text *out, const json_t *object);
 void page_add_real(struct text *out, const json_t *object, const char *name);
-/* ", cutoff 9" of an application whose policy has one, or has none that is known. */
+/* Adds ", cutoff 9" if the application's policy has a cutoff, or is unknown. */
 void page_add_cutoff(const json_t *application, struct text *out);
 /* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
 void page_add_duration(struct text *out, double seconds);

@@ -89,8 +89,8 @@ static bool wait_for(uint64_t seconds, const sigset_t *ending)
     return signal < 0;
 }
 
-/* Again and again, until the count is full or somebody interrupts. A try that fails is said, and
- * the next one made: whoever watches a restart wants to see its end. */
+/* Repeats the query until the count is reached or a signal arrives. Failures are reported and do
+ * not end the loop, so that the end of a restart can be observed. */
 static int watch(const struct page_word *w, const struct asking *a)
 {
     static const char home_and_clear[] = "\033[H\033[2J";

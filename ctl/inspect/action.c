@@ -147,8 +147,8 @@ static enum err order_at(const struct action_run *r, const char *address, struct
     return e;
 }
 
-/* Agents first: what they still know they would tell the load balancer again. Who fails does not
- * keep the others from it. */
+/* Agents first, because they would send the data they still have to the load balancer again. A
+ * failure does not stop the actions on the others. */
 static enum err order_all(const struct action_run *r, struct text *out, struct diag *d)
 {
     enum err worst = ERR_OK;

@@ -81,7 +81,8 @@ static enum check_state look(const struct check_run *r, struct text *out)
     } else {
         struct slice why = slice_of(d.text != NULL ? d.text : err_text(e));
 
-        /* Somebody is there but says something else; a token that is missing, for instance. */
+        /* The server is reachable but its response is not the expected one, for instance because a
+         * token is missing. */
         state = e == ERR_BAD_RESPONSE || e == ERR_SYNTAX || e == ERR_TOO_LARGE ? CHECK_UNKNOWN
                                                                                : CHECK_CRITICAL;
         text_addf(out, "%s: ", check_state_name(state));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl explain: who would get a request of a class, or of a URL, and how the policy comes to
- * that. The load balancer itself answers (GET /explain): with its classifier, and its own code for
- * the choice. Nothing is sent to any worker.
+ * resumelbctl explain: which worker would get a request of a class, or of a URL, and how the policy
+ * decides. The load balancer itself answers (GET /explain), with its classifier and its own code
+ * for the choice. Nothing is sent to any worker.
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The pool first, then a block per application: its queues, its last failure, a line per process.
- * In the words of those who know passenger-status.
+ * Uses the terms of passenger-status.
  */
 #include "ctl/inspect/status_agent.h"
 #include "ctl/cli/page.h"

@@ -108,7 +108,7 @@ static void wait_and_listen(struct top *t)
 
 static int show(struct top *t)
 {
-    /* Who is not there at the start is a mistake; later it is news. */
+    /* An unreachable server is an error at the start; later it is displayed. */
     enum err e = look(t);
 
     if (e == ERR_OK) {

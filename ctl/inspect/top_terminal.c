@@ -83,7 +83,7 @@ static void on_leaving(int number)
     sigaddset(&one, number);
     (void)raise(number);
     (void)sigprocmask(SIG_UNBLOCK, &one, NULL);
-    /* It goes on: only after a stop. */
+    /* Reached only when the process continues after a stop. */
     struct sigaction again = {.sa_handler = on_leaving};
     (void)sigaction(number, &again, NULL);
     if (is_open)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines of a screen. Rates are differences of counters of two pages; a worker that was not on the
- * first has none yet, one whose counter fell (it began anew) has that of its new life.
+ * Lines of a screen. Rates are differences of counters of two pages. A worker that was not on the
+ * first page has no rate yet; after a decrease of a counter (it has restarted) the rate is that of
+ * the new instance.
  */
 #include <inttypes.h>
 #include <stdio.h>

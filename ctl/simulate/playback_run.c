@@ -124,7 +124,7 @@ static void on_body(void *context, struct http1_body *body, bool last)
 static void on_error(void *context, enum err e)
 {
     struct client *c = context;
-    /* A kept connection that ends when it is used anew: the server had closed it. */
+    /* An idle connection that ends when it is reused: the server had closed it. */
     bool again = c->reused && !http1_any_received(c->conn);
 
     drop_connection(c);
@@ -212,7 +212,7 @@ static void pace(struct timer *t)
     begin(container_of(t, struct player, pace));
 }
 
-/* Somebody wants it to end: what is under way is waited for, at most its time-out. */
+/* Handles a request to exit: waits for the requests in progress, at most until they time out. */
 static void check(struct timer *t)
 {
     struct player *y = container_of(t, struct player, check);

@@ -72,7 +72,7 @@ static void make_room(struct reader *r)
         r->classes[i] = xrealloc(r->classes[i], r->requests_room * sizeof(uint32_t));
 }
 
-/* False: there is no room for more pages or classes. */
+/* Returns false if there are too many pages or classes. */
 static bool take_request(struct reader *r, const struct access_line *l)
 {
     struct text key = {0};

@@ -381,7 +381,7 @@ int simulate_parse(int argc, char **argv, struct simulate *s)
     for (size_t i = 0; i < ARRAY_LEN(numbers); ++i)
         options[FIXED - 1 + i] =
             (struct option){numbers[i].name, required_argument, NULL, OPTION_NUMBER + (int)i};
-    optind = 0; /* start anew: a test parses more than once */
+    optind = 0; /* reset: a test parses more than once */
     while ((option = getopt_long(argc, argv, "p:c:s:o:jh", options, NULL)) != -1) {
         if (option == 'h') {
             print_help();

@@ -17,7 +17,7 @@
 #include "ctl/simulate/simulate.h"
 
 enum {
-    VARIANTS_MAX = 12, /* more colours than that nobody tells apart */
+    VARIANTS_MAX = 12, /* more colors could not be distinguished */
     WIDTH = 1080,
     MARGIN = 32,
     HEAD = 158,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workloads drawn at random: a policy that was made for one of them is found out here. Each is a
- * `steady` of its own; drawn over orders of magnitude, as nobody knows which are likely.
+ * Random workloads, which reveal policies that are tuned for a single one. Each is a variant of
+ * `steady`; the parameters are drawn over orders of magnitude, because their distribution is
+ * unknown.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +17,8 @@ enum measure { LOADS, RATE, P99, MEASURES };
 static const char *const measure_names[MEASURES] = {"loads/req", "req/s", "p99"};
 /* As good as the best. */
 static const double NEARLY = 0.05;
-/* Who has so much less throughput than the best may have few loads, or a low p99, by doing less. */
+/* A policy with this much less throughput than the best may have few loads, or a low p99, only
+ * because it does less. */
 static const double KEEPS_UP = 0.1;
 
 /* How often a policy was the best, or nearly. */

@@ -219,7 +219,7 @@ static void choose_settings(struct tuning *t)
         t->best->policy.label);
 }
 
-/* Whether F is no worse than what there is today, where it counts. */
+/* Returns true if F is not worse than the current configuration in the relevant metrics. */
 static bool suffices(const struct tuning *t, const struct figures *f)
 {
     bool closed = t->plan->phases[t->plan->main].clients != 0;

@@ -95,8 +95,8 @@ static enum err walk(struct walk *w, const char *path, struct slice name, size_t
     return e;
 }
 
-/* N as {"properties": {...}, "nodes": {NAME: {...}}}, each only where there are any (new).
- * *LEFT_OUT counts those whose name is not UTF-8. */
+/* Returns N as {"properties": {...}, "nodes": {NAME: {...}}}, each only if not empty; owned by the
+ * caller. *LEFT_OUT counts the nodes with a name that is not UTF-8. */
 static json_t *json_of(const struct tree_text_node *n, size_t *left_out)
 {
     json_t *o = json_object();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines into a tree and back. A stack has an entry per level of indentation that is open: the node
- * whose items they are, and the last node among them, to which a deeper level belongs. A bad value
- * or name is told and passed over; where the structure is lost, reading ends.
+ * Converts lines into a tree and back. A stack has an entry for each open level of indentation: the
+ * node to which its items belong, and the last node among them, to which a deeper level belongs. An
+ * invalid value or name is reported and skipped; if the structure is invalid, reading ends.
  */
 #include "ctl/tree/tree_text.h"
 
@@ -136,7 +136,7 @@ static bool enter_level(struct reader *r, size_t indent)
     return false;
 }
 
-/* KEY = V of the node whose level this is; V is taken over. */
+/* Adds KEY = V to the parent node of level L; takes ownership of V. */
 static void add_property(struct reader *r, struct level *l, struct slice key, json_t *v,
                          size_t column)
 {
