@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the lines do, in the original's order of checks (docs/guide/poolcounter.md). A client's
- * locks are a stack; only the newest may wait. One that has been woken is in the server's `woken`
- * until its client is told: the wake-up counts as sent from then on, so that it comes before the
- * answer to whatever the client sends next.
+ * Execution of the lines, with the original's order of checks (docs/guide/poolcounter.md). A
+ * client's locks are a stack; only the newest may wait. A woken lock is in the server's `woken`
+ * until its client is notified. The wake-up counts as sent from then on, so that it precedes the
+ * answer to the client's next line.
  */
 #include "poolcounter/server_internal.h"
 #include "poolcounter/stats_text.h"
@@ -235,7 +235,7 @@ static void release(struct client *c)
     timer_stop(&c->wait);
     --c->nlocks;
     counter_release(s->table, &cl->lock, s->now_us, &s->woken);
-    /* Those who wait hear of it before who has released. */
+    /* Waiters are notified before the client that has released. */
     server_deliver(s, WAKES_MAX);
     reply(c, SLICE_LIT("RELEASED\n"));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading goes on after a mistake, so that one look shows all.
+ * Reading continues after an error, so that all errors are reported at once.
  */
 #include "poolcounter/configuration.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who may come in. At each listener a bounded number in a turn, so that those who are in are served
- * in between. Who is over max_connections, or finds no descriptor left, waits in the socket's
- * queue.
+ * Accepts connections. The number per listener and turn is limited, so that existing clients are
+ * served in between. Connections above max_connections, or without a free file descriptor, wait in
+ * the socket's queue.
  */
 #include "poolcounter/server_internal.h"
 
@@ -29,12 +29,11 @@ static void set_option(int fd, int level, int name, int value)
 }
 
 /*
- * Of FD, which listens (whoever connects from then on has them too, for no system call each) or is
- * a client's. Without delay, as else the second of two answers without a word from the client in
- * between could wait for its delayed acknowledgement. And without pacing, which the machine's own
- * congestion control may bring along (bbr does): answers are of a few bytes and cannot congest
- * anything, and pacing runs a timer of the kernel's for each send. Every kernel has reno; where we
- * may not choose, nothing is lost but that.
+ * Sets the options of FD, a listening socket (later connections inherit them, without a system call
+ * each) or a client's. No delay: otherwise the second of two consecutive answers could wait for the
+ * client's delayed acknowledgment. No pacing, which the machine's congestion control may imply (bbr
+ * does): answers have a few bytes and cannot cause congestion, and pacing runs a kernel timer for
+ * each send. Every kernel has reno; a failure to select it has no further consequences.
  */
 static void set_options(const struct server *s, int fd)
 {
@@ -63,7 +62,7 @@ void listeners_add(struct server *s, const int *fds, size_t n)
     }
 }
 
-/* ---- who is asked in ---- */
+/* ---- accepting ---- */
 
 static size_t clients_max(const struct server *s)
 {
@@ -151,7 +150,7 @@ static void welcome(struct server *s, int fd, const struct sockaddr *peer)
     sources_leave(&s->sources, source);
 }
 
-/* False: nobody is left to be accepted, or not now. */
+/* Returns false if there are no more connections to accept, or none can be accepted now. */
 static bool accept_one(struct server *s, struct listener *l)
 {
     struct sockaddr_storage peer = {0};

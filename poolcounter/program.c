@@ -152,7 +152,8 @@ static void hand_over(struct server *s, void *context)
     server_hand_over(s);
 }
 
-/* The admin address is the new process's; who is connected to it still gets his page. */
+/* The admin address belongs to the new process; clients that are still connected receive their
+ * page. */
 static void on_admin_stopped(void *context)
 {
     struct poolcounter *p = context;
@@ -290,7 +291,7 @@ static bool start_admin(struct poolcounter *p)
 
 /* ---- run ---- */
 
-/* Its connections are cut: nobody waits for a page of a program that is told to stop. */
+/* Stops the admin server and closes its connections: pages are not needed any more at shutdown. */
 static void stop_admin(struct poolcounter *p)
 {
     if (p->admin == NULL)

@@ -106,8 +106,8 @@ static bool answer_ask(struct server *s)
     return stop;
 }
 
-/* What is told of a client may be stale, but a client that has been closed is there until the end
- * of the round. True: stop. */
+/* Events of a client may be stale, but a closed client is not freed before the end of the round.
+ * Returns true if the server is to stop. */
 static bool handle(struct server *s, const struct epoll_event *event)
 {
     struct watched *w = event->data.ptr;
@@ -314,11 +314,11 @@ void server_destroy(struct server *s)
     if (s == NULL)
         return;
     ASSERT(!s->running);
-    s->handed_over = true; /* accepts nobody in the place of those who go */
+    s->handed_over = true; /* do not accept replacements for disconnected clients */
     s->is_drained = true;
     list_for_each_safe (node, next, &s->clients)
         client_close(list_entry(node, struct client, node));
-    /* Nobody is told any more. */
+    /* Clients are not notified any more. */
     while (list_pop_front(&s->woken) != NULL)
         continue;
     free_closed(s);

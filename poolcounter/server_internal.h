@@ -119,7 +119,7 @@ struct server {
     struct counter_table *table;
     struct types types;
     struct topk *top;  /* keys by their total waiting time */
-    struct list woken; /* locks whose clients are not yet notified */
+    struct list woken; /* woken locks; their clients are not yet notified */
 
     uint64_t now_us; /* read once a round */
     uint64_t started_us;
