@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool of one application: which worker gets a request. Plain computation: no I/O, no clock but
- * the one it is given, no threads. The server, the replay tool, the simulator and the tests drive
- * the same code. Owned by the application, which destroys it after every worker has left and every
- * request is put. Shared by all loops: every function here takes pool->lock, holds it briefly, and
- * calls nothing out while it does.
+ * The pool of one application: decides which worker gets a request. Plain computation: no I/O, no
+ * threads, and no clock except the time passed to it. The server, the replay tool, the simulator
+ * and the tests use the same code. Owned by the application, which destroys it after every worker
+ * has left and every request was put. Shared by all loops: every function acquires pool->lock,
+ * holds it briefly, and while holding it makes no callbacks except pool_request.unfit.
  */
 #ifndef RLB_ROUTING_POOL_H
 #define RLB_ROUTING_POOL_H

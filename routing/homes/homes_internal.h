@@ -102,8 +102,8 @@
 #define HOMES_SURGE 0.5625
 /* An additional home is given up if it was not used for this long. */
 #define HOMES_AGE_US HOME_AGE_US
-/* A request older than this does not count as a stall of a worker that could serve others in
- * parallel. */
+/* A request that exceeds its expected time by more than this does not count as a stall of a worker
+ * that could serve others in parallel. */
 #define HOMES_STALL_MAX_US 10000000
 
 /* Reports of the same time, converted between clocks, differ by less than this. */
