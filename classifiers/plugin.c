@@ -56,7 +56,8 @@ static const struct rlb_classifier *find_contract(void *library, char why[CLASSI
     void *symbol = dlsym(library, "rlb_classifier");
 
     if (symbol == NULL) {
-        snprintf(why, CLASSIFIER_WHY_ROOM, "path: is no classifier: it exports no rlb_classifier");
+        snprintf(why, CLASSIFIER_WHY_ROOM,
+                 "path: not a classifier: it does not export rlb_classifier");
         return NULL;
     }
     /* What POSIX promises and ISO C lacks: an object pointer that is a function's. */

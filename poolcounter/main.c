@@ -30,11 +30,11 @@ int main(int argc, char **argv)
     struct command_line listen = {.nwords = 0};
     const struct daemon_program program = {
         .name = "resumelb-poolcounter",
-        .summary = "counts who holds and who waits for named limits; speaks PoolCounter's protocol",
+        .summary = "counts holders and waiters of named limits; speaks PoolCounter's protocol",
         .usage = "[-c FILE] [-l ADDRESS]... [-p PORT] [-t]",
         .subjects = "settings|stats",
         .signals = "TERM and INT stop at once, HUP reads the configuration again, USR2 starts the\n"
-                   "         program anew on the same sockets; this one serves its clients to the "
+                   "         new program on the same sockets; this one serves its clients to the "
                    "last",
         .read = read_configuration,
         .destroy = destroy,

@@ -23,12 +23,12 @@ struct story {
 static const char *why_no_home(const struct story *s, const struct homes_sight *x)
 {
     static const char *const others[HOMES_REASONS] = {
-        [HOMES_NEW] = "more load, or more work in hand, than who becomes the home",
+        [HOMES_NEW] = "more load, or more work in flight, than the new home",
         [HOMES_WARM] = "not the best at the class by the published resumes",
-        [HOMES_COPY] = "no home, and more load or work in hand than who becomes one",
-        [HOMES_MOVE] = "no home, and more load or work in hand than who becomes it",
-        [HOMES_DRAW] = "no home, and more load than who becomes it",
-        [HOMES_DETOUR] = "no home, and more load or work in hand than who gets it",
+        [HOMES_COPY] = "no home, and more load or work in flight than the new one",
+        [HOMES_MOVE] = "no home, and more load or work in flight than the new home",
+        [HOMES_DRAW] = "no home, and more load than the new home",
+        [HOMES_DETOUR] = "no home, and more load or work in flight than the selected worker",
     };
 
     if (x->refused)

@@ -289,7 +289,7 @@ static void check_duplicates(struct reader *r, struct config_node *const *keys, 
         struct text name = {0};
         text_add_escaped(&name, first->text);
         config_complain(r->config, sorted[i], r->diag,
-                        "\"%.64s\" stands here twice (first in line %zu)", text_cstr(&name),
+                        "\"%.64s\" is a duplicate (first in line %zu)", text_cstr(&name),
                         first->line);
         text_fini(&name);
     }
@@ -561,7 +561,7 @@ static void check_folder_above(const struct config *c, const struct config_node 
     struct stat st;
 
     if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
-        config_complain(c, at, d, "%s: there is no folder %s", what, folder);
+        config_complain(c, at, d, "%s: directory %s does not exist", what, folder);
     free(folder);
 }
 
@@ -594,9 +594,9 @@ void config_check_folder(const struct config *c, const struct config_node *at, c
         if (may_be_missing)
             check_folder_above(c, at, what, folder, d);
         else
-            config_complain(c, at, d, "%s: there is no folder %s", what, path);
+            config_complain(c, at, d, "%s: directory %s does not exist", what, path);
     } else if (!S_ISDIR(st.st_mode)) {
-        config_complain(c, at, d, "%s: %s is no folder", what, path);
+        config_complain(c, at, d, "%s: %s is not a directory", what, path);
     } else if (access(path, W_OK | X_OK) != 0) {
         config_complain(c, at, d, "%s: no permission to write to %s", what, path);
     }

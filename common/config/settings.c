@@ -318,7 +318,7 @@ void settings_read(const struct settings_table *t, const struct config *c,
         if (is_null(map->items[i]))
             continue;
         if (present[index]) {
-            config_complain(c, map->keys[i], d, "%s: stands here twice", row->name);
+            config_complain(c, map->keys[i], d, "%s: duplicate setting", row->name);
             continue;
         }
         present[index] = true;

@@ -128,7 +128,7 @@ static void describe(const struct tls_link *l, int error, int system_error, char
         snprintf(out, REASON_ROOM, "certificate refused: %s",
                  X509_verify_cert_error_string(verdict));
     else if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER)
-        snprintf(out, REASON_ROOM, "what it says is no TLS");
+        snprintf(out, REASON_ROOM, "the peer does not speak TLS");
     else if (text != NULL && !cut)
         snprintf(out, REASON_ROOM, "%s", text);
     else if (error == SSL_ERROR_SYSCALL && system_error != 0 && !cut)

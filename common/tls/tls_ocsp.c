@@ -98,7 +98,7 @@ static const char *check_bytes(const struct text *bytes, SSL_CTX *ctx, time_t *u
     OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &p, (long)bytes->len);
     OCSP_BASICRESP *basic = NULL;
     X509 *certificate = SSL_CTX_get0_certificate(ctx);
-    const char *why = "it is no OCSP response";
+    const char *why = "not an OCSP response";
 
     if (response != NULL && p == (const unsigned char *)bytes->p + bytes->len &&
         OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL)

@@ -325,7 +325,7 @@ static void entry_look(struct timer *timer)
     if (in_place && !e->outdated)
         return;
     if (!in_place && e->held.fd >= 0) {
-        log_warn(NULL, "tree-file-lost", "file=%s hint=\"somebody removed it; putting it back\"",
+        log_warn(NULL, "tree-file-lost", "file=%s hint=\"the file was removed; writing it again\"",
                  e->path);
         provider_file_drop(&e->held, e->path);
     }
@@ -467,7 +467,7 @@ static void dir_event(struct dir *d, const struct inotify_event *ev)
 static void directory_event(struct directory *t, const struct inotify_event *ev)
 {
     if ((ev->mask & IN_Q_OVERFLOW) != 0) {
-        log_warn(NULL, "tree-events-lost", "path=%s hint=\"reading all anew\"", t->root);
+        log_warn(NULL, "tree-events-lost", "path=%s hint=\"reading everything again\"", t->root);
         everything_changed(t, true);
         return;
     }

@@ -539,7 +539,7 @@ static enum err read_bytes(const struct tree_op *op, struct text *out)
     else if (e == ERR_SYSTEM)
         e = fail(op, "read " PROPERTIES_FILE);
     else if (e == ERR_UNSUPPORTED)
-        diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " is no regular file", path);
+        diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " is not a regular file", path);
     else if (e == ERR_TOO_LARGE)
         diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " has more than %d bytes", path,
                  NODE_BYTES_MAX);

@@ -70,7 +70,7 @@ static enum err add_host(struct slice whole, struct text *out, struct diag *d)
 
     if (!split_host(whole, &host, &rest)) {
         diag_add(d, NULL, 0, 0,
-                 "zookeeper: '%.*s' is no host: want NAME:PORT, ADDRESS:PORT or [IPV6]:PORT",
+                 "zookeeper: '%.*s' is not a host: want NAME:PORT, ADDRESS:PORT or [IPV6]:PORT",
                  SLICE_FMT(whole));
         return ERR_SYNTAX;
     }

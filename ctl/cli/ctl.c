@@ -30,11 +30,13 @@ static void print_help(void)
                        "\nwords:\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i)
         text_addf(&out, "  %-15s %s\n", ctl_commands[i]->name, ctl_commands[i]->summary);
-    text_add(&out, SLICE_LIT("\n"
-                             "resumelbctl WORD --help tells the options of a word; --version, the "
-                             "version.\n"
-                             "exit codes: 0 done; 1 nobody there, or no good answer; 2 bad usage\n"
-                             "            (check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)\n"));
+    text_add(
+        &out,
+        SLICE_LIT("\n"
+                  "resumelbctl WORD --help tells the options of a word; --version, the "
+                  "version.\n"
+                  "exit codes: 0 success; 1 server unreachable or error response; 2 usage error\n"
+                  "            (check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)\n"));
     (void)ctl_print(text_slice(&out));
     text_fini(&out);
 }

@@ -163,7 +163,7 @@ const struct ctl_command ctl_word_check = {
     .text = "Options and texts are those of rlb-nagios. A bare number N alerts at N and above (of "
             "workers: at N\nand below); a range (10:, ~:10, 10:20, @10:20) alerts as the "
             "monitoring plugins' guidelines say.\nAll is well: OK WORKERS MEAN-BACKLOG MAX-BACKLOG "
-            "MAX-AGE. Exit codes: 0 OK, 1 WARNING,\n2 CRITICAL (also: nobody there), 3 UNKNOWN.\n",
+            "MAX-AGE. Exit codes: 0 OK, 1 WARNING,\n2 CRITICAL (also: unreachable), 3 UNKNOWN.\n",
     .flags = flags,
     .nflags = ARRAY_LEN(flags),
     .run = run,

@@ -124,7 +124,7 @@ static void print_shadow(const json_t *page, const struct ctl_options *o, struct
         return;
     text_add(out, SLICE_LIT("\nshadow_policy "));
     page_add_text(out, shadow, "policy");
-    text_add(out, SLICE_LIT(", which nobody obeys:\n"));
+    text_add(out, SLICE_LIT(", which is not applied:\n"));
     print_choice(shadow, o, out);
 }
 
@@ -257,7 +257,8 @@ static const struct ctl_flag flags[] = {
 const struct ctl_command ctl_word_explain = {
     .name = "explain",
     .arguments = "[URL]",
-    .summary = "who would get a request now: its class, candidates with scores, each step, and why",
+    .summary = "the worker that a request would get now: its class, candidates with scores, each "
+               "step, and why",
     .text = "URL is http://HOST/PATH (or only /PATH): the load balancer's own classifier says its "
             "class.\nNothing is sent to any worker.\n",
     .flags = flags,

@@ -272,7 +272,7 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
     take_time(r, l->time_us);
     if (l->stage == 'S') {
-        end_all(r, SLICE_LIT("the server started anew"));
+        end_all(r, SLICE_LIT("the server was restarted"));
         ++r->starts;
         r->restarts += r->records != 0;
     } else if (l->stage == 'X') {

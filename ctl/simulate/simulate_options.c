@@ -74,7 +74,7 @@ static const struct number numbers[] = {
     {"load-ms", 0, 60000, false, "... and for each that is loaded (2)", set_load},
     {"db-slots", 0, WORLD_DB_SLOTS_MAX, true,
      "loads that all workers can have going on together; 0: no bound (0)", set_db},
-    {"clients", 1, 1e6, true, "closed loop: so many clients, who ask again at once (64)",
+    {"clients", 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)",
      set_clients},
     {"rate", 0.001, 1e6, false, "open loop: so many requests a second, at random times", set_rate},
     {"speed", 1e-6, 1e6, false, "open loop: when the log says, so many times as fast", set_speed},
@@ -89,7 +89,7 @@ static const struct number numbers[] = {
     {"balancers", 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)",
      set_balancers},
     {"report-delay-ms", 0, 60000, false,
-     "balancers hear what workers told others so much later; 0: never (0)", set_delay},
+     "balancers receive reports sent to others so much later; 0: never (0)", set_delay},
     {"homes-delay-ms", 0, 60000, false,
      "workers publish where classes live so often; 0: never, each balancer decides alone (1000)",
      set_homes_delay},
@@ -124,7 +124,7 @@ static void print_help(void)
           "  -j, --json             for programs\n"
           "      --tune             search the best classifier, policy, settings and number of "
           "workers\n"
-          "      --queue-is-service policies are told times with the wait at the worker\n"
+          "      --queue-is-service reported times include the wait at the worker\n"
           "  -h, --help             print this\n"
           "\nthe model, and how much of it:\n",
           stdout);
@@ -287,7 +287,9 @@ static const struct idle {
     const char *why;
     const char *names[10];
 } idle[] = {
-    {is_open, "with --rate or --speed nobody waits for an answer before asking on", {"clients"}},
+    {is_open,
+     "with --rate or --speed no client waits for a response before its next request",
+     {"clients"}},
     {is_light, "scenario light has 8 clients", {"clients"}},
     {has_log, "a log has its own", {"sites", "zipf", "site-objects"}},
     {is_drawn,

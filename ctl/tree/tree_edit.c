@@ -97,7 +97,7 @@ static bool parse_change(const char *word, struct change *out, struct diag *d)
     }
     out->value = link ? json_stringn(rest.p, rest.len) : parse_value(rest);
     if (out->value == NULL) {
-        diag_add(d, NULL, 0, 0, "'%.*s': its value is no text (UTF-8)", SLICE_FMT(name));
+        diag_add(d, NULL, 0, 0, "'%.*s': its value is not UTF-8 text", SLICE_FMT(name));
         return false;
     }
     out->key = xasprintf("%.*s%s%s", SLICE_FMT(name), link ? " " : "", link ? op : "");

@@ -123,7 +123,7 @@ static size_t print_json(const struct tree_text_node *top, struct tree_command *
     text_add_char(&c->out, '\n');
     json_decref(o);
     if (left_out != 0)
-        diag_add(&c->diag, NULL, 0, 0, "%zu nodes left out, whose names are not UTF-8", left_out);
+        diag_add(&c->diag, NULL, 0, 0, "%zu nodes left out: their names are not UTF-8", left_out);
     return left_out;
 }
 

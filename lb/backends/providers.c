@@ -207,7 +207,7 @@ static const char *judge(const struct provider *p, struct addr *addr, bool *name
 
     *named = e == ERR_UNSUPPORTED;
     if (e != ERR_OK && !*named)
-        return "its name is no address";
+        return "its name is not an address";
     if (!*named && addr->sa.sa_family != AF_UNIX && addr_port(addr) == 0)
         return "its name has no port";
     if (application.p != NULL && !slice_is(application, p->set->membership->app->name))

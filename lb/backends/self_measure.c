@@ -136,7 +136,7 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
         --line.len;
         e = resume_line_parse(line, JSON_ENTRIES_MAX, out, why);
         if (e != ERR_OK || out->end != RESUME_END_NONE) {
-            set_aside(path, e != ERR_OK && e != ERR_NOT_FOUND ? why : "it is no resume");
+            set_aside(path, e != ERR_OK && e != ERR_NOT_FOUND ? why : "it is not a resume");
             goto out;
         }
         good = strcmp(out->fingerprint, fingerprint_of(m)) == 0;

@@ -72,8 +72,7 @@ static void check_hosts(struct configuration *c, struct application_config *a, s
             config_complain(&c->file, at, d, "hosts: expected a host name or *.DOMAIN");
         for (size_t k = 0; k < i; ++k) {
             if (strcmp(a->s.hosts.items[i], a->s.hosts.items[k]) == 0)
-                config_complain(&c->file, at, d, "hosts: %s stands here twice",
-                                a->s.hosts.items[i]);
+                config_complain(&c->file, at, d, "hosts: duplicate entry %s", a->s.hosts.items[i]);
         }
     }
 }
@@ -255,7 +254,7 @@ static void read_workers(struct configuration *c, struct application_config *a, 
     for (size_t i = 0; i < list->n; ++i) {
         read_worker(c, a, list->items[i], &a->workers[i], d);
         if (a->workers[i].text != NULL && !see(&seen, a->workers[i].text))
-            config_complain(&c->file, list->items[i], d, "workers: %s stands here twice",
+            config_complain(&c->file, list->items[i], d, "workers: duplicate entry %s",
                             a->workers[i].text);
     }
     forget(&seen);
@@ -308,7 +307,7 @@ static void check_tree(struct configuration *c, struct application_config *a, st
                         "tree_path: expected a path such as /shop, of at most %d bytes",
                         TREE_PATH_BYTES_MAX);
     } else if (a->s.tree == NULL) {
-        config_complain(&c->file, place(a, "tree_path"), d, "tree_path: there is no tree");
+        config_complain(&c->file, place(a, "tree_path"), d, "tree_path: needs the setting tree");
     }
 }
 

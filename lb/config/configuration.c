@@ -276,7 +276,7 @@ static void read_applications(struct configuration *c, const struct config_node 
 
         for (size_t k = 0; k < i; ++k) {
             if (slice_eq(map->keys[i]->text, map->keys[k]->text))
-                config_complain(&c->file, map->keys[i], d, "applications: %s stands here twice",
+                config_complain(&c->file, map->keys[i], d, "applications: duplicate entry %s",
                                 name);
         }
         application_config_read(c, name, map->items[i], &c->applications[i], d);

@@ -31,7 +31,7 @@ static const char *check(const char *text, struct counter_server_address *server
     servers[n].name = slice_of(text);
     for (size_t i = 0; i < n; ++i) {
         if (addr_equal(&servers[i].addr, &servers[n].addr))
-            return "stands here twice";
+            return "is a duplicate";
     }
     return counter_client_check(servers, n + 1) == ERR_OK ? NULL
                                                           : "only visible ASCII may stand here";

@@ -76,7 +76,7 @@ int main(int argc, char **argv)
         .usage = "-c FILE [-t]",
         .subjects = "settings|stats|outcomes",
         .signals = "TERM drains and exits, INT stops at once, HUP reads the configuration again\n"
-                   "         USR1 reopens logs, USR2 starts the program anew on the same sockets, "
+                   "         USR1 reopens logs, USR2 starts the new program on the same sockets, "
                    "and drains",
         .read = read_configuration,
         .destroy = destroy,

@@ -112,7 +112,7 @@ static const char *contradicted(const struct header_rules *r, enum header_side s
         if (old->op == HEADER_REMOVE && op == HEADER_SET)
             return "is removed; set alone takes off what there was";
         if (old->op == op && op != HEADER_ADD)
-            return "stands here twice";
+            return "is a duplicate";
     }
     return NULL;
 }
@@ -123,7 +123,7 @@ static const char *check_name(const struct header_rules *r, enum header_side sid
     if (r->n[side] == HEADER_RULES_MAX)
         return "is one too many: 64 of one direction";
     if (!http1_is_token(name) || name.len > HEADER_NAME_MAX)
-        return "is no field name of at most 128 characters";
+        return "is not a valid header field name (at most 128 characters)";
     const char *why = forbidden(side, op, name);
     return why != NULL ? why : contradicted(r, side, op, name);
 }

@@ -89,7 +89,7 @@ static const char *problem_of(const struct text_list *list, size_t i)
         return "expected a method such as GET, of at most 32 characters";
     if (slice_is(method, "CONNECT"))
         return "a reverse proxy has no use for it";
-    return listed(list, i, method) ? "stands here twice" : NULL;
+    return listed(list, i, method) ? "is a duplicate" : NULL;
 }
 
 bool methods_check(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM])

@@ -63,7 +63,7 @@ static const char *take(struct explain_query *a, struct slice name, struct slice
             return "application is given twice";
         a->has_application = true;
         if (!unescape(value, a->application, sizeof(a->application), &a->application_len))
-            return "application is no name";
+            return "application is not a name";
         return NULL;
     }
     return "unknown parameter: class, url and application are known";

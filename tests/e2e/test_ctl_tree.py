@@ -561,7 +561,7 @@ def test_directory_without_permission_is_told(directory):
         directory.tool.load('/a\n/b\n')
         (directory.root / 'a' / 'properties.json').mkdir()
         answer = directory.tool('print', code=1)
-        assert answer.out == '/a\n  # cannot be read\n/b\n' and 'no regular file' in answer.error
+        assert answer.out == '/a\n  # cannot be read\n/b\n' and 'not a regular file' in answer.error
         return
     directory.tool.load('/a\n  x = 1\n/b\n')
     (directory.root / 'a').chmod(0)

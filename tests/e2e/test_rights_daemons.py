@@ -262,9 +262,9 @@ except OSError as e:
 
 @only_root
 @pytest.mark.parametrize('user, want, switch, said', [
-    (NOBODY, 0, True, 'uid 0, gid 0, with its groups, is no user of an application'),
-    (NOBODY, 2, True, 'uid 2, gid 2, with its groups, is no user of an application'),
-    (NOBODY, NOBODY, False, 'is no user of an application'),
+    (NOBODY, 0, True, 'uid 0, gid 0, with its groups, is not a user of an application'),
+    (NOBODY, 2, True, 'uid 2, gid 2, with its groups, is not a user of an application'),
+    (NOBODY, NOBODY, False, 'is not a user of an application'),
     (NOBODY, DAEMON, True, '"spawned"'),
     (DAEMON, DAEMON, True, 'closed'),
 ])

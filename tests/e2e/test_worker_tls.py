@@ -176,7 +176,7 @@ def test_a_plain_worker_gets_nothing_in_the_clear(world, pki):
         got.append(c.sock.recv(65536))
         c.write(b'HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n')
     w = world.scripted(script)
-    lb = refusal(world, w.address, 'what it says is no TLS', worker_tls={'ca': pki.ca})
+    lb = refusal(world, w.address, 'the peer does not speak TLS', worker_tls={'ca': pki.ca})
     assert got and all(b'HTTP' not in g and g[0] == 22 for g in got)
     assert lb.workers()[w.address]['requests'] == 0
 

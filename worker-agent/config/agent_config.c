@@ -268,7 +268,7 @@ static void read_apps(struct agent_config *c, struct diag *d)
         struct app_config *app = app_config_read(c, map->keys[i], map->items[i], d);
 
         if (agent_config_app(c, app->name) != NULL)
-            config_complain(&c->yaml, map->keys[i], d, "applications: %s stands here twice",
+            config_complain(&c->yaml, map->keys[i], d, "applications: duplicate entry %s",
                             app->name);
         c->apps[c->napps++] = app;
     }

@@ -303,7 +303,7 @@ static void on_deadline(struct timer *t)
         return;
     case PROCESS_STARTING:
         log_warn(p, "process-start-timeout",
-                 "start_timeout_ms=%llu last_status=%d action=\"end it, try anew\"",
+                 "start_timeout_ms=%llu last_status=%d action=\"end it and retry\"",
                  (unsigned long long)p->group->s->start_timeout_ms, p->readiness.last_status);
         app_process_failed(p, FAILURE_START_TIMEOUT, "");
         group_count(p->group, AGENT_STAT_spawn_failures);

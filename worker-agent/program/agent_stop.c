@@ -217,7 +217,7 @@ void agent_keeper_lost(struct agent *a)
         return;
     }
     /* Its processes die with it (PR_SET_PDEATHSIG). A new keeper can only come from a new agent. */
-    log_error(NULL, "keeper-lost", "pid=%ld action=\"end; a restart starts everything anew\"",
+    log_error(NULL, "keeper-lost", "pid=%ld action=\"exit; a restart starts everything again\"",
               (long)keeper_link_pid(a->keeper));
     app_pool_keeper_lost(&a->pool);
     a->pool.empty = NULL;

@@ -27,7 +27,7 @@ int main(int argc, char **argv)
         .usage = "-c FILE [-t]",
         .subjects = "settings|stats|outcomes",
         .signals = "TERM drains and exits, INT stops at once, HUP reads the configuration again\n"
-                   "         USR2 starts the program anew, which takes sockets and processes over",
+                   "         USR2 starts the new program, which takes sockets and processes over",
         .read = read_configuration,
         .destroy = destroy,
         .describe = agent_describe,

@@ -159,7 +159,7 @@ static void dismiss(int fd)
     log_warn(NULL, "keeper-dismissed",
              "reason=\"it is ending, of another version, or has other users; its processes are "
              "ended and "
-             "started anew\"");
+             "started again\"");
     if (packet_say(fd, "bye") != ERR_OK)
         log_warn(NULL, "keeper-does-not-listen", "it ends by itself after its adopt_timeout");
     close(fd);

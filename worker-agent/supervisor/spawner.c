@@ -288,7 +288,8 @@ enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct 
 
     if (s->rights != NULL && !(r->switch_user && keeper_rights_allow(s->rights, &r->user))) {
         snprintf(why, KEEPER_WHY_MAX,
-                 "uid %ld, gid %ld, with its groups, is no user of an application at the start: "
+                 "uid %ld, gid %ld, with its groups, is not a user of an application known at the "
+                 "start: "
                  "restart the agent",
                  (long)r->user.uid, (long)r->user.gid);
         return ERR_UNSUPPORTED;

@@ -301,7 +301,8 @@ static void a_plugin_that_cannot_be_loaded_is_refused(void **state)
 static void a_plugin_that_breaks_the_contract_is_refused(void **state)
 {
     (void)state;
-    expect_refused_with("{plugin: {path: '" PLUGIN("no_symbol") "'}}", "exports no rlb_classifier");
+    expect_refused_with("{plugin: {path: '" PLUGIN("no_symbol") "'}}",
+                        "does not export rlb_classifier");
     expect_refused_with("{plugin: {path: '" PLUGIN("no_contract") "'}}", "offers no classifier");
     expect_refused_with("{plugin: {path: '" PLUGIN("wrong_version") "'}}",
                         "built for version 99 of the plugin contract, wanted is version 1");

@@ -105,9 +105,9 @@ static void duplicate_names_are_refused_at_their_place(void **state)
 {
     (void)state;
     expect_refused(SLICE_LIT("a: 1\nb: {c: 1, d: 2, c: 3}\na: 3\na: 4\n"),
-                   "f.yaml:2:17: \"c\" stands here twice (first in line 2)\n"
-                   "f.yaml:3:1: \"a\" stands here twice (first in line 1)\n"
-                   "f.yaml:4:1: \"a\" stands here twice (first in line 1)\n");
+                   "f.yaml:2:17: \"c\" is a duplicate (first in line 2)\n"
+                   "f.yaml:3:1: \"a\" is a duplicate (first in line 1)\n"
+                   "f.yaml:4:1: \"a\" is a duplicate (first in line 1)\n");
 }
 
 static void syntax_errors_are_told_in_plain_words(void **state)

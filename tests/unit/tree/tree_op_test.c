@@ -301,7 +301,7 @@ static void symbolic_links_are_not_followed_below_the_root(void **state)
     expect_children(w, "", "a");
     assert_int_equal(symlink("/etc/passwd", file), 0);
     assert_int_equal(read_node(w, "/a/b", &n), ERR_UNSUPPORTED);
-    expect_told("no regular file");
+    expect_told("not a regular file");
     /* What is written replaces the link, not what it leads to. */
     assert_int_equal(write_node(w, "/a/b", v, NULL), ERR_OK);
     expect_properties(w, "/a/b", "{\"x\": 1}");

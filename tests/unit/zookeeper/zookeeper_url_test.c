@@ -75,21 +75,21 @@ static void what_is_no_url_is_refused_with_the_reason(void **state)
         {"a:2181", ERR_SYNTAX, "want zookeeper://"},
         {"//", ERR_SYNTAX, "no host"},
         {"///x", ERR_SYNTAX, "no host"},
-        {"//,a", ERR_SYNTAX, "is no host"},
-        {"//a,", ERR_SYNTAX, "is no host"},
-        {"//a,,b", ERR_SYNTAX, "is no host"},
-        {"//:2181", ERR_SYNTAX, "is no host"},
-        {"//.a", ERR_SYNTAX, "is no host"},
-        {"//a..b", ERR_SYNTAX, "is no host"},
-        {"//a b", ERR_SYNTAX, "is no host"},
-        {"//user@a", ERR_SYNTAX, "is no host"},
-        {"//a?b", ERR_SYNTAX, "is no host"},
-        {"//::1", ERR_SYNTAX, "is no host"},
-        {"//[::1", ERR_SYNTAX, "is no host"},
-        {"//[]:1", ERR_SYNTAX, "is no host"},
-        {"//[::g]:1", ERR_SYNTAX, "is no host"},
-        {"//[1.2.3.4]:1", ERR_SYNTAX, "is no host"},
-        {"//[fe80::1%eth0]:1", ERR_SYNTAX, "is no host"},
+        {"//,a", ERR_SYNTAX, "is not a host"},
+        {"//a,", ERR_SYNTAX, "is not a host"},
+        {"//a,,b", ERR_SYNTAX, "is not a host"},
+        {"//:2181", ERR_SYNTAX, "is not a host"},
+        {"//.a", ERR_SYNTAX, "is not a host"},
+        {"//a..b", ERR_SYNTAX, "is not a host"},
+        {"//a b", ERR_SYNTAX, "is not a host"},
+        {"//user@a", ERR_SYNTAX, "is not a host"},
+        {"//a?b", ERR_SYNTAX, "is not a host"},
+        {"//::1", ERR_SYNTAX, "is not a host"},
+        {"//[::1", ERR_SYNTAX, "is not a host"},
+        {"//[]:1", ERR_SYNTAX, "is not a host"},
+        {"//[::g]:1", ERR_SYNTAX, "is not a host"},
+        {"//[1.2.3.4]:1", ERR_SYNTAX, "is not a host"},
+        {"//[fe80::1%eth0]:1", ERR_SYNTAX, "is not a host"},
         {"//[::1]2181", ERR_RANGE, "want a port"},
         {"//a:", ERR_RANGE, "want a port"},
         {"//a:0", ERR_RANGE, "want a port"},
@@ -127,7 +127,7 @@ static void hosts_and_path_are_bounded(void **state)
 
     text_clear(&url);
     text_addf(&url, "//%0*d", ZOOKEEPER_HOST_MAX + 1, 1);
-    expect_refused(text_cstr(&url), ERR_SYNTAX, "is no host");
+    expect_refused(text_cstr(&url), ERR_SYNTAX, "is not a host");
 
     text_clear(&url);
     text_addf(&url, "//a/%0*d", ZOOKEEPER_TOP_MAX, 1);

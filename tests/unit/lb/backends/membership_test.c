@@ -204,11 +204,11 @@ static void what_is_no_worker_of_ours_is_refused_with_its_reason(void **state)
     static const struct {
         const char *name, *properties, *why;
     } cases[] = {
-        {"no-address", "{}", "no address"},
-        {"127.0.0.1:99999", "{}", "no address"},
+        {"no-address", "{}", "not an address"},
+        {"127.0.0.1:99999", "{}", "not an address"},
         {"127.0.0.1:0", "{}", "no port"},
-        {"127.0.0.1:080", "{}", "no address"},
-        {"two words:1", "{}", "no address"},
+        {"127.0.0.1:080", "{}", "not an address"},
+        {"two words:1", "{}", "not an address"},
         {"127.0.0.1:9", "{\"application\": \"other\"}", "another application"},
     };
     struct world *w = *state;

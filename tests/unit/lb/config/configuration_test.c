@@ -163,7 +163,7 @@ static void every_mistake_is_reported_in_one_go(void **state)
     assert_complaint(f, 5, "is in use by listen");
     assert_complaint(f, 6, "token");
     assert_complaint(f, 7, "1 to 64");
-    assert_complaint(f, 10, "stands here twice");
+    assert_complaint(f, 10, "duplicate entry");
     assert_complaint(f, 11, "path");
     assert_complaint(f, 12, "a worker has a port");
     assert_complaint(f, 13, "/nowhere/page.html");
@@ -208,7 +208,7 @@ static void files_that_cannot_be_made_are_refused(void **state)
                               "access_log: /tmp\n"
                               "state_dir: /nowhere/at/all/\n"));
     assert_complaint(f, 3, "access_log: /tmp is a folder");
-    assert_complaint(f, 4, "state_dir: there is no folder /nowhere/at");
+    assert_complaint(f, 4, "state_dir: directory /nowhere/at does not exist");
     assert_true(read_text(f, "listen: [\"127.0.0.1:0\"]\n"
                              "workers: [\"127.0.0.1:1\"]\n"
                              "access_log: \"-\"\n"
@@ -280,7 +280,7 @@ static void the_same_worker_twice_is_a_mistake_however_it_is_written(void **stat
                               "workers:\n"
                               "  - \"[::1]:80\"\n"
                               "  - \"[0:0::1]:80\"\n"));
-    assert_complaint(f, 4, "stands here twice");
+    assert_complaint(f, 4, "duplicate entry");
 }
 
 static void names_of_workers_are_left_to_the_resolver(void **state)
@@ -423,8 +423,8 @@ static void pool_counter_servers_are_addresses_and_none_stands_there_twice(void 
     } bad[] = {
         {"[\"127.0.0.1:1\", \"counter.example:7531\"]", "host name cannot be used"},
         {"[\"127.0.0.1:1\", \"nonsense\"]", "expected HOST:PORT"},
-        {"[\"127.0.0.1:1\", \"127.0.0.1:1\"]", "twice"},
-        {"[\"[::1]:1\", \"[0::1]:1\"]", "twice"},
+        {"[\"127.0.0.1:1\", \"127.0.0.1:1\"]", "duplicate"},
+        {"[\"[::1]:1\", \"[0::1]:1\"]", "duplicate"},
         {"[\"127.0.0.1:1\", \"unix:/a b\"]", "visible ASCII"},
     };
     struct fixture *f = *state;
