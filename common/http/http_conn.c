@@ -120,8 +120,7 @@ void http_conn_close(struct http_conn *c)
     list_push_back(&c->server->closed, &c->node);
     loop_defer(c->server->loop, &c->end);
     --c->server->nconns;
-    if (c->server->options.connections != NULL)
-        atomic_fetch_sub_explicit(&c->server->options.connections->n, 1, memory_order_relaxed);
+    http_accept_give_back(c->server);
     http_server_conn_gone(c->server);
 }
 
@@ -145,8 +144,6 @@ static struct http_conn *create(struct http_listener *l, int fd, const struct ad
     list_init(&c->replies);
     list_push_back(&c->server->conns, &c->node);
     ++c->server->nconns;
-    if (c->server->options.connections != NULL)
-        atomic_fetch_add_explicit(&c->server->options.connections->n, 1, memory_order_relaxed);
     http_server_load_changed(c->server);
     http_conn_enter(c, PHASE_NEW);
     transport_open(&c->transport, fd);

@@ -196,6 +196,8 @@ void http_accept_init(struct http_server *s);
 void http_accept_fini(struct http_server *s);
 /* The server has new options. */
 void http_accept_set(struct http_server *s);
+/* A descriptor that was accepted is closed: its place among the process's connections is free. */
+void http_accept_give_back(struct http_server *s);
 /* There may be room again. */
 void http_accept_resume(struct http_server *s);
 /* Close all listeners. */
@@ -205,7 +207,8 @@ void http_listener_release(struct http_listener *l);
 void http_server_load_changed(struct http_server *s);
 
 /* ---- http_conn.c ---- */
-/* Take over an accepted descriptor. C is served at once, and may be closed when this returns. */
+/* Takes over an accepted descriptor, and its place (http_accept_give_back). C is served at once,
+ * and may be closed when this returns. */
 void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer);
 /* The PROXY header, if there is one, has been read: continue with TLS or HTTP. C may be closed. */
 void http_conn_serve(struct http_conn *c);

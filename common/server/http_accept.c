@@ -56,6 +56,29 @@ static void wait_for_room(struct http_server *s, bool waits)
         atomic_fetch_sub_explicit(&all->waiting, 1, memory_order_relaxed);
 }
 
+/*
+ * Takes a place for one more connection, before it is accepted: what is in transit to another loop
+ * has a descriptor, too, and several loops accept at the same time.
+ */
+static bool take_place(struct http_server *s)
+{
+    const struct http_server_options *o = &s->options;
+
+    if (o->connections == NULL)
+        return !http_server_full(s);
+    size_t before = atomic_fetch_add_explicit(&o->connections->n, 1, memory_order_relaxed);
+    if (o->max_connections == 0 || before < o->max_connections)
+        return true;
+    http_accept_give_back(s);
+    return false;
+}
+
+void http_accept_give_back(struct http_server *s)
+{
+    if (s->options.connections != NULL)
+        atomic_fetch_sub_explicit(&s->options.connections->n, 1, memory_order_relaxed);
+}
+
 void http_accept_resume(struct http_server *s)
 {
     struct list *it;
@@ -116,6 +139,7 @@ static void serve(struct http_listener *l, const struct http_accepted *a)
 
     if (l->allows != NULL && !l->allows(s->options.context, l->tag, &a->peer)) {
         close(a->fd);
+        http_accept_give_back(s);
         return;
     }
     http_conn_accept(l, a->fd, &a->peer);
@@ -172,13 +196,15 @@ static void on_accept(void *listener)
     for (unsigned i = 0; i < l->at_a_time; ++i) {
         if (s->held)
             return;
-        if (http_server_full(s) && !http_server_make_room(s)) {
+        if (!take_place(s) && !(http_server_make_room(s) && take_place(s))) {
             wait_for_room(s, true);
             pause_accepting(s);
             return;
         }
         if (!accept_one(l, &a)) {
-            on_accept_error(s, errno);
+            int error = errno;
+            http_accept_give_back(s);
+            on_accept_error(s, error);
             l->at_a_time = i != 0 ? i : 1;
             l->full_turns = 0;
             return;

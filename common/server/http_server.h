@@ -26,7 +26,7 @@ struct body_totals; /* common/http/body_sink.h */
 
 /* What servers that have a limit together share. All zero at first. */
 struct http_connections {
-    _Atomic size_t n;
+    _Atomic size_t n;         /* accepted, those in transit to another loop included */
     _Atomic unsigned waiting; /* servers that do not accept, as the limit is reached */
 };
 

@@ -120,8 +120,8 @@ def test_wrong_responses_are_not_stapled_and_said(world, authority):
     stranger = Authority(world.folder, 'stranger')
     lb, address = start(world, [one])
     key = authority.key
-    for answer, why in ((b'junk', 'no OCSP response'), (good[:-1], 'no OCSP response'), (good + b'x', 'no OCSP response'),
-                        (authority.answer(two), 'about another certificate'), (b'', 'no OCSP response')):
+    for answer, why in ((b'junk', 'not an OCSP response'), (good[:-1], 'not an OCSP response'), (good + b'x', 'not an OCSP response'),
+                        (authority.answer(two), 'about another certificate'), (b'', 'not an OCSP response')):
         before = lb.process.output().count('ocsp-not-stapled')
         put(one, answer)
         wait_until(lambda: lb.process.output().count('ocsp-not-stapled') > before, why)
