@@ -9,6 +9,27 @@
 #include "common/program/config_addr.h"
 #include "common/program/user_rights.h"
 
+static const struct setting_row poolcounter_rows[] = {
+#define PROGRAM(...) SETTINGS_ROW(struct poolcounter_settings, __VA_ARGS__)
+#include "poolcounter/settings.def"
+};
+static const struct setting_row admin_rows[] = {
+#define ADMIN(...) SETTINGS_ROW(struct admin_settings, __VA_ARGS__)
+#include "common/program/admin_settings.def"
+};
+static const struct setting_row type_rows[] = {
+#define TYPE(...) SETTINGS_ROW(struct type_settings, __VA_ARGS__)
+#include "poolcounter/settings.def"
+};
+
+#define TABLE(...) SETTINGS_TABLE_OF(poolcounter_tables, POOLCOUNTER_TABLES, __VA_ARGS__)
+TABLE(poolcounter, "PROGRAM", "the top of the file", struct poolcounter_settings);
+TABLE(admin, "ADMIN", "admin", struct admin_settings);
+TABLE(type, "TYPE", "types.NAME", struct type_settings);
+
+const struct settings_table *const poolcounter_tables[POOLCOUNTER_TABLES] = {
+    &poolcounter_table, &admin_table, &type_table};
+
 /* Where a setting of the top stands, for complaints. */
 static const struct config_node *top_node(const struct configuration *c, const char *name)
 {

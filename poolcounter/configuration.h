@@ -6,10 +6,11 @@
 #ifndef RLB_POOLCOUNTER_CONFIGURATION_H
 #define RLB_POOLCOUNTER_CONFIGURATION_H
 
+#include "common/config/settings.h"
 #include "common/limiter/counter.h"
 #include "common/net/addr.h"
+#include "common/program/admin_config.h"
 #include "common/program/privileges.h"
-#include "poolcounter/settings.h"
 
 enum {
     /* Maximum length of a type's name in the configuration [bytes]: part of a key, which is limited
@@ -20,6 +21,21 @@ enum {
     /* Maximum number of listening addresses: -l, `listen`, or inherited. */
     LISTENERS_MAX = 64,
 };
+
+/* The settings of settings.def. */
+struct poolcounter_settings {
+#define PROGRAM(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "poolcounter/settings.def"
+};
+struct type_settings {
+#define TYPE(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "poolcounter/settings.def"
+};
+
+extern const struct settings_table poolcounter_table, admin_table, type_table;
+/* All of them, in the order of the manual. */
+#define POOLCOUNTER_TABLES 3
+extern const struct settings_table *const poolcounter_tables[POOLCOUNTER_TABLES];
 
 struct type_limit {
     char *name;

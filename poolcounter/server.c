@@ -16,6 +16,14 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
+static const struct stat_row rows[] = {
+#define STAT(...) STATS_ROW(__VA_ARGS__)
+#include "poolcounter/stats.def"
+#undef STAT
+};
+
+const struct stats_table poolcounter_stats_table = {rows, ARRAY_LEN(rows)};
+
 enum {
     /* The longest sleep when no timer runs. */
     WAIT_MAX_MS = 3600 * 1000,

@@ -8,9 +8,21 @@
 #define RLB_POOLCOUNTER_SERVER_H
 
 #include "common/net/addr.h"
+#include "common/stats/stats.h"
 #include "poolcounter/configuration.h"
-#include "poolcounter/figures.h"
 #include "poolcounter/types.h"
+
+/* The metrics of stats.def by name. */
+enum poolcounter_stat {
+#define STAT(name, kind, unit, doc) STAT_##name,
+#include "poolcounter/stats.def"
+#undef STAT
+    POOLCOUNTER_STATS
+};
+
+extern const struct stats_table poolcounter_stats_table;
+/* What metric names begin with. */
+#define POOLCOUNTER_PREFIX "resumelb_poolcounter"
 
 struct server;
 

@@ -9,7 +9,6 @@
 #define RLB_BASE_ARENA_H
 
 #include "common/base/base.h"
-#include "common/base/checked.h"
 
 /* Memory beyond the owner's initial buffer is allocated in blocks of this size; large allocations
  * get a block of their own. */

@@ -69,4 +69,17 @@ char *xstrdup(const char *s);
 char *xslicedup(struct slice s) returns_nonnull_;
 char *xasprintf(const char *fmt, ...) printf_like(1, 2) returns_nonnull_;
 
+/*
+ * Defined in builds with the address sanitizer. Memory that would be retained for reuse is freed
+ * instead in these builds, so that the sanitizer detects uses after free.
+ */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RLB_CHECKED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define RLB_CHECKED
+#endif
+
 #endif

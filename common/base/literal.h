@@ -39,6 +39,9 @@ enum err literal_parse(struct slice s, size_t *entries, json_t **out,
  */
 void literal_print(const json_t *v, struct text *out);
 
+/* Appends S in quotes, as literal_print does. */
+void literal_print_string(struct slice s, struct text *out);
+
 /* Whether S is text as JSON can hold it: well-formed UTF-8 without NUL. */
 bool literal_is_text(struct slice s);
 /* Whether S may be shown as it is: UTF-8 without control and invisible characters. */

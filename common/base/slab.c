@@ -5,7 +5,7 @@
  * another has room.
  */
 #include "common/base/slab.h"
-#include "common/base/checked.h"
+#include "common/base/base.h"
 
 #include <stdalign.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "common/base/literal_string.h"
+#include "common/base/literal.h"
 
 struct printer {
     struct text *out;
