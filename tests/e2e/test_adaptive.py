@@ -160,7 +160,7 @@ class SlowWorker:
         c.answer()
 
 
-@pytest.mark.parametrize('sites', [3, 6])
+@pytest.mark.parametrize('sites', [3, pytest.param(6, marks=pytest.mark.soak)])
 def test_a_worker_that_has_recovered_gets_its_share(world, sites):
     """Few classes, which all live elsewhere by then: it must draw some of them."""
     done, ended = Counter(dict.fromkeys(range(16), 0)), threading.Event()

@@ -17,7 +17,7 @@ from chaos_clients import Load, executed
 from chaos_support import Chaos, Stage, resident_kib
 from support.base import wait_until
 
-DEEDS = int(os.environ.get('RLB_CHAOS_DEEDS', '24'))
+DEEDS = int(os.environ.get('RLB_CHAOS_DEEDS', '16'))
 SEED = int(os.environ.get('RLB_SEED', random.randrange(1 << 30)))
 # Between two deeds: so many responses at most, and so long at most, as all clients may wait for what is stopped.
 PAUSE, PAUSE_S = 60, 2

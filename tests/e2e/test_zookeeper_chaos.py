@@ -117,6 +117,7 @@ def test_after_any_chaos_the_tree_is_true(world, turn):
     assert Tree(chaos.place.client, '/app').properties('')['variance'] == 9.5
 
 
+@pytest.mark.soak
 def test_a_server_that_lost_all_its_data(world):
     """An empty tree is no reason to drop workers that answer, and everything comes back by registering."""
     place = Place(world)

@@ -5,6 +5,7 @@ import socket
 import ssl
 import subprocess
 
+import pytest
 from support.base import LIMIT, ROOT, free_port, wait_until
 from support.certificates import key_options
 from support.zookeeper import Server, Tree, connect
@@ -143,6 +144,7 @@ def tls_version(world, port, certificate):
         return None
 
 
+@pytest.mark.soak
 def test_through_the_documented_tunnels(world):
     servers = Documented(world)
     secure, hosts = tunnels(world, servers.servers)

@@ -33,6 +33,7 @@ def start(world, count, addresses, **settings):
     return place, balancers
 
 
+@pytest.mark.soak
 def test_any_one_server_may_go_under_traffic(world):
     """The server that we are connected to freezes, the leader is killed: we go to another one, with the session that we have."""
     addresses = workers(world, 3)
@@ -60,6 +61,7 @@ def test_any_one_server_may_go_under_traffic(world):
     load.stop()
 
 
+@pytest.mark.soak
 def test_without_a_majority_everything_goes_on_and_then_catches_up(world):
     addresses = workers(world, 3)
     place, (lb,) = start(world, 1, addresses[:2])
