@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every end-to-end test needs: binaries, free ports, waiting on conditions, processes that end."""
+"""Common support for the end-to-end tests: paths of the binaries, free ports, waiting for conditions, child processes."""
 import fcntl
 import os
 import pathlib
@@ -12,18 +12,18 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BIN = pathlib.Path(os.environ.get('RLB_BIN', ROOT / 'build' / 'bin'))
-# How much slower than others these programs are: 1, or what sanitizers make of it.
+# Slowdown factor of the tested programs: 1, or more for builds with sanitizers.
 SLOWNESS = float(os.environ.get('RLB_PATIENCE', '1'))
-# Seconds that any wait may take. Only what never comes reaches it: a busy machine is no failure.
+# Maximum duration of any wait [s]. It is long enough that only an event that never occurs reaches it, not one that a busy machine delays.
 LIMIT = 600 * SLOWNESS
-# Seconds between two requests of a client that asks all the time: the processor is for what is tested, too.
+# Pause between two requests of a client that sends requests continuously [s], so that it leaves processor time to the tested programs.
 PACE = 0.005
 
 
 def wait_until(condition, what='condition', seconds=LIMIT):
     """
-    The first true value that condition() gives; AssertionError after the deadline. An entry that is missing from what the
-    condition looks at may only not be there yet.
+    Polls condition() and returns its first true value. Raises AssertionError if there is none within SECONDS. A LookupError in
+    condition() counts as false: the entry may not exist yet.
     """
     began = time.monotonic()
     pause = 0.002
@@ -39,37 +39,40 @@ def wait_until(condition, what='condition', seconds=LIMIT):
         if waited > seconds:
             raise AssertionError('timed out waiting for %s' % what) from missing
         time.sleep(pause)
-        # What takes long may take a little longer: a look takes from what is waited for.
+        # The interval grows with the time waited, as polling takes processor time from the tested programs.
         pause = min(pause * 1.5, max(0.05, waited / 20), 0.25)
 
 
 def freeze(pid):
-    """SIGSTOP, until it holds: what runs on another core goes on for a while. SIGCONT undoes it."""
+    """
+    Sends SIGSTOP to PID and waits until all its threads are stopped: a thread on another core continues to run for a short
+    time after the signal. SIGCONT resumes the process.
+    """
     os.kill(pid, signal.SIGSTOP)
 
     def stands():
         tasks = pathlib.Path('/proc/%d/task' % pid).glob('*/stat')
         try:
             return all(t.read_text().rpartition(')')[2].split()[0] == 'T' for t in tasks)
-        except OSError:     # a thread has ended meanwhile
+        except OSError:     # a thread has ended in the meantime
             return False
     wait_until(stands, 'process %d to stop' % pid)
 
 
 class Ports:
     """
-    Ports given out by any run of tests on this machine, until it ends: a byte of a file is locked for each. Between the
-    choice of a port and the moment when a program listens there, no other run chooses it.
+    Reserves ports among all test runs on this machine: one byte of a common file is locked for each port until the run ends.
+    No other run can choose a port between its selection here and the time when a program listens on it.
     """
 
     def __init__(self):
         self.given = set()
         path = '%s/rlb-ports-%d' % (tempfile.gettempdir(), os.getuid())
-        # Never opened a second time: closing it once would give all locks of this process back.
+        # The file must not be opened a second time: closing any descriptor of it releases all locks of this process.
         self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def take(self, port):
-        """Whether it is ours now, and was nobody's."""
+        """Reserves PORT. Returns false if this run or another one has already reserved it."""
         if port in self.given:
             return False
         try:
@@ -84,7 +87,7 @@ _ports = Ports()
 
 
 def _first_of_the_kernel():
-    """The first port that the kernel gives out by itself, to whoever connects for instance."""
+    """The first ephemeral port: the kernel assigns ports from there, for instance to outgoing connections."""
     return int(pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range').read_text().split()[0])
 
 
@@ -99,8 +102,8 @@ def _nobody_listens(host, port):
 
 def free_ports(count, host='127.0.0.1'):
     """
-    The first of COUNT ports in a row that nobody listens on, below those that the kernel gives out by itself; each once per
-    run. Who listens on a port that was neither asked for here nor given by the kernel at that moment may meet somebody there.
+    Returns the first of COUNT consecutive ports without a listener, below the ephemeral ports; each port is returned once per
+    run. A program must listen only on ports from here or on one that the kernel assigned to it: any other may be in use.
     """
     below = min(32000, _first_of_the_kernel())
     for _ in range(1000):
@@ -111,7 +114,7 @@ def free_ports(count, host='127.0.0.1'):
 
 
 def low_port(host='127.0.0.1'):
-    """One that only root may listen on, in the same way. As root."""
+    """Like free_ports(), but returns one port below 1024. Requires root."""
     for port in range(1023, 600, -1):
         if _ports.take(port) and _nobody_listens(host, port):
             return port
@@ -124,8 +127,8 @@ def free_port(host='127.0.0.1'):
 
 class Process:
     """
-    A child with its output in a file; ended by pid, and by the kernel if the test run dies. `at_the_end`: what ends it
-    in order and soonest, when the test is over.
+    A child process with its output in a file. It is ended by its pid. `at_the_end`: the signal that ends it cleanly and most
+    quickly after the test.
     """
     at_the_end = signal.SIGTERM
 
@@ -154,7 +157,7 @@ class Process:
         return self.popen.wait(LIMIT)
 
     def stop(self):
-        """SIGTERM, wait; SIGKILL when that does not help. Returns the exit code."""
+        """Sends SIGTERM and waits for the end of the process; sends SIGKILL if it does not end. Returns the exit code."""
         if self.alive():
             self.popen.terminate()
             try:
@@ -170,7 +173,7 @@ class Process:
 
 
 def reap_all(processes):
-    """Stop in reverse order; a process that a sanitizer stopped fails the test."""
+    """Stops PROCESSES in reverse order. Fails the test if one of them logged a sanitizer report or a failed assertion."""
     for p in reversed(processes):
         if p.at_the_end != signal.SIGTERM and p.alive():
             p.kill(p.at_the_end)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chromium, driven over a pipe by its DevTools protocol: what a page shows, says, loads and looks like."""
+"""Chromium, controlled with the DevTools protocol over a pipe: the content, console messages, requests and picture of a page."""
 import base64
 import fcntl
 import json
@@ -20,14 +20,14 @@ FLAGS = ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-u
 
 
 def place(to_read, to_write):
-    """In the child: the two descriptors at which Chromium expects its pipe."""
+    """Called in the child: moves the ends of the pipe to the descriptors 3 and 4, where Chromium expects them."""
     ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (to_read, to_write)]
     for wanted, fd in zip((3, 4), ends):
         os.dup2(fd, wanted)
 
 
 class Browser:
-    """One page. `requests` are the URLs it asked for, `complaints` its console's errors, warnings and exceptions."""
+    """One page. `requests`: the URLs that it requested; `complaints`: the errors, warnings and exceptions of its console."""
 
     def __init__(self, width=1280, height=900, dark=False, scripts=True, mobile=False):
         self.profile = tempfile.mkdtemp(prefix='chromium-')
@@ -54,8 +54,8 @@ class Browser:
 
     def renew(self, **what):
         """
-        An empty page in place of the one that there is, which leaves nothing to it. A new program costs seconds of a processor,
-        and a new process for the page another one.
+        Replaces the page by an empty one without any state. Starting a new program would take seconds of processor time, and a
+        new process for the page one more second.
         """
         self.emulate()
         self.open('about:blank')
@@ -79,7 +79,7 @@ class Browser:
         return answer['result']
 
     def read(self, seconds):
-        """Take in what has come, waiting so long for something."""
+        """Processes received messages. Waits at most SECONDS for one."""
         assert seconds > 0 and select.select([self.inp], [], [], seconds)[0], 'Chromium does not answer'
         data = os.read(self.inp, 1 << 20)
         assert data, 'Chromium has ended'
@@ -111,21 +111,21 @@ class Browser:
         return r['result'].get('value')
 
     def open_status(self, admin):
-        """The status page at ADMIN, once it shows what its program has sent."""
+        """Opens the status page at ADMIN and waits for its live data."""
         self.open('http://%s/' % admin)
         wait_until(lambda: self.js('document.getElementById("live").textContent') == 'live', 'it to be live')
 
     def text(self):
-        """What the status page says to a reader."""
+        """The visible text of the status page."""
         return self.js('document.getElementById("main").innerText')
 
     def html(self):
-        """The document, also where scripts are off."""
+        """The document, also with scripts disabled."""
         def told():
             try:
                 root = self.call('DOM.getDocument', depth=-1)['root']['nodeId']
                 return self.call('DOM.getOuterHTML', nodeId=root)['outerHTML']
-            except AssertionError as e:     # it has been replaced by the next one in between
+            except AssertionError as e:     # the document was replaced in the meantime
                 if 'Could not find node' not in str(e):
                     raise
         return wait_until(told, 'a document')
@@ -142,7 +142,7 @@ class Browser:
         self.call('Input.insertText', text=text)
 
     def picture(self, path=None, width=None, height=None):
-        """PNG bytes; of the window, or of a part of the page from its top."""
+        """A PNG of the window, or of WIDTH by HEIGHT pixels from the top of the page."""
         clip = {'clip': {'x': 0, 'y': 0, 'width': width, 'height': height, 'scale': 1}} if width else {}
         png = base64.b64decode(self.call('Page.captureScreenshot', format='png', captureBeyondViewport=bool(width),
                                          **clip)['data'])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates made by openssl, and clients that look at which one they are shown."""
+"""Certificates created with openssl, and clients that check which one a server sends."""
 import collections
 import hashlib
 import os
@@ -20,19 +20,19 @@ def key_options(kind):
     return ['-newkey', 'rsa:2048'] if kind == 'rsa' else ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1']
 
 
-# The pairs of this run, by what they are for, as bytes. In each folder the same ones serve in turn: no two in it are the same.
+# The pairs of this run as bytes, by their parameters. Each directory uses them in the same order, so that no two in it are equal.
 _made, _used = collections.defaultdict(list), collections.Counter()
-# Those of other runs with the same programs are good for half a day.
+# Pairs of other runs with the same build are reused for half a day.
 CACHE, FRESH_S = BIN.resolve().parent / 'certificates', 12 * 3600
 
 
 def _kept(what):
-    """Where the (certificate, key) made for WHAT is kept."""
+    """The path of the cached certificate and key for WHAT."""
     return CACHE / (hashlib.sha256(repr(what).encode()).hexdigest()[:32] + '.pem')
 
 
 def _recall(what):
-    """(certificate, key); None: there is none, or only an old one."""
+    """The cached (certificate, key) for WHAT, or None if there is none or it is too old."""
     try:
         path = _kept(what)
         if time.time() - path.stat().st_mtime < FRESH_S:
@@ -44,7 +44,7 @@ def _recall(what):
 
 
 def _keep(what, cert, key):
-    """For other runs, where the programs lie in a build of theirs."""
+    """Caches a pair for other runs, if the programs are in a build directory."""
     if (CACHE.parent / 'CMakeCache.txt').exists():
         CACHE.mkdir(mode=0o700, exist_ok=True)
         part = _kept(what).with_suffix('.%d' % os.getpid())
@@ -53,7 +53,7 @@ def _keep(what, cert, key):
 
 
 def make_once(cert, key, what, make):
-    """The files CERT and KEY, as make() writes them, or wrote them for the same WHAT."""
+    """Writes the files CERT and KEY from the cache for WHAT, or else calls make() to create them."""
     found = _recall(what)
     if found is None:
         make()
@@ -65,7 +65,7 @@ def make_once(cert, key, what, make):
 
 
 class Pair:
-    """A certificate and its key, self-signed: `names` are its DNS names, the first also the common name."""
+    """A self-signed certificate and its key. `names`: its DNS names; the first one is also the common name."""
 
     def __init__(self, folder, name, names, kind='ec', more=()):
         self.cert, self.key, self.names = folder / (name + '.pem'), folder / (name + '-key.pem'), names
@@ -94,13 +94,13 @@ class Pair:
         return hashlib.sha256(ssl.PEM_cert_to_DER_cert(self.cert.read_text())).hexdigest()
 
     def copy_to(self, other):
-        """As other's files, with their names."""
+        """Copies the certificate and the key to the files of OTHER."""
         other.cert.write_bytes(self.cert.read_bytes())
         other.key.write_bytes(self.key.read_bytes())
 
 
 def blind_context(version=None, **options):
-    """A client that takes any certificate: what it is shown is the test's to judge."""
+    """The context of a client that accepts any certificate, which the test checks itself."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -121,13 +121,13 @@ def dial(address, name, context=None):
 
 
 def shown(address, name, context=None):
-    """The fingerprint of the certificate that a client of this server name (None: it sends none) is shown."""
+    """The fingerprint of the certificate that the server sends to a client with this server name (None: without one)."""
     with dial(address, name, context) as s:
         return hashlib.sha256(s.getpeercert(True)).hexdigest()
 
 
 def refused(address, name=None, context=None):
-    """Whether the handshake fails."""
+    """Returns whether the handshake fails."""
     try:
         dial(address, name, context).close()
     except (ssl.SSLError, ConnectionError, socket.timeout):
@@ -136,7 +136,7 @@ def refused(address, name=None, context=None):
 
 
 class Authority:
-    """A certificate authority of its own, and what it signs."""
+    """A certificate authority, which signs certificates."""
 
     def __init__(self, folder, name='authority'):
         self.folder, self.name = folder, name
@@ -147,7 +147,7 @@ class Authority:
             '-addext', 'keyUsage=critical,keyCertSign,cRLSign'))
 
     def sign(self, name, alternatives=(), days=2, usage='serverAuth'):
-        """A Signed for e.g. ['DNS:a.example', 'IP:127.0.0.1']; of -1 days it is over already."""
+        """A Signed with alternative names such as ['DNS:a.example', 'IP:127.0.0.1']. With DAYS -1 it has already expired."""
         out = Signed(self.folder / (name + '.pem'), self.folder / (name + '-key.pem'))
         make_once(out.cert, out.key, (self.cert.read_bytes(), name, *alternatives, days, usage),
                   lambda: self._sign(out, name, alternatives, days, usage))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application of the chaos run, for any WSGI server: bodies by target, POSTs recorded before they are answered."""
+"""The WSGI application of the chaos run: the target defines the body; a POST is recorded before it is answered."""
 import os
 import time
 
@@ -16,8 +16,8 @@ def application(environ, start_response):
         record(os.environ['EXECUTED'], target, environ['wsgi.input'].read())
     body = body_of(target)
     framing = framing_of(target)
-    # The end of a killed process's connection looks like that of a body, which only the framing can tell apart:
-    # here nothing is delimited by the connection's end.
+    # The end of the connection of a killed process cannot be distinguished from the end of a body without framing: therefore no
+    # body here is delimited by the end of the connection.
     if framing == 'length':
         start_response('200 OK', [*headers, ('Content-Length', str(len(body)))])
         return [body]
@@ -26,7 +26,7 @@ def application(environ, start_response):
 
 
 def dribble(body):
-    """Slow enough for something to happen in the middle."""
+    """Sends the body so slowly that interventions can happen in the middle."""
     for piece in pieces(body):
         time.sleep(0.01)
         yield piece

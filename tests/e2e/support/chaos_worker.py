@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A worker of the chaos run: chaos_worker.py PORT NAME good|bad SEED EXECUTED serves what chaos_app.py does, with bodies
-delimited by the connection's end as well. A bad one does so half of the time, and else whatever FAULTS say. Both have a
-resume stream, so that they can be registered in a tree; a bad one's breaks.
+A worker of the chaos run: chaos_worker.py PORT NAME good|bad SEED EXECUTED serves the same responses as chaos_app.py, and also
+bodies delimited by the end of the connection. A bad worker does so for half of the requests, and applies one of FAULTS to the
+others. Both have a resume stream, so that they can be registered in a tree; that of a bad one breaks.
 """
 import json
 import random
@@ -15,8 +15,8 @@ import time
 from chaos_bodies import TARGET, body_of, framing_of, pieces, record
 
 STREAM = '/.well-known/resumelb/resume'
-RESET = b'\1\0\0\0\0\0\0\0'    # linger on, for no time: closing resets
-# Heads that are no HTTP, or whose framing is nobody's to guess.
+RESET = b'\1\0\0\0\0\0\0\0'    # SO_LINGER with time 0: close() sends a reset
+# Response heads that are not HTTP or have an invalid or ambiguous framing.
 GARBAGE = [
     b'HTP/1.1 200 OK\r\n\r\n', b'HTTP/1.1 abc OK\r\n\r\n', b'HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n', b'\0\0\0\0\r\n\r\n',
     b'220 mail.example ESMTP\r\n', b'\x16\x03\x01\x02\x00\x01\x00', b'HTTP/1.1 200 OK\r\nno colon here\r\n\r\n',
@@ -26,11 +26,11 @@ GARBAGE = [
 
 
 class Reset(Exception):
-    """The connection is to end with a reset."""
+    """Raised to end the connection with a reset."""
 
 
 class Closed(Exception):
-    """The connection is to end."""
+    """Raised to end the connection."""
 
 
 class Worker:
@@ -59,7 +59,7 @@ class Worker:
         except (Closed, OSError):
             pass
         finally:
-            # The file holds the socket open.
+            # The file object keeps the socket open.
             try:
                 stream.close()
             except NameError:
@@ -109,7 +109,7 @@ class Worker:
         sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Type: application/x-resumelb-resume+jsonl\r\n'
                      b'Transfer-Encoding: chunked\r\n\r\n')
         send_chunk(sock, json.dumps(line).encode() + b'\n')
-        # A line a second, until the other end has enough.
+        # One line per second until the peer closes.
         while not select.select([sock], [], [], 1)[0]:
             if self.bad and self.random.random() < 0.1:
                 send_chunk(sock, self.random.choice([b'{"v":1,', b'\xff\xfe\n', b'[]\n', b'{"v":2}\n', b'x' * 70_000 + b'\n']))
@@ -173,14 +173,14 @@ def byte_by_byte(w, sock, target):
 
 
 def too_long(w, sock, target):
-    """More than was announced."""
+    """Sends more bytes than announced."""
     body = body_of(target)
     sock.sendall(w.head(length(body)) + body + b'and something else')
     return True
 
 
 def two_answers(w, sock, target):
-    """The second one is nobody's. Both at once: what comes later could pass for the answer to the next request."""
+    """Sends an unsolicited second response in the same write: a later one could be read as the response to the next request."""
     body = body_of(target)
     if len(body) > 16_000:
         return answer(w, sock, target)
@@ -244,7 +244,7 @@ def bad_chunk(w, sock, target):
 
 
 def reset_before_the_end(w, sock, target):
-    """A body that ends with the connection, which a reset does not end in order."""
+    """Sends a body delimited by the end of the connection, and resets the connection, so that the body is incomplete."""
     body = body_of(target)
     sock.sendall(w.head(b'Connection: close') + body[:len(body) // 2])
     raise Reset

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Every command that stands in the documentation, wherever it stands: in a fenced block, indented, within a sentence, among the
-examples of a manual page.
+All commands in the documentation: in fenced or indented blocks, within sentences, and in the examples of manual pages.
 """
 import re
 
 from .base import ROOT
 from .pages import FENCE
 
-# What begins a command. Single words (`make`, `resumelbctl`) are names.
+# The beginning of a command. Single words (`make`, `resumelbctl`) are names.
 PROGRAM = re.compile(r'(?:\$ )?(?:build/bin/)?(?:resumelb(?:-agent|-poolcounter|-replay|ctl)?|make|cmake|ctest|curl|systemctl|journalctl|docker|'
                      r'kill|cc|cp|printf|export|git|dev/[\w./-]+|\./[\w.-]+|/usr/[\w./-]+)(?= |$)')
 INLINE = re.compile(r'`([^`\n]+(?:\n[^`\n|]+)?)`')
@@ -27,7 +26,7 @@ def manuals():
 
 
 def strip(command):
-    """Without prompt and remark."""
+    """Removes the prompt and the comment."""
     return re.sub(r'\s+#\s.*', '', command[2:] if command.startswith('$ ') else command).strip()
 
 
@@ -37,7 +36,7 @@ def is_command(text):
 
 
 def of_page(page):
-    """[command] of a page in Markdown, without those of its fenced blocks."""
+    """[command] of a Markdown page outside of its fenced blocks."""
     text = FENCE.sub('', (ROOT / page).read_text())
     found = [strip(m[1]) for m in INDENTED.finditer(text) if m[1].startswith('$ ') or is_command(m[1])]
     inline = (' '.join(m[1].split()) for m in INLINE.finditer(INDENTED.sub('', text)))
@@ -45,7 +44,7 @@ def of_page(page):
 
 
 def of_blocks(page):
-    """[command] of those of its fenced blocks that no mark gives to support/pages.py, nor tests/package to a machine."""
+    """[command] of the fenced blocks that neither support/pages.py executes, because of a mark, nor tests/package on a machine."""
     found = []
     if page == 'docs/install.md':
         return found

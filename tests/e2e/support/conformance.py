@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a proxy makes of a request, whichever proxy it is: raw bytes go in, and it is seen what the client is told, what of
-it arrives at the worker, and whether the connection lives on.
+Request conformance tests for any proxy. A case sends raw bytes; the test checks the response to the client, the requests
+that arrive at the worker, and whether the client's connection stays open.
 """
 import collections
 import contextlib
@@ -13,16 +13,16 @@ from .scripted import Scripted
 PROBE = b'GET /probe HTTP/1.1\r\nHost: a.example\r\n\r\n'
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n'
 
-# A request as a worker has it: whole requests only, each with the bytes of its head.
+# A complete request as the worker received it, with the bytes of its head.
 Arrived = collections.namedtuple('Arrived', 'method target body head')
 
 
 class Case:
     """
-    DATA goes over a connection, all at once or as a list of pieces. WANT: 'pass', 'refuse', or 'either' where RFC 9112
-    leaves it open; OURS is what resumelb does then, and REASON the refusal that it counts. REQUESTS are those that have
-    to arrive, as (method, target, body). AFTER: the connection is 'open', 'closed', or None where it does not matter.
-    HAS and LACKS are header fields of the first one: {name: [values in order]}, [names].
+    DATA is sent over one connection, all at once or as a list of pieces. WANT: 'pass', 'refuse', or 'either' where RFC 9112
+    leaves the choice; OURS is then the behavior of resumelb, and REASON the rejection reason that it counts. REQUESTS are the
+    requests that must arrive, as (method, target, body). AFTER is the state of the connection afterwards: 'open', 'closed', or
+    None if any is correct. HAS and LACKS are header fields of the first request: {name: [values in order]}, [names].
     """
 
     def __init__(self, group, name, data, want='pass', ours=None, reason=None, requests=None, after='unset',
@@ -38,7 +38,10 @@ class Case:
         self.fin, self.check, self.only = fin, check, only
 
     def expected(self, refused):
-        """The connection's state; of who passes what we refuse, PASSED_AFTER."""
+        """
+        The expected state of the connection after the case. PASSED_AFTER applies to a proxy that accepts a request that
+        resumelb rejects.
+        """
         passed = self.want == 'either' and self.ours == 'refuse' and not refused
         return self.passed_after if passed and self.after == 'closed' else self.after
 
@@ -48,14 +51,14 @@ class Case:
 
 
 class Outcome:
-    """answers: (status, {name: value}) in order; after: open, closed, or hung when neither came to be in time."""
+    """answers: (status, {name: value}) in order; after: open, closed, or hung if neither was observed within the time limit."""
 
     def __init__(self):
         self.answers, self.interim, self.arrived, self.after = [], [], [], None
 
 
 class Worker:
-    """Takes requests as strictly as one can, and remembers those that were whole."""
+    """A worker that parses requests as strictly as possible and records the complete ones."""
 
     def __init__(self):
         self.arrived, self.malformed = [], []
@@ -98,7 +101,7 @@ class Worker:
 
 
 def fields(head):
-    """{lower-case name: [values]} of a head, the first line left out."""
+    """{lower-case name: [values]} of a head without its first line."""
     out = {}
     for line in head.split(b'\r\n')[1:]:
         name, _, value = line.partition(b':')
@@ -126,7 +129,7 @@ def take_body(client, found):
 
 
 class Run:
-    """One case at one subject."""
+    """Runs one case against one proxy."""
 
     def __init__(self, case, address, worker, seconds):
         self.case, self.worker = case, worker
@@ -140,14 +143,15 @@ class Run:
         try:
             for piece in pieces:
                 self.client.sock.sendall(piece)
-            # Who has asked for something stays until it has been answered: else nobody would be there for it.
+            # A case with valid requests closes its sending side only after the responses: a proxy may drop the requests of a
+            # client that has closed.
             if self.case.fin and not self.case.requests:
                 self.client.sock.shutdown(socket.SHUT_WR)
-        except OSError:             # refused before all of it was sent
+        except OSError:             # rejected before all of it was sent
             pass
 
     def take(self):
-        """The next answer; None at the end of the connection."""
+        """Receives the next response. Returns None at the end of the connection."""
         n = len(self.out.answers)
         is_head = n < len(self.case.requests) and self.case.requests[n][0] == 'HEAD'
         try:
@@ -163,7 +167,7 @@ class Run:
         return r
 
     def wait_for_end(self):
-        """Answers that come before it are none that anybody waited for: they are kept."""
+        """Waits for the end of the connection. Responses that arrive before it were not expected; they are recorded."""
         while self.take() is not None:
             pass
 
@@ -217,7 +221,7 @@ def wrong_pass(case, out):
 
 
 def wrong_refusal(case, out, before):
-    """BEFORE: what may have arrived, because it came whole before what is refused."""
+    """Checks a rejection. BEFORE: requests that may have arrived, as they were complete before the rejected one."""
     if [(a.method, a.target, a.body) for a in out.arrived] != before:
         return 'arrived: %r' % [(a.method, a.target, a.body[:80]) for a in out.arrived][:8]
     statuses = [status for status, _ in out.answers]
@@ -234,7 +238,7 @@ def wrong_refusal(case, out, before):
 
 
 def wrong(case, out, ours):
-    """Why OUT is wrong for any proxy, or (OURS) for resumelb; None when it is right."""
+    """The reason why OUT is wrong for any proxy, or for resumelb if OURS. None if it is correct."""
     before = case.given if case.want == 'refuse' and case.given else []
     wanted = case.ours if ours else case.want
     if wanted == 'pass':

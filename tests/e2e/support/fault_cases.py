@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Requests whose worker fails: which are tried again, where, and how often each was sent. Two workers, of which
-one fails a request that nobody has failed before, and either answers it when it comes again.
+Retries of requests that a worker fails: the tests check which requests are retried, on which worker, and how often each is
+sent. There are two workers. A request fails on the worker that receives it first; any later attempt is answered.
 """
 import threading
 
@@ -18,7 +18,7 @@ ANSWERS = {'answers 502': (502, '502 Theirs', ()), 'answers 503': (503, '503 The
 
 
 class Faulty:
-    """Targets are /MARK?FAULT, or anything else for an answer."""
+    """Workers that fail requests for targets of the form /MARK?FAULT and answer all others."""
 
     def __init__(self, world, count=2):
         self.lock = threading.Lock()
@@ -37,7 +37,8 @@ class Faulty:
             with self.lock:
                 tries = self.tries.setdefault(mark, [])
                 tries.append((n, c.number, before))
-            # On a kept connection only, or on the first at all. What closes those, closes all.
+            # A fault "kept ..." occurs only on reused connections, any other on the first attempt. Faults that close a reused
+            # connection occur on every reused connection.
             kept, fault = fault.startswith('kept '), fault.removeprefix('kept ')
             first = all(t[2] == 0 for t in tries[:-1]) if kept else len(tries) == 1
             fails = (first or fault in ('resets', 'closes') and kept) and (before > 0 or not kept)
@@ -66,7 +67,7 @@ class Faulty:
 
 
 def expected(method, fault):
-    """{(status, how often it is sent at most)} that are right."""
+    """The correct results: {status: maximum number of attempts}."""
     plain = fault.removeprefix('kept ')
     if plain in ANSWERS:
         return {ANSWERS[plain][0]: 1}
@@ -75,12 +76,12 @@ def expected(method, fault):
     if method in SAFE:
         return {200: 3}
     once = {502: 1}
-    # RFC 9110 section 9.2.2 lets these run twice.
+    # RFC 9110 section 9.2.2 permits executing these twice.
     return once | {200: 2} if method in IDEMPOTENT else once
 
 
 def ask(address, method, target):
-    """The status; 0 when what comes is no HTTP."""
+    """Returns the status of the response, or 0 if the response is not valid HTTP."""
     with Client(address) as c:
         try:
             return c.request(method, target, body=b'data' if method in ('POST', 'PUT', 'PATCH') else None).status
@@ -93,7 +94,8 @@ def judge(faulty, address, method, fault, number):
     status = ask(address, method, mark + '?' + fault.replace(' ', '%20'))
     tries = faulty.tries.get(mark, [])
     right = expected(method, fault)
-    # A kept connection may not have been taken: then nothing failed. Where silence is told by a time-out, any may be late.
+    # The request may not have used an idle connection; then nothing failed. With the short time-out of the silent worker any
+    # response may be late.
     if fault.startswith('kept ') and not any(t[2] for t in tries):
         right = {200: 1} | ({504: 1} if fault.endswith(SILENT) else {})
     if status not in right or len(tries) > right[status]:
@@ -105,14 +107,17 @@ def judge(faulty, address, method, fault, number):
 
 
 def run_faults(faulty, patient, hasty=None):
-    """[(method, fault, what is wrong)] of who listens at PATIENT; at HASTY, where given, of the faults that only a time-out tells."""
+    """
+    Returns [(method, fault, what is wrong)] of the proxy at the address PATIENT. HASTY, if given, is the address of a proxy
+    with short time-outs: it is used for the fault that only a time-out detects.
+    """
     results = []
     for fault in FAULTS:
         address = hasty or patient if fault == SILENT else patient
         for method in METHODS:
             for kept in (False, True):
                 if kept:
-                    for _ in range(4):      # there is one to be had, at each of them
+                    for _ in range(4):      # each worker then has an idle connection
                         ask(address, 'GET', '/warm')
                 name = 'kept ' + fault if kept else fault
                 results.append((method, name, judge(faulty, address, method, name, len(results))))

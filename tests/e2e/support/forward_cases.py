@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a gateway does to the requests that it passes on (RFC 9110 7.6), and what becomes of the connection."""
+"""Changes that a gateway makes to forwarded requests (RFC 9110 7.6), and the state of the connection afterwards."""
 from .conformance import Case
 from .request_cases import END, GET, NEXT, POST, chunked, free, get, post, refused
 
@@ -42,7 +42,7 @@ def hop_cases():
                only='resumelb')
     yield Case(g, 'websocket in HTTP/1.0', get(b'Upgrade: websocket', b'Connection: Upgrade', *ws,
                                                version=b'HTTP/1.0'), lacks=['upgrade'], after='closed', only='resumelb')
-    # Others take it for what it is: HTTP/2 with prior knowledge.
+    # Other proxies may accept it as HTTP/2 with prior knowledge.
     yield refused(g, 'HTTP/2 without having asked', b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', None, status=(400, 405, 505),
                   only='resumelb')
 
@@ -147,7 +147,7 @@ def expect_cases():
                requests=[POST])
     yield Case(g, 'not said twice', post(b'Expect: 100-continue', b'Content-Length: 3', body=b'abc'), requests=[POST],
                lacks=['expect'], only='resumelb')
-    yield Case(g, 'HTTP/1.0 is not told to go on', get(b'Expect: 100-continue', b'Content-Length: 3', method=b'POST',
+    yield Case(g, 'HTTP/1.0 gets no 100 response', get(b'Expect: 100-continue', b'Content-Length: 3', method=b'POST',
                                                        version=b'HTTP/1.0') + b'abc', requests=[POST], after='closed',
                check=interim(0))
     yield Case(g, 'without a body', get(b'Expect: 100-continue'), check=interim(0), only='resumelb')

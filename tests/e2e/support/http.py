@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A raw HTTP/1.1 client: what goes over the wire is what the test says, and nothing is hidden from it."""
+"""A raw HTTP/1.1 client: the test controls all bytes sent, and sees all bytes received."""
 import socket
 
 from .base import LIMIT
 
 
 def connect(address, seconds=LIMIT):
-    """'host:port', '[ipv6]:port', 'unix:/path' or a (host, port) pair."""
+    """Connects to ADDRESS: 'host:port', '[ipv6]:port', 'unix:/path' or a (host, port) pair."""
     if isinstance(address, tuple):
         return socket.create_connection(address, timeout=seconds)
     if address.startswith('unix:'):
@@ -19,11 +19,11 @@ def connect(address, seconds=LIMIT):
 
 
 class CutShort(ConnectionError):
-    """The connection ended before the response did."""
+    """The connection ended before the end of the response."""
 
 
 class BodyCutShort(CutShort):
-    """It ended when the response's head was there."""
+    """The connection ended after the head of the response, before the end of its body."""
 
 
 class Response:
@@ -31,7 +31,7 @@ class Response:
         self.status, self.reason, self.headers, self.body, self.version = status, reason, headers, body, version
 
     def __getitem__(self, name):
-        """The header's value, or None; several joined by ', '."""
+        """The value of a header field, or None. Several values are joined by ', '."""
         found = [v for k, v in self.headers if k.lower() == name.lower()]
         return ', '.join(found) if found else None
 
@@ -46,7 +46,7 @@ class Client:
     def __init__(self, address, seconds=LIMIT, sock=None):
         self.address = address
         self.sock = sock or connect(address, seconds)
-        self.buffer = bytearray()      # bytes would make large bodies quadratic
+        self.buffer = bytearray()      # appending to bytes would be quadratic for large bodies
         self.interim = []
 
     def close(self):
@@ -72,7 +72,7 @@ class Client:
         self.sock.sendall('\r\n'.join(lines).encode('latin-1') + b'\r\n\r\n' + (body or b''))
 
     def _more(self):
-        # Of more, Python maps and unmaps memory for each read: five times the cost of a small response.
+        # For larger reads Python maps and unmaps memory each time, which is five times the cost of a small response.
         data = self.sock.recv(1 << 16)
         if not data:
             return False
@@ -114,7 +114,7 @@ class Client:
         return Response(status, reason, headers, self.body(status, headers, is_head), version)
 
     def body(self, status, headers, is_head=False):
-        """The body that goes with a head, by its framing."""
+        """Receives the body of a response, according to its framing."""
         low = {}
         for k, v in headers:
             low.setdefault(k.lower(), v)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP/2 by hand (RFC 9113, RFC 7541): every frame is the test's, and what comes back is taken apart here."""
+"""Hand-made HTTP/2 (RFC 9113, RFC 7541): the test controls every frame, and received frames are decoded here."""
 import socket
 import ssl
 import struct
@@ -70,7 +70,7 @@ def as_bytes(s):
 
 
 def literal(name, value, first=0):
-    """Without indexing (0), or with (0x40)."""
+    """A literal field without indexing (0), or with incremental indexing (0x40)."""
     name, value = as_bytes(name), as_bytes(value)
     return bytes([first]) + integer(len(name), 7) + name + integer(len(value), 7) + value
 
@@ -83,7 +83,7 @@ REQUEST = [(':method', 'GET'), (':scheme', 'https'), (':path', '/'), (':authorit
 
 
 def request(*more, drop=(), **pseudo):
-    """The fields of a request; pseudo-header fields by their names, None for none."""
+    """The fields of a request. Keywords set pseudo-header fields; None omits one."""
     fields = [(n, pseudo.pop(n[1:], v)) for n, v in REQUEST]
     assert not pseudo, pseudo
     return block([f for f in fields if f[1] is not None] + list(more))
@@ -151,7 +151,7 @@ class Decoder:
 
 class Stream:
     def __init__(self):
-        # As bytes, a large body would be copied with each of its frames.
+        # With bytes, a large body would be copied for each of its frames.
         self.heads, self.body, self.ended, self.reset = [], bytearray(), False, None
 
     @property
@@ -167,7 +167,7 @@ class Stream:
 
 
 def negotiated(port, seconds=LIMIT, receive_bytes=None, source='127.0.0.1'):
-    """A connection that has negotiated HTTP/2, and on which nothing has been sent."""
+    """Opens a TLS connection with HTTP/2 negotiated, on which nothing was sent yet."""
     raw = socket.socket()
     if receive_bytes:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -183,7 +183,7 @@ def negotiated(port, seconds=LIMIT, receive_bytes=None, source='127.0.0.1'):
 
 
 def to_the_end(sock):
-    """All that comes until the other side has closed."""
+    """All data until the peer has closed."""
     got = b''
     try:
         while data := sock.recv(65536):
@@ -194,7 +194,7 @@ def to_the_end(sock):
 
 
 class Http2:
-    """One connection. What comes is kept by stream; `goaway` and `closed` tell of its end."""
+    """One connection. Received data is stored by stream; `goaway` and `closed` describe its end."""
 
     def __init__(self, port, settings=b'', seconds=LIMIT, preface=PREFACE, receive_bytes=None, source='127.0.0.1'):
         self.sock = negotiated(port, seconds, receive_bytes, source)
@@ -215,7 +215,7 @@ class Http2:
     def send(self, data):
         try:
             self.sock.sendall(data)
-        except OSError:        # it may be closed while we still send
+        except OSError:        # the connection may be closed while data is still being sent
             pass
         return self
 
@@ -242,7 +242,7 @@ class Http2:
             self.settings = {k: v for k, v in struct.iter_unpack('>HI', payload)}
 
     def more(self):
-        """What has come, or False at the end."""
+        """Receives and processes data. Returns false at the end of the connection."""
         try:
             data = self.sock.recv(65536)
         except (ConnectionError, ssl.SSLError) as e:
@@ -272,14 +272,14 @@ class Http2:
         open_ones = list(reversed(numbers))
 
         def over():
-            # A stream that is over stays that: of many streams, only the first that is not is checked each time.
+            # A completed stream stays completed: with many streams, only the first incomplete one is checked each time.
             while open_ones and self.stream(open_ones[-1]).over:
                 open_ones.pop()
             return self.goaway not in (None, 'NO_ERROR') or not open_ones
         return self.until(over)
 
     def ping(self, mark=b'whatever'):
-        """Until all that was sent has been looked at."""
+        """Sends a PING and waits for its acknowledgement: all data sent before was processed then."""
         def answered():
             return any(k == PING and f & ACK and p == mark for k, f, _, p in self.frames)
         self.send(frame(PING, mark))
@@ -291,7 +291,7 @@ class Http2:
         return self.stream(number)
 
     def verdict(self, number):
-        """What became of a stream: its status, RST, or of the connection."""
+        """The result of a stream: its status or reset, or the end of the connection."""
         s = self.streams.get(number)
         if s is not None and s.reset and not (s.ended and s.reset == 'NO_ERROR'):
             return 'stream ' + s.reset

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Whether a test ends what it starts, whoever's child that is by now: the run adopts every orphan below it, so that all
-that a test has started, however often it forked, stays in the tree of processes below the run.
+Checks that a test ends all processes that it starts. The run is the subreaper of its descendants: it adopts orphaned ones,
+so that every process that a test has started stays in the tree of processes below the run, however often it forked.
 """
 import ctypes
 import os
@@ -13,30 +13,29 @@ import time
 from .base import LIMIT
 
 PR_SET_CHILD_SUBREAPER = 36
-# How long after a test's end what it has told to end may take.
 
 
 def adopt_orphans():
-    """From now on those below us whose parent ends are ours."""
+    """Makes this process the subreaper: from now on it becomes the parent of orphaned descendants."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), 'PR_SET_CHILD_SUBREAPER')
 
 
 def _children(pid):
-    """What all its threads have started, and what it has adopted."""
+    """The children of PID: those that any of its threads has started, and those that it has adopted."""
     found = set()
     try:
         for task in os.listdir('/proc/%d/task' % pid):
             with open('/proc/%d/task/%s/children' % (pid, task)) as f:
                 found.update(map(int, f.read().split()))
-    except OSError:     # it ends
+    except OSError:     # the process has exited
         pass
     return found
 
 
 def _state(pid):
-    """(state, start); None: it is gone."""
+    """(state, start time) of PID, or None if it no longer exists."""
     try:
         with open('/proc/%d/stat' % pid) as f:
             fields = f.read().rpartition(')')[2].split()
@@ -46,7 +45,7 @@ def _state(pid):
 
 
 def _tree(known):
-    """The processes below this one, but for KNOWN ones and what is below them."""
+    """The descendants of this process, without KNOWN ones and the descendants of those."""
     numbers = {pid for pid, _ in known}
 
     def is_known(pid):
@@ -62,10 +61,10 @@ def _tree(known):
 
 def below(known=()):
     """
-    {(pid, start): state} of all processes below this one; a number that is used again is another process. Without KNOWN ones
-    and what is below them: that is theirs, not the test's.
+    {(pid, start time): state} of all descendants of this process. The start time distinguishes processes with a reused pid.
+    KNOWN ones and their descendants, which do not belong to the test, are excluded.
     """
-    # A list that changes while it is read may lack some: as often as it takes to find the same twice.
+    # A list that changes while it is read may be incomplete: read until two consecutive results are equal.
     last, pids = None, _tree(known)
     while pids != last:
         last, pids = pids, _tree(known)
@@ -90,8 +89,8 @@ def _living_since(before):
 
 def dismiss_keepers(outputs):
     """
-    Tell the keepers to end whose agents a test has killed: they would wait for another agent, for adopt_timeout.
-    OUTPUTS: what agents have logged.
+    Ends the supervisors (keepers) of agents that a test has killed: they would wait for a new agent for adopt_timeout.
+    OUTPUTS: the logs of the agents.
     """
     ours = {pid for pid, _ in below()}
     for output in outputs:
@@ -111,8 +110,8 @@ def _describe(pid):
 
 def end(before):
     """
-    Those that have come since BEFORE (of below()) and do not end by themselves, as texts. They are killed, so that
-    the next test does not meet them.
+    Waits for the end of the processes started since BEFORE (a result of below()). Kills those that do not end, so that they do
+    not disturb the next test, and returns their descriptions.
     """
     deadline = time.monotonic() + LIMIT
     while _living_since(before) and time.monotonic() < deadline:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Many workers in one process: many_workers.py PORT COUNT listens on COUNT loopback addresses at one port and answers
-every request with the address that it came to. No more HTTP than a load balancer sends.
+Many workers in one process: many_workers.py PORT COUNT listens on COUNT loopback addresses with the same port and answers every
+request with the address that received it. It supports only the subset of HTTP that a load balancer sends.
 """
 import asyncio
 import resource
@@ -11,12 +11,12 @@ import sys
 
 
 def address(i, port):
-    """The i-th worker's; 127.0.0.1 is left to others."""
+    """The address of the i-th worker. 127.0.0.1 is not used."""
     return '127.1.%d.%d:%d' % (i // 250, i % 250 + 1, port)
 
 
 class Worker(asyncio.BufferedProtocol):
-    """With a buffer of its own: the one that asyncio makes for each read is so large that it is mapped anew each time."""
+    """A worker's connection. It has its own buffer: the one that asyncio allocates for each read is so large that each needs an mmap."""
 
     def connection_made(self, transport):
         self.transport = transport
@@ -46,7 +46,7 @@ async def serve(port, count):
 
 
 def start(port, count):
-    """Run it as a child, ready to serve: a Popen."""
+    """Starts the workers as a child process and waits until they serve. Returns the Popen."""
     child = subprocess.Popen(['/usr/bin/python3', '-B', __file__, str(port), str(count)], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE)
     if child.stdout.readline() != b'ready\n':

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What pages of the documentation tell readers to do, done: files written, programs started, commands run, what they
-print compared.
+Executes the instructions of documentation pages: writes files, starts programs, runs commands, and compares their output.
 
-A comment before a fenced block says what the block is:
+A comment before a fenced block defines its kind:
 
-    <!-- file: NAME -->       the text of a file, NAME being absolute or below the page's folder
-    <!-- append: NAME -->     more of the text of a file that a block before has written
-    <!-- start -->            `$ ` lines are programs that stay in the foreground, each in a terminal of its own
-    <!-- run -->              `$ ` lines are run once and exit 0; what follows each is found in what it prints, line by
-                              line, in order; `...` stands for anything within a line
-    <!-- until -->            the same, repeated until it is so
-    <!-- make -->             `make` words, which a test of their own looks at
-    <!-- not run: REASON -->  nothing is done
+    <!-- file: NAME -->       the text of a file; NAME is absolute or below the directory of the page
+    <!-- append: NAME -->     text to append to a file of an earlier block
+    <!-- start -->            `$ ` lines are programs that run in the foreground, each in its own terminal
+    <!-- run -->              `$ ` lines are run once and must exit with 0; the lines after each must occur in its output, in
+                              order; `...` matches any text within a line
+    <!-- until -->            like run, repeated until the output matches
+    <!-- make -->             `make` commands, which have their own test
+    <!-- not run: REASON -->  not executed
 
-A page shares nothing with the machine: ports, addresses of other machines and absolute paths are replaced.
+A page is isolated from the machine: ports, addresses of other machines and absolute paths are replaced.
 """
 import os
 import pathlib
@@ -42,7 +41,7 @@ class Block:
         return self.mark is not None and (self.mark in MARKS or self.mark.startswith(('file: ', 'append: ', 'not run: ')))
 
     def commands(self):
-        """[(command, [line that it prints])]"""
+        """[(command, [expected line of its output])]"""
         found = []
         for line in self.text.replace('\\\n', ' ').split('\n'):
             if line.startswith('$ '):
@@ -59,7 +58,7 @@ def blocks(page):
 
 
 def missing(expected, printed):
-    """The first of the EXPECTED lines that is not among those PRINTED, in order; None when all are."""
+    """The first of the EXPECTED lines that PRINTED does not have, in order. None if it has all."""
     lines = iter(printed.split('\n'))
     for want in expected:
         pattern = re.compile(r'\s+'.join('.*'.join(map(re.escape, w.split('...'))) for w in want.split()))
@@ -69,7 +68,7 @@ def missing(expected, printed):
 
 
 class Page:
-    """One page, done from its top to its end in the folder of WORLD."""
+    """One page, which is executed from start to end in the directory of WORLD."""
 
     def __init__(self, world, page):
         self.world, self.folder, self.blocks = world, pathlib.Path(world.folder), blocks(page)
@@ -78,14 +77,14 @@ class Page:
         bases = {}
         for block in self.blocks:
             for port in map(int, ADDRESS.findall(block.text)):
-                # Ports of one ten stay beside each other, as slots of an agent have to.
+                # Ports with the same tens stay adjacent, as required for the slots of an agent.
                 base = bases.setdefault(port // 10, None) or free_ports(10)
                 bases[port // 10] = base
                 self.ports[str(port)] = str(base + port % 10)
         self.env = {**os.environ, 'PATH': '%s:/usr/bin:/bin' % BIN, 'NO_PROXY': '*', 'PYTHONDONTWRITEBYTECODE': '1'}
 
     def here(self, text):
-        """TEXT for this machine and this moment."""
+        """Adapts TEXT to the ports and paths of this run."""
         text = PATHS.sub(lambda m: str(self.folder) + m[0], text).replace('build/bin/', '%s/' % BIN)
         text = re.sub(r'\b10\.0\.0\.(?=\d\b)', '127.0.0.', text.replace('0.0.0.0:', '127.0.0.1:'))
         if self.ports:
@@ -107,7 +106,7 @@ class Page:
         path.write_text(path.read_text() + self.here(text))
 
     def write_block(self, block):
-        """Whether it is the text of a file, or more of it."""
+        """Writes BLOCK if it is the text of a file or an addition to it. Returns whether it is."""
         kind, _, name = (block.mark or '').partition(': ')
         if kind == 'file':
             self.write(name, block.text)
@@ -130,7 +129,7 @@ class Page:
         def holds():
             self.check_alive()
             if last:
-                time.sleep(0.2)     # a command costs more than most conditions, and takes from what it waits for
+                time.sleep(0.2)     # a command is more expensive than most conditions, and takes processor time from the tested programs
             last[:] = self.shell(command)
             return last[0] == 0 and missing(list(map(self.here, expected)), last[1]) is None
         try:
@@ -146,7 +145,7 @@ class Page:
         return '\n'.join('%s: %s' % (p.name, p.output()[-2000:]) for p in self.started)
 
     def do(self):
-        """All of it. The number of commands run."""
+        """Executes the page. Returns the number of commands run."""
         count = 0
         for block in self.blocks:
             if not self.write_block(block) and block.mark in ('start', 'run', 'until'):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Requests that a proxy has to pass on whole, or to refuse: by RFC 9110 and 9112, where they leave a choice by ours. Each
-case that passes asks for /c; what arrives for anything else was smuggled.
+Requests that a proxy must pass on completely or reject, according to RFC 9110 and 9112, and to our choice where they leave one.
+Each case that passes requests /c; a request for any other target was smuggled.
 """
 from .conformance import Case
 
@@ -85,7 +85,7 @@ def method_cases():
     for b in range(256):
         data = get(method=b'GE' + bytes([b]) + b'T')
         if b in TOKEN:
-            yield free(g, 'byte %s: nobody knows it' % named(b), data, 'refuse', after=None,
+            yield free(g, 'byte %s: unknown method' % named(b), data, 'refuse', after=None,
                        requests=[('GE%cT' % b, '/c', b'')])
         elif b == 0x0a:
             yield refused(g, 'byte 0a', data, LINE_END)
@@ -107,7 +107,7 @@ def method_cases():
 
 # ---- the target ----
 
-# Browsers send the first five raw; no URI has them (RFC 3986), but a refusal would refuse browsers.
+# Browsers send the first five unencoded; they are invalid in a URI (RFC 3986), but rejecting them would reject browsers.
 SLOPPY = set(b'[]{}|\\^`')
 NEVER = set(b'"<>#')
 
@@ -182,7 +182,7 @@ def host_cases():
         yield refused(g, 'byte ' + named(b), get(host=b'Host: a' + bytes([b]) + b'b'), None)
 
 
-# Not all parsers tell apart what follows the name.
+# Not all parsers validate the part after the name.
 ODD_HOSTS = {b'a<b', b'a"b', b'a\\b', b'a|b', b'a^b', b'a`b', b'{a}', b'http://a', b'a.example:x', b'a.example:8x',
              b'a:80:80', b'a@b', b'u:p@a', b'a, b', b'a?b', b'a#b', b'a/b', b'a/', b'::1]', b'[::1', b'a b', b'a\tb'}
 
@@ -271,7 +271,7 @@ def length_cases():
     yield refused(g, 'two that differ', post(b'Content-Length: 3', b'Content-Length: 0', body=b'abc') + NEXT, LENGTHS)
     yield refused(g, 'two that differ, apart', post(b'Content-Length: 0', b'X: y', b'content-length: 3',
                                                     body=b'abc') + NEXT, LENGTHS)
-    yield Case(g, 'Content_Length is no length', get(b'Content_Length: 33') + NEXT, requests=[GET, ('GET', '/next', b'')])
+    yield Case(g, 'Content_Length is not a length', get(b'Content_Length: 33') + NEXT, requests=[GET, ('GET', '/next', b'')])
     yield Case(g, 'Content_Length does not pass', get(b'Content_Length: 33'), lacks=['content_length'], only='resumelb')
     yield Case(g, 'in upper case', post(b'CONTENT-LENGTH: 3', body=b'abc'), requests=[POST])
     yield refused(g, 'shorter body and an end', post(b'Content-Length: 30', body=b'abc'), None, fin=True, after=None)
@@ -326,7 +326,7 @@ def coding_cases():
                 reason = LENGTH if length == b'x' else CODING if coding.lower() != b'chunked' else BOTH
                 if length == b'x' and coding.lower() != b'chunked' and not first:
                     reason = CODING
-                # Who lets the coding count has to close after it (RFC 9112 6.1).
+                # A server that accepts the transfer coding must close the connection after the response (RFC 9112 6.1).
                 yield free(g, name, post(*(lines if first else lines[::-1]), body=whole), 'refuse', reason,
                            requests=[POST], passed_after=None) \
                     if coding.lower() == b'chunked' and length != b'x' else \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Requests put together at random of what decides their framing, and what a strict reader makes of them: an oracle that
-shares nothing with the code it judges.
+Random requests, composed of elements that determine the framing, and their interpretation by a strict parser: an oracle that
+shares no code with the tested programs.
 """
 import re
 
@@ -28,7 +28,7 @@ def one(random, number):
     head = [b'POST /m%d HTTP/1.1' % number, b'Host: a.example']
     for _ in range(random.choice((0, 1, 1, 1, 1, 2, 3))):
         name, values = random.choice(NAMES[:2]) if random.random() < 0.75 else random.choice(NAMES)
-        # Mostly what may pass, or hardly any would.
+        # Mostly valid values, as otherwise hardly any request would be valid.
         value = values[random.randrange(3 if random.random() < 0.7 else len(values)) % len(values)]
         head.insert(random.randrange(1, len(head) + 1), name + b': ' + value)
     out = b''.join(line + random.choice(ENDS) for line in head) + b'\r\n'
@@ -40,7 +40,7 @@ def one(random, number):
 
 
 def mutation(random, number):
-    """One to three of them, one after the other."""
+    """One to three random requests, one after the other."""
     return b''.join(one(random, number) for _ in range(random.choice((1, 1, 2, 3))))
 
 
@@ -120,10 +120,10 @@ class Reader:
 
 
 def read(data):
-    """(requests, 'whole', 'incomplete' or 'refused')"""
+    """Parses DATA. Returns (requests, 'whole', 'incomplete' or 'refused')."""
     reader, requests = Reader(data), []
     try:
-        # An empty line at the end may be the one that comes before the next.
+        # An empty line at the end may precede the next request.
         while data[reader.at:] not in (b'', b'\r\n'):
             requests.append(reader.request())
     except Refused:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a worker may answer, byte by byte, and what a client may see of it: one table for the tests and for bench/.
+Responses of a worker, byte by byte, and the permitted results for a client: one table for the tests and for bench/.
 
-A case's `wire` is what the worker does when it has the request: bytes are written, a number is a pause in seconds, and
-one of FIN, RST, HANG ends it; without an end the connection stays open for another request. `want` names what is right,
-of PASS, BAD, CUT, LATE; where the RFCs leave a choice there are several. PASS: the answer as the case has it. BAD: 502. CUT: a 502, or an
-answer whose end the client can tell is missing. LATE: 504. `again` says whether the worker's connection may carry
-another request: False for never, None when it does not matter.
+The `wire` of a case is the worker's reaction to the request: bytes are written, a number is a pause in seconds, and one of FIN,
+RST, HANG ends it; without an end the connection stays open for another request. `want` is the correct result, of PASS, BAD, CUT,
+LATE; where the RFCs leave a choice there are several. PASS: the response as the case has it. BAD: 502. CUT: a 502, or
+a response that the client can detect as incomplete. LATE: 504. `again` states whether the worker's connection may carry
+another request: False for never, None if both are correct.
 """
 import dataclasses
 
@@ -14,7 +14,7 @@ FIN, RST, HANG = 'fin', 'rst', 'hang'
 PASS, BAD, CUT, LATE = 'pass', 'bad', 'cut', 'late'
 POISON = b'HTTP/1.1 200 OK\r\nContent-Length: 6\r\nX-Poison: 1\r\n\r\nPOISON'
 HELLO = b'hello'
-# Time-outs in seconds, for the first byte and between bytes, of the subjects that play what is `timed`.
+# Time-outs in seconds, for the first byte and between bytes, of the subjects for `timed` cases.
 TIMEOUT = 0.5
 
 
@@ -26,20 +26,20 @@ class Case:
     want: tuple = (PASS,)
     status: int = 200
     body: bytes = HELLO
-    has: tuple = ()             # (name, value) that the client must see, in this order
-    lacks: tuple = ()           # names that it must not see
+    has: tuple = ()             # (name, value) that the client must receive, in this order
+    lacks: tuple = ()           # names that it must not receive
     again: object = None
     methods: tuple = ('GET',)
     clients: tuple = ('1.0', '1.0 keep', '1.1', '1.1 close', '2')
     request_body: bytes = b''
-    strict: bool = False        # ours has no choice but PASS
-    paced: bool = False         # it shows what time-outs are only while nobody's pauses are longer than meant
+    strict: bool = False        # for resumelb only PASS is correct
+    paced: bool = False         # tests time-outs; valid only if no pause was longer than intended
 
     number: int = 0
 
     @property
     def timed(self):
-        """Whether it is about time-outs. All else comes out the same however slow the machine is, and needs long ones for that."""
+        """Whether it tests time-outs. All other cases need long time-outs, so that the result is independent of the machine's speed."""
         return LATE in self.want or self.paced
 
     @property
@@ -97,7 +97,7 @@ def status_lines():
             ('NUL in version', b'HTTP/1.\0 200 OK'), ('no slash', 'HTTP1.1 200 OK'), ('HTTPS', 'HTTPS/1.1 200 OK'),
             ('garbage line before', 'garbage\r\nHTTP/1.1 200 OK'), ('blank before', ' HTTP/1.1 200 OK'),
             ('double blank', 'HTTP/1.1  200 OK'), ('tab', 'HTTP/1.1\t200 OK'), ('lower case', 'http/1.1 200 OK')):
-        # A bare CR or NUL may also be taken out, and the last three be read by who is lenient.
+        # A proxy may also remove a bare CR or NUL, and a lenient parser may accept the last three.
         lenient = name in ('NUL in reason', 'bare CR in reason', 'double blank', 'tab', 'lower case')
         add(g, name, sized(first=first), FIN, want=EITHER if lenient else (BAD,))
     add(g, 'HTTP 0.9 body', b'<html>hello</html>', FIN, want=(BAD,))

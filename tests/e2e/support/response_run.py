@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays response_cases.py: a worker that does what the case at hand says, clients of each protocol, and the verdict."""
+"""Runs response_cases.py: a worker that executes the current case, clients of each protocol, and the verdict."""
 import dataclasses
 import socket
 import ssl
@@ -16,22 +16,22 @@ from .http import connect
 from .response_cases import ALL, BAD, CUT, FIN, HANG, LATE, PASS, RST
 from .scripted import Scripted
 
-# Of a HEAD's answer, and of these, nothing follows the head.
+# Responses with these statuses, and responses to HEAD, have no body.
 BODYLESS = (204, 304)
 HOPS = ('keep-alive', 'proxy-connection', 'te', 'trailer')
-# How often a case about pauses is tried until it passes.
+# Maximum number of attempts for a case with pauses.
 PACED_ATTEMPTS = 20
 
 
 class Player:
-    """The worker. A target names a case, or, as /plain-..., asks for its own name."""
+    """The worker. A target selects a case, or, as /plain-..., is answered with its own name."""
 
     def __init__(self, world):
         self.cases = {c.path: c for c in ALL}
         self.lock = threading.Lock()
-        self.seen = {}              # target: numbers of the connections it came on
-        self.played = {}            # target: set when its bytes are all written
-        self.wrong = []             # requests on a connection that must have had none
+        self.seen = {}              # target: numbers of the connections that it was received on
+        self.played = {}            # target: event that is set when all its bytes are written
+        self.wrong = []             # requests on a connection that must not be reused
         self.server = world.scripted(self.run) if world else Scripted(self.run)
         self.address = self.server.address
 
@@ -66,15 +66,15 @@ class Player:
 
     @staticmethod
     def play(c, case):
-        """Whether the connection has ended."""
+        """Executes the steps of CASE. Returns whether the connection has ended."""
         for step in case.wire:
             if isinstance(step, bytes):
                 try:
                     c.write(step)
                 except OSError:
-                    return True     # it gave us up, as it may
+                    return True     # the proxy has closed the connection, which is permitted
             elif step == FIN:
-                # What was sent meanwhile would turn it into a reset.
+                # Unread data from the proxy would turn the close into a reset.
                 c.sock.shutdown(socket.SHUT_WR)
                 while c.sock.recv(65536):
                     pass
@@ -110,7 +110,7 @@ class Seen:
 
 
 class Http1:
-    """One connection of an HTTP/1 client that takes nothing on trust."""
+    """One connection of a strict HTTP/1 client."""
 
     def __init__(self, subject, kind):
         self.version, _, self.wish = kind.partition(' ')
@@ -273,7 +273,7 @@ class Http2:
         except socket.timeout:
             seen.hung, seen.kept = True, False
         except h2.exceptions.InvalidBodyLengthError:
-            # The library does not know that a 304 has the length of what it does not bring.
+            # The library does not know that the Content-Length of a 304 is that of a body that is not sent.
             seen.cut, seen.kept = seen.status != 304, False
         except h2.exceptions.ProtocolError as e:
             seen.wrong.append('not HTTP/2: %r' % e)
@@ -315,7 +315,7 @@ def open_client(subject, kind):
 
 
 def has_field(seen, name, values):
-    """Whether NAME is there with VALUES, in this order; of Via, within others'."""
+    """Returns whether NAME has VALUES, in this order. For Via they may be parts of the values."""
     rest = iter(seen.values(name))
     return all(any(value == v or (name == 'via' and value in v) for v in rest) for value in values)
 
@@ -341,7 +341,7 @@ def is_kind(kind, case, method, seen):
 
 
 def general(case, seen, strict):
-    """What is wrong whatever the case is."""
+    """Checks that are independent of the case. Returns what is wrong."""
     wrong = list(seen.wrong)
     wrong += ['%s came through' % n for n in HOPS if seen.values(n)]
     if len(seen.values('date')) > 1:
@@ -359,21 +359,24 @@ def general(case, seen, strict):
 
 class Subject:
     """
-    Where it listens. `strict`: it is ours, and what we have promised beyond the RFCs is looked at, too. `hasty`: its
-    time-outs are so short that the worker may be late where a case does not mean it.
+    The addresses of the tested program. `strict`: it is resumelb, and is also checked for guarantees beyond the RFCs. `hasty`: its
+    time-outs are so short that the worker may be late unintentionally.
     """
 
     def __init__(self, player, plain, tls, strict=False, hasty=True):
         self.player, self.plain, self.tls, self.strict, self.hasty = player, plain, tls, strict, hasty
         self.asked = 0
-        self.revive = None          # starts it again, where it may die
+        self.revive = None          # function that restarts it, if it may die
 
     def follow(self, client, kind, seen, case):
-        """Another request behind the case's, on its connection if that goes on. What is wrong with its answer."""
+        """
+        Sends another request after that of the case, on the same connection if that is still open. Returns what is wrong with
+        the response.
+        """
         target, kept = '/plain-%d' % self.asked, seen.kept
 
         def answer():
-            """None: the worker was late; that tells nothing of what the case has left behind."""
+            """Returns None if the worker was late, which does not indicate a fault that the case has caused."""
             nonlocal client, kept
             if not kept:
                 client.close()
@@ -391,8 +394,8 @@ class Subject:
 
     def ask(self, case, kind, method):
         """
-        (the client, its request's mark, what it has seen). A paced case passes in one attempt of many: in the others, the
-        machine may have made its pauses longer than they are meant to be.
+        Sends the request of CASE. Returns (client, mark of the request, result). A paced case has to pass in one of several
+        attempts: in the others a slow machine may have extended its pauses.
         """
         attempts = PACED_ATTEMPTS if case.paced else 1
         while True:
@@ -406,7 +409,7 @@ class Subject:
             client.close()
 
     def run(self, case, kind, method):
-        """What is wrong; an empty list when nothing is."""
+        """Runs CASE. Returns a list of what is wrong."""
         try:
             return self.judge(case, kind, method)
         except (ConnectionError, ssl.SSLError) as e:
@@ -434,7 +437,7 @@ class Subject:
         return wrong
 
     def run_group(self, group, clients=None, timed=None):
-        """[(case, client, method, what is wrong)]. TIMED: only cases that are so, or only those that are not."""
+        """Runs a group. Returns [(case, client, method, what is wrong)]. TIMED selects only the timed cases, or only the others."""
         return [(case, kind, method, self.run(case, kind, method))
                 for case in ALL if case.group == group and timed in (None, case.timed)
                 for kind in case.clients if clients is None or kind in clients

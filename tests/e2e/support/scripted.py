@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker whose every byte is scripted: for failures and timings that no real server gives on demand."""
+"""A worker that a test controls byte by byte, for failures and timings that no real server produces on demand."""
 import socket
 import threading
 
@@ -7,15 +7,15 @@ from .base import LIMIT, free_port, wait_until
 
 
 class Connection:
-    """What a script gets: read a request, write bytes, close in the way it wants."""
+    """The connection that a script receives: it reads requests, writes bytes, and closes the connection in a given way."""
 
     def __init__(self, sock, number, server, peer):
         self.sock, self.number, self.server = sock, number, server
         self.peer, self.ended = peer, False
-        self.buffer = bytearray()      # bytes would make large bodies quadratic
+        self.buffer = bytearray()      # appending to bytes would be quadratic for large bodies
 
     def read_request(self):
-        """(head bytes, body bytes), or None at the end of the connection."""
+        """Reads a request. Returns (head bytes, body bytes), or None at the end of the connection."""
         while b'\r\n\r\n' not in self.buffer:
             data = self.sock.recv(65536)
             if not data:
@@ -48,7 +48,7 @@ class Connection:
         self.write('\r\n'.join(lines).encode() + b'\r\n\r\n' + body)
 
     def reset(self):
-        """Close with RST."""
+        """Closes the connection with RST."""
         if self.sock.fileno() < 0:
             return
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
@@ -56,7 +56,7 @@ class Connection:
 
 
 class Scripted:
-    """Runs script(connection) in a thread per connection; `requests` collects what arrived, unless it is too much to remember."""
+    """Runs script(connection) in a thread per connection. `requests` collects the requests received, unless `remembers` is false."""
 
     def __init__(self, script, host='127.0.0.1', path=None, port=0, remembers=True):
         self.script = script
@@ -70,7 +70,7 @@ class Scripted:
             self.address = 'unix:' + path
         else:
             self.listener = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
-            if port:            # that of an earlier one, whose connections may not have ended yet
+            if port:            # the port of an earlier worker; connections of that may still be open
                 self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             port = port or free_port(host)
             self.listener.bind((host, port))
@@ -96,7 +96,7 @@ class Scripted:
         try:
             self.script(c)
         except OSError:
-            pass            # the peer closed: a normal end of a script
+            pass            # the peer has closed the connection: a normal end of a script
         except Exception as e:
             self.errors.append(e)
         finally:
@@ -106,7 +106,7 @@ class Scripted:
                 self.connections.remove(c)
 
     def heard_all(self):
-        """Wait for the end of all connections, those that nobody has accepted yet included: `requests` is complete then."""
+        """Waits for the end of all connections, including those not accepted yet. `requests` is complete afterwards."""
         with socket.socket(self.listener.family) as last:
             last.connect(self.listener.getsockname())
             name = last.getsockname()
@@ -122,7 +122,8 @@ class Scripted:
             pass
         self.listener.close()
         for c in list(self.connections):
-            # Closing is its thread's: that may be in a call with the number, which another socket may be given.
+            # Only the connection's own thread closes the socket: that may be blocked in a call with the descriptor, which could
+            # be reused for another socket.
             try:
                 c.sock.shutdown(socket.SHUT_RDWR)
             except OSError:
@@ -131,7 +132,7 @@ class Scripted:
 
 
 def serve(answer):
-    """A script that answers every request of a connection by answer(connection, head, body)."""
+    """Returns a script that calls answer(connection, head, body) for every request of a connection."""
     def script(c):
         while True:
             request = c.read_request()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs under test and the real application servers they stand before."""
+"""The programs under test and their real application servers."""
 import json
 import os
 import signal
@@ -11,12 +11,12 @@ from .http import get
 
 
 def yaml(value):
-    """A Python value as flow YAML: JSON is nearly that, and exactly what our reader takes."""
+    """A Python value as flow YAML: JSON is practically a subset of it, which the configuration parser accepts."""
     return json.dumps(value)
 
 
-# Limits of time that a machine without time for our programs would reach: each as long as may be, where a test does not
-# say otherwise. What a limit does is the subject of tests that set it.
+# Time limits that a busy machine might reach. Each is as long as possible, unless a test sets it: the effect of a limit is
+# tested only by tests that set it.
 TOP_PATIENCE = {
     'drain_timeout': '10m', 'upgrade_timeout': '10m', 'header_timeout': '1h', 'body_timeout': '1h', 'send_timeout': '1h',
     'keep_alive_timeout': '1h', 'min_body_rate_grace': '1h', 'min_send_rate_grace': '1h'}
@@ -53,7 +53,7 @@ class Resumelb:
         self.start(wait)
 
     def patient(self):
-        """The configuration, and what it does not say of limits of time."""
+        """The configuration, with long time limits for those that it does not set."""
         if 'applications' in self.config:
             applications = {name: {**app, **{k: v for k, v in PATIENCE.items() if k not in app}}
                             for name, app in self.config['applications'].items()}
@@ -84,7 +84,10 @@ class Resumelb:
         return get(self.admin, '/readyz', host=self.admin).status == 200
 
     def json(self, path='/status.json'):
-        """Made after any that we have seen: a program that is slow keeps its answer for a moment, for who asks again."""
+        """
+        The JSON document at PATH. A status document is newer than the last one seen: a program for which generating it is
+        expensive caches it for a short time.
+        """
         while True:
             r = get(self.admin, path, host=self.admin)
             assert r.status == 200, (r.status, r.text)
@@ -108,7 +111,7 @@ class Resumelb:
         self.process.kill(signal.SIGHUP)
 
     def change(self, **settings):
-        """Other values of settings of the only application; when this returns they are those of new requests."""
+        """Changes settings of the only application, and waits until they apply to new requests."""
         self.reload(settings)
         wait_until(lambda: all(self.app()['settings'][k]['value'] == v for k, v in settings.items()), 'the other settings')
 
@@ -120,11 +123,11 @@ class Resumelb:
         return get(self.address, target, host, **kw)
 
 
-# Half of the time that gunicorn takes to start is the import of pkg_resources, which it needs for names of applications in eggs only.
-# test_applications, test_app_servers, test_django and test_agent have it as it is installed.
+# gunicorn spends half of its start on the import of pkg_resources, which it needs only for applications in eggs. Therefore most
+# tests replace that module; test_applications, test_app_servers, test_django and test_agent use gunicorn as installed.
 RUN_GUNICORN = ['/usr/bin/python3', '-S', '-c', 'import sys, types; sys.path.append("/usr/lib/python3/dist-packages"); '
                 'sys.modules["pkg_resources"] = types.ModuleType("pkg_resources"); import gunicorn.app.wsgiapp as app; app.run()']
-# With one worker process. The application is the last word.
+# With one worker process. The application has to be appended.
 GUNICORN = [*RUN_GUNICORN, '--workers=1', '--log-level=warning', '--worker-tmp-dir=/dev/shm', '--timeout=600']
 
 APP = '''
@@ -187,7 +190,7 @@ class Gunicorn:
             return False
 
     def kill(self):
-        """The master and its worker, at once, as a crash of the machine would."""
+        """Kills the master and its worker together, like a crash of the machine."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
@@ -196,12 +199,12 @@ class Agent:
     """A running agent with one application of small gunicorn processes."""
 
     def __init__(self, world, name, tree, slots=2, app='app', most=0, **settings):
-        """MOST: how many slots it may come to have."""
+        """MOST: the maximum number of slots that the test may set later."""
         self.world, self.name, self.slots = world, name, slots
         (world.folder / 'smallapp.py').write_text(APP)
         self.admin_port = free_port()
         self.admin = '127.0.0.1:%d' % self.admin_port
-        base = free_ports(max(slots, most, settings.get('max_processes', 0)))   # slot i listens on the first + i
+        base = free_ports(max(slots, most, settings.get('max_processes', 0)))   # slot i listens on port base + i
         self.addresses = ['127.0.0.1:%d' % (base + i) for i in range(slots)]
         application = {
             'root': str(world.folder),
@@ -220,7 +223,7 @@ class Agent:
     def start(self):
         self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
         self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name)
-        # No need to drain when a test is over: 0.6 seconds for load balancers that are not there.
+        # No drain at the end of a test: it would wait 0.6 seconds for load balancers that no longer exist.
         self.process.at_the_end = signal.SIGINT
 
     def json(self):
@@ -234,7 +237,7 @@ class Agent:
 
 
 class World:
-    """Everything one test starts, in one folder; ends with it."""
+    """All processes that one test starts, with their files in one directory. They are ended with the test."""
 
     def __init__(self, folder):
         self.folder = folder

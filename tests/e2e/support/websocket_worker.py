@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker for WebSockets and ordinary GETs at one address: the server of Python's `websockets`, in a thread with a loop of its own."""
+"""A worker for WebSockets and ordinary GETs at one address: the server of Python's `websockets`, with its own thread and event loop."""
 import asyncio
 import contextlib
 import hashlib
@@ -12,18 +12,18 @@ from websockets.exceptions import ConnectionClosed
 
 from .base import LIMIT, free_port
 
-PUSHED = 20             # messages of one /push
+PUSHED = 20             # number of messages of one /push
 REFUSED = {'/403': http.HTTPStatus.FORBIDDEN, '/401': http.HTTPStatus.UNAUTHORIZED, '/503': http.HTTPStatus.SERVICE_UNAVAILABLE}
 
 
 def raise_descriptor_limit():
-    """Both ends of some thousand connections have room in one process afterwards."""
+    """Raises the limit of file descriptors, so that one process can have both ends of some thousand connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65536), most))
 
 
 class WebSocketWorker:
-    """`closes` are (path, code, reason) of WebSockets that have ended, `gets` counts the ordinary requests."""
+    """The worker. `closes`: (path, code, reason) of the WebSockets that have ended; `gets`: number of ordinary requests."""
 
     def __init__(self, world, **options):
         raise_descriptor_limit()
@@ -43,7 +43,7 @@ class WebSocketWorker:
         return await websockets.serve(self.on_websocket, '127.0.0.1', self.port, **self.options)
 
     async def stop(self):
-        for ws in list(self.server.websockets):     # those that a test has left open
+        for ws in list(self.server.websockets):     # WebSockets that a test has left open
             ws.transport.abort()
         self.server.close()
         await self.server.wait_closed()
@@ -56,7 +56,7 @@ class WebSocketWorker:
         assert not self.errors, self.errors
 
     async def on_request(self, path, headers):
-        """What is answered instead of an upgrade; None: the upgrade goes on."""
+        """The response to send instead of an upgrade, or None to accept the upgrade."""
         if 'upgrade' not in headers.get('Connection', '').lower():
             self.gets += 1
             return http.HTTPStatus.OK, [('Content-Type', 'text/plain')], b'ordinary'
@@ -77,22 +77,22 @@ class WebSocketWorker:
 
     async def talk(self, ws):
         kind, _, argument = ws.path[1:].partition('/')
-        if kind == 'push':              # messages that nobody has asked for, of the size that the path names
+        if kind == 'push':              # unsolicited messages, of the size in the path
             for i in range(PUSHED):
                 await ws.send(bytes([i]) * int(argument))
-        elif kind == 'digest':          # one word on all that has come
+        elif kind == 'digest':          # one digest of all messages received
             digest = hashlib.sha256()
             while (message := await ws.recv()) != 'end':
                 digest.update(message)
             await ws.send(digest.hexdigest())
-        elif kind == 'ping':            # its own pings, each with a payload
+        elif kind == 'ping':            # pings sent by the worker, each with a payload
             for i in range(PUSHED):
                 await (await ws.ping(b'%d' % i))
             await ws.send('all pongs came')
-        elif kind == 'close':           # the code that the path names, after the first message
+        elif kind == 'close':           # closes with the code in the path, after the first message
             await ws.recv()
             await ws.close(int(argument), 'because')
-        elif kind == 'abort':           # no close frame
+        elif kind == 'abort':           # closes the connection without a close frame
             await ws.recv()
             ws.transport.abort()
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real ZooKeeper servers, one or three, a client of them, and what goes wrong with them."""
+"""Real ZooKeeper servers, one or three, a client for them, and fault injection."""
 import base64
 import hashlib
 import json
@@ -16,7 +16,7 @@ from .base import LIMIT, Process, ROOT, free_port, freeze, wait_until
 
 
 def four_letters(port, word, seconds=LIMIT):
-    """The answer to one of the server's four letter words; '' when there is none."""
+    """The reply to one of the server's four-letter commands, or '' if there is none."""
     try:
         with socket.create_connection(('127.0.0.1', port), timeout=seconds) as s:
             s.sendall(word.encode())
@@ -32,9 +32,9 @@ def four_letters(port, word, seconds=LIMIT):
 
 class Server:
     """
-    One server: standalone, or one of an ensemble (MORE: further words for dev/zookeeper). Started and restarted from
-    the main thread only: it ends with the thread that started it. In OWNER, a World's list of processes, it takes
-    the first place: what is there is ended in reverse order.
+    One server: standalone, or one of an ensemble (MORE: further arguments for dev/zookeeper). It must be started and restarted only
+    by the main thread, as it ends with the thread that started it. OWNER, the list of processes of a World, is ended in reverse
+    order: the server is inserted at its start.
     """
 
     def __init__(self, folder, name='zookeeper', port=None, more=(), argv=None, owner=None):
@@ -62,8 +62,8 @@ class Server:
         return four_letters(self.port, word, seconds)
 
     def mode(self):
-        """'standalone', 'leader', 'follower'; None while it does not serve."""
-        # Who has only just begun to listen may never answer: ask anew rather than wait.
+        """'standalone', 'leader' or 'follower'; None while the server does not serve."""
+        # A server that has just started to listen may never answer: retry instead of waiting longer.
         for line in self.words('srvr', 0.3).split('\n'):
             if line.startswith('Mode: '):
                 return line[6:].strip()
@@ -77,11 +77,11 @@ class Server:
         wait_until(self.serving, '%s to serve' % self.name)
 
     def figures(self):
-        """mntr as a dict of texts."""
+        """The output of mntr as a dict of strings."""
         return dict(line.split('\t', 1) for line in self.words('mntr').split('\n') if '\t' in line)
 
     def sessions(self):
-        """{session id: its ephemeral nodes} of every session that the servers know of, from dump."""
+        """{session id: [ephemeral nodes]} of all sessions, from the output of dump."""
         found, current = {}, None
         for line in self.words('dump').split('\n'):
             text = line.strip()
@@ -94,12 +94,12 @@ class Server:
         return found
 
     def kill(self):
-        """As a crash of its machine would."""
+        """Ends the server as a crash of its machine would."""
         self.process.kill()
         self.process.wait()
 
     def stop(self):
-        """In order. The log of a server that was killed or frozen before is still its own."""
+        """Stops the server cleanly, also if it was frozen, and closes its log, also if it was killed."""
         if self.process is not None:
             if self.process.alive():
                 self.process.kill(signal.SIGCONT)
@@ -112,13 +112,13 @@ class Server:
         self.process.kill(signal.SIGCONT)
 
     def restart(self, wait=True):
-        """The same data again, whatever became of the last process."""
+        """Stops the process, if it is running, and starts another one with the same data."""
         self.stop()
         self.start(wait)
 
 
 class Shared:
-    """A server that one test after the other has for itself, and a client of it that may do anything."""
+    """A server that tests use exclusively, one after the other, and a client of it with all permissions."""
 
     def __init__(self, folder):
         identity = 'super:tests'
@@ -140,7 +140,7 @@ class Shared:
 
 
 class Ensemble:
-    """Three servers. hosts: what a client is given."""
+    """Three servers. `hosts`: the list of addresses for clients."""
 
     def __init__(self, folder, count=3, owner=None):
         peers = ['server.%d=127.0.0.1:%d:%d' % (i + 1, free_port(), free_port()) for i in range(count)]
@@ -173,13 +173,16 @@ class Ensemble:
 
 
 class Proxy:
-    """A TCP proxy before one server. Works until told: refuse(), blackhole(), cut(); pass_on() ends both."""
+    """
+    A TCP proxy in front of one server. refuse() makes it decline connections, blackhole() makes it drop all data, and cut()
+    closes all connections; pass_on() restores normal operation.
+    """
 
     def __init__(self, target_port):
         self.target_port = target_port
         self.lock = threading.Lock()
         self.pairs = []
-        self.silent = threading.Event()    # bytes are taken and go nowhere
+        self.silent = threading.Event()    # data is received and dropped
         self.silent.clear()
         self.port = None
         self.accepted = 0
@@ -223,18 +226,18 @@ class Proxy:
                 if self.silent.is_set():
                     holed = True
                 elif holed:
-                    break   # a stream with a hole in it is no use
+                    break   # data of this stream was dropped: it cannot be continued
                 else:
                     sink.sendall(data)
         except OSError:
             pass
-        # While silent nobody hears of an end either.
+        # While silent, the end of a connection is not passed on either.
         if not self.silent.is_set():
             for s in (source, sink):
                 _shut(s)
 
     def cut(self):
-        """Every connection ends; new ones are made as before."""
+        """Closes all connections; new ones are accepted as before."""
         with self.lock:
             pairs, self.pairs = self.pairs, []
         for pair in pairs:
@@ -248,7 +251,7 @@ class Proxy:
         self.cut()
 
     def blackhole(self):
-        """Everything is accepted and nothing passed on."""
+        """From now on connections and data are accepted and nothing is passed on."""
         self.silent.set()
 
     def pass_on(self):
@@ -272,8 +275,8 @@ def _shut(s):
 
 
 def connect(hosts, timeout=20.0, **kw):
-    """A kazoo client that is connected; TIMEOUT: of its session, which also decides how soon it leaves a dead server."""
-    # What a Tree asks is asked again while a leader is elected.
+    """A connected kazoo client. TIMEOUT: of its session [s], which also determines how soon it leaves a dead server."""
+    # The commands of a Tree are retried during an election.
     kw.setdefault('command_retry', {'max_tries': -1, 'delay': 0.02, 'max_delay': 0.2})
     client = KazooClient(hosts=hosts, timeout=timeout, **kw)
     try:
@@ -285,13 +288,13 @@ def connect(hosts, timeout=20.0, **kw):
 
 
 def end_session(hosts, client):
-    """A second client takes over CLIENT's session and closes it: the first one's is over, and it begins another."""
+    """Ends the session of CLIENT: a second client takes it over and closes it. CLIENT then starts a new session."""
     lost = threading.Event()
     client.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
-    session = wait_until(lambda: client.client_id, 'its session')    # None while it changes servers
+    session = wait_until(lambda: client.client_id, 'its session')    # None while it changes the server
 
     def ended():
-        # The first one may have taken its session back before the second one closed it.
+        # CLIENT may have taken its session back before the second client closed it.
         if not lost.is_set():
             second = connect(hosts, client_id=session)
             second.stop()
@@ -301,7 +304,7 @@ def end_session(hosts, client):
 
 
 class Tree:
-    """The nodes below one path, as another program reads and writes them. Asks again when a connection is lost."""
+    """The nodes below one path, as another program reads and writes them. Requests are retried after a lost connection."""
 
     def __init__(self, client, root=''):
         self.client, self.root = client, root
@@ -316,7 +319,7 @@ class Tree:
         return self.ask(self.client.exists, self.path(path)) is not None
 
     def set(self, path, **properties):
-        """A node with exactly these properties; parents are made."""
+        """Creates or replaces a node with exactly these properties, and creates its parents."""
         self.set_raw(path, json.dumps(properties).encode())
 
     def set_raw(self, path, data):
@@ -332,7 +335,7 @@ class Tree:
         return json.loads(data) if data else {}
 
     def remove(self, path):
-        """With all below it, also while somebody puts things there again."""
+        """Deletes PATH and all nodes below it, even while other clients create nodes there."""
         while True:
             try:
                 return self.ask(self.client.delete, self.path(path), recursive=True)
@@ -340,7 +343,7 @@ class Tree:
                 pass
 
     def register(self, path, name, **properties):
-        """An ephemeral provider below PATH/providers, as another program would register itself."""
+        """Creates an ephemeral provider below PATH/providers, as another program would register itself."""
         self.ask(self.client.ensure_path, self.path(path + '/providers'), acl=OPEN_ACL_UNSAFE)
         path = self.path('%s/providers/%s' % (path, name))
         while True:
@@ -349,7 +352,7 @@ class Tree:
                          ephemeral=True)
                 return
             except NodeExistsError:
-                # The first try had come through; or it is a leftover of our last session.
+                # Either an earlier attempt succeeded without a response, or the node is left from the previous session.
                 stat = self.ask(self.client.exists, path)
                 if stat and stat.ephemeralOwner == self.client.client_id[0]:
                     return
@@ -365,7 +368,7 @@ class Tree:
         self._delete(self.path('%s/providers/%s' % (path, name)))
 
     def providers(self, path):
-        """None when there is no such node."""
+        """The sorted names of the providers below PATH, or None if the node does not exist."""
         try:
             return sorted(self.ask(self.client.get_children, self.path(path + '/providers')))
         except NoNodeError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each application of this folder does, in Flask; under gunicorn and uWSGI."""
+"""The common test application in Flask, for gunicorn and uWSGI."""
 import hashlib
 import os
 import time
@@ -33,7 +33,7 @@ def json():
 
 @app.route('/enter')
 def enter():
-    """Two cookies, and a redirect to an absolute URL."""
+    """Sets two cookies and redirects to an absolute URL."""
     response = redirect(url_for('cookies', _external=True))
     response.set_cookie('session', 'a=b c', httponly=True)
     response.set_cookie('theme', 'dark', path='/')
@@ -58,7 +58,7 @@ def upload():
 
 @app.route('/stream')
 def stream():
-    """A first piece at once, and a last one when the file `until` exists."""
+    """Sends a first piece immediately, and the last one when the file `until` exists."""
     until = request.args['until']
 
     def pieces():

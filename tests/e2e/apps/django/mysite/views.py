@@ -33,7 +33,7 @@ def upload(request):
 
 
 def stream(request):
-    """A first piece at once, and a last one when the file `until` exists."""
+    """Sends a first piece immediately, and the last one when the file `until` exists."""
     def pieces():
         yield 'first\n'
         while not os.path.exists(request.GET['until']):
