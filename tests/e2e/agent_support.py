@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent's tests need beyond support/: a small server of our own, resume streams, trees."""
+"""Support for the tests of the agent, beyond support/: a tiny application server, resume streams, trees."""
 import json
 import pathlib
 import threading
@@ -11,8 +11,8 @@ from support.servers import Agent
 
 STREAM = '/.well-known/resumelb/resume'
 
-# One request at a time, over an inherited socket, a port or a path; scripted by request headers. It keeps connections,
-# does nothing behind our back, and starts soon: most of the time that the modules socket and json take is their import.
+# Serves one request at a time, on an inherited socket, a port or a path. Request headers control its behavior. It supports
+# persistent connections, has no hidden behavior, and starts fast, as it imports few modules.
 SERVER = r'''
 import os, select, sys, time
 from _json import encode_basestring_ascii as quote
@@ -118,8 +118,8 @@ def serve(conn, stream):
     half = int(h.get("x-cut", 0))
     conn.sendall(head + (data[:half] if half else data))
     return keep and not half
-# A kept connection ends when its peer ends it. A server that does so by itself, sooner than unsafe_reuse_idle,
-# loses now and then a POST that was on its way, which is nobody's to send again.
+# Only the peer closes an idle connection. A server that closes it itself, earlier than unsafe_reuse_idle, occasionally
+# loses a POST in transit, which must not be retried.
 kept = {}
 while True:
     for ready in select.select([listener, *kept], [], [])[0]:
@@ -139,7 +139,7 @@ while True:
 
 
 class TinyAgent(Agent):
-    """An agent whose application is the server above. `server`: what follows its name in the command."""
+    """An agent with the server above as its application. `server`: the further arguments of its command."""
 
     def __init__(self, world, slots=1, name='agent', server=(), env=None, top=None, **settings):
         self.log_path = world.folder / (name + '-served.log')
@@ -150,7 +150,7 @@ class TinyAgent(Agent):
         self.top = top or {}
         self.tree = world.folder / 'tree'
         settings.setdefault('ready_probe', '/probe')
-        # In the tests a process that comes back comes back soon.
+        # The tests must not wait long for a process to be restarted.
         settings.setdefault('respawn_delay', '20ms')
         super().__init__(world, name, self.tree, slots=slots,
                          command=['/usr/bin/python3', '-S', '-E', str(script), *server], environment=environment,
@@ -196,7 +196,7 @@ class TinyAgent(Agent):
         return self
 
     def served(self):
-        """What the processes got, in order."""
+        """The requests that the processes received, in order."""
         return self.log_path.read_text().split('\n')[:-1] if self.log_path.exists() else []
 
     def pid(self, n=0):
@@ -216,7 +216,7 @@ class TinyAgent(Agent):
             return None
 
     def write_node(self, properties):
-        """The node of the application's workers, as another program would write it."""
+        """Writes the node of the application's workers, as another program would do."""
         folder = self.tree / 'app' / 'workers'
         folder.mkdir(parents=True, exist_ok=True)
         tmp = folder / 'properties.tmp'
@@ -225,7 +225,7 @@ class TinyAgent(Agent):
 
 
     def change(self, **properties):
-        """The node of the application's workers has these settings alone; when this returns they are in effect."""
+        """Replaces the settings in the node of the application's workers, and waits until they are effective."""
         self.write_node(properties)
         wait_until(lambda: all(self.app()['settings'][k] == {'value': v, 'origin': 'tree'} for k, v in properties.items()),
                    'the settings of the tree')
@@ -272,7 +272,7 @@ class Stream:
 
 
 class Background:
-    """One request on a connection of its own, answered whenever."""
+    """One request on its own connection. A thread receives the response."""
 
     def __init__(self, address, method='GET', target='/', headers=(), body=None):
         self.client = Client(address)
@@ -291,7 +291,7 @@ class Background:
 
     def result(self):
         self.thread.join(LIMIT)
-        assert not self.thread.is_alive(), 'no answer'
+        assert not self.thread.is_alive(), 'no response'
         if self.error:
             raise self.error
         return self.response

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGUSR2 of an agent, and the new one in its place."""
+"""Upgrades of an agent (SIGUSR2)."""
 import signal
 
 from support.base import wait_until
@@ -14,7 +14,7 @@ def agent_pid(agent):
 
 
 def begin_upgrade(agent):
-    """SIGUSR2, and wait until the new one serves; the old one, which may have requests."""
+    """Sends SIGUSR2 and waits until the new process serves. Returns the old process, which may still have requests."""
     old = agent.process
     old_pid = old.pid
     old.kill(signal.SIGUSR2)
@@ -23,7 +23,7 @@ def begin_upgrade(agent):
 
 
 def upgrade(agent):
-    """SIGUSR2, and wait until the new one serves alone: its number."""
+    """Sends SIGUSR2 and waits until only the new process serves. Returns its pid."""
     old = begin_upgrade(agent)
     if isinstance(old, Successor):
         old.wait()

@@ -24,7 +24,7 @@ from support.servers import World
 
 PAGE = 'docs/guide/applications.md'
 SOURCES = pathlib.Path(__file__).resolve().parent / 'apps'
-CLIENT = '127.0.0.77'     # the client's address, which is none of the load balancer's
+CLIENT = '127.0.0.77'     # the client's address, different from those of the load balancer
 PROTOCOLS = ('http1', 'http2')
 TOKEN = 'a-token-for-actions'
 DOWNLOAD = b''.join(hashlib.sha256(b'%d' % i).digest() for i in range(20_000))     # 640 KB
@@ -141,7 +141,7 @@ class Site:
         return get(address, target, host=self.host)
 
     def act(self, action, worker):
-        """An action of the admin address, which is loopback; done when the response is there."""
+        """Performs an action at the admin address, which is loopback. It is complete when this returns."""
         with Client(self.lb.admin) as c:
             answer = c.request('POST', '/actions/' + action, host=self.lb.admin, body=json.dumps(
                 {'worker': worker, 'application': self.application}).encode(),
@@ -169,7 +169,8 @@ class Site:
 
     def stream(self, protocol, target='/stream'):
         """
-        Asserts that the first piece of a response is there before the last has been made, which the existence of a file allows.
+        Asserts that the first part of a response arrives before the application generates the last one. The application waits
+        for a file, which is created after the first part.
         """
         until = self.world.folder / 'until'
         until.unlink(missing_ok=True)
@@ -189,8 +190,8 @@ class Site:
 @contextlib.contextmanager
 def site(section, behind, prepare=None):
     """
-    A site that several tests share. What it has started ends with it: the processes that were there before a test
-    are not the test's to end.
+    A site that several tests share. The site ends the processes that it has started: the check for left-over processes ignores
+    those that were running before a test.
     """
     before = leftovers.below()
     with tempfile.TemporaryDirectory(prefix='rlb-apps-') as folder:

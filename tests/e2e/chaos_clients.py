@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clients of the chaos run, and the judge of all that they are told."""
+"""The clients of the chaos run, and the judge that evaluates the responses they receive."""
 import collections
 import itertools
 import os
@@ -21,18 +21,17 @@ from support.http import Client, CutShort, connect
 from support.http2 import GOAWAY
 
 HOSTS = ['site%d.example' % i for i in range(12)]
-# Between requests of one client: many kinds of trouble, not much load.
+# Pause between the requests of one client: the run needs many kinds of faults, not much load.
 PAUSE_S = 0.02
-# What a client that gives up has waited: more than any fault lasts.
 
 
 class Judge:
-    """What became of every request. `deeds` are the moments at which something that may cut a response was done, by worker."""
+    """Records the result of every request. `deeds`: for each worker, the times of interventions that may cut a response short."""
 
     def __init__(self):
         self.lock = threading.Lock()
         self.counts = collections.Counter()
-        self.wrong = []                                  # corrupt, failed, not explained: none is allowed
+        self.wrong = []                                  # corrupt, failed or unexplained results: none is allowed
         self.deeds = collections.defaultdict(list)
         self.answered = collections.Counter()            # POSTs by target: answers with 200
         self.sent = set()
@@ -51,7 +50,7 @@ class Judge:
             self.wrong.append((time.strftime('%H:%M:%S'), what, *details))
 
     def whole(self, kind, method, target, status, headers, body):
-        """A response that is complete by its framing."""
+        """Records a response that is complete according to its framing."""
         worker = headers.get('x-worker')
         if method == 'POST' and status != 200:
             self.count('POSTs not answered by a worker')
@@ -67,7 +66,10 @@ class Judge:
                     self.answered[target] += 1
 
     def cut(self, kind, method, target, headers, began, why):
-        """One that visibly ends too soon: only bad workers may do that, and those to which something was done meanwhile."""
+        """
+        Records a response that is detectably incomplete. Only bad workers may send such a response, and workers that an
+        intervention affected in the meantime.
+        """
         worker = headers.get('x-worker', '')
         with self.lock:
             done = [t for t in self.deeds[worker] if t > began - 1]
@@ -77,12 +79,12 @@ class Judge:
             self.fault('cut for no reason', kind, method, target, worker, repr(why))
 
     def none(self, kind, method, target, why):
-        """The connection ended before there was a response."""
+        """Records a request without a response: its connection ended before."""
         self.fault('unanswered requests', kind, method, target, repr(why))
 
 
 class Kind(threading.Thread):
-    """One client; turn() is a request or a few. Its choices follow from its seed."""
+    """One client. turn() sends one or a few requests. Its random choices are determined by its seed."""
 
     numbers = itertools.count()
 
@@ -131,7 +133,7 @@ class Kind(threading.Thread):
         return began
 
     def take(self, c, target, began, method='GET'):
-        """One response. False: the connection is of no use any more."""
+        """Receives one response. Returns false if the connection cannot be used any more."""
         headers = {}
         try:
             version, status, _, fields = c.head()
@@ -174,7 +176,10 @@ class Fresh(Kind):
 
 
 class Old(Kind):
-    """HTTP/1.0: what has no length ends with the connection, which must not end in order then when it is cut."""
+    """
+    HTTP/1.0: a response without a length ends with the connection. If such a response is cut short, the connection must not be
+    closed cleanly.
+    """
 
     def turn(self):
         with self.open() as c:
@@ -194,16 +199,16 @@ class Pipelined(Kind):
                 hung_up = e
             for target, at in zip(targets, began):
                 if not self.take(c, target, at):
-                    # Nobody can tell what comes behind a response that was cut.
+                    # The results of the requests behind a response that was cut short are undefined.
                     self.judge.count('behind one that was cut')
                     return
-            # Only a response that was cut ends a connection on which requests are still being sent.
+            # Only a response that was cut short may end a connection on which requests are still being sent.
             if hung_up:
                 self.judge.fault('connections that end for no reason', self.kind, targets[len(began)], repr(hung_up))
 
 
 class Slow(Kind):
-    """Takes large responses a little at a time."""
+    """Reads large responses slowly, in small pieces."""
 
     class Sipping(Client):
         def _more(self):
@@ -223,7 +228,7 @@ class Slow(Kind):
 
 
 class Leaving(Kind):
-    """Resets its connection in the middle of whatever."""
+    """Resets its connection at any point of a request or a response."""
 
     def turn(self):
         with self.open() as c:
@@ -235,7 +240,7 @@ class Leaving(Kind):
             else:
                 self.ask(c, self.target())
             wanted = self.random.choice([0, 0, 100, 30_000])
-            # Perhaps there is not so much to come.
+            # The response may be shorter than that.
             c.sock.settimeout(0.5)
             try:
                 while len(c.buffer) < wanted and c._more():
@@ -247,7 +252,7 @@ class Leaving(Kind):
 
 
 class Garbage(Kind):
-    """What is no request is answered with an error, or the connection is closed; no worker hears of it."""
+    """Sends invalid requests. The proxy must send an error response or close the connection, and must not pass them to a worker."""
 
     def turn(self):
         what = self.random.choice([
@@ -267,7 +272,7 @@ class Garbage(Kind):
             except ConnectionError:
                 pass
             except socket.timeout:
-                self.judge.fault('garbage that nobody refused', what[:80])
+                self.judge.fault('garbage that was not rejected', what[:80])
             if c.buffer.startswith(b'HTTP/1.1 2'):
                 self.judge.fault('garbage that was answered', what[:80], bytes(c.buffer[:200]))
             self.judge.count('garbage')
@@ -291,8 +296,8 @@ class Posts(Kind):
 
 class Http2(Kind):
     """
-    A few streams at once on a kept connection, of which some are reset. A connection that is to end (GOAWAY) still answers what
-    it has taken; what came later was not taken, and may be asked again elsewhere.
+    Several concurrent streams on a persistent connection; some are reset. After GOAWAY the streams up to the last processed one
+    must still be answered; later ones were not processed and may be retried on another connection.
     """
 
     def open(self):
@@ -328,11 +333,11 @@ class Http2(Kind):
         try:
             self.client.sendall(self.h2.data_to_send())
         except OSError:
-            pass    # What there is still to read tells why it has been closed, or ends.
+            pass    # Reading afterwards yields the reason of the close, or the end of the connection.
 
     def start_stream(self):
         method = self.random.choice(['GET', 'GET', 'GET', 'POST'])
-        # A body of a POST fits the first window.
+        # The body of a POST fits into the initial window.
         target = self.target(method.lower(), 1_000_000 if method == 'GET' else 8000)
         number = self.h2.get_next_available_stream_id()
         self.h2.send_headers(number, [(':method', method), (':path', target), (':scheme', 'https'),
@@ -367,7 +372,10 @@ class Http2(Kind):
         self.send()
 
     def without_goaway(self, data):
-        """The whole frames that are there. h2 takes nothing after a GOAWAY, not even the answers that it announces."""
+        """
+        Returns the complete frames received so far, without GOAWAY frames: after one, h2 accepts no further frames, not even the
+        remaining responses.
+        """
         self.raw += data
         frames = b''
         while len(self.raw) >= 9 and len(self.raw) >= (end := 9 + int.from_bytes(self.raw[:3], 'big')):
@@ -391,7 +399,7 @@ KINDS = [Kept, Kept, Tls, Fresh, Old, Pipelined, Slow, Leaving, Garbage, Posts, 
 
 
 class Load:
-    """One client of each of KINDS, until stop()."""
+    """Runs one client of each of KINDS until stop()."""
 
     def __init__(self, lb, tls_address, certificate, seed):
         self.lb, self.tls_address, self.certificate, self.seed = lb, tls_address, certificate, seed
@@ -415,7 +423,7 @@ class Load:
 
 
 def executed(path):
-    """{target of a POST: how often it was executed}, and those that were executed with another body than was sent."""
+    """Returns {target of a POST: number of executions}, and the targets that were executed with a body different from the one sent."""
     if not os.path.exists(path):
         return collections.Counter(), []
     lines = [line.split(' ') for line in open(path).read().splitlines()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage of the chaos run, and what is done to it."""
+"""The programs of the chaos run, and the interventions in them."""
 import os
 import pathlib
 import random
@@ -14,15 +14,15 @@ from support.servers import RUN_GUNICORN, Agent, yaml
 from zookeeper_support import SHORT_SESSION, Place, tree_of
 
 SUPPORT = ROOT / 'tests' / 'e2e' / 'support'
-# Under the address sanitizer what was freed is kept, so much of it: else memory would be flat only when that is full.
+# AddressSanitizer holds freed memory in a quarantine. It is limited here, as resident memory grows until the quarantine is full.
 SANITIZER = {'ASAN_OPTIONS': 'quarantine_size_mb=4:thread_local_quarantine_size_kb=64'}
-# How many deeds long something is stopped at most.
+# Maximum number of steps for which a process is stopped.
 STOP = 5
 PROCESSES = 2    # of each agent
 
 
 class ChaosAgent(Agent):
-    """Two gunicorns with the application of the run, registered in a ZooKeeper. HOSTS: that of a proxy before it."""
+    """An agent with two gunicorns, registered in ZooKeeper. HOSTS: the address of a proxy in front of ZooKeeper, if it uses one."""
 
     def __init__(self, world, name, place, executed, hosts=None):
         self.place, self.hosts = place, hosts
@@ -41,7 +41,7 @@ class ChaosAgent(Agent):
         self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name, env=SANITIZER)
 
     def pids(self):
-        """Of all its application processes, children of theirs too; those of an agent that does not answer: none."""
+        """The pids of all its application processes and their descendants. Empty if the agent does not answer."""
         try:
             slots = self.json()['applications']['app']['slots']
         except (OSError, AssertionError):
@@ -59,8 +59,9 @@ def resident_kib(pid):
 
 class Stage:
     """
-    A ZooKeeper; a load balancer and an agent that know it through a proxy; two agents of two gunicorns each; two listed workers in good
-    order, to which nothing is ever done, and two bad ones; one of either kind that is registered at times.
+    A ZooKeeper server; a load balancer; two agents with two gunicorns each; two listed workers that work correctly and are never
+    disturbed, and two faulty ones; one worker of either kind that is registered at times. The load balancer and one agent connect
+    to ZooKeeper through a proxy.
     """
 
     def __init__(self, world, seed):
@@ -69,7 +70,7 @@ class Stage:
         self.place = Place(world)
         self.tree = self.place.tree
         self.proxy = self.place.proxy()
-        # one that lives on, and whose memory is looked at; one that is killed too, and whose ZooKeeper is behind the proxy
+        # The first agent runs until the end, and its memory is measured. The second is killed at times and uses the proxy.
         self.steady = ChaosAgent(world, 'steady', self.place, self.executed)
         self.mortal = ChaosAgent(world, 'mortal', self.place, self.executed, self.proxy.address)
         self.agents = [self.steady, self.mortal]
@@ -105,10 +106,10 @@ class Stage:
                 'tree': self.place.url(hosts=self.proxy.address), 'provider_networks': ['loopback'],
                 'zookeeper_session_timeout': SHORT_SESSION,
                 'workers': [{'address': a} for a in [*self.good, *(a for a, _ in self.bad)]],
-                # as many tries as there are workers that may fail a request, for all that come
+                # enough retries for all workers that may fail a request, without a budget
                 'retries': 8, 'retry_budget': 1}},
             'state_dir': str(self.world.folder / 'lb-state'),
-            'http2_requests': 200,      # so that connections come to their end in a short run too
+            'http2_requests': 200,      # so that connections reach their limit in a short run too
             'access_log': str(self.world.folder / 'access.log'), 'access_log_format': 'json'},
             listen=[{'address': '127.0.0.1:%d' % port},
                     {'address': self.tls_address, 'http2': True,
@@ -123,22 +124,22 @@ class Stage:
 
 
 class Chaos:
-    """What is done, one thing after the other. Everything is undone by quiet()."""
+    """Performs the interventions, one after the other. quiet() reverts all of them."""
 
     def __init__(self, stage, judge):
         self.stage, self.judge, self.tree = stage, judge, stage.tree
         self.random = random.Random('chaos %s' % stage.seed)
         self.steps = 0
-        self.stopped = {}       # pid: the step at which it goes on
+        self.stopped = {}       # pid: the step at which it is continued
         self.zookeeper_back = self.mortal_back = None
         self.listed_bad = 2
-        self.deeds = []         # those to come, of DEEDS in an order of chance: each kind has its share in a short run too
+        self.deeds = []         # the next ones: a random permutation of DEEDS, so that a short run has all kinds too
         self.log = []
 
-    # ---- to processes ----
+    # ---- processes ----
 
     def victim(self):
-        """An agent and one of its processes; None where the agent cannot say which those are."""
+        """Returns a random agent and one of its processes, or None instead of the process if the agent cannot be asked for them."""
         agent = self.random.choice(self.stage.agents)
         stopped = agent.process.pid in self.stopped or not agent.process.alive()
         pids = [] if stopped else agent.pids()
@@ -180,10 +181,10 @@ class Chaos:
         for p in (self.stage.steady.process, self.stage.lb.process):
             p.kill(signal.SIGHUP)
 
-    # ---- to the list of workers, and the settings ----
+    # ---- the list of workers, and the settings ----
 
     def list_workers(self):
-        """More or fewer bad ones, in the configuration."""
+        """Changes the number of faulty workers in the configuration."""
         self.listed_bad = self.random.randrange(3)
         lb = self.stage.lb
         addresses = [*self.stage.good, *(a for a, _ in self.stage.bad[:self.listed_bad])]
@@ -215,7 +216,7 @@ class Chaos:
             self.tree.set_raw(self.random.choice(['', '/workers']), self.random.choice(
                 [b'{"variance": ', b'[]', b'\xff', b'{"variance": "lots", "retries": 8}', b'', self.random.randbytes(200)]))
 
-    # ---- to ZooKeeper ----
+    # ---- ZooKeeper ----
 
     def zookeeper_goes(self):
         if self.zookeeper_back is None:
@@ -235,7 +236,7 @@ class Chaos:
         p = self.stage.proxy
         self.random.choice([p.cut, p.cut, p.refuse if not p.refusing else p.pass_on, p.blackhole, p.pass_on, p.pass_on])()
 
-    # ---- the order of it all ----
+    # ---- sequence ----
 
     DEEDS = [stop_a_process, stop_a_process, stop_a_process, kill_a_process, kill_a_process, ask_for_a_restart, stop_an_agent,
              kill_the_agent, hang_up, list_workers, list_workers, guest_comes_or_goes, guest_comes_or_goes, settings, settings,
@@ -251,7 +252,7 @@ class Chaos:
         deed(self)
 
     def undo(self, now):
-        """What has lasted long enough by step NOW."""
+        """Reverts the interventions that end by step NOW."""
         for pid, until in list(self.stopped.items()):
             if now >= until:
                 send(pid, signal.SIGCONT)

@@ -9,15 +9,15 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-# Compiling what a file of tests imports is a third of its start. The bytecode is stored beside the programs, in the directory of
-# the build, and not in the tree of sources.
+# Compiling imported modules takes a third of the start of a test file. The bytecode is cached in the build directory, not in the
+# source tree.
 BUILD = pathlib.Path(os.environ.get('RLB_BIN', HERE.parents[1] / 'build' / 'bin')).resolve().parent
 if (BUILD / 'CMakeCache.txt').exists():
     sys.pycache_prefix, sys.dont_write_bytecode = str(BUILD / 'bytecode'), False
 from support import leftovers  # noqa: E402
 from support.servers import World  # noqa: E402
 
-# glibc keeps the stacks of threads that have ended for the next, up to 40 MB: of five threads at the usual size.
+# glibc caches the stacks of ended threads for new ones, up to 40 MB, which are only five stacks of the default size.
 threading.stack_size(512 << 10)
 SOAK = int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1
 # Only the tests marked `soak`, in their short form: what `make test` leaves out.
@@ -46,7 +46,7 @@ def pytest_sessionfinish(session, exitstatus):
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_running():
-    """Each test ends all that it has started. Before `world`, so that it looks after that has closed."""
+    """Checks that each test ends all processes that it has started. Set up before `world`, so that it runs after its teardown."""
     before = leftovers.below()
     yield
     survivors = leftovers.end(before)
@@ -62,8 +62,8 @@ def world(tmp_path):
 
 @pytest.fixture(scope='session')
 def zookeeper_of_the_run(tmp_path_factory):
-    """One ZooKeeper for all tests of a run that leave it as it is: starting one takes longer than most of them."""
-    from support.zookeeper import Shared    # here, for most files are without it
+    """One ZooKeeper server for all tests of a run that do not disturb it: starting one takes longer than most tests."""
+    from support.zookeeper import Shared    # imported here, as most files do not need it
     shared = Shared(tmp_path_factory.mktemp('zookeeper'))
     yield shared
     shared.stop()
@@ -71,7 +71,7 @@ def zookeeper_of_the_run(tmp_path_factory):
 
 @pytest.fixture
 def zookeeper_server(zookeeper_of_the_run):
-    """That one, empty. It outlives the test; no test kills, stops or freezes it."""
+    """The shared server, empty. A test must not kill, stop or freeze it."""
     zookeeper_of_the_run.empty()
     return zookeeper_of_the_run.server
 
@@ -93,7 +93,7 @@ def browser(chromium):
 
 @pytest.fixture
 def open_world():
-    """A world that other users may enter, which pytest's own folders do not let them."""
+    """A world with a directory that other users may access, unlike those of pytest."""
     with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder:
         os.chmod(folder, 0o777)
         w = World(pathlib.Path(folder))
@@ -103,7 +103,7 @@ def open_world():
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Show the logs of every process with a failure: most end-to-end failures explain themselves there."""
+    """Adds the logs of all processes to the report of a failure, as these usually contain its cause."""
     outcome = yield
     report = outcome.get_result()
     w = getattr(item, 'funcargs', {}).get('world')

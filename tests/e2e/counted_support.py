@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real gunicorns, one process each, whose application writes down when each request began and ended."""
+"""Real gunicorns with one process each; their application logs the start and the end of each request."""
 import pathlib
 
 from support.base import free_port, wait_until
 from support.http import get
 from support.servers import GUNICORN
 
-# ?cpu=S burns S seconds of processor time, ?db=S waits so long for a database; while APP_HANG is there, that of the
-# class hot.example answers nothing for APP_HANG_S seconds. /up is for us. A line for each request that was worked on:
-# when it began and ended (monotonic, so the same clock in all processes), its Host and path.
+# ?cpu=S uses S seconds of processor time, ?db=S waits S seconds as for a database. While the file APP_HANG exists, requests of
+# the class hot.example hang for APP_HANG_S seconds. /up is the probe of the tests. The log has a line for each request: its
+# start and end (of the monotonic clock, which all processes share), its Host and path.
 APP = '''
 import os, time
 from urllib.parse import parse_qs
@@ -42,7 +42,7 @@ def application(environ, start_response):
 
 
 class Counted:
-    """N gunicorns with one process each: of one request at a time, or of as many as THREADS."""
+    """N gunicorns with one process each, which serves up to THREADS requests concurrently."""
 
     def __init__(self, world, n, threads=1, hang_s=10):
         self.log = pathlib.Path(world.folder) / 'requests.log'
@@ -67,7 +67,7 @@ class Counted:
             return False
 
     def requests(self, host=None, path=None):
-        """(began, ended) of each that is over, in the order of their ends."""
+        """(start, end) of each completed request, in the order of their ends."""
         found = []
         for line in self.log.read_text().splitlines():
             began, ended, h, p = line.split(' ')
@@ -76,7 +76,7 @@ class Counted:
         return found
 
     def forget(self):
-        """What was asked so far is not of the next test."""
+        """Clears the log, so that the requests of this test do not count in the next one."""
         self.hang_no_more()
         self.log.write_text('')
 
@@ -88,11 +88,11 @@ class Counted:
 
 
 def most_at_once(spans, since=0.0, until=float('inf')):
-    """How many of SPANS, (began, ended), ran at the same moment between SINCE and UNTIL."""
+    """The maximum number of SPANS, as (start, end), that overlap at any time between SINCE and UNTIL."""
     steps = sorted([(max(b, since), 1) for b, e in spans if e > since and b < until] +
                    [(min(e, until), -1) for b, e in spans if e > since and b < until])
     most = now = 0
-    for _, step in steps:           # at the same moment an end comes before a beginning
+    for _, step in steps:           # at equal times an end sorts before a start
         now += step
         most = max(most, now)
     return most

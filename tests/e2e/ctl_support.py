@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resumelbctl, run; and a load balancer with agent and gunicorn that it looks at."""
+"""Runs resumelbctl; a load balancer with an agent and gunicorn for it."""
 import contextlib
 import fcntl
 import json
@@ -9,7 +9,7 @@ import subprocess
 
 from support.base import BIN, LIMIT
 
-TOKEN = 'a-word-that-nobody-guesses'
+TOKEN = 'a-word-that-cannot-be-guessed'
 
 
 class Answer:
@@ -21,7 +21,7 @@ class Answer:
 
 
 def ctl(*words, code=0, text=None, env=None, timeout=LIMIT):
-    """Run it; its exit code is checked, and that it ended well."""
+    """Runs resumelbctl and checks its exit code, and that it did not crash."""
     done = subprocess.run([str(BIN / 'resumelbctl'), *map(str, words)], input=text, text=True, capture_output=True,
                           timeout=timeout, env={**os.environ, **(env or {})})
     assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
@@ -31,9 +31,9 @@ def ctl(*words, code=0, text=None, env=None, timeout=LIMIT):
 
 @contextlib.contextmanager
 def provider_file(folder, name, properties):
-    """In a directory tree, as a program registers itself: a file under a lock of its open file."""
+    """Creates the file of a provider in a directory tree, as a program does that registers itself: with a lock on the open file."""
     folder.mkdir(parents=True, exist_ok=True)
-    # In place when it is locked: without a lock it is what a dead one has left behind, and is removed.
+    # It is renamed into place after it is locked: an unlocked file counts as left by a dead program, and is removed.
     new = folder / ('.new-' + name)
     with open(new, 'w') as f:
         fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))    # F_OFD_SETLK

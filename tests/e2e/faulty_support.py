@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two applications on one agent: one of a real server, that is made to fail, and one that must not notice."""
+"""Two applications on one agent: one with a real server that is made to fail, and one that must not be affected."""
 import glob
 import os
 import pathlib
@@ -10,7 +10,7 @@ from support.base import free_port, wait_until
 from support.http import get
 from support.servers import GUNICORN, Agent
 
-# What both serve. What is wrong is in the environment, or in the request's path.
+# The application of both servers. The environment or the path of the request selects the fault.
 APPLICATION = r'''
 import os, time
 fault = os.environ.get("FAULT", "")
@@ -47,7 +47,7 @@ def application(environ, start_response):
     return [data]
 '''
 
-# gunicorn's master, which is the process that the agent knows, will not hear of ending.
+# Makes gunicorn's master, which is the process that the agent has started, ignore SIGTERM.
 DEAF = r'''
 import signal
 def when_ready(server):
@@ -60,7 +60,7 @@ SERVERS = {
     'uwsgi': ['/usr/bin/uwsgi', '--plugin=python3', '--http-socket={socket}', '--wsgi-file=faulty.py', '--master',
               '--processes=1', '--need-app', '--die-on-term', '--disable-logging', '--no-site'],
 }
-# How each is made to ignore SIGTERM: uWSGI takes it for a reload unless it is told otherwise.
+# Commands with which each server ignores SIGTERM: uWSGI reloads on SIGTERM without --die-on-term.
 DEAF_SERVERS = {
     'gunicorn': [*SERVERS['gunicorn'][:-1], '--config=deaf.py', 'faulty:application'],
     'uwsgi': [w for w in SERVERS['uwsgi'] if w != '--die-on-term'],
@@ -68,7 +68,7 @@ DEAF_SERVERS = {
 
 
 def state_of(pid):
-    """As in /proc; None: it is gone, or nothing but an orphan that the run has adopted and that is dead."""
+    """The state of PID as in /proc. None if it does not exist, or is only a zombie that the test run has adopted."""
     try:
         state, parent = pathlib.Path('/proc/%d/stat' % pid).read_text().rpartition(')')[2].split()[:2]
     except (FileNotFoundError, ProcessLookupError):
@@ -77,7 +77,7 @@ def state_of(pid):
 
 
 def below(roots):
-    """Those of ROOTS that there are, and their descendants."""
+    """The processes of ROOTS that exist, and their descendants."""
     family, line = set(), list(roots)
     while line:
         pid = line.pop()
@@ -93,7 +93,7 @@ def below(roots):
 
 
 class Two(Agent):
-    """`app` is the faulty application, `good` the other one, which is asked all the time."""
+    """An agent with two applications: `app` is the faulty one; `good` receives requests continuously."""
 
     def __init__(self, world, server, command=None, slots=1, fault='', top=None, **settings):
         self.top = top or {}
@@ -152,7 +152,10 @@ class Two(Agent):
         return wait_until(lambda: text in self.process.output(), what or '"%s" in the log' % text)
 
     def nothing_left_over(self, but=()):
-        """Below the keeper is nothing but the processes of the slots, theirs (and BUT), and nobody unreaped."""
+        """
+        Waits until the keeper has no descendants except the processes of the slots, the descendants of those, and BUT, and until
+        none of them is a zombie.
+        """
         def clean():
             slots = [s for a in self.json()['applications'].values() for s in a['slots']]
             pids = {s['process']['pid'] for s in slots if s.get('process')}
@@ -162,7 +165,10 @@ class Two(Agent):
         wait_until(clean, 'no zombie and no orphan')
 
     def unharmed(self, but=()):
-        """The other application: the same process, no request failed, no death counted. And nothing_left_over."""
+        """
+        Checks that the other application has the same process, no failed request and no counted exit of a process; then
+        nothing_left_over().
+        """
         self.load.go_on()
         assert self.good_process()['pid'] == self.good_pid
         figures = self.app('good')['figures']
@@ -170,7 +176,7 @@ class Two(Agent):
         self.nothing_left_over(but)
 
     def end(self):
-        """Stop; nobody outlives it."""
+        """Stops the agent and waits until none of its processes exists."""
         everybody = below([self.keeper])
         self.load.stop()
         assert self.process.stop() == 0

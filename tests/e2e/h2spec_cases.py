@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The cases of h2spec, the usual conformance suite for HTTP/2 servers, by its numbers. One row each: id, what the client
-does, what it sends once SETTINGS are exchanged in both directions, and the results that are allowed. A row that
-http2_cases.py has too is taken from there. The verdicts are stricter than those of h2spec, for which a connection
-that is closed without a GOAWAY frame is an error of every kind, and a response with any status is a success.
+The cases of h2spec, the usual conformance suite for HTTP/2 servers, with its numbers. One row each: id, the action of the
+client, the data that it sends after SETTINGS were exchanged in both directions, and the allowed results. Rows that
+http2_cases.py also has are taken from there. The verdicts are stricter than those of h2spec, which accepts a connection
+closed without a GOAWAY frame as an error of any kind, and a response with any status as a success.
 
-What is sent is bytes, or a list of bytes, of functions of the client that return them, and of what it waits for:
+The data is bytes, or a list of bytes, of functions of the client that return bytes, and of conditions to wait for:
     acknowledged  its last SETTINGS frame is acknowledged       over  stream 1 has ended       data  a DATA frame
 
     P, F, S, C, W  GOAWAY with PROTOCOL_, FRAME_SIZE_, STREAM_CLOSED, COMPRESSION_ or FLOW_CONTROL_ERROR, then the end
@@ -24,7 +24,7 @@ from http2_cases import CASES, GET, NAMES, OPEN, data, get, headers, post, setti
 from support.http2 import (ACK, CODES, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PADDED, PING,
                            PREFACE, PRIORITY, RST_STREAM, SETTINGS, WEIGHED, Http2, block, frame, integer, request)
 
-# How many cases each section has; the sum is 146.
+# Number of cases of each section; the sum is 146.
 SECTIONS = {
     'generic/1': 1, 'generic/2': 5, 'generic/3.1': 3, 'generic/3.2': 3, 'generic/3.3': 5, 'generic/3.4': 1,
     'generic/3.5': 1, 'generic/3.7': 1, 'generic/3.8': 1, 'generic/3.9': 2, 'generic/3.10': 2, 'generic/4': 4,
@@ -35,7 +35,7 @@ SECTIONS = {
     'http2/6.9.1': 3, 'http2/6.9.2': 3, 'http2/6.10': 6, 'http2/7': 2, 'http2/8.1': 1, 'http2/8.1.2': 1,
     'http2/8.1.2.1': 4, 'http2/8.1.2.2': 2, 'http2/8.1.2.3': 7, 'http2/8.1.2.6': 2, 'http2/8.2': 1,
     'hpack/2.3.3': 2, 'hpack/4.2': 1, 'hpack/5.2': 3, 'hpack/6.1': 1, 'hpack/6.3': 1}
-# It has this one in its strict mode alone.
+# h2spec has this case only in strict mode.
 STRICT = ['http2/5.4.1/2']
 
 BYTES = {(group, name): sent for group, name, sent, *_ in CASES}
@@ -43,12 +43,12 @@ HUFFMAN = {symbol: (code, bits) for (bits, code), symbol in CODES.items()}
 
 
 def the(group, name):
-    """A row of http2_cases.py: its name, and what it sends."""
+    """A row of http2_cases.py: its name and its data."""
     return group + ': ' + name, BYTES[group, name]
 
 
 def huffman(text):
-    """A string literal by the Huffman code (RFC 7541 section 5.2)."""
+    """A string literal in Huffman encoding (RFC 7541 section 5.2)."""
     digits = ''.join('{:0{}b}'.format(*HUFFMAN[ord(c)]) for c in text)
     digits += '1' * (-len(digits) % 8)
     coded = int(digits, 2).to_bytes(len(digits) // 8, 'big')
@@ -68,7 +68,7 @@ def resets(code=8, stream=1):
 
 
 def begun(fields=b'', flags=END_STREAM):
-    """A field section that is not complete."""
+    """An incomplete field section."""
     return headers(request() + fields, flags)
 
 
@@ -170,7 +170,7 @@ CASES_OF_H2SPEC = [
     ('http2/5.1/12', 'HEADERS of a closed stream', [GET, 'over', GET], 'S'),
     ('http2/5.1/13', 'CONTINUATION of a closed stream', [GET, 'over', continuation(MORE)], 'SP'),
     ('http2/5.1.1/1', *the('streams', 'HEADERS of an even stream'), 'P'),
-    # S: the stream is one that the higher number has closed.
+    # S: the HEADERS frame of the higher stream has closed this one.
     ('http2/5.1.1/2', *the('streams', 'HEADERS of a lower stream'), 'PS'),
     ('http2/5.1.2/1', 'more streams than announced', [setting(4, 0), more_than_announced], 'pr', None),
     ('http2/5.3.1/1', *the('streams', 'a stream that depends on itself'), 'pP'),
@@ -267,7 +267,7 @@ def sections():
 
 
 def kinds(sent):
-    """Type and flags of each frame."""
+    """The type and the flags of each frame."""
     while len(sent) >= 9:
         yield sent[3], sent[4]
         sent = sent[9 + int.from_bytes(sent[:3], 'big'):]
@@ -319,7 +319,7 @@ class Client(Http2):
             self.send(step)
 
     def ending(self):
-        """Of the connection, which it waits for."""
+        """Waits for the end of the connection. Returns its result."""
         self.until(lambda: False)
         return 'connection ' + self.goaway if self.goaway else 'closed'
 
@@ -342,7 +342,7 @@ def served(c):
     return s.status == '200' and s.ended and not s.reset
 
 
-# Results that are no error.
+# Results that are not errors.
 GOOD = {
     '0': first,
     '2': served,
@@ -354,7 +354,7 @@ ERRORS = {**NAMES, 'X': 'closed'}
 
 
 def check(port, case, **kw):
-    """None, or what is wrong with the result."""
+    """Runs a case. Returns None, or what is wrong with the result."""
     name, _, steps, allowed, stream = *case, *([1] if len(case) == 4 else [])
     preface = steps if name == 'http2/3.5/2' else PREFACE
     with Client(port, preface=preface, **kw) as c:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What RFC 9113 says about what a client may send, one row each: group, name, what is sent once SETTINGS are exchanged, on
-which stream to look, and what may come of it. The rows are run against ours by test_http2.py, and against others by
-bench/conformance_http2.py.
+The requirements of RFC 9113 for input from clients, one row each: group, name, the data that is sent after SETTINGS were
+exchanged, the stream to check, and the allowed results. test_http2.py runs the rows against resumelb, and
+bench/conformance_http2.py against other servers.
 
     P, F, S, C, W, E  the connection ends: PROTOCOL_, FRAME_SIZE_, STREAM_CLOSED, COMPRESSION_, FLOW_CONTROL_ERROR, or
-                      ENHANCE_YOUR_CALM (section 5.4.1: an error of a stream may be taken for one of the connection)
-    p, f, s, w        the stream is reset with that
-    4                 a 4xx answer (section 8.1.1)       2  it is served      5  501 or 505
-    -                 nothing: the frame is ignored, and the connection lives
+                      ENHANCE_YOUR_CALM (section 5.4.1: a stream error may be treated as a connection error)
+    p, f, s, w        the stream is reset with that error
+    4                 a 4xx response (section 8.1.1)     2  it is served      5  501 or 505
+    -                 nothing: the frame is ignored, and the connection stays open
 """
 import struct
 
@@ -37,7 +37,7 @@ def right(verdict, allowed):
 
 
 def run(port, case, source='127.0.0.1'):
-    """What came of it, for a client with that address; the connection is closed then."""
+    """Runs a case from the client address SOURCE on a new connection. Returns the result."""
     group, _, data, stream, _ = case
     with Http2(port, preface=PREFACE if data is not None else PREFACE + window(1), source=source) as c:
         c.send(data or b'')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several pool counter daemons, two load balancers that share them, and load without pause on keys of each daemon."""
+"""Several pool counter daemons, two load balancers that share them, and continuous load on keys of each daemon."""
 import threading
 import time
 
@@ -17,7 +17,7 @@ DB_S = 0.1
 
 
 class Load:
-    """For each key its clients, which GET without pause; every failure is remembered."""
+    """The clients of each key. They send GET requests continuously, and record every failure."""
 
     def __init__(self, addresses, hosts):
         self.stopping, self.lock, self.failures = threading.Event(), threading.Lock(), []
@@ -32,7 +32,7 @@ class Load:
         return sum(self.by_client)
 
     def go_round(self):
-        """Each client has begun and ended a request from now on."""
+        """Waits until each client has started and completed a request from now on."""
         targets = [n + 2 for n in self.by_client]
         wait_until(lambda: all(n >= t for n, t in zip(self.by_client, targets)), 'each client to be answered')
 
@@ -57,14 +57,17 @@ class Load:
 
 
 class Outage:
-    """Of daemon `at`: from `began`; `back` when it was there again, `over` when its limits were known to hold again."""
+    """
+    An outage of daemon `at`: it starts at `began`, the daemon serves again at `back`, and its limits are known to hold again
+    at `over`.
+    """
 
     def __init__(self, at, began):
         self.at, self.began, self.back, self.over = at, began, None, None
 
 
 class Shared:
-    """Daemons, load balancers and the application; `hosts` are the keys of each daemon."""
+    """The daemons, the load balancers and the application. `hosts`: the keys of each daemon."""
 
     def __init__(self, world, program, keys=4, ndaemons=3):
         self.daemons = [Poolcounterd(program) for _ in range(ndaemons)]
@@ -72,7 +75,7 @@ class Shared:
         self.app = Counted(world, 3, threads=20)
         config = {'workers': self.app.addresses, 'resume': 'measure', 'retries': 0,
                   'pool_counter_servers': [d.address for d in self.daemons],
-                  # A daemon for which the machine has no time is not one that hangs, or has no connection.
+                  # Long time-outs: a daemon that is slow on a busy machine must not count as hanging or unreachable.
                   'pool_counter_connect_timeout': '60s', 'pool_counter_answer_timeout': '60s',
                   'pool_counters': {'sites': {'where': 'daemon', 'workers': WORKERS, 'maxqueue': 1000, 'timeout': '10m'}}}
         self.balancers = [world.resumelb(config, name='lb%d' % i) for i in range(2)]
@@ -83,7 +86,7 @@ class Shared:
         return [int(d.stats()['total_acquired']) for d in self.daemons]
 
     def _find_hosts(self, keys):
-        """Which daemon a key is counted at is seen there."""
+        """Finds KEYS keys for each daemon: the statistics of the daemons show which one counts a key."""
         found = [[] for _ in self.daemons]
         for n in range(100 * keys):
             host, before = 'site%d.example' % n, self._acquired()
@@ -101,7 +104,7 @@ class Shared:
         return self.clients
 
     def most(self, at, since=0.0, until=float('inf')):
-        """The most at once of any key of daemon AT."""
+        """The maximum number of concurrent requests of any key of daemon AT."""
         return max(most_at_once(self.app.requests(host=h), since, until) for h in self.hosts[at])
 
     def kill(self, at):
@@ -111,10 +114,10 @@ class Shared:
         return o
 
     def wait_passed(self, o):
-        """Until more than the limit of one of its keys have been at work, and no load balancer asks the daemon."""
+        """Waits until requests of a key of the dead daemon exceed the limit, and all load balancers back off from the daemon."""
         wait_until(lambda: self.most(o.at, o.began) > WORKERS, 'limits of a dead daemon to be passed')
         self._wait_rests(o)
-        # Once each thread has seen the ends of its connections, nothing that the daemon had said ends its rest.
+        # After each thread has processed the end of its connections, no earlier reply of the daemon can end the back-off.
         self.clients.go_round()
         self._wait_rests(o)
 
@@ -134,24 +137,24 @@ class Shared:
         return not server['resting'] and server['connections'] > 0
 
     def wait_settled(self, o):
-        """Until both load balancers ask the daemon again, and those that were let through uncounted have been served."""
+        """Waits until both load balancers use the daemon again, and the requests that were admitted uncounted have been served."""
         wait_until(lambda: all(self._in_use(lb, o.at) for lb in self.balancers), 'the daemon to be asked again')
         self.clients.go_round()
         o.over = time.monotonic()
 
     def passed_for_s(self, o):
-        """How long after the daemon was back more than the limit were at work."""
+        """For how many seconds after the restart of the daemon more requests than the limit were in progress."""
         last = o.back
         for h in self.hosts[o.at]:
             spans = [s for s in self.app.requests(host=h) if s[1] > o.back and s[0] < o.over]
             for began, _ in spans:
-                # Whoever begins is counted from then on.
+                # Later requests are counted by the daemon again.
                 if began > last and most_at_once([s for s in spans if s[0] <= began < s[1]]) > WORKERS:
                     last = began
         return last - o.back
 
     def most_while_counted(self):
-        """Of each daemon, the most at once of any of its keys, but for its outages."""
+        """For each daemon, the maximum number of concurrent requests of any of its keys outside its outages."""
         result = []
         for at in range(len(self.daemons)):
             since, most = 0.0, 0

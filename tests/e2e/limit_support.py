@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that are under way for as long as a test wants, behind a load balancer with pool counters."""
+"""A load balancer with pool counters, and requests with a duration that the test controls."""
 import socket
 import ssl
 import subprocess
@@ -15,11 +15,11 @@ from support.scripted import Scripted, serve
 
 
 class HeldApp:
-    """A worker that answers no request before it is told to. `answers` says how, by path."""
+    """A worker that holds its responses until the test releases them. `answers`: functions that send the response, by path."""
 
     def __init__(self, answers=None):
         self.lock, self.waiting, self.begun = threading.Lock(), [], []
-        self.most = 0    # under way at once
+        self.most = 0    # maximum number of concurrent requests
         self.open = threading.Event()
         self.answers = answers or {}
         self.server = Scripted(serve(self.answer))
@@ -45,7 +45,7 @@ class HeldApp:
             c.answer(b'number %d' % number)
 
     def let_go(self, n=1):
-        """The N oldest of those under way are answered."""
+        """Releases the responses of the N oldest requests in progress."""
         wait_until(lambda: len(self.waiting) >= n, '%d under way' % n)
         with self.lock:
             for done in [self.waiting.pop(0) for _ in range(n)]:
@@ -59,7 +59,7 @@ class HeldApp:
 
 
 class Asked:
-    """One request, on a connection of its own, that is waited for later."""
+    """One request on its own connection, sent immediately; its response is awaited later."""
 
     def __init__(self, address, target='/', host='a.example', method='GET', headers=(), body=None):
         self.response, self.problem = None, None
@@ -113,7 +113,7 @@ class Http2:
         self.sock.sendall(self.h2.data_to_send())
 
     def receive(self, streams):
-        """Until all of these have ended."""
+        """Receives until all STREAMS have ended. Returns their statuses."""
         ended = set()
         while not ended >= set(streams):
             data = self.sock.recv(65536)
@@ -137,12 +137,12 @@ def tls_listener(world, port):
 
 
 def balancer(world, app, counters, name='resumelb', **more):
-    # Whose turn comes at all is not for want of time on a busy machine.
+    # A long time-out: no request may expire in the queue because the machine is busy.
     counters = {name: {'timeout': '10m', **rule} for name, rule in counters.items()}
     config = {'workers': [app.address], 'resume': 'measure', 'retries': 0, 'pool_counters': counters}
     listen = more.pop('listen', None)
     if 'pool_counter_servers' in more:
-        # A daemon for which the machine has no time is not one that hangs, but where a test is about that.
+        # Long time-outs: a daemon that is slow on a busy machine must not count as hanging, except in tests of that.
         config.update(pool_counter_connect_timeout='60s', pool_counter_answer_timeout='60s')
     config.update(more)
     return world.resumelb(config, name=name, listen=listen)
@@ -157,12 +157,12 @@ def outcome(lb, name):
 
 
 def ends(lb, name, n):
-    """So many requests have that outcome; an answer is there a moment before it is counted."""
+    """Waits until N requests have that outcome: a response is received shortly before it is counted."""
     wait_until(lambda: outcome(lb, name) == n, '%d to be %s, not %d' % (n, name, outcome(lb, name)))
 
 
 class Poolcounterd:
-    """The original daemon, on a port of our choice."""
+    """The original daemon, on a port that the test chooses."""
 
     def __init__(self, program='/usr/bin/poolcounterd'):
         self.program = program

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that ask all the time, while a test does something to the processes that answer."""
+"""Clients that send requests continuously while a test disturbs the processes that serve them."""
 import os
 import threading
 
 from support.base import LIMIT, PACE, wait_until
 from support.http import BodyCutShort, Client
 
-# Seconds between two requests of a client: what a test waits for meanwhile needs the processor, too.
+# Pause between two requests of a client [s], so that it leaves processor time to the tested programs.
 EASY_PACE = PACE if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 0.02
 
 
 class Load:
     """
-    CLIENTS clients of each of ADDRESSES, until stop(): one request in POSTS is a POST (0: none) with a target of its own,
-    below NAME. KEEP: each client keeps its connection; otherwise each request has its own. Any response but 200 is a failure.
-    LOSSY: processes die, so a POST may be lost, and a GET may be cut short in its body.
+    CLIENTS clients of each of ADDRESSES, until stop(). One request in POSTS is a POST (0: none) with a unique target below NAME.
+    KEEP: each client reuses its connection; otherwise each request has its own. Any response other than 200 is a failure.
+    LOSSY: as processes are killed, a POST may be lost, and the body of a response to a GET may be cut short.
     """
 
     def __init__(self, addresses, clients=1, posts=0, keep=True, sites=7, target='/', headers=(), lossy=False, name='load',
@@ -65,7 +65,7 @@ class Load:
         return sum(self.counts)
 
     def go_on(self, n=20):
-        """N more requests of each client."""
+        """Waits until each client has completed N more requests."""
         targets = [c + n for c in self.counts]
         wait_until(lambda: self.failures or all(c >= t for c, t in zip(self.counts, targets)), '%d more requests of each' % n)
         self.assert_none_failed()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pool counter daemon, ours or the original, on a listening socket of the test's; and clients of it."""
+"""A pool counter daemon, of this project or the original one, on a listening socket that the test opens; and its clients."""
 import json
 import os
 import re
@@ -23,7 +23,7 @@ COUNTERS = ['total_acquired', 'total_releases', 'hashtable_entries', 'processing
 
 
 class DaemonProcess(Process):
-    """As Process, with the standard input that is given."""
+    """Like Process, with a given standard input."""
 
     def __init__(self, argv, name, folder, stdin, env=None):
         self.name = name
@@ -36,7 +36,7 @@ class DaemonProcess(Process):
 
 
 class Stream:
-    """One connection; a line at a time."""
+    """One connection that is read line by line."""
 
     def __init__(self, sock):
         self.sock = sock
@@ -62,14 +62,14 @@ class Stream:
         return self.line()
 
     def ask_or_none(self, text):
-        """None: it has been closed."""
+        """Sends TEXT and returns the reply, or None if the connection was closed."""
         try:
             return self.ask(text) or None
         except OSError:
             return None
 
     def block(self):
-        """Lines up to an empty one."""
+        """The lines up to an empty one."""
         lines = []
         while True:
             line = self.line()
@@ -78,7 +78,7 @@ class Stream:
             lines.append(line)
 
     def ended(self):
-        """Whether the other side has closed, by now or soon."""
+        """Waits for the peer to close the connection. Returns whether it did."""
         try:
             return self.sock.recv(65536) == b''
         except ConnectionResetError:
@@ -91,13 +91,13 @@ class Stream:
         self.sock.close()
 
     def reset(self):
-        """Close with a reset instead of an end of file."""
+        """Closes the connection with a reset."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
         self.sock.close()
 
 
 class Daemon:
-    """Listens by descriptor 0, or (ARGS having an address) by itself."""
+    """A daemon that listens on the inherited descriptor 0, or opens its own socket if ARGS has an address."""
 
     def __init__(self, world, name='pool', binary=OURS, config=None, args=(), own_socket=True, env=None):
         self.world, self.name = world, name
@@ -121,7 +121,7 @@ class Daemon:
             listener.close()
 
     def configure(self, config):
-        # JSON is YAML.
+        # JSON is a subset of YAML.
         self.config_path.write_text(config if isinstance(config, str) else json.dumps(config))
 
     def reload(self, config):
@@ -143,7 +143,7 @@ class Daemon:
         return stream
 
     def ask(self, line):
-        """On a connection of its own."""
+        """Sends the request on a new connection."""
         c = self.connect()
         answer = c.ask(line)
         c.close()
@@ -160,23 +160,23 @@ class Daemon:
         return {k: int(v) for k, v in (line.split(': ') for line in self.full()) if k in COUNTERS}
 
     def times(self):
-        """Seconds, of those below a minute."""
+        """{name: value in seconds} of the times, which must be below one minute."""
         return {k: float(v.rstrip('s')) for k, v in (line.split(': ') for line in self.full()) if k in TIMES}
 
     def uptime(self):
-        """In seconds, below an hour."""
+        """The uptime in seconds, which must be below one hour."""
         minutes, seconds = re.fullmatch(r'uptime: 0 days, 0h (\d+)m (\d+)s', self.ask('STATS uptime')).groups()
         return 60 * int(minutes) + int(seconds)
 
     def wait_for(self, **figures):
-        """Until the counters are those."""
+        """Waits until the counters have the given values."""
         def same():
             now = self.counters()
             return all(now[k] == v for k, v in figures.items())
         wait_until(same, '%s in %s' % (figures, self.full()))
 
     def holders(self, *lines):
-        """A client for each line, which is answered LOCKED."""
+        """Returns a client for each of LINES, after each has received LOCKED."""
         out = []
         for line in lines:
             c = self.connect()
@@ -185,7 +185,7 @@ class Daemon:
         return out
 
     def waiter(self, line):
-        """A client whose request waits."""
+        """Returns a client that has sent LINE, after its request has entered a queue of the daemon."""
         before = self.counters()['waiting_workers']
         c = self.connect()
         c.send(line + '\n')
@@ -210,7 +210,7 @@ def status(port):
 
 
 def alive(pid):
-    """Running, and no zombie."""
+    """Returns true if the process exists and is not a zombie."""
     try:
         with open('/proc/%d/stat' % pid) as f:
             return f.read().rpartition(')')[2].split()[0] != 'Z'

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program may do that was started as root, with and without the setting `user`."""
+"""Privileges of a program started as root, with and without the setting `user`."""
 import os
 import pathlib
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
 DAEMON = 1
-# As an ordinary user, whoever runs the tests.
+# Prefix of a command that runs as an unprivileged user, also if the tests run as root.
 ORDINARY = ('setpriv', '--reuid=%d' % NOBODY, '--regid=%d' % NOBODY, '--clear-groups') if ROOT else ()
 
 
 def threads_of(pid):
-    """Of each thread: its Uid, Gid, Groups, NoNewPrivs, CapEff and CapPrm."""
+    """Uid, Gid, Groups, NoNewPrivs, CapEff and CapPrm of each thread of PID."""
     found = []
     for task in pathlib.Path('/proc/%d/task' % pid).iterdir():
         lines = dict(line.split(':', 1) for line in (task / 'status').read_text().splitlines())
@@ -20,7 +20,10 @@ def threads_of(pid):
 
 
 def assert_is(pid, user, threads=1):
-    """All its threads, of which there are at least so many, are USER's alone, whose group has the same number."""
+    """
+    Checks that PID has at least THREADS threads, and that each runs only as USER and the group with the same number, without
+    capabilities.
+    """
     found = threads_of(pid)
     assert len(found) >= threads
     for t in found:

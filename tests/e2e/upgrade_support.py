@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A load balancer that is followed by another one, and clients that ask all the while."""
+"""A load balancer that is replaced by a new process, and clients that send requests in the meantime."""
 import os
 import signal
 import struct
@@ -21,7 +21,7 @@ def alive(pid):
 
 
 class Successor:
-    """A process that another one started: no child of ours, so looked at and ended by its number."""
+    """A process started by the process before it. It is not a child of the test run: it is polled and ended by its pid."""
     at_the_end = signal.SIGTERM
 
     def __init__(self, pid, before):
@@ -47,7 +47,7 @@ class Successor:
 
 
 def pid_of(lb):
-    """Of the process that answers at the admin address; None: there is none at the moment."""
+    """The pid of the process that answers at the admin address, or None if no process answers."""
     try:
         return lb.json()['pid']
     except (OSError, AssertionError, ValueError, CutShort):
@@ -55,7 +55,7 @@ def pid_of(lb):
 
 
 def follow(lb, old_pid):
-    """Wait for another process to serve, which is LB's from then on."""
+    """Waits until a process other than OLD_PID serves, and makes it the process of LB. Returns the previous one."""
     pid = wait_until(lambda: pid_of(lb) not in (None, old_pid) and pid_of(lb), 'a new process')
     before = lb.process
     lb.process = Successor(pid, before)
@@ -64,7 +64,7 @@ def follow(lb, old_pid):
 
 
 def upgrade(lb):
-    """SIGUSR2, and wait until the new one serves alone."""
+    """Sends SIGUSR2 and waits until only the new process serves."""
     old = lb.process
     old.kill(signal.SIGUSR2)
     follow(lb, old.pid)
@@ -72,7 +72,7 @@ def upgrade(lb):
 
 
 class Http2:
-    """One connection with one request at a time, which leaves when it is told to (GOAWAY)."""
+    """One HTTP/2 connection with one request at a time. `leaving` is set after GOAWAY."""
 
     def __init__(self, address, context):
         self.sock = context.wrap_socket(connect(address), server_hostname='test.example')
@@ -107,7 +107,7 @@ class Http2:
         return kind, flags, int.from_bytes(head[5:9], 'big') & 0x7fffffff, payload
 
     def request(self, method, target, headers=(), body=b''):
-        """The status and the body."""
+        """Sends a request. Returns the status and the body of its response."""
         self.stream += 2
         fields = [(':method', method), (':scheme', 'https'), (':path', target), (':authority', 'test.example')]
         fields += [(name.lower(), value) for name, value in headers]
@@ -144,8 +144,8 @@ def http2_context():
 
 class Load:
     """
-    Steady requests: GETs, or POSTs with a name of their own each. `kind`: plain, tls, h2; `keep`: on a connection as
-    long as it lives, or on one each. A client leaves a connection that it is told to leave, and repeats nothing.
+    Continuous requests: GETs, or POSTs with a unique name each. `kind`: plain, tls, h2. `keep`: whether the connection is reused
+    for the next request. The client stops using a connection after `Connection: close` or GOAWAY, and retries no request.
     """
 
     def __init__(self, address, kind, posts, keep, pause=PACE, target='/'):
@@ -188,7 +188,7 @@ class Load:
                 if last or not self.keep:
                     client.close()
                     client = None
-            except Exception as e:  # whatever a client may meet is a failure of ours
+            except Exception as e:  # any exception in a client counts as a failure of the load balancer
                 self.failures.append((self.name, n, repr(e)))
                 client = None
             self.done += 1
@@ -201,7 +201,7 @@ class Load:
 
 
 class Loads:
-    """Several at once."""
+    """Several concurrent loads."""
 
     def __init__(self, plans, pause=PACE, target='/'):
         self.all = [Load(*plan, pause=pause, target=target) for plan in plans]
@@ -210,7 +210,7 @@ class Loads:
         return [f for x in self.all for f in x.failures]
 
     def go_on(self, n):
-        """N more requests of each."""
+        """Waits until each load has completed N more requests. Fails if any request has failed."""
         targets = [(x, x.done + n) for x in self.all]
         wait_until(lambda: self.failures() or all(x.done >= t for x, t in targets), '%d more of each' % n)
         assert not self.failures(), self.failures()[:5]
@@ -230,7 +230,7 @@ class Loads:
 
 
 class Posts:
-    """What workers have been sent: the name of each POST, as often as it came."""
+    """The POST requests that workers have received: the name of each, once per reception."""
 
     def __init__(self):
         self.lock, self.names = threading.Lock(), []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that speak TLS."""
+"""Workers with TLS."""
 import ssl
 
 from support.base import free_port, wait_until
@@ -11,7 +11,7 @@ NAME = 'worker.example'
 
 
 class Pki:
-    """An authority, and a certificate of a worker: for NAME and 127.0.0.1."""
+    """A CA, and the certificate of a worker for NAME and 127.0.0.1."""
 
     def __init__(self, folder):
         self.authority = Authority(folder)
@@ -33,7 +33,7 @@ class TlsGunicorn(Gunicorn):
 
 
 class Nginx:
-    """An nginx that answers by itself, over TLS; `location` is the inside of its only location."""
+    """An nginx that answers requests itself over TLS. `location`: the directives of its only location."""
 
     def __init__(self, world, signed, location='return 200 "nginx\\n";', server='', name='nginx'):
         self.port = free_port()
@@ -67,7 +67,7 @@ http {
 
 
 def tls_script(context, script, seen=None):
-    """SCRIPT behind a handshake; a handshake that fails is none of the script's."""
+    """Returns a script that runs SCRIPT after a TLS handshake, if that succeeds."""
     def run(c):
         try:
             c.sock = context.wrap_socket(c.sock, server_side=True)
@@ -95,7 +95,7 @@ def stats(lb):
 
 
 def reasons(lb):
-    """Of failures that the log tells of."""
+    """The reasons of failures in the log."""
     out = []
     for line in lb.process.output().splitlines():
         if ' worker-tls-failed ' in line and ' folded=' not in line:

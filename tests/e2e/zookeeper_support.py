@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ZooKeeper tests need beyond support/: a world with a ZooKeeper in it, and a load that counts what fails."""
+"""Support for the tests with ZooKeeper, beyond support/: a ZooKeeper server with a client, and a load that records failures."""
 import collections
 import threading
 import time
@@ -9,7 +9,7 @@ from support.base import LIMIT, free_port, wait_until
 from support.http import Client
 from support.zookeeper import Ensemble, Proxy, Server, Tree, connect
 
-# Ours: no busy machine loses it; and where a test is about that, short.
+# Session time-out of the test's own client: so long that it does not expire on a busy machine; short in tests of expiry.
 SESSION = '20s'
 SHORT_SESSION_SECONDS = 5
 SHORT_SESSION = '%ds' % SHORT_SESSION_SECONDS
@@ -17,8 +17,8 @@ SHORT_SESSION = '%ds' % SHORT_SESSION_SECONDS
 
 class Place:
     """
-    A ZooKeeper (one server, or three) and a client of our own in it. TREE: the application's node. SERVER: one that
-    runs already, and outlives the test. SESSION: more for our own client.
+    A ZooKeeper (one server, or three) and a client of the test. TREE: the node of the application. SERVER: a running server that
+    is not ended with the test. SESSION: further parameters of the client.
     """
 
     def __init__(self, world, count=1, client=True, root='/app', server=None, **session):
@@ -54,7 +54,7 @@ class Place:
         return p
 
     def balancer(self, name='resumelb', url=None, wait=True, top=None, **application):
-        """A load balancer with one application, `app`, in this tree. wait: for the tree to be connected."""
+        """A load balancer with one application, `app`, in this tree. WAIT: wait until the tree is connected."""
         settings = {'tree': url or self.url(), 'provider_networks': ['loopback'], 'resume': 'measure',
                     'zookeeper_session_timeout': SESSION}
         settings.update(application)
@@ -66,7 +66,7 @@ class Place:
 
 
 def workers(world, count):
-    """COUNT scripted workers; their addresses."""
+    """Starts COUNT scripted workers. Returns their addresses."""
     port = free_port()
     child = many_workers.start(port, count)
 
@@ -83,7 +83,7 @@ def tree_of(lb):
 
 
 def setting(lb, name):
-    """{'value': ..., 'origin': ..., perhaps 'refused': ...}"""
+    """A setting as {'value': ..., 'origin': ...}, with 'refused' if a value was rejected."""
     return lb.app('app')['settings'][name]
 
 
@@ -92,7 +92,7 @@ def in_force(lb, name, value):
 
 
 def picked(lb):
-    """Names of the workers that may get requests now."""
+    """The names of the eligible workers."""
     return {name for name, w in lb.workers('app').items() if w['state'] == 'ready'}
 
 
@@ -102,12 +102,12 @@ def knows(lb, addresses):
 
 
 def remembered(folder, texts):
-    """A snapshot of a tree has them all."""
+    """Returns whether a cached snapshot of a tree contains all TEXTS."""
     return any(all(t in f.read_text(errors='replace') for t in texts) for f in folder.rglob('tree.json'))
 
 
 class Load:
-    """A steady load of GETs through some load balancers, and everything that went wrong with it."""
+    """A steady load of GETs through load balancers, and a record of its failures."""
 
     def __init__(self, balancers, rate=100, clients=4, sites=20):
         self.stopping, self.lock = threading.Event(), threading.Lock()
@@ -144,13 +144,13 @@ class Load:
                     self.by[r['X-Worker']] += 1
 
     def go_on(self, n=50):
-        """N more requests, none of which fails."""
+        """Waits for N more requests, none of which may fail."""
         target = self.done + n
         wait_until(lambda: self.done >= target or self.failures, '%d more requests' % n)
         assert not self.failures, self.failures[:5]
 
     def go_round(self):
-        """From each client a request that is sent from now on, none of which fails: those under way are over."""
+        """Waits until each client has completed a request sent from now on, without a failure: earlier ones are completed then."""
         targets = [n + 2 for n in self.by_client]
         wait_until(lambda: all(n >= t for n, t in zip(self.by_client, targets)) or self.failures, 'each client')
         assert not self.failures, self.failures[:5]
@@ -164,5 +164,5 @@ class Load:
 
 
 def rest(seconds):
-    """Time that has to pass, where the passing of time is what a test is about."""
+    """Waits for a fixed time, in tests in which the passing of time is the condition."""
     time.sleep(seconds)
