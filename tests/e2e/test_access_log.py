@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access log as an operator has it: fields, samples, rotation; and receipts for clients."""
+"""The access log: fields, sampling, rotation; and routing traces for clients (route_receipt)."""
 import json
 import re
 import signal
@@ -27,7 +27,7 @@ def lines(lb, n):
 
 
 def figure(lb, name):
-    """A metric's value."""
+    """The value of a metric."""
     text = get(lb.admin, '/metrics', host=lb.admin).body.decode()
     return float(re.search(r'^%s (\S+)$' % re.escape(name), text, re.M)[1])
 
@@ -97,7 +97,7 @@ def test_a_client_that_may_know_is_told_how_it_was_routed(world):
     assert lb.get('/')['Resumelb-Route'] is None
     lb.reload(dict(config, route_receipt=[]))
     wait_until(lambda: lb.get('/', headers=[('X-Forwarded-For', '192.0.2.9')])['Resumelb-Route'] is None,
-               'nobody to be told')
+               'no route receipt')
     lb.reload(dict(config, route_receipt=['loopback', 'nonsense']))
     wait_until(lambda: 'route_receipt: nonsense' in lb.process.output(), 'the refusal')
 

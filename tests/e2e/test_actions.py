@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator can do at the admin address: drain, undrain, confirm-removal, forget, reload; and who cannot."""
+"""The actions of an operator at the admin address (drain, undrain, confirm-removal, forget, reload), and their authorization."""
 import json
 
 import pytest
@@ -10,7 +10,7 @@ from support.scripted import hello, serve
 from test_waiting import Tree
 from upgrade_support import upgrade
 
-TOKEN = 'another-word-that-nobody-guesses'
+TOKEN = 'another-word-that-cannot-be-guessed'
 
 
 class Actions:
@@ -59,7 +59,7 @@ def test_a_drained_worker_gets_nothing_until_it_is_undrained(acting):
 
 
 def test_who_has_changed_something_sees_it_however_dear_the_answers_are(world):
-    # So many that answers are kept for a moment for who asks the same next.
+    # With so many workers the status document is cached for a short time.
     acting = Actions(world, more=['127.0.0.2:%d' % port for port in range(2000, 5000)], actions_token=TOKEN)
     first = acting.workers[0].address
     for action, state in 3 * [('drain', 'drained'), ('undrain', 'ready')]:
@@ -126,7 +126,7 @@ def test_what_is_forgotten_is_learnt_anew(acting, world):
     assert acting.done('forget', {'worker': mine})['scores'] == len([c for c in range(6) if c != 3]) - len(
         resumes()[acting.workers[1].address])
     assert resumes()[mine] == {}
-    # its file too, soon
+    # its file is rewritten soon, too
     wait_until(lambda: kept_skills(world.folder / 'state', mine) == {}, 'the file to be rewritten')
     acting.done('forget')
     assert skills() == []
@@ -208,7 +208,7 @@ def test_actions_want_the_token_and_post(acting):
     assert acting.post('drain', order, host='evil.example').status == 421
     assert acting.post('drain', order, method='PUT').status == 405
     assert get(acting.lb.admin, '/actions/drain', host=acting.lb.admin).status == 405
-    assert get(acting.lb.admin, '/status.json', host=acting.lb.admin).status == 200, 'looking is free'
+    assert get(acting.lb.admin, '/status.json', host=acting.lb.admin).status == 200, 'reading needs no token'
     assert acting.lb.workers()[order['worker']]['state'] == 'ready'
 
 

@@ -47,8 +47,8 @@ def test_a_worker_that_hangs_gets_no_more_work(world):
     gate = world.folder / 'gate'
     hang = Client(lb.address)
     hang.send(host=SITES[0], headers=[('X-Until', str(gate))])
-    # As time goes by without a sign of life, all others go elsewhere, and so does what is new.
-    wait_until(lambda: all(explain(lb, s)['worker'] != hung for s in victims + ['new.example']), 'nobody to be sent there')
+    # As the request remains unanswered, all other classes of the worker move to other ones, and new classes avoid it.
+    wait_until(lambda: all(explain(lb, s)['worker'] != hung for s in victims + ['new.example']), 'no class to be sent there')
     told = wait_until(lambda: (x := explain(lb, victims[0]))['reason'] in ('move', 'copy') and x, 'a home elsewhere')
     (passed,) = [c for c in told['candidates'] if c['worker'] == hung]
     assert passed['work_s'] > 0 and passed['passed_over'].startswith('a home')
@@ -65,7 +65,7 @@ def visit_all_but_the_first(lb):
 
 @pytest.mark.parametrize('eject_after', [0, 5])
 def test_a_worker_that_fails_fast_gets_no_more_than_the_others(world, eject_after):
-    """Whoever answers at once with an error has the least in hand, and must not draw classes by that."""
+    """A worker that fails immediately has the fewest requests in flight; this must not attract classes to it."""
     def worker(failing):
         def answer(c, head, body):
             if not failing:
@@ -91,7 +91,7 @@ def test_a_worker_that_fails_fast_gets_no_more_than_the_others(world, eject_afte
 
 
 def pids_of_a_flood(lb, clients=8, requests=40):
-    """{pid: requests} of one class that many ask for at once."""
+    """Sends concurrent requests of one class. Returns {pid: number of requests}."""
     pids = Counter()
 
     def client():
@@ -114,11 +114,11 @@ def test_a_class_that_floods_stays_within_its_share_of_the_workers(world):
     visit(lb, 2)
     before = lb.app('app')['picks']['copy']
     pids_of_a_flood(lb)
-    # Its one home may be another by now, where the machine held the first one up; a second one it never had.
+    # The class never had a second home. Its only home may have changed, if the first one was slow on a busy machine.
     assert lb.app('app')['picks']['copy'] == before
     told = explain(lb, 'flood.example')
     assert told['values']['homes_max'] == 1 and told['steps'][0]['after'] == 1
-    # It is live.
+    # The setting can be changed at run time.
     lb.reload(config(agent, max_share=1, max_share_always=True))
     wait_until(lambda: lb.app('app')['settings']['max_share']['value'] == '1', 'the setting')
     wait_until(lambda: len(pids_of_a_flood(lb)) > 1, 'further homes')
@@ -133,9 +133,10 @@ def test_a_class_that_is_all_there_is_may_have_all_workers(world):
 
 
 class SlowWorker:
-    """One request at a time, each 4 ms; while `go` is not set it fails each, when PATIENCE others have been answered.
+    """A worker that serves one request at a time, each in 4 ms.
 
-    Or when more than HELD are with it, as no others could be answered while it has all clients' requests.
+    While `go` is not set it holds each request until PATIENCE others have been answered, and then fails it. If it holds more than
+    HELD requests it fails the oldest immediately, as otherwise it might hold the requests of all clients.
     """
     PATIENCE, HELD = 200, 8
 
@@ -162,10 +163,10 @@ class SlowWorker:
 
 @pytest.mark.parametrize('sites', [3, pytest.param(6, marks=pytest.mark.soak)])
 def test_a_worker_that_has_recovered_gets_its_share(world, sites):
-    """Few classes, which all live elsewhere by then: it must draw some of them."""
+    """There are few classes, and all have homes elsewhere by then: some of them must be moved to the worker."""
     done, ended = Counter(dict.fromkeys(range(16), 0)), threading.Event()
     workers = [SlowWorker(world, lambda: sum(list(done.values()))) for _ in range(4)]
-    # Its requests, which hang, end by the number of others and not by time: so no worker is too slow but by itself.
+    # Its held requests end after a number of other requests, not after a time, so that a busy machine makes no other worker slow.
     lb = world.resumelb({'workers': [w.address for w in workers], 'eject_after': 1, 'eject_time': '1s', 'eject_time_max': '1s',
                          'poison_deaths': 0, 'retry_budget': 1})
 

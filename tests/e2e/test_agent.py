@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent: its processes' lives, its slots, its resumes, its ends."""
+"""The agent: the life cycle of its processes, its slots, its resumes, its shutdown."""
 import json
 import os
 import signal
@@ -35,8 +35,8 @@ def test_gunicorn_serves_at_a_port_that_it_is_told(world):
     assert json.loads(get(agent.addresses[0]).body)['path'] == '/'
 
 
-# Binds the port before the program that it is meant for, as any local user can: a process of its own session, which
-# is no descendant of the agent's any more. It answers like an application.
+# Binds the port before the program that it is intended for, as any local user can. The process has its own session and is not a
+# descendant of the agent. It answers like an application.
 SQUATTER = """
 import http.server, os, sys, time
 if os.fork() == 0:
@@ -94,7 +94,7 @@ def test_each_way_to_a_listening_socket_serves(world, server, settings):
 def test_without_a_probe_the_first_request_is_the_probe(world):
     go = world.folder / 'go'
     agent = TinyAgent(world, ready_probe=None, concurrency=4).wait_ready()
-    # it is offered to load balancers, or that request would never come
+    # it is ready for load balancers before its first request, as otherwise that request would never arrive
     assert agent.stream().wait(lambda x: True)['state'] == 'ready'
     assert agent.slot()['process']['state'] == 'starting'
     requests = [Background(agent.address, target='/%d' % i, headers=[('X-Until', str(go))]) for i in range(3)]
@@ -110,7 +110,7 @@ def test_a_first_request_that_is_not_answered_in_time_ends_the_process(world):
     assert agent.get(headers=[('X-Until', '/nonexistent')]).status == 502
     wait_until(lambda: agent.figures()['spawn_failures'] == 1 and not alive(pid), 'its end')
     agent.change(start_timeout='10m')
-    # the next is not offered before it has shown that it serves
+    # the next process is not ready before it has answered a request
     wait_until(lambda: agent.slot()['state'] == 'starting' and agent.slot().get('process', {}).get('pid') not in (None, pid, 0), 'another')
     assert agent.get().status == 200
     assert agent.slot()['state'] == 'ready'
@@ -123,7 +123,7 @@ def test_a_process_gets_a_clean_start(world):
     assert not [k for k in out['env'] if k.startswith('PYTEST') or k == 'NOTIFY_SOCKET']
     assert set(out['env']) <= {'MINE', 'SERVER_LOG', 'PYTHONDONTWRITEBYTECODE', 'PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ',
                                'LISTEN_FDS', 'LISTEN_PID', 'LC_CTYPE'}
-    # 0 to 3, the connection, and the folder that it lists
+    # descriptors 0 to 3, the connection, and the directory that the server lists
     assert out['fds'][:4] == [0, 1, 2, 3] and len(out['fds']) <= 7, out['fds']
     assert out['stdin'] == '/dev/null'
     assert out['pgid'] == out['pid']
@@ -132,7 +132,7 @@ def test_a_process_gets_a_clean_start(world):
 
 
 def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):
-    # an agent that is not root's says that it cannot
+    # an agent that does not run as root reports that it cannot
     config = open_world.folder / 'refused.yaml'
     config.write_text('state_dir: %s\napplications: {app: {command: [/bin/true], root: /, user: daemon, '
                       'address: "127.0.0.1:0"}}\n' % (open_world.folder / 'refused'))
@@ -203,7 +203,7 @@ def test_who_waits_when_the_process_dies_is_answered_unprocessed_and_who_runs_50
 
 @pytest.mark.parametrize('server,settings', [((), {}), ((), {'socket': 'tcp'}), (('{port}',), {}), (('{socket}',), {})])
 def test_what_lies_in_a_dead_process_backlog_is_not_executed_by_its_successor(world, server, settings):
-    """Requests beyond what it serves wait in its socket's backlog: concurrency is set above what it can do."""
+    """The concurrency is set higher than that of the process: requests that it does not serve wait in the backlog of its socket."""
     agent = TinyAgent(world, server=server, concurrency=8, **settings).wait_ready()
     requests = [Background(agent.address, 'POST', '/%d' % i, [('X-Until', '/nonexistent')], b'x') for i in range(6)]
     wait_until(lambda: agent.slot()['running'] == 6 and len(agent.served()) == 1, 'one served, five in the backlog')
@@ -362,7 +362,7 @@ def test_a_process_that_dies_between_head_and_body_has_failed_the_request(world)
     agent = TinyAgent(world).wait_ready()
 
     def failed():
-        """None if the process took longer to die than a head waits for its body."""
+        """Returns None if the exit of the process took longer than the agent delays a head to wait for its body."""
         try:
             return agent.get(headers=[('X-Head-Only', '1')])
         except BodyCutShort:
@@ -406,7 +406,7 @@ def test_a_cold_slot_starts_a_process_when_a_request_reaches_it(world):
 def test_the_hosts_budget_is_kept(world):
     agent = TinyAgent(world, slots=2, min_processes=1, max_processes=2, queue_timeout='10s',
                       top={'max_processes': 1}).wait_ready()
-    # another process of the application could serve it, and is not ended for it
+    # another process of the application could serve the request; it is not ended to make room
     r = agent.get(n=1, method='POST', body=b'x')
     assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
     assert agent.json()['processes'] == 1 and agent.figures()['no_room'] == 1
@@ -475,7 +475,7 @@ def _accepts(address):
 def test_only_allowed_networks_are_served(world):
     agent = TinyAgent(world, top={'allow': ['10.0.0.0/8']}).wait_ready()
     with connect(agent.address) as silent:
-        assert silent.recv(1) == b''          # closed before it has said anything
+        assert silent.recv(1) == b''          # closed without a response
     wait_until(lambda: agent.figures()['not_allowed'] == 1, 'the count')
     agent.config['allow'] = ['loopback']
     agent.top['allow'] = ['loopback']
@@ -503,7 +503,7 @@ def answered(address):
 
 
 def attached(world, address, name='agent', **settings):
-    """An agent for a process that somebody else runs."""
+    """An agent attached to a process that it has not started."""
     agent = TinyAgent(world, name=name)
     app = agent.config['applications']['app']
     agent.process.stop()
@@ -529,7 +529,7 @@ def test_processes_of_somebody_else_are_measured_and_published(world):
 
 
 def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_post_once(world):
-    """The process closes just when the next request arrives. Nobody can tell whether it has read that."""
+    """The process closes the connection when the next request arrives. It is unknown whether the process has read that request."""
     def script(c):
         if c.read_request():
             c.answer(b'hello')
@@ -545,7 +545,7 @@ def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_pos
     line = [x for x in agent.process.output().splitlines() if 'process-failed-request' in x][-1]
     assert 'response_begun=no repeatable=no connection=kept' in line
     assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
-    # on a connection of its own it would not have met that
+    # on a new connection the request would not have failed
     agent.write_node({'unsafe_reuse_idle': '0s'})
     wait_until(lambda: agent.figures()['settings_changes'] == 1, 'the setting')
     assert agent.get('/more').body == b'hello'

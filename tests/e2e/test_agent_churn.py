@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real gunicorns that are spent, restarted and killed all the time, behind a load balancer: nobody notices."""
+"""Real gunicorns behind a load balancer that are replaced, restarted and killed continuously: no request fails."""
 import contextlib
 import os
 import random
@@ -10,17 +10,17 @@ from support.base import wait_until
 from support.http import CutShort
 from test_agent_restart import MarkedAgent
 
-# How many are killed; more in `make soak`.
+# Number of processes to kill; more in `make soak`.
 KILLS = 60 if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 6
 
 
 def churn(agent, clients):
-    """Kill KILLS processes, whichever, and restart all with every second one; in between requests are answered."""
+    """Kills KILLS random processes, and restarts all processes with every second one. Requests are answered in between."""
     for n in range(1, KILLS + 1):
         clients.go_on(7)
         if n % 2 == 0:
             (agent.tmp / 'restart.txt').touch()
-        # Of those that serve there is one left, or nobody could answer.
+        # Kill a process only while another one serves, as otherwise no process could answer.
         slots = wait_until(lambda: len(ready := [s for s in agent.app()['slots'] if s['state'] == 'ready']) > 1 and ready, 'two to serve')
         with contextlib.suppress(ProcessLookupError):
             os.kill(random.choice(slots)['process']['pid'], signal.SIGKILL)
@@ -38,9 +38,9 @@ def test_spent_restarted_and_killed_at_once_no_get_fails_and_no_post_runs_twice(
     figures = agent.figures()
     print('%d requests, %d POSTs lost to a killed process, %d died, %d replaced, %d spawned' % (
         clients.done, len(clients.lost), figures['deaths'], figures['replaced'], figures['spawns']))
-    # One that a killed process had got is lost, and not repeated.
+    # A POST that a killed process had received is lost, and not retried.
     assert not [x for x in clients.lost if x[1] != 502 and not isinstance(x[1], CutShort)]
-    # A response that had begun when its process was killed cannot be had from another one.
+    # A response that had begun when its process was killed cannot be completed by another one.
     assert len(clients.cut_short) <= agent.process.output().count('response_begun=yes'), clients.cut_short
     executed = [path for _, path, *_ in agent.seen() if path.startswith('/load-')]
     assert len(executed) == len(set(executed)), 'none twice'

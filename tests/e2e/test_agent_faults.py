@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of application processes, with real servers: the agent's other application does not notice any of them."""
+"""Faults of application processes, with real servers: none affects the other application of the agent."""
 import os
 import random
 import signal
@@ -11,14 +11,14 @@ from faulty_support import DEAF_SERVERS, SERVERS, Two, below
 from load_support import Load
 from support.base import wait_until
 
-# How many processes are killed at random; many in the soak run.
+# Number of processes to kill at random; many in the soak run.
 KILLS = 60 if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 6
 
 both = pytest.mark.parametrize('server', sorted(SERVERS))
 
 
 def short(server):
-    """With this server in `make test`; in the soak run with each."""
+    """Tests with SERVER in `make test`, and with all servers in the soak run."""
     return pytest.mark.parametrize('server', [pytest.param(s, marks=[] if s == server else pytest.mark.soak) for s in sorted(SERVERS)])
 
 
@@ -70,7 +70,7 @@ def test_a_request_that_hangs(world, server):
     hanging = Background(agent.addresses[0], target='/hang')
     waiting = Background(agent.addresses[0], 'POST', '/waiting', body=b'x')
     assert hanging.result().status == 504
-    # who waited behind it reached no process, or runs in the next one
+    # the request queued behind it was not sent to a process, or is executed by the next one
     assert waiting.result().status in (200, 503)
     agent.output_has('line="hanging')
     wait_until(lambda: agent.pid() not in (None, pid), 'another process')
@@ -86,7 +86,7 @@ def test_a_process_that_leaks_memory(world, server):
     agent = Two(world, server, top={'usage_interval': '200ms'}, max_memory='100MiB', stop_timeout='300ms').wait_ready()
     pid = agent.pid()
     family = below([pid])
-    # replaced in peace: nobody who asks meanwhile fails
+    # replaced gracefully: no request fails in the meantime
     load = Load(agent.addresses[:1])
     assert [agent.ask('/leak').status for _ in range(6)] == [200] * 6
     wait_until(lambda: agent.pid() not in (None, pid), 'its successor')
@@ -110,7 +110,7 @@ def test_children_die_with_their_process(world, server):
     wait_until(lambda: not alive(children[0]), 'the child of its group to end')
     agent.wait_ready()
     assert agent.ask().status == 200
-    # the one that left the group is beyond reach while the keeper lives
+    # a child that has left the process group is not ended while the keeper is running
     agent.unharmed(but=[children[1]] if alive(children[1]) else ())
     agent.end()
     assert not alive(children[1])
@@ -145,7 +145,7 @@ def test_a_process_that_dies_under_100_queued_requests(world, server):
     os.kill(pid, signal.SIGKILL)
     r = running.result()
     assert (r.status, r['Resumelb-Unprocessed']) == (502, None)
-    # each is refused unprocessed, or was served, once, by the next process
+    # each is either rejected unprocessed, or served once by the next process
     served = 0
     for i, q in enumerate(queued):
         r = q.result()
@@ -170,7 +170,7 @@ def test_processes_killed_at_random_under_load(world, server):
     clients = Load([lb.address], clients=4, posts=4, target='/slow', lossy=True)
     kills, seen = 0, set()
     while kills < KILLS:
-        # at most one of the three is away at a time, or nobody could answer
+        # kill only while all three are ready, so that at least two can answer
         wait_until(lambda: all(s['state'] == 'ready' for s in agent.app()['slots']), 'all to be ready')
         family = below([s['process']['pid'] for s in agent.app()['slots'] if s.get('process')])
         seen |= family
@@ -186,7 +186,7 @@ def test_processes_killed_at_random_under_load(world, server):
     agent.wait_ready()
     executed = agent.executed.read_text().split()
     assert len(executed) == len(set(executed))
-    # what was answered 200 did run
+    # requests answered with 200 were executed
     assert set(clients.posts) - {target for target, _ in clients.lost} <= set(executed)
     assert agent.figures()['deaths'] >= 1
     agent.unharmed()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's own life: its death and successor, its orderly end, its files, its settings."""
+"""The life cycle of the agent: its crash and restart, its clean shutdown, its files, its settings."""
 import fcntl
 import itertools
 import json
@@ -37,7 +37,7 @@ def test_the_next_agent_takes_the_processes_over(world):
     assert agent.figures()['adopted'] == 2 and agent.figures()['spawns'] == 0
     for n in range(2):
         assert json.loads(agent.get(n=n).body)['pid'] == pids[n]
-    # and it is told of their deaths, as if it had started them
+    # and it is notified of their exits, like those of processes that it has started
     os.kill(pids[0], signal.SIGKILL)
     wait_until(lambda: agent.figures()['deaths'] == 1, 'the death of an adopted process')
     agent.wait_ready()
@@ -240,7 +240,7 @@ def test_the_resume_is_made_of_what_was_served_sent_and_kept(world):
         asked[name].append(time.monotonic() - began)
     line = stream.wait(lambda x: x['skills'])
     assert set(line['skills']) == {'slow', 'fast'}
-    # Requests per second of service, which lies between what the process waits for and what the client has seen.
+    # Requests per second of service time, which is between the delay in the process and the time measured by the client.
     assert 1 / max(asked['slow']) <= line['skills']['slow'] <= 20 * 1.001
     assert 1 / max(asked['fast']) <= line['skills']['fast']
     assert (line['v'], line['application'], line['state'], line['fingerprint'], line['generation']) == (
@@ -275,7 +275,7 @@ def test_waiting_is_not_service(world):
     wait_until(lambda: agent.slot()['running'] == 1, 'the first to run')
     waiting = [Background(agent.address, headers=classified('second')) for _ in range(2)]
     wait_until(lambda: agent.slot()['waiting'] == 2, 'two to wait')
-    # Far longer than two requests take.
+    # much longer than two requests take
     since = time.monotonic()
     wait_until(lambda: time.monotonic() - since > HELD_S, 'them to have waited')
     go.write_text('')
@@ -328,7 +328,7 @@ def test_a_corrupt_resume_file_is_kept_aside(world, content):
     assert (agent.state_dir / 'app' / 'slot-0.json.bad').read_text() == content
     assert agent.stream().wait(lambda x: True)['skills'] == {}
     assert agent.figures()['resume_file_errors'] == 1
-    # and it goes on as ever
+    # and it continues to work
     agent.get(headers=classified('b'))
     wait_until(resume_file(agent).exists, 'a new file')
 
@@ -435,7 +435,7 @@ def test_a_node_that_breaks_keeps_what_it_said_for_a_while(world):
     agent.write_node('{"history": 8')
     wait_until(lambda: agent.app()['held'], 'it to be held')
     assert setting(agent, 'history')['value'] == '7'
-    # And for a short while.
+    # and only for a short time
     agent.write_node({'history': 7})
     wait_until(lambda: not agent.app()['held'], 'it to be mended')
     agent.config['settings_hold'] = '1ms'
@@ -463,7 +463,7 @@ def test_sighup_reads_the_file_whole_or_not_at_all(world):
     wait_until(lambda: setting(agent, 'history')['value'] == '50', 'the new file')
     assert setting(agent, 'max_queue')['value'] == '7'
     assert agent.pid() == pid and agent.get().status == 200
-    # nothing of the old file is in use any more
+    # no setting of the old file is effective any more
     app.update(history=1, ready_probe='/probe?again', version='2')
     rewrite(agent)
     wait_until(lambda: setting(agent, 'history')['value'] == '1', 'the third file')

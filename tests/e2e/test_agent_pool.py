@@ -13,11 +13,11 @@ from support.base import free_port, wait_until
 from support.http import Client, get
 from test_agent_life import classified, rewrite, setting
 
-# The soak run goes on for longer.
+# The soak run takes longer.
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 KILLS, SPAWNS = (8 * ROUNDS, 15) if ROUNDS > 1 else (5, 10)
 
-# Answers many at a time, upgrades connections, and can be made to accept none any more.
+# Serves many requests concurrently, upgrades connections, and can be made to stop accepting connections.
 THREADED = r'''
 import json, os, socket, sys, threading
 if len(sys.argv) > 1:
@@ -55,7 +55,7 @@ threading.Event().wait()
 
 
 class PoolAgent(TinyAgent):
-    """An agent whose application also has an address of its own."""
+    """An agent with an application that also has its own listening address."""
 
     def __init__(self, world, **settings):
         self.front = '127.0.0.1:%d' % free_port()
@@ -88,7 +88,7 @@ class Threaded(PoolAgent):
 
 
 def add_application(agent, name, **settings):
-    """One more application of the same kind, with an address of its own only. Before the agent starts again."""
+    """Adds an application of the same kind that has only its own listening address. Effective after a restart of the agent."""
     front = '127.0.0.1:%d' % free_port()
     app = dict(agent.config['applications']['app'])
     app.pop('address')
@@ -109,7 +109,7 @@ def processes_of(agent, name):
 
 
 def hold(agent, go, n=1, address=None):
-    """N requests that run until GO is there."""
+    """Sends N requests that run until the file GO exists."""
     return [Background(address or agent.front, target='/held', headers=[('X-Until', str(go))]) for _ in range(n)]
 
 
@@ -120,7 +120,7 @@ def test_processes_start_when_they_are_asked_for_and_end_when_they_idle(world):
     assert agent.processes() == 0 and agent.states() == ['cold'] * 3
     assert agent.ask().status == 200
     wait_until(lambda: agent.processes() == 0, 'all idle processes to end')
-    # One; another where the first took long to start.
+    # one process, or two if the first took long to start
     figures = agent.figures()
     assert figures['ended_idle'] == figures['spawns'] >= 1 and figures['deaths'] == 0
     assert agent.states() == ['cold'] * 3
@@ -159,7 +159,7 @@ def test_an_idle_process_gives_way_to_another_applications_request(world):
     for _ in range(5):
         assert get(fronts[1], '/').status == 200
     assert [processes_of(agent, n) for n in ('app', 'app0', 'app1')] == [1, 1, 0]
-    # the one that has idled for longer, and has the least traffic
+    # the process with the longest idle time and the least traffic is ended
     assert get(fronts[2], '/').status == 200
     assert [processes_of(agent, n) for n in ('app', 'app0', 'app1')] == [0, 1, 1]
     assert agent.figures()['gave_way'] == 1 and agent.processes() == 2
@@ -185,10 +185,10 @@ def test_who_finds_all_busy_waits_until_one_is_free(world):
     waiting = Background(other)
     wait_until(lambda: agent.json()['applications']['other']['figures']['requests_waiting'] == 1, 'the other to wait')
     assert agent.processes() == 1
-    # nothing is being started: it waits for room
+    # no process is being started: the slot waits for room in the budget
     shown = agent.json()['applications']['other']
     assert (shown['slots'][0]['state'], shown['counts']['starting']) == ('waiting', 0)
-    # load balancers know but four states, and need no other
+    # load balancers know only four states, which is sufficient
     stream = Stream(shown['slots'][0]['address'])
     assert stream.wait(lambda x: True)['state'] == 'starting'
     stream.close()
@@ -203,18 +203,18 @@ def test_maxima_are_lowered_and_raised_while_running(world):
     streams = [agent.stream(n) for n in range(4)]
     agent.write_node({'min_processes': 4})
     wait_until(lambda: agent.states() == ['ready'] * 4, 'four processes')
-    # an application's, by the tree
+    # the maximum of an application, set in the tree
     agent.write_node({'min_processes': 1, 'max_processes': 3})
     wait_until(lambda: agent.processes() == 3, 'the process that is too many to end')
     wait_until(lambda: streams[3].ended, 'its slot to go')
     assert streams[3].last() == {'end': 'stop'} and not streams[0].ended
     wait_until(lambda: agent.provider(3) is None, 'its registration to go')
-    # the host's, by the file
+    # the maximum of the host, set in the configuration file
     agent.config['max_processes'] = 2
     rewrite(agent)
     wait_until(lambda: agent.processes() == 2, 'another to end')
     assert agent.figures()['ended_over_max'] == 2
-    # more than there ever were
+    # more processes than before
     free = int(agent.addresses[-1].split(':')[1]) + 1
     agent.config['max_processes'] = 8
     rewrite(agent)
@@ -270,7 +270,7 @@ def load_of(address):
 
 
 def posts_of(agent):
-    """The targets of the POSTs that were executed."""
+    """The targets of the executed POST requests."""
     return sorted(line.split()[1] for line in agent.served() if line.startswith('POST'))
 
 
@@ -310,7 +310,7 @@ def test_replacements_and_deaths_together_lose_no_get_and_repeat_no_post(world):
             if pids:
                 os.kill(random.choice(pids), signal.SIGKILL)
                 kills += 1
-    # A POST that a killed process had got is lost, and not repeated.
+    # A POST that a killed process had received is lost, and not retried.
     assert {outcome for _, outcome in load.lost} <= {502}
     assert len(load.cut_short) <= agent.process.output().count('response_begun=yes'), load.cut_short
     executed = posts_of(agent)
@@ -339,7 +339,7 @@ def test_without_a_probe_the_new_one_shows_itself_by_a_get(world):
     assert [agent.ask().status for _ in range(2)] == [200, 200]
     pid = agent.pid()
     wait_until(lambda: agent.figures()['spawns'] == 2, 'the successor')
-    # the old one has had what it may have
+    # the old process has served max_requests requests, and exists until the new one is ready
     assert agent.slot()['process']['pid'] == pid
 
     def asked():
@@ -404,7 +404,7 @@ def test_a_process_is_told_of_the_client(world):
     assert (names['x-forwarded-for'], names['x-forwarded-proto'], names['x-forwarded-host']) == (
         '127.0.0.1', 'http', 'shop.example')
     assert not {'forwarded', 'resumelb-class', 'x-hop', 'connection'} & set(names)
-    # who may connect to slots is also believed
+    # a peer that may connect to slots is also trusted
     agent.config['allow'] = ['loopback']
     rewrite(agent)
     believed = lambda: dict(json.loads(agent.ask(headers=sent, host='shop.example').body)['headers'])
@@ -426,7 +426,7 @@ def test_only_a_trusted_peer_states_a_certificate_or_a_request_id(world):
     assert (trusted['x-ssl-client-verify'], trusted['x-ssl-client-s-dn'], trusted['x-request-id']) == (
         'SUCCESS', 'CN=forged', 'theirs-7')
     assert 'proxy' not in trusted
-    # A load balancer at a slot states them, and never Proxy.
+    # From a load balancer at a slot they are accepted, except Proxy.
     by_slot = dict(json.loads(agent.get(headers=sent).body)['headers'])
     assert by_slot['x-ssl-client-verify'] == 'SUCCESS' and by_slot['x-request-id'] == 'theirs-7'
     assert 'proxy' not in by_slot
@@ -459,12 +459,12 @@ def test_an_upgraded_connection_takes_no_place_but_is_counted(world):
     upgrade = [('Connection', 'Upgrade'), ('Upgrade', 'websocket')]
     with Client(agent.front) as first:
         assert first.request('GET', '/ws', headers=upgrade).status == 101
-        # concurrency is 1, and yet
+        # the tunnel does not count against the concurrency of 1
         assert agent.ask().status == 200
         with Client(agent.front) as second:
             assert second.request('GET', '/ws', headers=upgrade).status == 503
         assert agent.figures()['upgrades_refused'] == 1
-        # it holds its process
+        # the tunnel keeps its process from being ended
         pid = agent.pid()
         agent.write_node({'max_requests': 1})
         assert agent.ask().status == 200

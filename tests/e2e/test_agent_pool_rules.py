@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The rules of the agent's pool: fresh code for each request, fair shares, limits that hold. The first and the last of them
-with real gunicorns, the others with the little server, as each starts some dozens of processes.
+The rules of the agent's pool: current code for each request, fair shares, enforced limits. The first and the last are tested
+with real gunicorns, the others with the tiny server, as each test starts some dozens of processes.
 """
 import collections
 import json
@@ -16,7 +16,7 @@ from test_agent_restart import MARKED, MarkedAgent, load_of
 
 
 def write_version(agent, version):
-    """The program's code, of that version, which it states in its responses."""
+    """Writes the code of the program with a version, which its responses contain."""
     agent.program.write_text('import os\nos.environ["APP_NAME"] = "%s"\n' % version + agent.code)
 
 
@@ -38,7 +38,7 @@ def test_with_always_restart_each_request_is_served_by_the_newest_code(world, sl
         write_version(agent, 'version %d' % i)
         seen.append(answer(agent.get(n=i % slots)))
     assert [a.get('port') or a['env']['APP_NAME'] for a in seen] == ['version %d' % i for i in range(3 * slots)]
-    # Those that ask at once are all served.
+    # All concurrent requests are served.
     together = [Background(agent.addresses[i % slots], 'GET', '/together') for i in range(6)]
     assert {r.result().status for r in together} == {200}
     assert len({json.loads(r.result().body)['pid'] for r in together}) == len(together)
@@ -48,7 +48,7 @@ def test_with_always_restart_each_request_is_served_by_the_newest_code(world, sl
 
 
 class FrontAgent(MarkedAgent):
-    """Its application also has an address of its own."""
+    """An agent with an application that also has its own listening address."""
 
     def __init__(self, world, **settings):
         self.front = '127.0.0.1:%d' % free_port()
@@ -110,7 +110,7 @@ def test_in_a_burst_no_process_gets_more_than_max_requests(world):
     assert sum(counts.values()) == 40 and max(counts.values()) <= 5, counts
 
 
-# Its whole gunicorn exits, with status 0, when its worker has served some requests.
+# Makes the whole gunicorn exit with status 0 when its worker has served some requests.
 LIMITED = '''
 import signal
 counted = application
@@ -140,7 +140,7 @@ def test_a_server_that_exits_after_its_own_number_of_requests_is_followed_at_onc
     figures = agent.figures()
     assert figures['deaths'] == 0 and figures['spawns'] >= 4
     assert 'process-exited' in agent.process.output()
-    # One that fails before it has served is waited for.
+    # A process that fails before it has served a request is restarted with a delay.
     agent.program.write_text('syntax error')
     wait_until(lambda: agent.get('/counted').status == 503, 'a process that does not start')
     assert agent.slot()['start_failures'] == 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Processes that are replaced: because a file says so, because they use too much, and warm from their first request on.
-One test of each of these three has real gunicorns; the others have the little server, which starts in a tenth of the time.
+Replacement of processes: because of a restart file, because of their memory usage, and with a warm-up of the new process.
+One test of each of these has real gunicorns; the others use the tiny server, which starts ten times faster.
 """
 import json
 import os
@@ -15,7 +15,7 @@ from support.http import get
 from support.servers import APP, GUNICORN, Agent
 from test_agent_life import rewrite
 
-# What APP does, and what it was sent. It leaks when told to, and has pages that a cold process cannot serve.
+# APP with a log of the requests received. It leaks memory if LEAK is set, and has pages that a cold process cannot serve.
 MARKED = APP + '''
 kept = []
 seen = os.environ["SEEN"]
@@ -37,7 +37,7 @@ def application(environ, start_response):
 
 
 class MarkedAgent(TinyAgent):
-    """Its application writes down what it was sent: the little server or, where GUNICORN, a gunicorn with one worker."""
+    """An agent with an application that logs the requests received: the tiny server or, if GUNICORN, a gunicorn with one worker."""
 
     def __init__(self, world, slots=1, top=None, env=None, gunicorn=False, **settings):
         self.seen_path, self.tmp = world.folder / 'seen.log', world.folder / 'tmp'
@@ -61,7 +61,7 @@ class MarkedAgent(TinyAgent):
         return [row for row in rows if pid is None or int(row[0]) == pid]
 
     def worker(self, n=0):
-        """The process that answers: gunicorn's worker, a child of the slot's process."""
+        """The process that serves requests: gunicorn's worker, which is a child of the slot's process."""
         return json.loads(self.get(n=n).body)['pid']
 
     def pids(self):
@@ -69,7 +69,7 @@ class MarkedAgent(TinyAgent):
 
 
 def load_of(addresses, **kw):
-    """With a cookie it is nothing to warm up with."""
+    """Load with a cookie: its requests are not used for the warm-up."""
     return Load(addresses, keep=False, target='/load', headers=[('Cookie', 'load=1')], **kw)
 
 
@@ -90,7 +90,7 @@ def test_a_touched_file_replaces_one_process_after_the_other_and_loses_no_reques
     figures = agent.figures()
     assert figures['restarts'] == 1 and figures['replaced'] == 3 and figures['deaths'] == 0
     assert figures['failures'] == 0 and figures['queue_timeouts'] == 0
-    # A process is spawned for the next slot when the one before has its new one.
+    # The process of the next slot is started after the new process of the previous slot is ready.
     text = agent.process.output()
     text = text[text.index('application-restarts'):]
     order = re.findall(r'(process-spawned|process-ready) application=app slot=(\d)', text)
@@ -101,7 +101,7 @@ def test_a_touched_file_replaces_one_process_after_the_other_and_loses_no_reques
 def test_many_touches_are_one_restart_and_a_later_one_is_another(world):
     agent = MarkedAgent(world).wait_ready()
     old = agent.pids()
-    # All within the time that makes them one, however long they take: the agent sees them when it goes on.
+    # The agent is frozen: it sees all touches at once when it continues, however long they take, and combines them.
     freeze(agent.process.pid)
     for _ in range(20):
         (agent.tmp / 'restart.txt').touch()
@@ -120,13 +120,13 @@ def test_a_file_from_before_does_nothing_but_for_processes_that_are_older(world)
     file.touch()
     agent = MarkedAgent(world, restart_dir=str(file.parent)).wait_ready()
     pids = agent.pids()
-    # An agent that is started anew takes the process over: the file has been there before it.
+    # A restarted agent adopts the process: the file is older than the process.
     agent.process.kill()
     agent.process.wait()
     agent.start()
     agent.wait_ready()
     assert agent.pids() == pids
-    # While there is no agent it is touched.
+    # The file is touched while no agent is running.
     agent.process.kill()
     agent.process.wait()
     file.touch()
@@ -172,7 +172,7 @@ def test_a_new_command_is_for_new_processes_until_restart_txt_is_touched(world):
     line = [x for x in agent.process.output().splitlines() if 'configuration-for-new-processes' in x][-1]
     assert 'old_processes=2' in line and 'touch %s/restart.txt' % agent.tmp in line
     assert (agent.pids(), names()) == (old, ['old', 'old'])
-    # one that dies is followed by one of the new configuration
+    # a process that dies is replaced by one with the new configuration
     os.kill(old[0], signal.SIGKILL)
     wait_until(lambda: agent.ready() and agent.pids()[0] not in (None, 0, old[0]), 'another process')
     assert names() == ['new', 'old']
@@ -215,12 +215,12 @@ def test_a_limit_that_is_too_low_replaces_processes_more_and_more_seldom(world):
         assert over_memory(agent)[:4] == [1000, 2000, 4000, 8000]
         shown = agent.app()['over_memory']
         assert (shown['max_bytes'], shown['too_low']) == (1 << 20, True)
-        # A busy machine may show it after the fifth.
+        # On a busy machine the fifth replacement may have happened.
         assert shown['interval_s'] * 1000 in over_memory(agent)[3:] and 0 <= shown['next_s'] <= shown['interval_s']
-        # said once
+        # logged only once
         told = [x for x in agent.process.output().splitlines() if 'max-memory-too-low' in x]
         assert len(told) == 1 and 'hint="raise max_memory"' in told[0]
-        # and when that is done, all is forgotten
+        # a new limit resets the state
         agent.write_node({'max_memory': '1GiB'})
         wait_until(lambda: agent.app()['over_memory'] == {'max_bytes': 1 << 30, 'too_low': False, 'interval_s': 0,
                                                           'next_s': 0}, 'the new limit')
@@ -256,19 +256,19 @@ def test_a_new_process_has_seen_the_frequent_pages_before_its_first_request(worl
     wait_until(lambda: replaced(agent, old), 'a new process')
     worker = json.loads(agent.get('/first').body)['pid']
     rows = [row[1:] for row in agent.seen(worker)]
-    # Its ready_probe comes before.
+    # The ready_probe is sent before the warm-up.
     assert [row for row in rows if row[0] != '/'] == [
         ['/often', '1', 'test.example', 'news'], ['/seldom', '1', 'test.example', '-'],
         ['/first', '-', 'test.example', '-']], rows
     figures = agent.figures()
     assert figures['warm_up_requests'] == 2 and figures['warm_up_failures'] == 0
-    # Neither metered nor counted.
+    # Warm-up requests are neither measured nor counted.
     assert agent.slot()['served'] == before + 1
     assert agent.slot()['process']['processed'] == 1
 
 
 def warmed_up(agent, targets):
-    """A process is replaced under load after so many requests for each of TARGETS; the figures afterwards."""
+    """Sends a number of requests for each of TARGETS and replaces a process under load. Returns the metrics afterwards."""
     old = agent.pids()
     for target, times in targets:
         for _ in range(times):
@@ -285,7 +285,7 @@ def test_a_page_that_fails_does_not_delay_the_next(world):
     agent = MarkedAgent(world, warm_up=2, warm_up_timeout='10m').wait_ready()
     figures = warmed_up(agent, [('/breaks', 9), ('/well', 7)])
     assert figures['warm_up_requests'] == 2 and figures['warm_up_failures'] == 1
-    # Only one that is to replace another is warmed up: nobody waits for that.
+    # Only a process that is to replace another one is warmed up, as no request waits for that.
     os.kill(agent.pid(), signal.SIGKILL)
     wait_until(lambda: agent.figures()['deaths'] == 1, 'its death')
     assert agent.wait_ready().get('/c').status == 200
@@ -294,6 +294,6 @@ def test_a_page_that_fails_does_not_delay_the_next(world):
 
 def test_a_page_that_hangs_ends_with_warm_up_timeout(world):
     agent = MarkedAgent(world, warm_up=3, warm_up_timeout='50ms').wait_ready()
-    # The first of them: so the limit is reached there, however slow all else is.
+    # The page that hangs is the first one, so that the limit is always reached there.
     figures = warmed_up(agent, [('/hangs', 9), ('/well', 7), ('/breaks', 5)])
     assert figures['warm_up_requests'] == 1 and figures['warm_up_failures'] == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator sees of an agent's pool: the JSON, the page, the figures, the tool; detach; what a failed process wrote."""
+"""The status of an agent's pool: JSON, page, metrics and tool; the action detach; the output of failed processes."""
 import json
 import os
 import re
@@ -14,9 +14,9 @@ from support.base import BIN, LIMIT, PACE, wait_until
 from support.http import Client, get
 from test_status_page import Listener
 
-TOKEN = 'a-word-that-nobody-guesses'
+TOKEN = 'a-word-that-cannot-be-guessed'
 
-# Writes what it is told and ends, or serves: behaviour by files that the test makes.
+# Writes the content of a file to stderr, then exits or serves. Files that the test creates control its behavior.
 TALKER = r'''
 import os, sys, time
 said = os.environ["SAYS"]
@@ -33,7 +33,7 @@ HOSTILE = (b'</pre></section><script>document.title="owned"</script><img src=x o
 
 
 class Guarded(TinyAgent):
-    """With a token at its admin address, which every request carries."""
+    """An agent with an admin token, which every request of the test has."""
 
     def start(self):
         self.config['admin']['token'] = TOKEN
@@ -59,7 +59,7 @@ class Guarded(TinyAgent):
 
 
 class Talker(TinyAgent):
-    """Each start first writes what is in `says`, and ends with the code in `says.exit`, if there is one."""
+    """An agent with a process that writes the content of `says`, and exits with the code in `says.exit` if that file exists."""
 
     def __init__(self, world, says=HOSTILE, code='3', **settings):
         (world.folder / 'says').write_bytes(says)
@@ -77,7 +77,7 @@ class Talker(TinyAgent):
 
 
 class Nobody(TinyAgent):
-    """Its command is not there."""
+    """An agent with a command that does not exist."""
 
     def start(self):
         self.config['applications']['app']['command'] = ['/nonexistent/server']
@@ -92,7 +92,7 @@ ROWS = """[...document.querySelectorAll('main table')].flatMap(t => {
 
 
 def rows(browser, heading):
-    """Those of the tables that have a column HEADING."""
+    """The rows of the tables that have a column HEADING."""
     return [r for r in browser.js(ROWS) if heading in r]
 
 
@@ -105,7 +105,7 @@ def parent_of(pid):
 
 
 def test_the_status_is_right_under_load(world):
-    """Real gunicorns, four clients: pids, requests, queues, times, memory are those there are."""
+    """Real gunicorns and four clients: pids, requests, queues, times and memory in the status are correct."""
     agent = world.agent('loaded', world.folder / 'tree', slots=2, version='1.4')
     wait_until(lambda: _ready(agent), 'the agent')
     before = time.monotonic()
@@ -141,7 +141,7 @@ def test_the_status_is_right_under_load(world):
         ids.add(p['id'])
     assert len(ids) == 2
     assert agent.json()['uptime_s'] >= time.monotonic() - before
-    # A sample may have been taken before the process had its child.
+    # A sample may be older than the child of the process.
     p = wait_until(lambda: _with_usage(agent), 'a sample of the usage of a process and its child')
     pid = p['pid']
     resident = sum(_rss(x) for x in [pid, *_children(pid)])
@@ -192,7 +192,7 @@ def test_queues_are_seen_where_requests_wait(world, browser):
     assert 'active   = 1' in shown and 'waiting  = 3' in shown, shown
     go.write_text('')
     assert [r.result().status for r in requests] == [200] * 4
-    wait_until(lambda: agent.json()['waiting'] == 0, 'nobody to wait')
+    wait_until(lambda: agent.json()['waiting'] == 0, 'no request to wait')
 
 
 def test_the_page_the_tool_and_the_figures_say_what_the_json_says(world, browser):
@@ -277,7 +277,7 @@ def test_a_detached_process_finishes_what_it_has_and_is_replaced(world):
     assert leaving['id'] == old['id'] and leaving['sessions'] == 1 and leaving['going'] == 'condemned'
     assert alive(old['pid'])
     for i in range(3):
-        assert json.loads(agent.get('/%d' % i).body)['pid'] == new['pid'], 'detached is for ever'
+        assert json.loads(agent.get('/%d' % i).body)['pid'] == new['pid'], 'detaching is permanent'
     again = agent.ask('/processes/%s/detach' % old['id'], method='POST', body=b'')
     assert again.status == 200 and 'already' in again.text
     go.write_text('')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that speaks TLS, and only with whom it should."""
+"""An agent with TLS listeners, which serve only authorized peers."""
 import json
 import signal
 import ssl
@@ -57,7 +57,7 @@ def ask(agent, context, address=None):
 
 
 def is_refused(agent, context, address=None):
-    """TLS 1.3: a client learns of it only when it reads."""
+    """Returns whether AGENT rejects the client. With TLS 1.3 a client detects this only when it reads."""
     try:
         ask(agent, context, address)
     except (OSError, CutShort):
@@ -110,7 +110,7 @@ def test_a_new_agent_takes_over_with_tls_on_and_no_request_is_lost(world, pki, t
             load.go_on(20)
             upgrade(agent)
     assert [agent.pid(n) for n in range(2)] == pids
-    # The new one asks for certificates as the old one did.
+    # The new process requests client certificates, like the old one.
     assert ask(agent, client(pki, pki.balancer)).status == 200
     assert is_refused(agent, client(pki))
     stranger = Authority(tmp_path, 'another').sign('balancer', usage='clientAuth')
@@ -144,7 +144,7 @@ def test_an_agent_in_the_clear_is_no_worker_where_tls_is_asked_for(world, pki):
     before = len(agent.served())
     lb = balancer(world, agent, {'ca': pki.ca}, wait=False, worker_wait_timeout='100ms')
     wait_until(lambda: reasons(lb), 'the reason')
-    # Nothing that is registered turns TLS off.
+    # A registration cannot turn off TLS.
     provider = agent.tree / 'app' / 'workers' / 'providers' / agent.address
     assert provider.exists()
     agent.write_node({'tls': 'off', 'worker_tls': {'verify': False}})

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-SIGUSR2: a new agent takes over sockets and processes; nobody notices. Behind a load balancer and in a ZooKeeper with
-gunicorns, and where the old agent is killed while it finishes; otherwise with the little server, which costs a tenth.
+SIGUSR2: a new agent takes over sockets and processes without a failed request. The tests behind a load balancer, those with
+ZooKeeper and those that kill the old agent while it finishes use gunicorns; the others use the tiny server, which is ten times
+faster.
 """
 import json
 import os
@@ -41,7 +42,7 @@ def test_a_new_agent_serves_with_the_same_processes(world):
     assert agent.json()['keeper_pid'] == keeper
     wait_until(lambda: stream.ended, 'the stream to end')
     assert stream.last() == {'end': 'upgrade'}
-    # it is an agent as any other: it hears of deaths, starts processes, and ends them all
+    # it works like any agent: it is notified of exits, starts processes, and ends all of them
     os.kill(pids[0], signal.SIGKILL)
     wait_until(lambda: agent.figures()['deaths'] == 1, 'the death of a process')
     agent.wait_ready()
@@ -53,12 +54,12 @@ def test_a_new_agent_serves_with_the_same_processes(world):
 # ---- under load ----
 
 def loads(lb, agent):
-    """Through the load balancer and past it, on kept connections and on one each."""
+    """Loads through the load balancer and directly at the agent, with persistent connections and with one for each request."""
     return [Load([lb.address, *agent.addresses], posts=2, keep=keep, name='kept%d' % keep) for keep in (True, False)]
 
 
 def go_on(all_loads, n):
-    """N more requests of each client."""
+    """Waits until each client has completed N more requests."""
     for x in all_loads:
         x.go_on(n)
 
@@ -119,7 +120,7 @@ def test_a_request_under_way_is_finished_by_the_old_one(world):
     waiting = Background(agent.address, 'POST', '/waiting', (), b'x')
     wait_until(lambda: agent.slot()['waiting'] == 1, 'one to wait')
     old = begin_upgrade(agent)
-    # the new one knows that the process is busy, and lets its own wait
+    # the new agent knows that the process is busy, and queues its own request
     later = Background(agent.address, 'POST', '/later', (), b'x')
     wait_until(lambda: agent.slot()['waiting'] == 1, 'the new one\'s to wait')
     assert old.alive() and agent.slot()['running'] == 0
@@ -138,7 +139,7 @@ def test_what_was_measured_goes_over(world):
     upgrade(agent)
     agent.wait_ready()
     stream = agent.stream(headers=[('Resumelb-Classifier', fingerprint)])
-    # no file has it, and no resume was due yet
+    # no file contains it, and no resume was published yet
     assert list(stream.wait(lambda x: x.get('skills'))['skills']) == ['a.example']
 
 
@@ -236,14 +237,14 @@ def test_a_bad_configuration_leaves_all_as_it_was(world):
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the failure')
     assert 'no_such_setting' in agent.process.output()
     assert agent.get().status == 200 and agent_pid(agent) == pid
-    # and when it is good again, so is the next try
+    # with a valid file the next upgrade succeeds
     agent.path.write_text(agent.path.read_text().replace('no_such_setting: 1\n', ''))
     upgrade(agent)
     assert agent.get().status == 200
 
 
 class Installed(TinyAgent):
-    """Runs from a copy of the program, in the place of which another can be put."""
+    """An agent that runs from a copy of the program, which the test can replace."""
 
     def start(self):
         self.binary = self.world.folder / 'resumelb-agent'
@@ -253,7 +254,7 @@ class Installed(TinyAgent):
         self.process = self.world.process([self.binary, '-c', self.path], self.name)
 
     def install(self, script):
-        """As package managers do: a new file, renamed over the old one."""
+        """Installs a program like a package manager: renames a new file over the old one."""
         new = self.world.folder / 'new'
         new.write_text(script)
         new.chmod(0o755)
@@ -314,7 +315,7 @@ def test_a_second_signal_is_ignored(world):
 
 
 def slow_start(world, **kw):
-    """An agent whose successor waits before it is prepared, until a file is there."""
+    """An agent with a new process that does not start before a file exists. Returns the agent and the path of that file."""
     flag = world.folder / 'may-start'
     agent = Installed(world, **kw).wait_ready()
     agent.install('#!/bin/sh\nwhile [ ! -e %s ]; do sleep 0.02; done\nexec %s "$@"\n' % (flag, BIN / 'resumelb-agent'))
@@ -326,7 +327,7 @@ def children(pid):
 
 
 def starting(agent):
-    """The program that is being started."""
+    """The process that is being started."""
     wait_until(lambda: 'stage="starting"' in agent.process.output(), 'the start')
     return [p for p in children(agent.process.pid) if p != agent.json()['keeper_pid']][-1]
 
@@ -388,7 +389,7 @@ def test_kill_9_of_the_new_one_while_the_old_one_finishes(world):
     old, old_pid = agent.process, agent.process.pid
     old.kill(signal.SIGUSR2)
     new = wait_until(lambda: agent_pid(agent) not in (None, old_pid) and agent_pid(agent), 'a new agent')
-    # what the new one starts is the old one's then, too
+    # processes that the new agent starts then belong to the old one, too
     os.kill(processes[1], signal.SIGKILL)
     def another():
         process = agent.slot(1).get('process') or {}

@@ -11,7 +11,7 @@ from support.http import Client
 
 
 class Crowded:
-    """Room for one process, which an application has that is busy; requests of the other have to wait for it."""
+    """An agent with a budget of one process, which a busy application has; requests of the other application must wait for it."""
 
     def __init__(self, world, **settings):
         self.world, self.own = world, '127.0.0.1:%d' % free_port()
@@ -38,7 +38,7 @@ class Crowded:
         return begin_upgrade(self.agent)
 
     def end(self):
-        """The other application has nothing to do any more: its process gives way."""
+        """Completes the requests of the busy application, so that its process is ended."""
         self.go.write_text('')
         assert self.running.result().status == 200
 
@@ -51,7 +51,7 @@ def test_requests_at_an_applications_own_address_are_passed_on_to_the_agent_that
     asked = [Background(crowded.own, 'POST', '/%d' % i, (), b'x') for i in range(5)]
     wait_until(lambda: crowded.waiting() == 5, 'them to wait')
     old = crowded.upgrade()
-    # they wait at the new one now
+    # they wait in the new agent now
     wait_until(lambda: crowded.waiting() == 5, 'them to wait at the new one')
     assert old.alive() and old.output().count('request-passed-on') >= 1
     crowded.end()
@@ -71,7 +71,7 @@ def test_what_load_balancers_say_and_hear_passes_through_the_old_one(world):
     wait_until(lambda: crowded.waiting() == 1, 'it to wait')
     old = crowded.upgrade()
     wait_until(lambda: crowded.waiting() == 1, 'it to wait at the new one')
-    # the new one's queue is full now, and that is what the load balancer is told
+    # the queue of the new agent is full now, and its response to the load balancer says so
     r = Client(address).request('POST', '/1', body=b'x')
     assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
     crowded.end()
@@ -103,7 +103,7 @@ def test_a_request_whose_only_process_dies_after_the_upgrade_is_passed_on(world)
 
 
 def test_what_waits_at_a_cold_slot_costs_the_load_balancers_client_nothing(world):
-    """Nor does it cost anything on the way to the slot: each request comes to its end at the first worker."""
+    """Each request is completed by the first worker that it is sent to, without a retry."""
     crowded = Crowded(world)
     lb = world.resumelb({'workers': crowded.agent.addresses, 'resume': 'stream'}, wait=False)
     wait_until(lb.listening, 'the load balancer')

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Flask under gunicorn and under uWSGI, Express, PHP's own server and Puma: what their applications do, through the load balancer.
-Each is behind an agent or listed as `workers`, and is asked over HTTP/1.1 or over HTTP/2: each of the four combinations is the
-one of some server. In the soak run each server is behind an agent and listed as `workers`.
+Applications behind the load balancer: Flask with gunicorn and uWSGI, Express, PHP's own server and Puma. Each is behind an agent
+or listed in `workers`, with HTTP/1.1 or HTTP/2 clients; each of the four combinations is tested with one server at least. The soak
+run tests each server behind an agent and listed in `workers`.
 """
 import functools
 import hashlib
@@ -16,7 +16,7 @@ import apps_support
 from apps_support import CLIENT, DOWNLOAD, PROTOCOLS
 from support.base import LIMIT
 
-# Program and option that print a version; what the server says of a path that it does not have and of a defect.
+# The program and the option that print a version; the server's response to an unknown path and to an exception.
 SERVERS = {
     'Flask': (['gunicorn', '--version'], 'The requested URL was not found on the server.', 'The server encountered an internal error'),
     'uWSGI': (['uwsgi', '--version'], 'The requested URL was not found on the server.', 'The server encountered an internal error'),
@@ -64,9 +64,9 @@ def test_pages_and_their_heads(site, protocol):
     assert (page.status, page.text) == (200, 'hello\n') and page['Content-Type'].startswith('text/plain')
     head = site.curl(protocol, '/hello', '--head')
     assert head.status == 200 and head['Content-Type'] == page['Content-Type']
-    # With --head, curl writes the fields as its output, and fails if a body follows them.
+    # With --head, curl prints the header fields, and fails if a body follows them.
     assert head.body.decode().replace('\r', '').rstrip() == head.head.rstrip()
-    # What the server says of the length of a body that is not sent is passed on.
+    # The Content-Length of the body that is not sent is passed on.
     assert head['Content-Length'] in ('6', None)
 
 
@@ -105,7 +105,7 @@ def test_uploads(site, protocol):
 
 
 def test_an_upload_of_unknown_length(site, protocol):
-    """Chunks of HTTP/1.1, frames of HTTP/2: the process gets a Content-Length."""
+    """A body of unknown length, in HTTP/1.1 chunks or HTTP/2 frames, is sent to the process with a Content-Length."""
     answer = site.curl(protocol, '/upload', '-X', 'POST', '-H', 'Content-Type: application/octet-stream', '-T', '-', data=STREAMED)
     assert answer.json == digest(STREAMED)
 
@@ -151,7 +151,7 @@ def test_error_pages_are_the_servers_own(site, protocol):
 
 
 def test_requests_on_many_connections_reach_both_processes(site, protocol):
-    """Many at once: each has its own response, in whichever process it was made."""
+    """Each of many concurrent requests gets its own response, independent of the process."""
     out = site.world.folder / 'many'
     out.mkdir(exist_ok=True)
     base = site.base(protocol)

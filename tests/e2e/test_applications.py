@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several applications behind one front; classifiers; the pool's learning, seen from outside."""
+"""Several applications of one load balancer; classifiers; the learning of the pool, as observed by clients."""
 import json
 
 from support.base import BIN, wait_until
@@ -73,7 +73,7 @@ def test_each_class_stays_with_its_worker(world):
     assert all(len(s) == 1 for s in where.values()), where
     assert len({next(iter(s)) for s in where.values()}) == 4, 'all workers have some'
     assert all(7 <= len(w.requests) for w in workers)
-    # Learnt once, and kept: by whatever name the policy calls it.
+    # Each class is learned once and then stays; the reasons in the statistics depend on the policy.
     picks = {reason: n for reason, n in lb.app()['picks'].items() if n}
     assert picks == {'new': 8, 'home': 72}
 
