@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several load balancers before the same workers: what a worker has in hand from all of them, told in its responses."""
+"""Several load balancers with the same workers: a worker's responses report its requests in flight from all of them."""
 import os
 import signal
 
@@ -15,8 +15,8 @@ from test_waiting import Tree
 
 def balancer(world, name, addresses, wait=True, **settings):
     """
-    A load balancer that knows these workers by their streams. Policy resume: a single report moves its next request;
-    adaptive smooths reports, and weighs them against a cold cache.
+    A load balancer with these workers and their resume streams. It has the policy resume, where a single report affects the next
+    request; adaptive smooths reports, and weighs them against the cost of a cold cache.
     """
     pool = {'policy': 'resume', 'backlog_max_age': '60s'}
     pool.update(settings.pop('pool', {}))
@@ -77,7 +77,7 @@ def test_a_process_cannot_tell_a_backlog(world):
 # ---- load balancers before an agent ----
 
 class Stage:
-    """An agent with two slots, and a load balancer that can fill the first one, for it knows no other."""
+    """An agent with two slots, and a load balancer that has only the first one and can fill it."""
 
     def __init__(self, world):
         self.agent = TinyAgent(world, slots=2, history=9999).wait_ready()
@@ -88,13 +88,13 @@ class Stage:
         self.hosts = {}
 
     def home(self, lb):
-        """Finds a class that LB sends to the first slot from now on, as long as that is no busier than the other."""
+        """Finds a class that LB sends to the first slot from now on, as long as the slot is not busier than the other one."""
         host = next(h for h in ('h0', 'h1', 'h2', 'h3') if int(lb.get(host=h)['X-Pid']) == self.pids[0])
         assert int(lb.get(host=host)['X-Pid']) == self.pids[0]
         self.hosts[lb] = host
 
     def ask(self, lb, gate=None):
-        """A request that is in the first slot's hands when this returns."""
+        """Sends a request and returns when the first slot has received it."""
         before = self.agent.slot(0)['backlog']
         c = Client(lb.address)
         c.send(host=self.hosts.get(lb, 'x'), headers=[('X-Until', str(gate))] if gate else [])
@@ -102,7 +102,7 @@ class Stage:
         return c
 
     def fill(self, lbs, n=4):
-        """N requests wait at the first slot, and the LBS have been told so, each by a response of its own."""
+        """Leaves N requests waiting at the first slot. Each of LBS is notified by a response from the slot."""
         first = self.ask(self.filling, self.gates[0])
         asked = [self.ask(lb) for lb in lbs]
         filled = [self.ask(self.filling, self.gates[1]) for _ in range(n)]
@@ -130,7 +130,7 @@ def test_a_worker_that_another_load_balancer_has_filled_is_avoided(world):
     w = seeing.workers()[stage.busy]
     assert w['backlog'] == 0 and w['mean_backlog'] < 1
     assert [stage.slot_of(seeing) for _ in range(5)] == [1] * 5
-    # The other one, on its own, goes where it always went, and stands in line.
+    # The other load balancer, without shared backlogs, continues to use the first slot, and its request is queued.
     waits = stage.ask(blind)
     stage.empty([*filled, waits])
 
@@ -139,7 +139,7 @@ def test_under_classless_too(world):
     stage = Stage(world)
     seeing = balancer(world, 'seeing', stage.agent.addresses, pool={'policy': 'classless'})
     stage.hosts[seeing] = 'x'
-    # One of the two that it has in hand goes to the first slot, whatever the order of the line.
+    # One of its two requests in flight is sent to the first slot, independent of the order of workers.
     first = stage.ask(stage.filling, stage.gates[0])
     pair = []
     for _ in range(2):
@@ -163,7 +163,7 @@ def test_a_report_is_forgotten_after_backlog_max_age(world):
     filled = stage.fill([short, lasting], 4)
     wait_until(lambda: others(short, stage.busy) == 0, 'the report to grow old')
     assert others(lasting, stage.busy) == 4
-    # There again, although it is as busy as before.
+    # It uses the first slot again, although that is as busy as before.
     waits = stage.ask(short)
     assert [stage.slot_of(lasting) for _ in range(2)] == [1] * 2
     stage.empty([*filled, waits])
@@ -187,7 +187,7 @@ def test_the_next_life_of_a_worker_starts_with_nothing_in_hand(world):
 # ---- what a load balancer takes, and what it never passes on ----
 
 class Reporter(Agent):
-    """A worker with a stream whose responses are the test's, byte by byte."""
+    """A worker with a resume stream; the test defines its responses byte by byte."""
 
     def __init__(self, world):
         self.response = b''
@@ -198,7 +198,7 @@ class Reporter(Agent):
 
 
 def raw(address, response_to=b'GET', version=b'1.1'):
-    """All bytes that a client gets."""
+    """All bytes that a client receives."""
     with connect(address) as s:
         s.sendall(response_to + b' / HTTP/' + version + b'\r\nHost: x\r\nConnection: close\r\n\r\n')
         got = b''
@@ -224,7 +224,7 @@ def test_a_report_is_taken_and_no_client_sees_it(world, kind):
     w = Reporter(world)
     w.first = [w.line('one')]
     w.response, method = RESPONSES[kind]
-    # what is refused waits for another worker, of which there is none
+    # a rejected request waits for another worker, which does not exist
     lb = balancer(world, 'on', [w.address], worker_wait_timeout='1s')
     off = balancer(world, 'off', [w.address], pool={'backlog_shared': False}, worker_wait_timeout='1s')
     for version in (b'1.1', b'1.0'):
@@ -232,7 +232,7 @@ def test_a_report_is_taken_and_no_client_sees_it(world, kind):
             got = raw(each.address, method, version)
             assert got.startswith(b'HTTP/1.1 ') and b'resumelb' not in got.lower(), got
             assert b'Trailer' not in got
-    # 5 in all, one of them ours.
+    # 5 in total, one of them of this load balancer
     assert others(lb, w.address) == 4
     assert others(off, w.address) == 0
     assert lb.app()['stats']['backlog_reports_bad'] == 0
@@ -255,7 +255,7 @@ def test_what_is_no_number_is_ignored_and_counted(world):
         ask(*values)
     assert others(lb, w.address) == 7
     assert lb.app()['stats']['backlog_reports_bad'] == len(bad)
-    # Another balancer's are never fewer than none; and no report is none.
+    # The number of other requests is never negative; a response without the field does not change it.
     ask()
     assert others(lb, w.address) == 7
     ask(b'0')
@@ -294,7 +294,7 @@ def test_the_tree_turns_it_off_and_on(world):
 # ---- tunnels ----
 
 def websockets(lb, n):
-    """N WebSockets, open and idle."""
+    """Opens N WebSockets, which are idle."""
     clients = [Client(lb.address) for _ in range(n)]
     for c in clients:
         assert c.request('GET', '/ws', headers=[('Connection', 'Upgrade'), ('Upgrade', 'websocket')]).status == 101
@@ -310,7 +310,7 @@ def test_a_tunnel_is_in_no_backlog_but_holds_its_connection_and_its_process(worl
     assert (slot['backlog'], slot['running'], slot['process']['sessions']) == (0, 4, 4)
     assert (worker['backlog'], worker['backlog_others']) == (0, 0)
     assert worker['connections']['opening'] == 4
-    # Nor does a request count them that is answered meanwhile.
+    # The backlog in a response in the meantime does not include them either.
     assert lb.get().status == 200
     assert agent.get()['Resumelb-Backlog'] == '1'
     assert others(lb, agent.address) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers/run: what a request costs, beside nginx. That it measures, not what comes out."""
+"""bench/peers/run compares the cost of a request with nginx. The test checks that it measures, not its results."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ from support.base import BIN, LIMIT
 
 RUN = pathlib.Path(__file__).parents[2] / 'bench/peers/run'
 SOAK = int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1
-# The others in the soak run; there also those of h2load, which may never end where it gets no processor for a second.
+# The others are in the soak run; there also those with h2load, which may never end if it gets no processor time for a second.
 WORKLOADS = ('get-1k', 'post-1k', 'tls-1k', 'http2-1k', 'light-1k') if SOAK else ('post-1k', 'tls-1k')
 
 
@@ -22,7 +22,7 @@ def test_each_subject_gets_figures_for_each_workload(tmp_path):
     kept = tmp_path / 'samples.json'
     for seconds in ('0.2', '0.5', '1', '5', '30'):
         r = run('--subjects', 'nginx,resumelb', '--workloads', ','.join((*WORKLOADS, 'idle')), '--json', kept, '--seconds', seconds)
-        # On a machine that is busy otherwise so short a time may be too short.
+        # On a busy machine the short time may not be sufficient.
         if 'answered nothing' not in r.stderr:
             break
     assert r.returncode == 0, r.stderr

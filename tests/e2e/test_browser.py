@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chromium opens a page over HTTP/2 that wants everything at once: 200 parts, an event stream and a WebSocket."""
+"""Chromium opens a page over HTTP/2 that requests everything concurrently: 200 parts, an event stream and a WebSocket."""
 import base64
 import hashlib
 import struct
@@ -15,7 +15,7 @@ from support.scripted import serve
 
 SCRIPTS, STYLES, IMAGES, FETCHES = 60, 40, 60, 40
 EVENTS, MESSAGES = 20, 20
-# Large ones fill windows; of those that are held none is answered before the event stream and the WebSocket are there.
+# Large parts fill the windows. Held parts are answered only after the event stream and the WebSocket are established.
 SIZES = [10, 1000, 20_000, 300_000]
 HELD = 10
 
@@ -53,7 +53,7 @@ KINDS = {
 
 
 class Worker:
-    """Serves the page and all that it asks for."""
+    """Serves the page and all its parts."""
 
     def __init__(self, world):
         self.both = {'/events': threading.Event(), '/socket': threading.Event()}
@@ -88,7 +88,7 @@ class Worker:
         c.sock.close()
 
     def echo(self, c, head):
-        """RFC 6455, for messages of one short frame."""
+        """Echoes WebSocket messages (RFC 6455) of one short frame."""
         key = [line.split(b':', 1)[1].strip() for line in head.split(b'\r\n') if line.lower().startswith(b'sec-websocket-key')][0]
         accept = base64.b64encode(hashlib.sha1(key + b'258EAFA5-E914-47DA-95CA-C5AB0DC85B11').digest())
         c.write(b'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n' % accept)

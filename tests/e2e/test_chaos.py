@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 The chaos run: under load from clients of every kind, processes, agents, connections, settings and ZooKeeper are killed, stopped,
-reset and garbled at random, and every response is checked by the hash of its content. RLB_CHAOS_DEEDS is how often something is
-done (the soak run: 2000 times), RLB_SEED makes the same choices again.
+reset and garbled at random, and every response is checked by the hash of its content. RLB_CHAOS_DEEDS is the number of
+interventions (2000 in the soak run), RLB_SEED repeats the same random choices.
 
-A response that is complete by its framing has the right content. Each GET is answered with 200, as two workers in good order
-are there all the time; only a response that a worker broke off in its middle is broken off, visibly, and then only one of a bad
-worker, or of an agent to which that was done. No POST is executed twice, and one that was answered with 200 was executed.
+A response that is complete according to its framing has the correct content. Each GET is answered with 200, as two correct workers
+are always available. A response may be cut short, detectably, only by a faulty worker, or by an agent after an intervention. No
+POST is executed twice, and one that was answered with 200 was executed.
 """
 import os
 import random
@@ -19,9 +19,9 @@ from support.base import wait_until
 
 DEEDS = int(os.environ.get('RLB_CHAOS_DEEDS', '16'))
 SEED = int(os.environ.get('RLB_SEED', random.randrange(1 << 30)))
-# Between two deeds: so many responses at most, and so long at most, as all clients may wait for what is stopped.
+# Maximum number of responses, and maximum time [s], between two interventions: all clients may wait for a stopped process.
 PAUSE, PAUSE_S = 60, 2
-# What memory may differ by between the third and the last quarter: what is buffered at a moment, and the allocator's rounding.
+# Permitted growth of memory from the third to the last quarter, for momentary buffers and the rounding of the allocator.
 FLAT_SHARE, FLAT_KIB = 0.10, 4096
 
 
@@ -36,7 +36,7 @@ class Memory:
             self.samples[name].append(resident_kib(pid))
 
     def quarters(self):
-        """Of each process: its name, and the medians of the third and the last quarter."""
+        """For each process: its name, and the medians of the third and the last quarter."""
         for name, all_of_it in self.samples.items():
             quarter = len(all_of_it) // 4
             yield name, *(statistics.median(all_of_it[i * quarter:(i + 1) * quarter]) for i in (2, 3))
@@ -105,7 +105,7 @@ def test_nothing_is_corrupted_lost_or_done_twice_in_any_chaos(world):
         wait_until(lambda: judge.wrong or all(judge.counts['whole, ' + kind] for kind in kinds), 'an answer to clients of each kind')
         print(time.strftime('%H:%M:%S'), 'quiet')
     finally:
-        # All that is known, also where the run itself failed: what went wrong before a death says what led to it.
+        # Print all results, also if the run itself failed: earlier faults show what led to the failure.
         print('\n'.join(chaos.log))
         memory.show()
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures by class on /metrics: bounded, whatever classes clients choose, and readable by Prometheus whatever they are called."""
+"""Metrics by class on /metrics: bounded for any classes that clients choose, and valid for Prometheus with any names of classes."""
 import re
 import subprocess
 import threading
@@ -10,7 +10,7 @@ from support.http import Client, get
 from support.scripted import serve
 
 BY_HEADER = {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}
-# Letters of a class are visible ASCII (0x21-0x7E); quotes and backslashes are among them, what is not is percent-encoded.
+# The characters of a class are visible ASCII (0x21-0x7E), including quotes and backslashes; others are percent-encoded.
 SENT = {'a"b': 'a"b', 'a\\b': 'a\\b', 'a\\n': 'a\\n', 'x"} 1\\': 'x"}%201\\', '{le="+Inf"}': '{le="+Inf"}', '#': '#', 'other classes': 'other%20classes',
         'e\xe9': 'e%E9', 'y' * 255: 'y' * 255, 'y' * 254 + 'z': 'y' * 254 + 'z', '': 'no class'}
 
@@ -30,7 +30,7 @@ def page(lb):
 
 
 def figures(lb, name):
-    """What resumelb_class_NAME says by class."""
+    """{class: value} of the metric resumelb_class_NAME."""
     line = re.compile(r'resumelb_class_%s{application="default",class="((?:[^"\\]|\\.)*)"} (\S+)' % name)
     unescape = {'\\\\': '\\', '\\"': '"', '\\n': '\n'}
     return {re.sub(r'\\.', lambda m: unescape[m[0]], m[1]): float(m[2]) for m in map(line.fullmatch, page(lb).splitlines()) if m}
@@ -42,7 +42,7 @@ def noted(lb, n):
 
 def test_each_class_has_its_requests_failures_times_and_workers(world):
     lb = balancer(world)
-    ask(lb, 'warm')  # has series from the next look on, and before that is one of the others
+    ask(lb, 'warm')  # has series from the next check on, and counts as one of the others before
     wait_until(lambda: 'warm' in figures(lb, 'requests_total'), 'the class to have series')
     ask(lb, 'warm', 3)
     ask(lb, 'warm', 2, '/broken')
@@ -74,7 +74,7 @@ def test_time_that_a_class_waits_is_its_own(world):
         second.send('GET', '/', headers=[('X-Class', 'waits')])
         began = time.monotonic()
         wait_until(lambda: lb.app()['backlog'] == 2, 'the second to wait')
-        # Long beside what the machine may add to the first one.
+        # Long in comparison with the delay that a busy machine may add to the first request.
         wait_until(lambda: time.monotonic() - began > 2, 'it to have waited for a while')
         gate.set()
         assert first.receive().status == second.receive().status == 200
@@ -93,7 +93,7 @@ def test_whatever_a_class_is_called_promtool_and_prometheus_syntax_have_it_whole
     checked = subprocess.run(['promtool', 'check', 'metrics'], input=page(lb).encode(), capture_output=True)
     assert (checked.returncode, checked.stderr.decode()) == (0, '')
     series = [line.rpartition(' ')[0] for line in page(lb).splitlines() if line.startswith('resumelb_class_')]
-    assert len(series) == len(set(series)), 'a series twice would refuse the whole page'
+    assert len(series) == len(set(series)), 'a duplicate series invalidates the whole page'
 
 
 def test_there_are_never_more_than_metrics_classes_and_the_others_are_counted_together(world):
@@ -108,7 +108,7 @@ def test_there_are_never_more_than_metrics_classes_and_the_others_are_counted_to
     ask(lb, 'one-more', 5)
     noted(lb, 51)
     found = figures(lb, 'requests_total')
-    assert set(found) == kept | {'other classes'}, 'those who came first stay: nobody has ten requests'
+    assert set(found) == kept | {'other classes'}, 'the first classes keep their series: no class has ten requests'
     assert found['other classes'] >= 43 and sum(found.values()) == 51
 
 

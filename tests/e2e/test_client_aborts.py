@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that goes away: whatever its request is at, it ends at once, or soon where unread bytes hide the end."""
+"""Clients that abort: in any state their request ends immediately, or soon if unread bytes hide the end of the connection."""
 import socket
 import ssl
 import struct
@@ -18,7 +18,7 @@ BIG = 64 << 20
 
 
 class Ends:
-    """A worker that answers /wait by nothing, or by the beginning of much, and notes when its connection ends."""
+    """A worker that answers /wait with nothing, or with the start of a large response, and records the end of its connection."""
 
     def __init__(self, stage):
         self.stage, self.begun, self.ended = stage, threading.Event(), threading.Event()
@@ -26,7 +26,7 @@ class Ends:
     def __call__(self, c):
         while True:
             if self.stage == 'upload' and not self.begun.is_set():
-                # Nothing of the body is taken, but for what the kernel has.
+                # The body is not read; the kernel buffers only a part of it.
                 head = c.sock.recv(100)
                 if head.startswith(b'POST /wait'):
                     self.begun.set()
@@ -52,7 +52,7 @@ class Ends:
 
 
 def wait_for_reset(sock):
-    """Until the peer has closed, though bytes of it may lie unread."""
+    """Waits until the peer has closed, although there may be unread bytes from it."""
     import select
     p = select.poll()
     p.register(sock, select.POLLRDHUP)
@@ -69,13 +69,13 @@ def fin(sock):
 def rst(sock):
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
     if hasattr(sock, 'detach') and hasattr(sock, 'unwrap'):
-        socket.socket(fileno=sock.detach()).close()     # no last word of TLS
+        socket.socket(fileno=sock.detach()).close()     # without close_notify
     else:
         sock.close()
 
 
 def close_notify(sock):
-    """TLS's last word alone: the connection stays open."""
+    """Sends only a TLS close_notify: the connection stays open."""
     sock.settimeout(0.01)
     try:
         sock.unwrap()
@@ -98,7 +98,7 @@ class Tls:
 
 
 class Tls12(Tls):
-    """Whose last word can be told from a request."""
+    """TLS 1.2: its close_notify can be distinguished from a request on the wire."""
     most = ssl.TLSVersion.TLSv1_2
 
 
@@ -166,7 +166,7 @@ def test_its_body_on_the_way_to_us_never_reaches_a_worker(world, dial, leave):
 
 
 class Records:
-    """A TLS client whose records go as its caller cuts them."""
+    """A TLS client. The caller decides how its records are divided into segments."""
 
     def __init__(self, address, version):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -212,11 +212,11 @@ def test_bytes_amid_a_record_are_no_last_word_whatever_they_are(world, version):
     first = c.record(GET)
     body = b'b' * 12000
     second = c.record(b'POST /next HTTP/1.1\r\nHost: a.example\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
-    cut = second.index(b'\x15', 5)     # as an alert begins; behind the record's own head
+    cut = second.index(b'\x15', 5)     # the first byte of an alert, after the header of the record itself
     c.sock.sendall(first + second[:cut])
     wait_until(lambda: lb.app()['stats']['requests_active'] == 1, 'the first one at its worker')
     c.sock.sendall(second[cut:])
-    # One loop: what came first is looked at first.
+    # There is one loop, which processes the earlier bytes first.
     assert [lb.get('/other').status for _ in range(3)] == [200] * 3
     gate.set()
     assert c.receive(b'hello').startswith(b'HTTP/1.1 200 ')
@@ -228,7 +228,7 @@ def in_queue(lb, figure, n=1):
     wait_until(lambda: lb.app()['stats'][figure] == n, figure)
 
 
-# The last word of TLS behind other records cannot be told from them.
+# A close_notify behind other records cannot be distinguished from them.
 ALONE_OR_NOT = [(w[1], w[3], pipelined) for pipelined in (False, True) for w in WAYS
                 if not (pipelined and w[3] is close_notify)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots without a process: out of the pool until the warm ones do not suffice, one after the other, and out again."""
+"""Dormant slots, without a process: they are activated one after the other when the warm ones do not suffice, and leave again."""
 import re
 import threading
 import time
@@ -13,7 +13,7 @@ REFUSAL = b'HTTP/1.1 503 Service Unavailable\r\nResumelb-Unprocessed: 1\r\nConte
 
 
 class Slot(Agent):
-    """An agent's slot that keeps its requests until it is told to answer, or refuses them."""
+    """An agent's slot that holds its requests until the test lets it answer, or rejects them."""
 
     def __init__(self, world, answer=b'hello'):
         super().__init__(world, answer)
@@ -30,7 +30,7 @@ class Slot(Agent):
 
 
 class Clients:
-    """Requests under way, each on a connection of its own."""
+    """Requests in progress, each on its own connection."""
 
     def __init__(self, lb):
         self.lb, self.all = lb, []
@@ -46,7 +46,7 @@ class Clients:
 
 
 def place(slot):
-    """Where in the order every load balancer calls it: FNV-1a of its name, mixed."""
+    """The position of SLOT in the order of activation, which is the same in all load balancers: a mixed FNV-1a hash of its name."""
     bits = (1 << 64) - 1
     h = 0xcbf29ce484222325
     for c in slot.address.encode():
@@ -57,7 +57,7 @@ def place(slot):
 
 
 def stage(world, cold=2, **settings):
-    """A warm worker that answers nothing yet, and cold ones, in the order in which they will be called."""
+    """A warm worker that holds its responses, and dormant slots in the order of their activation."""
     warm, rest = Slot(world), sorted((Slot(world) for _ in range(cold)), key=place)
     settings = dict({'spawn_after': '200ms'}, **settings)
     lb = pool(world, [warm, *rest], pool=settings)
@@ -86,7 +86,7 @@ def looks(lb):
 
 
 def look_on(lb):
-    """Until the overload was looked at more often than spawn_after asks for, ten times, before somebody is called."""
+    """Waits for 15 more checks of the overload. There are ten per spawn_after: a lasting overload would activate a slot by then."""
     wanted = looks(lb) + 15
     wait_until(lambda: looks(lb) >= wanted, 'looks at the overload')
 
@@ -113,12 +113,12 @@ def test_a_cold_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(world)
     first.say('c0', 'starting')
     wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out while it starts')
     assert spawns(lb) == 1
-    # the next is not called meanwhile, nor does anybody else go there
+    # in the meantime no further slot is activated, and no other request is sent to this one
     clients.ask(3)
     wait_until(lambda: warm.requests == 9, 'the rest to go to the warm one')
     look_on(lb)
     assert (in_pool(lb), first.requests, second.requests) == ({warm.address}, 1, 0)
-    # ready, it takes what the warm one has too much of, though it never showed any skill
+    # when it is ready, it receives the overflow of the warm one, although it has no skills yet
     first.say('c0', 'ready')
     becomes(lb, first, 'ready')
     clients.ask(2)
@@ -139,7 +139,7 @@ def test_sustained_overload_calls_one_after_the_other(world):
     first.say('c0', 'starting')
     first.say('c0', 'ready')
     becomes(lb, first, 'ready')
-    # it is not overloaded yet: nobody else is called
+    # it is not overloaded yet: no other slot is activated
     look_on(lb)
     assert second.address not in in_pool(lb)
     clients.ask(3)
@@ -150,7 +150,7 @@ def test_sustained_overload_calls_one_after_the_other(world):
     for slot in (warm, first, second):
         slot.may_answer.set()
     assert set(clients.statuses()) == {200}
-    # its request is answered, its state not told: after a while it is out again, and it is not called anew
+    # its request is answered but its state is not reported: after a while it is out again, and is not activated again
     wait_until(lambda: second.address not in in_pool(lb), 'it to be out')
     assert 'why=refused' in log_of(lb, 'cold-slot-not-woken')[0]
 
@@ -197,7 +197,7 @@ def test_a_slot_that_goes_cold_leaves_the_pool(world):
 
 
 def test_a_slot_that_refuses_is_passed_over_and_the_next_is_called(world):
-    """Its host has no room: the request that should have woken it is served elsewhere, a POST too."""
+    """The host of the slot has no room: the request that should start its process is served elsewhere, even a POST."""
     lb, warm, (first, second) = stage(world)
     first.refuses = True
     clients = Clients(lb)
@@ -205,7 +205,7 @@ def test_a_slot_that_refuses_is_passed_over_and_the_next_is_called(world):
     wait_until(lambda: first.address in in_pool(lb), 'the call')
     clients.ask(1, 'POST')
     wait_until(lambda: first.requests == 1 and warm.requests == 4, 'it to be refused, and to go to the warm one')
-    # one request only, however long it takes
+    # only one request, however long it takes
     clients.ask(3)
     wait_until(lambda: warm.requests == 7, 'the others to go to the warm one')
     assert first.requests == 1
@@ -221,7 +221,7 @@ def test_a_slot_that_refuses_is_passed_over_and_the_next_is_called(world):
 
 
 def test_what_is_starting_anyway_is_waited_for(world):
-    """As when another load balancer has called it: one process for both."""
+    """The slot starts because another load balancer has activated it: the same process relieves both."""
     lb, warm, (first, second) = stage(world)
     second.say('c1', 'starting')
     becomes(lb, second, 'starting')
@@ -232,7 +232,7 @@ def test_what_is_starting_anyway_is_waited_for(world):
     assert in_pool(lb) == {warm.address}
     second.say('c1', 'ready')
     wait_until(lambda: second.address in in_pool(lb), 'it to come in')
-    # and it is used, called or not
+    # it is used, activated or not
     clients.ask(3)
     wait_until(lambda: second.requests == 3, 'what is too much for the warm one')
     wait_until(lambda: first.address in in_pool(lb), 'now the other is called')
@@ -246,7 +246,7 @@ def test_it_can_be_switched_off_and_on(world):
     clients = Clients(lb)
     clients.ask(9)
     wait_until(lambda: backlog(lb, warm) == 9, 'the requests')
-    assert (in_pool(lb), looks(lb)) == ({warm.address}, 0), 'nobody even looks'
+    assert (in_pool(lb), looks(lb)) == ({warm.address}, 0), 'no checks of the overload'
     lb.reload({'pool': {'spawn_backlog': 8, 'spawn_after': '0s'}})
     wait_until(lambda: first.address in in_pool(lb), 'the call')
     lb.reload({'pool': {'spawn_backlog': 0}})
@@ -270,7 +270,7 @@ def test_without_a_warm_worker_one_comes_in_at_once(world):
     first.say('c0', 'starting')
     becomes(lb, first, 'starting')
     assert spawns(lb) == 1
-    # who waits for it goes on waiting there: there is nobody else
+    # the requests that wait for it continue to wait there, as it is the only worker
     clients.ask(1)
     wait_until(lambda: first.requests == 3, 'the requests')
     first.say('c0', 'ready')
@@ -283,7 +283,7 @@ def test_without_a_warm_worker_one_comes_in_at_once(world):
 # ---- with an agent ----
 
 class Load:
-    """N clients that ask without pause, each request taking the process DELAY seconds."""
+    """N clients that send requests without a pause; the process takes DELAY seconds for each."""
 
     def __init__(self, lb, n, delay, hosts=6):
         self.lb, self.delay, self.hosts = lb, delay, hosts
@@ -326,7 +326,7 @@ def cold_addresses(lb):
 
 
 def seconds_of(line):
-    """When a line was logged, within its hour."""
+    """The time of a log line within its hour [s]."""
     minutes, seconds = re.search(r'T\d\d:(\d\d):(\d\d\.?\d*)', line).groups()
     return 60 * int(minutes) + float(seconds)
 
@@ -349,7 +349,7 @@ def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_f
     load.stop()
     calls = called_at(lb)
     assert len(calls) == 3
-    # spawn_after, and the time that the one before took to start
+    # at least spawn_after and the start of the previous process
     assert all((b - a) % 3600 >= 1.2 for a, b in zip(calls, calls[1:])), calls
     assert spawns(lb) == 3
     stats = lb.app()['stats']
@@ -357,7 +357,7 @@ def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_f
 
 
 def test_nobody_is_started_again_and_again(world):
-    """A load that two processes carry: the other two stay cold, or at least are not called any more."""
+    """Two processes are sufficient for the load: the other two slots stay dormant, or at least are not activated any more."""
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
     lb = balancer(world, agent, spawn_after='300ms')
     load = Load(lb, 4, 0.02)
@@ -393,10 +393,10 @@ def test_two_load_balancers_in_the_same_need_start_one_process_at_a_time(world):
     lbs = [balancer(world, agent, 'lb%d' % i) for i in range(2)]
     loads = [Load(lb, 8, 0.05) for lb in lbs]
     wait_until(lambda: len(processes(agent)) >= 3, 'three processes')
-    # a process of either's call serves both
+    # a process that one load balancer has activated serves both
     wait_until(lambda: all(len([w for w in lb.workers().values() if w['requests'] > 5]) >= 2 for lb in lbs), 'both to be served by two')
     for load in loads:
         load.stop()
-    # each took a second to start, and the next was not called before it was ready
+    # each took a second to start, and the next slot was not activated before it was ready
     starts = [seconds_of(line) for line in agent.process.output().splitlines() if 'process-spawned' in line]
     assert all((b - a) % 3600 >= 1.5 for a, b in zip(starts, starts[1:])), starts

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-As many concurrent streams as are announced, each of which needs many WINDOW_UPDATEs, on some hundred connections, and in the soak run
-(RLB_SOAK_ROUNDS) on some thousand.
+The maximum number of concurrent streams, each of which needs many WINDOW_UPDATE frames, on some hundred connections, and in the soak
+run (RLB_SOAK_ROUNDS) on some thousand.
 """
 import os
 import random
@@ -23,7 +23,7 @@ from test_http2 import Front
 WHOLE = END_STREAM | END_HEADERS
 STREAMS = 100           # as many as SETTINGS announces
 SOAK = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
-CONNECTIONS = 50 if SOAK > 1 else 20        # at once
+CONNECTIONS = 50 if SOAK > 1 else 20        # concurrent connections
 ROUNDS = 12 * SOAK      # each pair of windows once
 BODY = b'x' * 2000
 NUMBERS = range(1, 2 * STREAMS, 2)
@@ -31,7 +31,7 @@ PATIENT = {'connection_wait_timeout': '10m'}        # thousands of requests wait
 
 
 def updates(increment, *streams):
-    """Without STREAMS: of the connection."""
+    """WINDOW_UPDATE frames for STREAMS, or for the connection if there are none."""
     return b''.join(frame(WINDOW_UPDATE, struct.pack('>I', increment), 0, n) for n in streams or (0,))
 
 
@@ -40,7 +40,7 @@ def initial_window(n):
 
 
 def settled(front, sent):
-    """SENT requests came, all were answered with 2xx, and no figure tells of anything else."""
+    """Checks that SENT requests arrived, all were answered with 2xx, and the metrics show nothing else."""
     wait_until(lambda: front.lb.app()['outcomes'].get('answered', 0) == sent, '%d requests to be counted' % sent)
     app, stats = front.lb.app(), front.lb.app()['stats']
     assert {name: n for name, n in app['outcomes'].items() if n} == {'answered': sent} and not any(front.lb.json()['unrouted'].values())
@@ -54,7 +54,7 @@ def settled(front, sent):
 
 
 def test_many_connections_with_all_their_streams_in_use(world):
-    """A window of 2^BITS - 1 bytes for each stream: of 127 bytes a response needs 16 WINDOW_UPDATEs, of 4095 none."""
+    """Each stream has a window of 2^BITS - 1 bytes: with 127 bytes a response needs 16 WINDOW_UPDATE frames, with 4095 none."""
     arrived = [0]
     lock = threading.Lock()
 
@@ -77,7 +77,7 @@ def test_many_connections_with_all_their_streams_in_use(world):
 
 
 class ByPath:
-    """A body for each path, none of which is like another."""
+    """A different body for each path."""
 
     def __init__(self):
         self.bodies = {'/%d' % n: random.Random(n).randbytes(1500 + 7 * n) for n in NUMBERS}
@@ -87,7 +87,7 @@ class ByPath:
 
 
 def write_in_pieces(c, data, dice):
-    """Frames are cut anywhere."""
+    """Writes DATA in pieces of random sizes, so that frames are split at any byte."""
     while data:
         n = dice.randint(1, 400)
         c.send(data[:n])
@@ -96,7 +96,7 @@ def write_in_pieces(c, data, dice):
 
 @pytest.mark.parametrize('seed', range(6))
 def test_windows_are_opened_in_any_order(world, seed):
-    """Windows of some bytes, opened by some, in an order of chance, before, between and after the requests."""
+    """Small windows are opened in small steps and random order, before, between and after the requests."""
     dice, pages = random.Random(seed), ByPath()
     front = Front(world, pages, http2_window_updates=1000000, http2_pings=1000000, **PATIENT)
     with front.connect(initial_window(dice.choice((0, 1, 100)))) as c:
@@ -111,7 +111,7 @@ def test_windows_are_opened_in_any_order(world, seed):
             dice.shuffle(unfinished)
             step = dice.choice((13, 100, 600))
             more = b''.join(updates(step, n) for n in unfinished)
-            # The connection's window too, which is smaller than all bodies together.
+            # The window of the connection is also opened: it is smaller than all bodies together.
             given += step * len(unfinished)
             c.send(more + updates(step * len(unfinished))).ping(struct.pack('>Q', given))
         assert c.goaway is None and not c.closed
@@ -121,7 +121,7 @@ def test_windows_are_opened_in_any_order(world, seed):
 
 
 def test_settings_that_change_all_windows_while_all_streams_are_in_use(world):
-    """RFC 9113, section 6.9.2: the windows of open streams change by the difference, below 0 too."""
+    """RFC 9113, section 6.9.2: the windows of open streams change by the difference, also to negative values."""
     pages = ByPath()
     front = Front(world, pages, **PATIENT)
     with front.connect(initial_window(100)) as c:
@@ -153,7 +153,7 @@ def test_streams_whose_windows_stay_closed_do_not_hold_up_the_last_one(world):
 # ---- what waits ----
 
 class Held:
-    """Requests for a.example are answered once `gate` is set, others at once. `most`: how many have been here at once."""
+    """A worker that holds requests for a.example until `gate` is set. `most`: the maximum number of concurrent requests."""
 
     def __init__(self, world):
         self.gate, self.lock, self.here, self.most = threading.Event(), threading.Lock(), 0, 0
@@ -172,7 +172,7 @@ class Held:
 
 
 def all_but_the_last_wait(world, held, config, wait_for):
-    """STREAMS - 1 requests for a.example, then one for b.example, which is answered while they wait."""
+    """Sends STREAMS - 1 requests for a.example, then one for b.example, which is answered while the others wait."""
     port = free_port()
     pair = Pair(world.folder, 'front', ['a.example', 'b.example'])
     lb = world.resumelb(config, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
@@ -208,7 +208,7 @@ def test_requests_that_wait_for_a_worker_do_not_hold_up_another_of_their_connect
 # ---- without TLS ----
 
 def test_http2_without_tls_is_refused_whatever_streams_follow(world):
-    """It is not offered there (listen.http2); 100 requests of HTTP/1 on each of as many connections are."""
+    """A plain listener does not support HTTP/2 (listen.http2); it serves 100 HTTP/1 requests on each of as many connections."""
     worker = world.scripted(serve(lambda c, *_: c.answer(BODY)), remembers=False)
     lb = world.resumelb({'workers': [worker.address], **PATIENT})
     for _ in range(10):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad configuration is reported whole, with places, and nothing is half-started."""
+"""All errors of a configuration are reported with their positions, and nothing is started partially."""
 import os
 import re
 import signal
@@ -110,7 +110,7 @@ def test_a_secret_that_others_may_read_is_warned_of_at_test_start_and_sighup(wor
     p = world.process([BIN / program, '-c', path], program)
     wait_until(lambda: answers(admin), 'the admin address')
     assert exposed(path, p.output()) == ['0644']
-    # Read again without a warning once it is repaired, and with one when it is back.
+    # Re-read without a warning after the repair, and with a warning when the fault is back.
     for read, (mode, modes) in enumerate([(0o640, ['0644']), (0o646, ['0644', '0646'])], 1):
         path.chmod(mode)
         p.kill(signal.SIGHUP)
@@ -173,7 +173,8 @@ def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
 
 def test_who_connects_while_it_starts_is_served_or_refused_never_reset(world):
     w = world.scripted(serve(hello))
-    # Each listen() takes a while: whatever listens only to look is met. The tracer is no parent, and leaves no room for LeakSanitizer.
+    # Each listen() is delayed, so that a client would meet a socket that listens only for a check. The tracer is not the parent (-D),
+    # and LeakSanitizer does not work in a traced process.
     slowly = ['strace', '-D', '-f', '-q', '--seccomp-bpf', '-o', world.folder / 'listens', '-e', 'trace=listen', '-e', 'inject=listen:delay_exit=100000']
     lb = world.resumelb({'workers': [{'address': w.address}]}, wait=False, wrapper=slowly,
                         env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on clients' connections: of one address, and of all."""
+"""Limits of client connections: per address, and in total."""
 import socket
 import threading
 
@@ -24,7 +24,7 @@ def refused(lb):
 
 
 def dial(address, source='127.0.0.1', first=b''):
-    """A connection that has been served once, or None: it was closed unanswered."""
+    """Returns a connection after one served request, or None if it was closed without a response."""
     host, _, port = address.rpartition(':')
     c = Client(None, sock=socket.create_connection((host, int(port)), LIMIT, source_address=(source, 0)))
     try:
@@ -50,7 +50,7 @@ def test_an_address_has_its_number_of_connections_over_all_loops(world):
         assert dial(lb.address) is None
     assert refused(lb) == 3
     others = fill(5, lb.address, source='127.0.0.2')
-    assert all(c.request().status == 200 for c in held + others), 'those that are there go on'
+    assert all(c.request().status == 200 for c in held + others), 'existing connections continue to work'
     held.pop().close()
     wait_until(lambda: dial(lb.address), 'the place that has become free')
 
@@ -96,7 +96,7 @@ def test_sighup_sets_the_limit_and_takes_it_away(world):
 
 
 def dial_many(address, n):
-    """How many of N at a time are served; all are closed, and seen to be."""
+    """Opens N connections. Returns how many of them are served, after all are closed."""
     got = [dial(address) for _ in range(n)]
     for c in got:
         if c:
@@ -120,7 +120,7 @@ def test_over_all_connections_those_with_requests_go_on_and_others_wait(world):
         assert len(w.requests) == 3
         gate.set()
         assert [c.receive().status for c in held] == [200] * 3
-        assert Client(None, sock=late).receive().status == 200, 'one that is idle now makes room'
+        assert Client(None, sock=late).receive().status == 200, 'an idle connection is closed to make room'
     for c in held:
         c.close()
 

@@ -12,7 +12,7 @@ BASH, ZSH = FOLDER / 'resumelbctl.bash', FOLDER / '_resumelbctl'
 
 
 def words():
-    """As --help lists them."""
+    """The commands that --help lists."""
     listed = ctl('--help').out.partition('\nwords:\n')[2].partition('\n\n')[0]
     return [line.split()[0] for line in listed.splitlines()]
 

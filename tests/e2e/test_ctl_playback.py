@@ -12,7 +12,7 @@ from support.scripted import serve
 
 
 def a_log(path, lines):
-    """(second, host, method, target) each, in the combined format with the virtual host first."""
+    """Writes LINES, as (second, host, method, target), in the combined log format with the virtual host first."""
     path.write_text(''.join('%s 10.0.0.1 - - [22/Nov/2026:06:25:%02d +0000] "%s %s HTTP/1.1" 200 5 "-" "x"\n' % (h, s, m, t)
                             for s, h, m, t in lines))
     return path
@@ -109,7 +109,7 @@ def test_paced_latency_counts_from_when_a_request_was_due(world, tmp_path):
     server = world.scripted(serve(lambda c, head, body: (threading.Event().wait(0.2), c.answer(b'ok'))))
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/%d' % i) for i in range(5)])
     told = ctl('playback', '-j', '--speed', '1000', '--clients', '1', log, 'http://' + server.address).json()
-    assert told['servers'][0]['max_ms'] >= 900, 'the fifth waited for four'
+    assert told['servers'][0]['max_ms'] >= 900, 'the fifth request waited for four others'
 
 
 def test_an_interrupted_playback_tells_what_there_was(world, tmp_path):

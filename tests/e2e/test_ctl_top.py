@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resumelbctl top in a real pseudo-terminal: what is on it, keys, resize, and that it is left as it was however it ends."""
+"""resumelbctl top in a pseudo-terminal: its screen, keys, resizing, and the restoration of the terminal in all cases."""
 import fcntl
 import os
 import pty
@@ -20,7 +20,7 @@ ENTER, LEAVE = b'\x1b[?1049h', b'\x1b[?1049l'
 
 
 class Terminal:
-    """resumelbctl in a terminal of its own."""
+    """resumelbctl in its own pseudo-terminal."""
 
     def __init__(self, *words, rows=24, columns=100, env=None):
         self.master, slave = pty.openpty()
@@ -43,7 +43,7 @@ class Terminal:
         return self.seen
 
     def screen(self):
-        """The lines of the last screen that has been drawn to its end, without colours."""
+        """The lines of the last completely drawn screen, without colors."""
         *before, last = [b'', b'', *self.read().split(b'\x1b[H')[1:]]
         if b'\x1b[J' not in last and last.count(b'\n') + 1 < self.rows:
             last = before[-1]
@@ -149,20 +149,20 @@ def test_on_80_columns_and_24_rows_it_says_what_is_hidden_and_arrows_show_it(lb,
     assert len(screen) == 24 and all(len(line) <= 80 for line in screen)
     assert columns_of(screen) == ['worker', 'state', 'backlog', 'mean', 'oldest s', 'req/s', 'fail/s', 'service ms']
     assert 'workers 1 to 20 of 30 (up, down); hidden columns (left, right): skills' in screen
-    # Each worker has all of what the titles name.
+    # Each worker has a value in all columns.
     rows = [line for line in screen if re.match(r'127\.0\.0\.1:\d+ ', line)]
     assert {len(line.split()) for line in rows} == {8}
     t.press(b'\x1b[C')
     t.wait(lambda s: columns_of(s) == ['worker', 'backlog', 'mean', 'oldest s', 'req/s', 'fail/s', 'service ms', 'skills'])
     assert any('hidden columns (left, right): state' in line for line in t.screen())
-    # There is no more to the right.
+    # The last column on the right is visible.
     t.press(b'\x1b[C')
     t.press(b'\x1b[B')
     t.wait(lambda s: any(line.startswith('workers 2 to 21 of 30') for line in s))
     assert columns_of(t.screen())[1:] == ['backlog', 'mean', 'oldest s', 'req/s', 'fail/s', 'service ms', 'skills']
     t.press(b'\x1b[D\x1b[D')
     t.wait(lambda s: columns_of(s)[1] == 'state')
-    # What it is sorted by stays.
+    # The column that it is sorted by stays visible.
     t.press(b'k')
     t.wait(lambda s: columns_of(s)[-1] == 'skills' and 'mean' not in columns_of(s))
     t.press(b'q')
@@ -204,7 +204,7 @@ def test_it_gives_the_terminal_back_while_it_is_stopped(start):
     t = start()
     t.wait(workers_of)
     os.kill(t.process.pid, signal.SIGTSTP)
-    # Its process group has no shell above it: the kernel would not stop an orphaned group, so that it goes on at once.
+    # Its process group is orphaned, without a shell above it; the kernel does not stop such a group, so that it continues immediately.
     t.wait(lambda s: t.seen.count(ENTER) == 2 and t.seen.count(LEAVE) == 1)
     t.wait(workers_of)
     t.press(b'q')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resumelbctl tree, with a real ZooKeeper and with a directory: what goes in comes out, and what others wrote survives."""
+"""resumelbctl tree, with a real ZooKeeper and with a directory: export returns what was imported, and other data is preserved."""
 import contextlib
 import json
 import os
@@ -35,7 +35,7 @@ class Answer:
 
 
 class Tool:
-    """resumelbctl tree for one URL. A call is the words behind it; the answer is checked to be `code`."""
+    """resumelbctl tree for one URL. A call passes the further arguments, and checks that the exit code is `code`."""
 
     def __init__(self, url):
         self.url = url
@@ -60,7 +60,7 @@ class Tool:
 
 
 class ZooKeeperPlace:
-    """The module's server, empty, as kazoo sees it, too. A tree is all of it."""
+    """The ZooKeeper server of the module, empty, with a kazoo client. The tree is the whole server."""
 
     def __init__(self, server, client):
         self.client, self.url = client, 'zookeeper://%s' % server.address
@@ -103,7 +103,7 @@ class DirectoryPlace:
         (folder / 'properties.json').write_bytes(data)
 
 
-@pytest.fixture(scope='module', autouse=True)     # before any test, which else would be taken to have left it running
+@pytest.fixture(scope='module', autouse=True)     # set up before any test, as otherwise the server would count as left running by a test
 def server(tmp_path_factory):
     s = Server(tmp_path_factory.mktemp('zookeeper')).start()
     yield s
@@ -143,7 +143,7 @@ def test_tree_of_the_talk_is_the_same_in_both_places(zookeeper, directory):
         assert place.tool('export', '/lb').out == TALK[TALK.index('/lb : '):]
         assert json.loads(place.tool('get', '/lb').out) == {'type': 'load balancer', 'variance': 4}
         assert place.tool('get', '/ghm/databases/main', 'threads').out == '4\n'
-        # through a node link in the middle of a path
+        # the path contains a node link
         assert place.tool('get', '/lb/main', 'engine').out == '"postgres"\n'
     assert zookeeper.tree.properties('/lb') == {'type': 'load balancer', 'variance': 4, 'main ->': '/ghm/databases/main'}
     assert zookeeper.tree.properties('/ghm/databases/main') == {'engine': 'postgres', 'threads =>': '/lb variance'}
@@ -178,7 +178,7 @@ def test_example_in_conf_is_imported_and_its_links_lead_somewhere(place):
 
 
 def below(url, path):
-    """Settings that name the node PATH of the tree at URL in each way there is."""
+    """Settings that refer to the node PATH of the tree at URL in all possible ways."""
     yield {'tree': url, 'tree_path': path}
     if url.startswith('zookeeper:'):
         yield {'tree': url + path}
@@ -199,7 +199,7 @@ def test_settings_in_the_example_are_in_effect(world, place):
         place.tool('set', '/site/defaults', 'variance=%d' % (i + 5))
         wait_until(lambda: lb.app('shop')['settings']['variance']['value'] == str(i + 5), 'the value that is linked to')
         place.tool('set', '/site/defaults', 'variance=4')
-    # Workers of one application under two names.
+    # the workers of one application are reachable by two paths
     with place.provider('/site/shop/workers', '127.0.0.1:1'):
         beta = {**next(below(place.url, '/site/shop-beta')), 'provider_networks': ['loopback']}
         lb = world.resumelb({'applications': {'beta': beta}}, wait=False, name='beta')
@@ -216,7 +216,7 @@ def test_a_url_with_a_path_begins_there_and_links_lead_out_of_it(zookeeper):
     assert zookeeper.tree.properties('/site/databases/main') == {'type': 'postgres', 'size': 1}
     assert shop.load('/new\n', '--dry-run', '--no-trim').out == 'add /site/shop/new\n'
     assert 'leaves the tree' in shop('set', '/../x', 'a=1', '--create', code=1).error
-    # A path that is not there yet is made.
+    # A missing path is created.
     Tool(zookeeper.url + '/made/of/old').load('/a\n  x = 1\n')
     assert zookeeper.tree.properties('/made/of/old/a') == {'x': 1}
 
@@ -282,14 +282,14 @@ def test_garbage_is_shown_and_survives(zookeeper):
     assert "/u'rtl\\u202e'\n" in shown and '\u202e' not in shown
     assert "  string_value = b'\\x00\\x01" in shown
     assert 'x' * 1000000 in shown
-    # the rest can be said, and comes back as it was
+    # the rest is exported, and an import restores it unchanged
     exported = tool('export', code=1)
     assert exported.error.count('this format cannot say it') == 3, exported.error
     tool.load(exported.out, '/copy')
     for path in ('/binary', '/list', '/good'):
         assert zookeeper.raw('/copy' + path) == garbage[path]
     assert json.loads(tool('get', '/copy/bad').out) == {'string_value': '{"a": 1,}'}
-    # an import of the same changes nothing of all this
+    # an import of the same text changes nothing
     assert tool.load(exported.out, '--dry-run').out == ''
     tool.load(exported.out)
     for path, data in garbage.items():
@@ -426,7 +426,7 @@ def test_set_changes_single_properties(place):
 '''
     place.tool('set', '/a', '--unset', 'l ->', '--unset', 'p =>')
     assert ' ->' not in place.tool('export').out
-    # a link leads to the node that is changed
+    # the node is changed through a link
     place.tool('set', '/a', 'self->/a/b')
     place.tool('set', '/a/b', 'z=1', '--create')
     place.tool('set', '/a/self', 'z=2')
@@ -522,7 +522,7 @@ def identities(tmp_path):
 def test_permissions_are_kept_and_told(server, zookeeper, identities, request):
     ops, other = identities('ops', 'hush'), identities('other', 'hush2')
     tool = zookeeper.tool
-    # Only who may change them is shown the identities in permissions.
+    # ZooKeeper shows the identities in permissions only to clients that may change them.
     client = connect(server.address, auth_data=[('digest', 'ops:hush')])
     request.addfinalizer(client.close)
     request.addfinalizer(client.stop)
@@ -533,7 +533,7 @@ def test_permissions_are_kept_and_told(server, zookeeper, identities, request):
     tool.load('/own\n  x = 1\n  /below\n', '--auth-file', ops)
     own = {make_digest_acl('ops', 'hush', all=True), *[a._replace(perms=1) for a in OPEN_ACL_UNSAFE]}
     assert set(client.get_acls('/own')[0]) == own
-    # everybody reads, only the identity writes
+    # all clients can read, only the identity can write
     assert tool('get', '/own').out == '{"x":1}\n'
     for words in (('set', '/own', 'x=2'), ('set', '/own', 'x=2', '--auth-file', other)):
         error = tool(*words, code=1).error
@@ -541,13 +541,13 @@ def test_permissions_are_kept_and_told(server, zookeeper, identities, request):
     tool('set', '/own', 'x=3', '--auth-file', ops)
     assert 'not permitted to make it' in tool.load('/own\n  x = 3\n  /below\n  /new\n', code=1).error
     assert 'not permitted to delete it' in tool.load('/own\n  x = 3\n', '--trim', code=1).error
-    # what is there keeps its permissions, unless told otherwise
+    # existing nodes keep their permissions, except with --reset-acl
     tool.load('/open\n  x = 2\n', '--auth-file', ops)
     assert client.get_acls('/open')[0] == OPEN_ACL_UNSAFE
     tool.load('/open\n  x = 2\n', '--auth-file', ops, '--reset-acl')
     assert set(client.get_acls('/open')[0]) == own
     tool('set', '/open', '--reset-acl', '--auth-file', ops)
-    # what may not be read hides nothing else
+    # an unreadable node does not hide others
     client.create('/secret', b'{"x":1}', acl=[make_digest_acl('ops', 'hush', all=True)])
     answer = tool('print', code=1)
     assert '/own\n' in answer.out and '/secret\n  # cannot be read\n' in answer.out
@@ -557,7 +557,7 @@ def test_permissions_are_kept_and_told(server, zookeeper, identities, request):
 
 def test_directory_without_permission_is_told(directory):
     if os.getuid() == 0:
-        # Root may all; what a lack of permission looks like is the same for a file that is no file.
+        # Root is never denied access. The tool reports a properties file that is not a regular file in the same way.
         directory.tool.load('/a\n/b\n')
         (directory.root / 'a' / 'properties.json').mkdir()
         answer = directory.tool('print', code=1)
@@ -598,7 +598,7 @@ def test_tool_waits_for_a_server_that_comes_back(server, zookeeper):
     server.freeze()
     child = zookeeper.tool.start('export')
     try:
-        # The kernel takes the connection; nobody answers.
+        # The kernel accepts the connection; the frozen server does not answer.
         wait_until(lambda: connections_to(server.port) > before, 'the tool to connect')
     finally:
         server.thaw()

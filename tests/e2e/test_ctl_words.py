@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resumelbctl against real programs: explain, check, drain, forget, status again and again, classify; help and completion."""
+"""resumelbctl with real programs: explain, check, drain, forget, repeated status, classify; help and completion."""
 import json
 import re
 import subprocess
@@ -13,7 +13,7 @@ from support.http import Client, get
 from support.scripted import hello, serve
 
 class Site:
-    """A load balancer that takes orders, over two workers."""
+    """A load balancer with an actions token, and two workers."""
 
     def __init__(self, world, **config):
         self.world = world
@@ -188,14 +188,14 @@ def test_reload_says_what_is_refused(site):
 
 
 class Ordered(TinyAgent):
-    """An agent that takes orders."""
+    """An agent with an actions token."""
 
     def start(self):
         self.config['admin']['actions_token'] = TOKEN
         super().start()
 
     def kept(self):
-        """What its file says, None: there is none yet."""
+        """The skills in its file, or None if the file does not exist yet."""
         file = self.state_dir / 'app' / 'slot-0.json'
         return json.loads(file.read_text().splitlines()[-1])['skills'] if file.exists() else None
 
@@ -211,15 +211,15 @@ def test_an_agent_forgets_in_its_file_and_tells_its_load_balancers(world):
     wait_until(lambda: set(agent.kept() or ()) == {'a', 'b'}, 'the file to be written')
     done = ctl('forget', '--class', 'a', '-a', agent.admin, '-T', token, '-j').json()
     assert done == {'action': 'forget', 'workers': 1, 'scores': 1}
-    wait_until(lambda: set(stream.last()['skills']) == {'b'}, 'load balancers to hear of it')
+    wait_until(lambda: set(stream.last()['skills']) == {'b'}, 'load balancers to be notified')
     wait_until(lambda: set(agent.kept() or ()) == {'b'}, 'the file to forget')
     assert 'no such worker' in ctl('forget', '-w', '127.0.0.1:1', '-a', agent.admin, '-T', token, code=1).error
     ctl('forget', '-w', agent.address, '-a', agent.admin, '-T', token)
-    wait_until(lambda: stream.last()['skills'] == {}, 'load balancers to hear of it')
+    wait_until(lambda: stream.last()['skills'] == {}, 'load balancers to be notified')
     wait_until(lambda: agent.kept() == {}, 'the file to be empty')
-    # And it goes on learning.
+    # It continues to learn.
     agent.get(headers=[('Resumelb-Class', 'c'), ('Resumelb-Classifier', 'f' * 16)])
-    wait_until(lambda: set(stream.last()['skills']) == {'c'}, 'it to learn anew')
+    wait_until(lambda: set(stream.last()['skills']) == {'c'}, 'it to learn again')
 
 
 @pytest.mark.parametrize('order, status', [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""curl in its modes: each protocol that it speaks, over plain TCP and over TLS, with the uploads and downloads that its users make."""
+"""curl with each protocol that it supports, over plain TCP and over TLS, with the usual uploads and downloads."""
 import hashlib
 import re
 import subprocess
@@ -11,12 +11,12 @@ from support.certificates import Pair
 from support.scripted import serve
 
 FILE = bytes(range(256)) * 4096      # 1 MiB
-# What curl calls it, what the connection has to turn out to be, and what is between.
+# The options of curl for each protocol version; a mode is (version, options, version of TLS or None).
 PLAIN = {'1.0': ['--http1.0'], '1.1': ['--http1.1']}
 TLS = {'1.0': ['--http1.0'], '1.1': ['--http1.1'], '2': ['--http2']}
 MODES = [(version, options, None) for version, options in PLAIN.items()]
 MODES += [(version, [*options, '--tlsv1.' + tls, '--tls-max', '1.' + tls], tls) for version, options in TLS.items() for tls in '23']
-# With HTTP/1.0 and 1.1, one version of TLS each; all in the soak run.
+# HTTP/1.0 and 1.1 are tested with one version of TLS each; all combinations are in the soak run.
 LATER = (('1.0', '2'), ('1.1', '3'))
 
 
@@ -31,7 +31,7 @@ def field(head, name):
 
 
 def worker(c, head, body):
-    """A file with ranges for a GET; of what is sent, its length, digest and range."""
+    """Answers a GET with a file, with ranges; answers an upload with its length, digest and range."""
     if not head.startswith((b'GET', b'HEAD')):
         c.answer(('%d %s %s' % (len(body), hashlib.sha256(body).hexdigest(), field(head, b'content-range'))).encode())
         return
@@ -49,7 +49,7 @@ def worker(c, head, body):
 
 
 class Curl:
-    """A load balancer with a plain and a TLS listener, and curl that asks it in one mode."""
+    """A load balancer with a plain and a TLS listener, and curl as the client with one protocol."""
 
     def __init__(self, world, version, options, tls):
         self.worker = world.scripted(serve(worker))
@@ -62,13 +62,13 @@ class Curl:
         (world.folder / 'file').write_bytes(FILE)
 
     def __call__(self, *args, data=None):
-        """What curl wrote; status and version are checked here."""
+        """Runs curl and checks the status and the version. Returns its output."""
         out = subprocess.run(['curl', '-sS', '--max-time', str(LIMIT), '-w', '\n%{http_code} %{http_version}',
                               *self.options, *map(str, args)], input=data, capture_output=True, timeout=2 * LIMIT, check=False)
         assert out.returncode == 0, out.stderr
         body, _, told = out.stdout.rpartition(b'\n')
         status, version = told.split()
-        # An answer to a client of HTTP/1.0 may name the version that the server speaks.
+        # A response to an HTTP/1.0 client may have the version of the server.
         assert version.decode() in ((self.version, '1.1') if self.version == '1.0' else (self.version,))
         return int(status), body
 
@@ -90,7 +90,7 @@ def test_downloads(curl):
     assert curl('-r', '-7', curl.url + '/') == (206, FILE[-7:])
     status, head = curl('-I', curl.url + '/')
     assert status == 200 and field(head, b'content-length') == str(len(FILE))
-    # The second half of what an earlier download has left.
+    # The second half of an interrupted download.
     part = curl.folder / 'part'
     part.write_bytes(FILE[:5000])
     assert curl('-C', '-', '-o', part, curl.url + '/') == (206, b'')
@@ -102,7 +102,7 @@ def test_uploads(curl):
     assert curl('-d', 'a=1&b=2', url) == received(b'a=1&b=2')
     assert curl('--data-binary', '@%s' % (curl.folder / 'file'), url) == received(FILE)
     assert curl('-T', curl.folder / 'file', url) == received(FILE)
-    # The rest of an upload.
+    # The rest of an interrupted upload.
     rest = 'bytes 1000-%d/%d' % (len(FILE) - 1, len(FILE))
     assert curl('-C', '1000', '-T', curl.folder / 'file', url) == received(FILE[1000:], rest)
     assert curl('-X', 'POST', '-H', 'Expect: 100-continue', '--data-binary', '@%s' % (curl.folder / 'file'), url) == received(FILE)
@@ -110,7 +110,7 @@ def test_uploads(curl):
 
 def test_an_upload_of_unknown_length(curl):
     if curl.version == '1.0':
-        # HTTP/1.0 has no way to say where such a body ends: curl itself refuses.
+        # HTTP/1.0 cannot mark the end of a request body of unknown length: curl itself rejects it.
         out = subprocess.run(['curl', '-sS', *curl.options, '-T', '-', curl.url + '/'], input=b'x', capture_output=True, timeout=LIMIT)
         assert out.returncode != 0 and len(curl.worker.requests) == 0
         return
@@ -120,7 +120,7 @@ def test_an_upload_of_unknown_length(curl):
 
 
 def test_many_at_once(curl):
-    """Of 100,000 bytes each: what counts is that each has its own, in whatever number of reads; whole files are read above."""
+    """Concurrent downloads of 100,000 bytes each: each must get its own data, in any number of reads. Whole files are tested above."""
     out = [word for i in range(100) for word in (curl.url + '/%d' % i, '-o', curl.folder / ('out%d' % i))]
     told = subprocess.run(['curl', '-sS', '--max-time', str(LIMIT), '--parallel', '--parallel-max', '50', '-w', '%{http_code}\n', '-r', '0-99999',
                            *curl.options, *map(str, out)], capture_output=True, text=True, timeout=2 * LIMIT, check=True).stdout
@@ -130,7 +130,7 @@ def test_many_at_once(curl):
 
 
 def test_prior_knowledge_on_a_plain_port(world):
-    """HTTP/2 without TLS is not offered: it is refused with a status, and an upgrade to it is not taken."""
+    """HTTP/2 without TLS is not supported: prior knowledge is rejected with a status, and an upgrade to it is ignored."""
     curl = Curl(world, '1.1', [], None)
     out = subprocess.run(['curl', '-sS', '--max-time', str(LIMIT), '--http2-prior-knowledge', *curl.options, curl.url + '/'],
                          capture_output=True, timeout=2 * LIMIT)

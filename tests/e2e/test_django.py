@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A Django site under gunicorn: its admin, sessions, uploads, streams and files through the load balancer, over HTTP/1.1 and HTTP/2,
-behind an agent and listed as `workers`. Two of the four combinations; all four in the soak run.
+A Django site with gunicorn: its admin pages, sessions, uploads, streams and files through the load balancer, over HTTP/1.1 and
+HTTP/2, behind an agent and listed in `workers`. Two of the four combinations are tested; all four in the soak run.
 """
 import functools
 import hashlib
@@ -21,7 +21,7 @@ PASSWORD = 'correct horse'
 
 
 def manage(root, *words):
-    """A command of Django's manage.py."""
+    """Runs a command of Django's manage.py."""
     env = {**os.environ, 'DJANGO_SETTINGS_MODULE': 'mysite.settings', 'DJANGO_SUPERUSER_PASSWORD': PASSWORD, 'PYTHONDONTWRITEBYTECODE': '1'}
     return subprocess.run(['/usr/bin/python3', '-m', 'django', *words], cwd=root, env={**env, 'PYTHONPATH': str(root)}, check=True,
                           capture_output=True, text=True, timeout=LIMIT).stdout
@@ -35,7 +35,7 @@ def versions():
 
 @pytest.fixture(scope='module')
 def prepare(tmp_path_factory):
-    """What makes a site's database, which the first one does and the others copy."""
+    """Returns a function that creates the database of a site: the first site creates it and the others copy it."""
     kept, names = tmp_path_factory.mktemp('django') / 'db.sqlite3', []
 
     def prepare(site):
@@ -63,7 +63,7 @@ def site(request, prepare):
 
 
 class Browser:
-    """curl with a jar of cookies, as a browser that sends forms with their tokens."""
+    """curl with a cookie jar. It sends forms with their tokens, like a browser."""
 
     def __init__(self, site, protocol, folder):
         self.site, self.protocol, self.jar = site, protocol, folder / 'jar'
@@ -76,7 +76,7 @@ class Browser:
         return re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)[1]
 
     def post(self, target, page, **fields):
-        """The form of PAGE, with the Referer and Origin that a browser sends."""
+        """Sends the form of PAGE, with Referer and Origin like a browser."""
         fields['csrfmiddlewaretoken'] = self.token(page)
         base = self.site.base(self.protocol)
         data = [word for key, value in fields.items() for word in ('--data-urlencode', '%s=%s' % (key, value))]
@@ -101,7 +101,7 @@ def test_the_admin_is_used_from_log_in_to_log_out(browser):
     assert wrong.status == 200 and 'errornote' in wrong.text
     browser.log_in()
     assert 'Site administration' in browser.get('/admin/').text
-    # A name with what forms and pages have to encode.
+    # A name with characters that forms and pages must encode.
     name = 'Editörs & Söhne <%s>' % browser.protocol
     answer = browser.post('/admin/auth/group/add/', browser.get('/admin/auth/group/add/'), name=name)
     assert answer.status == 302 and answer['Location'] == '/admin/auth/group/'
@@ -123,14 +123,14 @@ def test_a_post_without_the_token_is_forbidden(browser):
     assert answer.status == 403 and 'CSRF verification failed' in answer.text
     fields += ['-d', 'csrfmiddlewaretoken=' + browser.token(page)]
     if browser.protocol == 'http2':
-        # Django checks the Referer of what it takes for HTTPS only: it has to know that this is.
+        # Django checks the Referer only of HTTPS requests: it must detect that this is one.
         answer = browser.get('/admin/login/', '-H', 'Referer: https://elsewhere.example/', *fields)
         assert answer.status == 403 and 'CSRF verification failed' in answer.text
     assert browser.get('/admin/login/', '-H', 'Referer: %s/admin/login/' % base, *fields).status == 302
 
 
 def test_a_session_goes_on_in_another_process(browser):
-    """Each of the two workers is drained once."""
+    """Each of the two workers is drained once, so that the session continues in the other one."""
     browser.log_in()
     site = browser.site
     numbers = set()
@@ -139,7 +139,7 @@ def test_a_session_goes_on_in_another_process(browser):
         page = browser.get('/admin/password_change/')
         assert page.status == 200 and 'Password change' in page.text
         numbers.add(page['X-Pid'])
-        # A form of one process goes to the other.
+        # The form of one process is sent to the other.
         answer = browser.post('/admin/auth/group/add/', browser.get('/admin/auth/group/add/'), name='%s %s' % (browser.protocol, worker))
         assert answer.status == 302
         site.act('undrain', worker)
@@ -152,7 +152,7 @@ def upload_of(size):
 
 
 def test_an_upload_arrives_unchanged(browser):
-    """50 megabytes over each protocol and behind each of both, which the two combinations are; 5 in the others."""
+    """50 megabytes in the two combinations of the normal run, 5 megabytes in the others."""
     large = (browser.site.behind, browser.protocol) in (('agent', 'http2'), ('workers', 'http1'))
     data = upload_of(50_000_000 if large else 5_000_000)
     file = browser.site.world.folder / 'upload.bin'
@@ -169,7 +169,7 @@ def test_the_first_piece_of_a_stream_arrives_before_the_last_is_made(browser):
 
 
 def test_a_download_and_its_range(browser):
-    """Django's FileResponse has no ranges: a request for one gets the whole file, and 200."""
+    """Django's FileResponse does not support ranges: a range request gets the whole file with status 200."""
     whole = browser.get('/file')
     assert (whole.status, whole.body) == (200, DOWNLOAD)
     assert whole['Content-Length'] == str(len(DOWNLOAD)) and whole['Content-Disposition'] == 'attachment; filename="download.bin"'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages that readers follow step by step: every command in them is run, and prints what they say."""
+"""The step-by-step pages of the documentation: every command is run, and its output must be the documented one."""
 import pathlib
 import re
 import subprocess
@@ -15,7 +15,7 @@ PAGES = ('README.md', 'docs/tutorial.md', 'docs/migrating.md', 'docs/faq.md', 'd
 
 @pytest.fixture
 def short_world():
-    """Paths of unix sockets have room for 107 bytes: a folder with a short name."""
+    """A world in a directory with a short name, as the path of a Unix socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix='rlb-docs-') as folder:
         w = World(pathlib.Path(folder))
         yield w
@@ -36,14 +36,14 @@ def test_every_block_with_commands_says_how_it_is_tested(page):
         if block.language in ('console', 'sh', 'shell', 'bash'):
             assert block.known, '%s: no mark before commands' % block.where
     text = (ROOT / page).read_text()
-    assert text.count('\n```') == 2 * len(found), 'a fence that is not read'
+    assert text.count('\n```') == 2 * len(found), 'a fenced block that is not read'
     outside = re.sub(r'^```.*?^```$', '', text, flags=re.M | re.S)
-    assert not re.search(r'^    \$? ?(?:make|build|resumelb|curl)', outside, re.M), 'commands outside of a fence'
+    assert not re.search(r'^    \$? ?(?:make|build|resumelb|curl)', outside, re.M), 'commands outside of fenced blocks'
 
 
 @pytest.mark.parametrize('page', ('README.md', 'docs/tutorial.md'))
 def test_what_pages_have_make_do_is_there(page):
-    """`make run` itself is run by test_newspapers_zookeeper.py; here: that the words mean that."""
+    """Checks the meaning of the `make` arguments. `make run` itself is run by test_newspapers_zookeeper.py."""
     made = [c for b in blocks(page) if b.mark == 'make' for c, _ in b.commands()]
     assert made
     for command in made:
@@ -68,7 +68,7 @@ def test_classifiers_in_tables_are_ones(tmp_path):
 
 @pytest.mark.parametrize('page', ('docs/guide/proxying.md', 'docs/guide/limits.md', 'docs/guide/plugins.md', 'docs/guide/agent.md', 'docs/security.md'))
 def test_fragments_of_configuration_are_valid(page, short_world):
-    """Those that need no certificate, nor a plugin."""
+    """Tests the fragments that need neither a certificate nor a plugin."""
     fragments = [f for f in re.findall(r'^```yaml\n(.*?)^```', (ROOT / page).read_text(), re.M | re.S) if not re.search(r'\.pem|plugin', f)]
     assert fragments
     folder = pathlib.Path(short_world.folder)
@@ -98,5 +98,5 @@ def test_what_a_page_promises_and_is_not_printed_is_found():
     printed = 'application shop\n  127.0.0.1:9000   ready  -\n  127.0.0.1:9001   cold\n'
     assert missing(['127.0.0.1:9000 ready ...', '127.0.0.1:9001 ...'], printed) is None
     assert missing(['127.0.0.1:9001 ready'], printed) == '127.0.0.1:9001 ready'
-    assert missing(['127.0.0.1:9001 ...', '127.0.0.1:9000 ...'], printed) == '127.0.0.1:9000 ...', 'the order counts'
+    assert missing(['127.0.0.1:9001 ...', '127.0.0.1:9000 ...'], printed) == '127.0.0.1:9000 ...', 'the order matters'
     assert missing(['ready'], '') == 'ready'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that stand in the documentation without being steps of a tutorial: each is run here, or said where it is."""
+"""Commands in the documentation outside of tutorials: each is run here, or there is a reference to the test that runs it."""
 import json
 import os
 import pathlib
@@ -18,22 +18,22 @@ from support.scripted import hello, serve
 from support.servers import World
 
 COMMANDS = all_commands()
-# `resumelbctl drain`, `resumelbctl tree export`, `resumelb -t`: what something is called, not a command whole.
+# `resumelbctl drain`, `resumelbctl tree export`: the name of a command, not a complete command line.
 NAME = re.compile(r'resumelbctl (?:tree (?P<verb>[a-z]+)|(?P<word>[a-z]+))$')
-# {what is not run here: why}
+# {command that is not run here: reason}
 ELSEWHERE = {
     r'make( .*)?': 'their targets are looked up below; .ci/run makes all that test, tests/package what install.md has made',
     r'dev/[\w.-]+( .*)?': 'looked up below; .ci/run does them',
     r'(systemctl|journalctl) .*': 'by tests/package, on a machine with a systemd; their units are looked up below',
-    r'docker .*': 'there is no docker on machines of tests; tests/package compares stages with the Dockerfile',
+    r'docker .*': 'test machines have no docker; tests/package compares stages with the Dockerfile',
     r'(cmake --workflow|ctest|/usr/bin/python3 -m pytest|git config) .*': 'a developer\'s tools; presets, tests and hooks are looked up below',
     r'\./(measure|traffic)\.py( .*)?|curl -si -H \'Host: harbour-herald.*': 'by test_newspapers.py, on a running example',
-    r'/usr/share/zookeeper/bin/zkCli\.sh .*': 'ZooKeeper\'s own; what stands below it is done by test_zookeeper_trees.py',
-    r'kill -\w+': 'no command whole',
-    r'resumelb-agent 0\.1\.0, pid .*': 'what a command prints',
-    r'resumelbctl simulate access\.log -p \.\.\.': 'no command whole',
+    r'/usr/share/zookeeper/bin/zkCli\.sh .*': 'ZooKeeper\'s own shell; test_zookeeper_trees.py executes its commands',
+    r'kill -\w+': 'not a complete command',
+    r'resumelb-agent 0\.1\.0, pid .*': 'the output of a command',
+    r'resumelbctl simulate access\.log -p \.\.\.': 'not a complete command',
 }
-# Those that stay in the foreground.
+# Commands that run in the foreground.
 FOREGROUND = re.compile(r'resumelb-poolcounter|resumelbctl tree watch')
 DETACH = 'resumelbctl -a ADDRESS -T token-file detach ID'
 
@@ -46,7 +46,7 @@ HERE = [c for c in COMMANDS if not is_elsewhere(c) and not NAME.match(c) and not
 
 
 class Place:
-    """A load balancer, an agent and a pool counter daemon with all that commands ask for, in a folder of their own."""
+    """A load balancer, an agent and a pool counter daemon with everything that the commands need, in their own directory."""
 
     def __init__(self, folder):
         self.folder, self.world = folder, World(folder)
@@ -86,7 +86,7 @@ class Place:
         shutil.copy(self.folder / 'access.log', self.folder / 'day.log')
 
     def here(self, command):
-        """COMMAND for this place."""
+        """Adapts COMMAND to the addresses and paths of this place."""
         told = [('unix:/path/admin.sock', self.lb.admin), ('unix:/run/resumelb/admin.sock', self.lb.admin), ('AGENT-ADMIN', self.agent.admin),
                 ('127.0.0.1:8082', self.agent.admin), ('127.0.0.1:8081', self.lb.admin), ('ADDRESS', self.daemon), ('ADMIN', self.lb.admin),
                 ('WORKER', self.agent.address), ('--token-file FILE', '--token-file token'), ('-T token-file', '-T token'),
@@ -96,11 +96,11 @@ class Place:
             command += ' -a %s' % self.lb.admin
         for words, ours in told:
             command = command.replace(words, ours)
-        # Who does not say whom to ask, asks at the usual address.
+        # Without an address the command uses the default one.
         asks = re.match(r'resumelbctl (?:--json )?(status|resumes|limits|explain|forget|check)\b', command)
         if asks and not re.search(r' (-a|--address) |:\d+$', command):
             command = command.replace(' ' + asks[1], ' %s --address %s' % (asks[1], self.lb.admin), 1)
-        # Less of it is the same code.
+        # Fewer runs execute the same code.
         if re.match(r'resumelbctl simulate', command):
             command = command.replace('--random 20', '--random 2') + ' --requests 100'
         return command
@@ -123,13 +123,13 @@ def place(tmp_path_factory):
     p.world.close()
 
 
-# What says nothing when all went well.
+# Commands without output on success.
 SILENT = re.compile(r'cc |cp |export |printf |resumelbctl tree (set|export -o|import)')
 
 
 @pytest.mark.parametrize('command', HERE)
 def test_a_command_works_as_it_stands(place, command):
-    # What others have made.
+    # Files that other commands have created.
     if 'site.tree' in command and 'export' not in command:
         place.shell('resumelbctl tree export -o site.tree')
     printed = place.shell(place.here(command))
@@ -157,7 +157,7 @@ def test_a_daemon_serves_as_it_is_started(place, command):
     (place.folder / 'conf/resumelb-poolcounter.yaml').write_text('listen: 127.0.0.1:%d\n' % port)
     ours = command.replace('7531', str(port))
     if ours == 'resumelb-poolcounter':
-        ours += ' -p %d' % port         # the usual one may be somebody's
+        ours += ' -p %d' % port         # the default port may be in use
     p = place.start(ours)
     try:
         wait_until(lambda: listens(port), ours)

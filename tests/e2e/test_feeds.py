@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resume streams: who is in the pool, and what becomes of a worker whose stream says something else, or nothing."""
+"""Resume streams: which workers are in the pool, and the handling of streams that report a change, or nothing."""
 import contextlib
 import json
 import socket
@@ -13,13 +13,13 @@ from test_waiting import Tree
 
 
 class Agent:
-    """A worker whose resume stream is written by the test, line by line."""
+    """A worker with a resume stream that the test writes line by line."""
 
     def __init__(self, world, answer=b'hello'):
         self.answer = answer
         self.streams = []
-        self.refuse = None      # what a stream is answered instead
-        self.first = []         # lines that every new stream begins with
+        self.refuse = None      # if set, the response sent instead of a stream
+        self.first = []         # the first lines of every new stream
         self.over = threading.Event()
         world.closers.insert(0, self.over.set)
         self.server = world.scripted(self.script)
@@ -122,7 +122,7 @@ def test_a_draining_worker_gets_no_new_requests_and_comes_back(world):
     assert {lb.get(host='x').body for _ in range(5)} == {b'b'}
     a.say('a', 'ready', skills=skills)
     becomes(lb, a, 'ready')
-    # Of what it is good at, and nobody has got meanwhile.
+    # The requests of the classes that it is skilled at and that no other worker has acquired in the meantime.
     assert {lb.get(host='y').body for _ in range(5)} == {b'a'}
 
 
@@ -136,13 +136,13 @@ def test_cold_and_starting_processes_stay_out_while_there_is_a_warm_one(world):
     becomes(lb, cold, 'cold')
     becomes(lb, starting, 'starting')
     assert in_pool(lb) == {warm.address}
-    # the warm one goes: one of the others comes in, the one that is starting first
+    # the warm one leaves: one of the others becomes eligible, preferably the one that is starting
     warm.end('stop')
     wait_until(lambda: in_pool(lb) == {starting.address}, 'the starting one')
     starting.end('stop')
     wait_until(lambda: in_pool(lb) == {cold.address}, 'the cold one')
     assert lb.get().body == b'hello'
-    # it leaves again when there is a warm one
+    # it becomes ineligible again when a warm one is available
     warm.opened(2)
     warm.say('w2')
     wait_until(lambda: in_pool(lb) == {warm.address}, 'the warm one again')
@@ -159,7 +159,7 @@ def test_a_broken_stream_is_opened_again_and_the_same_incarnation_keeps_its_skil
     a.streams[0].reset()
     a.opened(2)
     becomes(lb, a, 'silent')
-    # no new picks until it has said something
+    # it is not selected until its stream has sent a line
     assert lb.get(host='x').body == b'b'
     a.say('a', skills=skills)
     becomes(lb, a, 'ready')
@@ -176,12 +176,12 @@ def test_a_silent_stream_is_taken_for_broken(world):
     lb.change(feed_silence='1s')
     a.say('a')      # from now on
     a.opened(2)     # reconnected
-    # silent again: gone, and tried again
+    # silent again: it is removed, and the stream is opened again
     becomes(lb, a, 'absent')
     lb.change(feed_silence='10m')
 
     def comes_back():
-        # That of a moment ago may have been one that is given up.
+        # The last stream may already have been abandoned.
         with contextlib.suppress(OSError):
             a.say('a')
         return state(lb, a) == 'ready'
@@ -190,7 +190,7 @@ def test_a_silent_stream_is_taken_for_broken(world):
 
 def test_keep_alive_lines_count_as_signs_of_life(world):
     a, silent = Agent(world), Agent(world)
-    # Far longer than from one of its lines to the next.
+    # much longer than the interval between its lines
     lb = pool(world, [a, silent], feed_silence='10s')
     a.say('a')
     becomes(lb, a, 'ready')
@@ -228,7 +228,7 @@ def test_an_orderly_end_takes_the_worker_out_at_once(world, how):
     a.end(how)
     wait_until(lambda: in_pool(lb) == {b.address}, 'it to leave')
     assert {lb.get(host='h%d' % i).body for i in range(4)} == {b'b'}
-    # its successor at the same address is found
+    # the next process at the same address is found
     a.refuse = None
     a.first = [a.line('next')]
     wait_until(lambda: len(in_pool(lb)) == 2, 'the next one')
@@ -245,7 +245,7 @@ def test_bad_lines_are_refused_and_the_last_good_resume_stays(world):
     for line in bad:
         a.raw(line)
     wait_until(lambda: lb.app()['stats']['feed_bad_lines'] == len(bad), 'them to be counted')
-    # a line without end is cut off at its limit, and what follows it is read
+    # a line above the limit of length is dropped, and the next one is read
     for _ in range(20):
         a.raw(b'x' * 65536)
     a.raw(b'\n' + a.line('a', skills={'x': 6.0}))
@@ -285,7 +285,7 @@ def test_a_worker_without_a_stream_is_asked_again(world):
 
 
 def measured_in_tree(world, n, **settings):
-    """N registered workers without streams, each with a kept connection."""
+    """N registered workers without streams, each with an idle connection."""
     tree = Tree(world.folder / 'tree')
     workers = [world.scripted(serve(hello)) for _ in range(n)]
     for w in workers:
@@ -317,7 +317,7 @@ def test_when_most_registrations_vanish_at_once_who_shows_signs_of_life_stays(wo
     for c in workers[0].connections:
         c.sock.shutdown(socket.SHUT_RDWR)
     wait_until(lambda: in_pool(lb) == {w.address for w in workers[1:]}, 'the one without connections to leave')
-    # registered again: as if nothing had been
+    # registered again: nothing has changed
     tree.register(workers[1].address)
     tree.register(workers[2].address)
     wait_until(lambda: lb.app()['tree']['held'] == 0, 'it to be noticed')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that must not end the process: as many streams as are announced, wrong prefaces, no room for bodies, no descriptors."""
+"""Conditions that must not end the process: the maximum of streams, invalid prefaces, no space for bodies, no file descriptors."""
 import hashlib
 import pathlib
 import re
@@ -31,7 +31,7 @@ def window(n, stream=0):
 
 
 class Gate:
-    """Workers' answers wait for COUNT requests, then go out all at once."""
+    """Holds the responses of workers until COUNT requests have arrived, then releases all of them together."""
 
     def __init__(self, count):
         self.count, self.here, self.changed = count, 0, threading.Condition()
@@ -45,7 +45,7 @@ class Gate:
 
 
 def all_at_once(front):
-    """STREAMS requests in one write, with a WINDOW_UPDATE each; and more of these while the answers come."""
+    """Sends STREAMS requests with a WINDOW_UPDATE each in one write, and further WINDOW_UPDATE frames during the responses."""
     with front.connect(struct.pack('>HI', 4, 1 << 20)) as c:
         c.send(window(1 << 20) + b''.join(frame(HEADERS, request(), WHOLE, n) + window(1000, n)
                                           for n in range(1, 2 * STREAMS, 2)))
@@ -93,7 +93,7 @@ WRONG = {
     'a header of a proxy': b'PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n' + PREFACE + frame(SETTINGS),
     'a handshake of TLS': b'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03' + bytes(300),
 }
-RIGHT = {       # the preface is right, and what follows is not
+RIGHT = {       # a valid preface, followed by invalid data
     'no SETTINGS': PREFACE + frame(PING, b'12345678'),
     'half a frame, then the end': PREFACE + frame(SETTINGS)[:5],
     'half a preface, then the end': PREFACE[:12],
@@ -138,7 +138,7 @@ def test_a_drain_meets_connections_at_every_byte_of_their_start(world):
         s = negotiated(front.port)
         s.sendall(start[:n])
         open_ones.append(s)
-    for n in range(0, len(start), 2):       # of these the end comes together with the drain
+    for n in range(0, len(start), 2):       # these connections end at the same time as the drain
         open_ones[n].close()
     front.lb.process.kill(signal.SIGTERM)
     for s in open_ones[1::2]:
@@ -156,7 +156,7 @@ LARGE = {'body_spill': '64KiB'}
 
 
 class Folder:
-    """Where bodies are put: a file system of its own, which fails in some way, and is mended."""
+    """The directory of spilled bodies: a separate file system that the test can make fail, and repair."""
 
     def __init__(self, world):
         self.root = world.folder / 'room'
@@ -173,7 +173,7 @@ class Folder:
             self.path.rename(self.root / 'elsewhere')
         elif how == 'read-only':
             subprocess.run(['mount', '-o', 'remount,ro', self.root], check=True)
-        else:                           # or so full that there is room for a part of a body
+        else:                           # or so full that it has space only for a part of a body
             (self.root / 'much').write_bytes(bytes(FOLDER_BYTES - (4096 if how == 'full' else len(BODY) // 2)))
 
     def mend(self, how):
@@ -223,7 +223,7 @@ def pieces_of(number, padding=b''):
 
 
 def http2(port, *fields, padding=b''):
-    """Two on one connection, of which the first pauses in the middle of a frame."""
+    """Two uploads on one connection; the first one pauses in the middle of a frame."""
     with Http2(port) as c:
         one, other = pieces_of(1, padding), pieces_of(3, padding)
         c.send(b''.join(frame(HEADERS, request(*fields, method='POST'), END_HEADERS, n) for n in (1, 3)))
@@ -239,7 +239,7 @@ class Balancer:
         self.worker = world.scripted(serve(digest))
         self.plain, self.tls = free_port(), free_port()
         pair = Pair(world.folder, 'front', ['test.example'])
-        # Without descriptors nothing else ends the wait for a connection.
+        # Without file descriptors nothing else ends the wait for a connection.
         self.lb = world.resumelb({'workers': [self.worker.address], 'spill_dir': str(folder.path), 'connection_wait_timeout': '5s',
                                   'worker_wait_timeout': '5s', **LARGE, **settings}, listen=[
             {'address': '127.0.0.1:%d' % self.plain}, {'address': '127.0.0.1:%d' % self.tls, 'tls': pair.entry, 'http2': True}])
@@ -338,10 +338,10 @@ def test_without_descriptors_requests_of_each_kind_go_on_or_are_refused_alone(wo
         h2.send(frame(HEADERS, request(method='POST'), END_HEADERS, 3) + one[:half])
         assert late.request().body == nothing
         wait_until(lambda: len([1 for head, _ in worker.requests if b'/held' in head]) == 2, 'what is held')
-        late.send_raw(b'POST / HTTP/1.1\r\n')      # or it could be closed to make room, as one that is idle
+        late.send_raw(b'POST / HTTP/1.1\r\n')      # an idle connection could be closed to make room
         used = descriptors(lb.process)
         resource.prlimit(lb.process.pid, resource.RLIMIT_NOFILE, (used + spare, 20000))
-        waiting = [connect('127.0.0.1:%d' % plain) for _ in range(40)]      # those that the kernel takes for us
+        waiting = [connect('127.0.0.1:%d' % plain) for _ in range(40)]      # connections that only the kernel has accepted
         for s in waiting:
             s.sendall(GET)
         late.send_raw(b'Host: test.example\r\nTransfer-Encoding: chunked\r\n\r\n' + chunks(BODY))

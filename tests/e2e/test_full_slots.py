@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slot whose queue is full: what it refuses is served elsewhere, at once, whatever the method, and is no failure."""
+"""A slot with a full queue: requests that it rejects are served by another one immediately, with any method, without a failure."""
 import contextlib
 import os
 import signal
@@ -11,12 +11,12 @@ from support.base import LIMIT, PACE, freeze, wait_until
 from support.http import Client
 
 
-# After a refusal a worker is asked no more for so long.
+# Time for which a worker gets no requests after a rejection [s].
 REFUSAL_S = 0.25
 
 
 class Load:
-    """Clients that ask without pause, each third request a POST; all must be answered 200."""
+    """Clients that send requests without a pause, every third one a POST. All must be answered with 200."""
 
     def __init__(self, address, n, hosts=8):
         self.address, self.hosts, self.stopping = address, hosts, threading.Event()
@@ -70,7 +70,7 @@ def balancer(world, agents, name):
 
 
 def stage(world, balancers=1):
-    """Two agents of one slot each, and load balancers whose load has made both good at classes."""
+    """Two agents with one slot each, and load balancers. Load from these has made both slots skilled at classes."""
     agents = [TinyAgent(world, name='stuck', max_queue=2, history=20).wait_ready(),
               TinyAgent(world, name='other', history=20).wait_ready()]
     lbs = [balancer(world, agents, 'lb%d' % i) for i in range(balancers)]
@@ -82,7 +82,7 @@ def stage(world, balancers=1):
 
 @contextlib.contextmanager
 def stuck_with_a_full_queue(agent):
-    """Its process answers nothing; the load fills its queue."""
+    """The process of AGENT does not answer, and the load fills its queue."""
     pid = agent.pid()
     freeze(pid)
     try:
@@ -93,7 +93,7 @@ def stuck_with_a_full_queue(agent):
 
 
 def no_failures(lb, agent, before):
-    """Nothing of it counts against anybody."""
+    """Checks that no failure was counted for any worker."""
     after, w = lb.app()['stats'], lb.workers()[agent.address]
     for name in ('retries', 'ejections', 'connect_failures', 'responses_5xx'):
         assert after[name] == before[name], name
@@ -104,16 +104,16 @@ def test_what_a_stuck_slot_refuses_is_served_by_the_other_and_is_no_failure(worl
     (stuck, other), (lb,), (load,) = stage(world)
     before = lb.app()['stats']
     with stuck_with_a_full_queue(stuck):
-        # three clients of eight wait for it; the others are served
+        # three of the eight clients wait for it; the others are served
         wait_until(lambda: lb.app()['stats']['unprocessed'] > before['unprocessed'], 'a refusal')
         wait_until(lambda: lb.workers()[stuck.address]['backlog'] == 3, 'what it refuses not to count as its own')
-        # it is asked a few times a second, not by each request of a class that it is good at
+        # it is tried a few times per second, not for each request of a class that it is skilled at
         refused, most = load.refused_in(500, lb)
         assert refused <= most
     load.go_on(100)
     load.stop()
     no_failures(lb, stuck, before)
-    # each POST ran once
+    # each POST was executed once
     posts = [line for a in (stuck, other) for line in a.served() if line.startswith('POST')]
     assert len(posts) == len(set(posts)) == load.posts
 
@@ -132,7 +132,7 @@ def test_a_load_balancer_spares_a_slot_that_another_one_has_filled(world):
 
 
 class Asked:
-    """One request on a connection of its own; `status` is there when it has been answered."""
+    """One request on its own connection. `status` is set when the response was received."""
 
     def __init__(self, address, method, target):
         self.target, self.status, self.outcome = target, None, None
@@ -149,7 +149,7 @@ class Asked:
 
 
 def alone(world, **settings):
-    """One slot with one place and room for two that wait, and a load balancer that has nobody else."""
+    """One slot that serves one request and queues two, and a load balancer without other workers."""
     agent = TinyAgent(world, name='alone', max_queue=2).wait_ready()
     lb = world.resumelb(dict({'workers': [agent.address], 'resume': 'stream', 'start_wait': '50ms'}, **settings), wait=False)
     wait_until(lb.listening, 'the load balancer')
@@ -159,7 +159,7 @@ def alone(world, **settings):
 
 @contextlib.contextmanager
 def stuck(agent, lb, method='GET'):
-    """Its process answers nothing; it has one request, and two wait for it."""
+    """The process of AGENT does not answer: it has one request, and two are queued for it."""
     pid = agent.pid()
     freeze(pid)
     try:
@@ -175,10 +175,10 @@ def test_who_is_refused_by_all_waits_and_is_served_once(world):
     with stuck(agent, lb) as asked:
         for i in range(6):
             asked.append(Asked(lb.address, 'POST' if i % 2 else 'GET', '/more-%d' % i))
-        # Now and then one of them asks again.
+        # Each of them is retried from time to time.
         wait_until(lambda: (s := lb.app()['stats'])['unprocessed'] >= 6 and s['requests_active'] == 9, 'six to be refused')
     assert [a.wait() for a in asked] == [200] * 9
-    wait_until(lambda: lb.app()['stats']['requests_waiting'] == 0, 'nobody to wait')
+    wait_until(lambda: lb.app()['stats']['requests_waiting'] == 0, 'no request to wait')
     served = [line for line in agent.served() if line.startswith('done')]
     assert len(served) == len(set(served)) == 9, served
 
@@ -197,10 +197,10 @@ def test_more_than_may_wait_of_those_refused_by_all_get_503_at_once(world):
     with stuck(agent, lb) as asked:
         asked += [Asked(lb.address, 'GET', '/waits-%d' % i) for i in range(2)]
         wait_until(lambda: lb.app()['stats']['requests_waiting'] == 2, 'two to wait')
-        # While one of them asks again another has its place: of more, some wait as well, but not many.
+        # While one of them is retried another one may take its place in the queue: a few of the further requests wait as well.
         more = [Asked(lb.address, 'GET', '/more-%d' % i) for i in range(12)]
-        wait_until(lambda: any(a.status == 503 for a in more), 'one that is too many to be told')
-        wait_until(lambda: lb.app()['stats']['requests_active'] == 5 + sum(a.status is None for a in more), 'each to be told or wait')
+        wait_until(lambda: any(a.status == 503 for a in more), 'an excess request to be rejected')
+        wait_until(lambda: lb.app()['stats']['requests_active'] == 5 + sum(a.status is None for a in more), 'each to be rejected or wait')
     assert [a.wait() for a in asked] == [200] * 5
     told = [a.wait() for a in more]
     assert set(told) <= {200, 503}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policy adaptive, when a worker says that it will leave: its classes live elsewhere before it has gone, and no request fails."""
+"""Policy adaptive when a worker announces its end: its classes get other homes before it has exited, and no request fails."""
 import json
 import signal
 
@@ -10,11 +10,11 @@ from support.base import free_port, wait_until
 from support.http import Client, get
 
 SITES = ['site%d.example' % i for i in range(24)]
-TOKEN = 'a-word-that-nobody-guesses'
+TOKEN = 'a-word-that-cannot-be-guessed'
 
 
 class Balancer:
-    """A load balancer before agents of one application; it takes orders."""
+    """A load balancer with an actions token, for agents of one application."""
 
     def __init__(self, world, agents):
         self.admin = '127.0.0.1:%d' % free_port()
@@ -40,12 +40,12 @@ class Balancer:
         return json.loads(r.text)
 
     def homes(self):
-        """{site: the worker that its next request would go to}, of those that have a home."""
+        """{site: the worker for its next request}, for the sites that have a home."""
         told = {site: self.explain(site) for site in SITES}
         return {site: t['worker'] for site, t in told.items() if t['reason'] == 'home'}
 
     def visit(self, rounds=1, held=0):
-        """{site: pid that answered}, while HELD other requests are in hand."""
+        """Requests all SITES. Returns {site: pid that answered}. HELD other requests are in flight."""
         pids = {}
         for _ in range(rounds):
             for site in SITES:
@@ -56,7 +56,7 @@ class Balancer:
         return pids
 
     def hold(self, site, gate):
-        """A request that is in hand until the file GATE is there."""
+        """Sends a request that is in flight until the file GATE exists."""
         client = Client(self.lb.address)
         client.send(host=site, headers=[('X-Until', str(gate))])
         wait_until(lambda: self.lb.app('app')['backlog'] == 1, 'the request to be in hand')
@@ -77,17 +77,17 @@ def test_a_drained_worker_has_no_class_left_while_it_ends_what_it_has(world):
     leaving = before[SITES[0]]
     b.order('drain', leaving)
     after = b.homes()
-    # Nobody has asked for any: each has its home at once, and only those that had to have another.
+    # All classes have a home immediately, without a request for any. Only the classes of the drained worker have a new one.
     assert sorted(after) == sorted(SITES) and leaving not in after.values()
     assert all(after[s] == before[s] for s in SITES if before[s] != leaving)
     moved = [after[s] for s in SITES if before[s] == leaving]
     assert len(moved) > 3 and len(set(moved)) == 3, moved
     assert b.lb.workers('app')[leaving]['backlog'] == 1
     b.visit(held=1)
-    assert b.lb.workers('app')[leaving]['backlog'] == 1, 'what it has, and nothing new'
+    assert b.lb.workers('app')[leaving]['backlog'] == 1, 'its request in flight, and no new one'
     (world.folder / 'gate').write_text('')
     assert held.receive().status == 200
-    # What comes back has to draw classes like any new one.
+    # A worker that returns gets classes by rebalancing, like a new one.
     b.order('undrain', leaving)
     assert {s: w for s, w in b.homes().items() if w == leaving} == {}
 
@@ -103,7 +103,7 @@ def test_an_agent_that_stops_has_handed_over_before_its_processes_end(world):
     first.process.kill(signal.SIGTERM)
     wait_until(lambda: b.homes() and set(b.homes().values()) <= set(second.addresses), 'all classes to live at the other')
     assert sorted(b.homes()) == sorted(SITES) and len(set(b.homes().values())) == 2
-    assert alive(process), 'it has a request'
+    assert alive(process), 'it has a request in flight'
     b.visit(held=1)
     (world.folder / 'gate').write_text('')
     assert held.receive().status == 200
@@ -122,7 +122,7 @@ def test_an_agent_that_stops_under_load_fails_no_request(world):
 
 
 def incarnations(b):
-    # One that leaves is still told of, by the same name, while it has requests in hand.
+    # A worker that is being removed is still listed, with the same name, while it has requests in flight.
     return {w['name']: w['incarnation'] for w in b.lb.app('app')['workers'] if w['state'] == 'ready'}
 
 
@@ -137,7 +137,7 @@ def test_processes_that_are_replaced_leave_their_classes_to_their_successors(wor
     held = b.hold(SITES[0], world.folder / 'gate')
     (world.folder / 'tmp' / 'restart.txt').touch()
     wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'three new processes')
-    # The old one is still there, with what it had; its classes are at the new one, and nothing else has moved.
+    # The old process still has its request in flight; its classes are assigned to the new one, and no others have moved.
     assert alive(pids[SITES[0]])
     assert b.homes() == before
     now = b.visit(held=1)

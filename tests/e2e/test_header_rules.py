@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Header fields that the configuration sets, adds and removes on the way."""
+"""Header fields that the configuration sets, adds and removes."""
 import subprocess
 
 import pytest

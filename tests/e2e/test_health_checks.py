@@ -9,7 +9,7 @@ from support.scripted import serve
 
 
 class Checked:
-    """A worker with a /healthz whose answer is set by the test; a request that is no check is answered by its name."""
+    """A worker with a /healthz; the test sets its response. All other requests are answered with the name of the worker."""
 
     def __init__(self, world, name, **kw):
         self.status, self.name = '200 OK', name
@@ -87,7 +87,7 @@ def test_while_one_check_is_under_way_there_is_no_other(world):
     lb = start(world, a, b)
     a.gate.clear()
     wait_until(lambda: a.now == 1, 'a check to hang')
-    # meanwhile the other worker is checked again and again
+    # in the meantime the other worker is checked repeatedly
     before = len(b.checks())
     wait_until(lambda: len(b.checks()) >= before + 5, 'five checks of the other')
     assert a.most == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of the whole host, from a node of its own: in a directory and in a ZooKeeper."""
+"""The settings of the host, from their own node: in a directory and in ZooKeeper."""
 import itertools
 import json
 import os
@@ -39,12 +39,12 @@ class Directory:
         shutil.rmtree(self.folder / path.lstrip('/'))
 
     def vanish(self):
-        """As when what it stood on was not mounted."""
+        """Removes the directory, as if its file system were not mounted."""
         shutil.rmtree(self.folder)
 
 
 class ZooKeeper:
-    """A tree of the test's own in SERVER; in one that is the test's own, too, where it has to end."""
+    """The test's own tree in SERVER. A test that ends the server has its own server, too."""
 
     def __init__(self, world, server=None):
         self.place = Place(world, root='/' + world.folder.name, server=server)
@@ -77,12 +77,12 @@ def tree(request, world, server):
 
 @pytest.fixture(params=[Directory, ZooKeeper])
 def own_tree(request, world):
-    """One that may vanish."""
+    """A tree that the test may remove."""
     return request.param(world)
 
 
 class HostAgent(PoolAgent):
-    """One application of at most four processes, and of none that is always there."""
+    """An agent with one application of at most four processes and a minimum of none."""
 
     def __init__(self, world, tree, top=None, **settings):
         settings = {'min_processes': 0, 'max_processes': 4, **settings}
@@ -109,7 +109,7 @@ class HostAgent(PoolAgent):
 
 
 def all_busy(agent, world, n):
-    """N requests that run, and the file that lets them go."""
+    """Sends N requests. Returns them, and the file that must be created to release them."""
     go = world.folder / 'go'
     held = hold(agent, go, n)
     wait_until(lambda: agent.figures()['requests_running'] == n, '%d requests to run' % n)
@@ -121,7 +121,7 @@ def all_busy(agent, world, n):
 def test_the_maximum_follows_the_tree_under_load(world, tree):
     agent = HostAgent(world, tree)
     with Load([agent.front], clients=6, posts=2, keep=False, headers=[('X-Delay', '0.01')]) as load:
-        # Down, up, down and up again; each when the processes have followed the one before.
+        # The maximum is changed repeatedly, each time after the number of processes has followed.
         for maximum in ('4', '2', '4', '1', '3'):
             tree.set(HOST, max_processes=int(maximum))
             wait_until(lambda: agent.value('max_processes') == (maximum, 'tree')
@@ -173,7 +173,7 @@ def test_overlap_is_switched_by_the_tree(world, tree):
     agent.wait_value('replace_overlap', 'false')
 
     def replace():
-        """Another pid, and whether it started beside the one before."""
+        """Replaces the process. Returns whether the new one started while the previous one was running."""
         before, replaced = agent.pid(), agent.figures()['replaced']
         (world.folder / 'tmp').mkdir(exist_ok=True)
         (world.folder / 'tmp' / 'restart.txt').write_text(str(before))
@@ -229,7 +229,7 @@ def test_what_the_node_does_not_say_the_file_says(world, tree):
     agent = HostAgent(world, tree)
     tree.set(HOST, max_processes=2, replace_overlap=False)
     agent.wait_value('replace_overlap', 'false')
-    # the file's is another one, and has to wait
+    # the file gets another value, which the tree overrides
     agent.config['max_processes'] = 3
     rewrite(agent)
     wait_until(lambda: 'configuration-read' in agent.process.output(), 'the file')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients may not send, told by the raw bytes: refused with a clear answer, counted and logged."""
+"""Invalid input from clients, as raw bytes: it is rejected with a clear response, counted and logged."""
 import json
 import re
 import struct
@@ -76,7 +76,7 @@ def test_the_same_holds_behind_tls(world, certificate):  # noqa: F811
 
 PREFACE = b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'
 HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 1, 2, 3, 4, 6, 7, 8, 9
-# :method GET, :path /, :scheme https, :authority test.example, by the static table
+# :method GET, :path /, :scheme https, :authority test.example, encoded with the static table
 BLOCK = b'\x82\x84\x87\x41\x0ctest.example'
 
 
@@ -85,7 +85,7 @@ def frame(kind, payload=b'', flags=0, stream=0):
 
 
 class Http2:
-    """Frames by hand over TLS."""
+    """Hand-made frames over TLS."""
 
     def __init__(self, port, certificate):  # noqa: F811
         self.sock = tls_client('127.0.0.1:%d' % port, certificate, ['h2'])
@@ -95,11 +95,11 @@ class Http2:
     def send(self, data):
         try:
             self.sock.sendall(data)
-        except OSError:        # it may be closed while we still send
+        except OSError:        # the connection may be closed while data is still being sent
             pass
 
     def frames(self):
-        """All that come until the end of the connection."""
+        """All frames until the end of the connection."""
         while True:
             while len(self.buffer) >= 9:
                 n = int.from_bytes(self.buffer[:3], 'big')
@@ -162,11 +162,11 @@ def test_a_client_that_floods_with_frames_loses_its_connection_and_others_notice
     assert other.get(3) == b'/ '
 
     def refusals():
-        """The last line may be written just now."""
+        """The lines of rejections, without the last line, which may be incomplete."""
         return [json.loads(line) for line in log.read_text().split('\n')[:-1] if '"refused"' in line]
 
     def its_own():
-        """The requests that it broke off have lines, too."""
+        """The lines without those of other requests that ended with the connection."""
         return [line for line in refusals() if line['reason'] != 'client ended before its request was complete']
     line, = wait_until(its_own, 'its line')
     assert line['reason'] == reason and line['protocol'] == 'HTTP/2.0' and line['client'] == '127.0.0.1'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP/1.1 through the load balancer: what clients and workers may do, byte by byte."""
+"""HTTP/1.1 through the load balancer: the permitted behavior of clients and workers, byte by byte."""
 import os
 import socket
 import threading

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP/2 from the client's side, frame by frame: what RFC 9113 allows is served, and nothing else reaches a worker."""
+"""HTTP/2 frame by frame from the client's side: valid requests according to RFC 9113 are served, others reach no worker."""
 import re
 
 from http2_cases import CASES, right, run
@@ -14,7 +14,7 @@ def echo(c, head, body):
 
 
 class Front:
-    """Ours with HTTP/2 before one scripted worker."""
+    """A load balancer with HTTP/2 and one scripted worker."""
 
     def __init__(self, world, script=echo, **settings):
         self.worker = world.scripted(serve(script))
@@ -36,7 +36,7 @@ FIELD = re.compile(rb'[!#$%&\'*+.^_`|~0-9A-Za-z-]+: ?[\t -~\x80-\xff]*$')
 
 
 def check_heads(requests):
-    """What reached the worker is HTTP/1.1 that nobody can read in two ways."""
+    """Checks that the requests at the worker are unambiguous HTTP/1.1."""
     for head, body in requests:
         first, *fields = head.split(b'\r\n')
         assert LINE.match(first), head
@@ -48,7 +48,7 @@ def check_heads(requests):
 
 
 def client_of(head):
-    """The address that the worker is told."""
+    """The client address in the X-Forwarded-For field that the worker receives."""
     (field,) = [f for f in head.split(b'\r\n') if f.lower().startswith(b'x-forwarded-for:')]
     return field.partition(b':')[2].strip().decode()
 
@@ -58,7 +58,7 @@ def test_every_case_of_the_table_comes_out_as_the_standard_allows(world):
     wrong, sent = [], {}
     for number, case in enumerate(CASES):
         group, name, _, _, allowed = case
-        # Whose a request is that reaches the worker, maybe long after the case is over, tells the client's address.
+        # A request may reach the worker long after the end of its case: the client's address identifies the case.
         source = '127.0.1.%d' % (number + 1)
         verdict = run(front.port, case, source)
         if not right(verdict, allowed):
@@ -67,7 +67,7 @@ def test_every_case_of_the_table_comes_out_as_the_standard_allows(world):
             if name != 'CONTINUATION after the end':
                 sent[source] = (group, name)
         if not front.lives():
-            wrong.append((group, name, 'nobody is served any more', front.lb.process.output()[-300:]))
+            wrong.append((group, name, 'the front no longer serves', front.lb.process.output()[-300:]))
             break
     front.lb.process.stop()
     front.worker.heard_all()

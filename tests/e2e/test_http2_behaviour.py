@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP/2 between a client and a worker: what is joined, dropped, limited and told, and what no longer kills."""
+"""
+HTTP/2 between a client and a worker: fields that are joined or dropped, limits, information passed to the worker, and input that
+made an earlier version fail.
+"""
 import json
 import re
 import signal
@@ -75,7 +78,7 @@ def test_fields_of_the_workers_connection_go_no_further(world):
     with front.connect() as c:
         s = c.get(1)
         assert s.status == '200' and s.body == b'abc' and s.ended and s['x-kept'] == '1'
-        assert len(s.heads) == 1       # neither the hints before it, nor the trailers behind it
+        assert len(s.heads) == 1       # neither the early hints before it nor the trailers after it
         names = [n for n, _ in s.heads[-1]]
         assert not set(names) & {'connection', 'keep-alive', 'transfer-encoding', 'x-hop', 'upgrade'}, names
         assert all(n == n.lower() for n in names) and names.count(':status') == 1 and names[0] == ':status'
@@ -140,7 +143,7 @@ def test_windows_are_obeyed_in_both_directions(world):
         c.send(window(500, 1)).until(lambda: len(c.stream(1).body) == 1500)
         c.ping(b'now 1500')
         assert len(c.stream(1).body) == 1500 and not c.stream(1).over
-        # the connection's window ends before the stream's
+        # the window of the connection is exhausted before that of the stream
         c.send(window(1 << 20, 1)).until(lambda: len(c.stream(1).body) == 65535)
         c.ping(b'now 64Ki')
         assert len(c.stream(1).body) == 65535
@@ -156,7 +159,7 @@ def test_windows_are_obeyed_in_both_directions(world):
 
 
 def bodyless(c, head, body):
-    """What the path names, or bytes for all windows."""
+    """Answers known paths without a body, and others with a body that fills all windows."""
     answers = {b'/empty': b'200 OK\r\nContent-Length: 0', b'/none': b'204 No Content', b'/same': b'304 Not Modified',
                b'/unsized': b'200 OK\r\nTransfer-Encoding: chunked'}
     what = answers.get(head.split(b' ')[1])
@@ -178,16 +181,16 @@ def test_an_answer_without_bytes_needs_no_window(world, method, path, status):
         for number in (1, 5):
             s = c.get(number, ask)
             assert s.status == status and s.ended and s.body == b'' and len(s.heads) == 1
-            # what a client may say of a stream that has just ended
+            # frames that a client may send for a stream that has just ended
             c.send(window(0x7fffffff, number))
             assert c.ping(b'%08d' % number).goaway is None and s.reset is None
-        # one that has bytes waits, and gets them by the window that is given later
+        # a response with a body waits, and is sent when the window is opened later
         c.send(frame(HEADERS, request(), WHOLE, 7)).until(lambda: c.stream(7).heads)
         assert c.get(9, ask).ended and not c.stream(7).over and c.stream(7).body == b''
         c.send(frame(SETTINGS, initial_window(1 << 20)) + window(1 << 20)).until_over(7)
         assert c.stream(7).body == LARGE and c.get(11, ask).ended
     with front.connect(initial_window(1 << 20)) as c:
-        # the connection's window is used up by another stream
+        # another stream exhausts the window of the connection
         c.send(frame(HEADERS, request(), WHOLE, 1)).until(lambda: len(c.stream(1).body) == 65535)
         assert c.get(3, ask).ended and not c.stream(1).over
         c.send(window(1 << 20)).until_over(1)
@@ -254,7 +257,7 @@ def test_after_so_many_requests_a_connection_says_goaway_and_answers_what_it_has
         c.until(lambda: c.goaway is not None)
         assert c.goaway == 'NO_ERROR' and c.last_stream == 9
         c.until(lambda: all(c.stream(n).over for n in (3, 5, 7, 9)))
-        # the upload that was under way is taken
+        # the upload in progress is accepted
         c.send(frame(DATA, b'late', END_STREAM, 1)).until(lambda: c.stream(1).over or c.closed)
         assert c.stream(1).body == b'/ late' and c.stream(1).ended
         c.until(lambda: False)
@@ -267,7 +270,7 @@ def test_a_drain_says_goaway_twice_and_takes_what_is_under_way(world):
     with front.connect() as c:
         assert c.get(1).status == '200'
         c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 3) + frame(DATA, b'a', 0, 3)).ping()
-        # While the process stands, a request is on its way to it, and the signal.
+        # While the process is stopped, a request and the signal are sent to it.
         freeze(front.lb.process.pid)
         c.send(frame(HEADERS, request(), WHOLE, 5))
         front.lb.process.popen.terminate()
@@ -307,7 +310,7 @@ def test_requests_that_are_reset_by_either_side_end_the_connection_early(world, 
 
 
 def test_a_stream_that_has_been_sent_may_be_given_more_window(world):
-    """Its last bytes wait in the socket then: not all that is done for an open stream may be done for it."""
+    """Its last bytes are still buffered for the socket: it must not be processed like an open stream."""
     def script(c, head, body):
         c.answer(LARGE * 40 if b'/large' in head else b'x' * 1000)
     front = Front(world, script)
@@ -330,7 +333,7 @@ def test_a_stream_that_has_been_sent_may_be_given_more_window(world):
 
 
 def test_a_connection_that_breaks_with_requests_waiting_harms_nobody(world):
-    """Some of them are with workers, some wait, and some are refused at once."""
+    """Some of the requests are at workers, some wait, and some are rejected immediately."""
     def script(c, head, body):
         c.answer(LARGE if b'/large' in head else b'small')
     front = Front(world, script)
@@ -340,7 +343,7 @@ def test_a_connection_that_breaks_with_requests_waiting_harms_nobody(world):
         before = len(front.worker.requests)
         c.send(b''.join(frame(HEADERS, request(path='/large'), WHOLE, n) for n in range(1, 64, 2)))
         wait_until(lambda: len(front.worker.requests) > before, 'the first')
-        # So many that are malformed end the connection, which breaks at the same time.
+        # This number of malformed requests ends the connection, which breaks at the same time.
         c.send(b''.join(frame(HEADERS, request(path='bad'), WHOLE, n) for n in range(65, 180, 2)))
         c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
         c.sock.close()
@@ -364,7 +367,7 @@ def test_small_blocks_do_not_become_large(world):
         c.send(frame(9, b'\xbe' * 16000, 0, 1) * 2 + frame(9, b'\xbe' * 16000, END_HEADERS, 1))
         c.until(lambda: c.closed or c.goaway)
         assert c.goaway in ('ENHANCE_YOUR_CALM', None)
-    # Sanitizers keep what has been freed for a while; what it must not become is 30 times 40 MB.
+    # Sanitizers hold freed memory for a while; the growth must be far below 30 times 40 MB.
     assert resident() - before < (32 if SLOWNESS == 1 else 256) * 1024
     assert metric(front.lb, 'resumelb_client_refused_total{reason="header fields too large"}') == 30
     for c in clients:
@@ -397,7 +400,7 @@ def test_ten_malformed_requests_leave_their_connection_alone(world, malformed, v
     pytest.param({'more': ('X-A', 'b')}, id='an upper-case name'),
     pytest.param({'path': 'bad'}, id='a path without a slash')])
 def test_more_malformed_requests_end_their_connection_with_goaway(world, malformed, count):
-    """And those that came in the same bytes: what GOAWAY does not name as taken has reached no worker."""
+    """Requests in the same bytes are dropped, too: those above the last stream of GOAWAY have reached no worker."""
     front = Front(world)
     with front.connect() as other, front.connect() as c:
         last = 9 + 2 * count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time limits of HTTP/2: the same as of HTTP/1, whatever part of a request has come."""
+"""Time limits of HTTP/2: the same as of HTTP/1, for any received part of a request."""
 import pytest
 from support.base import free_port, wait_until
 from support.certificates import Pair
@@ -9,7 +9,7 @@ from support.http2 import (DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE
 from support.scripted import hello, serve
 
 START = PREFACE + frame(SETTINGS)
-LONG = '30m'        # far from what is meant to end a connection here
+LONG = '30m'        # much longer than the limit under test
 
 
 class Front:
@@ -34,7 +34,7 @@ def test_a_head_that_is_not_complete_in_time_ends_its_connection(world, sent):
         s.sendall(sent)
         to_the_end(s)
         assert front.timeouts('header') == 1
-        assert other.get(3).status == '200', 'another connection goes on, idle as it was'
+        assert other.get(3).status == '200', 'another idle connection continues to work'
 
 
 def test_a_connection_that_says_only_ping_is_idle(world):
