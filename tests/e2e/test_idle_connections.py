@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Idle connections: what is between two requests costs nothing, and each goes on as if nothing had been."""
+"""Idle connections: they use no resources between two requests, and each works normally afterwards."""
 import os
 import signal
 import socket
@@ -17,7 +17,7 @@ PROXY = b'PROXY TCP4 192.0.2.7 198.51.100.9 51000 443\r\n'
 
 
 class Front:
-    """A load balancer with a plain listener, one of TLS, and one behind a proxy; its worker tells paths and bodies."""
+    """A load balancer with a plain, a TLS and a PROXY protocol listener; the worker's responses contain the path and the body."""
 
     def __init__(self, world, **settings):
         self.worker = world.scripted(serve(lambda c, h, b: c.answer(h.split(b' ')[1] + b' ' + b)))
@@ -40,7 +40,7 @@ class Front:
 
 
 def idle(front, kind):
-    """A connection that has had a request, and is idle."""
+    """Opens a connection that has had a request, and is idle."""
     c = front.dial(kind)
     assert c.request('GET', '/first').body == b'/first '
     return c
@@ -101,7 +101,7 @@ def test_half_a_record_of_tls_ends_no_pause_for_good(world):
         step(tls.do_handshake)
         step(lambda: tls.write(REQUEST % 7))
         assert answer().startswith(b'HTTP/1.1 200')
-        # It has something of a record, of which nothing is to be seen yet.
+        # The server has received a part of a record, which cannot be decrypted yet.
         tls.write(REQUEST % 7)
         record = outgoing.read()
         sock.sendall(record[:20])
@@ -124,7 +124,7 @@ def test_a_client_that_leaves_meanwhile_is_noticed(world, kind):
 def test_its_time_out_ends_it_in_good_order(world, kind):
     front = Front(world, keep_alive_timeout='10s')
     with idle(front, kind) as c:
-        assert c.sock.recv(1) == b''       # TLS would fail here, were it cut
+        assert c.sock.recv(1) == b''       # without close_notify, TLS would raise an exception here
         assert len(front.worker.requests) == 1
 
 

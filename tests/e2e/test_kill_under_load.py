@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Things die under load, one after the other; no GET fails while another worker lives. Where processes die they are gunicorns.
+Processes are killed under load, one after the other; no GET fails while another worker is running. The application processes are
+gunicorns.
 """
 import json
 import os
@@ -12,7 +13,7 @@ from support.base import wait_until
 from support.http import Client, get
 from support.servers import Agent
 
-# The soak run goes round more often.
+# The soak run has more rounds.
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 
 
@@ -21,7 +22,7 @@ def parent_of(pid):
 
 
 def pids(lb, sites=12):
-    """Which application process serves which site."""
+    """{site: pid of the application process that serves it}."""
     return {s: json.loads(lb.get(host='site%d.example' % s).body)['pid'] for s in range(sites)}
 
 
@@ -47,17 +48,17 @@ def test_no_get_fails_while_another_worker_lives(world):
         # application processes, one after the other
         for i in range(4):
             victim = json.loads(lb.get(host='site%d.example' % (turn % 12)).body)['pid']
-            # gunicorn's worker dies under its master, or the master, which is what the agent started
+            # kill gunicorn's worker, or its master, which is the process that the agent started
             os.kill(victim if i % 2 == 0 else parent_of(victim), signal.SIGKILL)
             load.go_on(20)
         wait_until(all_ready(lb, 4), 'all workers again')
-        # a whole agent, with all its slots; its successor takes the processes over
+        # kill an agent; the next agent adopts its processes
         agents[turn % 2].kill()
         load.go_on(30)
         agents[turn % 2].start()
         wait_until(all_ready(lb, 4), 'all workers again')
         load.go_on(30)
-    # an agent's orderly end
+    # the clean shutdown of an agent
     agents[1].process.popen.terminate()
     assert agents[1].process.wait() == 0
     load.go_on(30)
@@ -77,7 +78,7 @@ def test_after_its_own_death_the_skills_are_back_before_the_first_request(world)
     for s in range(12):
         site = 'site%d.example' % s
         told = json.loads(get(lb.admin, '/explain?application=app&class=' + site, host=lb.admin).text)
-        # The one where it lived, which knows it.
+        # The class must be served by its previous worker, which has a score for it.
         scores = {w: skills[site] for w, skills in lb.json('/resumes.json')['applications']['app'].items() if site in skills}
         assert told['reason'] == 'home' and told['worker'] in scores, (told, scores)
     pids(lb)
@@ -86,7 +87,7 @@ def test_after_its_own_death_the_skills_are_back_before_the_first_request(world)
 
 
 def order_all(world, lb, go):
-    """Eight POSTs to the one worker: one is executed, until the file GO is there, the others wait. Their clients."""
+    """Sends eight POSTs to the only worker: one is executed until the file GO exists, the others wait. Returns their clients."""
     clients = []
     for i in range(8):
         c = Client(lb.address)
@@ -108,7 +109,7 @@ def statuses_of(clients):
 
 
 def check_orders(world, statuses):
-    """What was given up is not executed, but for the one that was being executed; nothing is executed twice."""
+    """Checks that failed POSTs are not executed, except the one that was in progress, and that none is executed twice."""
     executed = (world.folder / 'executed.log').read_text().split()
     assert len(executed) == len(set(executed)), 'never twice: %s' % executed
     answered = {'order-%d' % i for i, s in enumerate(statuses) if s == 200}
@@ -124,7 +125,7 @@ def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_su
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app'), 'worker_wait_timeout': '300ms'}}}, wait=False)
     wait_until(lb.listening, 'the load balancer')
     wait_until(all_ready(lb, 1), 'the worker')
-    # gunicorn's master: all that the agent has started there goes with it
+    # gunicorn's master: all its processes are ended with it
     process = lambda: agent.json()['applications']['app']['slots'][0].get('process') or {'pid': None}
     victim, pid = process()['pid'], json.loads(lb.get().body)['pid']
     go = world.folder / 'go'
@@ -133,7 +134,7 @@ def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_su
     wait_until(lambda: not alive(pid), 'the one that executes to be gone')
     go.write_text('')
     statuses = statuses_of(clients)
-    # the successor lives and serves: what it executes was not given up
+    # the new process is running: the requests that it executes have not failed
     wait_until(lambda: process()['pid'] not in (None, victim), 'the successor')
     wait_until(all_ready(lb, 1), 'the successor')
     assert json.loads(lb.get().body)['pid'] != pid
@@ -142,7 +143,7 @@ def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_su
 
 
 def test_posts_that_wait_for_a_worker_without_agent_are_not_executed_by_its_successor(world):
-    """They wait in the load balancer (max_connections 1): those that never left it may go to the successor, once."""
+    """They wait in the load balancer (max_connections 1): those not sent yet may be sent to the next process, once."""
     worker = world.gunicorn(extra=['--keep-alive=5', '--worker-class=gthread', '--threads=1'],
                             env={'APP_LOG': str(world.folder / 'executed.log')})
     lb = world.resumelb({'applications': {'app': {
@@ -160,7 +161,7 @@ def test_posts_that_wait_for_a_worker_without_agent_are_not_executed_by_its_succ
 
 
 def test_the_whole_way_is_learned(world):
-    """Class → worker → resume: what the agent measured shows in the load balancer's resumes."""
+    """Class → worker → resume: the measurements of the agent are in the resumes of the load balancer."""
     agents, lb = start(world)
     for _ in range(8):
         for s in range(12):
@@ -170,7 +171,7 @@ def test_the_whole_way_is_learned(world):
     resumes = lambda: lb.json('/resumes.json')['applications']['app']
 
     def all_known():
-        # A resume is made of a number of requests: how many each worker has had so far is a matter of chance.
+        # A resume is published after a number of requests; the number that each worker has had so far is random.
         pids(lb)
         return len({c for skills in resumes().values() for c in skills}) == 12
     wait_until(all_known, 'all classes in resumes')
@@ -178,4 +179,4 @@ def test_the_whole_way_is_learned(world):
     status = agents[0].json()
     assert status['applications']['app']['slots'] if isinstance(status['applications'], dict) else status
     r = get(agents[0].addresses[0], '/.well-known/resumelb/resume', host='x')
-    assert r.status == 404, 'only to those who ask as a load balancer does'
+    assert r.status == 404, 'the stream requires the request header of a load balancer'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors, disk or memory run out while requests of each kind are under way: each gets its documented answer."""
+"""File descriptors, disk space or memory run out while requests are in progress: each gets its documented response."""
 import contextlib
 import hashlib
 import json
@@ -26,7 +26,7 @@ FEW, HALF = 10000, len(BODY) // 2     # body_spill is between them
 
 
 def script(c):
-    """Echoes what comes through a tunnel; anything else is answered with its body's digest."""
+    """Echoes the data of a tunnel; answers other requests with the digest of their body."""
     while (asked := c.read_request()) is not None:
         head, body = asked
         if b'\r\nupgrade: websocket' in head.lower():
@@ -47,7 +47,7 @@ class Front(Balancer):
 
 
 class UnderWay:
-    """Two tunnels, and uploads of each kind of which a part has been sent."""
+    """Two tunnels, and partially sent uploads of each kind."""
 
     def __init__(self, front, part, stack):
         self.part, self.tunnels, self.sized, self.chunked = part, {}, {}, {}
@@ -64,7 +64,7 @@ class UnderWay:
                                  b'' for n, p in zip((1, 3), self.pieces))).more()
 
     def uploads(self):
-        """The rest of each upload is sent: the answers by the kind of request."""
+        """Sends the rest of each upload. Returns the responses by kind of request."""
         found = {}
         for c, last in [(c, b'') for c in self.sized.values()] + [(c, b'\r\n0\r\n\r\n') for c in self.chunked.values()]:
             found[len(found)] = ended(c, BODY[self.part:] + last)
@@ -82,8 +82,8 @@ class UnderWay:
 
 
 def ended(c, rest):
-    """The answer; None: the connection ended without a whole one."""
-    with contextlib.suppress(OSError):      # an answer may come before all has been sent
+    """Sends REST. Returns the response, or None if the connection ended without a complete one."""
+    with contextlib.suppress(OSError):      # a response may arrive before everything is sent
         c.send_raw(rest)
     try:
         r = c.receive()
@@ -93,7 +93,7 @@ def ended(c, rest):
 
 
 class Room(Folder):
-    """May also become one that cannot be written to, although files in it are open."""
+    """A directory that can also be made read-only while files in it are open."""
 
     def fail(self, how):
         if how == 'not to be written':
@@ -111,7 +111,7 @@ class Room(Folder):
 
 def bodies_kept(process, folder):
     links = pathlib.Path('/proc/%d/fd' % process.pid).iterdir()
-    with contextlib.suppress(FileNotFoundError):    # one is closed meanwhile
+    with contextlib.suppress(FileNotFoundError):    # a descriptor is closed in the meantime
         return len([1 for link in links if os.readlink(link).startswith(str(folder.root))])
     return 0
 
@@ -124,12 +124,12 @@ def test_uploads_under_way_are_whole_or_503_and_tunnels_go_on_when_there_is_no_r
     with contextlib.ExitStack() as stack:
         under_way = UnderWay(front, part, stack)
         wait_until(lambda: bodies_kept(front.process, folder) >= (4 if part == HALF else 0), 'the bodies to be in files')
-        with contextlib.suppress(OSError):      # the files of uploads under way have some of the room: then all the rest is taken
+        with contextlib.suppress(OSError):      # the files of uploads in progress use a part of the space: use up all the rest
             folder.fail(how)
         found = under_way.uploads()
         under_way.tunnels_work()
         assert set(found.values()) <= {RIGHT, NO_ROOM}, found
-        # the room of one that is refused is free for the next; where there is no folder, there is none for any new body
+        # a rejected upload frees its space for the next one; without the directory no new body can be stored
         assert NO_ROOM in found.values() and (how == 'full' or found['HTTP/2', 3] == NO_ROOM), found
         assert front.process.alive() and front.get() == 200
     folder.mend(how)
@@ -180,7 +180,7 @@ def ends_for_lack_of_memory(process):
 
 
 def use_up(process, port, stack):
-    """Uploads that wait for their last byte, each with its body in memory, until PROCESS is no more."""
+    """Starts uploads without their last byte, each with its body in memory, until PROCESS has ended."""
     with contextlib.suppress(OSError):
         while process.alive():
             client = stack.enter_context(Client('127.0.0.1:%d' % port))
@@ -196,7 +196,7 @@ def test_a_process_without_memory_ends_with_a_plain_word_and_the_next_one_serves
         limit_memory(front.process, spare)
         found = under_way.uploads()
         assert all(f is None or f == RIGHT or f[0] in (502, 503) for f in found.values()), found
-        if spare >= 32 * MIB:       # enough for these
+        if spare >= 32 * MIB:       # sufficient memory for these
             assert set(found.values()) == {RIGHT} and front.process.alive()
             under_way.tunnels_work()
         use_up(front.process, front.plain, stack)
@@ -212,7 +212,7 @@ def test_a_process_without_memory_ends_with_a_plain_word_and_the_next_one_serves
 # ---- an agent ----
 
 class AgentUnderWay:
-    """A tunnel, and an upload of each kind of which a part has been sent, at an agent with a process for each."""
+    """A tunnel, and a partially sent upload of each kind, at an agent with a process for each."""
 
     def __init__(self, world, stack, **settings):
         self.agent = TinyAgent(world, slots=4, top={'spill_dir': str(world.folder), **settings}).wait_ready()
@@ -222,7 +222,7 @@ class AgentUnderWay:
         self.chunked.send('POST', headers=[('Transfer-Encoding', 'chunked')], body=b'%x\r\n%s' % (len(BODY), BODY[:HALF]))
 
     def uploads(self):
-        """[(status, bytes of the body that arrived), or None where the connection ended]."""
+        """[(status, received bytes of the body), or None if the connection ended]."""
         answers = ended(self.sized, BODY[HALF:]), ended(self.chunked, BODY[HALF:] + b'\r\n0\r\n\r\n')
         return [a and (a[0], json.loads(a[1])['body'] if a[0] == 200 else None) for a in answers]
 
@@ -296,7 +296,7 @@ def test_locks_are_released_and_handed_over_without_descriptors(world, limit):
 
 
 def one_more_key(pool):
-    """What a client is answered that asks for a key of its own; None: its connection was closed."""
+    """The reply to a new client that requests a new key, or None if its connection was closed."""
     number = len(pool.streams)
     return pool.connect().ask_or_none('ACQ4ME %d%s 1 9 600' % (number, 'k' * 900))
 
@@ -304,7 +304,7 @@ def one_more_key(pool):
 @WITHOUT_SANITIZER
 @pytest.mark.parametrize('spare', [0, 2 * MIB, 4 * MIB])
 def test_a_daemon_without_memory_refuses_new_keys_and_keeps_its_locks(world, spare):
-    # One heap, so that there is no reserve of 64 MiB for each thread.
+    # A single malloc arena, as each further one would reserve 64 MiB of address space.
     pool = Daemon(world, env={'MALLOC_ARENA_MAX': '1'})
     (holder,) = pool.holders('ACQ4ME k 1 9 600')
     waiter = pool.waiter('ACQ4ME k 1 9 600')

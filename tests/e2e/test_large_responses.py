@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large bodies arrive byte for byte, however a worker writes them and a client takes them; what is cut stays cut."""
+"""Large bodies arrive unchanged, in any pattern of writes and reads; an incomplete body stays detectably incomplete."""
 import concurrent.futures
 import functools
 import hashlib
@@ -15,7 +15,7 @@ from support.scripted import serve
 from test_agent import attached
 
 KIB = 1024
-# Around what is read with a head, what is worth moving, what fits into a buffer, and well beyond.
+# Sizes around those that are read with a head, worth splicing, and fit into a buffer; and much larger ones.
 SIZES = [1, 4095, 16 * KIB, 32 * KIB - 1, 32 * KIB, 36 * KIB + 1, 64 * KIB, 100_000, 256 * KIB, MIB := KIB * KIB, 5 * MIB + 3]
 
 
@@ -25,7 +25,7 @@ def body_of(size):
 
 
 def pieces(data, seed):
-    """Of all sizes: a few bytes as well as what fills a socket."""
+    """Divides DATA into pieces of all sizes, from a few bytes to more than a socket buffer."""
     r = random.Random(seed)
     at = 0
     while at < len(data):
@@ -35,7 +35,7 @@ def pieces(data, seed):
 
 
 def answer(c, head, body):
-    """/SIZE/HOW: that many bytes in one write, behind their head, in pieces, in chunks, or the first half and no more."""
+    """/SIZE/HOW: sends SIZE bytes in one write, after the head, in pieces, in chunks, or only the first half."""
     _, size, how = head.split(b' ')[1].decode().split('/')
     data = body_of(int(size))
     first = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(data)
@@ -75,7 +75,7 @@ def digest(data):
 def assert_is(response, size):
     assert response.status == 200
     assert len(response.body) == size
-    right = response.body == body_of(size)      # in an assertion, pytest would compare and show megabytes
+    right = response.body == body_of(size)      # not in an assertion, as pytest would compare and print megabytes
     assert right
 
 
@@ -94,7 +94,7 @@ def test_bodies_of_all_sizes_arrive_whole_on_one_connection(world, kind, how):
                     assert_is(old.request(target='/%d/%s' % (size, how), version='1.0'), size)
             else:
                 assert_is(c.request(target='/%d/%s' % (size, how)), size)
-    assert len(w.connections) == 1      # that to the worker is used again after each
+    assert len(w.connections) == 1      # the connection to the worker is reused after each response
 
 
 def test_the_agents_front_passes_large_bodies_on(world):
@@ -107,7 +107,7 @@ def test_the_agents_front_passes_large_bodies_on(world):
 
 
 def slow_client(address):
-    """One whose kernel takes little, so that nearly all of a body has to wait for it to read."""
+    """A client socket with a small receive buffer: nearly all of a body is sent only when the client reads."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * KIB)
     host, _, port = address.rpartition(':')
@@ -117,7 +117,7 @@ def slow_client(address):
 
 
 def take_slowly(address, size, how):
-    """In small bits: what has come of the body, and that of the connection's end."""
+    """Reads a response in small pieces until the end of the connection. Returns its body."""
     with slow_client(address) as sock:
         sock.sendall(b'GET /%d/%s HTTP/1.1\r\nHost: test.example\r\nConnection: close\r\n\r\n' % (size, how.encode()))
         r = random.Random(size)

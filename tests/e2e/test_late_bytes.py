@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that send more than they announced: what is too much is nobody's answer, however many clients there are."""
+"""Workers that send more than they announced: excess bytes are never part of another response, with any number of clients."""
 import fcntl
 import termios
 import threading
@@ -13,7 +13,7 @@ from support.scripted import serve
 CLIENTS = 8
 ROUNDS = 30
 POISON = b'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison'
-# More than a head's read takes: what is left is read to its announced end, and what is behind stays in the socket.
+# More than the first read returns: the rest is read to its announced end, and the excess bytes stay in the socket.
 LARGE = 20000
 
 
@@ -22,7 +22,7 @@ def config(w, **settings):
 
 
 def echo(size):
-    """An answer that begins with the request's path."""
+    """A response that starts with the path of the request."""
     def answer(c, head, body):
         path = head.split(b' ')[1]
         c.answer(path + b' ' * (size - len(path)))
@@ -30,21 +30,24 @@ def echo(size):
 
 
 def echo_and_more(c, head, body):
-    """The same, and the poison in the same write."""
+    """The same response, with excess bytes in the same write."""
     path = head.split(b' ')[1]
     c.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % LARGE + path + b' ' * (LARGE - len(path)) + POISON)
 
 
 def has_arrived(sock):
-    """Whether nothing that was written is still on its way. Under load not even loopback delivers at once."""
+    """Returns whether all written data was delivered. Under load not even loopback delivers immediately."""
     try:
         return fcntl.ioctl(sock, termios.TIOCOUTQ, b'\0' * 4) == b'\0' * 4
     except (OSError, ValueError):
-        return True             # it has been closed
+        return True             # the connection is closed
 
 
 def ask_at_once(lb, rounds, between=None):
-    """CLIENTS ask ROUNDS times each; the wrong answers. BETWEEN is called after each round, when nobody asks."""
+    """
+    CLIENTS clients send ROUNDS requests each. Returns the wrong responses. BETWEEN is called after each round, while no request
+    is in progress.
+    """
     wrong = []
     barrier = threading.Barrier(CLIENTS, action=between)
 
@@ -71,11 +74,11 @@ def ask_at_once(lb, rounds, between=None):
 
 @pytest.mark.parametrize('most, threads', [(1, 1), (3, 1), (64, 1), (1, 4), (3, 4), (64, 4)])
 def test_bytes_behind_an_answer_are_not_the_next_one(world, most, threads):
-    """At the limit connections go from who has them to who waits, and from loop to loop."""
+    """At the limit a connection passes from a completed request to a waiting one, also of another loop."""
     w = world.scripted(serve(echo_and_more))
     lb = world.resumelb(config(w, max_connections=most), threads=threads)
     assert ask_at_once(lb, ROUNDS) == []
-    # A connection that held more than its answer has not been used again.
+    # A connection with excess bytes was not reused.
     assert len(w.requests) == len(w.connections) == CLIENTS * ROUNDS
 
 
@@ -100,8 +103,8 @@ def test_bytes_that_come_while_connections_idle_are_not_the_next_answers(world, 
                 c.write(POISON)
                 sent.append(c.sock)
             except OSError:
-                pass            # closed for what came a round before
+                pass            # closed because of the excess bytes of the previous round
         wait_until(lambda: all(has_arrived(s) for s in sent), 'the bytes to arrive')
     assert ask_at_once(lb, ROUNDS, between=poison) == []
-    # All that were idle had to be closed in each round.
+    # All idle connections had to be closed in each round.
     assert len(w.connections) >= ROUNDS

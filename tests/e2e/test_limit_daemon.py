@@ -91,7 +91,7 @@ def test_of_any_one_asks_for_all_of_its_load_balancer(world, app, daemon):
     assert (figure(daemon, 'processing_workers'), figure(daemon, 'waiting_workers')) == (1, 1)
     app.let_go()
     all_ok(asked[:6])
-    # The other one has no copy of it: one of its own does the work again, for all of them.
+    # The other load balancer has no copy of the response: one of its requests does the work again, for all of them.
     app.under_way(1)
     app.let_all_go()
     all_ok(asked[6:])
@@ -116,7 +116,7 @@ def test_of_any_those_that_wait_in_the_load_balancer_count_for_maxqueue(world, a
 def test_where_changes_while_requests_wait_and_they_get_their_turns_in_order(world, app, daemon, mode, old, new):
     def rule(where):
         return {'pages': {'key': 'all', 'mode': mode, 'workers': 1, 'where': where, 'timeout': '10m'}}
-    # No two methods but GET and HEAD are coalesced: each request does its own work, in each mode.
+    # Only GET and HEAD requests are coalesced: each request with another method does its own work, in each mode.
     lb = balancer(world, app, rule(old), pool_counter_servers=[daemon.address], threads='1')
     asked = []
     for i in range(4):
@@ -124,10 +124,10 @@ def test_where_changes_while_requests_wait_and_they_get_their_turns_in_order(wor
         waits(lb, i)
     lb.reload({'pool_counters': rule(new)})
     wait_until(lambda: lb.app()['limits'][0]['figures']['where'] == new, 'the change')
-    # The loop takes the change between two turns: one more turn, by a request that no counter sees.
+    # The loop applies the change between two iterations: a request without a counter causes one more.
     with Client(lb.address) as c:
         assert c.request('OPTIONS', '/', 'a.example', [('Max-Forwards', '0')]).status == 200
-    # A request of the new place passes; those that wait stay where they are.
+    # A request with the new setting passes; the waiting ones continue to wait with the old one.
     asked += [Asked(lb.address, '/new-0', method='PUT', body=b'x')]
     app.under_way(2)
     asked += [Asked(lb.address, '/new-1', method='PUT', body=b'x')]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several pool counter daemons under load: one is killed, one hangs; what becomes of requests, and of limits."""
+"""Several pool counter daemons under load, one of which is killed or hangs: the effect on requests and on limits."""
 import os
 import signal
 import socket
@@ -11,9 +11,9 @@ from poolcounter_support import ORIGINAL
 from support.base import LIMIT, freeze, wait_until
 from support.http import Client
 
-# The default of a daemon's time to answer, once it hangs; before that none is too slow for a busy machine.
+# The default answer time-out, set when a daemon hangs; before, long time-outs apply because of busy machines.
 QUICK = {'pool_counter_answer_timeout': '250ms'}
-# Deaths, by daemon.
+# The daemons to kill, in order.
 KILLED = (2, 0, 1, 0) if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else (2, 0)
 
 
@@ -23,7 +23,7 @@ def hang(lb, daemon, **rule):
     lb.change(**QUICK)
 
 
-# Under load the other program is the client, with any daemon: the original is killed in the soak run.
+# The load balancer is the client of the daemon, and is tested with both; the original one is killed only in the soak run.
 @pytest.mark.parametrize('program', [pytest.param(p, marks=pytest.mark.soak if p == ORIGINAL else []) for p in PROGRAMS],
                          ids=lambda p: str(p).rpartition('/')[2])
 def test_daemons_are_killed_under_load_and_no_request_fails_and_only_their_own_limits_are_passed(world, program):
@@ -39,7 +39,7 @@ def test_daemons_are_killed_under_load_and_no_request_fails_and_only_their_own_l
     wait_until(lambda: load.done > done + 100, 'load while all are there')
     load.stop()
     assert load.failures == []
-    # What could be at work was; never more.
+    # The limit was reached and never exceeded.
     assert shared.most_while_counted() == [WORKERS] * 3
 
 
@@ -64,7 +64,7 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
         answers.append(lb.get('/', 'a.example').status)
         return answers[-1] == 200
     wait_until(passes, 'requests to pass')
-    # They wait for their time-out until three probes have failed, each within 250 ms.
+    # They wait for their time-out until three probes have failed, each after 250 ms.
     assert answers[:-1] == [503] * (len(answers) - 1)
     # From time to time it is probed, which no request waits for.
     while 'rest_ms=2000' not in lb.process.output():
@@ -91,7 +91,7 @@ def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(
     waiting = [Asked(lb.address, '/second', host) for host in hosts]
     wait_until(lambda: int(daemon.stats()['waiting_workers']) == 4, 'one of each to wait at the daemon')
     hang(lb, daemon)
-    # Four locks go back; that nobody says so is how the daemon's silence is noticed.
+    # Four locks are released; the missing replies are how the load balancer detects that the daemon hangs.
     app.let_go(4)
     wait_until(lambda: 'counter-server-rests' in lb.process.output(), 'the silence to be noticed')
     app.under_way(4)
@@ -133,7 +133,7 @@ def test_a_wait_is_no_silence(world, daemon):
     app.under_way(1)
     asked += [Asked(lb.address, '/second')]
     waits(lb, 1)
-    # Probes go on for as long as it waits; they are not what the daemon counts.
+    # Probes continue while it waits; the daemon does not count them.
     wait_until(lambda: lb.app()['pool_counter_servers'][0]['idle'] >= 1, 'a probe')
     assert 'counter-server-rests' not in lb.process.output() and len(app.begun) == 1
     app.let_all_go()
@@ -189,7 +189,7 @@ def test_slots_at_a_daemon_that_does_not_know_them_are_told_of_once_per_rule(wor
     told = ['counter-server-ignores-slots application=default name=%s counter=%s ' % (daemon.address, name)
             for name in ('one', 'other', 'without')]
     if daemon.program == ORIGINAL:
-        wait_until(lambda: all(t in lb.process.output() for t in told[:2]), 'both rules to be told of')
+        wait_until(lambda: all(t in lb.process.output() for t in told[:2]), 'both rules to be reported')
         assert [lb.get('/', 'site%d.example' % i).status for i in range(20)] == [200] * 20
         assert [lb.process.output().count(t) for t in told] == [1, 1, 0]
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pool counters before real application servers: gunicorns of one process and one request at a time each."""
+"""Pool counters with real application servers: gunicorns with one process and one request at a time each."""
 import pytest
 from counted_support import Counted, most_at_once
 from limit_support import Asked, outcome, waits
@@ -12,7 +12,7 @@ HOT = 'hot.example'
 
 @pytest.fixture(scope='module')
 def started(tmp_path_factory):
-    """The gunicorns of all tests."""
+    """The gunicorns that all tests share."""
     w = World(tmp_path_factory.mktemp('gunicorns'))
     yield Counted(w, 4, hang_s=600)
     w.close()
@@ -39,12 +39,12 @@ def test_of_a_page_that_200_want_at_once_there_is_one_rendering(world, app):
         assert [a.wait().status for a in asked] == [200] * CLIENTS
         assert len({a.wait().text for a in asked}) == 1
         assert len(app.requests(path='/page')) == wave
-    # Counted when the client has it all.
+    # A response is counted after the client has received all of it.
     wait_until(lambda: outcome(lb, 'coalesced') == 2 * (CLIENTS - 1), 'all others to share')
 
 
 def test_of_a_page_that_many_want_at_once_only_as_many_as_workers_are_rendered_at_a_time(world, app):
-    # By skills, two would rather stand in line at the one process that knows the page.
+    # Not a policy with skills, as both requests would be queued at the process with a score for the page.
     lb = balancer(world, app, {'page': {'workers': 2, 'maxqueue': 1000, 'timeout': '10m'}}, pool={'policy': 'classless'})
     app.hang()
     asked = [Asked(lb.address, '/page?db=0.02', HOT) for _ in range(40)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pool counters as they are configured: YAML, the tree over it, rules of the tree alone, refusals, SIGHUP; over a directory
-and a ZooKeeper."""
+"""Configuration of pool counters: YAML, overlays from the tree, rules only in the tree, rejected settings, SIGHUP; with a directory
+and with ZooKeeper."""
 import json
 import shutil
 import subprocess
@@ -31,7 +31,7 @@ class DirectoryTree:
 
 
 class ZooKeeperTree:
-    """The same in a ZooKeeper."""
+    """The application's node in ZooKeeper."""
 
     def __init__(self, world, server):
         self.place = Place(world, server=server)
@@ -60,7 +60,7 @@ def limits(lb):
 
 
 def value(lb, name, setting):
-    """As (value, origin); None: there is no such rule."""
+    """The setting as (value, origin), or None if the rule does not exist."""
     one = limits(lb).get(name)
     return one and (one['settings'][setting]['value'], one['settings'][setting]['origin'])
 
@@ -132,7 +132,7 @@ def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
     lb.reload({'pool_counters': {'c': {'workers': 9}, 'd': {'key': '{NOTHING}'}}})
     wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
     assert list(limits(lb)) == ['c', 'b'] and value(lb, 'c', 'workers') == ('3', 'yaml')
-    # what overlaid a rule that is gone is no rule for everything
+    # settings in the tree of a rule that was removed do not become a rule for all requests
     tree.set('b', workers=1)
     wait_until(lambda: value(lb, 'b', 'workers') == ('1', 'tree'), 'the overlay')
     lb.reload({'pool_counters': {'c': {'workers': 5}}})
@@ -171,7 +171,7 @@ def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tr
                          'pool_counters': {'all': {'key': 'all', 'workers': 1, 'timeout': '10m'}}})
 
     def refused():
-        # What is in force reaches each loop at its next turn: one that comes before waits as long as it was told.
+        # Each loop applies new settings in its next iteration: an earlier request waits with the old time-out.
         with Client(lb.address, seconds=LIMIT / 100) as c:
             c.send()
             try:
@@ -237,7 +237,7 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
         over.set()
         for t in threads:
             t.join(LIMIT)
-    assert not any(t.is_alive() for t in threads), 'somebody waits for ever'
+    assert not any(t.is_alive() for t in threads), 'a request waits for ever'
     assert set(answers) == {200}
     wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'nothing to be under way')
 

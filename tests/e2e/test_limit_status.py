@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators see of pool counters: /status.json, /metrics, resumelbctl limits, the page."""
+"""The status of pool counters: /status.json, /metrics, resumelbctl limits, the status page."""
 import json
 import re
 import signal
@@ -35,7 +35,7 @@ def figures(lb, name='pages'):
 
 
 def metrics(lb):
-    """{(name, labels): value} of what has a counter, a server, or is of copies."""
+    """{(name, labels): value} of the metrics of counters, servers and response copies."""
     found = {}
     for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
         m = re.fullmatch(r'resumelb_((?:pool_limit|copies)\w*)\{(.*)\} (\S+)', line)
@@ -54,7 +54,7 @@ def ctl(*arguments):
 
 
 def table(lb, *arguments):
-    """The rows of resumelbctl limits, by their first word."""
+    """The rows of resumelbctl limits, by their first column."""
     r = ctl('limits', '-a', lb.admin, *arguments)
     assert r.returncode == 0, r.stderr
     return {line.split()[0]: line.split() for line in r.stdout.splitlines() if line.startswith('  ')}
@@ -130,7 +130,7 @@ def test_coalesced_and_stale_answers_and_their_copies_are_counted(world):
         assert lb.get('/page', 'a.example').status == 200
         app.let_all_go()
         all_ok(asked)
-        # counted just after the answer has been sent
+        # counted shortly after the response was sent
         wait_until(lambda: [figures(lb, 'once')[k] for k in ('held', 'coalesced', 'stale')] == [0, 4, 1], 'all to be counted')
         f, copies = figures(lb, 'once'), lb.app()['copies']
         assert (f['waiting'], f['refused_full'], f['mode']) == (0, 0, 'any')
@@ -197,7 +197,7 @@ def test_a_daemon_shows_its_connections_over_all_loops(world, app):
         asked = ask(lb, 2, '/slow')
         wait_until(lambda: (f := figures(lb))['held'] == 1 and f['waiting'] == 1, 'the daemon to say so')
         assert (figures(lb)['where'], figures(lb)['longest'], figures(lb)['acquired']) == ('daemon', None, 1)
-        # A probe may have left a kept one.
+        # A probe may have left an idle connection.
         wait_until(lambda: (s := daemons(lb)[d.address])['connections'] - s['idle'] == 2, 'a connection for each of them')
         app.let_all_go()
         all_ok(asked)
@@ -225,7 +225,7 @@ def test_a_daemon_that_is_not_there_is_left_alone_and_who_passes_is_counted(worl
     assert lb.get('/closed', 'a.example').status == 503
     assert figures(lb, 'open')['unreachable_open'] > 0 and figures(lb, 'closed')['unreachable_closed'] == 1
     assert 'closed: 1 refused, the daemon being unreachable' in ctl('limits', '-a', lb.admin).stdout
-    # It rests time and again; of a rest that is over something else is told.
+    # The load balancer backs off repeatedly; after a back-off the tool prints another text.
     wait_until(lambda: rests() and re.search(re.escape(nobody) + r' +left alone for a while', ctl('limits', '-a', lb.admin).stdout),
                'the tool to say so')
     wait_until(lambda: rests() and metrics(lb)['pool_limit_server_resting', 'application="default",server="%s"' % nobody] == 1,
@@ -241,7 +241,7 @@ def test_resumelbctl_prints_a_row_for_each_counter(world, app):
     assert rows['counter'][:7] == ['counter', 'where', 'mode', 'held', 'workers', 'slots', 'waiting']
     assert rows['pages'][1:9] == ['local', 'each', '1', '1', '7', '1', '1', '1']
     assert rows['pages'][-1] == 'pages:/slow'
-    assert rows['quiet'][1:9] == ['local', 'any', '1', '3', '-', '0', '1', '0'], 'who waits for pages has not asked yet'
+    assert rows['quiet'][1:9] == ['local', 'any', '1', '3', '-', '0', '1', '0'], 'the waiting request has not reached this counter yet'
     app.let_all_go()
     all_ok(asked)
     wait_until(lambda: figures(lb)['top'], 'the wait to be over')
@@ -281,7 +281,7 @@ def test_resumelbctl_shows_the_types_and_keys_of_a_pool_counter_daemon(world):
     d = Daemon(world, config={'admin': {'address': admin}})
     holder, = d.holders('ACQ4ME pages:%22a 1 9 60')
     waiter = d.waiter('ACQ4ME pages:%22a 1 9 60')
-    wait_until(lambda: accepts(admin), 'its admin')     # which begins after the daemon itself
+    wait_until(lambda: accepts(admin), 'its admin')     # which starts after the daemon itself
     r = ctl('limits', '-a', admin)
     assert r.returncode == 0 and r.stdout.startswith('resumelb-poolcounter '), r.stderr
     rows = {line.split()[0]: line.split()[1:4] for line in r.stdout.splitlines()}
@@ -307,7 +307,7 @@ def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
     assert figures(lb)['top'][0]['key'] == HOSTILE_KEY
     assert shown in table(lb)
     text = get(lb.admin, '/metrics', host=lb.admin).text
-    assert '<script' not in text and 'pool_limit_held' in text, 'keys are no labels'
+    assert '<script' not in text and 'pool_limit_held' in text, 'keys are not labels'
 
 
 TABLE = 'Array.from(document.querySelectorAll(\'[aria-label="%s"] tbody tr\'), r => Array.from(r.cells, c => c.textContent))'

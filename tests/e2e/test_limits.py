@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pool counters in the load balancer: what is over a limit waits, is refused, or gets somebody else's answer."""
+"""Pool counters in the load balancer: a request over a limit is queued, rejected, or gets the response of another request."""
 import time
 
 import pytest
@@ -16,7 +16,7 @@ def app():
 
 
 def ask(lb, n, target='/%d', **kw):
-    """N requests one after the other: each has arrived before the next is sent."""
+    """Sends N requests one after the other: each has arrived before the next is sent."""
     asked = []
     for i in range(n):
         before = lb.app()['stats']['requests']
@@ -39,10 +39,10 @@ def test_of_one_class_as_many_as_workers_are_under_way_and_the_others_follow_in_
     for left in (2, 1, 0):
         app.let_go()
         waits(lb, left)
-        app.under_way(2)    # who has its turn has arrived, before the next gets one
+        app.under_way(2)    # the request that was granted has reached the worker before the next one is granted
     app.let_all_go()
     all_ok(asked)
-    # the first two come at once, over two connections
+    # the first two arrive concurrently, over two connections
     assert sorted(app.begun[:2]) == ['GET /0', 'GET /1'] and app.begun[2:] == ['GET /2', 'GET /3', 'GET /4']
 
 
@@ -138,7 +138,7 @@ def test_a_slow_client_holds_no_place(world, app):
     second, = ask(lb, 1, '/second')
     waits(lb, 1)
     app.let_go()
-    wait_until(lambda: 'GET /second' in app.begun, 'the next one, though nobody has read the first answer')
+    wait_until(lambda: 'GET /second' in app.begun, 'the next one, although the first response is not read')
     app.let_all_go()
     all_ok([second])
     assert len(slow.client.receive().body) == 4000000
@@ -173,7 +173,7 @@ def test_several_counters_are_claimed_in_order_and_all_given_back(world, app):
     lb = balancer(world, app, {'first': {'workers': 2, 'key': 'x'}, 'second': {'workers': 1, 'key': '{PATH_INFO}', 'timeout': '100ms'}})
     asked = ask(lb, 1, '/a')
     assert lb.get('/a', 'a.example').status == 503
-    # the first counter's second place is free again
+    # the second lock of the first counter is free again
     asked += ask(lb, 1, '/b')
     app.under_way(2)
     app.let_all_go()
@@ -378,7 +378,7 @@ def test_who_has_no_time_left_while_it_waits_leaves_the_queue(world, app):
 # ---- stale ----
 
 def fill(lb, app, target='/page', **kw):
-    """Make and keep a good copy of the page."""
+    """Stores a valid response copy of the page."""
     asked = ask(lb, 1, target, **kw)
     app.let_go()
     all_ok(asked)

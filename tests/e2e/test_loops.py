@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several data loops: who serves which client, and on which CPU."""
+"""Several data loops: the distribution of clients among them, and their CPUs."""
 import concurrent.futures
 import json
 import os
@@ -25,12 +25,12 @@ def loops(lb):
 
 
 def shares(lb):
-    """Connections that each loop has served so far."""
+    """The number of connections that each loop has served so far."""
     return [one['accepted'] - one['given'] + one['taken'] for one in loops(lb)]
 
 
 def dial(lb):
-    """A connection that has been served once and is kept, and its loop."""
+    """Opens a connection and sends a request. Returns the connection, and the loop that serves it."""
     before = shares(lb)
     c = Client(lb.address)
     assert c.request().status == 200
@@ -47,8 +47,8 @@ def test_clients_that_stay_are_spread_evenly(world):
     lb = start(world, 4)
     held = [dial(lb)[0] for _ in range(60)]
     wait_until(lambda: sum(in_hand(lb)) == 60, 'no request under way')
-    assert max(in_hand(lb)) - min(in_hand(lb)) <= 8, 'four, an eighth, and the request of the one that came last'
-    assert all(c.request().status == 200 for c in held), 'wherever they are'
+    assert max(in_hand(lb)) - min(in_hand(lb)) <= 8, 'four, an eighth, and the request of the last connection'
+    assert all(c.request().status == 200 for c in held), 'in any loop'
 
 
 def test_a_loop_that_has_more_in_hand_is_given_no_more(world):
@@ -65,7 +65,7 @@ def test_a_loop_that_has_more_in_hand_is_given_no_more(world):
     assert loops(lb)[0]['given'] == loops(lb)[1]['taken']
     assert all(c.request().status == 200 for c in kept + [c for c, _ in later])
     assert {line for head, _ in lb.worker.requests for line in head.split(b'\r\n') if b'X-Forwarded-For' in line} == {
-        b'X-Forwarded-For: 127.0.0.1'}, 'whoever has accepted them'
+        b'X-Forwarded-For: 127.0.0.1'}, 'the same for all accepting loops'
 
 
 def test_a_drain_serves_who_is_connected_on_every_loop(world):
@@ -136,7 +136,7 @@ def test_with_few_descriptors_who_waits_at_any_loop_is_served_in_the_end(world):
     subprocess.run(['prlimit', '--pid', str(pid), '--nofile=%d:%d' % (used + 24, used + 24)], check=True)
 
     def ask(first):
-        # Each is served only when some before it have gone: there are far more of them than descriptors.
+        # Each is served only when earlier ones have closed: there are far more connections than file descriptors.
         with first:
             assert first.receive().status == 200
         for _ in range(3):
@@ -144,7 +144,7 @@ def test_with_few_descriptors_who_waits_at_any_loop_is_served_in_the_end(world):
                 assert c.request().status == 200
         return 4
 
-    # It finds all 80 waiting at once.
+    # When it continues, all 80 are waiting.
     freeze(pid)
     try:
         waiting = [Client(lb.address) for _ in range(80)]
@@ -157,4 +157,4 @@ def test_with_few_descriptors_who_waits_at_any_loop_is_served_in_the_end(world):
     wait_until(lambda: sum(in_hand(lb)) == 0, 'all to be gone')
     assert sum(one['accepted'] for one in loops(lb)) >= 320
     pauses, = re.findall(r'^resumelb_accept_pauses_total (\d+)', get(lb.admin, '/metrics', host=lb.admin).text, re.M)
-    assert int(pauses) > 0, 'descriptors were too few'
+    assert int(pauses) > 0, 'there were not enough file descriptors'

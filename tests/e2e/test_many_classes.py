@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flood of class names from strangers: bounded memory, and known classes keep their skills.
+"""A flood of unknown class names: memory is bounded, and known classes keep their skills.
 
-RLB_FLOOD sets how many distinct Hosts are sent (the soak run takes 1,000,000).
+RLB_FLOOD sets the number of distinct Hosts (1,000,000 in the soak run).
 """
 import os
 import socket
@@ -10,13 +10,13 @@ import threading
 from support.base import LIMIT, wait_until
 
 DISTINCT = int(os.environ.get('RLB_FLOOD', '10000'))
-CLASSES = min(100_000, 2 * DISTINCT // 3)      # max_classes: less than come, and no more than the default
-BOUND_KIB = 20 * 1024 + CLASSES * 1.8           # of resident memory: what there is without classes, and what each may cost
+CLASSES = min(100_000, 2 * DISTINCT // 3)      # max_classes: fewer than are sent, and at most the default
+BOUND_KIB = 20 * 1024 + CLASSES * 1.8           # limit of resident memory: the base without classes, and a limit per class
 BODY = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
 
 class Fast:
-    """A worker that answers pipelined GETs as fast as Python can: counts blank lines, parses nothing."""
+    """A worker that answers pipelined GETs as fast as possible in Python: it counts blank lines and parses nothing."""
 
     def __init__(self):
         self.listener = socket.socket()
@@ -54,7 +54,7 @@ class Fast:
 
 
 def flood(lb, first, count, known, every):
-    """Pipelined requests with distinct Hosts; of them, every known one is asked for once in EVERY."""
+    """Sends pipelined requests with distinct Hosts; one in EVERY requests has a known one."""
     s = socket.create_connection(('127.0.0.1', lb.port))
     s.settimeout(LIMIT)
     sent = 0
@@ -82,11 +82,11 @@ def rss_kib(pid):
 def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_skills(world):
     workers = [Fast() for _ in range(2)]
     world.closers += [w.close for w in workers]
-    # Resumes often, of as many classes as all of them together may have: so these compete for the room.
+    # Resumes are frequent and may have as many classes as the limit of all together, so that classes compete for space.
     lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.folder / 'state'), 'history': 1000,
                          'max_skills': CLASSES, 'max_skill_age': 10 * DISTINCT, 'pool': {'max_classes': CLASSES}})
     known = ['known-%d.example' % i for i in range(100)]
-    # Known is what is asked for again in a later sweep, a tenth of max_classes requests on.
+    # A class becomes known when it is requested again in a later sweep, a tenth of max_classes requests later.
     for i in range(3):
         flood(lb, i * 100_000, 12 * CLASSES // 100, known, CLASSES)
     half = DISTINCT // 2

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory: what a client that does nothing costs, and that load leaves nothing behind.
+"""Memory: the cost of an idle client, and the absence of growth under load.
 
-RLB_MEMORY_REQUESTS sets how many requests the load has (the soak run has more).
+RLB_MEMORY_REQUESTS sets the number of requests of the load (more in the soak run).
 """
 import hashlib
 import os
@@ -36,7 +36,7 @@ def echo(c, head, body):
 
 
 def balancer(world, **settings):
-    # Half an hour of bodies is tens of gigabytes.
+    # The worker does not record requests: the bodies of half an hour are tens of gigabytes.
     return world.resumelb({'workers': [{'address': world.scripted(serve(echo), remembers=False).address}], 'resume': 'measure',
                            'threads': 1, **settings})
 
@@ -61,7 +61,7 @@ def test_idle_connections_and_unfinished_heads_cost_little(world):
             socks.append(dial(lb, data))
             if data == request:
                 assert socks[-1].recv(4096)
-        last = dial(lb, request)        # accepted and read after all of them
+        last = dial(lb, request)        # it is accepted and read after all others
         assert last.recv(4096)
         warm.append(last)
         assert (anonymous(lb) - before) / CLIENTS < bound
@@ -78,7 +78,7 @@ def test_a_large_body_is_the_same_at_the_worker_whatever_its_size(world):
 
 
 class Load:
-    """Requests of all kinds without pause, some of them given up."""
+    """Sends requests of all kinds without a pause; some are aborted."""
 
     def __init__(self, lb):
         self.lb, self.ended, self.done, self.wrong = lb, threading.Event(), 0, []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which methods and targets pass, what is answered on the way, and what Connection may take back."""
+"""Methods and targets that are passed on, those that the load balancer answers itself, and fields removed by Connection."""
 import pytest
 from support.base import wait_until
 from support.http import Client
@@ -14,7 +14,7 @@ def start(world, answer=hello, **settings):
 
 
 def ask(lb, lines):
-    """The answer to a request of exactly these lines."""
+    """Sends a request with exactly these lines. Returns the response."""
     with Client(lb.address) as c:
         c.send_raw('\r\n'.join([*lines, '', '']).encode())
         return c.receive()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Prometheus makes of us: its own tool reads every page and every rule, and a real one scrapes them."""
+"""Metrics and alert rules with Prometheus: promtool checks every page and every rule, and a real server scrapes them."""
 import json
 import os
 import re
@@ -32,7 +32,7 @@ def balancer(world, **settings):
 
 
 def page_of(world, program):
-    """A function from header fields to the program's page of metrics."""
+    """Returns a function that takes header fields and returns the metrics page of PROGRAM."""
     if program == 'resumelb':
         lb = balancer(world)
         return lambda headers=(): get(lb.admin, '/metrics', host=lb.admin, headers=headers)
@@ -48,7 +48,7 @@ def page_of(world, program):
 
 
 def samples(text):
-    """Names with labels to values."""
+    """{name with labels: value} of a metrics page."""
     return dict(re.fullmatch(r'(.*) (\S+)', line).groups() for line in text.splitlines() if line[:1] != '#')
 
 
@@ -76,12 +76,12 @@ def test_every_phase_of_a_request_has_its_histogram(world):
     seen = samples(get(lb.admin, '/metrics', host=lb.admin).text)
     for phase in ('wait_limit', 'wait_worker', 'wait_connection', 'first_byte', 'service', 'deliver', 'response', 'total'):
         assert seen['resumelb_%s_seconds_count{application="default"}' % phase] == '2', phase
-    # The second request had the connection of the first.
+    # The second request reused the connection of the first.
     assert seen['resumelb_connect_seconds_count{application="default"}'] == '1'
 
 
 def scraping(targets, rules=RULES):
-    """A configuration of Prometheus for {job: target}. JSON is YAML."""
+    """A Prometheus configuration for {job: target}, as JSON, which is a subset of YAML."""
     return json.dumps({'global': {'scrape_interval': '1s', 'evaluation_interval': '1s'}, 'rule_files': [str(rules)],
                        'scrape_configs': [{'job_name': job, 'static_configs': [{'targets': [target]}]}
                                           for job, target in targets.items()]})
@@ -105,7 +105,7 @@ class Prometheus:
         return json.loads(r.body)['data'] if r.status == 200 else None
 
     def value(self, query):
-        """The one value of QUERY, or None."""
+        """The only value of QUERY, or None."""
         data = self.ask('query?query=' + quote(query))
         found = data['result'] if data else []
         return float(found[0]['value'][1]) if len(found) == 1 else None
@@ -144,7 +144,7 @@ def shipped(name):
 
 
 def open_ended(c, head, body):
-    """A worker whose WebSockets and event streams last until their client leaves."""
+    """A worker with WebSockets and event streams that last until the client closes them."""
     if b'GET /socket' in head:
         c.write(b'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n')
     elif b'GET /events' in head:
@@ -156,7 +156,7 @@ def open_ended(c, head, body):
 
 
 class Minutes:
-    """What the shipped rules say of pages that are scraped once in each minute of a time of our own."""
+    """Evaluates the shipped rules for pages that are scraped once per minute of a simulated time."""
 
     def __init__(self, admins):
         self.admins, self.n, self.series = admins, 0, {}
@@ -168,13 +168,13 @@ class Minutes:
                 name, _, labels = name.partition('{')
                 if name in RULES.read_text():
                     series = '%s{job="%s",instance="%s",%s' % (name, job, admin, labels or '}')
-                    # A second of the programs is a minute here.
+                    # One second of the programs is one minute of the simulated time.
                     value = str(60 * float(value)) if name.endswith('_oldest_request_seconds') else value
                     self.series.setdefault(series.replace(',}', '}'), ['_'] * self.n).append(value)
         self.n += 1
 
     def alerts(self, folder):
-        """What promtool says where an alert fires at any minute; '' where none does."""
+        """The output of promtool if an alert fires in any minute; '' if none does."""
         names = re.findall(r'- alert: (\w+)', RULES.read_text())
         checks = [{'eval_time': '%dm' % n, 'alertname': name, 'exp_alerts': []} for n in range(self.n) for name in names]
         series = [{'series': name, 'values': ' '.join(values)} for name, values in self.series.items()]
@@ -185,12 +185,12 @@ class Minutes:
 
 
 def test_shipped_monitoring_finds_the_shipped_programs_and_is_quiet_about_sockets_and_streams(world):
-    # The targets are the admin addresses of the configuration that the packages install.
+    # The targets are the admin addresses in the configuration files of the packages.
     scraped = yaml.safe_load((RULES.parent / 'prometheus.yml').read_text())['scrape_configs']
     targets = {s['job_name']: s['static_configs'][0]['targets'] for s in scraped}
     assert targets == {job: [shipped(job + '.yaml')['admin']['address']]
                        for job in ('resumelb', 'resumelb-agent', 'resumelb-poolcounter')}
-    # That configuration, at addresses and paths of this test.
+    # The same configuration with the addresses and paths of this test.
     w = world.scripted(serve(open_ended))
     shop = shipped('resumelb.yaml')['applications']['shop']
     lb = world.resumelb({'applications': {'shop': dict(shop, workers=[w.address], max_connections=0)}})
@@ -230,7 +230,7 @@ def test_shipped_monitoring_finds_the_shipped_programs_and_is_quiet_about_socket
 
 
 def exchanged(folder):
-    """{name: text} of the installed configurations and prometheus.yml; ports and directories are exchanged in all of them alike."""
+    """{name: text} of the installed configurations and prometheus.yml, with the same ports and directories replaced in all of them."""
     texts = {p.name: p.read_text() for p in (TOP / 'conf' / 'etc').glob('*.yaml')}
     places = {a: '127.0.0.1:%d' % free_ports(8) for a in re.findall(r'127\.0\.0\.1:\d+', ''.join(texts.values()))}
     for path in ('/run/resumelb/tree', '/var/lib/resumelb-agent', '/var/lib/resumelb', '/var/log/resumelb', '/srv/shop'):
@@ -262,7 +262,7 @@ def test_the_installed_configurations_start_and_the_shipped_prometheus_finds_eve
     last = lambda: max(g['lastEvaluation'] for g in p.ask('rules')['groups'])
     before = last()
     wait_until(lambda: last() > before, 'the rules to be evaluated after that')
-    # One that waits for its time is shown as well, when a busy machine has let a scrape fail.
+    # Pending alerts are listed, too: on a busy machine a scrape may have failed.
     wait_until(lambda: p.ask('alerts') == {'alerts': []}, 'no alert')
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Requests of all kinds, one after the other on one connection. Each has its response, in order, however the bytes are
-cut, plain and by TLS.
+Requests of all kinds, one after the other on one connection. Each gets its response, in order, with any division of the
+bytes, plain and over TLS.
 """
 import io
 import random
@@ -15,14 +15,14 @@ from support.certificates import Pair, dial
 from support.http import connect
 from support.scripted import serve
 
-LARGE = 3 << 20     # more than the sockets between hold, so that its end waits for the reader
+LARGE = 3 << 20     # more than the socket buffers hold, so that the end is sent only when the client reads
 KINDS = ('get', 'post', 'chunked', 'head', 'padded', 'absolute', 'large', 'spilled')
 ROUNDS = 6
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def request(kind, n):
-    """Its bytes, and what its worker should be told."""
+    """The bytes of request N, and the (target, body) that the worker should receive."""
     target = '/%s/%d' % (kind, n)
     head = 'GET %s HTTP/1.1\r\nHost: a.example\r\nX-Number: %d\r\n' % (target, n)
     body = b'GET /inner/%d HTTP/1.1\r\nHost: a.example\r\n\r\n' % n
@@ -59,7 +59,7 @@ def echo(connection, head, body):
 
 
 def answer(stream):
-    """(X-Echo, Content-Length, body) of the next answer."""
+    """(X-Echo, Content-Length, body) of the next response."""
     assert stream.readline() == b'HTTP/1.1 200 OK\r\n'
     fields = {}
     while (line := stream.readline()) != b'\r\n':
@@ -70,7 +70,7 @@ def answer(stream):
 
 
 class Talk(io.RawIOBase):
-    """Sends DATA in pieces while answers are read, in one thread: TLS is for one at a time."""
+    """Sends DATA in pieces while responses are read, in one thread, as a TLS object must not be used by two."""
 
     def __init__(self, sock, data, random_):
         sock.setblocking(False)
@@ -97,7 +97,7 @@ class Talk(io.RawIOBase):
                 return self.sock.recv_into(room)
             except WOULD_BLOCK:
                 ready = select.select([self.sock], [self.sock] if self.piece else [], [], LIMIT)
-                assert ready[0] or ready[1], 'nothing comes'
+                assert ready[0] or ready[1], 'nothing received'
 
 
 @pytest.mark.parametrize('tls', [False, True], ids=['plain', 'tls'])

@@ -20,14 +20,14 @@ import stack  # noqa: E402
 
 SITES, OBJECTS, PROCESSES = 21, 120, 3
 HOSTS = ['%s.localhost' % slug for slug, _ in generate.site_names(SITES)]
-# Those that one test alone asks for.
+# Hosts that only one test requests.
 COLD_HOSTS = HOSTS[5:]
 REQUESTS = 200
 
 
 @pytest.fixture(scope='module')
 def corpus(tmp_path_factory):
-    """The environment that makes a small corpus; a process caches less than half of it."""
+    """The environment for a small corpus; the cache of a process holds less than half of it."""
     folder = tmp_path_factory.mktemp('corpus')
     env = {'NEWSPAPERS_DB': str(folder / 'db.sqlite'), 'NEWSPAPERS_SITES': str(SITES),
            'NEWSPAPERS_OBJECTS': str(OBJECTS), 'NEWSPAPERS_CACHE': str(SITES * OBJECTS * 45 // 100)}
@@ -57,7 +57,10 @@ def running(folder, corpus):
 
 @pytest.fixture(scope='module')
 def newspapers(corpus):
-    """Of all tests that do not mind what others have asked for; in a folder whose path is short enough for sockets."""
+    """
+    Shared by the tests that do not depend on the requests of other tests. The path of its directory is short enough for Unix
+    sockets.
+    """
     with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder, running(folder, corpus) as s:
         yield s
 
@@ -82,7 +85,7 @@ def test_a_page_is_made_of_many_objects_and_tells_what_it_cost(newspapers):
         r = get(newspapers.address, path, host=HOSTS[0])
         assert 'The Harbour Herald' in r.text
         assert 'served by pid <b>%s</b>' % r['X-Worker-Pid'] in r.text
-        assert r['X-Database-Loads'] == '0', 'the second time everything is cached'
+        assert r['X-Database-Loads'] == '0', 'everything is cached at the second request'
         assert '{cost}' not in r.text
 
 
@@ -101,10 +104,10 @@ def test_loads_fall_as_caches_warm_and_sites_are_spread_over_the_processes(newsp
     assert cold >= len(COLD_HOSTS) * 15
 
     def warm():
-        # A process that the machine holds up may give a site away, which another one has to load then.
+        # A process that is slow on a busy machine may lose a site to another process, which then has to load it.
         last = one_round()
         pids = [pid for _, pid, _, _ in last]
-        # Nobody has to know more than fits.
+        # No process has more sites than fit in its cache.
         return (sum(loads for _, _, loads, _ in last) <= cold / 20 and len(set(pids)) == PROCESSES
                 and max(pids.count(p) for p in set(pids)) <= len(COLD_HOSTS) * 0.7)
     for _ in range(3):
@@ -128,7 +131,7 @@ def test_under_load_every_request_is_answered_and_most_loads_are_saved(cold_news
         traffic(next(seeds))
 
     def saved():
-        # By classes; without them each process misses more than half of what it is asked for.
+        # With classes; without them each process would miss more than half of its requests.
         warm = traffic(next(seeds))
         return warm['hit_rate'] > 0.8 and warm['loads_per_request'] < cold['loads_per_request'] / 2
     wait_until(saved, 'most loads to be saved')
@@ -167,7 +170,7 @@ def test_resumelbctl_shows_workers_and_what_they_are_good_at(newspapers):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
-    # More than `history`, so that the process's own resume has come round.
+    # More than `history` requests, so that a resume of the process was published.
     for _ in range(30):
         page(newspapers, HOSTS[4])
     code, out, _ = ctl('status')
@@ -186,7 +189,7 @@ def test_resumelbctl_shows_workers_and_what_they_are_good_at(newspapers):
 
 
 def test_run_starts_everything_and_ends_it_on_interrupt(tmp_path, corpus):
-    taken = free_ports(4)       # with those that it takes instead
+    taken = free_ports(4)       # and the alternative ports that it uses instead
     env = {**corpus, 'PORT': str(taken), 'PROCESSES': '2', 'TRAFFIC': '20', 'RUN_DIR': str(tmp_path / 'r'),
            'RLB_BIN': str(BIN)}
     blocker = subprocess.Popen([sys.executable, '-m', 'http.server', '--bind', '127.0.0.1', str(taken)],

@@ -36,7 +36,7 @@ def shell(command):
 
 
 def printed(output, what):
-    """The command in the line of OUTPUT with WHAT in it, without the word before it."""
+    """The command in the line of OUTPUT that contains WHAT, without the first word."""
     line = next(x for x in output.split('\n') if what in x)
     return re.sub(r'^ {2}\S* +', '', line)
 
@@ -53,7 +53,7 @@ def test_run_with_zookeeper_starts_two_of_each_and_ends_them(tmp_path):
         assert run.alive(), output
         balancers = re.findall(r'http://127\.0\.0\.1:(\d+)/ .*(?:all newspapers|same workers)', output)
         assert len(balancers) == 2
-        # the same process knows a newspaper, whichever load balancer is asked
+        # a newspaper is served by the same process through each load balancer
         pids = {port: get('127.0.0.1:' + port, '/', host=HOSTS[0])['X-Worker-Pid'] for port in balancers}
         assert len(pids) == 2
         tree = shell(printed(output, ' print'))
@@ -67,7 +67,7 @@ def test_run_with_zookeeper_starts_two_of_each_and_ends_them(tmp_path):
         folder = next((tmp_path / 'r').iterdir())
         run.kill(signal.SIGINT)
         assert run.wait() == 0, run.output()
-        # an agent's keeper, and what it ends, may outlive the agent by an instant
+        # the keeper of an agent and its processes may end shortly after the agent
         wait_until(lambda: not [p for p in pids if alive(p)], 'all processes to be gone')
         assert all(stack.port_is_free(int(port)) for port in balancers)
         for name in ('zookeeper', 'resumelb', 'resumelb2', 'resumelb-agent', 'resumelb-agent2'):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nghttp and h2load: another HTTP/2 library as the client, with each option that changes what goes over the connection."""
+"""nghttp and h2load: clients with another HTTP/2 library, and all options that affect the protocol."""
 import random
 import re
 import subprocess
@@ -23,13 +23,13 @@ def front(world):
     fields = [('X-Name-%d' % i, 'value') for i in range(40)]
 
     def answer(c, head, body):
-        # front.lives() asks for what has room in one window.
+        # front.lives() requests a body that fits into one window.
         c.answer(b'alive' if b' / ' in head else b'%d ' % len(body) + PAGE, headers=fields)
     return Front(world, answer)
 
 
 def nghttp(front, *options, times=1):
-    """Its standard output is all bodies, a piece of one between pieces of the others."""
+    """Runs nghttp. Its standard output has all bodies, with interleaved parts."""
     uris = ['https://127.0.0.1:%d/%d' % (front.port, i) for i in range(times)]
     return subprocess.run(['nghttp', '--no-verify-peer', *map(str, options), *uris], capture_output=True, timeout=2 * LIMIT)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left when there is too much of everything: no descriptors, or a process that dies under load."""
+"""Overload: the process has no file descriptors left, or dies under load."""
 import os
 import re
 import signal
@@ -14,7 +14,7 @@ from support.scripted import hello, serve
 from upgrade_support import Loads, pid_of
 
 TICKS = os.sysconf('SC_CLK_TCK')
-# Of http_server.c: how long nobody is accepted after descriptors ran out.
+# From http_server.c: how long no connection is accepted after the process has run out of file descriptors [s].
 ACCEPT_AGAIN_S = 0.1
 
 
@@ -32,7 +32,7 @@ def test_without_descriptors_accepting_pauses_and_nothing_spins(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address]}, threads=1)
     pid = lb.process.pid
-    # an operator's connection that is there already, to look by
+    # a connection to the admin address that exists already, for the metrics
     operator = Client(lb.admin)
 
     def metrics():
@@ -42,12 +42,12 @@ def test_without_descriptors_accepting_pauses_and_nothing_spins(world):
     subprocess.run(['prlimit', '--pid', str(pid), '--nofile=%d:%d' % (used + 20, used + 20)], check=True)
     clients = [Client(lb.address) for _ in range(100)]
     wait_until(lambda: pauses(metrics()) > before, 'accepting to pause')
-    # for so many pauses nothing but looking again happens; a spinning loop would take all of a core meanwhile
+    # during these pauses the process only retries to accept; a busy loop would use all of a core
     start, ticks, rounds = pauses(metrics()), cpu_ticks(pid), 15
     wait_until(lambda: time.sleep(ACCEPT_AGAIN_S) or pauses(metrics()) >= start + rounds, 'more pauses')
     assert cpu_ticks(pid) - ticks < rounds * ACCEPT_AGAIN_S * TICKS / 2
     assert len(os.listdir('/proc/%d/fd' % pid)) <= used + 20
-    # who has gone makes room, once accepted; then all of those who wait are served
+    # closed clients free their descriptors once they have been accepted; then all waiting clients are served
     for c in clients[:95]:
         c.close()
     wait_until(lambda: get(lb.address).status == 200, 'room for a connection to the worker')
@@ -59,7 +59,7 @@ def test_without_descriptors_accepting_pauses_and_nothing_spins(world):
 
 
 class Supervisor:
-    """Starts the load balancer again as soon as it has ended, as its unit does (Restart=always)."""
+    """Restarts the load balancer immediately when it has ended, like its systemd unit (Restart=always)."""
 
     def __init__(self, world, lb):
         self.world, self.lb, self.codes, self.ending = world, lb, [], False
@@ -105,7 +105,7 @@ def test_an_abort_under_load_is_contained(world):
         before = lb.process.pid
         os.kill(before, signal.SIGABRT)
         wait_until(lambda: pid_of(lb) not in (None, before), 'the next life')
-        # what those met who were there is theirs; nobody who comes from now on is to meet any of it
+        # requests at the time of the abort may have failed; no later one may fail
         wait_until(lambda: get(lb.address, host='test.example').status == 200, 'the service')
         last = [x.done for x in loads.all]
         wait_until(lambda: all(x.done > d + 1 for x, d in zip(loads.all, last)), 'each to have met it')

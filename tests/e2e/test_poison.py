@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that kill workers, with gunicorns whose application kills its own process on one path."""
+"""Requests that kill workers: the gunicorns have an application that kills its own process for one path."""
 import subprocess
 import threading
 
@@ -22,7 +22,7 @@ def application(environ, start_response):
 
 
 class Fragile:
-    """N gunicorns of one process each, which their masters start anew."""
+    """N gunicorns with one process each, which their masters restart."""
 
     def __init__(self, world, n):
         self.log = world.folder / 'asked.log'
@@ -53,13 +53,13 @@ def start(world, addresses, **settings):
 def test_a_path_that_kills_workers_is_held_and_all_others_are_served(world):
     app = Fragile(world, 4)
     lb = start(world, app.addresses, poison_deaths=3, poison_hold='10m')
-    # one GET is tried on three workers, and has killed three then
+    # one GET is tried on three workers, and kills all three
     assert lb.get('/kill').status == 503
     assert app.killed() == 3
     for i in range(20):
         r = lb.get('/kill?again=%d' % i)
         assert r.status == 503 and r['Retry-After']
-    assert lb.get('/%6bill').status == 503, 'the same path, spelt otherwise'
+    assert lb.get('/%6bill').status == 503, 'the same path in another encoding'
     assert lb.get('/kill', method='POST', body=b'x').status == 503
     assert app.killed() == 3
     assert [lb.get('/page%d' % i).status for i in range(20)] == [200] * 20

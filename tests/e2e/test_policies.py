@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policies over HTTP: who gets what, /explain, and a second policy beside the first."""
+"""The policies over HTTP: the selection of workers, /explain, and a second policy beside the first."""
 import json
 from collections import Counter
 
@@ -21,7 +21,7 @@ def workers(world):
 
 
 def balancer(world, workers, **pool):
-    # One loop: a request is over before the next one is looked at.
+    # One loop: a request is completed before the next one is processed.
     return world.resumelb({'workers': [w.address for w in workers], 'pool': pool}, threads=1)
 
 
@@ -77,7 +77,7 @@ def test_explain_foretells_who_gets_a_request(world, workers, policy):
     names = {w.address: 'w%d' % i for i, w in enumerate(workers)}
     served(lb, 1)
     for site in SITES:
-        # The worker before has been given back just after its answer.
+        # The previous worker is released shortly after its response.
         wait_until(lambda: lb.app()['backlog'] == 0, 'nothing in hand')
         status, told = explain(lb, 'class=' + site)
         assert status == 200 and told['policy'] == policy and told['class'] == site and told['workers'] == 4
@@ -99,7 +99,7 @@ def test_explain_shows_the_cutoff_and_its_steps(world, workers):
                              {'step': 'within the cutoff', 'before': 1, 'after': 1}]
     status, told = explain(lb, 'class=')
     assert status == 200 and told['class'] == '' and told['reason'] == 'unskilled'
-    # Nothing has become of it.
+    # The explanation has no side effects.
     assert explain(lb, 'class=')[1]['reason'] == 'unskilled'
 
 
@@ -131,7 +131,7 @@ def test_a_shadow_is_counted_and_not_obeyed(world, workers):
     shadow = lb.app()['shadow']
     assert shadow['policy'] == 'hash' and shadow['requests'] == 60
     assert 0 < shadow['differed'] <= 60
-    # Each of twelve classes was new once to its worker.
+    # Each of the twelve classes was once without a score at its worker.
     assert shadow['shadow_skilled'] == 48
     assert metric(lb, 'shadow_picks_total') == 60
     assert metric(lb, 'shadow_differed_total') == shadow['differed']

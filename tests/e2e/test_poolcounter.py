@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PoolCounter's protocol, as docs/guide/poolcounter.md has it: replies, order of checks, wake-ups, counters."""
+"""The protocol of PoolCounter, as documented in docs/guide/poolcounter.md: replies, order of checks, wake-ups, counters."""
 import socket
 
 import pytest
@@ -187,7 +187,7 @@ def test_release_wakes_every_anyone_and_then_the_oldest_me(pool):
     assert holder.ask('RELEASE') == 'RELEASED'
     assert [first.line(), second.line(), me.line()] == ['DONE', 'DONE', 'LOCKED']
     assert later.is_silent()
-    # They are out of the pool, and hold nothing.
+    # They have left the pool and hold no lock.
     assert first.ask('RELEASE') == 'NOT_LOCKED'
     figures = pool.counters()
     assert (figures['processing_workers'], figures['waiting_workers'], figures['total_acquired']) == (1, 1, 2)
@@ -288,7 +288,7 @@ def test_the_timer_of_an_answered_wait_is_over_with_it(pool):
     waiter = pool.waiter('ACQ4ME k 1 9 10')
     assert holder.ask('RELEASE') == 'RELEASED'
     assert waiter.line() == 'LOCKED'
-    # Another wait of the same time starts later than the first one's, and so ends after it would have.
+    # Another wait with the same time-out starts later than the first one, and therefore ends after it.
     assert pool.ask('ACQ4ME k 1 9 10') == 'TIMEOUT'
     assert waiter.is_silent()
     assert waiter.ask('RELEASE') == 'RELEASED'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random conversations held with the original daemon and with ours, side by side: every reply, and every counter after
-every step, must be the same. RLB_SEED repeats a run; RLB_DIFFERENTIAL_CONVERSATIONS makes it longer."""
+"""Random conversations with the original daemon and with ours, in parallel: every reply, and every counter after every step,
+must be equal. RLB_SEED repeats a run; RLB_DIFFERENTIAL_CONVERSATIONS sets its length."""
 import os
 import random
 import select
@@ -11,20 +11,20 @@ from support.base import LIMIT
 
 CONVERSATIONS = int(os.environ.get('RLB_DIFFERENTIAL_CONVERSATIONS', '30'))
 CLIENTS = 6
-STEPS = 80  # of one conversation; then all clients leave
+STEPS = 80  # of one conversation; then all clients close
 SETTLE = LIMIT
 
-# What may differ, by the fault of the original that it comes from (docs/guide/poolcounter.md has the same names). Nothing else.
+# The only permitted differences, by the fault of the original that causes them (with the names in docs/guide/poolcounter.md).
 TOLERATED = {
     'pipelining': 'of several lines in one read it runs the first: it is sent them one by one, ours all at once',
     'split lines': 'it loses the first part of a line in two segments: it is sent it whole, ours in pieces',
     'over-long lines': 'it runs the tail of one: only ours is sent one, and must answer once',
     'newline of WRONG_STAT': 'it sends none: put in before comparing',
-    'waiting_workers': 'it counts a wait given up by RELEASE as waiting for ever: those are taken off',
-    'cancelled timers': 'whatever a waiter sends cancels its timer: waits are endless, but for those of clients that are silent',
-    'numbers': 'they wrap around at 2^32: none is as large',
-    'fifth word': 'it ignores it, to ours it is `slots`: a further word is no number',
-    'times': 'it adds waiting to processing, and computes in single precision: only their names are compared',
+    'waiting_workers': 'it counts a wait that RELEASE has ended as waiting for ever: those are subtracted',
+    'cancelled timers': 'any line from a waiting client cancels its timer: waits are endless, except those of clients that send nothing',
+    'numbers': 'they wrap around at 2^32: no number is as large',
+    'fifth word': 'it ignores it, ours reads it as `slots`: a further word is not a number',
+    'times': 'it adds waiting to processing, and computes in single precision: only the names are compared',
 }
 
 KEYS = ['a', 'b', 'type:c', 'type:d', 'k%20k', '\xe9\x01']
@@ -34,7 +34,7 @@ BAD = ['', 'foo', 'STATS', 'ACQ4ME', 'acq4me a 1 1 1', ' RELEASE', 'ACQ4ME ', 'A
 
 
 class Side:
-    """One of the two daemons, and its ends of the conversations."""
+    """One of the two daemons, and the connections of all clients to it."""
 
     def __init__(self, daemon, is_original):
         self.daemon, self.is_original = daemon, is_original
@@ -48,7 +48,7 @@ class Side:
         self.heard[i] = b''
 
     def listen(self):
-        """What has come by now, of each client."""
+        """Receives the data that has arrived so far, for each client."""
         for i, c in enumerate(self.clients):
             while c is not None and select.select([c.sock], [], [], 0)[0]:
                 try:
@@ -73,7 +73,7 @@ class Side:
         return figures
 
     def say(self, i, line):
-        """LINE by client I, until it is answered, or waits: a line that came sooner would be lost by the original."""
+        """Client I sends LINE and waits for the reply, or until it is queued: the original would lose an earlier next line."""
         before, heard = self.figures(), len(self.listen()[i])
         self.clients[i].send((line + '\n').encode('latin-1'))
         deadline = time.monotonic() + SETTLE
@@ -82,7 +82,7 @@ class Side:
             if len(self.listen()[i]) > heard or now['waiting_workers'] > before['waiting_workers']:
                 break
             assert time.monotonic() < deadline, 'no answer to %r: %s' % (line, now)
-        # A release that ended no processing gave up a wait.
+        # A RELEASE that did not end processing has ended a wait.
         now = self.figures()
         if self.is_original and line.startswith('RELEASE'):
             gone = now['total_releases'] - before['total_releases']
@@ -104,7 +104,7 @@ class Pair:
             s.open(i)
 
     def compare(self):
-        """Both come to the same state. Replies are on their way for a moment; what differs stays different."""
+        """Waits until both are in the same state: replies may be in transit for a short time; a real difference persists."""
         deadline = time.monotonic() + SETTLE
         while True:
             figures = [s.figures() for s in self.sides]
@@ -161,7 +161,7 @@ class Pair:
                 c.reset()
             elif how == 'half-close':
                 c.sock.shutdown(1)
-                while True:  # what had come before may be there
+                while True:  # earlier data may still be there
                     try:
                         if not c.sock.recv(65536):
                             break

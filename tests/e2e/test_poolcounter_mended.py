@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The original's faults that ours does not have (the table in docs/guide/poolcounter.md), and what it can do beyond."""
+"""Faults of the original that ours does not have (the table in docs/guide/poolcounter.md), and its additional features."""
 import ctypes
 import os
 import resource
@@ -42,7 +42,7 @@ def test_a_line_may_come_byte_by_byte(pool):
     c.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for byte in b'ACQ4ME some:key 1 1 0\r':
         c.send(bytes([byte]))
-        pool.ask('STATS uptime')  # it has been read by now
+        pool.ask('STATS uptime')  # after the reply the daemon has read the line
     assert c.is_silent()
     assert c.ask('') == 'LOCKED'
     assert pool.ask('ACQ4ME some:key 1 1 0') == 'QUEUE_FULL'
@@ -104,14 +104,14 @@ def test_a_wait_given_up_is_not_counted_as_waiting_for_ever(pool):
 def test_the_processing_clock_starts_anew_at_a_hand_over(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     me = pool.waiter('ACQ4ME k 1 9 9999')
-    # Far longer than it then holds.
+    # much longer than it then holds the lock
     since = pool.uptime()
     wait_until(lambda: pool.uptime() > since + 4, 'some seconds')
     assert holder.ask('RELEASE') == 'RELEASED'
     first = pool.times()['total processing time']
     assert [me.line(), me.ask('RELEASE')] == ['LOCKED', 'RELEASED']
     times = pool.times()
-    # The second one's waiting is in its own sum, and not in the time that it held.
+    # The wait of the second one is in the sum of waits, and not in its processing time.
     assert times['waiting time for me'] > 0
     assert times['total processing time'] < first + times['waiting time for me']
 
@@ -133,7 +133,7 @@ def test_a_herd_whose_clients_leave_unread_harms_nobody(pool):
     for w in waiters:
         w.send('ACQ4ANY k 1 2000 9999\n')
     pool.wait_for(waiting_workers=len(waiters))
-    # Some leave, some give up, in the same moment as all are woken.
+    # Some close and some release at the same time as all are notified.
     holder.send('RELEASE\n')
     for i, w in enumerate(waiters):
         if i % 3 == 0:
@@ -166,7 +166,7 @@ def test_a_client_that_never_reads_is_closed_and_loses_what_it_holds(world):
     c = pool.connect()
     assert c.ask('ACQ4ME k 1 9 0') == 'LOCKED'
     waiter = pool.waiter('ACQ4ME k 1 9 9999')
-    # The daemon stops to read it, so that it cannot send it all either.
+    # The daemon stops reading from the client, so that the client cannot send everything either.
     with pytest.raises(ConnectionError):
         while True:
             c.send('STATS FULL\n' * 1000)
@@ -176,7 +176,7 @@ def test_a_client_that_never_reads_is_closed_and_loses_what_it_holds(world):
 # ---- connections ----
 
 def sockets_of(pid):
-    """The sockets of another process of ours, by pidfd_getfd(2)."""
+    """Duplicates of the sockets of process PID, obtained with pidfd_getfd(2)."""
     syscall = ctypes.CDLL(None, use_errno=True).syscall
     pidfd = os.pidfd_open(pid)
     for fd in os.listdir('/proc/%d/fd' % pid):
@@ -231,7 +231,7 @@ def test_three_thousand_connects_in_one_instant_are_all_served(world):
 
 def test_without_descriptors_accepting_pauses_and_goes_on(world):
     pool = Daemon(world)
-    assert pool.ask('RELEASE') == 'NOT_LOCKED'  # it has raised its limit by now
+    assert pool.ask('RELEASE') == 'NOT_LOCKED'  # after the reply it has raised its limit
     resource.prlimit(pool.process.pid, resource.RLIMIT_NOFILE, (40, 40))
     clients = [pool.connect() for _ in range(60)]
     served = [c for c in clients[:10] if c.ask('RELEASE') == 'NOT_LOCKED']

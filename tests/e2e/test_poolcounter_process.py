@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon as a process: options, addresses, signals, the process that follows another, the admin address."""
+"""The process of the daemon: options, addresses, signals, upgrades, the admin address."""
 import os
 import re
 import select
@@ -32,7 +32,7 @@ def test_bad_usage_is_told_and_ends_with_1(args):
 
 @pytest.mark.parametrize('address', ['localhost', '127.1', '1.2.3.4.5', '', '::g', 'unix:relative', '127.0.0.1:99999'])
 def test_an_address_that_is_none_is_told_as_the_original_does(address):
-    # Before all else: this standard input is a socket, though none that listens.
+    # Checked first: the standard input is a socket, but not a listening one.
     with socket.socket() as s:
         done = run('-l', address, stdin=s)
     assert (done.returncode, done.stderr) == (1, 'Address `%s` is not valid to listen on.\n' % address)
@@ -100,7 +100,7 @@ def test_nobody_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
         config = tmp_path / 'pool.yaml'
         port = taken.getsockname()[1]
         config.write_text('admin: {address: "127.0.0.1:%d"}\n' % port)
-        # It waits in the socket's queue since before the program is there.
+        # It has been in the queue of the socket since before the start of the program.
         with socket.create_connection(listener.getsockname(), timeout=LIMIT) as early:
             early.sendall(b'RELEASE\n')
             done = run('-c', config, stdin=listener)
@@ -139,7 +139,7 @@ def test_a_standard_input_that_does_not_listen_is_not_taken(world):
 
 
 def test_a_service_managers_sockets_are_taken(world):
-    # A shell gives its own process number, which exec keeps.
+    # The shell passes its own pid, which exec retains.
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
         s.listen()
@@ -169,7 +169,7 @@ def test_it_stops_at_once_with_0_and_closes_its_clients(world, number):
 
 
 def follow(pool):
-    """SIGUSR2; the new process's number."""
+    """Sends SIGUSR2. Returns the pid of the new process."""
     pool.process.kill(signal.SIGUSR2)
     found = wait_until(lambda: re.findall(r'stage="handed over" pid=(\d+)', pool.process.output()), 'the new process')
     return int(found[-1])
@@ -191,11 +191,11 @@ def test_after_usr2_the_old_process_serves_its_clients_to_the_last(world, follow
     waiter = pool.waiter('ACQ4ME k 1 9 9999')
     anyone = pool.waiter('ACQ4ANY k 1 9 10')
     followers.append(follow(pool))
-    # The new one's pools are empty.
+    # The pools of the new process are empty.
     new = pool.connect()
     wait_until(lambda: pool.ask('STATS total_acquired') == 'total_acquired: 0', 'the new process alone')
     assert new.ask('ACQ4ME k 1 9 0') == 'LOCKED'
-    # The old one's clients have lost neither a lock, nor a place, nor a timer.
+    # The clients of the old process have lost neither locks, nor places in queues, nor timers.
     assert anyone.line() == 'TIMEOUT'
     assert waiter.is_silent()
     assert holder.ask('RELEASE') == 'RELEASED'
@@ -225,7 +225,7 @@ def test_no_connect_is_refused_or_lost_while_processes_follow_one_another(world,
         asked += 1
     followers.append(int(re.findall(r'stage="handed over" pid=(\d+)', pool.process.output())[-1]))
     assert asked > 0
-    # And once more, from the one that followed.
+    # A second upgrade, of the new process.
     before = len(re.findall('stage="handed over"', pool.process.output()))
     os.kill(followers[0], signal.SIGUSR2)
     wait_until(lambda: pool.ask('RELEASE') == 'NOT_LOCKED' and not alive(followers[0]), 'the first follower to end')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PROXY headers: a real HAProxy in front says whose connection it passes on; nobody else may."""
+"""PROXY headers: a real HAProxy in front sends the address of the client; headers of other peers are rejected."""
 import fcntl
 import json
 import pathlib
@@ -28,7 +28,7 @@ def binary(source='192.0.2.7', destination='198.51.100.9', command=0x21, more=b'
 
 
 class Front:
-    """A load balancer with one listener that asks for the header, and its worker."""
+    """A load balancer with a listener that requires the header, and its worker."""
 
     def __init__(self, world, listen=None, **settings):
         self.worker = world.scripted(serve(hello))
@@ -40,7 +40,7 @@ class Front:
                                  listen=[listener])
 
     def seen(self):
-        """What the worker got of the last request: client in X-Forwarded-For, and its class."""
+        """The client address in X-Forwarded-For and the class of the last request at the worker."""
         head = self.worker.requests[-1][0].decode().lower().split('\r\n')
         fields = dict(line.split(': ', 1) for line in head[1:])
         return fields['x-forwarded-for'], fields['resumelb-class']
@@ -68,7 +68,7 @@ class Front:
 
 
 def closed(s):
-    """Nothing came, and the connection has ended."""
+    """Returns whether the connection ended without any data."""
     with s:
         try:
             return s.recv(100) == b''
@@ -215,7 +215,7 @@ def test_an_unhurried_proxy_is_understood_byte_by_byte(world, header):
         c.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for i in range(len(header)):
             c.send_raw(header[i:i + 1])
-            # Read before the next one comes: nothing is left in either queue.
+            # Wait until the byte was read before the next one is sent: no queue has data.
             wait_until(lambda: struct.unpack('i', unsent(c.sock))[0] == 0, 'the byte to be taken')
         assert c.request().status == 200
     assert front.seen()[0] == ('192.0.2.7' if header == TEXT else '2001:db8::7')
