@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on how often requests may come. Rates are so slow that no test's run sees a second one come due."""
+"""Rate limits of requests. The rates are so low that no test lasts until a second request is permitted."""
 import subprocess
 
 import pytest

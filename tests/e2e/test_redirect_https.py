@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain listener that leads every client to https, and serves nothing itself."""
+"""A plain listener that redirects every client to https, and serves nothing itself."""
 import json
 import subprocess
 

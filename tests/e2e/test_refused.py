@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused before any application has it: answered at once, counted, and in the access log; and targets in full."""
+"""Requests rejected before an application is selected: answered immediately, counted and logged; and full request targets."""
 import json
 import subprocess
 
@@ -26,7 +26,7 @@ class Start:
         return get(self.lb.admin, '/metrics', host=self.lb.admin).text
 
     def assert_refused(self, status, reason, client='127.0.0.1'):
-        """Once, and nothing else."""
+        """Checks that the request was rejected with STATUS and counted and logged once, and nothing else was."""
         line = self.line()
         assert (line['status'], line['outcome'], line['reason'], line['client']) == (status, 'refused', reason, client)
         assert 'resumelb_client_refused_total{reason="%s"} 1\n' % reason in self.metrics()
@@ -102,7 +102,7 @@ def test_of_http2_too_they_are_413_and_417(world):
     assert curl(data=b'a' * 1000) == '200'
     assert curl(data=b'a' * 1001) == '413'
     assert curl('-H', 'Expect: 200-ok') == '417'
-    # Each loop writes its own lines.
+    # Each loop writes its own log lines, so that their order may differ.
     reasons = {t.line(n)['reason'] for n in (3, 2, 1)}
     assert {'body too large', 'Expect other than 100-continue'} < reasons
 

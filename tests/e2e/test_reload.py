@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGHUP, start and stop: what changes while running, what is said to need a restart, and how it ends."""
+"""SIGHUP, start and stop: changes at run time, the log of changes that need a restart, and the shutdown."""
 import hashlib
 import selectors
 import signal
@@ -45,7 +45,7 @@ def test_a_renewed_certificate_is_served_after_sighup(world):
     lb.reload()
     wait_until(lambda: served_certificate(address) == fingerprint(new[0]), 'the new certificate')
     assert all(served_certificate(address) == fingerprint(new[0]) for _ in range(10)), 'on every loop'
-    # one that does not fit its key changes nothing
+    # a certificate that does not match its key changes nothing
     live[0].write_bytes(old[0].read_bytes())
     lb.reload()
     wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
@@ -155,7 +155,7 @@ def test_an_operator_who_dawdles_does_not_hold_up_the_end(world):
 
 
 def test_sigterm_while_starting_ends_it(world):
-    # nobody answers there: accepted by the kernel, and nothing is ever said
+    # the kernel accepts connections to this socket, but nothing is ever sent on them
     mute = socket.socket()
     mute.bind(('127.0.0.1', 0))
     mute.listen(8)
@@ -185,13 +185,13 @@ def test_systemd_is_told_when_it_is_ready_reloads_and_stops(world):
 
 
 def test_clients_leave_descriptors_for_the_workers(world):
-    """With few descriptors clients may take part of them only: who is let in is served."""
+    """With few file descriptors clients can use only a part of them: every accepted client is served."""
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [{'address': w.address}]}, wrapper=['prlimit', '--nofile=64'])
     clients = [socket.create_connection(('127.0.0.1', lb.port)) for _ in range(100)]
     for s in clients:
         s.sendall(b'GET / HTTP/1.1\r\nHost: test.example\r\n\r\n')
-    # the others wait outside until those leave who have been let in, whoever they are
+    # the others wait in the listen queue until accepted clients close, in any order
     selector = selectors.DefaultSelector()
     for s in clients:
         selector.register(s, selectors.EVENT_READ)

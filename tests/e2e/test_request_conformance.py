@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Each request of the tables passes whole or is refused, as support/request_cases.py and support/forward_cases.py say: what
-the client sees, what the worker gets byte for byte, what becomes of the connection, and which refusal is counted.
+Each request of the tables in support/request_cases.py and support/forward_cases.py is passed on completely or rejected. The test
+checks the response, the bytes that the worker receives, the state of the connection, and the counted reason of a rejection.
 """
 import itertools
 import random
@@ -17,7 +17,7 @@ from test_agent import attached
 
 CASES = [*request_cases.cases(), *forward_cases.cases()]
 GROUPS = list(dict.fromkeys(c.group for c in CASES))
-# Of these the agent says nothing, or something else: it is no load balancer.
+# Groups that do not apply to the agent or have other results there, as it is not a load balancer.
 NOT_AGENT = {'hop by hop', 'upgrade', 'claims', 'limits', 'method'}
 SECONDS = LIMIT
 MUTATIONS = 3000
@@ -32,8 +32,8 @@ def recorder(world):
 
 class Counts:
     """
-    What LB has refused. A page of metrics that was slow to make is served again for up to half a second, so each page is
-    checked for the connections that were opened before: a page that has them all was made after them.
+    The rejections that LB has counted. A metrics page that is slow to generate is cached for up to half a second. Therefore each
+    page is checked for the number of opened connections: a page that includes all of them is newer than those.
     """
 
     def __init__(self, lb):
@@ -50,13 +50,13 @@ class Counts:
         return {reason: int(n) for reason, n in found}
 
     def run(self, case, worker):
-        """On a connection of its own."""
+        """Runs CASE on its own connection."""
         self.opened += 1
         return run(case, self.lb.address, worker, SECONDS)
 
 
 def problem(case, counts, worker):
-    """What is wrong, or None."""
+    """Runs CASE. Returns what is wrong, or None."""
     before = counts.refusals() if case.ours == 'refuse' else {}
     out = counts.run(case, worker)
     why = wrong(case, out, ours=True)
@@ -107,11 +107,11 @@ def test_requests_put_together_at_random_are_read_as_a_strict_reader_does(world,
         data = mutation(dice, n)
         requests, end = read(data)
         if any(method != 'POST' for method, _, _ in requests):
-            continue        # a body that became part of a method: nobody knows that one, and the connection stays
+            continue        # a part of a body was read as a method: it is unknown, and the connection stays open
         seen[end] += 1
-        # What has no end is given one: an answer may come or not, but no request of it.
+        # Incomplete data is ended by closing: a response is optional, but the worker must not receive the request.
         if end == 'refused':
-            data += b'\r\n\r\n'      # a head may have to be whole before it is refused
+            data += b'\r\n\r\n'      # some heads are rejected only when they are complete
         case = Case('mutations', str(n), data, 'pass' if end == 'whole' else 'refuse', requests=requests,
                     fin=end == 'incomplete', after={'whole': 'open', 'refused': 'closed'}.get(end))
         why = wrong(case, counts.run(case, recorder), ours=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every case of response_cases.py: what a worker may answer, and what clients of each protocol see of it."""
+"""Every case of response_cases.py: responses of a worker, and the results for clients of each protocol."""
 import concurrent.futures
 
 import pytest
@@ -16,18 +16,18 @@ CLIENTS = ('1.0', '1.0 keep', '1.1', '1.1 close')
 
 
 def waits(hasty):
-    """The time-outs. Those that no case means to reach are longer than any client waits, however slow the machine is."""
+    """The time-out for a subject. Without HASTY it is longer than any client waits, so that a slow machine does not reach it."""
     return '%dms' % (TIMEOUT * 1000) if hasty else '1h'
 
 
 
 def balanced(world, kind, hasty):
-    """A load balancer and its worker, for clients of one kind and cases that are timed, or those that are not."""
+    """A load balancer and its worker, for clients of one kind, and for cases that are timed or those that are not."""
     player = Player(world)
     plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
     name = 'resumelb-%s-%s' % (kind.replace(' ', '-'), 'timed' if hasty else 'all')
     pair = Pair(world.folder, name, ['test.example'])
-    # What one case does must not tell on the next: nobody is left alone, no class refused.
+    # A case must not affect the next one: no worker is ejected and no class is rejected.
     lb = world.resumelb({'workers': [{'address': player.address}], 'first_byte_timeout': waits(hasty),
                          'between_bytes_timeout': waits(hasty), 'eject_after': 0, 'eject_after_refused': 0, 'poison_deaths': 0},
                         listen=[{'address': plain}, {'address': tls, 'tls': pair.entry, 'http2': True}], threads=1, name=name)
@@ -37,7 +37,7 @@ def balanced(world, kind, hasty):
 
 
 def attached_to(world, kind, hasty):
-    """The same of an agent. HTTP/1 only: it has no TLS."""
+    """The same with an agent. HTTP/1 only, as it has no TLS listener."""
     player = Player(world)
     agent = attached(world, player.address, 'a-%s-%d' % (kind.replace(' ', '-'), hasty), first_byte_timeout=waits(hasty),
                      between_bytes_timeout=waits(hasty))
@@ -45,7 +45,7 @@ def attached_to(world, kind, hasty):
 
 
 def subjects_of(tmp_path_factory, start, kinds):
-    """{(kind of client, hasty): what START makes}, which all groups of cases share."""
+    """{(kind of client, hasty): subject created by START}, shared by all groups of cases."""
     world = World(tmp_path_factory.mktemp('subjects'))
     try:
         yield {(kind, hasty): start(world, kind, hasty) for kind in kinds for hasty in (False, True)}
@@ -64,7 +64,10 @@ def agents(tmp_path_factory):
 
 
 def side_by_side(all_of_them, group):
-    """What is wrong, of all that was looked at; then the subjects that the group needs. Most of the time goes by waiting."""
+    """
+    Runs the cases of GROUP on all subjects in parallel, as most of the time is spent waiting. Fails if a result is wrong. Returns
+    the subjects that the group needs.
+    """
     needed = {c.timed for c in ALL if c.group == group}
     subjects = {(kind, hasty): s for (kind, hasty), s in all_of_them.items() if hasty in needed}
     with concurrent.futures.ThreadPoolExecutor(len(subjects)) as pool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that does not read holds no worker: what it does not take waits in a file, as far as the limits go."""
+"""A client that does not read occupies no worker: the unread response is spilled to a file, within the limits."""
 import contextlib
 import hashlib
 import json
@@ -21,7 +21,7 @@ from test_front_survives import Folder
 MIB = 1 << 20
 SIZE = 20 * MIB
 BODY = random.Random(1).randbytes(SIZE)
-FEW = 3 * MIB       # of HTTP/2, whose client here is not made for much
+FEW = 3 * MIB       # for HTTP/2: the client of these tests is slow
 SLOW, OTHERS = 4, 20
 
 
@@ -30,7 +30,7 @@ def digest(data):
 
 
 class Workers:
-    """Two that serve one connection each; `written` counts the large responses that were taken from them whole."""
+    """Two workers that serve one connection each. `written`: the number of large responses that they have completely written."""
 
     def __init__(self, world, count=2):
         self.written = 0
@@ -90,7 +90,7 @@ class Front:
 
 def unnamed_files(process):
     links = pathlib.Path('/proc/%d/fd' % process.pid).iterdir()
-    with contextlib.suppress(FileNotFoundError):    # one is closed meanwhile
+    with contextlib.suppress(FileNotFoundError):    # a descriptor is closed in the meantime
         return len([1 for link in links if os.readlink(link).endswith(' (deleted)')])
     return None
 
@@ -104,13 +104,16 @@ def slow_socket(port):
 
 
 def read(c):
-    """The body, by a client that from now on takes what there is."""
+    """Reads the rest of the response. Returns the body."""
     c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MIB)
     return c.receive().body
 
 
 def beside_slow_clients(workers, slow, address, target):
-    """What becomes of large responses that are not read, and of the requests after them."""
+    """
+    Leaves large responses unread and sends small requests. Returns the numbers of large responses taken from the workers, of small
+    ones answered, and of large ones received intact.
+    """
     found = {'taken': 0, 'answered': 0, 'intact': 0}
     before = workers.written
     with contextlib.ExitStack() as stack:
@@ -249,7 +252,7 @@ def test_responses_that_wait_for_their_clients_are_cut_at_the_end_of_drain_timeo
 
 def test_beyond_the_total_reading_follows_the_client(world):
     workers = Workers(world)
-    # The first fits; for the second there is what the sockets hold of both.
+    # The first response fits; for the second there is only the space of what the sockets hold of both.
     front = Front(world, workers, response_spill_total='20MiB')
     with front.slow() as first, front.slow() as second:
         first.send(target='/big')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resumes: measured by the load balancer or by the agent, and remembered over restarts of the load balancer."""
+"""Resumes: measured by the load balancer or by the agent, and retained over restarts of the load balancer."""
 import json
 import subprocess
 import time
@@ -39,7 +39,7 @@ def test_scores_are_requests_per_second_of_service(world):
             lb.get(host=host)
             seconds.append(time.monotonic() - began)
     scores = wait_until(lambda: set(resumes(lb).get(w.address, {})) == set(asked) and resumes(lb)[w.address], 'the resume')
-    # What is measured lies between what the worker and what the client has seen: 1 and 100 ms, and what the machine adds.
+    # The measured time is between the times of the worker and of the client: 1 and 100 ms, plus the delays of the machine.
     for host, seconds in asked.items():
         assert 1 / max(seconds) <= scores[host] <= 1 / min(w.served[host]), host
 
@@ -52,7 +52,7 @@ def test_errors_answered_fast_never_raise_a_score(world):
     before = wait_until(lambda: resumes(lb)[w.address].get('a.example'), 'a score')
     for _ in range(40):
         assert lb.get('/fail', host='a.example').status == 500
-    # The last resume has the worth of the last requests, of which there were as many as make one.
+    # The score is at most that of the successful requests.
     assert resumes(lb)[w.address]['a.example'] <= max(before, 1 / min(w.served['a.example'][:10]))
 
 
@@ -65,7 +65,7 @@ def test_skills_survive_a_kill_and_are_back_before_the_first_request(world):
     sites = {'site%d' % s for s in range(9)}
 
     def on_disk():
-        """What is known of each worker; how much it knows tells how late the writing was."""
+        """The skills of each worker in the state files, which are written with a delay."""
         files = [p for p in (world.folder / 'state' / 'default').glob('*') if '.tmp.' not in p.name]
         return sorted((sorted(json.loads(p.read_text())['skills'].items()) for p in files))
     wait_until(lambda: {site for skills in on_disk() for site, _ in skills} == sites, 'all classes on disk')
@@ -120,7 +120,7 @@ def test_load_balancers_with_different_classifiers_have_each_the_skills_of_its_o
     for n in range(1, 4):
         publish(by_host, 'a.example', '/', n)
         publish(by_path, 'test.example', '/shop', n)
-        # What the one's requests make known wipes nothing of the other's.
+        # The classes of one load balancer do not replace those of the other.
         wait_until(lambda: (known(by_host), known(by_path)) == ({'a.example'}, {'shop'}), 'the resumes')
     meters = {m['fingerprint']: (m['requests'], m['skills']) for m in agent.slot()['meters']}
     assert sorted(meters.values()) == [(9, 1), (9, 1)]
@@ -163,10 +163,10 @@ def test_a_restarted_load_balancer_knows_where_classes_live_long_before_a_resume
     picks = lb.app('app')['picks']
     assert sum(picks.values()) == 6 * len(sites)
     restart(lb)
-    # All that is known has come when it begins to listen.
+    # It has received all known resumes before it starts to listen.
     after = {site: ask(site) for site in sites}
     picks = {why: n for why, n in lb.app('app')['picks'].items() if n}
-    # Adaptive may go on as it would have: a worker whose classes took long, as the machine was busy, gives one to another.
+    # The policy adaptive may still rebalance: a worker with long service times, on a busy machine, may lose a class to another one.
     drawn = picks.pop('draw', 0)
     assert picks == {reason: len(sites) - drawn} and drawn <= 2
     assert len([site for site in sites if after[site] != before[site]]) == drawn

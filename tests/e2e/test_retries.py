@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that fail: what is tried again, what never is, and what the client sees."""
+"""Workers that fail: requests that are retried, requests that never are, and the responses to the client."""
 import os
 import signal
 import threading
@@ -23,7 +23,7 @@ def test_a_get_goes_to_another_worker_when_one_fails_it(world):
     for i in range(10):
         assert lb.get('/%d' % i).body == b'hello'
     assert bad.requests, 'the failing worker was tried'
-    # no request twice at the worker that failed it
+    # no request is sent again to the worker that failed it
     heads = [h.split(b'\r\n')[0] for h, _ in bad.requests]
     assert len(heads) == len(set(heads))
 
@@ -56,7 +56,7 @@ def test_posts_are_never_executed_twice_by_us(world):
             if got is None:
                 return
             executed.append(got[0].split(b' ')[1])
-            c.reset()               # executed, then died without an answer
+            c.reset()               # executed the request, then died without a response
             return
     workers = [world.scripted(script) for _ in range(3)]
     lb = world.resumelb(static(*[w.address for w in workers]))
@@ -67,11 +67,11 @@ def test_posts_are_never_executed_twice_by_us(world):
 
 
 def test_a_kept_connection_that_proves_dead_costs_a_get_nothing(world):
-    """The worker closes just when the next request arrives on the kept connection."""
+    """The worker closes the idle connection when the next request arrives on it."""
     def script(c):
         assert c.read_request()
         c.answer(b'hello')
-        got = c.read_request()      # a second request on this connection: die without a byte
+        got = c.read_request()      # a second request on this connection: close without a byte
         if got:
             c.reset()
     w = world.scripted(script)
@@ -85,11 +85,11 @@ def test_a_worker_that_closed_a_kept_connection_on_a_request_gets_unsafe_ones_on
     def script(c):
         if c.read_request():
             c.answer(b'%d' % c.number)
-        if c.sock.recv(1):          # it has decided to close: what comes now is not looked at
+        if c.sock.recv(1):          # the worker closes the connection and ignores this request
             c.reset()
     w = world.scripted(script)
     lb = world.resumelb(static(w.address), threads=1)
-    assert lb.get('/').status == lb.get('/').status == 200      # the second shows what the worker does
+    assert lb.get('/').status == lb.get('/').status == 200      # the second request detects the behavior of the worker
     wait_until(lambda: lb.app()['stats']['retries_fresh'] == 1, 'the count')
     for i in range(20):
         assert lb.get('/%d' % i, method='POST', body=b'order').status == 200
@@ -101,7 +101,7 @@ def test_until_a_kept_connection_has_served_twice_unsafe_requests_have_their_own
     lb = world.resumelb(static(w.address), threads=1)
     first = [lb.get('/%d' % i, method='POST', body=b'x').body for i in range(5)]
     assert len(set(first)) == 5
-    assert lb.get('/').body == first[-1]        # a GET finds out, at no risk
+    assert lb.get('/').body == first[-1]        # a GET detects it, as it can be retried
     assert {lb.get('/more-%d' % i, method='POST', body=b'x').body for i in range(5)} == {first[-1]}
 
 
@@ -223,7 +223,7 @@ def test_a_worker_that_refuses_is_left_alone_for_a_while(world):
 
 
 def test_a_worker_that_accepts_connections_again_is_back_long_before_its_time(world):
-    """It is tried by connecting: no request has to fail for that, and none is sent to it meanwhile."""
+    """It is probed by connecting: no request has to fail for that, and none is sent to it in the meantime."""
     one, other = world.gunicorn('one'), world.scripted(serve(hello))
     lb = world.resumelb(static(one.address, other.address, eject_time='10m', eject_probe='50ms', resume='measure'))
     wait_until(lambda: lb.get('/').body != b'hello', 'the first to serve')
@@ -248,10 +248,10 @@ def test_a_worker_that_accepts_connections_again_is_back_long_before_its_time(wo
 
 
 def test_a_get_whose_worker_dies_after_the_head_goes_elsewhere(world):
-    """Servers write head and body apart; nothing of the answer has been passed on in between."""
+    """Servers write the head and the body separately: no part of the response was passed on in between."""
     def script(c):
         c.read_request()
-        # It sees both at once, however long this thread has to wait for a processor in between.
+        # The load balancer is frozen, so that it receives the head and the reset together.
         freeze(lb.process.pid)
         try:
             c.write(b'HTTP/1.1 200 OK\r\nX-From: dead\r\nContent-Length: 5\r\n\r\n')
@@ -265,7 +265,7 @@ def test_a_get_whose_worker_dies_after_the_head_goes_elsewhere(world):
         r = lb.get('/')
         assert (r.status, r.body, r['X-From']) == (200, b'hello', None)
     assert bad.requests
-    # what must not run twice is answered, once
+    # requests that must not be executed twice are answered, and sent once
     statuses = {lb.get('/', method='POST', body=b'x').status for _ in range(4)}
     assert statuses == {200, 502}
 
@@ -288,11 +288,11 @@ def test_a_head_whose_body_is_slow_to_come_is_passed_on_all_the_same(world):
 
 
 def test_ejected_workers_come_back_when_the_last_one_refuses(world):
-    """Two refuse and are ejected; they are up again when the third goes: no request is lost to eject_time."""
+    """Two workers refuse connections and are ejected. They accept again when the third one ends: eject_time fails no request."""
     ports = [free_port() for _ in range(2)]
     third = world.scripted(lambda c: c.read_request() and c.answer(b'hello', headers=[('Connection', 'close')]))
     lb = world.resumelb(static(*['127.0.0.1:%d' % p for p in ports], third.address, eject_time='10m', pool={'policy': 'resume'}))
-    # a class nobody is skilled at goes to the least recently picked
+    # a class without a skilled worker is sent to the least recently used one
     for i in range(3):
         assert lb.get('/', host='site%d.example' % i).body == b'hello'
     wait_until(lambda: lb.app()['stats']['ejections'] == 2, 'both to be ejected')
@@ -340,7 +340,7 @@ def test_a_worker_that_resets_request_after_request_is_left_alone(world):
     worker = lb.workers()[bad.address]
     assert (worker['ejected'], worker['ejected_why'], worker['available']) == (True, 'reset', False)
     assert 0 < worker['ejected_for_s'] <= 600
-    # who finds nobody else is served by it all the same
+    # a request without another worker is served by it nevertheless
     healed.set()
     good.close()
     assert lb.get('/').body == b'healed'
@@ -379,7 +379,7 @@ def test_a_worker_that_fails_again_when_it_is_back_is_out_for_longer_each_time(w
 
 
 def test_no_more_requests_are_retries_at_once_than_the_budget_has(world):
-    """All fail at the bad one; those that are tried again hang at the good one, and hold the budget."""
+    """All requests fail at the bad worker; the retried ones hang at the good worker, and use the budget."""
     gate = threading.Event()
 
     def slow(c, head, body):
@@ -391,7 +391,7 @@ def test_no_more_requests_are_retries_at_once_than_the_budget_has(world):
     clients = []
 
     def retrying():
-        # those that fail at the bad one leave it idle: it is picked before the good one, which has them in hand
+        # the bad worker is idle after each failure: it is selected before the good one, which has the retries in flight
         c = Client(lb.address)
         c.send()
         clients.append(c)
@@ -403,7 +403,7 @@ def test_no_more_requests_are_retries_at_once_than_the_budget_has(world):
     assert (stats['retries'], stats['retries_over_budget']) == (2, 1)
     gate.set()
     assert [c.receive().body for c in clients] == [b'hello'] * len(clients)
-    # what they had taken is there again
+    # the budget that they used is available again
     for _ in range(10):
         assert lb.get('/').status == 200
     assert lb.app()['stats']['retries_over_budget'] == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the load balancer may do: setting `user`, and what is left to it then. Without root: that it says it cannot."""
+"""Privileges of the load balancer with the setting `user`. Without root the tests check that it reports the error."""
 import os
 import signal
 import stat
@@ -23,7 +23,7 @@ def settings_of(world, **more):
 
 def refused_without_root(world):
     lb = world.resumelb(settings_of(world), wait=False, wrapper=ORDINARY, name='ordinary')
-    # started as nobody it is that user already; as anybody else it may not become it
+    # the program does not run as root: it must not become another user than its own
     user = 'daemon' if ROOT else 'nobody'
     lb.process.stop()
     lb = world.resumelb(settings_of(world, user=user), wait=False, wrapper=ORDINARY, name='refused')
@@ -41,7 +41,7 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
         return
     folder = open_world.folder
     pair = Pair(folder, 'site', ['test.example'])
-    # root's alone: read before the rights are dropped
+    # readable only by root: it is read before the privileges are dropped
     os.chmod(pair.key, 0o600)
     tls, unix = '127.0.0.1:%d' % free_port(), folder / 'front.sock'
     low = low_port()
@@ -57,20 +57,20 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
     log = folder / 'access.log'
     wait_until(lambda: log.exists() and log.read_text().count('\n') == 2, 'the access log')
     assert log.stat().st_uid == NOBODY and (folder / 'state').stat().st_uid == NOBODY
-    # logs are opened again as the user, and a key that it may not read is named; nothing has changed
+    # logs are reopened as the user, and a key that it may not read is reported; nothing else changes
     log.rename(folder / 'rotated.log')
     lb.reload()
     wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
     assert str(pair.key) in lb.process.output() and 'Permission denied' in lb.process.output()
     wait_until(log.exists, 'the new log')
     assert shown(tls, 'test.example') == pair.fingerprint
-    # one that it may read is taken
+    # a key that it may read is used
     os.chown(pair.key, NOBODY, NOBODY)
     renewed = Pair(folder, 'renewed', ['test.example'])
     renewed.copy_to(pair)
     lb.reload()
     wait_until(lambda: shown(tls, 'test.example') == renewed.fingerprint, 'the new certificate')
-    # a new program needs no root: the socket of the low port is left to it
+    # a new process needs no root privileges: it inherits the socket of the low port
     upgrade(lb)
     assert_is_nobody(lb.process.pid, threads=3)
     assert get('127.0.0.1:%d' % low).status == 200

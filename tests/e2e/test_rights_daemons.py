@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Setting `user` of the agent and of the pool counter daemon, and what is left to them then."""
+"""Privileges of the agent and of the pool counter daemon with the setting `user`."""
 import json
 import os
 import signal
@@ -16,12 +16,12 @@ from rights_support import DAEMON, NOBODY, ORDINARY, ROOT, assert_is, assert_is_
 from support.base import BIN, LIMIT, free_port, low_port, wait_until
 from support.http import Client
 
-# Somebody else than nobody, whom the daemons below are asked to become.
+# A user other than the one that the unprivileged daemons below run as: they are configured to switch to it.
 OTHER = 'daemon' if ROOT else 'nobody'
 
 
 def refused(open_world, program, text):
-    """As an ordinary user; what it says."""
+    """Runs PROGRAM as an unprivileged user. Returns its error output."""
     path = open_world.folder / 'refused.yaml'
     path.write_text(text)
     out = subprocess.run([*ORDINARY, BIN / program, '-c', path], capture_output=True, text=True, timeout=LIMIT,
@@ -61,7 +61,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_
         assert c.request().status == 200
     state = folder / 'agent-state'
     assert {p.stat().st_uid for p in (state, *state.rglob('*'))} == {NOBODY}
-    # A new program needs no root: the socket of the low port is left to it, and the process as well.
+    # A new process needs no root privileges: it inherits the socket of the low port, and the application process.
     upgrade(agent)
     assert_is_nobody(agent.process.pid)
     assert json.loads(agent.get().body)['pid'] == seen['pid']
@@ -93,7 +93,7 @@ def test_an_application_may_name_the_user_that_its_agent_has(open_world):
 
 
 class SplitAgent(TinyAgent):
-    """It is nobody's, its keeper root's, its process another user's."""
+    """An agent that runs as an unprivileged user, with a supervisor (keeper) of root and application processes of another user."""
 
     def __init__(self, world, user='daemon', top=None, **settings):
         super().__init__(world, top={'user': 'nobody', **(top or {})}, root='/', user=user, **settings)
@@ -105,7 +105,7 @@ class SplitAgent(TinyAgent):
         return json.loads(self.get().body)
 
     def assert_split(self, user=DAEMON):
-        """Who may do what; the process's pid."""
+        """Checks the users and the capabilities of the keeper, the agent and the process. Returns the pid of the process."""
         for t in threads_of(self.keeper()):
             assert t['Uid'] == ['0'] * 4 and int(t['CapEff'][0], 16) != 0, t
         assert_is_nobody(self.process.pid)
@@ -117,7 +117,7 @@ class SplitAgent(TinyAgent):
 
 @pytest.fixture
 def split(open_world):
-    """Makes such agents, in a folder that is root's alone, but for what they and their processes write."""
+    """Creates such agents in a directory that belongs to root, except the files that they and their processes write."""
     open_world.folder.chmod(0o755)
     tree, log = open_world.folder / 'tree', open_world.folder / 'agent-served.log'
     tree.mkdir()
@@ -136,7 +136,7 @@ def test_the_keeper_alone_stays_root_where_applications_have_other_users(open_wo
     agent = split(**settings).wait_ready()
     agent.assert_split()
     state = open_world.folder / 'agent-state'
-    # What is the keeper's cannot be replaced by the agent.
+    # The agent cannot replace the files of the keeper.
     assert (state.stat().st_uid, state.stat().st_gid, stat.S_IMODE(state.stat().st_mode)) == (0, NOBODY, 0o1771)
     assert {(state / name).stat().st_uid for name in ('run', 'keeper.lock', 'keeper.sock')} == {0}
     assert stat.S_IMODE((state / 'run').stat().st_mode) == 0o711
@@ -178,7 +178,7 @@ def test_a_killed_agent_is_followed_by_one_that_drops_its_rights_as_well(split):
 
 @only_root
 def test_an_agent_that_was_root_gets_a_user_at_a_restart(open_world, split):
-    """Its state_dir is given to the user by hand, which the agent then takes what is the keeper's from."""
+    """The state_dir is assigned to the user manually; the agent then makes root the owner of the keeper's files again."""
     agent = split(top={'user': 'root'}).wait_ready()
     agent.process.kill(signal.SIGINT)
     agent.process.wait()
@@ -194,7 +194,7 @@ def test_an_agent_that_was_root_gets_a_user_at_a_restart(open_world, split):
 
 @only_root
 def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
-    # A program that does not come up exits without freeing what it had.
+    # A program that fails to start exits without freeing its memory.
     monkeypatch.setenv('ASAN_OPTIONS', os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0')
     agent = split().wait_ready()
     pid, keeper = agent.assert_split(), agent.keeper()
@@ -205,12 +205,12 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
     agent.process.kill(signal.SIGHUP)
     wait_until(lambda: 'configuration-refused' in agent.process.output(), 'it to be refused')
     assert 'an application has one that none had at the start: restart' in agent.process.output()
-    # Nor can a new program get the keeper to become it.
+    # A new process cannot make the keeper accept the user either.
     agent.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the upgrade to fail')
     assert 'keeper-users-refused' in agent.process.output() and 'keeper-not-joined' in agent.process.output()
     assert agent.assert_split() == pid
-    # A start as root is another matter: with a keeper of its own.
+    # A start as root succeeds, with a new keeper.
     agent.process.kill(signal.SIGKILL)
     agent.process.wait()
     agent.config['applications']['app']['user'] = 'bin'
@@ -221,7 +221,7 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
 
 @only_root
 def test_a_keeper_of_an_agent_that_stayed_root_is_not_taken_over(split):
-    """It would start processes of any user."""
+    """The keeper of such an agent would start processes of any user."""
     agent = split(top={'user': 'root'}).wait_ready()
     pid, keeper = agent.seen()['pid'], agent.keeper()
     agent.process.kill(signal.SIGKILL)
@@ -233,14 +233,14 @@ def test_a_keeper_of_an_agent_that_stayed_root_is_not_taken_over(split):
 
 
 def try_as(user, code):
-    """PYTHON as USER; what it prints."""
+    """Runs Python CODE as USER. Returns its output."""
     out = subprocess.run(['setpriv', '--reuid=%d' % user, '--regid=%d' % user, '--clear-groups', sys.executable, '-c', code],
                          capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 0, out.stderr
     return out.stdout.strip()
 
 
-# A successor as a broken agent would make one: the list's user first, then root.
+# A client of the keeper, like a compromised agent: it states the listed user, and requests a process of another one.
 ASK = """
 import json, socket
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -285,7 +285,7 @@ def test_the_agents_user_cannot_put_links_in_the_keepers_way(open_world, split):
 
 
 def not_started(open_world):
-    """As root; what it says."""
+    """Runs the agent as root. Returns its error output."""
     path = open_world.folder / 'not-started.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: daemon'))
     out = subprocess.run([BIN / 'resumelb-agent', '-c', path], capture_output=True, text=True, timeout=LIMIT,
@@ -329,7 +329,7 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
     assert (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == (NOBODY, 0o660)
     assert pool.connect(str(path)).ask('ACQ4ME k 2 9 0') == 'LOCKED'
     assert status(admin)['counters']['held'] == 2
-    # The next one needs no root: the sockets are left to it.
+    # The next process needs no root privileges: it inherits the sockets.
     pool.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'stage="handed over"' in pool.process.output(), 'the new process')
     pid = int(pool.process.output().rpartition('stage="handed over" pid=')[2].split()[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policy adaptive as a shadow beside others, before real gunicorns and before an agent that would publish homes."""
+"""Policy adaptive as a shadow of other policies, with real gunicorns and with an agent that would publish homes."""
 import json
 import threading
 from collections import Counter
@@ -12,12 +12,12 @@ from support.base import wait_until
 from support.http import Client, get
 from support.servers import World
 
-SITES = ['site%d.example' % i for i in range(13)]  # prime to the number of workers: each would meet all of them
+SITES = ['site%d.example' % i for i in range(13)]  # coprime to the number of workers, so that each class is sent to all of them
 
 
 @pytest.fixture(scope='module')
 def started(tmp_path_factory):
-    """The gunicorns of all tests."""
+    """The gunicorns that all tests share."""
     w = World(tmp_path_factory.mktemp('gunicorns'))
     yield Counted(w, 3)
     w.close()
@@ -49,17 +49,17 @@ def metric(lb, name):
 def ask(address, site, path='/'):
     r = get(address, path, host=site)
     assert r.status == 200
-    return r.text.split()[2]    # the process
+    return r.text.split()[2]    # the pid of the process
 
 
 def test_adaptive_beside_round_robin_tells_what_it_would_do_and_changes_nothing(world, gunicorns):
     lb = balancer(world, gunicorns, shadow_policy='adaptive')
     seen = Counter(ask(lb.address, site) for _ in range(12) for site in SITES)
-    assert set(seen.values()) == {4 * len(SITES)}       # each in turn
+    assert set(seen.values()) == {4 * len(SITES)}       # round robin
     wait_until(lambda: lb.app()['backlog'] == 0, 'all to end')
     shadow = lb.app()['shadow']
     assert shadow['policy'] == 'adaptive' and shadow['requests'] == 12 * len(SITES)
-    # In turn each class comes to all three; it would have lived at one, but for a few that were drawn to another.
+    # With round robin each class is sent to all three; in the shadow it has one home, except a few that were moved.
     assert shadow['policy_skilled'] == 9 * len(SITES)
     assert shadow['policy_skilled'] < shadow['shadow_skilled'] <= 11 * len(SITES)
     assert 0 < shadow['differed'] < shadow['requests'] and shadow['overdue'] == 0
@@ -89,7 +89,7 @@ def test_what_the_shadow_would_do_is_explained_beside_what_is_done(world, gunico
 
 
 def test_a_class_that_keeps_its_home_waiting_gets_another_in_the_shadow_though_in_truth_nobody_waits(world, gunicorns):
-    """Three at a time of one class: in turn they never wait; at one worker, which serves one at a time, they would."""
+    """Three concurrent requests of one class: with round robin they never wait; at a single worker, which serves one, they would."""
     lb = balancer(world, gunicorns, shadow_policy='adaptive')
     others = SITES[1:]
     for _ in range(3):
@@ -118,7 +118,7 @@ def test_a_class_that_keeps_its_home_waiting_gets_another_in_the_shadow_though_i
 
 
 def published(address):
-    """How each class came to the worker, as its agent tells it to all load balancers."""
+    """The reason for which each class has its home at the worker, as its agent publishes it."""
     stream = Stream(address, headers=[('Resumelb-Homes', '1')])
     try:
         return {site: home[2] for site, home in stream.wait(lambda x: x.get('homes'), 'homes')['homes'].items()}

@@ -43,7 +43,7 @@ def homes(lb, site):
 
 
 def came_as(address, site):
-    """How the worker says that it has become a home of the site."""
+    """The reason for which the worker is a home of the site, as it publishes it."""
     stream = Stream(address, headers=[('Resumelb-Homes', '1')])
     try:
         return stream.wait(lambda x: site in x.get('homes', {}), 'the home')['homes'][site][2]
@@ -68,16 +68,16 @@ def test_the_homes_of_each_class_are_the_same_for_both(pair):
             ask(lbs[(n + i) % 2], site)
 
     def come_to_agree():
-        # What is not used goes with the next request of its class.
+        # An unused home is removed at the next request of its class.
         for i, site in enumerate(SITES):
             ask(lbs[i % 2], site)
             ask(lbs[1 - i % 2], site)
-        # One worker has each of them, but for a few that were in the hands of both at once.
+        # Each class has one home, except a few that both load balancers assigned at the same time.
         return agree(lbs, SITES) and sum(len(homes(lbs[0], s)) for s in SITES) <= len(SITES) + 4
 
     # ... ten seconds after its last use.
     wait_until(come_to_agree, 'the two to agree')
-    # All work is shared: nobody has nothing.
+    # The work is shared: every worker is the home of a class.
     assert {h for s in SITES for h in homes(lbs[0], s)} == set(agent.addresses)
 
 
@@ -92,9 +92,9 @@ def test_a_first_home_given_by_one_is_used_by_the_other(pair):
         return home if json.loads(ask(lb, site).text)['pid'] == pids[home] else None
 
     for i, site in enumerate(SITES):
-        # Again, if the class moved between the two questions.
+        # Repeated if the class was moved between the two requests.
         home = wait_until(lambda: served_at_home(lbs[1 - i % 2], site), 'its home to serve the class')
-        # The first, or where it has moved since, which the worker then says.
+        # The first home, or another one if the class was moved since, which the worker then publishes.
         assert pids[home] == first[site] or came_as(home, site) == 'move'
 
 
@@ -103,7 +103,7 @@ def test_a_move_by_one_is_followed_by_the_other(world, pair):
     for site in SITES * 3:
         ask(lbs[0], site)
     wait_until(lambda: agree(lbs, SITES), 'the two to agree')
-    # The other's: this one may give it no further home, so it moves it away.
+    # A class that the other load balancer owns: this one may not assign a further home, and moves it instead.
     victim = next(s for s in SITES if len(homes(lbs[0], s)) == 1 and not explain(lbs[0], s)['values']['owned'])
     home, = homes(lbs[0], victim)
     blocking = next(s for s in SITES if s != victim and homes(lbs[0], s) == [home])
@@ -113,7 +113,7 @@ def test_a_move_by_one_is_followed_by_the_other(world, pair):
     wait_until(lambda: agent.slot(agent.addresses.index(home))['backlog'] == 1, 'the home to be held up')
 
     def moved():
-        # Those that come too early wait at the old home, as they would for a slow request, or are served elsewhere this once.
+        # Requests before the move wait at the old home, as behind a slow request, or are served elsewhere once.
         with Client(lbs[0].address) as c:
             c.send(host=victim)
             wait_until(lambda: (select.select([c.sock], [], [], 0)[0] or home not in homes(lbs[0], victim)
@@ -168,7 +168,7 @@ def test_a_stream_tells_homes_to_who_asks_all_of_them_first_and_then_what_has_ch
     ask_agent('a.example', 'copy')
     changed = stream.wait(lambda x: x.get('homes', {}).get('a.example', [0, 0, ''])[2] == 'copy', 'the change')
     assert list(changed['homes']) == ['a.example']
-    # Who has not asked gets none.
+    # A stream that has not requested homes receives none.
     assert not [x for x in plain.lines if 'homes' in x]
 
 
@@ -181,7 +181,7 @@ def test_homes_are_of_one_classifier_and_all_come_at_once(world):
         assert agent.get(headers=headers).status == 200
 
     def first_lines(fingerprint):
-        """Those that are there before anything changes: a resume, then homes."""
+        """The first lines of a stream: a resume, then homes."""
         stream = Stream(agent.address, headers=[('Resumelb-Homes', '1'), ('Resumelb-Classifier', fingerprint)])
         stream.wait(lambda x: 'skills' in x, 'the resume')
         ask_agent('last.example', fingerprint)
@@ -193,7 +193,7 @@ def test_homes_are_of_one_classifier_and_all_come_at_once(world):
         ask_agent(site, fingerprint)
     assert first_lines(prints[1]) == [{'b.example', 'c.example'}] * 2
     assert first_lines(prints[0]) == [{'a.example'}] * 2
-    # Those used longest ago make room for a third.
+    # The least recently used ones make room for a third.
     assert first_lines(prints[2]) == [set()]
     assert first_lines(prints[1]) == [set()]
 
@@ -221,6 +221,6 @@ def test_a_stream_tells_a_home_whose_first_request_still_waits_for_the_process(w
     for c in [busy, *clients.values()]:
         assert c.receive().status == 200
         c.close()
-    # What the process got then was no second decision, and the one that was passed on is at home elsewhere.
+    # The request that the process then received was not another decision; the home of the passed-on request is elsewhere.
     wait_until(lambda: any(x.get('homes', {}).get('d.example', [0] * 5)[4] > 0 for x in list(stream.lines)), 'the work')
     assert told() == {'a.example': ['used', ''], 'b.example': ['new', ''], 'd.example': ['move', '127.0.0.1:9']}

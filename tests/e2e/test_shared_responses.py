@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which responses are given to more than one user, by coalescing or as stale copies: none that another user's request made."""
+"""Responses shared by coalescing or as stale copies: a user never gets a response that was generated for another user."""
 import itertools
 import socket
 
@@ -12,7 +12,7 @@ from test_tls_clients import issue, with_certificate
 
 STALE = {'pages': {'workers': 1, 'key': 'x', 'maxqueue': 1, 'on_full': 'stale'}}
 ANY = {'pages': {'mode': 'any', 'workers': 1, 'maxqueue': 1000, 'key': 'x'}}
-# A page for each question, so that no copy of an earlier one answers it.
+# A new page for each request, so that no earlier copy can answer it.
 PAGES = ('/page?%d' % n for n in itertools.count())
 
 
@@ -25,7 +25,7 @@ def app():
 
 
 class Visitor:
-    """A client with a way to the load balancer, and what its requests say."""
+    """A client with its connection to the load balancer, and the header fields of its requests."""
 
     def __init__(self, address, headers=(), context=None, source=None):
         self.address, self.headers, self.context, self.source = address, list(headers), context, source
@@ -51,7 +51,7 @@ def receive(client):
 
 
 def gets_stale(lb, app, maker, other):
-    """Whether OTHER, one too many, is given a copy of what MAKER was answered."""
+    """Returns whether OTHER, with a request that exceeds the limit, gets a copy of the response to MAKER."""
     target = next(PAGES)
     first = maker.send(lb, target)
     app.let_go()
@@ -68,7 +68,7 @@ def gets_stale(lb, app, maker, other):
 
 
 def coalesces(lb, app, maker, other):
-    """Whether OTHER, asking while MAKER's request is under way, is given its response."""
+    """Returns whether OTHER, with a request during that of MAKER, gets the same response."""
     target = next(PAGES)
     first = maker.send(lb, target)
     app.under_way(1)
@@ -152,7 +152,7 @@ def test_certificates_share_where_the_configuration_says_so_by_what_we_state_of_
     site = Certified(world, app, counters, copy_with_certificates=True)
     assert shares(site.lb, app, site.ann, site.ann)
     assert not shares(site.lb, app, site.bob, site.without)
-    # What it claims itself is not what its variant is chosen by.
+    # A forged field does not select the variant.
     forger = Visitor(site.without.address, [('X-SSL-Client-S-DN', 'CN=bob')], site.without.context)
     assert not shares(site.lb, app, site.bob, forger)
 

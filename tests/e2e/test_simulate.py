@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resumelbctl simulate: what it prints of described work and of access logs, as a table, as JSON and as a picture."""
+"""resumelbctl simulate: its output for synthetic workloads and access logs, as a table, as JSON and as a picture."""
 import json
 import random
 import re
@@ -30,7 +30,7 @@ def variants(story):
 
 
 def log_lines(n, with_host, seed=1):
-    """A combined log: sites of which few are asked for often, pages of which few are."""
+    """A combined log in which a few sites and a few pages are requested often."""
     draw = random.Random(seed)
     sites, pages = range(40), range(30)
     at = 1331280000.0
@@ -169,7 +169,7 @@ def test_random_workloads_are_counted_for_each_policy():
     assert sum(best) >= 2
     kept = re.findall(r'^  (resume|classless) +((?:\d+ +){4}\d+)$', out, re.M)
     assert len(kept) == 2
-    # Of those that keep up one has the fewest loads, in each workload; nobody is counted who does not keep up.
+    # In each workload exactly one of the policies that keep up has the fewest loads; those that do not keep up are not counted.
     rows = [list(map(int, row[1].split())) for row in kept]
     assert sum(row[1] for row in rows) == 2 and sum(row[3] for row in rows) == 2
     assert all(max(row[1:]) <= row[0] <= 2 for row in rows)
@@ -188,7 +188,7 @@ def test_tuning_searches_what_each_policy_goes_by():
     tried = {policy: {s.split('=')[0] for p, settings, _ in rows for s in settings.split(':')[1:] if p == policy}
              for policy in ('hash', 'adaptive', 'p2c', 'least_backlog')}
     assert tried == {'hash': {'hash_balance_factor'}, 'adaptive': {'max_share'}, 'p2c': set(), 'least_backlog': set()}
-    # The winner is a row of that table, and has as many requests a second as any, but for one in a hundred.
+    # The winner is a row of that table, and its request rate is at most one percent below the maximum.
     rates = {label: float(rate) for label, rate in re.findall(r'^  (\S+) by \w+ +[\d.]+ +(\d+) ', out[out.index('2. Settings'):], re.M)}
     best = re.search(r'^policy: (\S+)$', out, re.M)[1]
     assert rates[best] >= .98 * max(rates.values())
@@ -199,14 +199,14 @@ def test_tuning_one_policy_holds_it_against_what_most_people_have():
     assert 'With adaptive by host rather than least_backlog by host' in out
     today, rows = re.search(r'^  today +([\d.]+ +\d+) ', out, re.M)[1], re.findall(r'^  least_backlog by (\w+) +([\d.]+ +\d+) ', out, re.M)
     assert ('host', today) in rows
-    # ... which is not what is looked for, even where it is the best.
+    # ... which is not the optimization goal, even if it is the best.
     worse = simulate('--tune', *SMALL, '--policy', 'hash', '--load-ms', 0, '--hit-us', 0).stdout
     assert re.search(r'^policy: hash', worse, re.M)
 
 
 def test_a_setting_that_the_policy_does_not_go_by_is_refused_with_those_that_it_has():
     described = subprocess.run([str(BIN / 'resumelb'), '--describe', 'settings'], capture_output=True, text=True, timeout=LIMIT).stdout
-    # What the description says is one policy's: a new row is here as well, or this fails.
+    # Parameters documented for a single policy: a new row of the table must be listed here as well.
     of = dict(re.findall(r'^\| `(\w+)` \|[^\n]*\| Policy (\w+): ', described, re.M))
     assert of['variance'] == 'resume' and of['max_share'] == 'adaptive' and of['hash_balance_factor'] == 'hash'
     names = re.search(r'there are ([a-z0-9_, ]+)', simulate('--help').stdout)[1].split(', ')
@@ -220,7 +220,7 @@ def test_a_setting_that_the_policy_does_not_go_by_is_refused_with_those_that_it_
             said = simulate(*words, code=2).stderr
             had = re.search(r"%s has no setting '%s' here: it has (.*)" % (policy, setting), said)[1].split(', ')
             assert set(had) & set(of) == {s for s in of if of[s] == policy}, said
-    # A shadow goes by its own.
+    # A shadow policy uses its own parameters.
     shadow = figures('--policy', 'hash:max_share=0.2:shadow_policy=adaptive', *SMALL)['scenarios'][0]['variants'][0]['shadow']
     assert shadow['requests'] > 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that send or take too slowly are ended and counted; who is refused gets to read why."""
+"""Clients that send or read too slowly are disconnected and counted; a rejected client can read the reason."""
 import re
 import socket
 import ssl
@@ -56,7 +56,7 @@ def dial(lb, kind):
 
 
 def drip(client, data, until):
-    """A byte now and then, until it fails or UNTIL() holds."""
+    """Sends DATA slowly, byte by byte, until this fails or UNTIL() is true."""
     try:
         for byte in data:
             if until():
@@ -68,7 +68,7 @@ def drip(client, data, until):
 
 
 class Http2:
-    """A client whose windows are the test's: it gives none back by itself."""
+    """An HTTP/2 client that sends no window updates by itself: the test controls the windows."""
 
     def __init__(self, address, window=None):
         self.sock = secure(address, 'h2')
@@ -89,7 +89,7 @@ class Http2:
         self.flush()
 
     def until(self, wanted):
-        """Read until wanted(event), which is given, or the end of the connection (None)."""
+        """Reads until wanted(event) and returns that event, or None at the end of the connection."""
         while True:
             for e in self.events:
                 if wanted(e):
@@ -132,7 +132,7 @@ def test_a_body_below_the_minimum_rate_gets_408_and_is_counted_and_logged(world,
 
 
 def test_a_body_that_makes_the_rate_in_bursts_is_served(world):
-    # From one burst to the next it is far less than the grace. In all it is longer: another client, that is too slow, is refused.
+    # The pauses are much shorter than the grace time, the total is longer: another client, which is too slow, is rejected.
     lb, w = front(world, min_body_rate='100', min_body_rate_grace='10s')
     burst, n = b'x' * 5000, 0
     with dial(lb, 'plain') as c, dial(lb, 'plain') as slow:
@@ -220,7 +220,7 @@ def test_who_reads_below_the_minimum_rate_is_cut_and_the_worker_let_go(world, ki
 
 
 def test_who_reads_fast_enough_is_left_alone(world):
-    # From one piece to the next it is far less than the grace. In all it is longer: another client, that takes nothing, is cut.
+    # The pauses are much shorter than the grace time, the total is longer: another client, which does not read, is disconnected.
     lb, _ = front(world, serve(streaming), min_send_rate='100', min_send_rate_grace='10s')
     with slow_reader(lb, 'plain') as c, slow_reader(lb, 'plain') as slow:
         slow.send()
@@ -315,7 +315,7 @@ def test_no_more_of_a_response_is_taken_than_response_buffer(world):
     with slow_reader(lb, 'plain') as c:
         c.send()
         buffered = lambda: lb.app()['stats']['buffered_bytes']
-        # Reading goes on when half of it has been taken, not before.
+        # Reading from the worker resumes when half of the buffer has been sent, not before.
         wait_until(lambda: buffered() >= 32 << 10, 'the buffer to be filled')
         assert buffered() <= 64 << 10
 
@@ -328,7 +328,7 @@ def test_a_slow_client_holds_a_worker_as_the_manual_says(world, size, settings, 
         c.send()
         wait_until(lambda: len(w.requests) == 1, 'the request')
         if held:
-            # The sockets and the buffer are full: nothing moves any more until the client reads.
+            # The sockets and the buffer are full: no data is transferred until the client reads.
             wait_until(lambda: lb.app()['stats']['buffered_bytes'] > 200 << 10, 'the buffer to be full')
         wait_until(lambda: next(iter(lb.workers().values()))['backlog'] == held, 'the worker to be %d' % held)
         assert c.receive().status == 200
@@ -358,7 +358,7 @@ def test_beyond_response_buffers_total_reading_follows_the_clients(world):
     wait_until(lambda: lb.app()['backlog'] == 128, 'all to be with the worker')
     buffered = lambda: lb.app()['stats']['buffered_bytes']
     wait_until(lambda: buffered() > 1 << 20, 'the total to be used up')
-    # What each may have in any case, and what a loop has not told the others yet.
+    # The limit, the minimum of each response, and the amount that a loop has not yet reported to the others.
     assert buffered() <= (1 << 20) + (256 << 10) + 128 * (16 << 10) + (64 << 10)
     for c in clients:
         c.close()

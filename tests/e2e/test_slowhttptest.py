@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slowhttptest's four ways to hold a server with slow connections: other clients are served meanwhile, as they are by nginx."""
+"""The four attacks of slowhttptest, with slow connections: other clients are served in the meantime, as by nginx."""
 import contextlib
 import pathlib
 import re
@@ -29,7 +29,7 @@ def worker(c, head, body):
 
 
 def nginx(world, upstream):
-    """Its address; it has the same worker behind it."""
+    """Starts an nginx with the same worker. Returns its address."""
     port, folder = free_port(), world.folder / 'nginx'
     folder.mkdir()
     (folder / 'nginx.conf').write_text('''
@@ -53,21 +53,24 @@ def nginx(world, upstream):
 
 
 def established(port):
-    """How many connections there are to a port of 127.0.0.1."""
+    """The number of connections to a port of 127.0.0.1."""
     local = ' 0100007F:%04X ' % port
     rows = pathlib.Path('/proc/net/tcp').read_text().splitlines()[1:]
     return sum(1 for row in rows if local in row[:20] and row.split()[3] == '01')
 
 
 def attacked(world, name, address, mode):
-    """How many of ORDINARY requests are answered well while slowhttptest holds its connections, and what it says at its end."""
+    """
+    Sends ORDINARY requests while slowhttptest has its connections open. Returns how many are answered correctly, and the results of
+    slowhttptest for the availability of the service.
+    """
     path = '/large' if mode == 'slow read' else '/'
     attack = world.process(['slowhttptest', *MODES[mode], '-c', CONNECTIONS, '-r', '200', '-l', '3000', '-p', int(LIMIT),
                             '-u', 'http://%s%s' % (address, path)], 'slowhttptest-' + name)
     seen = set()
 
     def held():
-        time.sleep(0.05)        # a look at all connections of the machine costs more than most conditions
+        time.sleep(0.05)        # listing all connections of the machine is more expensive than most conditions
         seen.add(established(int(address.split(':')[1])) >= AT_ONCE)
         return True in seen or not attack.alive()
     wait_until(held, 'its connections')
@@ -75,7 +78,7 @@ def attacked(world, name, address, mode):
     attack.kill(signal.SIGINT)
     attack.wait()
     told = re.sub(r'\x1b\[[0-9;]*[A-Za-z]', '', attack.output())
-    # Requests for ranges end as soon as they are answered.
+    # Range requests end as soon as they are answered.
     assert True in seen or mode == 'range', told[-2000:]
     return answered, re.findall(r'service available: *(\w+)', told)
 

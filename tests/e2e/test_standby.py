@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The standby address of a worker: in its place while its own address fails, and never longer."""
+"""The standby address of a worker: it replaces the primary address while that one fails, and not longer."""
 import subprocess
 import threading
 
@@ -12,7 +12,10 @@ from worker_tls_support import Pki, tls_script
 
 
 def load(lb, seconds_done, failed, threads=4):
-    """GETs from several connections until seconds_done is set; what failed, and how many went well."""
+    """
+    Starts THREADS clients that send GETs until seconds_done is set, and append failures to FAILED. Returns the threads, and the
+    number of responses of each.
+    """
     good = [0] * threads
 
     def run(i):
@@ -95,7 +98,7 @@ def test_a_single_request_that_kills_its_worker_is_answered_by_the_standby(world
 
     def dies(c):
         c.read_request()
-        listening[0].close()          # nobody listens any more; then this connection ends
+        listening[0].close()          # first the listener is closed, then this connection
         c.reset()
     first = Scripted(dies)
     listening.append(first)
@@ -149,11 +152,11 @@ def test_a_standby_speaks_tls_as_its_worker_does(world, tmp_path):
     standby = world.scripted(tls_script(pki.worker.server_context(), by_name(b'standby')))
     own_port = free_port()
     own = '127.0.0.1:%d' % own_port
-    # A handshake that the impostor does not take part in ends by this.
+    # This time-out ends a handshake that the impostor does not answer.
     lb = world.resumelb({'workers': [{'address': own, 'standby': standby.address}], 'worker_tls': {'ca': pki.ca},
                          'connect_timeout': '3s', 'eject_time': '100ms', 'eject_time_max': '100ms'})
     wait_until(lambda: lb.get('/').body == b'standby', 'the standby')
-    # Somebody else at its address, who cannot show its certificate: it does not go back.
+    # Another server at the primary address, without a valid certificate: the traffic stays at the standby.
     impostor = world.scripted(by_name(b'impostor'), port=own_port)
     wait_until(lambda: len(impostor.connections) > 2, 'tries of its own address')
     assert lb.get('/').body == b'standby' and impostor.requests == []

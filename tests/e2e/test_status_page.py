@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status page: in Debian's Chromium, live, by keyboard, with hostile names, with too many listeners."""
+"""The status page in Debian's Chromium: live updates, keyboard use, hostile names, too many listeners."""
 import http.client
 import json
 import signal
@@ -56,7 +56,7 @@ def the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, b):
     assert 'fresher.example' not in b.text()
     b.press('Enter')
     wait_until(lambda: 'fresher.example' in b.text(), 'it to go on')
-    # sort by name, and it stays so over updates
+    # sort by name; the order is kept over updates
     b.js('document.querySelector("[aria-label=Classes] th button").focus()')
     b.press('Enter')
     names = lambda: b.js('[...document.querySelectorAll("[aria-label=Classes] tbody th")].map(t => t.innerText)')
@@ -80,7 +80,7 @@ def every_control_is_reached_by_the_tab_key(lb, b):
     for _ in range(12):
         b.press('Tab')
         seen.append(b.js('document.activeElement.id || document.activeElement.textContent.trim()'))
-    assert seen[0] == 'To the figures', 'first a way past the header'
+    assert seen[0] == 'To the figures', 'the first link skips the header'
     assert seen[1:3] == ['q', 'pause'] and seen[3:8] == ['status', 'resumes', 'settings', 'events', 'metrics'], seen
 
 
@@ -110,7 +110,7 @@ def an_explanation_is_a_click_away(lb, b):
 
 
 def test_the_page_in_a_browser(lb, browser):
-    """One after the other, each on a page of its own."""
+    """Runs the checks one after the other, each on a new page."""
     the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, browser)
     every_control_is_reached_by_the_tab_key(lb, browser)
     for dark in (False, True):
@@ -162,7 +162,7 @@ class Listener:
         self.response.begin()
 
     def event(self):
-        """The state as it is now; `kind` is how it was told: 'whole' or 'delta'."""
+        """Receives the next event and returns the current state. `kind` is the kind of the event: 'whole' or 'delta'."""
         lines, self.kind = [], 'whole'
         while True:
             line = self.response.readline()
@@ -222,7 +222,7 @@ def test_a_listener_is_told_what_has_changed_and_then_has_what_a_new_one_is_told
     assert second.kind == 'whole'
     seen = [first.event() for _ in range(3)]
     assert first.kind == 'delta'
-    assert whole in seen, 'of one tick, both have the same text'
+    assert whole in seen, 'both have the same text of one tick'
     lb.get(host='quite-another.example')
 
     def told():
@@ -267,8 +267,8 @@ def test_events_tell_of_workers_that_come_and_go(lb, world):
     wait_until(lambda: lb.json('/status.json')['uptime_s'] > 1.5, 'a first look')
     lb.reload({'workers': lb.names[:2] + [fourth.address]})
     kinds = lambda: {(e['kind'], e['subject']) for e in lb.json('/events')['events']}
-    wait_until(lambda: {('joined', fourth.address), ('left', lb.names[2])} <= kinds(), 'both to be told')
-    assert ('joined', lb.names[0]) not in kinds(), 'what was there from the start is no event'
+    wait_until(lambda: {('joined', fourth.address), ('left', lb.names[2])} <= kinds(), 'both events')
+    assert ('joined', lb.names[0]) not in kinds(), 'no event for a worker that was there from the start'
 
 
 def test_status_json_has_what_the_original_told(lb):
