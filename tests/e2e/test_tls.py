@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS on a listener, HTTP/2 by ALPN where it is not switched off."""
+"""TLS on a listener, with HTTP/2 by ALPN unless it is switched off."""
 import ssl
 import subprocess
 
@@ -52,7 +52,7 @@ def test_tls_and_http2_are_what_the_listener_says(world, certificate):
     assert r.stdout == 'POST ' + 'A' * 100_000 + ' 2 200', r.stderr
     r = curl(*where, '-I', url + '/x')
     assert 'HTTP/2 200' in r.stdout
-    # many at once on one connection
+    # many concurrent requests on one connection
     r = curl(*where, '--parallel', *[a for i in range(30) for a in (url + '/%d' % i, '-o', '/dev/null')],
              '-w', '%{http_code}\n')
     assert r.stdout.split() == ['200'] * 30, r.stdout + r.stderr

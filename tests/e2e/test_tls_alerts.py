@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""openssl s_client: what a handshake that fails is told by, and the handshakes that succeed."""
+"""openssl s_client: the alerts of handshakes that fail, and the handshakes that succeed."""
 import re
 import subprocess
 
@@ -10,7 +10,7 @@ from support.scripted import hello, serve
 
 REQUEST = 'GET / HTTP/1.1\r\nHost: first.example\r\nConnection: close\r\n\r\n'
 RENEGOTIATE = 'R\n'
-OLD = ['-cipher', 'ALL:@SECLEVEL=0']        # without it the client itself has no such version
+OLD = ['-cipher', 'ALL:@SECLEVEL=0']        # without it the client itself does not support the version
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -19,7 +19,7 @@ def versions():
 
 
 class Site:
-    """Two certificates by name; `strict` listens for those of clients too, `plain_h1` does without HTTP/2."""
+    """Two certificates, selected by name. Listener `strict` requires client certificates, `plain_h1` does not offer HTTP/2."""
 
     def __init__(self, world):
         self.worker, self.folder = world.scripted(serve(hello)), world.folder
@@ -34,7 +34,7 @@ class Site:
 
     def __call__(self, *options, listener='open', say=REQUEST, name='first.example'):
         names = ['-servername', name] if name else ['-noservername']
-        # With -ign_eof it stays until the server closes, and a line that is R alone is no command.
+        # With -ign_eof it runs until the server closes, and does not interpret a line R as a command.
         stays = [] if say in (RENEGOTIATE, '') else ['-ign_eof']
         return subprocess.run(['openssl', 's_client', '-connect', self.addresses[listener], *names, *stays, *map(str, options)],
                               input=say, capture_output=True, text=True, errors='replace', timeout=LIMIT)
@@ -50,8 +50,8 @@ def site(world):
 
 
 def alert_of(r):
-    """The number of the alert that ended it; None: there was none."""
-    if 'ssl3_read_bytes:no renegotiation' in r.stderr:      # a warning, which s_client takes as the end
+    """The number of the alert that ended the connection, or None if there was none."""
+    if 'ssl3_read_bytes:no renegotiation' in r.stderr:      # a warning, which s_client treats as fatal
         return NO_RENEGOTIATION
     found = re.findall(r'SSL alert number (\d+)', r.stderr)
     return int(found[0]) if found else None
@@ -74,8 +74,8 @@ ALERTS = [
     ('a group of TLS 1.2', ['-tls1_2', '-groups', 'brainpoolP256r1'], {}, HANDSHAKE_FAILURE),
     ('no certificate in TLS 1.3', ['-tls1_3'], {'listener': 'strict'}, CERTIFICATE_REQUIRED),
     ('no certificate in TLS 1.2', ['-tls1_2'], {'listener': 'strict'}, HANDSHAKE_FAILURE),
-    ('a certificate of nobody in TLS 1.3', ['-tls1_3', 'STRANGER'], {'listener': 'strict'}, UNKNOWN_CA),
-    ('a certificate of nobody in TLS 1.2', ['-tls1_2', 'STRANGER'], {'listener': 'strict'}, UNKNOWN_CA),
+    ('a certificate of an unknown CA in TLS 1.3', ['-tls1_3', 'STRANGER'], {'listener': 'strict'}, UNKNOWN_CA),
+    ('a certificate of an unknown CA in TLS 1.2', ['-tls1_2', 'STRANGER'], {'listener': 'strict'}, UNKNOWN_CA),
     ('renegotiation', ['-tls1_2'], {'say': RENEGOTIATE}, NO_RENEGOTIATION),
 ]
 
@@ -108,10 +108,10 @@ def is_served(r, version, how='New'):
 
 @VERSIONS
 def test_a_version_that_is_offered(site, version):
-    for more in ([], ['-cert', site.second.cert, '-key', site.second.key]):        # one that is not asked for
+    for more in ([], ['-cert', site.second.cert, '-key', site.second.key]):        # a certificate that is not requested
         r = site(option(version), *more)
         assert is_served(r, version) and 'Compression: NONE' in r.stdout
-    # the certificate that is asked for
+    # the requested certificate
     r = site(option(version), '-cert', site.authority.cert, '-key', site.authority.key, listener='strict')
     assert is_served(r, version) and b'X-SSL-Client-Verify: SUCCESS' in site.worker.requests[-1][0]
 
@@ -152,9 +152,9 @@ def test_the_server_name_chooses_the_certificate(site, version):
 def test_a_session_is_resumed(site, version):
     kept = site.folder / 'session'
     assert is_served(site(option(version), '-sess_out', kept), version)
-    for _ in range(3):                      # at either of two loops
+    for _ in range(3):                      # on either of two loops
         assert is_served(site(option(version), '-sess_in', kept), version, how='Reused')
-    # not with a client's certificate that has never been seen
+    # not at a listener that requires a client certificate, which the session does not have
     r = site(option(version), '-sess_in', kept, listener='strict')
     assert 'HTTP/1.1 200' not in r.stdout
 

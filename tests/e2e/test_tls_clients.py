@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates of clients: who is let in, and what workers are told, which clients cannot say themselves."""
+"""Client certificates: which clients are accepted, and the header fields for workers, which clients cannot forge."""
 import ssl
 
 import pytest
@@ -32,7 +32,7 @@ class Site:
             {'address': self.address, 'tls': self.tls}, {'address': self.plain}])
 
     def ask(self, context, headers=FORGED):
-        """What the worker is told of the client: lines of the head, lower case."""
+        """Sends a request. Returns the certificate fields that the worker received."""
         with Client(None, sock=dial(self.address, None, context)) as c:
             assert c.request(headers=headers).status == 200
         return self.told()
@@ -42,7 +42,7 @@ class Site:
         return sorted(line for line in lines if line.lower().replace('_', '-').startswith('x-ssl-client'))
 
     def refuses(self, context):
-        # TLS 1.3 clients are told after their handshake
+        # in TLS 1.3 a client receives the alert after its handshake
         try:
             with Client(None, sock=dial(self.address, None, context)) as c:
                 c.request()
@@ -64,7 +64,7 @@ def test_a_verified_subject_is_told_to_workers(world, version):
     told = site.ask(with_certificate(pair, version))
     assert told == ['X-SSL-Client-S-DN: CN=Ann \\"A\\" \\<a\\>,O=Caf\\C3\\A9\\, Inc.', 'X-SSL-Client-Verify: SUCCESS']
     assert site.ask(blind_context(version)) == ['X-SSL-Client-Verify: NONE']
-    # by a plain listener clients say nothing of it either
+    # forged fields are also removed at a plain listener
     assert get(site.plain, headers=FORGED).status == 200 and site.told() == []
 
 
@@ -103,7 +103,7 @@ def test_a_resumed_session_has_its_certificate_until_the_authorities_change(worl
     assert not resumed
     resumed, session = visit(session)
     assert resumed and site.told() == ['X-SSL-Client-S-DN: CN=ann', 'X-SSL-Client-Verify: SUCCESS']
-    # the authority is no longer trusted: neither is what it once vouched for
+    # after the removal of the CA, sessions with certificates that it has issued are rejected too
     requests = len(site.worker.requests)
     site.authority.cert.write_bytes(site.stranger.cert.read_bytes())
     wait_until(lambda: 'certificates-renewed' in site.lb.process.output(), 'the change')

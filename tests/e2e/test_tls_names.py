@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several certificates on one listener: chosen by name and by what the client can; which versions and suites; 421."""
+"""Several certificates on one listener: selection by name and by the client's capabilities; versions and suites; status 421."""
 import ssl
 import subprocess
 
@@ -37,7 +37,7 @@ def test_the_server_name_chooses_among_certificates(world, pairs):
     expected = {
         'first.example': 'first', 'www.first.example': 'first', 'FIRST.Example': 'first', None: 'first',
         'a.wild.example': 'wild', 'A.Wild.EXAMPLE': 'wild', 'shop.wild.example': 'exact',
-        # the star is one label, whole, and stands for no top-level domain: the default
+        # a wildcard is one complete label and does not match below a top-level domain: the default certificate is used
         'wild.example': 'first', 'a.b.wild.example': 'first', 'other.example': 'first', 'foo.bad.example': 'first',
     }
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
@@ -56,12 +56,12 @@ def test_of_two_kinds_of_key_the_client_gets_what_it_can(world):
     for name in names:
         for suite, pair in (('ECDHE-RSA-AES128-GCM-SHA256', rsa), ('ECDHE-ECDSA-AES128-GCM-SHA256', ec)):
             assert shown(address, name, blind_context(ssl.TLSVersion.TLSv1_2, ciphers=suite)) == pair.fingerprint
-    # in TLS 1.3 the signature algorithms tell
+    # in TLS 1.3 the signature algorithms decide
     for algorithm, kind in (('rsa_pss_rsae_sha256', 'RSA'), ('ecdsa_secp256r1_sha256', 'ECDSA')):
         r = subprocess.run(['openssl', 's_client', '-connect', address, '-servername', names[0], '-tls1_3',
                             '-sigalgs', algorithm], capture_output=True, text=True, input='', timeout=LIMIT)
         assert 'Peer signature type: ' + ('RSA-PSS' if kind == 'RSA' else kind) in r.stdout, r.stdout + r.stderr
-    # the two are one certificate: neither is the other's stranger
+    # both have the same names and count as one certificate: a request for the other name is not misdirected
     with Client(None, sock=dial(address, names[0])) as c:
         assert c.request(host=names[1]).status == 200
 
@@ -73,7 +73,7 @@ def test_a_request_for_another_certificates_host_is_misdirected(world, pairs):
         assert c.request(host='www.first.example:%s' % address.rsplit(':')[1]).status == 200
         assert c.request(host='a.wild.example').status == 421
         assert c.request(host='SHOP.wild.example.:443').status == 421
-        # nobody's host is not another's
+        # a host of no certificate is not misdirected
         assert c.request(host='unknown.example').status == 200
         assert c.request(host='127.0.0.1').status == 200
         assert c.request(host='[::1]:443').status == 200
@@ -120,7 +120,7 @@ def test_versions_and_suites_are_what_is_configured(world, pairs):
     with dial(address, None) as s:
         assert s.version() == 'TLSv1.3' and s.cipher()[0] == 'TLS_AES_128_GCM_SHA256'
     wait_until(lambda: metric(lb, 'tls_failures_total{reason="version"}') == 1, 'the failure to be counted')
-    # a reload changes them for new connections
+    # a reload changes the suites for new connections
     lb.config['listen'][0]['tls'] = {**pairs['first'].entry, 'ciphers': 'ECDHE-ECDSA-AES256-GCM-SHA384',
                                      'ciphersuites': 'TLS_CHACHA20_POLY1305_SHA256'}
     lb.reload()
@@ -137,7 +137,7 @@ def test_renegotiation_is_refused(world, pairs):
     lb, address = start(world, pairs['first'].entry)
     r = subprocess.run(['openssl', 's_client', '-connect', address, '-tls1_2'], capture_output=True, text=True,
                        input='R\n', timeout=LIMIT)
-    # one handshake, and the end
+    # only one handshake, then the connection ends
     assert 'RENEGOTIATING' in r.stderr and r.returncode != 0, r.stdout + r.stderr
     assert 'Compression: NONE' in r.stdout
 
@@ -147,7 +147,7 @@ def test_who_leaves_or_distrusts_us_is_counted_as_such(world, pairs):
     assert refused(address, 'first.example', ssl.create_default_context())
     wait_until(lambda: metric(lb, 'tls_failures_total{reason="refused-by-client"}') == 1, 'the refusal')
     connect(address).close()
-    wait_until(lambda: metric(lb, 'tls_failures_total{reason="closed"}') == 1, 'the one who left')
+    wait_until(lambda: metric(lb, 'tls_failures_total{reason="closed"}') == 1, 'the client that closed')
 
 
 @pytest.mark.parametrize('tls,complaint', [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OCSP responses are stapled while they are right and in time, and follow their file."""
+"""OCSP responses are stapled while they are valid and current, and are re-read when their file changes."""
 import datetime
 import pathlib
 import subprocess
@@ -14,7 +14,7 @@ from support.scripted import hello, serve
 
 
 class Authority(Pair):
-    """Issues certificates, and answers for them."""
+    """A CA that issues certificates and OCSP responses for them."""
 
     def __init__(self, folder, name='authority'):
         super().__init__(folder, name, [name + '.example'])
@@ -29,7 +29,7 @@ class Authority(Pair):
                 '-addext', 'subjectAltName=DNS:' + name, '-CA', self.cert, '-CAkey', self.key,
                 '-set_serial', str(self.serial))
         with self.index.open('a') as f:
-            # openssl wants each subject once
+            # openssl requires unique subjects
             f.write('V\t491231235959Z\t\t%X\tunknown\t/CN=%s %s\n' % (self.serial, name, kind))
         leaf = self.folder / (cert.name + '.leaf')
         leaf.write_bytes(cert.read_bytes())
@@ -37,7 +37,7 @@ class Authority(Pair):
         return {'certificate': str(cert), 'key': str(key), 'ocsp': str(cert) + '.ocsp'}
 
     def expired_answer(self, entry):
-        # openssl's own responder cannot be told a time that has passed
+        # openssl's own responder cannot use a time in the past
         cert, issuer = (x509.load_pem_x509_certificate(pathlib.Path(p).read_bytes())
                         for p in (entry['certificate'] + '.leaf', self.cert))
         now = datetime.datetime.utcnow()
@@ -56,7 +56,7 @@ class Authority(Pair):
 
 
 def stapled(address, name, *more):
-    """Whether a client that asks gets a response: a good one, as openssl has looked at it."""
+    """Returns whether a client that requests a response gets one, which openssl has verified as good."""
     r = subprocess.run(['openssl', 's_client', '-connect', address, '-servername', name, '-status', *more],
                        capture_output=True, text=True, input='', timeout=LIMIT)
     if 'OCSP response: no response sent' in r.stdout:
@@ -126,7 +126,7 @@ def test_wrong_responses_are_not_stapled_and_said(world, authority):
         put(one, answer)
         wait_until(lambda: lb.process.output().count('ocsp-not-stapled') > before, why)
         assert why in lb.process.output() and not stapled(address, 'one.example')
-    # signed by somebody else
+    # signed by another CA
     authority.cert, authority.key = stranger.cert, stranger.key
     put(one, authority.answer(one))
     wait_until(lambda: 'not signed for' in lb.process.output(), 'the refusal')

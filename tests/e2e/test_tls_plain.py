@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP in the clear sent to a listener that speaks TLS: told so in the clear, and nobody else is told anything."""
+"""Plain HTTP sent to a TLS listener is answered with a plain error response; other invalid input gets no response."""
 import subprocess
 
 import pytest
@@ -30,13 +30,13 @@ class Front:
         wait_until(lambda: self.failures(reason) == n, '%d failures: %s' % (n, reason))
 
     def serves(self):
-        """TLS still is what it was; and nobody's request in the clear has come to the worker."""
+        """Checks that TLS still works, and that no plain request has reached the worker."""
         with Client(None, sock=dial(self.address, 'first.example')) as c:
             return c.request(host='first.example').status == 200 and len(self.worker.requests) == 1
 
 
 def answer(s):
-    """Everything until the end."""
+    """All data until the end of the connection."""
     got = b''
     while True:
         data = s.recv(65536)
@@ -78,7 +78,7 @@ def test_every_method_is_told_and_slow_bytes_make_no_difference(world):
     with connect(front.address) as s:
         for i in range(len('GET /')):
             s.sendall(REQUEST[i:i + 1])
-            # it has been looked at when others have been served
+            # it was processed when later requests have been served
             assert get(front.lb.admin, '/metrics', host=front.lb.admin).status == 200
         assert is_told(answer(s))
     front.counted('plain-http', len(methods) + 1)
@@ -107,7 +107,7 @@ def test_a_request_that_never_ends_is_bounded(world):
         assert is_told(answer(half))
         assert answer(few) == b''
         front.counted('closed')
-        # neither of the two has closed
+        # none of the two connections was closed
         front.counted('plain-http')
     assert front.serves()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates change while connections are up: by SIGHUP, and by themselves when their files change."""
+"""Certificates are replaced while connections are open: by SIGHUP, and automatically when their files change."""
 import os
 
 import pytest
@@ -31,7 +31,7 @@ def test_changed_files_are_served_and_connections_go_on(world, pairs):
         wait_until(lambda: shown(address, 'live.example') == new.fingerprint, 'the new certificate')
         assert all(shown(address, 'live.example') == new.fingerprint for _ in range(20)), 'on every loop'
         assert shown(address, 'other.example') == pairs['other'].fingerprint
-        # the old connection has its old certificate, and its old sense of what is misdirected
+        # for an existing connection the old certificate still decides which requests are misdirected
         assert c.request(host='live.example').status == 200
         assert c.request(host='other.example').status == 421
     assert 'certificates-renewed address=' + address in lb.process.output()
@@ -40,7 +40,7 @@ def test_changed_files_are_served_and_connections_go_on(world, pairs):
 def test_a_replaced_file_is_noticed_by_its_identity(world, pairs):
     lb, address = start(world, pairs)
     new = Pair(world.folder, 'renewed', ['live.example'])
-    # of the same size and time, as far as that can be made so
+    # with the same size and time, as far as possible
     for source, target in ((new.key, pairs['live'].key), (new.cert, pairs['live'].cert)):
         old = os.stat(target)
         os.utime(source, ns=(old.st_atime_ns, old.st_mtime_ns))
@@ -56,14 +56,14 @@ def test_half_a_pair_keeps_the_old_one_until_the_other_half_comes(world, pairs):
     pairs['live'].cert.write_bytes(text)
     wait_until(lambda: 'certificates-kept' in lb.process.output(), 'it to be noticed')
     assert shown(address, 'live.example') == old
-    # a second change that is no better is not said again; it is over when something can be used
+    # a second invalid change is not logged again; the failure ends when a usable pair is found
     pairs['live'].cert.write_bytes(text[:200])
     pairs['live'].key.write_bytes(new.key.read_bytes())
     pairs['live'].cert.unlink()
     pairs['live'].cert.write_bytes(text)
     wait_until(lambda: shown(address, 'live.example') == new.fingerprint, 'the new certificate')
     assert lb.process.output().count('certificates-kept') == 1
-    # and the next failure is another one
+    # the next failure is logged again
     pairs['live'].key.unlink()
     wait_until(lambda: lb.process.output().count('certificates-kept') == 2, 'it to be noticed')
     assert shown(address, 'live.example') == new.fingerprint
@@ -80,13 +80,13 @@ def test_a_bad_pair_refuses_the_whole_reload(world, pairs):
         wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
         assert '%s:1:' % lb.path in lb.process.output() and str(pairs['new'].key) in lb.process.output()
         assert retries() == '2' and shown(address, None) == pairs['other'].fingerprint
-        # a good one: another list, in which the connection goes on
+        # a valid configuration with another list of certificates: the connection stays open
         lb.config['listen'][0]['tls'] = pairs['new'].entry
         lb.reload()
         wait_until(lambda: retries() == '7', 'the reload')
         assert all(shown(address, 'live.example') == pairs['new'].fingerprint for _ in range(20))
         assert c.request(host='live.example').status == 200
-    # the files that are watched are the new ones
+    # the new files are watched
     other = Pair(world.folder, 'later', ['new.example'])
     other.copy_to(pairs['new'])
     wait_until(lambda: shown(address, None) == other.fingerprint, 'the changed file')

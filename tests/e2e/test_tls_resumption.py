@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions are resumed by tickets: on every loop, across reloads, and with the same certificates only."""
+"""Sessions are resumed with tickets: on every loop, after reloads, and only with the same certificates."""
 import ssl
 
 import pytest
@@ -12,17 +12,17 @@ VERSIONS = pytest.mark.parametrize('version', [ssl.TLSVersion.TLSv1_2, ssl.TLSVe
 
 
 class Visitor:
-    """A client that keeps its last session."""
+    """A client that stores its last session."""
 
     def __init__(self, address, name, version):
         self.address, self.name, self.context, self.session = address, name, blind_context(version), None
 
     def visit(self, name=None):
-        """One request; whether it was on a resumed session."""
+        """Sends a request. Returns whether the session was resumed."""
         s = self.context.wrap_socket(connect(self.address), server_hostname=name or self.name, session=self.session)
         with Client(None, sock=s) as c:
             assert c.request(host=name or self.name).status == 200
-            # a ticket of TLS 1.3 comes after the handshake, so before the answer
+            # in TLS 1.3 the ticket arrives after the handshake and before the response
             resumed, self.session = s.session_reused, s.session
         return resumed
 
@@ -72,7 +72,7 @@ def test_a_session_outlives_a_reload_with_the_same_certificate(world, pairs, ver
     assert not visitor.visit() and visitor.visit()
     reload(lb, pairs[::-1])
     assert visitor.visit()
-    # and not one with another
+    # but not a session with another certificate
     kept = visitor.session
     new = Pair(world.folder, 'new', ['one.example'])
     reload(lb, [new, pairs[1]])
@@ -92,5 +92,5 @@ def test_a_session_ends_when_its_key_has_been_rotated_away(world, pairs, version
         visitor.session = kept
         return not visitor.visit()
     wait_until(forgotten, 'the key to go')
-    # whoever comes back in time, which a busy machine may prevent, has a ticket of the newest key each time
+    # a client that returns in time, which a busy machine may prevent, has a ticket of the newest key each time
     wait_until(visitor.visit, 'it to come back in time')

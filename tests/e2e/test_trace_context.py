@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""W3C Trace Context: whose trace a request is in, and what its worker and the access log are told."""
+"""W3C Trace Context: the trace of a request, and its fields in the request to the worker and in the access log."""
 import json
 import re
 
@@ -12,7 +12,7 @@ PARENT = '00-%s-%s-01' % (TRACE, SPAN)
 
 
 def passed(world, headers, **settings):
-    """What the worker gets of traceparent and tracestate, and the access line."""
+    """Sends a request. Returns traceparent and tracestate at the worker, and the line of the access log."""
     w = world.scripted(serve(hello))
     log = world.folder / 'access.log'
     lb = world.resumelb(dict({'workers': [w.address], 'access_log': str(log), 'access_log_format': 'json'}, **settings))

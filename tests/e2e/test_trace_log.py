@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's trace log: a record at each stage of a request, before real gunicorns, and what `resumelbctl trace` says of it."""
+"""The agent's trace log: a record for each stage of a request, with real gunicorns, and the output of `resumelbctl trace`."""
 import contextlib
 import os
 import re
@@ -26,7 +26,7 @@ RECORD = re.compile(r'^([SBICAEX-]) (\S+) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}
 
 
 class TracedAgent(TinyAgent):
-    """An agent before gunicorn that writes a trace log."""
+    """An agent with gunicorn that writes a trace log."""
 
     def __init__(self, world, **settings):
         self.trace = world.folder / 'trace.log'
@@ -40,7 +40,7 @@ class TracedAgent(TinyAgent):
                        **settings)
 
     def records(self, *files):
-        """(stage, id, time, rest) of each line; a line that is no record fails."""
+        """(stage, id, time, rest) of each line. Fails if a line is not a valid record."""
         lines = ''.join(f.read_text() for f in files or (self.trace,) if f.exists()).split('\n')[:-1]
         return [RECORD.match(line).groups() for line in lines]
 
@@ -82,10 +82,10 @@ def test_a_request_whose_process_is_killed_is_told_as_unfinished(world):
     running = ctl('trace', '--json', agent.trace).json()
     assert [u['state'] for u in running['unfinished']] == ['application']
     assert running['unfinished'][0]['why'] == 'under way at the end of the log'
-    # gunicorn's worker, and its master, which would start another.
+    # Kill gunicorn's worker, and its master, which would start another one.
     pid = int(agent.hangs.read_text())
     os.kill(agent.pid(), signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):       # the agent ends what a dead master leaves behind
+    with contextlib.suppress(ProcessLookupError):       # the agent ends the processes that a dead master leaves behind
         os.kill(pid, signal.SIGKILL)
     assert waiting.result().status == 502
     wait_until(lambda: any(r[0] == '-' for r in agent.records()), 'the record of its end')
@@ -116,7 +116,7 @@ def test_rotation_loses_no_record(world):
             files.append(agent.trace.with_suffix('.%d' % n))
             agent.trace.rename(files[-1])
             os.kill(agent.process.pid, which)
-            wait_until(agent.trace.exists, 'the file anew')
+            wait_until(agent.trace.exists, 'the file to be reopened')
     finally:
         done.set()
         asking.join()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tree says, and what becomes of it when the tree says nonsense, goes away, or comes back empty."""
+"""Settings from the tree, also when the tree has invalid values, becomes unreachable, or is empty afterwards."""
 import itertools
 import json
 import shutil
@@ -23,7 +23,7 @@ def metric(lb, name):
 
 
 def balancer(world, n=0, **config):
-    """A load balancer, its tree, and N registered workers that it measures itself."""
+    """A load balancer, its tree, and N registered workers with self-measured resumes."""
     tree = Tree(world.folder / 'tree')
     workers = [world.scripted(serve(hello)) for _ in range(n)]
     for w in workers:
@@ -120,7 +120,7 @@ def test_a_node_that_goes_is_held_and_then_given_up(world):
 
 
 def shown(program):
-    """What `resumelbctl status` shows."""
+    """The output of `resumelbctl status`."""
     return ctl('status', '--address', program.admin).out
 
 
@@ -151,7 +151,7 @@ def test_an_agents_link_that_does_not_resolve_is_a_warning(world):
     problem, = agent.app()['broken_links']
     assert 'property link history =>: node /defaults does not exist' in problem
     assert 'node /defaults does not exist' in shown(agent)
-    # In one step: a node without its properties would be another reason, and another warning.
+    # In one step, as a node without properties would cause another warning.
     (agent.tree.parent / 'defaults').mkdir()
     (agent.tree.parent / 'defaults' / 'properties.json').write_text('{"history": 7}')
     (agent.tree.parent / 'defaults').rename(agent.tree / 'defaults')
@@ -181,7 +181,7 @@ def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
     assert set(lb.workers()) == {w.address for w in workers}
     assert setting(lb, 'retries') == {'value': '7', 'origin': 'tree'} and lb.app()['held']
     assert lb.app()['tree']['held'] == 3 and metric(lb, 'resumelb_tree_held_workers') == 3
-    # the tree is whole again: as before
+    # the tree is complete again
     tree.held.clear()
     for w in workers:
         tree.register(w.address)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who a client is: whose word about it is believed, and what becomes of everybody else's."""
+"""The client's address: which peers may state it in header fields, and the handling of these fields from other peers."""
 import json
 
 import pytest
@@ -9,12 +9,12 @@ from support.scripted import hello, serve
 
 CLAIMS = [('X-Forwarded-For', '1.1.1.1, 192.0.2.9, 127.0.0.3'), ('X-Forwarded-Proto', 'https'),
           ('X-Forwarded-Host', 'front.example'), ('Forwarded', 'for=192.0.2.9'), ('X-Request-ID', 'theirs-7')]
-# The class says what classifiers see.
+# The class shows the client address that classifiers use.
 BY_ADDRESS = {'regex': {'variable': 'REMOTE_ADDR', 'pattern': '^(?<class>.*)$'}}
 
 
 def fields(head):
-    """The fields of a request's head, those of one name glued together."""
+    """The fields of the head of a request; values of the same name are joined."""
     out = {}
     for line in head.decode().split('\r\n')[1:]:
         name, _, value = line.partition(':')
@@ -23,7 +23,7 @@ def fields(head):
 
 
 def ask(world, headers=CLAIMS, **settings):
-    """What a worker gets of a request with HEADERS, and the answer to it."""
+    """Sends a request with HEADERS. Returns the fields at the worker, and the response."""
     w = world.scripted(serve(hello))
     lb = world.resumelb(dict({'workers': [{'address': w.address}], 'classifier': BY_ADDRESS}, **settings))
     r = lb.get('/', headers=headers)
@@ -80,7 +80,7 @@ def test_several_fields_are_one_list_and_nonsense_ends_it(world):
     several = [('X-Forwarded-For', '192.0.2.8'), ('X-Forwarded-For', 'unknown, 127.0.0.4'), ('X-Forwarded-Host', 'a b')]
     seen, _, _ = ask(world, headers=several, trusted_proxies=['loopback'])
     assert seen['x-forwarded-for'] == '127.0.0.4'
-    assert seen['x-forwarded-host'] == 'test.example', 'what is no host is not passed on as one'
+    assert seen['x-forwarded-host'] == 'test.example', 'an invalid host is not passed on'
     assert seen['x-forwarded-proto'] == 'http'
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How WebSockets count once they are upgraded: max_tunnels, and neither max_connections, nor the backlog, nor pool counters."""
+"""Upgraded WebSockets count against max_tunnels, and not against max_connections, the backlog or pool counters."""
 import concurrent.futures
 import threading
 
@@ -19,8 +19,8 @@ UPGRADE = [('Connection', 'Upgrade'), ('Upgrade', 'websocket')]
 
 class Worker:
     """
-    Echoes what comes through a tunnel. /held is answered once `go` is set, /refused is no WebSocket, /cut is closed without an answer, all
-    else is answered with its name at once.
+    Echoes the data of a tunnel. /held is answered once `go` is set, /refused rejects the upgrade, /cut closes the connection without a
+    response. Any other target is answered immediately with the name of the worker.
     """
 
     def __init__(self, world, name='worker', port=0):
@@ -51,7 +51,7 @@ class Worker:
             c.answer(self.name)
 
     def handshakes(self):
-        """Those that it has seen."""
+        """The number of handshakes that it has received."""
         return sum(b'\r\nupgrade: websocket' in head.lower() for head, _ in self.server.requests)
 
 
@@ -66,13 +66,13 @@ def start(world, *workers, actions=False, **settings):
 
 
 def shake(lb, target='/ws', host='test.example'):
-    """A handshake, and what is answered; the connection is the caller's."""
+    """Sends a handshake. Returns the connection, which the caller must close, and the response."""
     c = Client(lb.address)
     return c, c.request('GET', target, host, headers=UPGRADE)
 
 
 def tunnels(lb, count, **kw):
-    """So many more."""
+    """Opens COUNT tunnels."""
     opened = []
     for _ in range(count):
         c, r = shake(lb, **kw)
@@ -96,7 +96,7 @@ def open_at(lb, worker, count):
 
 
 def refused(lb, count, **kw):
-    """A handshake is, for its limit, as the COUNTth."""
+    """Checks that a handshake is rejected because of the limit, as the COUNTth one."""
     c, r = shake(lb, **kw)
     with c:
         assert (r.status, r['Retry-After']) == (503, '1')
@@ -128,7 +128,7 @@ def test_idle_tunnels_take_no_connection_from_requests(world):
 
 
 def tunnels_wait(lb, worker, count):
-    """Until the handshake is answered it is a request, and waits for a connection as such; then it takes none."""
+    """Before its response a handshake counts as a request and waits for a connection; a tunnel does not use one."""
     asked = []
     for _ in range(count):
         c = Client(lb.address)
@@ -221,7 +221,7 @@ def test_a_handshake_whose_client_leaves_leaves_its_place(world):
 
 
 def refused_at_once(lb):
-    """The place is that of a handshake under way."""
+    """A handshake in progress uses the only place: another one is rejected immediately."""
     c, r = shake(lb)
     c.close()
     assert r.status == 503
@@ -267,7 +267,7 @@ POLICIES = ['adaptive', 'resume', 'round_robin', 'p2c', 'hash']
 
 @pytest.mark.parametrize('policy', POLICIES)
 def test_a_handshake_goes_to_a_worker_that_has_room(world, policy):
-    # More than are tried for one request.
+    # More workers than are tried for one request.
     workers = [Worker(world, 'worker %d' % n) for n in range(20)]
     lb = start(world, *workers, max_tunnels=1, pool={'policy': policy})
     opened = tunnels(lb, len(workers))
@@ -285,7 +285,7 @@ def test_tunnels_do_not_change_where_requests_go(world, policy):
     workers = [Worker(world, 'worker %d' % n) for n in range(3)]
     lb = start(world, *workers, max_tunnels=2, history=5, pool={'policy': policy})
     hosts = ['%s.example' % c for c in 'abc']
-    # Each class comes often enough to be known somewhere.
+    # Enough requests of each class for a score at a worker.
     for _ in range(20):
         for host in hosts:
             assert lb.get('/', host).status == 200
@@ -314,7 +314,7 @@ def test_a_worker_that_failed_is_not_taken_back_for_want_of_tunnels(world):
 
 @pytest.fixture(params=['local', 'daemon'])
 def counted(request, world):
-    """A load balancer whose pool counter lets one request of a class through at a time."""
+    """A load balancer with a pool counter that admits one request of a class at a time."""
     worker = Worker(world)
     config = {'max_tunnels': 2}
     if request.param == 'daemon':
@@ -442,7 +442,7 @@ def test_the_concurrency_of_an_agent_is_followed(world):
 
 
 def tunnels_once(lb, condition):
-    """One, once the load balancer has heard of the other concurrency; those before it end."""
+    """Opens a tunnel after the load balancer has received the new concurrency (CONDITION); earlier tunnels are closed."""
     while True:
         opened = tunnels(lb, 1)
         if condition():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGUSR2: a new load balancer takes over the sockets; no client notices."""
+"""SIGUSR2: a new load balancer takes over the sockets without a failed request."""
 import os
 import re
 import shutil
@@ -20,7 +20,7 @@ ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
 
 
 class Front:
-    """A load balancer with each kind of listener, before two workers that note their POSTs."""
+    """A load balancer with each kind of listener, and two workers that record their POSTs."""
 
     def __init__(self, world, name='resumelb', workers=2, **settings):
         self.posts = Posts()
@@ -46,7 +46,7 @@ def test_no_request_is_lost_and_none_comes_twice_over_many_upgrades(world):
     loads = front.loads()
     loads.go_on(10)
     pids = [front.lb.process.pid]
-    # other numbers of loops: some then accept from several sockets, or share one
+    # different numbers of loops: some loops then accept from several sockets, or share one
     for threads in (1, 4, 2, 3) * ROUNDS:
         front.lb.config['threads'] = str(threads)
         front.lb.write_config()
@@ -71,7 +71,7 @@ def test_an_idle_client_is_served_once_more_by_the_old_one_and_told_to_leave(wor
     front = Front(world)
     idle, fresh = Client(front.plain), Client(front.plain)
     assert idle.request().status == 200
-    # `fresh` has connected, is accepted, and has not asked yet
+    # `fresh` is connected and accepted, and has not sent a request yet
     wait_until(lambda: accepted(front.lb) == 2, 'both to be accepted')
     old = front.lb.process
     old.kill(signal.SIGUSR2)
@@ -84,7 +84,7 @@ def test_an_idle_client_is_served_once_more_by_the_old_one_and_told_to_leave(wor
 
 
 def test_who_waits_in_a_queue_is_served_by_the_new_one(world):
-    """The old one has all the connections that it may, so nobody accepts these before the new one does."""
+    """The old process is at its limit of connections, so that these clients are accepted only by the new one."""
     front = Front(world, max_client_connections=2, threads=1)
     holders = [Client(front.plain) for _ in range(2)]
     for c in holders:
@@ -164,7 +164,7 @@ def test_a_new_one_that_hangs_is_given_up(world):
 
 
 def slow_start(front):
-    """A worker whose agent never says anything: the new one waits start_wait for it."""
+    """Adds a worker with a resume stream that sends nothing: the new process waits start_wait for it."""
     silent = socket.create_server(('127.0.0.1', 0))
     front.lb.config['workers'] = [w.address for w in front.workers] + [
         {'address': '127.0.0.1:%d' % silent.getsockname()[1], 'resume': 'stream'}]
@@ -229,7 +229,7 @@ def test_a_request_under_way_is_finished_and_both_end_when_the_service_is_stoppe
         old = lb.process
         old.kill(signal.SIGUSR2)
         follow(lb, old.pid)
-        # as a service manager does: to all processes of the unit
+        # sent to all processes of the unit, as by a service manager
         old.kill(signal.SIGTERM)
         lb.process.kill(signal.SIGTERM)
         lb.process.wait()
@@ -250,14 +250,14 @@ def test_what_was_learnt_of_workers_goes_over(world):
     wait_until(lambda: 'a.example' in str(lb.json('/resumes.json')), 'skills')
     upgrade(lb)
     assert 'a.example' in str(lb.json('/resumes.json'))
-    # the lock went along: another process is still refused
+    # the new process has the lock: another process is still rejected
     other = world.resumelb({'workers': [workers[0].address], 'state_dir': str(world.folder / 'state')}, name='other', wait=False)
     assert other.process.wait() == 1 and 'state-dir-not-locked' in other.process.output()
     assert lb.get(host='a.example').status == 200
 
 
 def test_the_service_manager_hears_who_the_successor_is(world):
-    """From the old one, which is the one that it listens to; not that the service stops."""
+    """The old process reports the new one, as only its notifications are accepted, and does not report a stop of the service."""
     path = str(world.folder / 'notify')
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(path)
@@ -327,7 +327,7 @@ def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
 
 
 def test_every_change_at_once_costs_nobody_a_request(world):
-    """Settings, certificates, workers deployed anew and new programs, one after the other."""
+    """Changed settings, new certificates, redeployed workers and new programs, one after the other."""
     tree = world.folder / 'tree'
     agent = TinyAgent(world, slots=2, max_queue=200)
     posts = Posts()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No worker to be had: one bounded queue per application, in order, and nobody forgotten in it."""
+"""No worker available: requests wait in one bounded FIFO queue per application, and none is lost."""
 import json
 import os
 import pathlib
@@ -39,7 +39,7 @@ class Tree:
         self.held[address] = f
 
     def end(self, address):
-        """As when the process dies: the lock goes, the file stays."""
+        """Releases the lock and leaves the file, as after the death of the process."""
         self.held.pop(address).close()
 
     def set(self, node='', **properties):
@@ -51,7 +51,7 @@ class Tree:
 
 
 def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skills=None, **more):
-    """A worker with a resume stream, scripted so that its end is ours to choose."""
+    """A scripted worker with a resume stream; the test controls the end of the stream."""
     gate = threading.Event()
     streams = []
 
@@ -120,7 +120,7 @@ def test_the_queue_is_bounded(world):
     wait_until(lambda: lb.app()['outcomes']['wait-queue-full'] == 1, 'it to be counted')
     for c in clients[:2]:
         c.close()
-    wait_until(lambda: lb.app()['waiting'] == 3, 'those who left to leave the queue')
+    wait_until(lambda: lb.app()['waiting'] == 3, 'the requests of closed clients to leave the queue')
     w = feeding(world, 'one')
     tree.register(w.address)
     for c in clients[2:]:
@@ -144,7 +144,7 @@ def test_a_provider_whose_owner_ended_is_gone_and_its_stream_decides(world):
     tree.register(b.address)
     wait_until(lambda: len([w for w in lb.workers().values() if w['state'] == 'ready']) == 2, 'both workers')
     tree.end(a.address)
-    # its stream still lives: a live worker outranks a missing node
+    # its stream is still connected, which has precedence over a missing node
     assert lb.get(host='x').status == 200
     for c in a.connections:
         c.reset()
@@ -172,18 +172,18 @@ def test_live_settings_follow_the_tree_and_bad_ones_are_refused(world):
     tree.set(variance=2.5, retries=7, connect_timeout='1s')
     wait_until(lambda: setting('variance') == {'value': '2.5', 'origin': 'tree'}, 'variance')
     assert setting('retries')['value'] == '7' and setting('connect_timeout')['value'] == '1s'
-    # one bad, one not to be set from the tree, one unknown: each alone is refused, the rest goes on
+    # one invalid, one not permitted in the tree, one unknown: only these are rejected, the others are applied
     tree.set(variance='lots', retries=3, error_page='/etc/passwd', colour='blue')
     wait_until(lambda: setting('retries')['value'] == '3', 'the good one')
     assert setting('variance')['value'] == '2.5', 'keeps its last good value'
     refused = {r['name']: r['why'] for r in lb.app()['refused']}
     assert set(refused) >= {'variance', 'error_page'} and refused['variance']
     assert setting('error_page')['value'] in ('', None)
-    # absent: the YAML value where given, else the default
+    # settings not in the tree have the YAML value, or else the default
     tree.set()
     wait_until(lambda: setting('variance') == {'value': '6', 'origin': 'yaml'}, 'variance back')
     assert setting('retries') == {'value': '2', 'origin': 'default'}
-    # a broken node holds
+    # an invalid node does not change the settings
     tree.set(variance=3)
     wait_until(lambda: setting('variance')['value'] == '3', 'variance')
     (tree.path / 'properties.json').write_text('{"variance": ')
@@ -240,13 +240,13 @@ def test_an_agents_promise_lets_even_a_post_be_tried_elsewhere(world):
     for i in range(5):
         r = lb.get('/', host='a', method='POST', body=b'x')
         assert r.body == b'free' and r['Resumelb-Unprocessed'] is None
-    # Not each time: who refused one is spared for a while.
+    # Not each time: a worker that rejected a request is avoided for a while.
     wait_until(lambda: 1 <= lb.app()['stats']['unprocessed'] <= 5, 'the count')
     assert lb.workers()[full.address]['failures'] == 0
 
 
 def many_requests_on_one_connection(port, n):
-    """N requests at once over HTTP/2, where answers are not written in the turn that makes them."""
+    """Sends N concurrent requests over HTTP/2, where a response is not written in the loop iteration that creates it."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(['h2'])
@@ -271,7 +271,10 @@ def statuses_of(sock, c, n):
 
 
 def test_who_is_timed_out_with_a_turn_on_its_way_ends_well(world):
-    """One that runs is timed out, and its place goes to the next in line, who is timed out in the same turn."""
+    """
+    A request in progress times out, and its place is granted to the next one in the queue, which times out in the same loop
+    iteration.
+    """
     gate = threading.Event()
     world.closers.insert(0, gate.set)
     w = world.scripted(serve(lambda c, h, b: gate.wait(LIMIT)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's `websockets` at both ends: a thousand idle ones beside ordinary requests, and all that the protocol has, through a tunnel."""
+"""Python's `websockets` at both ends: a thousand idle WebSockets beside ordinary requests, and all features of the protocol."""
 import asyncio
 import hashlib
 import os
@@ -18,8 +18,8 @@ SOAK = int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1
 MANY = 1000
 SOME = MANY if SOAK else 200
 TUNNELS = 'resumelb_tunnels{application="default"}'
-AT_ONCE = 50            # handshakes
-ORDINARY = 50           # requests beside them
+AT_ONCE = 50            # concurrent handshakes
+ORDINARY = 50           # requests beside the WebSockets
 SIZES = [0, 1, 125, 126, 65535, 65536, 1 << 20]
 
 
@@ -29,7 +29,7 @@ def versions():
 
 
 class Site:
-    """A worker for both, and the load balancer in front of it, by a plain or a TLS listener."""
+    """A worker for WebSockets and requests, and a load balancer with a plain or a TLS listener."""
 
     def __init__(self, world, tls, worker=None, **settings):
         raise_descriptor_limit()
@@ -66,14 +66,14 @@ def tls(request):
 
 
 async def open_many(site, count):
-    """All of them, AT_ONCE of them at once. After the first that fails, which is raised, no more are begun."""
+    """Opens COUNT WebSockets, AT_ONCE concurrently. After the first failure, which is raised, no more are started."""
     room, opened, failures = asyncio.Semaphore(AT_ONCE), [], []
 
     async def one():
         async with room:
             try:
                 if not failures:
-                    opened.append(await site.connect(compression=None))     # at both ends, its state is most of the cost
+                    opened.append(await site.connect(compression=None))     # compression would dominate the cost at both ends
             except InvalidStatusCode as e:
                 failures.append(e)
     await asyncio.gather(*(one() for _ in range(count)))
@@ -101,7 +101,7 @@ async def idle_beside_ordinary_requests(site, many):
         await asyncio.gather(*(ws.close() for ws in opened[i:i + AT_ONCE]))
 
 
-# No limits; and those there are without a word of the user, but for how long a request waits that finds no connection.
+# Without limits; and with the default limits, except the time for which a request waits for a connection.
 ROOM = {'no limits': {'max_connections': 0, 'max_tunnels': 0}, 'defaults': {'connection_wait_timeout': '1s'}}
 
 
@@ -121,7 +121,7 @@ COMPRESSION = pytest.mark.parametrize('compression', [None, 'deflate'], ids=['as
 
 
 def messages(seed):
-    """Binary ones that do not compress, text that does, one after the other, of each size."""
+    """Incompressible binary messages and compressible text messages, alternating, of each size."""
     draw = random.Random(seed)
     for size in SIZES:
         yield draw.randbytes(size)
@@ -135,10 +135,10 @@ def test_messages_of_each_size_come_back_as_they_were(world, tls, compression):
     async def talk():
         async with site.connect(compression=compression) as ws:
             assert [e.name for e in ws.extensions] == (['permessage-deflate'] if compression else [])
-            for message in messages(1):         # one by one
+            for message in messages(1):         # one at a time
                 await ws.send(message)
                 assert await ws.recv() == message
-            everything = list(messages(2))      # and all behind each other, while the first come back
+            everything = list(messages(2))      # then all without waiting, while the first ones are returned
             sending = asyncio.ensure_future(send_all(ws, everything))
             for message in everything:
                 assert await ws.recv() == message
@@ -179,7 +179,7 @@ def test_pings_and_pongs_of_both_sides(world, tls):
         async with site.connect() as ws:
             for data in (b'', b'x', b'p' * 125):
                 await (await ws.ping(data))
-            await ws.pong(b'one that is no answer')
+            await ws.pong(b'an unsolicited pong')
             await ws.send('after')
             assert await ws.recv() == 'after'
         async with site.connect('/ping') as ws:
@@ -238,7 +238,7 @@ def test_subprotocols_are_negotiated_with_the_worker(world, tls):
     async def talk():
         for offer, chosen in offers.items():
             async with site.connect(subprotocols=list(offer) or None) as ws:
-                if len(offer) == 2:         # which of two is the worker's to say: one of them
+                if len(offer) == 2:         # the worker selects one of the two
                     assert ws.subprotocol in offer
                 else:
                     assert ws.subprotocol == chosen
@@ -254,10 +254,10 @@ def test_a_refused_upgrade_is_passed_on_whole(world, tls):
     async def talk():
         for path, status in REFUSED.items():
             with pytest.raises(InvalidStatusCode) as refused:
-                await site.connect(path, close_timeout=1)       # it waits in vain: the connection is for more requests
+                await site.connect(path, close_timeout=1)       # the time-out expires, as the connection stays open for more requests
             assert refused.value.status_code == status
             assert refused.value.headers['X-Reason'] == 'not here'
-        async with site.connect() as ws:            # and the next one is let in
+        async with site.connect() as ws:            # the next one is accepted
             await ws.send('x')
             assert await ws.recv() == 'x'
     run(talk())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS to workers: who is believed, who is not, and that nothing else changes by it."""
+"""TLS to workers: which workers are trusted, which are not, and that TLS changes nothing else."""
 import ssl
 import subprocess
 import threading
@@ -75,7 +75,7 @@ def test_a_kept_connection_with_session_tickets_on_it_is_used_again(world, pki, 
     w = tls_server(world, pki.worker, version=version, seen=seen)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca, 'server_name': NAME}, threads='1', unsafe_reuse_idle='60s')
     with Client(lb.address) as c:
-        for i in range(10):     # POSTs go out on a kept connection once one has proved good
+        for i in range(10):     # POSTs use an idle connection only after one was successfully reused
             post = i > 1 and i % 2
             assert c.request('POST' if post else 'GET', '/', body=b'x' if post else None).status == 200
     assert len(seen) == 1
@@ -88,9 +88,9 @@ def test_a_post_never_goes_out_on_a_kept_connection_that_its_worker_has_closed(w
     def answer(c, head, body):
         c.answer(b'ok')
         if head.startswith(b'GET'):
-            c.sock = c.sock.unwrap()     # close_notify alone, and that of the other side: the TCP connection stays
+            c.sock = c.sock.unwrap()     # only close_notify in both directions: the TCP connection stays open
             over.release()
-            while c.sock.recv(1000):     # whatever else is said on it, in the clear or not, gets no answer
+            while c.sock.recv(1000):     # further data on it, plain or encrypted, is not answered
                 pass
     w = tls_server(world, pki.worker, answer)
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca}, threads='1', unsafe_reuse_idle='60s')
@@ -110,7 +110,7 @@ def test_bytes_behind_a_response_are_no_answer_to_the_next_request(world, pki):
     assert [lb.get('/').body for _ in range(5)] == [b'good'] * 5
 
 
-# ---- who is not believed ----
+# ---- untrusted workers ----
 
 def refusal(world, address, want, **config):
     lb = balancer(world, address, **config)
@@ -319,7 +319,7 @@ def test_active_checks_speak_tls_too(world, pki):
     lb = balancer(world, w.address, worker_tls={'ca': pki.ca}, health_check_path='/ok', health_check_interval='100ms')
     wait_until(lambda: any(h.startswith(b'GET /ok') for h, _ in w.requests), 'a check')
     assert lb.workers()[w.address]['state'] == 'ready'
-    lb.reload({'worker_tls': {'ca': str(pki.worker.cert)}})      # which is no authority of it
+    lb.reload({'worker_tls': {'ca': str(pki.worker.cert)}})      # not the CA of the worker's certificate
     wait_until(lambda: lb.workers()[w.address]['state'] == 'unhealthy', 'the check to fail')
     assert 'TLS failed' in lb.workers()[w.address]['check']['why']
 

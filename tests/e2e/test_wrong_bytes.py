@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-First bytes of a client that are not what the listener speaks, at each kind of listener: it is answered as documented or not at
-all, counted where that is documented, nothing reaches a worker, and the next client is served.
+Clients that send first bytes of another protocol, at each kind of listener: the response is as documented or absent, the event is
+counted as documented, nothing reaches a worker, and the next client is served.
 """
 import contextlib
 import random
@@ -43,7 +43,7 @@ OTHERS = {
 
 
 def client_hello(version=None):
-    """What a client of TLS begins with."""
+    """The first bytes of a TLS client."""
     context = blind_context(version)
     context.set_alpn_protocols(['h2', 'http/1.1'])
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -54,14 +54,14 @@ def client_hello(version=None):
 
 
 def random_ones():
-    """Of many lengths; those that happen to begin like something are as good as any."""
+    """Random bytes of many lengths. They may start like a valid protocol by chance."""
     draw = random.Random(SEED)
     print('seed', SEED)
     return {'%d random bytes, %d' % (n, i): draw.randbytes(n) for n in LENGTHS for i in range(2)}
 
 
 class Front:
-    """Listeners of each kind before one worker, which remembers what reaches it."""
+    """A load balancer with listeners of each kind, and one worker that records its requests."""
 
     def __init__(self, world, **settings):
         self.worker = world.scripted(serve(hello))
@@ -81,13 +81,13 @@ class Front:
         return s
 
     def counts(self, family):
-        """{label: count}, of those that are not 0."""
+        """{label: count} of the counters that are not 0."""
         text = get(self.lb.admin, '/metrics', host=self.lb.admin).text
         found = re.findall(r'^resumelb_%s\{reason="(.*)"\} (\d+)$' % family, text, re.M)
         return {reason: int(n) for reason, n in found if n != '0'}
 
     def serves(self):
-        """Whoever comes next, at each listener; and that only they have come to the worker."""
+        """Checks that each listener serves the next client, and that the worker has received only these requests."""
         del self.worker.requests[:]
         assert self.lb.process.alive()
         assert get(self.plain).status == 200
@@ -102,11 +102,11 @@ class Front:
 
 
 def all_of(sock, data):
-    """What comes back until the other side closes; this one says no more after DATA."""
+    """Sends DATA and closes the sending side. Returns the received data until the peer closes."""
     got = b''
     try:
         sock.sendall(data)
-        socket.socket.shutdown(sock, socket.SHUT_WR)        # SSLSocket's own would end its reading too
+        socket.socket.shutdown(sock, socket.SHUT_WR)        # the method of SSLSocket would also end reading
         while more := sock.recv(65536):
             got += more
     except (OSError, ValueError):
@@ -124,7 +124,7 @@ PREFACES = {'a preface': PREFACE, 'a preface with SETTINGS': PREFACE + frame(SET
             'the last byte wrong': PREFACE[:-1] + b'x' + frame(SETTINGS), 'another word': b'PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n'}
 ALERT = b'\x15\x03\x03'
 CASES = {**OTHERS, **PROXY, **HELLOS, **PREFACES}
-# Where HTTP/1 is spoken: what makes a head gets an answer; what is none yet when the client ends gets nothing.
+# At HTTP/1 listeners a complete head gets a response; an incomplete one when the client closes gets none.
 LINE, BARE, BLANK, VERSION = ('malformed request line', 'line that does not end in CRLF', 'blank line before the request',
                               'HTTP version not offered here')
 ANSWERS = {'SIP': (400, LINE), 'RTSP': (400, LINE), 'NULs, then a request': (400, LINE), 'many NULs': (431, 'header fields too large'),
@@ -138,7 +138,7 @@ def status(got):
 
 
 def logged(front):
-    """{reason: count} of the lines of those that were refused."""
+    """{reason: count} of the rejected requests in the access log."""
     found = {}
     for line in front.log.read_text().splitlines():
         if 'outcome="refused"' in line:
@@ -148,7 +148,7 @@ def logged(front):
 
 
 def counted(front, expected, family='client_refused_total'):
-    """The counters, once they are there; and the access log says the same of refused ones."""
+    """Waits for the expected counters, and checks that the access log has the same rejections."""
     wait_until(lambda: sum(front.counts(family).values()) >= sum(expected.values()), '%s of %s' % (expected, family))
     assert front.counts(family) == expected
     if family == 'client_refused_total':
@@ -171,7 +171,7 @@ def test_where_http1_is_spoken(front, where):
     for name, data in CASES.items():
         with HTTP1[where](front) as s:
             got = all_of(s, data)
-        # An answer may be lost where much comes behind what it is about.
+        # The response may be lost if much data follows the invalid part.
         assert status(got) == ANSWERS.get(name, (None,))[0] or (len(data) > 50_000 and got == b''), (name, got)
         assert not got or b'\r\nConnection: close\r\n' in got or b'\r\nconnection: close\r\n' in got, got
     counted(front, tally([reason for _, reason in ANSWERS.values()]))
@@ -198,12 +198,12 @@ def test_who_stays_without_a_request_is_answered_in_the_end(world):
 
 
 def test_no_tls_where_tls_is_spoken(front):
-    clear = ['SIP', 'RTSP', *PREFACES]          # they begin as a request does
+    clear = ['SIP', 'RTSP', *PREFACES]          # they start like a request
     for name, data in CASES.items():
         if name not in HELLOS:
             with connect(front.tls) as s:
                 got = all_of(s, data)
-            # Of what is no TLS at all, OpenSSL says so by an alert.
+            # OpenSSL rejects data that is not TLS with an alert.
             assert status(got) == 400 if name in clear else got == b'' or got[:3] == ALERT, (name, got)
     counted(front, {'plain-http': len(clear), 'closed': len(CASES) - len(HELLOS) - len(clear)}, 'tls_failures_total')
     for name, data in random_ones().items():
@@ -252,11 +252,14 @@ def test_no_preface_where_http2_was_negotiated(front):
 
 @pytest.mark.parametrize('start', [b'', frame(SETTINGS)], ids=['no SETTINGS', 'SETTINGS'])
 def test_other_bytes_behind_a_preface(front, start):
-    """A whole frame's head, of which the length alone is nearly always wrong: the client is told by GOAWAY, or closed."""
+    """
+    The bytes are at least one frame header, nearly always with an invalid length: the client receives GOAWAY, or is
+    disconnected.
+    """
     cases = {name: data for name, data in {**OTHERS, **PROXY, **HELLOS, 'GET': GET, **random_ones()}.items() if len(data) >= 9}
     for name, data in cases.items():
-        with Http2(int(front.tls.split(':')[1]), preface=PREFACE + start + data) as c:     # which sends SETTINGS behind it
-            with contextlib.suppress(OSError):          # it has been closed
+        with Http2(int(front.tls.split(':')[1]), preface=PREFACE + start + data) as c:     # the client sends SETTINGS after it
+            with contextlib.suppress(OSError):          # the connection is closed
                 socket.socket.shutdown(c.sock, socket.SHUT_WR)
             c.until(lambda: False)
             assert c.goaway in ('PROTOCOL_ERROR', 'FRAME_SIZE_ERROR', None), (name, c.goaway)

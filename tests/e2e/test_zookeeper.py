@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers and sessions in a real ZooKeeper: who registers is found, and what becomes of ZooKeeper fails no request."""
+"""Workers and sessions in a real ZooKeeper: registered workers are found, and failures of ZooKeeper fail no request."""
 import json
 import signal
 import time
@@ -9,18 +9,18 @@ from support.base import free_port, freeze, wait_until
 from support.zookeeper import READ_ACL_UNSAFE, Tree, end_session
 from zookeeper_support import SHORT_SESSION, SHORT_SESSION_SECONDS, Load, Place, in_force, knows, rest, tree_of, workers
 
-# A session may be over only a tick after its time, and its client asks less often than that.
+# A session may expire one tick after its time-out, and its client polls even less often.
 LONGER_THAN_A_SESSION = SHORT_SESSION_SECONDS * 2.2
 
 
 def owner(place, path):
-    """The session that PATH belongs to; None: there is no such node now."""
+    """The session that owns the node PATH, or None if the node does not exist."""
     stat = place.tree.ask(place.client.exists, place.tree.path(path))
     return stat.ephemeralOwner if stat else None
 
 
 def provider_of(place, path=''):
-    """The path of the one provider that is there."""
+    """The path of the only provider, once it is registered."""
     name, = wait_until(lambda: place.tree.providers(path), 'the registration')
     return '%s/providers/%s' % (path, name)
 
@@ -30,7 +30,7 @@ def registered_anew(place, path, before):
 
 
 def behind_a_proxy(world, zookeeper_server, **settings):
-    """A balancer that has its ZooKeeper by way of a proxy, and knows three workers."""
+    """A load balancer that is connected to ZooKeeper through a proxy and has three workers."""
     place = Place(world, server=zookeeper_server)
     proxy = place.proxy()
     addresses = workers(world, 3)
@@ -55,7 +55,7 @@ def test_workers_registered_by_another_program_are_found_and_it_finds_us(world, 
     place.tree.unregister('/workers', a)
     wait_until(lambda: a not in lb.workers('app'), 'the first to be gone')
     assert {lb.get(host='%d.example' % i)['X-Worker'] for i in range(20)} == {b}
-    # and what another program reads of us
+    # and the registration that other programs read
     ours = place.tree.properties(provider_of(place))
     assert ours['pid'] == lb.process.pid and ours['application'] == 'app' and ours['admin'] == lb.admin
     assert owner(place, provider_of(place)) != 0
@@ -88,16 +88,16 @@ def test_an_agent_in_the_tree_serves_and_streams_its_resumes(world, zookeeper_se
     assert told['application'] == 'app' and told['pid'] > 0
     load = Load([lb])
     load.go_on(100)
-    # its settings are those of /workers
+    # its settings are in the node /workers
     place.tree.set('/workers', history=5)
     wait_until(lambda: agent.json()['applications']['app']['settings']['history'] == {'value': '5', 'origin': 'tree'},
                'the setting')
     load.stop()
-    # in order it takes its nodes along
+    # a clean shutdown removes its nodes
     agent.process.popen.terminate()
     assert agent.process.wait() == 0
     assert place.tree.providers('/workers') == []
-    # killed, they stay until its session is over
+    # after SIGKILL they stay until its session has expired
     agent.start()
     wait_until(lambda: place.tree.providers('/workers') == sorted(agent.addresses), 'both slots')
     agent.kill()
@@ -117,7 +117,7 @@ def test_a_lost_session_of_an_agent_takes_no_worker_out_of_use(world, zookeeper_
     proxy.blackhole()
     wait_until(lambda: place.tree.providers('/workers') == [], 'the session to be over')
     load.go_on(50)
-    # their streams say that they live
+    # their streams show that they are running
     assert knows(lb, agent.addresses)()
     proxy.pass_on()
     for path, session in zip(paths, before):
@@ -143,7 +143,7 @@ def test_a_cut_connection_changes_nothing_and_loses_no_session(world, zookeeper_
     place.tree.set('', variance=2.5)
     load.go_on(20)
     proxy.pass_on()
-    # a change during the gap is seen after it
+    # a change during the interruption is detected afterwards
     wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
     assert owner(place, path) == before
     assert knows(lb, addresses)()
@@ -160,13 +160,13 @@ def test_a_lost_session_of_ours_is_begun_anew_without_a_failed_request(world, zo
     place.tree.unregister('/workers', addresses[0])
     place.tree.set('', variance=3.5)
     load.go_on(20)
-    # nobody has told it; with what it knew it goes on
+    # it was not notified, and continues with the last known workers and settings
     assert knows(lb, addresses)()
     proxy.pass_on()
     wait_until(registered_anew(place, path, before), 'a new registration')
     wait_until(in_force(lb, 'variance', '3.5'), 'the setting')
     wait_until(knows(lb, addresses[1:]), 'the workers that are left')
-    # the new session's watches work
+    # the watches of the new session work
     place.tree.set('', variance=5)
     wait_until(in_force(lb, 'variance', '5'), 'the setting')
     place.tree.register('/workers', addresses[0])
@@ -194,7 +194,7 @@ def test_after_a_pause_longer_than_its_session_it_goes_on(world, zookeeper_serve
 
 
 def test_a_session_ended_by_another_is_begun_anew(world, zookeeper_server):
-    """The provider's session is closed by who has its id and password: here those of a registered worker's."""
+    """Another client closes a session, with its id and password: here the session of a registered worker."""
     place = Place(world, server=zookeeper_server)
     addresses = workers(world, 3)
     other = place.connect()
@@ -218,7 +218,7 @@ def test_a_registration_deleted_by_hand_comes_back(world, zookeeper_server):
     for _ in range(3):
         place.tree.remove(path)
         wait_until(lambda: owner(place, path) is not None, 'the registration')
-    # all of it, with the parents; what else was there is gone
+    # the complete registration with all parent nodes; all other nodes were deleted
     place.tree.set('', variance=2)
     wait_until(in_force(lb, 'variance', '2'), 'the setting')
     place.tree.register('/workers', w)
@@ -231,7 +231,7 @@ def test_a_registration_deleted_by_hand_comes_back(world, zookeeper_server):
 
 
 def test_a_frozen_server_longer_than_every_session(world):
-    """Nobody is removed while nothing can be known, and afterwards everybody who is there is found."""
+    """No worker is removed while the tree is unreachable, and afterwards all registered workers are found."""
     place = Place(world)
     addresses = workers(world, 4)
     for w in addresses[:3]:
@@ -247,7 +247,7 @@ def test_a_frozen_server_longer_than_every_session(world):
     place.server.thaw()
     wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree')
     place.tree.register('/workers', addresses[3])
-    # those whose session went with the pause register again, as their owners would
+    # workers with a session that expired during the pause are registered again, as their programs would do
     for w in addresses[:3]:
         place.tree.register('/workers', w)
     wait_until(knows(lb, addresses), 'the workers')
@@ -296,7 +296,7 @@ def test_five_hundred_workers_come_and_go(world, zookeeper_server):
     load = Load([lb], rate=300, sites=1000)
     load.go_on(1000)
     assert len(load.by) > 250
-    # a hundred and then another hundred leave: one lost session, and one after the other
+    # a hundred workers leave with one lost session, and another hundred one after the other
     second.stop()
     wait_until(knows(lb, addresses[:400]), 'a hundred less')
     for w in addresses[300:400]:
@@ -317,7 +317,7 @@ def test_without_any_server_it_starts_and_says_so(world):
     wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: lb.get().status == 200, 'an answer')
     assert not tree_of(lb)['connected']
-    wait_until(lambda: 'tree-unreachable hosts=127.0.0.1:%d path=/app' % port in lb.process.output(), 'who is away')
+    wait_until(lambda: 'tree-unreachable hosts=127.0.0.1:%d path=/app' % port in lb.process.output(), 'the log of the unreachable server')
     assert lb.process.stop() == 0
 
 
@@ -328,5 +328,5 @@ def test_who_ends_in_order_leaves_nothing(world, zookeeper_server):
     assert session in place.server.sessions()
     assert lb.process.stop() == 0
     assert place.tree.providers('') == []
-    # nearly always at once; but an event that comes while the library closes can take its farewell away
+    # nearly always immediately; but an event during the close of the library can suppress its close request
     wait_until(lambda: session not in place.server.sessions(), 'the session to be over')

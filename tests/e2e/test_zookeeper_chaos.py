@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything at once, at random: servers, connections, sessions, workers, settings. Then quiet, and all is as it should."""
+"""Random faults of servers, connections, sessions, workers and settings, combined. Afterwards the state must be correct."""
 import os
 import random
 
@@ -15,13 +15,13 @@ STEPS = 30
 
 class Chaos:
     """
-    Three servers, a proxy before each, two load balancers that know the proxies only. Our own client knows the
-    servers; a majority of them always runs, so that it can say what is to be true in the end.
+    Three servers with a proxy in front of each, and two load balancers that use only the proxies. The client of the test uses the
+    servers directly; a majority of them is always running, so that it can set the expected final state.
     """
 
     def __init__(self, world, seed):
         self.random = random.Random(seed)
-        # Short sessions: what is frozen is soon left, and who is away for long has lost its nodes.
+        # Short sessions: clients soon leave a frozen server, and a client without a connection soon loses its nodes.
         self.place = Place(world, count=3, timeout=6.0)
         self.tree = self.place.tree
         self.proxies = [self.place.proxy(s) for s in self.place.servers]
@@ -33,7 +33,7 @@ class Chaos:
         self.balancers = [self.place.balancer('resumelb%d' % i, url=self.place.url(hosts=hosts), discovery_max_drop=1,
                                               zookeeper_session_timeout=SHORT_SESSION)
                           for i in range(2)]
-        self.away = None    # the server that does not run, or is frozen
+        self.away = None    # the server that is stopped or frozen
 
     def join(self, w):
         self.tree.register('/workers', w)
@@ -46,7 +46,7 @@ class Chaos:
 
     def somebody_leaves(self):
         w = self.random.choice(self.addresses)
-        # some are always there, so that there is somebody to ask
+        # some are always registered, so that a worker is available
         if w not in self.addresses[:3]:
             self.tree.unregister('/workers', w)
             self.there.discard(w)
@@ -119,7 +119,7 @@ def test_after_any_chaos_the_tree_is_true(world, turn):
 
 @pytest.mark.soak
 def test_a_server_that_lost_all_its_data(world):
-    """An empty tree is no reason to drop workers that answer, and everything comes back by registering."""
+    """Workers that answer are not removed because the tree is empty; all nodes are restored by registration."""
     place = Place(world)
     addresses = workers(world, 4)
     lb = place.balancer(settings_hold='300s')

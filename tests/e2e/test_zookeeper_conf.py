@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ensemble of conf/zookeeper as it is documented, but for ports, folders and host names: plain, and behind TLS."""
+"""The ensemble of conf/zookeeper as documented, except ports, directories and host names: plain, and with TLS tunnels."""
 import re
 import socket
 import ssl
@@ -16,7 +16,7 @@ COUNT = 3
 
 
 def substitute(text, replacements):
-    """Each of them is there, and is replaced."""
+    """Replaces all REPLACEMENTS in TEXT, each of which must occur."""
     for old, new in replacements.items():
         assert old in text, old
         text = text.replace(old, str(new))
@@ -78,7 +78,7 @@ def test_the_documented_ensemble_serves_and_survives_a_server(world):
     wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
     load.go_on(20)
     load.stop()
-    # what monitoring asks for is answered, and the rest is not
+    # commands of the monitoring are answered, others are not
     alive = next(s for s in servers.servers if s.process.alive())
     assert 'zk_znode_count' in alive.figures()
     assert 'not in the whitelist' in alive.words('dump')
@@ -92,7 +92,7 @@ def test_the_environment_is_what_a_shell_and_java_take():
 
 
 def authority(folder):
-    """A certificate authority, and what it signs: one for the servers, one for clients."""
+    """Creates a CA, a certificate of it for the servers, and one for clients."""
     def run(*words):
         subprocess.run(['openssl', *map(str, words)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -116,7 +116,7 @@ def stunnel(world, name, text, replacements):
 
 
 def tunnels(world, servers):
-    """One before each server, and ours; (secure ports, hosts for the tree's URL)."""
+    """Starts a tunnel for each server, and that of the clients. Returns (secure ports, hosts for the URL of the tree)."""
     authority(world.folder)
     secure, plain = [free_port() for _ in servers], [free_port() for _ in servers]
     for i, s in enumerate(servers):
@@ -131,7 +131,7 @@ def tunnels(world, servers):
 
 
 def tls_version(world, port, certificate):
-    """What a client with or without a certificate is answered with; None: nothing."""
+    """The TLS version for a client with or without a certificate, or None if it is rejected."""
     context = ssl.create_default_context(cafile=str(world.folder / 'ca.pem'))
     if certificate:
         context.load_cert_chain(world.folder / 'client.pem', world.folder / 'client.key')
@@ -150,7 +150,7 @@ def test_through_the_documented_tunnels(world):
     secure, hosts = tunnels(world, servers.servers)
     version = wait_until(lambda: tls_version(world, secure[0], certificate=True), 'the tunnel')
     assert re.fullmatch(r'TLSv1\.[23]', version)
-    assert tls_version(world, secure[0], certificate=False) is None, 'strangers stay out'
+    assert tls_version(world, secure[0], certificate=False) is None, 'clients without a certificate are rejected'
     tree = servers.tree()
     a, b = workers(world, 2)
     tree.register('/workers', a)
@@ -160,7 +160,7 @@ def test_through_the_documented_tunnels(world):
     load.go_on(20)
     tree.register('/workers', b)
     wait_until(knows(lb, [a, b]), 'the other worker')
-    # the tunnels stay, the servers behind them go one by one
+    # the tunnels keep running while the servers are stopped one by one
     for s in servers.servers:
         s.kill()
         tree.set('', variance=2 + servers.servers.index(s))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A ZooKeeper server that violates the protocol. The client library believes its servers: what it reads may end the connection or the
-process. A process that ended is started again, as the service manager does, and serves from the last known state.
+A ZooKeeper server that violates the protocol. The client library trusts its servers: invalid data may end the connection or the
+process. A process that has ended is restarted, as by the service manager, and serves with the last known state.
 """
 import signal
 import struct
@@ -18,7 +18,7 @@ def reply(xid, body=b''):
 
 
 class FalseProxy(Proxy):
-    """Sends its clients bytes that no server would."""
+    """Sends its clients bytes that no server would send."""
 
     def say(self, data):
         with self.lock:
@@ -26,14 +26,14 @@ class FalseProxy(Proxy):
         for client, _ in pairs:
             try:
                 client.sendall(data)
-            except OSError:     # closed meanwhile
+            except OSError:     # closed in the meantime
                 pass
 
 
 def cut_off(lb):
     try:
         return not tree_of(lb)['connected']
-    except OSError:     # it ends just now
+    except OSError:     # the process is ending
         return False
 
 
@@ -68,7 +68,7 @@ def test_after_a_violation_of_the_protocol_it_serves_from_the_last_known_state(w
     assert setting(lb, 'variance')['value'] == '2.5'
     load = Load([lb])
     load.go_on(20)
-    # And when a server answers again, what is true there is true here.
+    # When a server answers again, the state of the tree is applied.
     proxy.pass_on()
     place.tree.set('', variance=4)
     wait_until(in_force(lb, 'variance', '4'), 'the setting')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three servers, of which any may go, and then all of them: no request fails for ZooKeeper's sake."""
+"""An ensemble of three servers, of which any one fails, and then all: no request fails because of ZooKeeper."""
 import json
 import os
 
@@ -9,7 +9,7 @@ from support.zookeeper import Tree, end_session
 from zookeeper_support import SHORT_SESSION, SHORT_SESSION_SECONDS, Load, Place, in_force, knows, rest, setting, tree_of, workers
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
-# Without any server: some seconds longer than a session; in the soak run as long as an operator's lunch is short.
+# Time without any server: some seconds longer than a session; longer in the soak run.
 WITHOUT_SECONDS = 20 if ROUNDS > 1 else SHORT_SESSION_SECONDS * 2.5
 
 
@@ -35,7 +35,7 @@ def start(world, count, addresses, **settings):
 
 @pytest.mark.soak
 def test_any_one_server_may_go_under_traffic(world):
-    """The server that we are connected to freezes, the leader is killed: we go to another one, with the session that we have."""
+    """The connected server is frozen, the leader is killed: the client connects to another server with its existing session."""
     addresses = workers(world, 3)
     place, (lb,) = start(world, 1, addresses[:2])
     load = Load([lb])
@@ -55,7 +55,7 @@ def test_any_one_server_may_go_under_traffic(world):
         place.ensemble.wait_serving()
     place.tree.register('/workers', addresses[2])
     wait_until(knows(lb, addresses), 'the workers')
-    # the session lived through it all
+    # the session did not expire
     assert tree_of(lb).get('expired', 0) == 0
     assert place.tree.ask(place.client.exists, path) is not None
     load.stop()
@@ -85,8 +85,8 @@ def test_without_a_majority_everything_goes_on_and_then_catches_up(world):
 @pytest.mark.soak
 def test_no_get_fails_over_a_full_cycle_of_everything(world):
     """
-    At a steady load through two load balancers: each server restarted in turn, a provider's session ended, no server
-    at all for longer than every session, servers again. At the end everything is as the tree says.
+    Under steady load through two load balancers: each server is restarted in turn, the session of a provider ends, all servers are
+    stopped for longer than every session and started again. At the end the state is that of the tree.
     """
     addresses = workers(world, 6)
     place, balancers = start(world, 2, addresses[:3], zookeeper_session_timeout=SHORT_SESSION)
@@ -119,7 +119,7 @@ def test_no_get_fails_over_a_full_cycle_of_everything(world):
     for server in place.servers:
         server.start(wait=False)
     place.ensemble.wait_serving()
-    # who registers a worker does it again after its session; one is new
+    # the workers of the lost sessions are registered again; one is new
     for w in (*addresses[:3], addresses[5]):
         place.tree.register('/workers', w)
     for lb in balancers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts start in any order; in the end everybody knows everybody."""
+"""The parts start in any order; at the end all are connected."""
 import itertools
 import os
 import subprocess
@@ -12,13 +12,13 @@ from zookeeper_support import SESSION, Load, in_force, knows, tree_of
 
 # z: ZooKeeper, l: the load balancer, a: the agent, s: the settings in the tree.
 ALL_ORDERS = [''.join(o) for o in itertools.permutations('zlas')]
-# Of these each part is first and last somewhere, and before and after each other one.
+# In these orders each part is first and last once, and before and after each other part.
 SOME_ORDERS = ['zlas', 'salz', 'lsza', 'azsl']
 ORDERS = ALL_ORDERS if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else SOME_ORDERS
 
 
 class Parts:
-    """Each part started by the method of its letter."""
+    """The parts. The method with the letter of a part starts it."""
 
     def __init__(self, world):
         self.world = world
@@ -39,7 +39,7 @@ class Parts:
         self.agent.wait_listening()
 
     def s(self):
-        """Into the server that runs; or into its data, by another one that ran on them before."""
+        """Writes the settings with the running server, or before its start with a temporary server on the same data."""
         server = self.server
         if self.server.process is None:
             server = Server(self.world.folder).start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in a real ZooKeeper: settings that follow at once, links, and all that must be refused or survived."""
+"""Trees in a real ZooKeeper: settings that take effect immediately, links, and invalid data that must be rejected or tolerated."""
 import json
 import os
 
@@ -43,7 +43,7 @@ def test_bad_values_are_refused_alone_and_good_ones_beside_them_hold(world, zook
     wait_until(in_force(lb, 'retries', '3'), 'the good one')
     assert set(refused(lb)) >= {'variance', 'connect_timeout'}
     assert setting(lb, 'variance')['value'] == '2.5', 'the last good one'
-    # absent: as YAML says
+    # without a value in the tree, that of the YAML file is effective
     place.tree.set('', retries=3)
     wait_until(lambda: setting(lb, 'variance') == {'value': '6', 'origin': 'file'} or
                setting(lb, 'variance')['value'] == '6', 'the value of the file')
@@ -88,7 +88,7 @@ def test_nodes_of_garbage_hold_what_was_and_good_ones_follow(world, zookeeper_se
         assert setting(lb, 'variance')['value'] == '2', junk[:30]
         place.tree.set('', variance=2)
         wait_until(lambda: not lb.app('app')['held'], 'the good node')
-    # large, and good
+    # large and valid
     place.tree.set_raw('', b'{"variance": 3, "x": "' + b'y' * 1000000 + b'"}')
     wait_until(in_force(lb, 'variance', '3'), 'the setting')
     place.tree.set_raw('', b'{"variance": 5}')
@@ -109,9 +109,9 @@ def test_providers_of_garbage_are_refused_alone(world, zookeeper_server):
     data = [b'{"pid": ', b'[]', b'7', b'\xff', b'{"application": "other"}', b'{"x": "' + b'y' * 900000 + b'"}']
     for i, junk in enumerate(data):
         place.client.create('/app/workers/providers/127.0.0.9:%d' % (100 + i), junk, ephemeral=True)
-    # wrong types in known fields are no reason to send a worker away
+    # wrong types in known fields do not remove a worker
     place.client.create('/app/workers/providers/' + odd, b'{"version": {"a": 1}, "pid": [2], "state": 7}', ephemeral=True)
-    # a child that nobody's session holds
+    # a child without an owning session
     place.client.create('/app/workers/providers/odd-persistent/below', b'{}', makepath=True)
     lb = place.balancer()
     wait_until(lambda: {good, odd} <= set(lb.workers('app')), 'the good ones')
@@ -126,7 +126,7 @@ def test_providers_of_garbage_are_refused_alone(world, zookeeper_server):
 
 
 def test_more_children_than_a_packet_holds_cost_nothing_but_themselves(world, zookeeper_server):
-    """The client library gives up its connection over such a list; what else is in the tree stays alive."""
+    """The client library closes its connection because of such a list; the other nodes continue to work."""
     place = Place(world, server=zookeeper_server)
     a, b = workers(world, 2)
     place.tree.register('/workers', a)
@@ -157,7 +157,7 @@ def test_a_path_that_is_not_there_yet_is_waited_for(world, zookeeper_server):
     w, = workers(world, 1)
     lb = place.balancer(url=place.url('/not/there/yet/app'))
     tree = Tree(place.client, '/not/there/yet/app')
-    # its own registration makes the path; settings and workers come as they come
+    # its own registration creates the path; settings and workers are added later
     tree.set('', variance=2)
     wait_until(in_force(lb, 'variance', '2'), 'the setting')
     tree.register('/workers', w)
@@ -169,7 +169,7 @@ def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world, zooke
     place = Place(world, server=zookeeper_server)
     w, = workers(world, 1)
     port = w.rsplit(':', 1)[1]
-    # None: the default.
+    # None means the default.
     lb = place.balancer(provider_networks=None, worker_wait_timeout='100ms')
     own = [lb.admin, lb.address, lb.admin.replace('127.0.0.1', '[::ffff:127.0.0.1]')]
     loopback = [w, 'localhost:' + port, '0.0.0.0:' + port, '[::1]:' + port, 'unix:/run/private.sock']
@@ -182,14 +182,14 @@ def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world, zooke
     assert lb.workers('app') == {} and lb.get('/status.json').status == 503
     lines = [line for line in lb.process.output().splitlines() if ' provider-refused ' in line]
     assert lines and len(lines) <= len(own + loopback), lines
-    # The setting allows what is on this machine, at SIGHUP, but not the load balancer itself.
+    # After SIGHUP the setting permits addresses of this machine, but not the load balancer itself.
     config = lb.config['applications']['app']
     lb.reload({'applications': {'app': {**config, 'provider_networks': ['loopback']}}})
     wait_until(knows(lb, [w, *('%s:%s' % (host, port) for host in ('127.0.0.1', '0.0.0.0', '[::1]'))]), 'the workers')
     why = refused_providers()
     assert set(why) == {*own, 'unix:/run/private.sock'}
     assert all('itself listens' in why[name] for name in own), why
-    # And takes it back.
+    # Another SIGHUP reverts this.
     lb.reload({'applications': {'app': {**config, 'provider_networks': ['10.0.0.0/8']}}})
     wait_until(lambda: lb.workers('app') == {}, 'the worker to be gone')
     assert len(refused_providers()) == len(own + loopback)
@@ -203,7 +203,7 @@ def linked(world, zookeeper_server):
     place.tree.register('/pools/green/workers', green)
     place.tree.set('/shared', limit=2.5)
     place.tree.set('/lb', **{'workers ->': '/site/pools/blue/workers', 'variance =>': '/site/shared limit'})
-    # links move all workers at once: here that is meant
+    # a changed link replaces all workers at once, which is intended here
     lb = place.balancer(tree_path='/lb', discovery_max_drop=1)
     return place, lb, blue, green
 
@@ -213,14 +213,14 @@ def test_links_are_followed_and_so_are_their_changes(world, zookeeper_server):
     wait_until(knows(lb, [blue]), 'the linked workers')
     wait_until(in_force(lb, 'variance', '2.5'), 'the linked setting')
     load = Load([lb], rate=50)
-    # the targets
+    # a change of the targets
     place.tree.set('/shared', limit=3.5)
     wait_until(in_force(lb, 'variance', '3.5'), "the target's new value")
     place.tree.register('/pools/blue/workers', green)
     wait_until(knows(lb, [blue, green]), "the target's new worker")
     place.tree.unregister('/pools/blue/workers', green)
     wait_until(knows(lb, [blue]), 'its end')
-    # and the links themselves
+    # a change of the links themselves
     place.tree.set('/other', variance=7)
     place.tree.set('/lb', **{'workers ->': '/site/pools/blue/workers', 'variance =>': '/site/other'})
     wait_until(in_force(lb, 'variance', '7'), 'another target')
@@ -228,7 +228,7 @@ def test_links_are_followed_and_so_are_their_changes(world, zookeeper_server):
     place.tree.register('/pools/both/workers', green)
     place.tree.set('/lb', **{'workers ->': '../pools/both/workers', 'variance =>': '/site/other'})
     wait_until(knows(lb, [blue, green]), 'a relative link')
-    # a link in the middle of a path
+    # a link within a path
     place.tree.set('/pools', **{'live ->': '/site/pools/green'})
     place.tree.set('/lb', **{'workers ->': '/site/pools/live/workers', 'variance =>': '/site/other'})
     wait_until(knows(lb, [green]), 'links over links')
@@ -249,8 +249,8 @@ def test_loops_of_links_are_said_and_do_no_harm(world, zookeeper_server, propert
     for path, node in elsewhere.items():
         place.tree.set(path, **node)
     place.tree.set('/lb', retries=5, **properties)
-    wait_until(in_force(lb, 'retries', '5'), 'what is no link')
-    wait_until(lambda: 'loop' in lb.process.output(), 'a word about the loop')
+    wait_until(in_force(lb, 'retries', '5'), 'the setting that is not a link')
+    wait_until(lambda: 'loop' in lb.process.output(), 'the log of the loop')
     assert 'loop' in lb.app('app')['problem'] and 'loop' in tree_of(lb)['providers_problem']
     assert setting(lb, 'variance')['value'] == '2.5', 'the last good value'
     assert blue in lb.workers('app')
@@ -271,7 +271,7 @@ def test_with_an_identity_our_nodes_are_ours_alone(world, zookeeper_server):
     w, = workers(world, 1)
     readers = [make_digest_acl('lb', 's3cret', all=True), make_digest_acl('admin', 'pw', all=True)]
     admin = place.connect(auth_data=[('digest', 'admin:pw')])
-    # settings and providers that only those two can read
+    # only those two identities can read settings and providers
     admin.create('/app', b'{"variance": 2.5}', acl=readers)
     admin.create('/app/providers', b'', acl=readers)
     admin.create('/app/workers', b'', acl=readers)
@@ -289,12 +289,12 @@ def test_with_an_identity_our_nodes_are_ours_alone(world, zookeeper_server):
     for stranger in (place.client, admin):
         with pytest.raises(NoAuthError):
             stranger.set(path, b'{}')
-    # the clear password is nobody's business
+    # the plain password must not be disclosed
     assert 's3cret' not in json.dumps(lb.json()) and 's3cret' not in lb.process.output()
 
 
 def lock_down(admin, root):
-    """As docs/guide/registry.md has it: `ops` writes, `site` reads, and registers below providers."""
+    """The permissions in docs/guide/registry.md: `ops` writes, `site` reads and registers below providers."""
     ops = make_digest_acl('ops', 'SECRET', all=True)
     nodes = {'': {}, '/app': {}, '/app/providers': {'create': True, 'delete': True}, '/app/workers': {},
              '/app/workers/providers': {'create': True, 'delete': True}}
@@ -314,7 +314,7 @@ def test_with_the_documented_permissions_programs_read_and_register_and_no_more(
     assert lb.get().status == 200
     admin.set('/site/app', b'{"variance": 2.5}')
     wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
-    # nobody else reads it; and who has our identity writes no settings
+    # a client without the identity cannot read it; a client with it cannot write settings
     with pytest.raises(NoAuthError):
         place.client.get('/site/app')
     thief = place.connect(auth_data=[('digest', 'site:PASSWORD')])
@@ -339,7 +339,7 @@ def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world, zookeepe
     assert setting(lb, 'variance')['origin'] != 'tree'
     wait_until(lambda: 'no permission to read it' in lb.process.output(), 'a word about it')
     admin.set_acls('/app', OPEN_ACL_UNSAFE)
-    # an ACL fires no watch: it is looked at again now and then, or with the next change
+    # a changed ACL triggers no watch: it is re-read periodically, or with the next change
     admin.set('/app', b'{"variance": 3.5}')
     wait_until(in_force(lb, 'variance', '3.5'), 'the setting')
 
@@ -355,7 +355,7 @@ def test_what_was_known_last_serves_without_any_zookeeper(world):
     wait_until(knows(lb, addresses), 'the workers')
     wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
     assert lb.get().status == 200
-    # written soon, not at once
+    # written after a short delay
     wait_until(lambda: remembered(world.folder / 'state', [*addresses, '2.5']), 'it to be remembered')
     place.server.stop()
     lb.kill()
@@ -367,7 +367,7 @@ def test_what_was_known_last_serves_without_any_zookeeper(world):
     assert not tree_of(lb)['connected']
     load = Load([lb])
     load.go_on(50)
-    # and when it is back, what is true there is true here
+    # when the server is available again, the state of the tree is applied
     place.server.start()
     place.tree.set('', variance=4)
     for w in addresses:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGUSR2 with a ZooKeeper: each name is registered once, afterwards by the new process; load balancers lose nobody meanwhile."""
+"""SIGUSR2 with ZooKeeper: each name stays registered once, afterwards by the new process; load balancers lose no worker meanwhile."""
 import threading
 
 from kazoo.exceptions import NoNodeError
@@ -15,7 +15,7 @@ UPGRADES = 3
 
 
 class Watcher:
-    """Looks again and again; the different things that it has seen."""
+    """Polls repeatedly, and records the different results."""
 
     def __init__(self, world, look):
         self.look, self.seen, self.looks, self.ending, self.problem = look, set(), 0, False, None
@@ -43,7 +43,7 @@ class Watcher:
 
 
 def provider(place, path, name):
-    """Its session and what it says; None: it is not there at the moment."""
+    """The session and the properties of a provider, or None if it does not exist."""
     node = '%s/providers/%s' % (path, name)
     try:
         return place.client.exists(place.tree.path(node)).ephemeralOwner, place.tree.properties(node)
@@ -66,7 +66,7 @@ def test_a_load_balancer_is_registered_once_and_by_the_new_process(world, zookee
         assert owner != before and said['pid'] == lb.process.pid
         names.go_on()
         assert place.tree.providers('') == [lb.address]
-    # In between it may be absent for a moment, but there is never another name.
+    # In between it may be absent for a short time, but there is never another name.
     assert {(lb.address,)} <= names.end() <= {(), (lb.address,)}
 
 
