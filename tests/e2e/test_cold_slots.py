@@ -104,7 +104,7 @@ def test_a_cold_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(world)
     assert time.monotonic() - since > 0.9
     assert in_pool(lb) == {warm.address, first.address}
     assert 'why=overload' in log_of(lb, 'cold-slot-called')[0]
-    # one request, which starts its process: nobody else waits for that
+    # only one request is sent to it, which starts its process: no other one waits for the start
     clients.ask(1)
     wait_until(lambda: first.requests == 1, 'the request that wakes it')
     assert lb.app()['picks']['called'] == 1

@@ -110,7 +110,7 @@ def test_no_visitor_waits_for_a_daemon_that_hangs_and_it_is_found_again_without_
     hang(lb, daemon)
     asked = [Asked(lb.address, '/', 'site%d.example' % i) for i in range(16)]
     assert [a.wait().status for a in asked] == [200] * 16
-    # One loop found it out for all, and while it rests nobody asks.
+    # One loop detected it for all, and during the back-off no loop sends requests to the daemon.
     assert lb.process.output().count('rest_ms=500') == 1
     assert [lb.get('/', 'site%d.example' % i).status for i in range(16)] == [200] * 16
     daemon.process.send_signal(signal.SIGCONT)
