@@ -27,6 +27,7 @@ ONLY_MARKED = bool(os.environ.get('RLB_ONLY_MARKED'))
 def pytest_configure(config):
     config.addinivalue_line('markers', 'soak: a long form, or one of many combinations: run by `make soak` only')
     leftovers.adopt_orphans()
+    config.add_cleanup(leftovers.end_with_this_run())
 
 
 def pytest_collection_modifyitems(config, items):

@@ -127,8 +127,8 @@ def free_port(host='127.0.0.1'):
 
 class Process:
     """
-    A child process with its output in a file. It is ended by its pid. `at_the_end`: the signal that ends it cleanly and most
-    quickly after the test.
+    A child process with its output in a file. It is ended by its pid, or with the run (support/leftovers.py). `at_the_end`: the
+    signal that ends it cleanly and most quickly after the test.
     """
     at_the_end = signal.SIGTERM
 

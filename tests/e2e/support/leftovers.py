@@ -8,6 +8,8 @@ import os
 import pathlib
 import re
 import signal
+import socket
+import subprocess
 import time
 
 from .base import LIMIT
@@ -20,6 +22,26 @@ def adopt_orphans():
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), 'PR_SET_CHILD_SUBREAPER')
+
+
+def end_with_this_run():
+    """
+    If this process dies without its own end (SIGKILL, a crash), everything below it is killed. A shell waits for that; it recognizes
+    the processes by their environment, which applications of an agent do not have: those end with their agent. Returns the
+    function to be called at the ordinary end.
+    """
+    run = '%d-%d' % (os.getpid(), time.monotonic_ns())
+    script = ('read end && exit; cd /proc; for pid in [0-9]*; do '
+              'grep -qzxF "RLB_TEST_RUN=$1" $pid/environ 2>/dev/null && kill -9 $pid; done')
+    ours, shells = socket.socketpair()
+    shell = subprocess.Popen(['/bin/sh', '-c', script, 'sh', run], stdin=shells, stderr=subprocess.DEVNULL, start_new_session=True)
+    shells.close()
+    os.environ['RLB_TEST_RUN'] = run
+
+    def end():
+        ours.sendall(b'end\n')
+        shell.wait()
+    return end
 
 
 def _children(pid):

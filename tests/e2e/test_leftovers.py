@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of tests that is killed leaves no process behind."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+from support.base import LIMIT, wait_until
+
+HERE = pathlib.Path(__file__).resolve().parent
+# The process is in a session of its own, as each program that a test starts.
+TEST = '''
+import pathlib
+from support.base import Process
+
+def test(tmp_path):
+    p = Process(['sleep', '%d'], 'sleep', tmp_path)
+    pathlib.Path(%r).write_text(str(p.pid))
+    p.popen.wait()
+'''
+
+
+def test_a_killed_run_ends_with_all_that_it_started(tmp_path):
+    (tmp_path / 'conftest.py').write_text('import sys\nsys.path.insert(0, %r)\nfrom conftest_of_e2e import *\n' % str(tmp_path))
+    (tmp_path / 'conftest_of_e2e.py').write_text((HERE / 'conftest.py').read_text().replace(
+        'pathlib.Path(__file__).resolve().parent', 'pathlib.Path(%r)' % str(HERE), 1))
+    started = tmp_path / 'pid'
+    (tmp_path / 'test_sleep.py').write_text(TEST % (10 * LIMIT, str(started)))
+    run = subprocess.Popen([sys.executable, '-B', '-m', 'pytest', '-q', '-p', 'no:cacheprovider', tmp_path / 'test_sleep.py'],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    pid = int(wait_until(lambda: started.exists() and started.read_text(), 'the process of the test'))
+    assert pathlib.Path('/proc/%d/environ' % pid).exists()
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    # Of those that this run adopts: it is a zombie until it is waited for.
+    assert wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, 'the process to be killed')
