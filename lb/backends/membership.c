@@ -56,7 +56,7 @@ void membership_keep_drained(struct known_worker *k)
 void membership_forget(struct membership *ms, struct known_worker *k)
 {
     /* At our own shutdown its name stays in the file, for the next process. */
-    if (k->drained && lb_phase(ms->app->lb) <= LB_SERVING)
+    if (k->drained && ms->app->lb->phase <= LB_SERVING)
         drained_names_set(ms->drained, k->name, false);
     map_remove(&ms->known, &k->in_known);
     known_worker_destroy(k);

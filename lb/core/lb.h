@@ -16,7 +16,6 @@
 
 struct access_log;
 struct address_counts;
-struct daemon_line;
 struct data_loops;
 struct exchange_loop;
 struct http_balance;
@@ -42,9 +41,17 @@ struct lb_loop {
     char exchange_id[EXCHANGE_ID_LEN]; /* of the latest exchange; this loop only */
 };
 
+/* From the first to the last: never back. */
+enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
+
 struct lb {
     struct program_settings
         settings; /* RELOAD ones: read by data loops only through what front_set gave */
+    const enum setting_origin *origins; /* of its rows; control thread only */
+    const char *file;                   /* that they were read from */
+    enum lb_phase phase;                /* control thread only */
+    bool
+        fronts_up; /* each loop has a front, and may be asked for its counts; control thread only */
     struct loop *control;
     struct lb_loop *loops;
     unsigned nloops;
@@ -71,19 +78,12 @@ struct lb {
     struct map trees;                           /* shared_tree.c's; control thread only */
     struct addr *own; /* NOWN: where clients and admin connect; control thread only */
     size_t nown;
-    uint64_t started_ms;    /* monotonic */
+    uint64_t started_ms; /* monotonic */
+    /* Read FILE again and put into force what can be without a restart, or nothing of it: false,
+     * and WHY (may be NULL) says what is wrong, a line each. Control thread. */
+    bool (*reload)(struct lb *lb, struct text *why);
     struct lb_parts *parts; /* lb.c's own */
 };
-
-/* From the first to the last: never back. Control thread. */
-enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
-enum lb_phase lb_phase(const struct lb *lb);
-/* Read FILE again and put into force what can be without a restart, or nothing of it: false, and
- * WHY (may be NULL) says what is wrong, a line each. Control thread. */
-bool lb_reload(struct lb *lb, struct text *why);
-/* Run the load balancer of CONFIG, a struct configuration that is taken, until it is to stop.
- * Returns the exit code. CONTEXT is not used. */
-int lb_run(void *context, void *config, const struct daemon_line *line);
 
 /* Where exchanges of a loop find their part of an application. */
 static inline struct application_loop *application_on(struct application *a, unsigned loop_index)

@@ -9,7 +9,6 @@
 #include "lb/config/cpu_affinity.h"
 #include "lb/core/limit_status.h"
 #include "lb/core/traffic.h"
-#include "lb/program/lb_parts.h"
 #include "lb/request/limit.h"
 
 #include <errno.h>
@@ -103,7 +102,7 @@ static void start_upkeep(struct lb_loop *ll, void *context)
     timer_start(ll->loop, &t->recycle, RECYCLE_MS);
 }
 
-void data_loops_start(struct lb *lb)
+void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity)
 {
     struct data_loops *d = xcalloc(1, sizeof(*d));
 
@@ -115,8 +114,7 @@ void data_loops_start(struct lb *lb)
     for (unsigned i = 0; i < lb->nloops; ++i) {
         struct data_thread *t = &d->threads[i];
 
-        lb->loops[i] = (struct lb_loop){
-            .lb = lb, .index = i, .cpu = cpu_affinity_of(&lb->parts->config.affinity, i)};
+        lb->loops[i] = (struct lb_loop){.lb = lb, .index = i, .cpu = cpu_affinity_of(affinity, i)};
         lb->loops[i].traffic = traffic_create();
         t->ll = &lb->loops[i];
         t->all = d;

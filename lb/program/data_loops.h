@@ -7,8 +7,10 @@
 
 #include "lb/core/lb.h"
 
+struct cpu_affinity;
+
 /* Start LB->nloops threads, each with its loop in LB->loops. Returns when all have one. */
-void data_loops_start(struct lb *lb);
+void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity);
 /*
  * Run EACH on every loop's thread, soon, in the order of calls; then DONE (may be NULL) here.
  * CONTEXT is borrowed till then.

@@ -5,7 +5,7 @@
  *            -> (the old process of an upgrade lets us) -> accepting: READY
  *   stop     lb_stop.c
  */
-#include "lb/core/lb.h"
+#include "lb/program/lb_parts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,6 @@
 #include "lb/config/access_config.h"
 #include "lb/core/traffic.h"
 #include "lb/program/data_loops.h"
-#include "lb/program/lb_parts.h"
 #include "lb/rules/advertise.h"
 #include "lb/status/observer.h"
 #include "lb/status/shared_answers.h"
@@ -43,11 +42,6 @@ enum {
     ADMIN_MODE = 0660,
     STATE_DIR_MODE = 0770,
 };
-
-enum lb_phase lb_phase(const struct lb *lb)
-{
-    return lb->parts->phase;
-}
 
 /*
  * If clients took the last descriptors, none would be left for the workers, and no request could be
@@ -220,7 +214,7 @@ static void serve(struct lb *lb)
     }
     if (p->admin != NULL)
         http_server_hold(admin_server(p->admin), false);
-    p->phase = LB_SERVING;
+    lb->phase = LB_SERVING;
     log_addresses(lb);
     set_own_addresses(lb);
     for (size_t i = 0; i < lb->napplications; ++i)
@@ -265,9 +259,9 @@ static void on_timer(struct timer *t)
     struct lb_parts *p = container_of(t, struct lb_parts, timer);
     struct lb *lb = p->lb;
 
-    if (p->phase == LB_STARTING)
+    if (lb->phase == LB_STARTING)
         on_start_timer(lb);
-    else if (p->phase == LB_DRAINING)
+    else if (lb->phase == LB_DRAINING)
         lb_on_drain_timer(lb);
 }
 
@@ -278,8 +272,8 @@ static void on_fronts_made(void *context)
     struct diag d = {0};
     bool good = true;
 
-    p->fronts_up = true;
-    if (p->phase != LB_STARTING)
+    lb->fronts_up = true;
+    if (lb->phase != LB_STARTING)
         return;
     set_own_addresses(lb);
     for (size_t i = 0; i < lb->napplications && good; ++i) {
@@ -315,7 +309,7 @@ static void on_term(void *context)
     struct lb *lb = context;
 
     /* The second one is meant. */
-    if (lb->parts->phase == LB_DRAINING) {
+    if (lb->phase == LB_DRAINING) {
         lb_drain_again(lb);
         return;
     }
@@ -350,7 +344,7 @@ static void on_hup(void *context)
 {
     struct lb *lb = context;
 
-    if (lb->parts->phase == LB_SERVING)
+    if (lb->phase == LB_SERVING)
         (void)lb_reload(lb, NULL);
 }
 
@@ -427,7 +421,7 @@ static void make_applications(struct lb *lb)
         lb->applications[i]->number = (unsigned)i;
     }
     lb->index = application_index_create(lb->applications, c->napplications);
-    data_loops_start(lb);
+    data_loops_start(lb, &c->affinity);
     for (unsigned i = 0; i < lb->nloops; ++i)
         loops[i] = lb->loops[i].loop;
     for (size_t i = 0; i < c->napplications; ++i)
@@ -445,6 +439,9 @@ static struct lb *lb_create(struct configuration *config, const struct daemon_li
     lb->parts->lb = lb;
     lb->parts->line = line;
     lb->parts->config = *config;
+    lb->origins = lb->parts->config.program_origins;
+    lb->file = line->file;
+    lb->reload = lb_reload;
     timer_init(&lb->parts->timer, on_timer);
     settings_copy(&program_table, &config->program, &lb->settings);
     lb->nloops = config->nloops;

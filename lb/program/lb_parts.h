@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lb.c, lb_stop.c, upgrade.c, reload.c and status.c share of the assembled load balancer.
+ * What main.c, lb.c, lb_stop.c, upgrade.c and reload.c share of the assembled load balancer.
  * Control thread.
  */
 #ifndef RLB_LB_PROGRAM_LB_PARTS_H
@@ -21,7 +21,6 @@ struct lb_parts {
     struct listeners *listeners; /* NULL: not listening */
     struct admin *admin;         /* NULL: none */
     struct daemon_watch *signals;
-    enum lb_phase phase;
     uint64_t listen_by_ms; /* start_wait is over */
     struct timer
         timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
@@ -32,7 +31,6 @@ struct lb_parts {
     bool handed_over;            /* DRAINING, and it serves in our place */
     bool patient;                /* of that: idle clients may still ask once more */
     bool told;                   /* of that: SIGTERM was received */
-    bool fronts_up; /* each loop has a front, and the counts of the fronts may be read */
     bool loops_gone, admin_gone;
     int exit_code;
 };
@@ -59,11 +57,19 @@ void lb_upgrade_init(struct lb *lb);
 /* SIGUSR2. */
 void lb_upgrade_begin(struct lb *lb);
 
+/* ---- reload.c ---- */
+
+/* lb->reload. */
+bool lb_reload(struct lb *lb, struct text *why);
+
 /* ---- lb.c ---- */
 
-/* The limits on clients of one data loop. Borrows texts of S. */
+/* Run the load balancer of CONFIG, a struct configuration that is taken, until it is to stop.
+ * Returns the exit code. CONTEXT is not used. */
+int lb_run(void *context, void *config, const struct daemon_line *line);
 /* What request bodies may use from now on. */
 void lb_set_body_totals(struct lb *lb, const struct program_settings *s);
+/* The limits on clients of one data loop. Borrows texts of S. */
 struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops);
 
 #endif

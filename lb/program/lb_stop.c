@@ -93,8 +93,8 @@ static void close_all(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    p->phase = LB_CLOSING;
-    p->fronts_up = false;
+    lb->phase = LB_CLOSING;
+    lb->fronts_up = false;
     p->admin_gone = p->admin == NULL;
     if (p->admin != NULL)
         admin_stop(p->admin, on_admin_stopped, lb);
@@ -154,7 +154,7 @@ void lb_cut(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    if (p->cut || p->phase != LB_DRAINING)
+    if (p->cut || lb->phase != LB_DRAINING)
         return;
     p->cut = true;
     data_loops_call(lb, cut_front, NULL, lb);
@@ -173,10 +173,10 @@ void lb_drain(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    if (p->phase >= LB_DRAINING)
+    if (lb->phase >= LB_DRAINING)
         return;
     upgrade_abandon(&p->upgrade);
-    p->phase = LB_DRAINING;
+    lb->phase = LB_DRAINING;
     p->draining = lb->nloops;
     daemon_notify("STOPPING=1");
     unregister_all(lb);
@@ -190,8 +190,8 @@ void lb_hand_over(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    ASSERT(p->phase == LB_SERVING);
-    p->phase = LB_DRAINING;
+    ASSERT(lb->phase == LB_SERVING);
+    lb->phase = LB_DRAINING;
     p->draining = lb->nloops;
     p->handed_over = true;
     p->patient = true;
@@ -218,7 +218,7 @@ void lb_drain_again(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    if (p->phase != LB_DRAINING)
+    if (lb->phase != LB_DRAINING)
         return;
     /*
      * The request may have been sent to the new process as well, as by a service manager that ends

@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/program/daemon.h"
 #include "lb/config/configuration.h"
-#include "lb/core/lb.h"
+#include "lb/program/lb_parts.h"
 #include "lb/status/status.h"
 
 static void *read_configuration(const char *file, struct diag *d)

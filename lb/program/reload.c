@@ -3,7 +3,7 @@
  * SIGHUP. The file is read and checked whole, certificates included; only then is anything changed.
  * What needs a restart is left as it is, and said, one line each.
  */
-#include "lb/core/lb.h"
+#include "lb/program/lb_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,6 @@
 #include "lb/backends/membership.h"
 #include "lb/config/access_config.h"
 #include "lb/program/data_loops.h"
-#include "lb/program/lb_parts.h"
 
 /* ---- what cannot be changed ---- */
 
@@ -114,7 +113,7 @@ static void refuse(const struct lb *lb, const struct diag *d)
 {
     fputs(d->text != NULL ? d->text : "", stderr);
     log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
-              lb->parts->line->file, d->errors);
+              lb->file, d->errors);
 }
 
 bool lb_reload(struct lb *lb, struct text *why)
@@ -124,7 +123,7 @@ bool lb_reload(struct lb *lb, struct text *why)
     struct diag d = {0};
 
     daemon_notify("RELOADING=1");
-    if (!configuration_read(lb->parts->line->file, &fresh, &d)) {
+    if (!configuration_read(lb->file, &fresh, &d)) {
         refuse(lb, &d);
         /* Logs have been rotated all the same. */
         if (lb->access_log != NULL)
@@ -137,7 +136,7 @@ bool lb_reload(struct lb *lb, struct text *why)
     take_applications(lb, &fresh);
     taken = true;
     config_warn_exposed(&fresh.file);
-    log_info(NULL, "configuration-read", "file=%s", lb->parts->line->file);
+    log_info(NULL, "configuration-read", "file=%s", lb->file);
     configuration_fini(&fresh);
 out:
     if (why != NULL && !taken && d.text != NULL)

@@ -11,9 +11,9 @@ static const char *refuse(void *context)
 {
     const struct lb *lb = context;
 
-    if (lb->parts->phase < LB_SERVING)
+    if (lb->phase < LB_SERVING)
         return "starting";
-    return lb->parts->phase > LB_SERVING ? "shutting down" : NULL;
+    return lb->phase > LB_SERVING ? "shutting down" : NULL;
 }
 
 static void pass_listener(void *context, size_t listener, const struct addr *configured, int fd)

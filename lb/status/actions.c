@@ -9,7 +9,6 @@
 #include "common/base/log.h"
 #include "common/program/admin_order.h"
 #include "lb/backends/membership.h"
-#include "lb/program/lb_parts.h"
 #include "lb/status/shared_answers.h"
 
 enum {
@@ -205,9 +204,9 @@ static int reload(void *context, struct slice entity, struct text *body)
 
     if (slice_trim(entity).len != 0 && !slice_is(slice_trim(entity), "{}"))
         return admin_order_refuse(body, STATUS_BAD, "reload takes no members");
-    if (lb_phase(lb) != LB_SERVING)
+    if (lb->phase != LB_SERVING)
         return admin_order_refuse(body, STATUS_REFUSED, "not serving");
-    if (lb_reload(lb, &problems)) {
+    if (lb->reload(lb, &problems)) {
         shared_answers_forget(lb->answers);
         text_add(body, SLICE_LIT("{\"action\":\"reload\"}\n"));
     } else {

@@ -224,6 +224,6 @@ void observer_look(struct observer *o)
         look_for_absent(&l);
         look_at_settings(&l);
         look_at_pool(&l);
-        s->settled = lb_phase(o->lb) != LB_STARTING;
+        s->settled = o->lb->phase != LB_STARTING;
     }
 }

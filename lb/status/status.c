@@ -18,7 +18,6 @@
 #include "lb/core/application_live.h"
 #include "lb/core/limit_status.h"
 #include "lb/core/limits_live.h"
-#include "lb/program/lb_parts.h"
 #include "lb/rules/poison.h"
 #include "lb/status/observer.h"
 #include "lb/status/rate_status.h"
@@ -438,7 +437,7 @@ static void put_unrouted(struct json_writer *w, struct lb *lb)
 static void put_loops(struct json_writer *w, struct lb *lb)
 {
     json_open_array(w, "loops");
-    for (unsigned i = 0; lb->parts->fronts_up && i < lb->nloops; ++i) {
+    for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
         const struct lb_loop *ll = &lb->loops[i];
         struct http_server_counts c;
         struct http_balance_view v;
@@ -478,7 +477,7 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
     json_put_int(&w, "pid", getpid());
     json_put_text(&w, "instance", slice_of(lb->instance));
     json_put_real(&w, "uptime_s", (double)(now_ms - lb->started_ms) / 1000);
-    json_put_text(&w, "phase", slice_of(phase_text(lb_phase(lb))));
+    json_put_text(&w, "phase", slice_of(phase_text(lb->phase)));
     json_put_int(&w, "threads", lb->nloops);
     put_loops(&w, lb);
     json_put_int(&w, "buffered_bytes",

@@ -16,7 +16,6 @@
 #include "lb/backends/membership.h"
 #include "lb/core/limit_status.h"
 #include "lb/limits/rate_rule.h"
-#include "lb/program/lb_parts.h"
 #include "lb/status/class_metrics.h"
 #include "lb/status/observer.h"
 
@@ -431,7 +430,7 @@ static const struct metric of_classes[] = {
 
 static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
 {
-    for (unsigned i = 0; lb->parts->fronts_up && i < lb->nloops; ++i) {
+    for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
         struct http_server_counts c;
 
         front_read_counts(lb->loops[i].front, &c);

@@ -9,7 +9,6 @@
 
 #include "assets.h"
 #include "common/base/clock.h"
-#include "lb/program/lb_parts.h"
 #include "lb/status/actions.h"
 #include "lb/status/observer.h"
 #include "lb/status/shared_answers.h"
@@ -173,9 +172,9 @@ static int page_ready(void *context, struct slice query, struct text *body)
     struct lb *lb = context;
 
     (void)query;
-    if (lb_phase(lb) == LB_STARTING)
+    if (lb->phase == LB_STARTING)
         text_add(body, SLICE_LIT("starting\n"));
-    if (lb_phase(lb) >= LB_DRAINING)
+    if (lb->phase >= LB_DRAINING)
         text_add(body, SLICE_LIT("draining\n"));
     for (size_t i = 0; i < lb->napplications; ++i) {
         if (!has_worker(lb->applications[i]))

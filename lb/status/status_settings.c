@@ -8,15 +8,13 @@
 #include "lb/backends/membership.h"
 #include "lb/core/application_live.h"
 #include "lb/core/limits_live.h"
-#include "lb/program/lb_parts.h"
 
 static void put_program(const struct lb *lb, struct json_writer *w)
 {
-    const enum setting_origin *origins = lb->parts->config.program_origins;
     struct text value = {0};
 
     json_open_object(w, "program");
-    json_put_text(w, "file", slice_of(lb->parts->line->file));
+    json_put_text(w, "file", slice_of(lb->file));
     json_open_object(w, "settings");
     for (size_t i = 0; i < program_table.n; ++i) {
         const struct setting_row *row = &program_table.rows[i];
@@ -27,7 +25,7 @@ static void put_program(const struct lb *lb, struct json_writer *w)
         settings_print(row, &lb->settings, &value);
         json_open_object(w, row->name);
         json_put_text(w, "value", text_slice(&value));
-        json_put_text(w, "origin", slice_of(setting_origin_text(origins[i])));
+        json_put_text(w, "origin", slice_of(setting_origin_text(lb->origins[i])));
         json_put_text(w, "when", slice_of(setting_when_text(row->when)));
         json_close_object(w);
     }

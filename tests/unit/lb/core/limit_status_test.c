@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 
 #include "lb/limits/limit_counter.h"
-#include "lb/program/lb_parts.h"
 #include "lb/status/status.h"
 #include "tests/unit/lb/core/control_fixture.h"
 
@@ -259,11 +258,9 @@ static void metrics_have_a_series_for_each_counter_and_daemon(void **state)
     struct limit_rule mine = rules[0];
     struct counter_lock lock;
     struct text out = {0};
-    struct lb_parts parts = {0};
     struct metrics m = {.out = &out};
 
     (void)state;
-    c->lb.parts = &parts;
     put_in_force(c, rules, ARRAY_LEN(rules));
     assert_int_equal(ask(&mine, &lock, "pages:/a", US), COUNTER_LOCKED);
     topk_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
