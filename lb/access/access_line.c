@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries become records (access_record.h), records become lines.
+ * Entries become records (access_line.h), records become lines.
  */
 #include "lb/access/access_line.h"
 
@@ -9,7 +9,6 @@
 
 #include "common/base/json.h"
 #include "common/base/put.h"
-#include "lb/access/access_record.h"
 
 _Static_assert(
     offsetof(struct access_entry, client) == sizeof(struct access_fixed),

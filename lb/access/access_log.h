@@ -34,7 +34,7 @@ void access_log_reopen(struct access_log *log);
  * thread. */
 bool access_log_wants(struct access_log *log, unsigned loop_index, bool error);
 /*
- * Where data loop LOOP_INDEX puts the record of its next line (access_record.h), on its thread:
+ * Where data loop LOOP_INDEX puts the record of its next line (access_line.h), on its thread:
  * nothing else until access_log_end. NULL: the writer cannot keep up, and the line is dropped;
  * nothing is to be ended then.
  */

@@ -4,7 +4,6 @@
  */
 #include "common/base/text.h"
 #include "lb/access/access_line.h"
-#include "lb/access/access_record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
