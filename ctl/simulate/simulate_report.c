@@ -9,7 +9,7 @@
 #include "common/base/json.h"
 #include "ctl/cli/table.h"
 #include "ctl/simulate/simulate.h"
-#include "lb/status/shadow_json.h"
+#include "routing/shadow_json.h"
 
 static double share_of(uint64_t part, uint64_t all)
 {

@@ -21,7 +21,7 @@
 #include "lb/rules/poison.h"
 #include "lb/status/observer.h"
 #include "lb/status/rate_status.h"
-#include "lb/status/shadow_json.h"
+#include "routing/shadow_json.h"
 #include "version.h"
 
 /* ---- workers ---- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The figures of a shadow under the names of docs/guide/policies.md: the server's status and the
- * simulator tell the same. In a header, as the simulator has nothing else of the server.
+ * The figures of a shadow under the names of docs/guide/policies.md, for the status of the load
+ * balancer and the reports of the simulator.
  */
-#ifndef RLB_LB_STATUS_SHADOW_JSON_H
-#define RLB_LB_STATUS_SHADOW_JSON_H
+#ifndef RLB_ROUTING_SHADOW_JSON_H
+#define RLB_ROUTING_SHADOW_JSON_H
 
 #include "common/base/json.h"
 #include "routing/pool.h"
