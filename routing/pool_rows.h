@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Converts the settings of scope POOL, in a struct generated from lb/config/settings.def, to the
- * pool's settings. A macro, because the server and the simulator have different structs.
+ * Converts the settings of scope POOL, in a struct generated from routing/pool_settings.def, to
+ * the pool's settings. A macro, because the server and the simulator have different structs.
  */
 #ifndef RLB_ROUTING_POOL_ROWS_H
 #define RLB_ROUTING_POOL_ROWS_H

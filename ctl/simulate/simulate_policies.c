@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Policies and their settings by the names that they have in a configuration: the rows of scope
- * POOL in lb/config/settings.def, so that what is new there is known here.
+ * POOL in routing/pool_settings.def, so that what is new there is known here.
  */
 #include <stdlib.h>
 
@@ -11,12 +11,12 @@
 
 struct pool_values {
 #define POOL(...) SETTINGS_FIELD(__VA_ARGS__)
-#include "lb/config/settings.def"
+#include "routing/pool_settings.def"
 };
 
 static const struct setting_row rows[] = {
 #define POOL(...) SETTINGS_ROW(struct pool_values, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "routing/pool_settings.def"
 };
 
 static const struct settings_table table = {.scope = "POOL",
