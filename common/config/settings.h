@@ -90,11 +90,11 @@ struct settings_table {
 /* Fields and rows, for the including program:
  *   struct app_settings {
  *   #define APPLICATION(...) SETTINGS_FIELD(__VA_ARGS__)
- *   #include "lb/config/settings.def"
+ *   #include "lb/settings/settings.def"
  *   };
  *   static const struct setting_row rows[] = {
  *   #define APPLICATION(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)
- *   #include "lb/config/settings.def"
+ *   #include "lb/settings/settings.def"
  *   };
  * A .def undefines its macros at its end and makes the ones not given empty at its start. */
 #define SETTINGS_FIELD(name, type, unit, deflt, min, max, when, doc) SETTINGS_FIELD_##type(name)

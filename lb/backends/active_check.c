@@ -17,7 +17,6 @@
 
 enum {
     BODY_MAX = 64 * 1024, /* bytes of a response that are read */
-    PATH_MAX_BYTES = 1024,
 };
 
 struct active_check {
@@ -63,19 +62,6 @@ uint64_t check_delay_ms(uint64_t interval_ms, bool first, uint64_t hash)
     uint64_t spread_ms = first ? interval_ms : interval_ms / 5;
 
     return interval_ms - (first ? interval_ms : spread_ms / 2) + hash % (spread_ms + 1);
-}
-
-bool check_path_is_valid(const char *path)
-{
-    size_t n = strnlen(path, PATH_MAX_BYTES + 1);
-
-    if (n > PATH_MAX_BYTES || path[0] != '/')
-        return false;
-    for (size_t i = 0; i < n; ++i) {
-        if (path[i] <= ' ' || path[i] > '~' || path[i] == '#')
-            return false;
-    }
-    return true;
 }
 
 /* ---- one check ---- */

@@ -28,8 +28,6 @@ bool check_status_passes(int status, int64_t wanted);
  *   hash  any bits
  */
 uint64_t check_delay_ms(uint64_t interval_ms, bool first, uint64_t hash);
-/* What may stand in a request line: "/..." of visible ASCII characters. */
-bool check_path_is_valid(const char *path);
 
 /* ---- the checks ---- */
 

@@ -9,7 +9,7 @@
 #define RLB_LB_BACKENDS_SELF_MEASURE_H
 
 #include "common/skills/meter.h"
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 
 struct member;
 struct self_measure;

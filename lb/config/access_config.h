@@ -6,7 +6,7 @@
 #define RLB_LB_CONFIG_ACCESS_CONFIG_H
 
 #include "lb/access/access_log.h"
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 
 /* The fields that LIST names; all when it is empty. False: item *AT is none. */
 bool access_fields_read(const struct text_list *list, uint64_t *out, size_t *at) must_check;

@@ -11,11 +11,13 @@
 #include "common/base/file.h"
 #include "common/base/map.h"
 #include "common/tree/tree.h"
+#include "lb/config/limit_servers.h"
 #include "lb/config/private_headers.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
 #include "lb/rules/methods.h"
 #include "lb/rules/trust.h"
+#include "routing/pool_rows.h"
 
 enum {
     /* A name is a folder's name in state_dir and a label in metrics. */
@@ -23,6 +25,7 @@ enum {
     /* An error page is kept in memory and sent often. */
     ERROR_PAGE_MAX = 256 * 1024,
     HOST_MAX = 253,
+    CHECK_PATH_MAX = 1024,
     /* tree_path: what the tree takes (TREE_PATH_MAX), with room for names below. */
     TREE_PATH_BYTES_MAX = 256,
 };
@@ -323,6 +326,68 @@ static void read_pool(struct configuration *c, struct application_config *a, str
     for (size_t i = 0; i < pool_table.n; ++i)
         settings_take(&pool_table.rows[i], &pool, &a->s);
 }
+
+/* ---- the rules across fields ---- */
+
+/* What may stand in a request line: "/..." of visible ASCII characters. */
+static bool check_path_is_valid(const char *path)
+{
+    size_t n = strnlen(path, CHECK_PATH_MAX + 1);
+
+    if (n > CHECK_PATH_MAX || path[0] != '/')
+        return false;
+    for (size_t i = 0; i < n; ++i) {
+        if (path[i] <= ' ' || path[i] > '~' || path[i] == '#')
+            return false;
+    }
+    return true;
+}
+
+static bool networks_good(const char *name, const struct text_list *list,
+                          char why[SETTINGS_WHY_ROOM])
+{
+    struct networks n = {0};
+    size_t at;
+    bool good = trust_compile_named(name, list, &n, &at, why);
+
+    networks_fini(&n);
+    return good;
+}
+
+bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
+                        char why[SETTINGS_WHY_ROOM])
+{
+    if (s->response_buffer_bytes > response_buffers_total) {
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "response_buffer (%llu bytes) is above response_buffers_total (%llu bytes)",
+                 (unsigned long long)s->response_buffer_bytes,
+                 (unsigned long long)response_buffers_total);
+        return false;
+    }
+    if (s->health_check_path != NULL && !check_path_is_valid(s->health_check_path)) {
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "health_check_path is none: it begins with /, and has visible ASCII characters");
+        return false;
+    }
+    if (!pool_hash_balances((uint64_t)s->hash_balance_factor)) {
+        snprintf(
+            why, SETTINGS_WHY_ROOM,
+            "hash_balance_factor is %lld: at 100 or below workers would have no room; 0 is for "
+            "no bound",
+            (long long)s->hash_balance_factor);
+        return false;
+    }
+    size_t at;
+
+    return networks_good("trusted_proxies", &s->trusted_proxies, why) &&
+           networks_good("route_receipt", &s->route_receipt, why) &&
+           networks_good("provider_networks", &s->provider_networks, why) &&
+           methods_check(&s->methods, &at, why) &&
+           private_headers_check(&s->private_headers, &at, why) &&
+           limit_servers_check(&s->pool_counter_servers, &at, why);
+}
+
+/* ---- the whole ---- */
 
 void application_config_read(struct configuration *c, const char *name, struct config_node *map,
                              struct application_config *out, struct diag *d)

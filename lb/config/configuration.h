@@ -11,11 +11,12 @@
 #include "classifiers/registry.h"
 #include "common/net/addr.h"
 #include "common/net/networks.h"
+#include "common/program/admin_config.h"
 #include "lb/config/cpu_affinity.h"
 #include "lb/config/limit_config.h"
-#include "lb/config/settings.h"
 #include "lb/config/tls_config.h"
 #include "lb/config/tls_workers.h"
+#include "lb/settings/settings.h"
 
 struct listen_config {
     struct addr addr;
@@ -84,6 +85,12 @@ void configuration_fini(struct configuration *c);
  */
 void application_config_read(struct configuration *c, const char *name, struct config_node *map,
                              struct application_config *out, struct diag *d);
+/*
+ * The rules across fields. False: WHY says which is broken.
+ *   response_buffers_total  the program's setting, which bounds response_buffer
+ */
+bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
+                        char why[SETTINGS_WHY_ROOM]);
 /* No two applications want the same requests. */
 void application_configs_check(const struct configuration *c, struct diag *d);
 void application_config_fini(struct application_config *a);

@@ -6,7 +6,7 @@
 #ifndef RLB_LB_CONFIG_LIMIT_CONFIG_H
 #define RLB_LB_CONFIG_LIMIT_CONFIG_H
 
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 
 struct application_config;
 struct configuration;

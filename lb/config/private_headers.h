@@ -7,7 +7,7 @@
 #define RLB_LB_CONFIG_PRIVATE_HEADERS_H
 
 #include "common/wire/cache_rules.h"
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 
 enum {
     /* Of one name. */

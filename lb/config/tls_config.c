@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 
 enum {
     /* Certificates of one listener: each is read at start and checked every second. */

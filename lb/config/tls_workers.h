@@ -8,7 +8,7 @@
 #define RLB_LB_CONFIG_TLS_WORKERS_H
 
 #include "common/tls/worker_tls.h"
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 
 struct tls_workers {
     struct worker_tls *tls; /* one reference; NULL: no worker speaks TLS */

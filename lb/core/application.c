@@ -20,6 +20,8 @@
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
 #include "lb/rules/poison.h"
+#include "lb/rules/trust.h"
+#include "routing/pool_rows.h"
 
 static const struct stat_row stat_rows[] = {
 #define STAT(...) STATS_ROW(__VA_ARGS__)
@@ -47,6 +49,54 @@ int outcome_status(enum outcome o)
 {
     return outcome_rows[o].status;
 }
+
+/* ---- snapshots ---- */
+
+struct app_snapshot *app_snapshot_create(const struct app_settings *s,
+                                         const struct app_snapshot *like)
+{
+    struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
+
+    char why[SETTINGS_WHY_ROOM];
+    size_t at;
+
+    app_settings_copy(s, &snapshot->s);
+    /* app_settings_check has seen to it. */
+    ASSERT(trust_compile(&s->trusted_proxies, &snapshot->trusted, &at, why));
+    ASSERT(trust_compile_named("route_receipt", &s->route_receipt, &snapshot->receipts, &at, why));
+    private_headers_take(&snapshot->s.private_headers, &snapshot->private_headers);
+    ASSERT(trust_compile_named("provider_networks", &s->provider_networks, &snapshot->providers,
+                               &at, why));
+    if (like != NULL) {
+        snapshot->limits = limit_rules_ref(like->limits);
+        snapshot->headers = header_rules_ref(like->headers);
+        snapshot->rates = rate_rules_ref(like->rates);
+    }
+    atomic_init(&snapshot->refs, 1);
+    return snapshot;
+}
+
+struct app_snapshot *app_snapshot_ref(struct app_snapshot *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void app_snapshot_unref(struct app_snapshot *s)
+{
+    if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    limit_rules_unref(s->limits);
+    header_rules_unref(s->headers);
+    rate_rules_unref(s->rates);
+    networks_fini(&s->trusted);
+    networks_fini(&s->receipts);
+    networks_fini(&s->providers);
+    app_settings_fini(&s->s);
+    free(s);
+}
+
+/* ---- the application ---- */
 
 static void take_hosts(struct application *a, const struct text_list *hosts)
 {
@@ -80,7 +130,8 @@ static struct ejection_rule ejection_rule(const struct app_settings *s)
 static void pool_settings(const struct application *a, const struct app_settings *s,
                           struct pool_settings *out)
 {
-    app_pool_settings(s, out);
+    *out = POOL_SETTINGS_OF(s);
+    out->max_waiting = (size_t)s->worker_wait_max;
     /* Balancers that drew the same would send their requests to the same workers. */
     out->seed = map_hash(a->lb->instance, strlen(a->lb->instance));
 }

@@ -8,15 +8,18 @@
 #define RLB_LB_CORE_APPLICATION_H
 
 #include "classifiers/registry.h"
+#include "common/net/networks.h"
 #include "common/stats/stats.h"
 #include "common/upstream/conn_pool.h"
-#include "lb/config/settings.h"
+#include "common/wire/cache_rules.h"
 #include "lb/config/tls_workers.h"
 #include "lb/core/refused_line.h"
 #include "lb/limits/copies.h"
 #include "lb/limits/limit_daemons.h"
 #include "lb/rules/ejection_rule.h"
 #include "lb/rules/retry_budget.h"
+#include "lb/settings/settings.h"
+#include "routing/pool.h"
 
 #include <pthread.h>
 
@@ -41,6 +44,31 @@ struct poison;
 struct membership;
 struct application_config;
 struct counter_health;
+struct header_rules;
+struct limit_rules;
+struct rate_rules;
+
+/*
+ * The settings of an application, and what is made of them: immutable and reference counted. Each
+ * loop holds the one it works with, and changes it between turns.
+ */
+struct app_snapshot {
+    _Atomic unsigned refs;
+    struct app_settings s;
+    struct networks trusted;            /* of s.trusted_proxies */
+    struct networks receipts;           /* of s.route_receipt */
+    struct networks providers;          /* of s.provider_networks */
+    struct cache_names private_headers; /* of s.private_headers */
+    struct limit_rules *limits;         /* one reference, or NULL: no pool counters */
+    struct header_rules *headers;       /* one reference, or NULL: no header rules */
+    struct rate_rules *rates;           /* one reference, or NULL: no rates */
+};
+/* A copy of S with one reference; and with the rules of LIKE (NULL: none), one reference each. */
+struct app_snapshot *app_snapshot_create(const struct app_settings *s,
+                                         const struct app_snapshot *like);
+struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
+/* Any thread. NULL is fine. */
+void app_snapshot_unref(struct app_snapshot *s);
 
 /* What one data loop has of one application; written by that loop only, on cache lines of its own.
  */

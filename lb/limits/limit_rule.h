@@ -9,8 +9,8 @@
 #ifndef RLB_LB_LIMITS_LIMIT_RULE_H
 #define RLB_LB_LIMITS_LIMIT_RULE_H
 
-#include "lb/config/settings.h"
 #include "lb/rules/classify.h"
+#include "lb/settings/settings.h"
 
 enum {
     /* Rules of one application, YAML's and the tree's together: each request looks at each. */

@@ -8,10 +8,10 @@
 #ifndef RLB_LB_LIMITS_RATE_RULE_H
 #define RLB_LB_LIMITS_RATE_RULE_H
 
-#include "lb/config/settings.h"
 #include "lb/limits/limit_rule.h"
 #include "lb/limits/rate_counter.h"
 #include "lb/rules/classify.h"
+#include "lb/settings/settings.h"
 
 enum {
     /* Rules of one application: each request looks at each. */

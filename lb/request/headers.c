@@ -11,7 +11,7 @@
 #include "common/base/nocase.h"
 #include "common/base/put.h"
 #include "common/wire/http1_bytes.h"
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 #include "routing/worker.h"
 
 enum {

@@ -62,7 +62,7 @@ struct headers_request {
     struct slice client;         /* of the client: the same, or named by a trusted proxy */
     struct slice forwarded_host; /* of a trusted proxy; empty: none */
     bool tls;                    /* how the client came in */
-    int forwarded;               /* FORWARDED_* of lb/config/settings.h */
+    int forwarded;               /* FORWARDED_* of lb/settings/settings.h */
     struct slice via;            /* our name; empty: no Via */
     struct slice request_id;     /* empty: the client's passes as it is */
     struct slice cls, fingerprint;

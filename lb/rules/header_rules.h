@@ -8,8 +8,8 @@
 #define RLB_LB_RULES_HEADER_RULES_H
 
 #include "common/config/config.h"
-#include "lb/config/settings.h"
 #include "lb/rules/classify.h"
+#include "lb/settings/settings.h"
 
 enum {
     /* Of one direction: each message goes through them. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/config/private_headers.h"
 
+#include "lb/core/application.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

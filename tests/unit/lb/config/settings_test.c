@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +10,8 @@
 #include "common/base/file.h"
 #include "common/skills/meter.h"
 #include "lb/backends/self_measure.h"
+#include "lb/config/configuration.h"
+#include "lb/core/application.h"
 
 static struct app_settings defaults(void)
 {
@@ -62,6 +64,33 @@ static void one_response_may_not_have_more_buffer_than_all(void **state)
     assert_non_null(strstr(why, "response_buffers_total"));
     assert_true(app_settings_check(&s, s.response_buffer_bytes, why));
     app_settings_fini(&s);
+}
+
+static bool takes_path(const char *path)
+{
+    struct app_settings s = defaults();
+    char why[SETTINGS_WHY_ROOM] = "";
+
+    s.health_check_path = xstrdup(path);
+    bool good = app_settings_check(&s, 32u << 20, why);
+    app_settings_fini(&s);
+    return good;
+}
+
+static void a_checked_path_is_what_may_stand_in_a_request_line(void **state)
+{
+    static const char *const bad[] = {"",      "healthz",   "/a b", "/a\r\nX: y",
+                                      "/\x7f", "/\xc3\xa4", "/#x"};
+    char long_path[1100];
+
+    (void)state;
+    assert_true(takes_path("/"));
+    assert_true(takes_path("/healthz?full=1&x=%20"));
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
+        assert_false(takes_path(bad[i]));
+    memset(long_path, '/', sizeof(long_path));
+    long_path[sizeof(long_path) - 1] = '\0';
+    assert_false(takes_path(long_path));
 }
 
 static void a_copy_has_the_pool_rows_too_and_texts_of_its_own(void **state)
@@ -200,6 +229,7 @@ int main(void)
         cmocka_unit_test(the_defaults_are_good_together),
         cmocka_unit_test(any_age_of_skills_is_accepted),
         cmocka_unit_test(one_response_may_not_have_more_buffer_than_all),
+        cmocka_unit_test(a_checked_path_is_what_may_stand_in_a_request_line),
         cmocka_unit_test(a_copy_has_the_pool_rows_too_and_texts_of_its_own),
         cmocka_unit_test(rows_of_both_scopes_are_found_by_name),
         cmocka_unit_test(a_snapshot_lives_until_its_last_reference),

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 #include "routing/worker.h"
 
 struct fixture {

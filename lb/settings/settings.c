@@ -1,40 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * settings.def as tables, and what goes across its rows. Scopes APPLICATION and POOL are two tables
+ * Scopes APPLICATION and POOL are two tables
  * over one struct: where something is done to "all rows of an application" it goes through
  * app_row().
  */
-#include "lb/config/settings.h"
+#include "lb/settings/settings.h"
 
-#include "lb/backends/active_check.h"
-#include "lb/config/limit_servers.h"
-#include "lb/config/private_headers.h"
-#include "lb/limits/limit_rule.h"
-#include "lb/limits/rate_rule.h"
-#include "lb/rules/header_rules.h"
-#include "lb/rules/methods.h"
-#include "lb/rules/trust.h"
-#include "routing/pool_rows.h"
-
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "common/program/admin_config.h"
 
 static const struct setting_row program_rows[] = {
 #define PROGRAM(...) SETTINGS_ROW(struct program_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row listen_rows[] = {
 #define LISTEN(...) SETTINGS_ROW(struct listen_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row tls_rows[] = {
 #define TLS(...) SETTINGS_ROW(struct tls_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row certificate_rows[] = {
 #define CERTIFICATE(...) SETTINGS_ROW(struct certificate_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row admin_rows[] = {
 #define ADMIN(...) SETTINGS_ROW(struct admin_settings, __VA_ARGS__)
@@ -43,41 +31,41 @@ static const struct setting_row admin_rows[] = {
 };
 static const struct setting_row application_rows[] = {
 #define APPLICATION(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row pool_rows[] = {
 #define POOL(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row worker_rows[] = {
 #define WORKER(...) SETTINGS_ROW(struct worker_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 
 static const struct setting_row worker_tls_rows[] = {
 #define WORKER_TLS(...) SETTINGS_ROW(struct worker_tls_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 
 static const struct setting_row headers_rows[] = {
 #define HEADERS(...) SETTINGS_ROW(struct headers_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row header_rows[] = {
 #define HEADER(...) SETTINGS_ROW(struct header_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row counter_rows[] = {
 #define COUNTER(...) SETTINGS_ROW(struct counter_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row rate_settings_rows[] = {
 #define RATE(...) SETTINGS_ROW(struct rate_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 static const struct setting_row match_rows[] = {
 #define MATCH(...) SETTINGS_ROW(struct counter_settings, __VA_ARGS__)
-#include "lb/config/settings.def"
+#include "lb/settings/settings.def"
 };
 
 #define TABLE(...) SETTINGS_TABLE_OF(settings_tables, SETTINGS_TABLES, __VA_ARGS__)
@@ -183,98 +171,4 @@ void counter_settings_fini(struct counter_settings *s)
 {
     settings_fini(&counter_table, s);
     settings_fini(&match_table, s);
-}
-
-static bool networks_good(const char *name, const struct text_list *list,
-                          char why[SETTINGS_WHY_ROOM])
-{
-    struct networks n = {0};
-    size_t at;
-    bool good = trust_compile_named(name, list, &n, &at, why);
-
-    networks_fini(&n);
-    return good;
-}
-
-bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
-                        char why[SETTINGS_WHY_ROOM])
-{
-    if (s->response_buffer_bytes > response_buffers_total) {
-        snprintf(why, SETTINGS_WHY_ROOM,
-                 "response_buffer (%llu bytes) is above response_buffers_total (%llu bytes)",
-                 (unsigned long long)s->response_buffer_bytes,
-                 (unsigned long long)response_buffers_total);
-        return false;
-    }
-    if (s->health_check_path != NULL && !check_path_is_valid(s->health_check_path)) {
-        snprintf(why, SETTINGS_WHY_ROOM,
-                 "health_check_path is none: it begins with /, and has visible ASCII characters");
-        return false;
-    }
-    if (!pool_hash_balances((uint64_t)s->hash_balance_factor)) {
-        snprintf(
-            why, SETTINGS_WHY_ROOM,
-            "hash_balance_factor is %lld: at 100 or below workers would have no room; 0 is for "
-            "no bound",
-            (long long)s->hash_balance_factor);
-        return false;
-    }
-    size_t at;
-
-    return networks_good("trusted_proxies", &s->trusted_proxies, why) &&
-           networks_good("route_receipt", &s->route_receipt, why) &&
-           networks_good("provider_networks", &s->provider_networks, why) &&
-           methods_check(&s->methods, &at, why) &&
-           private_headers_check(&s->private_headers, &at, why) &&
-           limit_servers_check(&s->pool_counter_servers, &at, why);
-}
-
-void app_pool_settings(const struct app_settings *s, struct pool_settings *out)
-{
-    *out = POOL_SETTINGS_OF(s);
-    out->max_waiting = (size_t)s->worker_wait_max;
-}
-
-struct app_snapshot *app_snapshot_create(const struct app_settings *s,
-                                         const struct app_snapshot *like)
-{
-    struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
-
-    char why[SETTINGS_WHY_ROOM];
-    size_t at;
-
-    app_settings_copy(s, &snapshot->s);
-    /* app_settings_check has seen to it. */
-    ASSERT(trust_compile(&s->trusted_proxies, &snapshot->trusted, &at, why));
-    ASSERT(trust_compile_named("route_receipt", &s->route_receipt, &snapshot->receipts, &at, why));
-    private_headers_take(&snapshot->s.private_headers, &snapshot->private_headers);
-    ASSERT(trust_compile_named("provider_networks", &s->provider_networks, &snapshot->providers,
-                               &at, why));
-    if (like != NULL) {
-        snapshot->limits = limit_rules_ref(like->limits);
-        snapshot->headers = header_rules_ref(like->headers);
-        snapshot->rates = rate_rules_ref(like->rates);
-    }
-    atomic_init(&snapshot->refs, 1);
-    return snapshot;
-}
-
-struct app_snapshot *app_snapshot_ref(struct app_snapshot *s)
-{
-    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
-    return s;
-}
-
-void app_snapshot_unref(struct app_snapshot *s)
-{
-    if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    limit_rules_unref(s->limits);
-    header_rules_unref(s->headers);
-    rate_rules_unref(s->rates);
-    networks_fini(&s->trusted);
-    networks_fini(&s->receipts);
-    networks_fini(&s->providers);
-    app_settings_fini(&s->s);
-    free(s);
 }
