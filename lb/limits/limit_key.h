@@ -15,9 +15,11 @@
 #ifndef RLB_LB_LIMITS_LIMIT_KEY_H
 #define RLB_LB_LIMITS_LIMIT_KEY_H
 
-#include "lb/limits/limit_rule.h"
+#include "lb/limits/limit_match.h"
 
 enum {
+    /* NAME ":" and what the template gives; a longer one is cut, and ends in a hash of all. */
+    LIMIT_KEY_MAX = 400,
     /* A template is written by hand. */
     LIMIT_TEMPLATE_MAX = 256,
     /* Of texts and values; each HTTP_* looks through the header. */
@@ -26,6 +28,7 @@ enum {
     LIMIT_KEY_HASH = 32,
 };
 
+struct limit_key;
 /*
  * TEMPLATE NULL: what MODE (LIMIT_EACH, LIMIT_ANY) has by default. NULL on error; P says what is
  * wrong, and at which character.

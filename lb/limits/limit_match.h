@@ -7,13 +7,21 @@
 #ifndef RLB_LB_LIMITS_LIMIT_MATCH_H
 #define RLB_LB_LIMITS_LIMIT_MATCH_H
 
-#include "lb/limits/limit_rule.h"
+#include "lb/rules/classify.h"
+#include "lb/settings/settings.h"
 
 enum {
     /* exact: and prefix: are written by hand; so is a regex (classifiers/search.h). */
     LIMIT_PATTERN_MAX = 1024,
 };
 
+/* What is wrong with a rule. */
+struct limit_problem {
+    const char *row; /* the setting at fault; constant */
+    char why[SETTINGS_WHY_ROOM];
+};
+
+struct limit_match;
 /* *OUT is NULL when no pattern is given: all requests fit. False: P says what is wrong. */
 bool limit_match_compile(const struct counter_settings *s, struct limit_match **out,
                          struct limit_problem *p) must_check;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 
 #include "lb/limits/limit_counter.h"
-#include "lb/limits/limit_key.h"
-#include "lb/limits/limit_match.h"
 
 /* ---- making ---- */
 

@@ -9,8 +9,8 @@
 #ifndef RLB_LB_LIMITS_LIMIT_RULE_H
 #define RLB_LB_LIMITS_LIMIT_RULE_H
 
-#include "lb/rules/classify.h"
-#include "lb/settings/settings.h"
+#include "lb/limits/limit_key.h"
+#include "lb/limits/limit_match.h"
 
 enum {
     /* Rules of one application, YAML's and the tree's together: each request looks at each. */
@@ -19,21 +19,11 @@ enum {
     LIMIT_CLAIMS_MAX = 8,
     /* Of these at a daemon, each with a connection of its own. */
     LIMIT_DAEMON_CLAIMS_MAX = 4,
-    /* NAME ":" and what the template gives; a longer one is cut, and ends in a hash of all. */
-    LIMIT_KEY_MAX = 400,
     /* A rule's name is a node's name in the tree, a label in metrics and the type of its keys. */
     LIMIT_NAME_MAX = 64,
 };
 
-/* What is wrong with a rule. */
-struct limit_problem {
-    const char *row; /* the setting at fault; constant */
-    char why[SETTINGS_WHY_ROOM];
-};
-
 struct limit_counter;
-struct limit_match; /* patterns, compiled */
-struct limit_key;   /* the template, compiled */
 
 struct limit_rule {
     char *name;

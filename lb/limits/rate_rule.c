@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lb/limits/limit_key.h"
-#include "lb/limits/limit_match.h"
-
 static bool problem(struct limit_problem *p, const char *row, const char *why)
 {
     p->row = row;

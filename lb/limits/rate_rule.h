@@ -10,8 +10,6 @@
 
 #include "lb/limits/limit_rule.h"
 #include "lb/limits/rate_counter.h"
-#include "lb/rules/classify.h"
-#include "lb/settings/settings.h"
 
 enum {
     /* Rules of one application: each request looks at each. */

@@ -6,8 +6,6 @@
 #include "lb/request/rate_exchange.h"
 
 #include "common/base/map.h"
-#include "lb/limits/limit_key.h"
-#include "lb/limits/limit_match.h"
 #include "lb/limits/rate_rule.h"
 
 static void count(_Atomic uint64_t *figure)
