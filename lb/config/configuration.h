@@ -13,7 +13,6 @@
 #include "common/net/networks.h"
 #include "common/program/admin_config.h"
 #include "lb/config/cpu_affinity.h"
-#include "lb/config/limit_config.h"
 #include "lb/config/tls_config.h"
 #include "lb/config/tls_workers.h"
 #include "lb/settings/settings.h"
@@ -42,6 +41,19 @@ struct worker_config {
     int tls;             /* WORKER_TLS_* */
     char *server_name;   /* or NULL: the application's, or its own name */
     struct addr standby; /* len 0: none */
+};
+
+/* One pool counter, page file included. */
+struct limit_config {
+    char *name;
+    struct counter_settings s;
+    enum setting_origin *origins; /* rows of counter_table, then those of match_table */
+    struct text page;             /* what s.page names; empty: nothing */
+};
+
+struct limit_configs {
+    struct limit_config *items; /* in the file's order */
+    size_t n;
 };
 
 struct application_config {
@@ -97,5 +109,11 @@ void application_config_fini(struct application_config *a);
 /* The bounded file PATH (NULL: none) of the setting NAME, which stands at AT; problems to D. */
 void config_read_page(const struct config *c, const struct config_node *at, const char *name,
                       const char *path, struct text *out, struct diag *d);
+
+/* ---- limit_config.c ---- */
+
+/* A's pool counters, and its pool_counter_servers; problems to D, each at its place. */
+void limit_configs_read(struct configuration *c, struct application_config *a, struct diag *d);
+void limit_configs_fini(struct limit_configs *l);
 
 #endif

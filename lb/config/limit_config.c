@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/config/limit_config.h"
+#include "lb/config/configuration.h"
 
 #include <stdlib.h>
 
-#include "lb/config/configuration.h"
 #include "lb/config/limit_servers.h"
 #include "lb/limits/limit_rule.h"
 

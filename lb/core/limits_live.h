@@ -10,7 +10,7 @@
 
 #include "common/base/json.h"
 #include "common/tree/snapshot.h"
-#include "lb/config/limit_config.h"
+#include "lb/config/configuration.h"
 #include "lb/core/application.h"
 
 struct limits_live;

@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/map.h"
 #include "common/tree/live_settings.h"
-#include "lb/config/limit_config.h"
+#include "lb/config/configuration.h"
 #include "lb/core/application.h"
 
 /* Where YAML has it, when it does not. */
