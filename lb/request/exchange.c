@@ -11,18 +11,11 @@
  */
 #include "lb/request/exchange.h"
 
-#include "common/skills/classes.h"
-#include "common/tls/tls_listener.h"
 #include "lb/request/answer.h"
 #include "lb/request/header_apply.h"
 #include "lb/request/headers.h"
 #include "lb/request/limit.h"
-#include "lb/request/rate_exchange.h"
-#include "lb/request/redirect.h"
-#include "lb/request/trace.h"
-#include "lb/rules/classify.h"
 #include "lb/rules/methods.h"
-#include "lb/rules/trust.h"
 
 #include <stdlib.h>
 
@@ -283,6 +276,15 @@ static void end_worker_side(struct exchange *x)
 
 /* ---- the client's side ---- */
 
+void exchange_add_allow(struct exchange *x)
+{
+    struct text allow = {0};
+
+    methods_put(&exchange_settings(x)->methods, &allow);
+    headers_add(x->req, SLICE_LIT("Allow"), text_slice(&allow));
+    text_fini(&allow);
+}
+
 static void answer(struct exchange *x, int status)
 {
     const struct app_settings *s = x->app != NULL ? exchange_settings(x) : NULL;
@@ -399,7 +401,7 @@ static void on_total_timeout(struct timer *t)
     exchange_fail(x, x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_TOTAL_TIMEOUT);
 }
 
-/* ---- CLASSIFY ---- */
+/* ---- the request as rules see it ---- */
 
 static bool request_header(const void *context, size_t i, struct slice *name, struct slice *value)
 {
@@ -417,25 +419,6 @@ static struct slice protocol_text(int version)
     if (version >= 0x200)
         return SLICE_LIT("HTTP/2");
     return version == 0x100 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
-}
-
-/* Takes the application's path off the target, where it is configured to. */
-static void strip_prefix(struct exchange *x)
-{
-    struct slice *t = &x->target;
-    char *rooted = NULL;
-
-    if (x->app->path.len == 0 || !exchange_settings(x)->strip_prefix || t->p[0] != '/')
-        return;
-    t->p += x->app->path.len;
-    t->len -= x->app->path.len;
-    if (t->len != 0 && t->p[0] == '/')
-        return;
-    rooted = http_request_take(x->req, 1 + t->len);
-    rooted[0] = '/';
-    if (t->len != 0)
-        memcpy(rooted + 1, t->p, t->len);
-    *t = (struct slice){rooted, 1 + t->len};
 }
 
 void exchange_describe(const struct exchange *x, struct classify_request *out)
@@ -459,18 +442,7 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
     };
 }
 
-static void find_class(struct exchange *x)
-{
-    struct classify_request r;
-    char *room = x->texts + x->peer.len;
-
-    x->cls.p = room;
-    if (!classifier_of_host(x->app->classifier, x->authority, room, &x->cls.len)) {
-        exchange_describe(x, &r);
-        x->cls.len = classify(x->app->classifier, &r, room);
-    }
-    x->cls_hash = class_hash(x->cls);
-}
+/* ---- a new one ---- */
 
 /* The next number in hexadecimal digits. */
 static void count_up(char *digits, unsigned n)
@@ -491,104 +463,6 @@ static void make_id(struct exchange *x)
     count_up(x->home->exchange_id + 16, 16);
     memcpy(x->id, x->home->exchange_id, EXCHANGE_ID_LEN);
     x->request_id = (struct slice){x->id, EXCHANGE_ID_LEN};
-}
-
-static void enter_application(struct exchange *x)
-{
-    const struct app_settings *s = NULL;
-
-    x->al = application_on(x->app, x->home->index);
-    s = exchange_settings(x);
-    list_push_back(&x->al->exchanges, &x->node);
-    stat_add(x->al->stats, APP_STAT_requests, 1);
-    stat_add(x->al->stats, APP_STAT_requests_active, 1);
-    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
-    exchange_trust(x);
-    if (s->request_id) {
-        struct slice sent = headers_request_id(x->req);
-
-        if (sent.p != NULL)
-            x->request_id = sent;
-    }
-    exchange_trace(x);
-    if (s->ignore_client_abort)
-        http_reply_keep_half_closed(&x->reply);
-    if (s->total_timeout_ms != 0)
-        timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
-}
-
-static struct application *find_application(const struct exchange *x)
-{
-    const struct lb *lb = x->home->lb;
-    struct application *only = application_only(x->home->lb);
-
-    if (only != NULL)
-        return only;
-    /* A request without Host is unambiguous if there is one application, and it has all paths. */
-    if (x->authority.len == 0 && lb->napplications == 1 && lb->applications[0]->path.len == 0)
-        return lb->applications[0];
-    struct slice rest = x->target;
-    struct slice path = slice_cut(&rest, '?');
-    /* "OPTIONS *" concerns a whole host. */
-    return application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
-}
-
-/*
- * A client of HTTP/1.0 need not say for which host it asks, but applications refuse a request
- * without one: it gets the first exact host of its application, else the address it came to.
- */
-static apart struct slice usual_host(const struct exchange *x)
-{
-    const struct text_list *hosts = &x->app->hosts;
-    char address[ADDR_TEXT_MAX];
-
-    for (size_t i = 0; i < hosts->n; ++i) {
-        if (hosts->items[i][0] != '*')
-            return slice_of(hosts->items[i]);
-    }
-    const struct addr *local = http_conn_local(x->conn);
-    if (local->sa.sa_family == AF_UNIX)
-        return SLICE_LIT("localhost");
-    return http_request_keep(x->req, slice_of(addr_format(local, address)));
-}
-
-static void step_classify(struct exchange *x)
-{
-    /* The server has seen to it that the target is "/..." or "*", and the authority a host, or
-     * empty. */
-    x->authority = x->req->authority;
-    x->target = x->req->target;
-    if (!headers_check_request(x->req)) {
-        exchange_fail(x, OUTCOME_BAD_REQUEST);
-        return;
-    }
-    if (http_conn_tag(x->conn) != NULL) {
-        exchange_redirect(x, http_conn_tag(x->conn));
-        return;
-    }
-    const SSL *ssl = http_conn_ssl(x->conn);
-    if (ssl != NULL && tls_listener_misdirected(ssl, x->authority)) {
-        exchange_fail(x, OUTCOME_MISDIRECTED);
-        return;
-    }
-    x->app = find_application(x);
-    if (x->app == NULL) {
-        exchange_fail(x, OUTCOME_NO_APPLICATION);
-        return;
-    }
-    enter_application(x);
-    if (x->authority.len == 0)
-        x->authority = usual_host(x);
-    if (!exchange_method(x))
-        return;
-    strip_prefix(x);
-    find_class(x);
-    limit_note_user(x);
-    exchange_change_request(x);
-    if (guard_refuses(x))
-        exchange_fail(x, OUTCOME_POISONED);
-    else if (exchange_rate(x))
-        exchange_limit(x);
 }
 
 void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn)
@@ -613,5 +487,5 @@ void exchange_create(struct exchange_loop *l, struct http_request *req, struct h
     x->tls = http_conn_client_has_tls(conn);
     headers_scrub_request(req);
     http_reply_init(&x->reply, req, conn, &reply_events, x);
-    step_classify(x);
+    exchange_receive(x);
 }

@@ -8,8 +8,9 @@
  *   the client's  from exchange_create to http_reply's gone()
  * When both are over it is accounted for. The request dies with the client's side.
  *
- *   exchange.c  the walk itself, the client's side     forward.c  FORWARD: out, back, again
- *   connect.c   ROUTE and CONNECT                      account.c  ACCOUNT
+ *   exchange.c  the walk itself, the client's side     connect.c  ROUTE and CONNECT
+ *   receive.c   CLASSIFY                               forward.c  FORWARD: out, back, again
+ *   limit.c     LIMIT                                  account.c  ACCOUNT
  *   slow_client.c  FORWARD and DELIVER to a client that is slower than the worker
  */
 #ifndef RLB_LB_REQUEST_EXCHANGE_H
@@ -138,14 +139,14 @@ struct exchange {
     struct slice cls;               /* texts */
     uint64_t cls_hash;              /* class_hash of it */
     struct slice peer;              /* texts: the connected client or proxy, without port */
-    struct slice client;            /* client_room, or peer: the client, without port (trust.c) */
+    struct slice client;            /* client_room, or peer: the client, without port (receive.c) */
     struct slice forwarded_host;    /* a trusted proxy's X-Forwarded-Host; or empty */
     const struct body_file *body_file; /* of the request, or NULL */
     struct exchange_text *text;        /* owned; tunnels */
     struct slow_client *slow;          /* owned; NULL as long as the client takes what comes */
 
     /* ... or of few ---- */
-    struct slice trace_id, span_id; /* trace_room; empty: none of ours (trace.c) */
+    struct slice trace_id, span_id; /* trace_room; empty: none of ours (receive.c) */
     int rate_status;                /* of the refusal by a rate; 0: none */
     unsigned nbarred; /* the first of TRIED: for good; the others have only refused it */
     unsigned retries; /* used up */
@@ -246,6 +247,10 @@ size_t exchange_buffer_limit(const struct exchange *x);
  */
 void exchange_exclude(struct exchange *x, enum outcome o, bool barred);
 
+/* Adds Allow to X's answer. */
+void exchange_add_allow(struct exchange *x);
+/* receive.c: CLASSIFY, and then on to LIMIT. */
+void exchange_receive(struct exchange *x);
 /* connect.c: picks a worker and continues from there. */
 void exchange_route(struct exchange *x);
 /* connect.c: get a connection to the picked worker and go on. */

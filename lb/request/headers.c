@@ -11,6 +11,7 @@
 #include "common/base/nocase.h"
 #include "common/base/put.h"
 #include "common/wire/http1_bytes.h"
+#include "lb/rules/methods.h"
 #include "lb/settings/settings.h"
 #include "routing/worker.h"
 

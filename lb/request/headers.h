@@ -16,8 +16,6 @@
 #include "common/wire/cache_rules.h"
 
 enum {
-    /* A method we forward: the longest registered one has 17 characters. */
-    METHOD_MAX = 32,
     /* The largest Max-Forwards that goes out; larger ones are lowered to it. */
     MAX_FORWARDS_MAX = 255,
     /* An X-Request-ID of the client's that we keep. */

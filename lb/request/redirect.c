@@ -1,11 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * 301 has clients change POST into GET, so it is for GET and HEAD; 308 is for all else (RFC 9110
- * sections 15.4.2 and 15.4.9).
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/request/redirect.h"
-
-#include "lb/request/headers.h"
 
 enum { HTTPS_PORT = 443 };
 
@@ -46,24 +40,4 @@ bool redirect_location(const struct redirect *to, struct slice authority, struct
         text_addf(out, ":%u", to->port);
     put_target(out, target.p[0] == '*' ? SLICE_LIT("/") : target);
     return true;
-}
-
-void exchange_redirect(struct exchange *x, const struct redirect *to)
-{
-    int status = x->safe ? outcome_status(OUTCOME_REDIRECTED) : 308;
-    struct text location = {0};
-
-    if (!redirect_location(to, x->authority, x->target, &location)) {
-        text_fini(&location);
-        exchange_fail(x, OUTCOME_BAD_REQUEST);
-        return;
-    }
-    headers_add(x->req, SLICE_LIT("Location"), text_slice(&location));
-    text_fini(&location);
-    x->outcome = OUTCOME_REDIRECTED;
-    exchange_enter(x, STEP_DELIVER);
-    x->started = true;
-    x->status = status;
-    http_reply_simple(&x->reply, status, "text/plain; charset=utf-8",
-                      slice_of(http_status_reason(status)));
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plain listener that sends every client to https (redirect_https). On the exchange's loop.
+ * A plain listener that sends every client to https (redirect_https).
  */
 #ifndef RLB_LB_REQUEST_REDIRECT_H
 #define RLB_LB_REQUEST_REDIRECT_H
 
 #include "common/base/text.h"
-#include "lb/request/exchange.h"
 
 /* What such a listener's connections have for a tag; others have NULL. */
 struct redirect {
@@ -19,7 +18,5 @@ struct redirect {
  */
 bool redirect_location(const struct redirect *to, struct slice authority, struct slice target,
                        struct text *out) must_check;
-/* Answer X, which has no application, by it. */
-void exchange_redirect(struct exchange *x, const struct redirect *to) apart;
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which peers are trusted to say where a request comes from: the setting trusted_proxies, and its
- * effect on a request's X-Forwarded-*, Forwarded and X-Request-ID. On the exchange's loop.
+ * Which peers are trusted to say where a request comes from: the setting trusted_proxies, and
+ * others that are lists of networks. Pure functions; any thread.
  */
 #ifndef RLB_LB_RULES_TRUST_H
 #define RLB_LB_RULES_TRUST_H
 
 #include "common/net/networks.h"
-#include "lb/request/exchange.h"
+#include "lb/settings/settings.h"
 
 /*
  * The networks of LIST, to OUT (zero; networks_fini in any case). False: item *AT is none, and WHY
@@ -18,10 +18,5 @@ bool trust_compile(const struct text_list *list, struct networks *out, size_t *a
 /* The same of the setting NAME. */
 bool trust_compile_named(const char *name, const struct text_list *list, struct networks *out,
                          size_t *at, char why[SETTINGS_WHY_ROOM]) must_check;
-/*
- * To be called when X has its application. Determines its client, and removes forwarding fields
- * that do not come from a trusted peer.
- */
-void exchange_trust(struct exchange *x);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "lb/rules/methods.h"
 #include "lb/settings/settings.h"
 #include "routing/worker.h"
 

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CLASSIFY: what comes before anything is held or waited for.
+ *
+ *   its application -> its client -> its trace -> its method -> its class -> header rules -> rates
+ *
+ * Forwarding fields from a peer that is not trusted are removed before any other code reads them:
+ * they are not part of any class, key or request to a worker. RFC 7239 section 8.1: a recipient
+ * that trusts these fields from any peer can be sent arbitrary values.
+ *
+ * Methods: RFC 9110 15.5.6 (405 and Allow), 15.6.2 (501), 7.6.2 (Max-Forwards).
+ */
+#include "lb/request/exchange.h"
+
+#include "common/base/map.h"
+#include "common/base/nocase.h"
+#include "common/net/client_addr.h"
+#include "common/skills/classes.h"
+#include "common/tls/client_certificate.h"
+#include "common/tls/tls_listener.h"
+#include "common/wire/http1_request.h"
+#include "common/wire/trace_context.h"
+#include "lb/limits/rate_rule.h"
+#include "lb/request/header_apply.h"
+#include "lb/request/headers.h"
+#include "lb/request/limit.h"
+#include "lb/request/redirect.h"
+#include "lb/rules/classify.h"
+#include "lb/rules/methods.h"
+
+/* ---- its client ---- */
+
+/* The field of KIND nearest to us. */
+static struct slice last_of(const struct message_fields *fields, enum http_field kind)
+{
+    for (size_t i = fields->n; i-- != 0;) {
+        if (fields->at[i].kind == kind)
+            return fields->at[i].value;
+    }
+    return SLICE_NULL;
+}
+
+static void find_client(struct exchange *x, const struct networks *trusted)
+{
+    const struct message_fields *fields = &x->req->fields;
+    struct client_search s = {.trusted = trusted, .client = x->client_addr};
+
+    for (size_t i = fields->n; i-- != 0;) {
+        if (fields->at[i].kind == FIELD_FOR && !client_addr_search(&s, fields->at[i].value))
+            break;
+    }
+    if (s.hops == 0)
+        return;
+    x->client_addr = s.client;
+    x->client = addr_host_slice(&x->client_addr, x->client_room);
+}
+
+static void believe(struct exchange *x)
+{
+    struct slice proto = last_of(&x->req->fields, FIELD_PROTO);
+    struct slice host = last_of(&x->req->fields, FIELD_FORWARDED_HOST);
+
+    if (slice_eq_nocase(proto, SLICE_LIT("https")))
+        x->tls = true;
+    else if (slice_eq_nocase(proto, SLICE_LIT("http")))
+        x->tls = false;
+    if (host.len != 0 && http_authority_valid(host))
+        x->forwarded_host = host;
+}
+
+static void trust(struct exchange *x)
+{
+    const struct networks *trusted = application_trusted(x->al);
+
+    /* So far the client is the connected peer. */
+    if (!networks_have(trusted, &x->client_addr)) {
+        headers_drop_claims(x->req);
+        return;
+    }
+    /* The certificate of this connection has been verified here. */
+    if (client_certificate_is_asked(http_conn_ssl(x->conn)))
+        headers_drop_certificate(x->req);
+    find_client(x, trusted);
+    believe(x);
+}
+
+/* ---- its trace (W3C Trace Context) ---- */
+
+static const struct slice parent_name = {"traceparent", 11};
+static const struct slice state_name = {"tracestate", 10};
+
+/*
+ * 16 hex digits, not all zeros; the low bits of which come back. They are a hash of the exchange's
+ * id, which is unique, under a key that the kernel gave this process: as good as random ones for
+ * sampling, and cheaper.
+ */
+static uint64_t make_digits(const struct exchange *x, char purpose, char out[SPAN_ID_LEN])
+{
+    char key[33];
+
+    memcpy(key, x->id, 32);
+    key[32] = purpose;
+    uint64_t v = map_hash(key, sizeof(key));
+    uint64_t left = v |= v == 0;
+
+    for (size_t i = SPAN_ID_LEN; i-- != 0; left >>= 4)
+        out[i] = "0123456789abcdef"[left & 15];
+    return v;
+}
+
+static apart void begin_trace(const struct exchange *x, struct trace_parent *p)
+{
+    make_digits(x, 't', p->trace_id);
+    uint64_t low = make_digits(x, 'u', p->trace_id + SPAN_ID_LEN) & UINT32_MAX;
+    double share = exchange_settings(x)->trace_sample;
+
+    p->flags = (double)low < share * ((double)UINT32_MAX + 1) ? TRACE_SAMPLED : 0;
+}
+
+/* What the request says, if it says one thing and may. */
+static apart bool find_parent(const struct exchange *x, struct trace_parent *out)
+{
+    const struct message_fields *fields = &x->req->fields;
+
+    if (exchange_settings(x)->trace_context == TRACE_CONTEXT_TRUSTED &&
+        !networks_have(application_trusted(x->al), http_conn_peer(x->conn)))
+        return false;
+    const struct message_field *found = message_fields_find(fields, parent_name, NULL);
+
+    return found != NULL && message_fields_find(fields, parent_name, found) == NULL &&
+           trace_parent_parse(found->value, out);
+}
+
+/* All tracestate fields are one list, which passes whole or not at all. */
+static bool state_passes(const struct message_fields *fields)
+{
+    const struct message_field *f = NULL;
+    size_t bytes = 0;
+    size_t members = 0;
+
+    while ((f = message_fields_find(fields, state_name, f)) != NULL) {
+        bytes += f->value.len;
+        if (bytes > TRACE_STATE_BYTES_MAX || !trace_state_valid(f->value, &members))
+            return false;
+    }
+    return true;
+}
+
+static void take_off(struct message_fields *fields, bool with_state)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < fields->n; ++i) {
+        struct slice name = fields->at[i].name;
+
+        if (slice_eq_nocase(name, parent_name) || (with_state && slice_eq_nocase(name, state_name)))
+            continue;
+        fields->at[kept++] = fields->at[i];
+    }
+    fields->n = kept;
+}
+
+static void join_trace(struct exchange *x)
+{
+    struct message_fields *fields = &x->req->fields;
+    struct trace_parent p;
+
+    if (exchange_settings(x)->trace_context == TRACE_CONTEXT_OFF)
+        return;
+    bool joined = find_parent(x, &p);
+
+    if (!joined)
+        begin_trace(x, &p);
+    make_digits(x, 's', p.span_id);
+    /* Of a trace that is not this one a state says nothing. */
+    take_off(fields, !joined || !state_passes(fields));
+    trace_parent_print(&p, x->trace_room);
+    headers_add_to(x->req, fields, parent_name, (struct slice){x->trace_room, TRACE_PARENT_LEN});
+    x->trace_id = (struct slice){x->trace_room + 3, TRACE_ID_LEN};
+    x->span_id = (struct slice){x->trace_room + 4 + TRACE_ID_LEN, SPAN_ID_LEN};
+}
+
+/* ---- its method ---- */
+
+static struct slice lower_name(const struct exchange *x, struct slice name)
+{
+    char *lower = http_request_take(x->req, name.len + 1);
+
+    ascii_lower_copy(lower, name);
+    return (struct slice){lower, name.len};
+}
+
+/* RFC 9110 9.3.8: the request as it came, but nothing of it that is a secret. */
+static void put_trace(const struct exchange *x, struct text *out)
+{
+    const struct message_fields *fields = &x->req->fields;
+
+    text_add(out, SLICE_LIT("TRACE "));
+    text_add(out, x->req->target);
+    text_add(out, SLICE_LIT(" HTTP/1.1\r\nHost: "));
+    text_add(out, x->authority);
+    text_add(out, SLICE_LIT("\r\n"));
+    for (size_t i = 0; i < fields->n; ++i) {
+        const struct message_field *f = &fields->at[i];
+
+        if (!http_field_is_hop(f->kind) && f->kind != FIELD_COOKIE && f->kind != FIELD_OURS &&
+            !SLICE_IS_WORD(f->name, "authorization"))
+            http_put_field(out, lower_name(x, f->name), f->value);
+    }
+    text_add(out, SLICE_LIT("\r\n"));
+}
+
+/* Max-Forwards has come to its end here. */
+static apart void answer_here(struct exchange *x, bool trace)
+{
+    struct text body = {0};
+
+    if (trace)
+        put_trace(x, &body);
+    else
+        exchange_add_allow(x);
+    if (exchange_settings(x)->request_id)
+        headers_add(x->req, SLICE_LIT("X-Request-ID"), x->request_id);
+    exchange_answer_here(x, outcome_status(OUTCOME_ANSWERED_HERE),
+                         trace ? "message/http" : "text/plain", text_slice(&body));
+    text_fini(&body);
+}
+
+static bool method_passes(struct exchange *x)
+{
+    const struct text_list *allowed = &exchange_settings(x)->methods;
+    struct slice method = x->req->method;
+    bool trace = slice_is(method, "TRACE");
+    uint64_t forwards = 0;
+
+    if (!methods_have(allowed, method)) {
+        exchange_fail(x, method_is_registered(method) ? OUTCOME_METHOD_NOT_ALLOWED
+                                                      : OUTCOME_METHOD_UNKNOWN);
+        return false;
+    }
+    /* RFC 9110 7.6.2: of other methods it means nothing. */
+    if (!trace && !slice_is(method, "OPTIONS"))
+        return true;
+    switch ((int)headers_max_forwards(&x->req->fields, &forwards)) {
+    case ERR_NOT_FOUND:
+        return true;
+    case ERR_OK:
+        break;
+    default:
+        exchange_fail(x, OUTCOME_BAD_REQUEST);
+        return false;
+    }
+    if (forwards == 0) {
+        answer_here(x, trace);
+        return false;
+    }
+    headers_set_max_forwards(x->req, forwards - 1);
+    return true;
+}
+
+/* ---- its class ---- */
+
+/* Takes the application's path off the target, where it is configured to. */
+static void strip_prefix(struct exchange *x)
+{
+    struct slice *t = &x->target;
+    char *rooted = NULL;
+
+    if (x->app->path.len == 0 || !exchange_settings(x)->strip_prefix || t->p[0] != '/')
+        return;
+    t->p += x->app->path.len;
+    t->len -= x->app->path.len;
+    if (t->len != 0 && t->p[0] == '/')
+        return;
+    rooted = http_request_take(x->req, 1 + t->len);
+    rooted[0] = '/';
+    if (t->len != 0)
+        memcpy(rooted + 1, t->p, t->len);
+    *t = (struct slice){rooted, 1 + t->len};
+}
+
+static void find_class(struct exchange *x)
+{
+    struct classify_request r;
+    char *room = x->texts + x->peer.len;
+
+    x->cls.p = room;
+    if (!classifier_of_host(x->app->classifier, x->authority, room, &x->cls.len)) {
+        exchange_describe(x, &r);
+        x->cls.len = classify(x->app->classifier, &r, room);
+    }
+    x->cls_hash = class_hash(x->cls);
+}
+
+/* ---- rates ---- */
+
+static void add_one(_Atomic uint64_t *figure)
+{
+    atomic_fetch_add_explicit(figure, 1, memory_order_relaxed);
+}
+
+static uint64_t take_rate(const struct exchange *x, const struct rate_rule *rule,
+                          const struct classify_request *r)
+{
+    char room[LIMIT_KEY_MAX];
+    struct slice key = limit_key_make(rule->key, rule->name, x->cls, r, room);
+
+    return rate_counter_take(rule->counter, map_hash(key.p, key.len),
+                             loop_now_us(x->home->loop) * 1000, &rule->rate);
+}
+
+static void refuse_rate(struct exchange *x, const struct rate_rule *rule, uint64_t wait_ns)
+{
+    x->rate_status = rule->status;
+    /* Rounded up: a request that is repeated after this time must pass. */
+    x->rate_retry_ms = rule->retry_after ? (wait_ns + 999999) / 1000000 : 0;
+    exchange_fail(x, OUTCOME_RATE_LIMITED);
+}
+
+static bool all_rates_pass(struct exchange *x, const struct rate_rules *rules)
+{
+    struct classify_request r;
+
+    exchange_describe(x, &r);
+    for (size_t i = 0; i < rules->n; ++i) {
+        const struct rate_rule *rule = &rules->rules[i];
+
+        if (!limit_match_fits(rule->match, x->cls, &r))
+            continue;
+        uint64_t wait_ns = take_rate(x, rule, &r);
+
+        if (wait_ns == 0) {
+            add_one(&rule->counter->passed);
+        } else if (rule->shadow) {
+            add_one(&rule->counter->shadow_refused);
+        } else {
+            add_one(&rule->counter->refused);
+            refuse_rate(x, rule, wait_ns);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool rates_pass(struct exchange *x)
+{
+    const struct rate_rules *rules = application_rates(x->al);
+
+    return rules == NULL || rules->n == 0 || all_rates_pass(x, rules);
+}
+
+/* ---- a listener that sends every client to https ---- */
+
+/*
+ * 301 has clients change POST into GET, so it is for GET and HEAD; 308 is for all else (RFC 9110
+ * sections 15.4.2 and 15.4.9).
+ */
+static apart void redirect(struct exchange *x, const struct redirect *to)
+{
+    int status = x->safe ? outcome_status(OUTCOME_REDIRECTED) : 308;
+    struct text location = {0};
+
+    if (!redirect_location(to, x->authority, x->target, &location)) {
+        text_fini(&location);
+        exchange_fail(x, OUTCOME_BAD_REQUEST);
+        return;
+    }
+    headers_add(x->req, SLICE_LIT("Location"), text_slice(&location));
+    text_fini(&location);
+    x->outcome = OUTCOME_REDIRECTED;
+    exchange_enter(x, STEP_DELIVER);
+    x->started = true;
+    x->status = status;
+    http_reply_simple(&x->reply, status, "text/plain; charset=utf-8",
+                      slice_of(http_status_reason(status)));
+}
+
+/* ---- its application ---- */
+
+static void enter_application(struct exchange *x)
+{
+    const struct app_settings *s = NULL;
+
+    x->al = application_on(x->app, x->home->index);
+    s = exchange_settings(x);
+    list_push_back(&x->al->exchanges, &x->node);
+    stat_add(x->al->stats, APP_STAT_requests, 1);
+    stat_add(x->al->stats, APP_STAT_requests_active, 1);
+    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
+    trust(x);
+    if (s->request_id) {
+        struct slice sent = headers_request_id(x->req);
+
+        if (sent.p != NULL)
+            x->request_id = sent;
+    }
+    join_trace(x);
+    if (s->ignore_client_abort)
+        http_reply_keep_half_closed(&x->reply);
+    if (s->total_timeout_ms != 0)
+        timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
+}
+
+static struct application *find_application(const struct exchange *x)
+{
+    const struct lb *lb = x->home->lb;
+    struct application *only = application_only(x->home->lb);
+
+    if (only != NULL)
+        return only;
+    /* A request without Host is unambiguous if there is one application, and it has all paths. */
+    if (x->authority.len == 0 && lb->napplications == 1 && lb->applications[0]->path.len == 0)
+        return lb->applications[0];
+    struct slice rest = x->target;
+    struct slice path = slice_cut(&rest, '?');
+    /* "OPTIONS *" concerns a whole host. */
+    return application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
+}
+
+/*
+ * A client of HTTP/1.0 need not say for which host it asks, but applications refuse a request
+ * without one: it gets the first exact host of its application, else the address it came to.
+ */
+static apart struct slice usual_host(const struct exchange *x)
+{
+    const struct text_list *hosts = &x->app->hosts;
+    char address[ADDR_TEXT_MAX];
+
+    for (size_t i = 0; i < hosts->n; ++i) {
+        if (hosts->items[i][0] != '*')
+            return slice_of(hosts->items[i]);
+    }
+    const struct addr *local = http_conn_local(x->conn);
+    if (local->sa.sa_family == AF_UNIX)
+        return SLICE_LIT("localhost");
+    return http_request_keep(x->req, slice_of(addr_format(local, address)));
+}
+
+void exchange_receive(struct exchange *x)
+{
+    /* The server has seen to it that the target is "/..." or "*", and the authority a host, or
+     * empty. */
+    x->authority = x->req->authority;
+    x->target = x->req->target;
+    if (!headers_check_request(x->req)) {
+        exchange_fail(x, OUTCOME_BAD_REQUEST);
+        return;
+    }
+    if (http_conn_tag(x->conn) != NULL) {
+        redirect(x, http_conn_tag(x->conn));
+        return;
+    }
+    const SSL *ssl = http_conn_ssl(x->conn);
+    if (ssl != NULL && tls_listener_misdirected(ssl, x->authority)) {
+        exchange_fail(x, OUTCOME_MISDIRECTED);
+        return;
+    }
+    x->app = find_application(x);
+    if (x->app == NULL) {
+        exchange_fail(x, OUTCOME_NO_APPLICATION);
+        return;
+    }
+    enter_application(x);
+    if (x->authority.len == 0)
+        x->authority = usual_host(x);
+    if (!method_passes(x))
+        return;
+    strip_prefix(x);
+    find_class(x);
+    limit_note_user(x);
+    exchange_change_request(x);
+    if (guard_refuses(x))
+        exchange_fail(x, OUTCOME_POISONED);
+    else if (rates_pass(x))
+        exchange_limit(x);
+}
