@@ -7,14 +7,15 @@
 #include "lb/core/application.h"
 
 #include "common/base/clock.h"
+#include "lb/config/limit_servers.h"
 #include "lb/config/private_headers.h"
 #include "lb/limits/limit_rule.h"
 #include "lb/limits/rate_rule.h"
-#include "lb/request/limit.h"
 #include "lb/rules/header_rules.h"
 
 #include <stdlib.h>
 
+#include "common/limiter/counter_client.h"
 #include "common/limiter/counter_health.h"
 #include "common/upstream/http1_client.h"
 #include "lb/config/configuration.h"
@@ -226,6 +227,49 @@ struct stats_cell *application_control_stats(const struct application *a)
     return stats_cell(a->stats, a->lb->nloops);
 }
 
+/* ---- pool counter daemons ---- */
+
+static void set_servers(struct application_loop *al)
+{
+    const struct app_settings *s = application_settings(al);
+    struct counter_server_address servers[COUNTER_SERVERS_MAX];
+    size_t n = limit_servers(&s->pool_counter_servers, servers);
+
+    counter_client_set_servers(al->counters, servers, n);
+}
+
+struct counter_client *application_counters(struct application_loop *al, struct loop *l)
+{
+    const struct app_settings *s = application_settings(al);
+    struct counter_client_settings o = {.connect_timeout_ms = s->pool_counter_connect_timeout_ms,
+                                        .answer_timeout_ms = s->pool_counter_answer_timeout_ms,
+                                        .health = al->app->counter_health};
+
+    if (al->counters == NULL) {
+        al->counters = counter_client_create(l, &o);
+        set_servers(al);
+    }
+    return al->counters;
+}
+
+static void counters_take_settings(struct application_loop *al)
+{
+    const struct app_settings *s = application_settings(al);
+
+    counter_health_set_connections(al->app->counter_health, (unsigned)s->pool_counter_connections);
+    if (al->counters == NULL)
+        return;
+    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
+                                s->pool_counter_answer_timeout_ms);
+    set_servers(al);
+}
+
+void application_loop_end(struct application_loop *al)
+{
+    counter_client_destroy(al->counters);
+    al->counters = NULL;
+}
+
 /* ---- a change of settings ---- */
 
 struct publication {
@@ -253,7 +297,7 @@ void application_take_settings(struct application_loop *al)
     al->settings = al->next;
     al->next = NULL;
     app_snapshot_unref(old);
-    limit_settings_changed(al);
+    counters_take_settings(al);
 }
 
 static void hand_to_loops(struct application *a)

@@ -147,6 +147,11 @@ void application_set_headers(struct application *a, struct header_rules *headers
 void application_set_rates(struct application *a, struct rate_rules *rates);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
+/* On data loop L: its client of the pool counter daemons, made when it is first wanted, as most
+ * applications have no use for one. */
+struct counter_client *application_counters(struct application_loop *al, struct loop *l);
+/* On a data loop, at its end: no exchange is left. */
+void application_loop_end(struct application_loop *al);
 /* The control thread's cell of A->stats. */
 struct stats_cell *application_control_stats(const struct application *a);
 

@@ -9,7 +9,6 @@
 #include "lb/config/cpu_affinity.h"
 #include "lb/core/limit_status.h"
 #include "lb/core/traffic.h"
-#include "lb/request/limit.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -80,7 +79,7 @@ static void *run(void *context)
     list_remove(&t->each_turn.node);
     timer_stop(&t->recycle);
     for (size_t i = 0; i < ll->lb->napplications; ++i)
-        limit_loop_end(application_on(ll->lb->applications[i], ll->index));
+        application_loop_end(application_on(ll->lb->applications[i], ll->index));
     /* What was to be freed at the end of the last turn. */
     loop_turn(l, 0);
     pthread_barrier_wait(&t->all->ended);

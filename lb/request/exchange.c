@@ -12,9 +12,7 @@
 #include "lb/request/exchange.h"
 
 #include "lb/request/answer.h"
-#include "lb/request/header_apply.h"
 #include "lb/request/headers.h"
-#include "lb/request/limit.h"
 #include "lb/rules/methods.h"
 
 #include <stdlib.h>

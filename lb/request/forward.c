@@ -19,9 +19,7 @@
 
 #include "common/base/log.h"
 #include "common/tls/client_certificate.h"
-#include "lb/request/header_apply.h"
 #include "lb/request/headers.h"
-#include "lb/request/limit.h"
 
 #include <errno.h>
 

@@ -4,58 +4,14 @@
  *                                        |  full, timed out, unreachable -> copy, or rejected
  *                                        +- waits: notified -> held, ...; done -> copy, or retry
  */
-#include "lb/request/limit.h"
+#include "lb/request/exchange.h"
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "lb/config/limit_servers.h"
 #include "lb/limits/limit_claim.h"
+#include "lb/request/answer.h"
 
 static void walk(struct exchange *x);
-
-/* ---- the daemons ---- */
-
-static void set_servers(struct application_loop *al)
-{
-    const struct app_settings *s = application_settings(al);
-    struct counter_server_address servers[COUNTER_SERVERS_MAX];
-    size_t n = limit_servers(&s->pool_counter_servers, servers);
-
-    counter_client_set_servers(al->counters, servers, n);
-}
-
-/* Made when it is first wanted: most applications have no use for one. */
-static struct counter_client *client_of(struct application_loop *al, struct loop *l)
-{
-    const struct app_settings *s = application_settings(al);
-    struct counter_client_settings o = {.connect_timeout_ms = s->pool_counter_connect_timeout_ms,
-                                        .answer_timeout_ms = s->pool_counter_answer_timeout_ms,
-                                        .health = al->app->counter_health};
-
-    if (al->counters == NULL) {
-        al->counters = counter_client_create(l, &o);
-        set_servers(al);
-    }
-    return al->counters;
-}
-
-void limit_settings_changed(struct application_loop *al)
-{
-    const struct app_settings *s = application_settings(al);
-
-    counter_health_set_connections(al->app->counter_health, (unsigned)s->pool_counter_connections);
-    if (al->counters == NULL)
-        return;
-    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
-                                s->pool_counter_answer_timeout_ms);
-    set_servers(al);
-}
-
-void limit_loop_end(struct application_loop *al)
-{
-    counter_client_destroy(al->counters);
-    al->counters = NULL;
-}
 
 /* ---- over a limit ---- */
 
@@ -211,10 +167,10 @@ static struct limit_claim *begin(struct exchange *x, const struct limit_rule *ru
     x->ndaemon_claims += at_daemon;
     if (shares)
         limit_copy_wanted(x);
-    struct limit_claim *c =
-        limit_claim_create(rule, limit_rule_key(rule, x->cls, r, room),
-                           shares && rule->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME,
-                           x->home->loop, at_daemon ? client_of(x->al, x->home->loop) : NULL);
+    struct limit_claim *c = limit_claim_create(
+        rule, limit_rule_key(rule, x->cls, r, room),
+        shares && rule->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME, x->home->loop,
+        at_daemon ? application_counters(x->al, x->home->loop) : NULL);
     c->owner = x;
     c->told = on_told;
     list_push_front(&x->claims, &c->node);

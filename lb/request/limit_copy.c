@@ -3,13 +3,11 @@
  * What an exchange has to do with copies of responses: taking one, and being answered by one. What
  * it needs for that of its request is made once, and taken from the request.
  */
-#include "lb/request/limit.h"
+#include "lb/request/exchange.h"
 
 #include "common/base/clock.h"
 #include "common/wire/http1_bytes.h"
 #include "lb/limits/copy_answer.h"
-#include "lb/limits/limit_rule.h"
-#include "lb/request/header_apply.h"
 #include "lb/request/headers.h"
 
 struct limit_copying {
