@@ -31,26 +31,6 @@ static const struct stat_row stat_rows[] = {
 };
 const struct stats_table application_stats = {.rows = stat_rows, .n = ARRAY_LEN(stat_rows)};
 
-struct outcome_row {
-    const char *text;
-    int status;
-};
-static const struct outcome_row outcome_rows[] = {
-#define OUTCOME(name, text, status, retry, doc) {text, status},
-#include "lb/core/outcome.def"
-#undef OUTCOME
-};
-
-const char *outcome_text(enum outcome o)
-{
-    return outcome_rows[o].text;
-}
-
-int outcome_status(enum outcome o)
-{
-    return outcome_rows[o].status;
-}
-
 /* ---- snapshots ---- */
 
 struct app_snapshot *app_snapshot_create(const struct app_settings *s,

@@ -14,6 +14,7 @@
 #include "common/wire/cache_rules.h"
 #include "lb/config/tls_workers.h"
 #include "lb/core/refused_line.h"
+#include "lb/core/step.h"
 #include "lb/limits/copies.h"
 #include "lb/limits/limit_daemons.h"
 #include "lb/rules/ejection_rule.h"
@@ -28,13 +29,6 @@ enum app_stat {
 #include "lb/core/stats.def"
 #undef STAT
     APP_STATS
-};
-
-enum outcome {
-#define OUTCOME(name, text, status, retry, doc) OUTCOME_##name,
-#include "lb/core/outcome.def"
-#undef OUTCOME
-    OUTCOMES
 };
 
 struct lb;
@@ -169,6 +163,12 @@ struct application *application_find(const struct lb *lb, struct slice host, str
 /* The one that application_find finds whatever it is asked, or NULL: it depends. Any thread. */
 struct application *application_only(const struct lb *lb);
 
+/* Where exchanges of a loop find their part of an application. */
+static inline struct application_loop *application_on(struct application *a, unsigned loop_index)
+{
+    return &a->loops[loop_index];
+}
+
 /* This loop's pool counters, or NULL; a reference is wanted beyond this turn. */
 static inline struct limit_rules *application_limits(const struct application_loop *al)
 {
@@ -211,8 +211,5 @@ static inline const struct app_settings *application_settings(const struct appli
 {
     return &al->settings->s;
 }
-
-const char *outcome_text(enum outcome o);
-int outcome_status(enum outcome o);
 
 #endif

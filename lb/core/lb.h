@@ -10,14 +10,19 @@
 #include "common/base/map.h"
 #include "common/event/loop.h"
 #include "common/http/body_sink.h"
-#include "lb/core/application.h"
+#include "common/net/addr.h"
+#include "common/server/http_server.h"
 #include "lb/core/response_spill.h"
-#include "lb/request/front.h"
+#include "lb/core/step.h"
+#include "lb/settings/settings.h"
 
 struct access_log;
+struct application;
+struct application_index;
 struct address_counts;
 struct data_loops;
 struct exchange_loop;
+struct front;
 struct http_balance;
 struct lb_parts;
 struct worker_thread;
@@ -47,11 +52,6 @@ enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
 struct lb {
     struct program_settings
         settings; /* RELOAD ones: read by data loops only through what front_set gave */
-    const enum setting_origin *origins; /* of its rows; control thread only */
-    const char *file;                   /* that they were read from */
-    enum lb_phase phase;                /* control thread only */
-    bool
-        fronts_up; /* each loop has a front, and may be asked for its counts; control thread only */
     struct loop *control;
     struct lb_loop *loops;
     unsigned nloops;
@@ -78,17 +78,15 @@ struct lb {
     struct map trees;                           /* shared_tree.c's; control thread only */
     struct addr *own; /* NOWN: where clients and admin connect; control thread only */
     size_t nown;
-    uint64_t started_ms; /* monotonic */
+    const enum setting_origin *origins; /* of the rows of SETTINGS; control thread only */
+    const char *file;                   /* that they were read from */
+    enum lb_phase phase;                /* control thread only */
+    bool fronts_up;                     /* and may be asked for counts; control thread only */
+    uint64_t started_ms;                /* monotonic */
     /* Read FILE again and put into force what can be without a restart, or nothing of it: false,
      * and WHY (may be NULL) says what is wrong, a line each. Control thread. */
     bool (*reload)(struct lb *lb, struct text *why);
     struct lb_parts *parts; /* lb.c's own */
 };
-
-/* Where exchanges of a loop find their part of an application. */
-static inline struct application_loop *application_on(struct application *a, unsigned loop_index)
-{
-    return &a->loops[loop_index];
-}
 
 #endif

@@ -24,3 +24,23 @@ bool step_may(enum step from, enum step to)
 {
     return (step_successors[from] & (1u << to)) != 0;
 }
+
+struct outcome_row {
+    const char *text;
+    int status;
+};
+static const struct outcome_row outcome_rows[] = {
+#define OUTCOME(name, text, status, retry, doc) {text, status},
+#include "lb/core/outcome.def"
+#undef OUTCOME
+};
+
+const char *outcome_text(enum outcome o)
+{
+    return outcome_rows[o].text;
+}
+
+int outcome_status(enum outcome o)
+{
+    return outcome_rows[o].status;
+}

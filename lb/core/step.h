@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The steps of a request's life, and which may follow which: step.def has them. Any thread.
+ * The steps of a request's life, and which may follow which: step.def has them. And how it ends:
+ * outcome.def. Any thread.
  */
 #ifndef RLB_LB_CORE_STEP_H
 #define RLB_LB_CORE_STEP_H
@@ -19,5 +20,14 @@ const char *step_text(enum step s);
 bool step_may(enum step from, enum step to);
 /* The same as bits. */
 extern const uint16_t step_successors[];
+
+enum outcome {
+#define OUTCOME(name, text, status, retry, doc) OUTCOME_##name,
+#include "lb/core/outcome.def"
+#undef OUTCOME
+    OUTCOMES
+};
+const char *outcome_text(enum outcome o);
+int outcome_status(enum outcome o);
 
 #endif

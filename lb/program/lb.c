@@ -22,6 +22,7 @@
 #include "lb/config/access_config.h"
 #include "lb/core/traffic.h"
 #include "lb/program/data_loops.h"
+#include "lb/request/front.h"
 #include "lb/rules/advertise.h"
 #include "lb/status/observer.h"
 #include "lb/status/shared_answers.h"

@@ -21,6 +21,7 @@
 #include "lb/backends/self_measure.h"
 #include "lb/program/data_loops.h"
 #include "lb/program/lb_parts.h"
+#include "lb/request/front.h"
 
 enum {
     /* After a cut nothing may take long any more; a process that hangs here would block a restart.

@@ -21,6 +21,7 @@
 #include "common/base/log.h"
 #include "common/program/inherited.h"
 #include "lb/program/data_loops.h"
+#include "lb/request/front.h"
 #include "lb/request/redirect.h"
 
 struct listener {

@@ -12,6 +12,7 @@
 #include "lb/backends/membership.h"
 #include "lb/config/access_config.h"
 #include "lb/program/data_loops.h"
+#include "lb/request/front.h"
 
 /* ---- what cannot be changed ---- */
 

@@ -9,6 +9,7 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/stats/histogram.h"
+#include "lb/core/application.h"
 #include "lb/status/class_metrics.h"
 #include "lb/status/observer.h"
 

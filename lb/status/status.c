@@ -18,6 +18,7 @@
 #include "lb/core/application_live.h"
 #include "lb/core/limit_status.h"
 #include "lb/core/limits_live.h"
+#include "lb/request/front.h"
 #include "lb/rules/poison.h"
 #include "lb/status/observer.h"
 #include "lb/status/rate_status.h"

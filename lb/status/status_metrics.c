@@ -16,6 +16,7 @@
 #include "lb/backends/membership.h"
 #include "lb/core/limit_status.h"
 #include "lb/limits/rate_rule.h"
+#include "lb/request/front.h"
 #include "lb/status/class_metrics.h"
 #include "lb/status/observer.h"
 

@@ -9,6 +9,7 @@
 
 #include "assets.h"
 #include "common/base/clock.h"
+#include "lb/core/application.h"
 #include "lb/status/actions.h"
 #include "lb/status/observer.h"
 #include "lb/status/shared_answers.h"

@@ -8,6 +8,7 @@
 
 #include "common/net/resolver.h"
 #include "lb/config/configuration.h"
+#include "lb/core/application.h"
 #include "lb/core/lb.h"
 
 #include <setjmp.h>
