@@ -1,5 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * Selects which workers without a process (cold), or with a starting process, are in the pool. They
+ * are kept out of the pool, so that new classes do not start every available process. One is
+ * brought in if no warm worker exists (a starting one first), or when the backlog of every warm
+ * worker stayed above spawn_backlog for spawn_after.
+ *
+ *   out, cold -- overload --> in, to be woken -- its request --> out, starting --> in, warm
+ *        ^                         |                                   |           (by its stream)
+ *        '--- overload has gone ---'------------ it failed ------------'
+ *
+ * Slots are activated one at a time: the wait of spawn_after for the next one restarts after the
+ * activated slot has become warm, has failed, or has taken too long. Every starting process counts
+ * as an activated slot, whatever started it: if several load balancers are overloaded at the same
+ * time, the process that the first one starts serves all of them.
+ *
  * Overload is checked ten times per spawn_after, as long as there is a slot to activate. "Stayed
  * above" means at every check; a single check that finds a warm worker below the limit ends it.
  *
@@ -10,10 +24,9 @@
  * by name, alternate with those of other hosts. The free capacity of a host is not known here: its
  * agent rejects the request if there is none, and then another slot is activated.
  */
-#include "lb/backends/cold_slots.h"
+#include "lb/backends/membership_internal.h"
 
 #include "common/base/log.h"
-#include "lb/backends/membership_internal.h"
 #include "lb/core/lb.h"
 #include "lb/core/route_wait.h"
 

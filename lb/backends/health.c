@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * Passive ejection: a worker that fails several requests in a row receives no requests for a while
+ * (ejection_rule.h). A worker to which connections fail receives none until it accepts a
+ * connection, which is probed without sending a request. Ejection fails open: the only available
+ * worker is not ejected, and a request that finds only ejected workers ends all ejections.
+ * Ejections are started by data loops and ended by the control loop.
+ *
  *   data loop   failure -> eject_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again
  *               message -> timer -> it is connected to -> available again, or the timer once more
@@ -10,13 +16,12 @@
  * ends an ejection when its time is over, and frees it. An ejection is effective while it is in the
  * application's list. It holds a reference to the worker.
  */
-#include "lb/backends/health.h"
+#include "lb/backends/member.h"
 
 #include <stdlib.h>
 
 #include "common/base/log.h"
 #include "common/upstream/http1_client.h"
-#include "lb/backends/member.h"
 #include "lb/core/lb.h"
 #include "lb/core/route_wait.h"
 

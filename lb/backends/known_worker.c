@@ -8,8 +8,6 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "lb/backends/health.h"
-#include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"
 #include "lb/backends/standby.h"
 #include "lb/core/lb.h"
@@ -349,8 +347,9 @@ static void start_check(struct known_worker *k)
  * Moves K to its other address. The old worker is replaced in one step, so that its classes always
  * have a worker.
  */
-static void move(struct known_worker *k)
+static void move(void *context)
 {
+    struct known_worker *k = context;
     char room[INCARNATION_MAX + 16];
     struct worker *old = k->worker;
     struct self_measure *sm = k->app->lb->self_measure;
@@ -389,8 +388,15 @@ static void start(struct known_worker *k)
         k->feed = resume_feed_create(k->app, &k->addr, k->peer, k->name, &feed_events, k);
         return;
     }
-    if (wanted_standby(k) != NULL)
-        k->standby = standby_create(k, wanted_standby(k), move);
+    if (wanted_standby(k) != NULL) {
+        k->standby = standby_create(&(struct standby_options){.app = k->app,
+                                                              .worker = k->name,
+                                                              .own = &k->addr,
+                                                              .addr = wanted_standby(k),
+                                                              .peer = k->peer,
+                                                              .move = move,
+                                                              .context = k});
+    }
     make_worker(k, incarnation_of(k, room), k->listed ? k->concurrency : 1);
     log_info_folded(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name,
                     k->name);
@@ -516,7 +522,10 @@ void known_worker_drain(struct known_worker *k, bool on)
 size_t known_worker_forget(struct known_worker *k, const struct slice *cls)
 {
     (void)resume_forget(&k->last.skills, cls);
-    return k->worker != NULL ? member_forget(member_of(k->worker), cls) : 0;
+    if (k->worker == NULL)
+        return 0;
+    self_measure_forget(k->app->lb->self_measure, member_of(k->worker), cls);
+    return pool_forget(k->app->pool, k->worker, cls);
 }
 
 const char *known_worker_state(const struct known_worker *k)

@@ -68,7 +68,7 @@ struct known_worker {
     struct active_check *check; /* self-measured ones: an agent knows its processes better */
     struct worker *worker;      /* counted; NULL: absent */
     struct resume_line last;    /* what its stream said last */
-    unsigned calls_failed; /* since it was warm: it was called (cold_slots.h), and did not start */
+    unsigned calls_failed; /* since it was warm: it was called (cold_slots.c), and did not start */
     uint64_t starting_ms;  /* since when it has said that it is starting, over all its lives; 0: it
                               has not */
     bool silent;
@@ -108,5 +108,21 @@ size_t known_worker_forget(struct known_worker *k, const struct slice *cls);
 const char *known_worker_state(const struct known_worker *k);
 /* The host of NAME, which is HOST:PORT, stands for K. */
 void known_worker_set_host(struct known_worker *k, const char *name);
+
+/* ---- membership.c: what a known worker has of its owner ---- */
+
+/* The one of that name, or NULL. MS may be NULL: it has ended. */
+struct known_worker *membership_find(const struct membership *ms, const char *name);
+/* K's part in the choice below may have changed: worker, state, whether it is in the pool. */
+void membership_sort(struct known_worker *k);
+/*
+ * Must be called when the state of a worker has changed. Selects which cold or starting workers
+ * join the pool, and which ones leave it (cold_slots.c).
+ */
+void membership_reserve(struct membership *ms);
+/* K has been drained or undrained: it is so over restarts, too. */
+void membership_keep_drained(struct known_worker *k);
+/* Nothing holds K any more. */
+void membership_forget(struct membership *ms, struct known_worker *k);
 
 #endif

@@ -9,8 +9,6 @@
 
 #include <stdlib.h>
 
-#include "lb/backends/health.h"
-#include "lb/backends/self_measure.h"
 #include "lb/core/lb.h"
 #include "lb/core/route_wait.h"
 
@@ -40,6 +38,13 @@ static struct conn_pool_settings conn_settings(const struct app_settings *s)
 {
     return (struct conn_pool_settings){.idle_timeout_ms = s->idle_connection_timeout_ms,
                                        .max_waiting = (size_t)s->max_connection_waiting};
+}
+
+struct meter_settings member_meter_settings(const struct app_settings *s)
+{
+    return (struct meter_settings){.history = (uint64_t)s->history,
+                                   .max_skill_age = (uint64_t)s->max_skill_age,
+                                   .max_classes = (size_t)s->max_skills};
 }
 
 void text_copy(char *out, size_t room, const char *s)
@@ -107,7 +112,7 @@ struct worker *member_create(const struct member_options *o)
     m->backend =
         conn_pool_backend(o->app->conn_pool, wo.name, wo.incarnation, connections_of(m, s), &cs);
     if (!o->has_feed) {
-        struct meter_settings ms = self_measure_settings(s);
+        struct meter_settings ms = member_meter_settings(s);
 
         m->meter = meter_create(&ms);
     }
@@ -152,12 +157,6 @@ void member_leave(struct member *m)
     pthread_mutex_unlock(&a->members_lock);
     route_wait_wake(&released);
     health_check(a);
-}
-
-size_t member_forget(struct member *m, const struct slice *cls)
-{
-    self_measure_forget(m->app->lb->self_measure, m, cls);
-    return pool_forget(m->app->pool, m->worker, cls);
 }
 
 void member_retire(struct member *m)
@@ -212,21 +211,10 @@ void member_settings_changed(struct member *m)
     apply_limits(m, s);
     conn_backend_set(m->backend, connections_of(m, s), &cs);
     if (m->meter != NULL) {
-        struct meter_settings ms = self_measure_settings(s);
+        struct meter_settings ms = member_meter_settings(s);
 
         latch_lock(&m->meter_lock);
         meter_set(m->meter, &ms);
         latch_unlock(&m->meter_lock);
     }
-}
-
-void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
-                   bool failed)
-{
-    atomic_fetch_add_explicit(&m->requests, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&m->service_us, service_us, memory_order_relaxed);
-    if (failed)
-        atomic_fetch_add_explicit(&m->failures, 1, memory_order_relaxed);
-    if (m->meter != NULL)
-        self_measure_served(m, cls, hash, service_us, failed);
 }

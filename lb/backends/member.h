@@ -117,11 +117,6 @@ void member_resume(struct member *m, const struct resume *r, const char *version
                    const char *fingerprint);
 /* Control thread: out of the pool; it may come back by member_resume. Requests in hand go on. */
 void member_leave(struct member *m);
-/*
- * Control thread. Deletes the worker's score for CLS, or all of its scores (NULL): in the pool, in
- * its meter and in its saved state. Returns the number of scores that the pool had.
- */
-size_t member_forget(struct member *m, const struct slice *cls);
 /* Control thread: its life is over. Out of the pool, and none of its connections is used again. */
 void member_retire(struct member *m);
 /* Any thread: a reason not to pick it begins or ends. False when that was so already. */
@@ -130,6 +125,8 @@ bool member_set_unavailable(struct member *m, enum member_unavailable why, bool 
 void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels);
 /* Control thread: how many requests at a time its agent says that it serves. */
 void member_set_concurrency(struct member *m, unsigned concurrency);
+/* The meter of a self-measured worker under these settings. */
+struct meter_settings member_meter_settings(const struct app_settings *s);
 /* Control thread: the application's settings have changed. */
 void member_settings_changed(struct member *m);
 
@@ -137,8 +134,8 @@ void member_settings_changed(struct member *m);
 void text_copy(char *out, size_t room, const char *s);
 
 /*
- * Any loop: records the end of one exchange with this worker. Updates the counters; for a
- * self-measured worker also the meter, which may publish a new resume to the pool and so wake
+ * self_measure.c; any loop: records the end of one exchange with this worker. Updates the counters;
+ * for a self-measured worker also the meter, which may publish a new resume to the pool and so wake
  * waiting requests.
  *   hash    class_hash of CLS
  *   failed  the status was 5xx, or the response is incomplete
@@ -189,5 +186,17 @@ static inline void member_untried(struct member *m)
     if (!atomic_load_explicit(&m->keeps, memory_order_relaxed))
         atomic_fetch_add_explicit(&m->untried, 1, memory_order_relaxed);
 }
+
+/* ---- health.c: ejection ---- */
+
+/* Control thread: workers have gone; when only ejected ones are left, they come back at once. */
+void health_check(struct application *a);
+/*
+ * Any loop: to be called when a request finds no worker besides those in TRIED. Ends all ejections
+ * at once. Returns false if no other worker is ejected.
+ */
+bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried) rare;
+/* Control thread, when no data loop runs any more: drops what is under way. */
+void health_stop(struct application *a);
 
 #endif

@@ -59,20 +59,4 @@ bool membership_figures(const struct membership *ms, struct membership_figures *
 /* Member "tree" of the application's status. */
 void membership_describe(const struct membership *ms, struct json_writer *w);
 
-/* ---- for known_worker.c ---- */
-
-/* The one of that name, or NULL. MS may be NULL: it has ended. */
-struct known_worker *membership_find(const struct membership *ms, const char *name);
-/* K's part in the choice below may have changed: worker, state, whether it is in the pool. */
-void membership_sort(struct known_worker *k);
-/*
- * Must be called when the state of a worker has changed. Selects which cold or starting workers
- * join the pool, and which ones leave it (cold_slots.h).
- */
-void membership_reserve(struct membership *ms);
-/* K has been drained or undrained: it is so over restarts, too. */
-void membership_keep_drained(struct known_worker *k);
-/* Nothing holds K any more. */
-void membership_forget(struct membership *ms, struct known_worker *k);
-
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Membership's inside: the table of known workers (membership.c), and what writes into it: the list
- * of the configuration (listed_workers.c) and the providers of the tree (providers.c). Control
- * thread.
+ * Membership's inside: the table of known workers (membership.c), what writes into it: the list of
+ * the configuration (listed_workers.c) and the providers of the tree (providers.c); and which of
+ * those without a process are in the pool (cold_slots.c). Control thread.
  */
 #ifndef RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
 #define RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
@@ -10,7 +10,6 @@
 #include "common/base/map.h"
 #include "common/tree/live_settings.h"
 #include "lb/backends/balancers.h"
-#include "lb/backends/cold_slots.h"
 #include "lb/backends/drained_names.h"
 #include "lb/backends/known_worker.h"
 #include "lb/backends/membership.h"
@@ -28,6 +27,16 @@ struct missing_workers {
     size_t nheld;
     size_t window_base; /* registered when the present window began */
     struct timer window, look;
+};
+
+/* cold_slots.c's. */
+struct cold_slots {
+    struct membership *membership;
+    struct timer look;
+    struct known_worker *called; /* because of overload; cold or starting; NULL: none */
+    uint64_t called_ms;
+    uint64_t woken_ms; /* when it was seen to have got its request; 0: not */
+    bool overloaded;   /* as of the last look */
 };
 
 struct membership {
@@ -100,5 +109,16 @@ void missing_workers_remove(struct missing_workers *m, struct known_worker *k);
 size_t missing_workers_confirm(struct missing_workers *m, struct slice worker);
 /* Nothing has vanished that is not decided on. */
 bool missing_workers_settled(const struct missing_workers *m);
+
+/* ---- cold_slots.c: which workers without a process are in the pool ---- */
+
+void cold_slots_init(struct cold_slots *c, struct membership *ms);
+void cold_slots_fini(struct cold_slots *c);
+/* K was of the kind FROM and is of K->kind now. */
+void cold_slots_moved(struct cold_slots *c, struct known_worker *k, enum worker_kind from);
+/* K will be freed. */
+void cold_slots_forget(struct cold_slots *c, const struct known_worker *k);
+/* Some worker's kind, or a setting, has changed: bring in, take out, as above. */
+void cold_slots_settle(struct cold_slots *c);
 
 #endif

@@ -19,7 +19,6 @@
 #include "common/base/log.h"
 #include "common/event/worker_thread.h"
 #include "common/skills/resume_line.h"
-#include "lb/backends/member.h"
 #include "lb/core/lb.h"
 #include "lb/core/route_wait.h"
 
@@ -52,13 +51,6 @@ struct self_measure {
     bool flushing;    /* under the lock: until a round that begins now has ended */
     bool handed_over; /* under the lock: nothing is written any more */
 };
-
-struct meter_settings self_measure_settings(const struct app_settings *s)
-{
-    return (struct meter_settings){.history = (uint64_t)s->history,
-                                   .max_skill_age = (uint64_t)s->max_skill_age,
-                                   .max_classes = (size_t)s->max_skills};
-}
 
 /* ---- files ---- */
 
@@ -389,8 +381,9 @@ static rare void tell_pool(struct member *m, struct list *released)
     resume_fini(&r);
 }
 
-void self_measure_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
-                         bool failed)
+/* When a resume is due it is made known to the pool. */
+static void learn(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                  bool failed)
 {
     struct self_measure *s = m->app->lb->self_measure;
     struct list released;
@@ -407,4 +400,15 @@ void self_measure_served(struct member *m, struct slice cls, uint64_t hash, uint
     route_wait_wake(&released);
     if (s->folder != NULL)
         write_soon(s);
+}
+
+void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                   bool failed)
+{
+    atomic_fetch_add_explicit(&m->requests, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->service_us, service_us, memory_order_relaxed);
+    if (failed)
+        atomic_fetch_add_explicit(&m->failures, 1, memory_order_relaxed);
+    if (m->meter != NULL)
+        learn(m, cls, hash, service_us, failed);
 }

@@ -8,10 +8,8 @@
 #ifndef RLB_LB_BACKENDS_SELF_MEASURE_H
 #define RLB_LB_BACKENDS_SELF_MEASURE_H
 
-#include "common/skills/meter.h"
-#include "lb/settings/settings.h"
+#include "lb/backends/member.h"
 
-struct member;
 struct self_measure;
 
 /* FOLDER (NULL: nothing is kept over restarts) is locked by LOCK_FD, which is taken. */
@@ -26,8 +24,6 @@ void self_measure_hand_over(struct self_measure *s);
 /* Writes what has changed, and lets go of the folder. NULL is fine. */
 void self_measure_destroy(struct self_measure *s);
 
-/* The meter of a self-measured worker under these settings. */
-struct meter_settings self_measure_settings(const struct app_settings *s);
 /*
  * Control thread: bring M in with the resume kept for it (or none); what it learns is kept from now
  * on.
@@ -39,9 +35,5 @@ void self_measure_inherit(struct self_measure *s, struct member *m, struct membe
 void self_measure_leave(struct self_measure *s, struct member *m);
 /* Control thread: what M has learnt of CLS, or of all (NULL), is forgotten, in its file soon. */
 void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls);
-/* Any loop: M has served a request; when a resume is due it is made known to the pool. HASH:
- * class_hash of CLS. */
-void self_measure_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
-                         bool failed);
 
 #endif

@@ -10,17 +10,14 @@
 
 #include "common/base/log.h"
 #include "common/upstream/http1_client.h"
-#include "lb/backends/known_worker.h"
 #include "lb/core/lb.h"
 
 struct standby {
-    struct known_worker *worker;
-    void (*move)(struct known_worker *k);
+    struct standby_options o;
     struct addr addr;
     char name[ADDR_TEXT_MAX];
     bool in_use;
     unsigned moves;
-    struct tls_peer *peer; /* counted: for tries of the worker's own address; NULL: plain */
     struct http1_connect *attempt;
     struct timer rest;
     uint64_t rest_ms;
@@ -31,12 +28,12 @@ struct standby {
 
 static struct loop *loop_of(const struct standby *s)
 {
-    return s->worker->app->lb->control;
+    return s->o.app->lb->control;
 }
 
 static const struct app_settings *settings(const struct standby *s)
 {
-    return &s->worker->app->settings->s;
+    return &s->o.app->settings->s;
 }
 
 static uint64_t least_rest_ms(const struct standby *s)
@@ -64,7 +61,6 @@ static void on_check_changed(void *context)
 
 static void go(struct standby *s)
 {
-    struct known_worker *k = s->worker;
     uint64_t now_ms = loop_now_ms(loop_of(s));
 
     s->in_use = !s->in_use;
@@ -72,21 +68,22 @@ static void go(struct standby *s)
     active_check_destroy(s->check);
     s->check = NULL;
     if (s->in_use) {
-        log_warn(NULL, "worker-on-standby", "application=%s worker=%s standby=%s", k->app->name,
-                 k->name, s->name);
+        log_warn(NULL, "worker-on-standby", "application=%s worker=%s standby=%s", s->o.app->name,
+                 s->o.worker, s->name);
         /* One that comes back again and again is left alone for longer and longer. */
         if (s->back_ms == 0 || now_ms - s->back_ms > settings(s)->eject_time_max_ms)
             s->rest_ms = least_rest_ms(s);
-        s->check = active_check_create(k->app, &k->addr, s->peer, k->name, on_check_changed, s);
+        s->check =
+            active_check_create(s->o.app, s->o.own, s->o.peer, s->o.worker, on_check_changed, s);
         active_check_doubt(s->check);
         rest(s);
     } else {
-        log_info_folded(NULL, "worker-back", "application=%s worker=%s standby=%s", k->app->name,
-                        k->name, s->name);
+        log_info_folded(NULL, "worker-back", "application=%s worker=%s standby=%s", s->o.app->name,
+                        s->o.worker, s->name);
         s->back_ms = now_ms;
     }
-    stat_add(application_control_stats(k->app), APP_STAT_workers_on_standby, s->in_use ? 1 : -1);
-    s->move(k);
+    stat_add(application_control_stats(s->o.app), APP_STAT_workers_on_standby, s->in_use ? 1 : -1);
+    s->o.move(s->o.context);
 }
 
 static void run_leave(struct loop_deferred *d)
@@ -121,11 +118,9 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
 
 static void try_own(struct standby *s)
 {
-    struct known_worker *k = s->worker;
-
     timer_stop(&s->rest);
     if (s->attempt == NULL)
-        s->attempt = http1_connect_tls(loop_of(s), &k->addr, s->peer,
+        s->attempt = http1_connect_tls(loop_of(s), s->o.own, s->o.peer,
                                        settings(s)->connect_timeout_ms, on_connected, s);
 }
 
@@ -146,16 +141,15 @@ void standby_report(struct standby *s, bool certain)
 
 /* ---- the whole ---- */
 
-struct standby *standby_create(struct known_worker *k, const struct addr *addr,
-                               void (*move)(struct known_worker *k))
+struct standby *standby_create(const struct standby_options *o)
 {
     struct standby *s = xcalloc(1, sizeof(*s));
 
-    s->worker = k;
-    s->move = move;
-    s->addr = *addr;
-    addr_format(addr, s->name);
-    s->peer = k->peer != NULL ? tls_peer_ref(k->peer) : NULL;
+    s->o = *o;
+    s->addr = *o->addr;
+    addr_format(&s->addr, s->name);
+    if (s->o.peer != NULL)
+        tls_peer_ref(s->o.peer);
     s->rest_ms = least_rest_ms(s);
     s->leave.run = run_leave;
     timer_init(&s->rest, on_rest);
@@ -167,13 +161,13 @@ void standby_destroy(struct standby *s)
     if (s == NULL)
         return;
     if (s->in_use)
-        stat_add(application_control_stats(s->worker->app), APP_STAT_workers_on_standby, -1);
+        stat_add(application_control_stats(s->o.app), APP_STAT_workers_on_standby, -1);
     active_check_destroy(s->check);
     if (s->attempt != NULL)
         http1_connect_cancel(s->attempt);
     timer_stop(&s->rest);
     list_remove(&s->leave.node);
-    tls_peer_unref(s->peer);
+    tls_peer_unref(s->o.peer);
     free(s);
 }
 

@@ -16,15 +16,21 @@
 
 #include "lb/backends/active_check.h"
 
-struct known_worker;
 struct standby;
 
-/*
- * Calls MOVE when the worker must move to the other address (standby_in_use), but never from inside
- * a call of this module.
- */
-struct standby *standby_create(struct known_worker *k, const struct addr *addr,
-                               void (*move)(struct known_worker *k));
+struct standby_options {
+    struct application *app;
+    const char *worker;      /* its name; borrowed */
+    const struct addr *own;  /* its own address; borrowed */
+    const struct addr *addr; /* the standby address */
+    struct tls_peer *peer;   /* a reference is taken; NULL: plain */
+    /* The worker must move to the other address (standby_in_use). Never from inside a call of this
+     * module. */
+    void (*move)(void *context);
+    void *context;
+};
+/* What is borrowed outlives it. */
+struct standby *standby_create(const struct standby_options *o);
 /* NULL is fine, here and below. */
 void standby_destroy(struct standby *s);
 bool standby_in_use(const struct standby *s);

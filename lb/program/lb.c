@@ -16,7 +16,6 @@
 #include "common/base/log.h"
 #include "common/net/resolver.h"
 #include "common/program/user_rights.h"
-#include "lb/backends/health.h"
 #include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"
 #include "lb/config/access_config.h"

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "lb/backends/health.h"
 #include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"
 #include "lb/program/data_loops.h"

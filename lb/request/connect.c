@@ -16,7 +16,6 @@
 #include "lb/request/exchange.h"
 
 #include "common/base/log.h"
-#include "lb/backends/health.h"
 
 enum {
     /*

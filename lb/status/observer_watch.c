@@ -9,7 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/tree/live_settings.h"
-#include "lb/backends/health.h"
+#include "lb/backends/member.h"
 #include "lb/backends/membership.h"
 #include "lb/core/application_live.h"
 #include "lb/status/observer_internal.h"

@@ -4,7 +4,6 @@
  */
 #include "lb/backends/member.h"
 
-#include "lb/backends/health.h"
 #include "routing/worker.h"
 #include "tests/unit/lb/core/control_fixture.h"
 

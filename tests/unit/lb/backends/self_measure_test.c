@@ -8,7 +8,6 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/skills/classes.h"
-#include "lb/backends/health.h"
 #include "lb/backends/member.h"
 #include "tests/unit/lb/core/control_fixture.h"
 

@@ -9,7 +9,7 @@
 
 #include "common/base/file.h"
 #include "common/skills/meter.h"
-#include "lb/backends/self_measure.h"
+#include "lb/backends/member.h"
 #include "lb/config/configuration.h"
 #include "lb/core/application.h"
 
@@ -43,14 +43,14 @@ static void any_age_of_skills_is_accepted(void **state)
 
     (void)state;
     assert_int_equal(s.max_skill_age, -1);
-    assert_true(self_measure_settings(&s).max_skill_age == METER_SKILL_AGE_DEFAULT);
+    assert_true(member_meter_settings(&s).max_skill_age == METER_SKILL_AGE_DEFAULT);
     s.history = 100;
     for (size_t i = 0; i < ARRAY_LEN(ages); ++i) {
         s.max_skill_age = ages[i];
         assert_true(app_settings_check(&s, 32u << 20, why));
     }
     s.max_skill_age = 0;
-    assert_int_equal(self_measure_settings(&s).max_skill_age, 0);
+    assert_int_equal(member_meter_settings(&s).max_skill_age, 0);
     app_settings_fini(&s);
 }
 
