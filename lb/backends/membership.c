@@ -15,7 +15,6 @@
 #include "common/base/log.h"
 #include "common/program/daemon.h"
 #include "common/tree/tree_figures.h"
-#include "lb/backends/shared_tree.h"
 #include "lb/backends/standby.h"
 #include "lb/core/application_live.h"
 #include "lb/core/limits_live.h"
@@ -171,6 +170,58 @@ static struct snapshot *open_snapshot(const struct membership *ms, const char *t
     free(folder);
     free(place);
     return m;
+}
+
+/* Applications that name the same tree in the same way have one connection to it. */
+struct shared_tree {
+    struct map_node node; /* lb->trees, by key */
+    char *key;
+    struct tree *tree;
+    unsigned users;
+};
+
+/* The tree that S names. Errors: those of tree_open, problems to D. */
+static enum err shared_tree_open(struct lb *lb, const struct app_settings *s, struct tree **out,
+                                 struct diag *d)
+{
+    const struct tree_options o = {.auth_file = s->zookeeper_auth,
+                                   .session_timeout_ms = s->zookeeper_session_timeout_ms};
+    char *key =
+        xasprintf("%s\n%s\n%llu", s->tree, s->zookeeper_auth != NULL ? s->zookeeper_auth : "",
+                  (unsigned long long)s->zookeeper_session_timeout_ms);
+    struct shared_tree *t =
+        map_entry(map_find(&lb->trees, key, strlen(key)), struct shared_tree, node);
+    struct tree *tree = NULL;
+
+    if (t == NULL) {
+        enum err e = tree_open(lb->control, slice_of(s->tree), &o, &tree, d);
+
+        if (e != ERR_OK) {
+            free(key);
+            return e;
+        }
+        t = xcalloc(1, sizeof(*t));
+        t->key = xstrdup(key);
+        t->tree = tree;
+        map_add(&lb->trees, &t->node, t->key, strlen(t->key));
+    }
+    ++t->users;
+    *out = t->tree;
+    free(key);
+    return ERR_OK;
+}
+
+/* No watch or registration of the caller's is left in it. */
+static void shared_tree_close(struct lb *lb, struct tree *tree)
+{
+    map_for_each_safe (struct shared_tree, t, &lb->trees, node) {
+        if (t->tree != tree || --t->users > 0)
+            continue;
+        map_remove(&lb->trees, &t->node);
+        tree_close(t->tree);
+        free(t->key);
+        free(t);
+    }
 }
 
 static enum err start_tree(struct membership *ms, const struct app_settings *s, struct diag *d)

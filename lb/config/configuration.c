@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lb/config/access_config.h"
 #include "lb/rules/advertise.h"
 #include "lb/rules/trust.h"
 
@@ -233,6 +232,24 @@ static void check_files(const struct configuration *c, struct diag *d)
     config_check_output(&c->file, config_get(root, "access_log"), "access_log", s->access_log, d);
 }
 
+/* The fields that LIST names; all when it is empty. False: item *AT is none. */
+static bool access_fields_read(const struct text_list *list, uint64_t *out, size_t *at)
+{
+    uint64_t fields = list->n == 0 ? ACCESS_ALL_FIELDS : 0;
+
+    for (size_t i = 0; i < list->n; ++i) {
+        enum access_field f = access_field_find(slice_of(list->items[i]));
+
+        if (f == ACCESS_FIELDS) {
+            *at = i;
+            return false;
+        }
+        fields |= (uint64_t)1 << f;
+    }
+    *out = fields;
+    return true;
+}
+
 static void check_access_fields(const struct configuration *c, struct diag *d)
 {
     const struct config_node *list = config_get(c->file.root, "access_log_fields");
@@ -331,6 +348,19 @@ bool configuration_read(const char *file, struct configuration *out, struct diag
     }
     *out = c;
     return true;
+}
+
+struct access_options access_options_of(const struct program_settings *s)
+{
+    struct access_options o = {
+        .format = (enum access_format)s->access_log_format,
+        .sample = s->access_log_sample,
+        .keep_errors = s->access_log_keep_errors,
+    };
+    size_t at;
+
+    ASSERT(access_fields_read(&s->access_log_fields, &o.fields, &at));
+    return o;
 }
 
 void configuration_fini(struct configuration *c)

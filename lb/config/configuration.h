@@ -12,6 +12,7 @@
 #include "common/net/addr.h"
 #include "common/net/networks.h"
 #include "common/program/admin_config.h"
+#include "lb/access/access_log.h"
 #include "lb/config/cpu_affinity.h"
 #include "lb/config/tls_config.h"
 #include "lb/config/tls_workers.h"
@@ -88,6 +89,8 @@ struct configuration {
 /* Every problem to D; false when there was any, and OUT is nothing to use or free then. */
 bool configuration_read(const char *file, struct configuration *out, struct diag *d) must_check;
 void configuration_fini(struct configuration *c);
+/* The settings `access_log_*`, which have been checked, as the access log wants them. */
+struct access_options access_options_of(const struct program_settings *s);
 
 /* ---- application_config.c ---- */
 

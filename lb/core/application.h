@@ -16,7 +16,6 @@
 #include "lb/core/refused_line.h"
 #include "lb/core/step.h"
 #include "lb/limits/copies.h"
-#include "lb/limits/limit_daemons.h"
 #include "lb/rules/ejection_rule.h"
 #include "lb/rules/retry_budget.h"
 #include "lb/settings/settings.h"
@@ -63,6 +62,24 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s,
 struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
 /* Any thread. NULL is fine. */
 void app_snapshot_unref(struct app_snapshot *s);
+
+/*
+ * What one loop's counter client says of its daemons, kept for the control thread: written by the
+ * loop now and then (limit_status.h). All of it under the mutex.
+ */
+struct limit_daemon_row {
+    char *name;
+    unsigned connections, idle;
+    bool resting;
+};
+
+struct limit_daemons {
+    pthread_mutex_t lock;
+    struct limit_daemon_row *rows;
+    size_t n;
+};
+void limit_daemons_init(struct limit_daemons *d);
+void limit_daemons_fini(struct limit_daemons *d);
 
 /* What one data loop has of one application; written by that loop only, on cache lines of its own.
  */

@@ -18,7 +18,6 @@
 #include "common/program/user_rights.h"
 #include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"
-#include "lb/config/access_config.h"
 #include "lb/core/traffic.h"
 #include "lb/program/data_loops.h"
 #include "lb/request/front.h"

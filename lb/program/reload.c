@@ -10,7 +10,6 @@
 
 #include "common/base/log.h"
 #include "lb/backends/membership.h"
-#include "lb/config/access_config.h"
 #include "lb/program/data_loops.h"
 #include "lb/request/front.h"
 

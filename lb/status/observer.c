@@ -19,6 +19,7 @@ enum {
     DRAINS_A_LOOK = 4, /* once a second */
     /* With so few notes at a drain, from all loops, the next one is that before the look. */
     NOTES_FEW = 32,
+    MOVE_LOOKS = 10, /* seconds between two checks for classes that replace others */
 };
 
 /* A second's worth of forgetting for the histograms of times. */
@@ -122,13 +123,68 @@ static void count_worker(struct seen_class *c, uint32_t number, double weight)
     *least = (struct class_worker){.number = number, .sum = (float)weight};
 }
 
+/* ---- the figures of classes on /metrics (class_metrics.h) ---- */
+
+static double if_set(const struct traffic_note *n, unsigned flag, double weight)
+{
+    return (n->flags & flag) != 0 ? weight : 0;
+}
+
+static void count_class(const struct seen_app *a, const struct seen_class *c,
+                        const struct traffic_note *n, double weight)
+{
+    bool by_skill = (n->flags & (TRAFFIC_SKILLED | TRAFFIC_SPILLED)) != 0;
+    struct class_figures f = {
+        .requests = weight,
+        .failed = if_set(n, TRAFFIC_FAILED, weight),
+        .limited = if_set(n, TRAFFIC_LIMITED, weight),
+        .waited = if_set(n, TRAFFIC_WAITED, weight),
+        .seconds = weight * (double)n->total_us / 1e6,
+        .wait_seconds = weight * (double)n->wait_us / 1e6,
+        .skilled = if_set(n, TRAFFIC_SKILLED, weight),
+        .spilled = if_set(n, TRAFFIC_SPILLED, weight),
+        .unskilled = n->worker.len != 0 && !by_skill ? weight : 0,
+    };
+
+    class_metrics_add(a->figures, c->series, &f);
+}
+
+const struct class_metrics *observer_class_metrics(const struct observer *o, size_t application)
+{
+    return o->apps[application].figures;
+}
+
+static void choose_classes(const struct observer *o, struct seen_app *a)
+{
+    size_t limit = (size_t)a->app->settings->s.metrics_classes;
+    size_t known = map_count(&a->classes);
+    size_t shown = class_metrics_count(a->figures);
+    bool move = ++a->looks % MOVE_LOOKS == 0;
+    size_t n = 0;
+
+    /* Mostly there is nothing to choose. */
+    if (shown <= limit && (shown == limit ? !move || limit == 0 : shown >= known))
+        return;
+    struct class_rank *ranks = xcalloc(known + 1, sizeof(*ranks));
+    map_for_each (struct seen_class, c, &a->classes, by_name)
+        ranks[n++] = (struct class_rank){map_key(&c->by_name),
+                                         c->lasting * observer_lasting(c->at_s, o->now_s)};
+    if (class_metrics_choose(a->figures, ranks, n, limit, move)) {
+        map_for_each (struct seen_class, c, &a->classes, by_name)
+            c->series = class_metrics_find(a->figures, map_key(&c->by_name));
+    }
+    free(ranks);
+}
+
+/* ---- notes ---- */
+
 static void take_note(void *context, const struct traffic_note *n, double weight)
 {
     struct observer *o = context;
     struct seen_app *a = &o->apps[n->application];
     struct seen_class *c = class_of(o, a, n->cls);
 
-    observer_count_class(a, c, n, weight);
+    count_class(a, c, n, weight);
     c->requests += weight;
     c->lasting += weight;
     if ((n->flags & TRAFFIC_SPILLED) != 0)
@@ -191,7 +247,7 @@ static void on_timer(struct timer *t)
             histogram_scale(&o->apps[i].times, TIMES_KEEP);
         observer_look(o);
         for (size_t i = 0; i < o->lb->napplications; ++i)
-            observer_choose_classes(o, &o->apps[i]);
+            choose_classes(o, &o->apps[i]);
     }
     /* Where little happens the thread is not woken for it: the rings have room for a thousand. */
     o->step = notes < NOTES_FEW ? DRAINS_A_LOOK - o->drains : 1;

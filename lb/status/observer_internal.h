@@ -90,15 +90,6 @@ void observer_refresh(const struct observer *o, struct seen_class *c);
 struct seen_worker *observer_worker(struct observer *o, struct seen_app *a, struct slice name);
 
 /*
- * observer_classes.c: count the note N of a request of class C, and select the classes on /metrics.
- */
-struct traffic_note;
-void observer_count_class(const struct seen_app *a, const struct seen_class *c,
-                          const struct traffic_note *n, double weight);
-/* Once a second. */
-void observer_choose_classes(const struct observer *o, struct seen_app *a);
-
-/*
  * observer_watch.c: scans workers and settings, and adds an event for each change. Once a second.
  */
 void observer_look(struct observer *o);

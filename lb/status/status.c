@@ -18,10 +18,10 @@
 #include "lb/core/application_live.h"
 #include "lb/core/limit_status.h"
 #include "lb/core/limits_live.h"
+#include "lb/limits/rate_rule.h"
 #include "lb/request/front.h"
 #include "lb/rules/poison.h"
 #include "lb/status/observer.h"
-#include "lb/status/rate_status.h"
 #include "routing/shadow_json.h"
 #include "version.h"
 
@@ -345,6 +345,31 @@ static void put_stats(struct json_writer *w, const struct application *a)
     json_close_object(w);
 }
 
+static void put_rates(struct json_writer *w, const struct application *a)
+{
+    const struct rate_rules *r = a->settings->rates;
+
+    json_open_array(w, "rates");
+    for (size_t i = 0; r != NULL && i < r->n; ++i) {
+        const struct rate_rule *rule = &r->rules[i];
+        struct rate_view v;
+
+        rate_counter_view(rule->counter, &v);
+        json_open_object(w, NULL);
+        json_put_text(w, "name", slice_of(rule->name));
+        json_put_int(w, "interval_ns", (int64_t)rule->rate.interval_ns);
+        json_put_int(w, "burst", (int64_t)rule->rate.burst);
+        json_put_bool(w, "shadow", rule->shadow);
+        json_put_int(w, "passed", (int64_t)v.passed);
+        json_put_int(w, "refused", (int64_t)v.refused);
+        json_put_int(w, "shadow_refused", (int64_t)v.shadow_refused);
+        json_put_int(w, "keys", (int64_t)v.keys);
+        json_put_int(w, "evicted", (int64_t)v.evicted);
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
 static void put_shadow(struct json_writer *w, const struct pool_view *pv)
 {
     json_open_object(w, "shadow");
@@ -411,7 +436,7 @@ static void put_application(struct json_writer *w, const struct application *a,
     put_poison(w, a);
     put_stats(w, a);
     limit_status_describe(a, w);
-    rate_status_describe(a, w);
+    put_rates(w, a);
     if (a->live != NULL)
         application_live_describe(a->live, w);
     if (a->limits != NULL)

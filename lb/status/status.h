@@ -25,8 +25,6 @@ struct status_choice {
     size_t workers_max;
 };
 void status_json(struct lb *lb, const struct status_choice *choice, struct text *out);
-/* status_settings.c: all settings in force, where each is from, what was refused. */
-void status_settings(struct lb *lb, struct text *out);
 void status_resumes(struct lb *lb, struct text *out);
 /*
  * status_explain.c: which worker a request of a class would be routed to, and why. QUERY:

@@ -9,7 +9,9 @@
 
 #include "assets.h"
 #include "common/base/clock.h"
-#include "lb/core/application.h"
+#include "lb/backends/membership.h"
+#include "lb/core/application_live.h"
+#include "lb/core/limits_live.h"
 #include "lb/status/actions.h"
 #include "lb/status/observer.h"
 #include "lb/status/shared_answers.h"
@@ -75,12 +77,68 @@ static void page_metrics(void *context, struct metrics *m)
                    : answer(context, SHARED_METRICS, make_text_metrics, m->out));
 }
 
+/*
+ * ---- /settings.json ----
+ *
+ * Each effective setting with the source of its value, and rejected settings with the reason.
+ * Secrets are not shown (settings_print).
+ */
+
+static void put_program(const struct lb *lb, struct json_writer *w)
+{
+    struct text value = {0};
+
+    json_open_object(w, "program");
+    json_put_text(w, "file", slice_of(lb->file));
+    json_open_object(w, "settings");
+    for (size_t i = 0; i < program_table.n; ++i) {
+        const struct setting_row *row = &program_table.rows[i];
+
+        if (row->type == SETTING_NODE)
+            continue;
+        text_clear(&value);
+        settings_print(row, &lb->settings, &value);
+        json_open_object(w, row->name);
+        json_put_text(w, "value", text_slice(&value));
+        json_put_text(w, "origin", slice_of(setting_origin_text(lb->origins[i])));
+        json_put_text(w, "when", slice_of(setting_when_text(row->when)));
+        json_close_object(w);
+    }
+    json_close_object(w);
+    json_close_object(w);
+    text_fini(&value);
+}
+
+static void put_settings(struct lb *lb, struct text *out)
+{
+    struct json_writer w = {.out = out};
+
+    json_open_object(&w, NULL);
+    put_program(lb, &w);
+    json_open_object(&w, "applications");
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        const struct application *a = lb->applications[i];
+
+        json_open_object(&w, a->name);
+        if (a->live != NULL)
+            application_live_describe(a->live, &w);
+        if (a->limits != NULL)
+            limits_live_describe(a->limits, &w);
+        if (a->membership != NULL)
+            membership_describe(a->membership, &w);
+        json_close_object(&w);
+    }
+    json_close_object(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
+}
+
 /* ---- small ones ---- */
 
 static int page_settings(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    status_settings(context, body);
+    put_settings(context, body);
     return 200;
 }
 
@@ -136,7 +194,7 @@ static int page_live(void *context, struct slice query, struct text *body)
     status_json(lb, &choice, body);
     --body->len; /* each document ends in a line break */
     text_add(body, SLICE_LIT(",\"settings\":"));
-    status_settings(lb, body);
+    put_settings(lb, body);
     --body->len;
     text_add(body, SLICE_LIT(",\"events\":"));
     events_json(observer_events(lb->observer), 0, clock_mono_us() / 1000, body);
