@@ -11,12 +11,10 @@
 #include "common/base/file.h"
 #include "common/base/map.h"
 #include "common/tree/tree.h"
-#include "lb/config/limit_servers.h"
 #include "lb/config/private_headers.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
 #include "lb/rules/methods.h"
-#include "lb/rules/trust.h"
 #include "routing/pool_rows.h"
 
 enum {
@@ -108,7 +106,7 @@ static void check_networks(struct configuration *c, const struct application_con
     char why[SETTINGS_WHY_ROOM];
     size_t at = 0;
 
-    if (!trust_compile_named(name, list, &n, &at, why))
+    if (!config_networks(name, list, &n, &at, why))
         complain_of_item(c, a, name, at, why, d);
     networks_fini(&n);
 }
@@ -348,7 +346,7 @@ static bool networks_good(const char *name, const struct text_list *list,
 {
     struct networks n = {0};
     size_t at;
-    bool good = trust_compile_named(name, list, &n, &at, why);
+    bool good = config_networks(name, list, &n, &at, why);
 
     networks_fini(&n);
     return good;

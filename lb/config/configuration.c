@@ -8,18 +8,38 @@
 #include "lb/config/configuration.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lb/rules/advertise.h"
-#include "lb/rules/trust.h"
 
 #include "common/program/config_addr.h"
 #include "common/program/user_rights.h"
 
 /* As many as a sensible host has addresses; each costs a descriptor per loop. */
 enum { LISTENS_MAX = 64 };
+
+bool config_networks(const char *name, const struct text_list *list, struct networks *out,
+                     size_t *at, char why[SETTINGS_WHY_ROOM])
+{
+    for (size_t i = 0; i < list->n; ++i) {
+        enum err e = networks_add(out, slice_of(list->items[i]));
+
+        if (e == ERR_OK)
+            continue;
+        *at = i;
+        if (e == ERR_TOO_LARGE)
+            snprintf(why, SETTINGS_WHY_ROOM, "%s: more than %d networks", name, NETWORKS_MAX);
+        else
+            snprintf(why, SETTINGS_WHY_ROOM, "%s: %.60s: %s", name, list->items[i],
+                     e == ERR_RANGE ? "has address bits beyond its prefix"
+                                    : "expected a network, an address, \"loopback\" or \"unix\"");
+        return false;
+    }
+    return true;
+}
 
 /* ---- the halves of the top map ---- */
 
@@ -110,7 +130,7 @@ static void read_proxy_from(struct configuration *c, const struct config_node *n
         config_complain(&c->file, node, d, "proxy_from says nothing without proxy_protocol: true");
         return;
     }
-    if (!trust_compile_named("proxy_from", &s->proxy_from, &out->proxy_from, &at, why))
+    if (!config_networks("proxy_from", &s->proxy_from, &out->proxy_from, &at, why))
         config_complain(&c->file, node, d, "%s", why);
     if (s->proxy_from.n != 0 || !s->proxy_protocol || out->addr.len == 0)
         return;

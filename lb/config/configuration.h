@@ -9,6 +9,7 @@
 #define RLB_LB_CONFIG_CONFIGURATION_H
 
 #include "classifiers/registry.h"
+#include "common/limiter/counter_client.h"
 #include "common/net/addr.h"
 #include "common/net/networks.h"
 #include "common/program/admin_config.h"
@@ -92,6 +93,13 @@ void configuration_fini(struct configuration *c);
 /* The settings `access_log_*`, which have been checked, as the access log wants them. */
 struct access_options access_options_of(const struct program_settings *s);
 
+/*
+ * The networks that the setting NAME lists, to OUT (zero; networks_fini in any case). False: item
+ * *AT is none, and WHY says so. Any thread.
+ */
+bool config_networks(const char *name, const struct text_list *list, struct networks *out,
+                     size_t *at, char why[SETTINGS_WHY_ROOM]) must_check;
+
 /* ---- application_config.c ---- */
 
 /*
@@ -118,5 +126,17 @@ void config_read_page(const struct config *c, const struct config_node *at, cons
 /* A's pool counters, and its pool_counter_servers; problems to D, each at its place. */
 void limit_configs_read(struct configuration *c, struct application_config *a, struct diag *d);
 void limit_configs_fini(struct limit_configs *l);
+/*
+ * Addresses only (a name would have to be asked for while requests wait), none of them twice, at
+ * most COUNTER_SERVERS_MAX. False: WHY says what is wrong, *AT which item of L it is.
+ */
+bool limit_servers_check(const struct text_list *l, size_t *at,
+                         char why[SETTINGS_WHY_ROOM]) must_check;
+/*
+ * L, which is good, to OUT; returns how many. Their names, which keys are spread by, are borrowed
+ * from L: as they are written, so all load balancers that share daemons write them the same.
+ */
+size_t limit_servers(const struct text_list *l,
+                     struct counter_server_address out[COUNTER_SERVERS_MAX]);
 
 #endif

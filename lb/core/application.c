@@ -7,7 +7,6 @@
 #include "lb/core/application.h"
 
 #include "common/base/clock.h"
-#include "lb/config/limit_servers.h"
 #include "lb/config/private_headers.h"
 #include "lb/limits/limit_rule.h"
 #include "lb/limits/rate_rule.h"
@@ -21,7 +20,6 @@
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
 #include "lb/rules/poison.h"
-#include "lb/rules/trust.h"
 #include "routing/pool_rows.h"
 
 static const struct stat_row stat_rows[] = {
@@ -43,11 +41,11 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s,
 
     app_settings_copy(s, &snapshot->s);
     /* app_settings_check has seen to it. */
-    ASSERT(trust_compile(&s->trusted_proxies, &snapshot->trusted, &at, why));
-    ASSERT(trust_compile_named("route_receipt", &s->route_receipt, &snapshot->receipts, &at, why));
+    ASSERT(config_networks("trusted_proxies", &s->trusted_proxies, &snapshot->trusted, &at, why));
+    ASSERT(config_networks("route_receipt", &s->route_receipt, &snapshot->receipts, &at, why));
     private_headers_take(&snapshot->s.private_headers, &snapshot->private_headers);
-    ASSERT(trust_compile_named("provider_networks", &s->provider_networks, &snapshot->providers,
-                               &at, why));
+    ASSERT(config_networks("provider_networks", &s->provider_networks, &snapshot->providers, &at,
+                           why));
     if (like != NULL) {
         snapshot->limits = limit_rules_ref(like->limits);
         snapshot->headers = header_rules_ref(like->headers);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
-#include "lb/config/limit_servers.h"
+#include "lb/config/configuration.h"
 #include "lb/core/lb.h"
 #include "lb/limits/limit_counter.h"
 

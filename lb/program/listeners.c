@@ -22,7 +22,6 @@
 #include "common/program/inherited.h"
 #include "lb/program/data_loops.h"
 #include "lb/request/front.h"
-#include "lb/request/redirect.h"
 
 struct listener {
     struct addr configured, bound;

@@ -11,6 +11,21 @@
 
 struct front;
 
+/*
+ * What connections of a plain listener that sends every client to https (redirect_https) have for a
+ * tag; others have NULL.
+ */
+struct redirect {
+    unsigned port; /* where https is served */
+};
+
+/*
+ * Where a request for TARGET ("/...", or "*") of AUTHORITY goes: "https://host[:port]/...",
+ * appended to OUT. False: AUTHORITY, host[:port] or empty, names no host.
+ */
+bool redirect_location(const struct redirect *to, struct slice authority, struct slice target,
+                       struct text *out) must_check;
+
 struct front *front_create(struct lb *lb, struct loop *l, const struct http_server_options *limits);
 /* Takes over FD. The tag of O, if any, is a struct redirect: its requests get nothing else. */
 void front_listen(struct front *f, int fd, const struct http_listen_options *o);

@@ -21,8 +21,8 @@
 #include "common/wire/http1_request.h"
 #include "common/wire/trace_context.h"
 #include "lb/limits/rate_rule.h"
+#include "lb/request/front.h"
 #include "lb/request/headers.h"
-#include "lb/request/redirect.h"
 #include "lb/rules/classify.h"
 #include "lb/rules/methods.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/request/redirect.h"
+#include "lb/request/front.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
