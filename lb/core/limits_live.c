@@ -13,8 +13,11 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/base/map.h"
+#include "common/tree/live_settings.h"
+#include "lb/core/application_live.h"
 #include "lb/core/lb.h"
-#include "lb/core/live_limit.h"
+#include "lb/core/limit_status.h"
 #include "lb/limits/limit_counter.h"
 #include "lb/limits/limit_rule.h"
 
@@ -26,6 +29,28 @@ enum {
      * Number of invalid names in the tree that are logged, once each; further ones are not logged.
      */
     WARNED_MAX = 100,
+};
+
+/* Where YAML has it, when it does not. */
+#define NOWHERE SIZE_MAX
+
+/* One pool counter's settings: YAML's, overlaid by its node in the tree, or the node's alone. */
+struct live_limit {
+    struct log_subject subject;
+    struct map_node node; /* in its owner's table, by name */
+    struct limits_live *owner;
+    char *name;
+    char *path; /* the node's */
+    char *part; /* of the snapshot */
+    struct live_settings *engine;
+    struct live_settings_counts told; /* what the figures have of its counts */
+    struct settings_watch *watch;     /* NULL: no tree */
+    struct snapshot *snapshot;
+    size_t place;     /* in YAML's list, or NOWHERE */
+    struct text page; /* YAML's */
+    bool listed;      /* its node is among the tree's */
+    bool recalled;    /* the snapshot had it; its engine has not taken that yet */
+    bool crowded_out; /* beyond LIMIT_RULES_MAX */
 };
 
 struct kept_counter {
@@ -53,50 +78,280 @@ struct limits_live {
     bool due;
 };
 
-/* ---- rules by name ---- */
-
-static struct live_limit *find(const struct limits_live *l, struct slice name)
+static void schedule(struct limits_live *l)
 {
-    return map_entry(map_find(&l->rules, name.p, name.len), struct live_limit, node);
-}
-
-static void schedule(void *context)
-{
-    struct limits_live *l = context;
-
     if (l->due)
         return;
     l->due = true;
     loop_defer(l->app->lb->control, &l->later);
 }
 
-static void watch_rule(struct limits_live *l, struct live_limit *r, uint64_t wait_ms)
-{
-    char *path = xasprintf("%s/%s", l->path, r->name);
+/* ---- one rule: for its engine ---- */
 
-    live_limit_watch(r, l->tree, path, l->snapshot, wait_ms);
-    free(path);
+static void describe(const struct log_subject *self, struct log_text *out)
+{
+    const struct live_limit *r = (const struct live_limit *)(const void *)self;
+
+    log_put(out, "application=%s pool_counter=%s", r->owner->app->name, r->name);
 }
 
-static struct live_limit *add(struct limits_live *l, const char *name,
-                              const struct limit_config *yaml, size_t place)
+static bool check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
 {
-    const struct live_limit_options o = {.app = l->app,
-                                         .name = name,
-                                         .parent = l->path,
-                                         .away = l->away,
-                                         .changed = schedule,
-                                         .context = l};
-    struct live_limit *r = live_limit_create(&o, yaml, place);
+    const struct live_limit *r = context;
+    struct limit_rule rule;
+    struct limit_problem p;
 
+    if (limit_rule_compile(r->name, s, &rule, &p)) {
+        limit_rule_fini(&rule);
+        return true;
+    }
+    snprintf(why, SETTINGS_WHY_ROOM, "%s", p.why);
+    return false;
+}
+
+/*
+ * Responses of one client that others get are the application's affair: the tree does not turn that
+ * on. Of each of these rows the first choice, the default, shares nothing.
+ */
+static bool allowed(const struct setting_row *row, const void *s, const void *yaml,
+                    char why[SETTINGS_WHY_ROOM])
+{
+    static const char *const sharing[] = {"mode", "on_full", "on_timeout", "on_busy"};
+
+    for (size_t i = 0; i < ARRAY_LEN(sharing); ++i) {
+        const int *choice = (const void *)((const char *)s + row->offset);
+
+        if (strcmp(row->name, sharing[i]) != 0 || *choice == 0 || settings_same(row, s, yaml))
+            continue;
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "shares responses between clients: the configuration file has to say the same");
+        return false;
+    }
+    return true;
+}
+
+static uint64_t hold_ms(void *context, const void *now)
+{
+    const struct live_limit *r = context;
+
+    (void)now;
+    return r->owner->app->settings->s.settings_hold_ms;
+}
+
+static bool is_away(void *context)
+{
+    const struct live_limit *r = context;
+
+    return r->owner->away != NULL && r->owner->away(r->owner->app);
+}
+
+static void on_changed(void *context, bool values)
+{
+    struct live_limit *r = context;
+    struct live_settings_counts now;
+
+    (void)values;
+    live_settings_counts(r->engine, &now);
+    application_count_settings(r->owner->app, &now, &r->told);
+    if (now.held || now.remembered)
+        r->recalled = false;
+    schedule(r->owner);
+}
+
+/* ---- one rule: its life ---- */
+
+static void set_page(struct live_limit *r, const struct limit_config *yaml)
+{
+    text_clear(&r->page);
+    if (yaml != NULL)
+        text_add(&r->page, text_slice(&yaml->page));
+}
+
+static const struct settings_table *const tables[] = {&counter_table, &match_table};
+
+/* What YAML says, or would if it said nothing. */
+struct base {
+    struct counter_settings defaults;
+    enum setting_origin *origins;
+};
+
+static void base_init(struct base *b)
+{
+    counter_settings_defaults(&b->defaults);
+    b->origins = xcalloc(counter_table.n + match_table.n, sizeof(*b->origins));
+}
+
+static void base_fini(struct base *b)
+{
+    counter_settings_fini(&b->defaults);
+    free(b->origins);
+}
+
+/* YAML NULL: it does not have one. */
+static struct live_limit *rule_create(struct limits_live *l, const char *name,
+                                      const struct limit_config *yaml, size_t place)
+{
+    struct live_limit *r = xcalloc(1, sizeof(*r));
+    struct base base;
+
+    r->subject.describe = describe;
+    r->owner = l;
+    r->name = xstrdup(name);
+    r->path = xasprintf("%s/%s", l->path, name);
+    r->part = xasprintf("pool-counters/%s", name);
+    r->place = place;
+    set_page(r, yaml);
+    base_init(&base);
+    r->engine = live_settings_create(
+        &(struct live_settings_options){.loop = l->app->lb->control,
+                                        .tables = tables,
+                                        .ntables = ARRAY_LEN(tables),
+                                        .yaml = yaml != NULL ? &yaml->s : &base.defaults,
+                                        .origins = yaml != NULL ? yaml->origins : base.origins,
+                                        .path = r->path,
+                                        .subject = r,
+                                        .check = check,
+                                        .allowed = allowed,
+                                        .hold_ms = hold_ms,
+                                        .away = is_away,
+                                        .changed = on_changed,
+                                        .context = r});
+    base_fini(&base);
     map_add(&l->rules, &r->node, r->name, strlen(r->name));
     return r;
 }
 
-static void drop(struct limits_live *l, struct live_limit *r, bool forget)
+/* Follow its node in the tree from now on. */
+static void rule_watch(struct live_limit *r, uint64_t wait_ms)
 {
-    map_remove(&l->rules, &r->node);
-    live_limit_destroy(r, forget);
+    r->snapshot = r->owner->snapshot;
+    r->watch =
+        settings_watch_start(r->owner->tree, r->path, r->engine, r->snapshot, r->part, wait_ms);
+}
+
+static void rule_unwatch(struct live_limit *r)
+{
+    settings_watch_stop(r->watch);
+    r->watch = NULL;
+    r->snapshot = NULL;
+}
+
+/* FORGET: its part of the snapshot is deleted as well. */
+static void rule_destroy(struct live_limit *r, bool forget)
+{
+    struct live_settings_counts none = {0};
+
+    map_remove(&r->owner->rules, &r->node);
+    if (forget && r->snapshot != NULL)
+        snapshot_forget(r->snapshot, r->part);
+    rule_unwatch(r);
+    live_settings_destroy(r->engine);
+    none.changes = r->told.changes;
+    none.refusals = r->told.refusals;
+    application_count_settings(r->owner->app, &none, &r->told);
+    text_fini(&r->page);
+    free(r->part);
+    free(r->path);
+    free(r->name);
+    free(r);
+}
+
+/* YAML was read again; CONFIG is NULL if it does not have this counter. */
+static void rule_set_yaml(struct live_limit *r, const struct limit_config *config, size_t place)
+{
+    struct base base;
+
+    r->place = place;
+    set_page(r, config);
+    base_init(&base);
+    live_settings_set_yaml(r->engine, config != NULL ? &config->s : &base.defaults,
+                           config != NULL ? config->origins : base.origins);
+    base_fini(&base);
+}
+
+/* ---- one rule: what it is ---- */
+
+static const struct setting_row *row_called(const char *name)
+{
+    const struct setting_row *row = settings_find(&counter_table, slice_of(name));
+
+    return row != NULL ? row : settings_find(&match_table, slice_of(name));
+}
+
+static bool from_tree(const struct live_limit *r, const char *name)
+{
+    return live_settings_origin(r->engine, row_called(name)) == ORIGIN_TREE;
+}
+
+/*
+ * Returns why the rule does not count anything, or NULL if it does. A rule that only the tree has
+ * counts only if its node sets `workers`, and `key` or a pattern to match, all of them valid: an
+ * overlay that is left after its YAML rule was removed must not become a rule for all requests.
+ */
+static const char *rule_idle_reason(const struct live_limit *r)
+{
+    static const char *const subjects[] = {"key", "class", "path", "method"};
+    bool any = false;
+
+    if (r->crowded_out)
+        return "there are too many pool counters";
+    if (r->place != NOWHERE)
+        return NULL;
+    if (!from_tree(r, "workers"))
+        return "the configuration file does not have it, and the tree gives no workers";
+    for (size_t i = 0; i < ARRAY_LEN(subjects); ++i) {
+        if (from_tree(r, subjects[i]))
+            any = true;
+        else if (live_settings_refused(r->engine, row_called(subjects[i])) != NULL)
+            return "what it matches, or its key, is refused";
+    }
+    return any ? NULL
+               : "the configuration file does not have it, and the tree gives neither key, class, "
+                 "path nor method";
+}
+
+static bool says_something(const struct live_limit *r)
+{
+    for (size_t t = 0; t < ARRAY_LEN(tables); ++t) {
+        for (size_t i = 0; i < tables[t]->n; ++i) {
+            if (live_settings_origin(r->engine, &tables[t]->rows[i]) == ORIGIN_TREE)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Neither YAML nor the tree has it, nor is anything held. */
+static bool rule_is_over(const struct live_limit *r)
+{
+    struct live_settings_counts now;
+
+    live_settings_counts(r->engine, &now);
+    return r->place == NOWHERE && !r->listed && !r->recalled && !now.held && !now.remembered &&
+           !says_something(r);
+}
+
+static void rule_describe(const struct live_limit *r, struct json_writer *w)
+{
+    bool in_yaml = r->place != NOWHERE;
+    const char *why = rule_idle_reason(r);
+
+    json_open_object(w, NULL);
+    json_put_text(w, "name", slice_of(r->name));
+    json_put_text(w, "origin", slice_of(setting_origin_text(in_yaml ? ORIGIN_YAML : ORIGIN_TREE)));
+    json_put_bool(w, "in_force", why == NULL);
+    if (why != NULL)
+        json_put_text(w, "why", slice_of(why));
+    live_settings_describe(r->engine, w);
+    limit_status_put(r->owner->app, r->name, w);
+    json_close_object(w);
+}
+
+/* ---- rules by name ---- */
+
+static struct live_limit *find(const struct limits_live *l, struct slice name)
+{
+    return map_entry(map_find(&l->rules, name.p, name.len), struct live_limit, node);
 }
 
 /* YAML's in its order, then the tree's by name. */
@@ -169,7 +424,7 @@ static void retire_counters(struct limits_live *l)
 
 static void take_rule(struct limits_live *l, const struct live_limit *live, struct limit_rule *out)
 {
-    const struct counter_settings *s = live_limit_now(live);
+    const struct counter_settings *s = live_settings_now(live->engine);
     struct kept_counter *k = counter_called(l, live->name);
     struct counter_limits limits = {0};
     struct limit_problem p;
@@ -204,7 +459,7 @@ static size_t take_rules(struct limits_live *l, struct limit_rule *rules)
         bool was = all[i]->crowded_out;
 
         all[i]->crowded_out = false;
-        if (live_limit_idle_reason(all[i]) != NULL)
+        if (rule_idle_reason(all[i]) != NULL)
             continue;
         all[i]->crowded_out = was;
         if (n == LIMIT_RULES_MAX) {
@@ -242,7 +497,7 @@ static void remember_names(const struct limits_live *l)
         return;
     json_t *names = json_object();
     map_for_each (struct live_limit, r, &l->rules, node) {
-        if (r->listed || r->place == LIVE_LIMIT_NOWHERE)
+        if (r->listed || r->place == NOWHERE)
             json_object_set_new(names, r->name, json_true());
     }
     snapshot_keep(l->snapshot, names_part, names);
@@ -254,8 +509,8 @@ static void assemble(struct limits_live *l)
     struct limit_rule rules[LIMIT_RULES_MAX];
 
     map_for_each_safe (struct live_limit, r, &l->rules, node) {
-        if (live_limit_is_over(r))
-            drop(l, r, true);
+        if (rule_is_over(r))
+            rule_destroy(r, true);
     }
     map_for_each (struct kept_counter, k, &l->counters, node)
         k->used = false;
@@ -296,7 +551,7 @@ static size_t of_the_tree_alone(const struct limits_live *l)
     size_t n = 0;
 
     map_for_each (struct live_limit, r, &l->rules, node)
-        n += r->place == LIVE_LIMIT_NOWHERE;
+        n += r->place == NOWHERE;
     return n;
 }
 
@@ -318,8 +573,8 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
         warn_name(l, slice_of(name), "there are too many");
         return NULL;
     }
-    r = add(l, name, NULL, LIVE_LIMIT_NOWHERE);
-    watch_rule(l, r, wait_ms);
+    r = rule_create(l, name, NULL, NOWHERE);
+    rule_watch(r, wait_ms);
     return r;
 }
 
@@ -336,7 +591,7 @@ static void recall(struct limits_live *l)
         bool said = json_object_size(snapshot_part(l->snapshot, part)) > 0;
         struct live_limit *r = said ? at_name(l, name, 0) : NULL;
 
-        if (r != NULL && r->place == LIVE_LIMIT_NOWHERE)
+        if (r != NULL && r->place == NOWHERE)
             r->recalled = true;
         free(part);
     }
@@ -375,7 +630,7 @@ void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m
     l->snapshot = m;
     l->wait_ms = wait_ms;
     map_for_each (struct live_limit, r, &l->rules, node)
-        watch_rule(l, r, wait_ms);
+        rule_watch(r, wait_ms);
     timer_start(l->app->lb->control, &l->wait, wait_ms);
     l->watch = tree_watch(t, l->path, on_children, l);
 }
@@ -387,7 +642,7 @@ void limits_live_stop(struct limits_live *l)
     timer_stop(&l->wait);
     tree_unwatch(l->watch);
     map_for_each (struct live_limit, r, &l->rules, node)
-        live_limit_unwatch(r);
+        rule_unwatch(r);
     l->tree = NULL;
     l->snapshot = NULL;
 }
@@ -401,12 +656,12 @@ static void take_yaml(struct limits_live *l, const struct limit_configs *yaml)
         struct live_limit *r = find(l, slice_of(c->name));
 
         if (r != NULL) {
-            live_limit_set_yaml(r, c, i);
+            rule_set_yaml(r, c, i);
             continue;
         }
-        r = add(l, c->name, c, i);
+        r = rule_create(l, c->name, c, i);
         if (l->tree != NULL)
-            watch_rule(l, r, l->wait_ms);
+            rule_watch(r, l->wait_ms);
     }
 }
 
@@ -439,8 +694,8 @@ static bool has(const struct limit_configs *yaml, const char *name)
 void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yaml)
 {
     map_for_each (struct live_limit, r, &l->rules, node) {
-        if (r->place != LIVE_LIMIT_NOWHERE && !has(yaml, r->name))
-            live_limit_set_yaml(r, NULL, LIVE_LIMIT_NOWHERE);
+        if (r->place != NOWHERE && !has(yaml, r->name))
+            rule_set_yaml(r, NULL, NOWHERE);
     }
     take_yaml(l, yaml);
     schedule(l);
@@ -458,7 +713,7 @@ void limits_live_destroy(struct limits_live *l)
     limits_live_stop(l);
     list_remove(&l->later.node);
     map_for_each_safe (struct live_limit, r, &l->rules, node)
-        drop(l, r, false);
+        rule_destroy(r, false);
     application_set_limits(l->app, NULL);
     map_for_each_safe (struct kept_counter, k, &l->counters, node)
         drop_counter(l, k);
@@ -474,7 +729,7 @@ void limits_live_describe(const struct limits_live *l, struct json_writer *w)
 
     json_open_array(w, "limits");
     for (size_t i = 0; i < n; ++i)
-        live_limit_describe(all[i], w);
+        rule_describe(all[i], w);
     json_close_array(w);
     free(all);
 }
