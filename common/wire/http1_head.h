@@ -77,7 +77,4 @@ enum err http1_chunked_decode(struct http1_chunked *d, struct slice bytes, struc
 /* The fault after http1_chunked_decode() has returned ERR_SYNTAX or ERR_TOO_LARGE. */
 enum response_fault http1_chunked_fault(const struct http1_chunked *d);
 
-/* Whether the comma-separated list VALUE has TOKEN (ASCII case-insensitive). */
-bool http1_list_has(struct slice value, struct slice token);
-
 #endif
