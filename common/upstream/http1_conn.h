@@ -6,7 +6,7 @@
 #ifndef RLB_UPSTREAM_HTTP1_CONN_H
 #define RLB_UPSTREAM_HTTP1_CONN_H
 
-#include "common/event/deadline.h"
+#include "common/event/loop.h"
 #include "common/net/transport.h"
 #include "common/upstream/http1_body.h"
 
