@@ -9,7 +9,7 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "common/net/packet_talk.h"
+#include "common/net/packet.h"
 #include "common/program/daemon.h"
 #include "common/program/user_rights.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/net/packet_talk.h"
+#include "common/net/packet.h"
 #include "common/program/daemon.h"
 
 enum { TICK_MS = 10 };

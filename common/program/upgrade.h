@@ -29,7 +29,7 @@
 
 #include "common/event/loop.h"
 #include "common/event/program.h"
-#include "common/net/packet_queue.h"
+#include "common/net/packet.h"
 
 #define UPGRADE_VARIABLE "RESUMELB_UPGRADE_FD"
 

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "common/net/client_addr.h"
+#include "common/net/networks.h"
 #include "common/tls/client_certificate.h"
 #include "common/wire/http1_request.h"
 #include "lb/request/headers.h"
