@@ -9,7 +9,7 @@
 
 #include "common/config/settings.h"
 #include "common/net/networks.h"
-#include "common/program/admin_config.h"
+#include "common/program/program_config.h"
 #include "common/wire/cache_rules.h"
 #include "routing/pool.h"
 

@@ -15,7 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/resolver.h"
-#include "common/program/user_rights.h"
+#include "common/program/privileges.h"
 #include "lb/backends/health.h"
 #include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"
