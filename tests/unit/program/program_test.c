@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/text.h"
-#include "common/event/program.h"
+#include "common/program/upgrade.h"
 
 static char folder[64];
 
