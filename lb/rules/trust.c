@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "common/net/networks.h"
-#include "common/tls/client_certificate.h"
+#include "common/tls/tls_server.h"
 #include "common/wire/http1_request.h"
 #include "lb/request/headers.h"
 
