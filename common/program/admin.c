@@ -7,7 +7,7 @@
 #include "common/program/admin.h"
 #include "assets.h"
 #include "common/base/log.h"
-#include "common/config/settings_value.h"
+#include "common/config/setting.h"
 #include "common/http/http_fields.h"
 #include "common/program/line_delta.h"
 #include "common/server/http_server.h"

@@ -7,8 +7,8 @@
 #define RLB_PROGRAM_PROGRAM_CONFIG_H
 
 #include "common/config/config.h"
+#include "common/config/setting.h"
 #include "common/config/settings.h"
-#include "common/config/settings_value.h"
 #include "common/net/addr.h"
 
 /* The address TEXT of WHAT, at AT of FILE, was refused by addr_parse with E: what is to be written

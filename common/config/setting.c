@@ -4,9 +4,10 @@
  * Integral numbers of ms and bytes are computed in integers: 0.1 has no exact double, but "0.1s" is
  * 100 ms.
  */
-#include "common/config/settings_value.h"
+#include "common/config/setting.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A century: far beyond any wait, and "now" plus it never overflows. */
