@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Internals of the client for pool counter daemons: connections (counter_conn.c: socket, lines,
- * timer), servers (counter_server.c: which server owns which connection) and calls
- * (counter_client.c: requests, and how their answers are handled). Only these files include this
- * header. One loop's thread.
+ * Internals of the client for pool counter daemons: connections (socket, lines, timer) and servers
+ * (which server owns which connection) in counter_server.c; calls (requests, and how their answers
+ * are handled) in counter_client.c. Only these files include this header. One loop's thread.
  */
-#ifndef RLB_LIMITER_COUNTER_CONN_H
-#define RLB_LIMITER_COUNTER_CONN_H
+#ifndef RLB_LIMITER_COUNTER_CLIENT_INTERNAL_H
+#define RLB_LIMITER_COUNTER_CLIENT_INTERNAL_H
 
 #include "common/limiter/counter_client.h"
-#include "common/limiter/counter_reply.h"
+#include "common/limiter/counter_line.h"
 #include "common/limiter/hash_ring.h"
 
 /*
@@ -80,7 +79,7 @@ struct counter_client {
     struct counter_client_stats stats;
 };
 
-/* ---- counter_conn.c ---- */
+/* ---- counter_server.c: connections ---- */
 
 /* Starts connecting; counter_conn_connected or counter_conn_ended is called later. The connection
  * belongs to S. It must have been reserved at S's daemon (counter_daemon_reserve). */
@@ -95,14 +94,14 @@ bool counter_conn_send(struct counter_conn *c, struct slice line) must_check;
 /* Whether nothing has come and the peer has not closed, as far as the kernel knows. */
 bool counter_conn_alive(struct counter_conn *c);
 
-/* ---- counter_client.c: what counter_conn.c tells; each may close C ---- */
+/* ---- counter_client.c: what a connection tells; each may close C ---- */
 
 void counter_conn_connected(struct counter_conn *c);
 void counter_conn_replied(struct counter_conn *c, const struct counter_reply *r);
 void counter_conn_ended(struct counter_conn *c, enum counter_trouble why);
 void counter_conn_expired(struct counter_conn *c);
 
-/* ---- counter_server.c ---- */
+/* ---- counter_server.c: servers ---- */
 
 /* The server of the key with the escaped form WORD; NULL if there are no servers. */
 struct counter_server *counter_server_of(struct counter_client *c, struct slice word);
