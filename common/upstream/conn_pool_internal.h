@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Internals of the connection pool, shared by conn_pool.c (the pool and its backends),
- * conn_checkout.c (the use of connections), conn_place.c (places of connections and waiters, under
- * the lock) and conn_move.c (work on a loop, requested by another thread).
+ * conn_checkout.c (the use of connections) and conn_place.c (places of connections and waiters,
+ * under the lock, and work on a loop that another thread has requested).
  */
 #ifndef RLB_UPSTREAM_CONN_POOL_INTERNAL_H
 #define RLB_UPSTREAM_CONN_POOL_INTERNAL_H
@@ -149,7 +149,7 @@ static inline void conn_unlock_and_do(struct conn_backend *b, struct conn_work *
     conn_work_do(p, k);
 }
 
-/* ---- conn_place.c; all expect the backend's latch ---- */
+/* ---- conn_place.c; all but the last expect the backend's latch ---- */
 
 bool conn_has_room_locked(const struct conn_backend *b);
 void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
@@ -198,8 +198,6 @@ bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_c
 struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop_index);
 /* An idle connection of any loop will be closed there, or at once on the loop that calls. */
 void conn_condemn_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
-
-/* ---- conn_move.c ---- */
 
 void conn_shard_on_message(struct loop_message *m);
 

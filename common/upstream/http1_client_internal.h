@@ -3,12 +3,10 @@
  * Internals of a worker connection, shared by http1_conn.c (opening, closing, life in the pool) and
  * http1_client.c (the exchange); no other module includes this. One loop's thread.
  */
-#ifndef RLB_UPSTREAM_HTTP1_CONN_H
-#define RLB_UPSTREAM_HTTP1_CONN_H
+#ifndef RLB_UPSTREAM_HTTP1_CLIENT_INTERNAL_H
+#define RLB_UPSTREAM_HTTP1_CLIENT_INTERNAL_H
 
-#include "common/event/loop.h"
-#include "common/net/transport.h"
-#include "common/upstream/http1_body.h"
+#include "common/upstream/http1_client.h"
 
 enum exchange_state {
     EXCHANGE_NONE,   /* no request, or over; what is known of the last one stays */
@@ -25,7 +23,7 @@ struct http1_input {
     size_t scanned; /* of len: known not to hold the end of a head */
 };
 
-/* http1_input.c's: give its bytes up; room behind what is there, FIRST bytes at first, where heads
+/* http1_conn.c's: give its bytes up; room behind what is there, FIRST bytes at first, where heads
  * that were dropped make way; the body that it is to be, without parts yet: IN has none any more.
  */
 void http1_input_free(struct loop *l, struct http1_input *in);
@@ -80,7 +78,7 @@ static inline size_t at_least(size_t n, size_t min)
 {
     return n > min ? n : min;
 }
-/* http1_input.c's: how much of a body to read at once, and that so many bytes of ROOM came. */
+/* http1_conn.c's: how much of a body to read at once, and that so many bytes of ROOM came. */
 size_t http1_next_read_bytes(const struct http1_exchange *x);
 void http1_adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n);
 
