@@ -3,15 +3,415 @@
  * Command line -> plans -> variants -> table, JSON or picture.
  */
 #include "ctl/simulate/simulate.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "common/base/file.h"
 #include "ctl/cli/ctl.h"
 
-void simulate_fini(struct simulate *s)
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- options ---- */
+
+/*
+ * The command line of `simulate`: numbers are rows of a table, with their bounds.
+ */
+
+/* What the benchmark has (bench/affinity): the same figures mean the same. */
+static const struct plan_options defaults = {
+    .world = {.workers = 16,
+              .cache = 2000,
+              .base_ns = 10000000,
+              .hit_ns = 20000,
+              .load_ns = 2000000,
+              .history = 200,
+              .balancers = 1,
+              .homes_delay_ns = 1000000000},
+    .workload = {.sites = 500, .zipf = 0.9, .site_objects = 60, .request_objects = 20, .seed = 1},
+    .clients = 64,
+    .scale = 1,
+};
+
+enum { OPTION_NUMBER = 1000, OPTION_QUEUE = 2000, OPTION_TUNE };
+
+/* A number of the model. */
+struct number {
+    const char *name;
+    double min, max;
+    bool whole;
+    const char *help;
+    void (*set)(struct simulate *s, double v);
+};
+
+#define SETTER(name, place, type, factor)                                                          \
+    static void set_##name(struct simulate *s, double v)                                           \
+    {                                                                                              \
+        s->place = (type)(v * (factor));                                                           \
+    }
+SETTER(workers, plan.world.workers, unsigned, 1)
+SETTER(cache, plan.world.cache, uint32_t, 1)
+SETTER(base, plan.world.base_ns, uint64_t, 1e6)
+SETTER(hit, plan.world.hit_ns, uint64_t, 1e3)
+SETTER(load, plan.world.load_ns, uint64_t, 1e6)
+SETTER(db, plan.world.db_slots, unsigned, 1)
+SETTER(history, plan.world.history, unsigned, 1)
+SETTER(balancers, plan.world.balancers, unsigned, 1)
+SETTER(delay, plan.world.report_delay_ns, uint64_t, 1e6)
+SETTER(homes_delay, plan.world.homes_delay_ns, uint64_t, 1e6)
+SETTER(clients, plan.clients, unsigned, 1)
+SETTER(rate, plan.rate, double, 1)
+SETTER(speed, plan.speed, double, 1)
+SETTER(sites, plan.workload.sites, uint32_t, 1)
+SETTER(site_objects, plan.workload.site_objects, uint32_t, 1)
+SETTER(objects, plan.workload.request_objects, uint32_t, 1)
+SETTER(seed, plan.workload.seed, uint64_t, 1)
+SETTER(requests, requests, size_t, 1)
+SETTER(random, nrandom, unsigned, 1)
+
+static void set_zipf(struct simulate *s, double v)
+{
+    s->plan.workload.zipf = v;
+    s->plan.workload.simul = false;
+}
+
+static const struct number numbers[] = {
+    {"workers", 1, WORLD_WORKERS_MAX, true, "workers (16)", set_workers},
+    {"cache", 1, WORLD_CACHE_MAX, true, "objects that a worker's cache holds (2000)", set_cache},
+    {"base-ms", 0, 60000, false, "work of a request that finds all its objects (10)", set_base},
+    {"hit-us", 0, 1e6, false, "... and for each object in the cache (20)", set_hit},
+    {"load-ms", 0, 60000, false, "... and for each that is loaded (2)", set_load},
+    {"db-slots", 0, WORLD_DB_SLOTS_MAX, true,
+     "loads that all workers can have going on together; 0: no bound (0)", set_db},
+    {"clients", 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)",
+     set_clients},
+    {"rate", 0.001, 1e6, false, "open loop: so many requests a second, at random times", set_rate},
+    {"speed", 1e-6, 1e6, false, "open loop: when the log says, so many times as fast", set_speed},
+    {"requests", 2, TRACE_REQUESTS_MAX, true,
+     "so many: of a log at most, of a scenario in all its phases together", set_requests},
+    {"sites", 1, WORKLOAD_SITES_MAX, true, "sites (500)", set_sites},
+    {"zipf", 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py",
+     set_zipf},
+    {"site-objects", 1, WORKLOAD_SITE_OBJECTS_MAX, true,
+     "objects of a site: four standard deviations (60)", set_site_objects},
+    {"objects", 1, TRACE_PAGE_OBJECTS_MAX, true, "objects drawn for a page (20)", set_objects},
+    {"balancers", 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)",
+     set_balancers},
+    {"report-delay-ms", 0, 60000, false,
+     "balancers receive reports sent to others so much later; 0: never (0)", set_delay},
+    {"homes-delay-ms", 0, 60000, false,
+     "workers publish where classes live so often; 0: never, each balancer decides alone (1000)",
+     set_homes_delay},
+    {"history", 1, 1e6, true, "requests between a worker's resumes (200)", set_history},
+    {"seed", 0, 4294967295.0, true, "of all that is drawn (1)", set_seed},
+    {"random", 1, SIMULATE_RANDOM_MAX, true,
+     "so many workloads drawn at random: how often is each policy among the best?", set_random},
+};
+
+static void print_help(void)
+{
+    struct text policies = {0};
+
+    simulate_policy_names(&policies);
+    fputs(
+        "usage: resumelbctl simulate [OPTIONS] [ACCESS-LOG]\n"
+        "\n"
+        "What would resumelb do for these requests? Replays an access log (combined format, with "
+        "or\nwithout the virtual host first; our own in JSON; - for standard input), or described "
+        "work,\nin virtual time, over the code that picks workers in the server.\n"
+        "\noptions:\n",
+        stdout);
+    printf("  -p, --policy LIST      policies, or all; NAME:SETTING=VALUE sets one (all)\n"
+           "                         there are %s\n",
+           text_cstr(&policies));
+    fputs("  -c, --classifier SPEC  host, segment (of the path: its first), path or "
+          "regex:VARIABLE:PATTERN;\n"
+          "                         may be given several times (host)\n"
+          "  -s, --scenario NAME    instead of a log; all: each; may be given several times "
+          "(steady)\n"
+          "  -o, --plot FILE.svg    a picture of it\n"
+          "  -j, --json             for programs\n"
+          "      --tune             search the best classifier, policy, settings and number of "
+          "workers\n"
+          "      --queue-is-service reported times include the wait at the worker\n"
+          "  -h, --help             print this\n"
+          "\nthe model, and how much of it:\n",
+          stdout);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); ++i)
+        printf("      --%-16s %s\n", numbers[i].name, numbers[i].help);
+    fputs("\nscenarios:\n", stdout);
+    for (unsigned i = 0; i < SCENARIO_replay; ++i)
+        printf("  %-11s %s\n", scenario_name((enum scenario)i), scenario_doc((enum scenario)i));
+    text_fini(&policies);
+}
+
+static int complain(const char *what, const char *which)
+{
+    fprintf(stderr, "resumelbctl: %s%s%s\nTry resumelbctl simulate --help.\n", what,
+            which != NULL ? ": " : "", which != NULL ? which : "");
+    return CTL_USAGE;
+}
+
+/* What D has, said; the exit code. */
+static int complain_diag(struct diag *d)
+{
+    fprintf(stderr, "resumelbctl: %sTry resumelbctl simulate --help.\n",
+            d->text != NULL ? d->text : "");
+    diag_fini(d);
+    return CTL_USAGE;
+}
+
+static int take_number(const struct number *n, struct simulate *s)
+{
+    double v;
+    char what[160];
+
+    if (n->set == set_zipf && strcmp(optarg, "simul") == 0) {
+        s->plan.workload.simul = true;
+        return CTL_OK;
+    }
+    if (parse_double(slice_of(optarg), &v) && v >= n->min && v <= n->max &&
+        (!n->whole || (double)(uint64_t)v == v)) {
+        n->set(s, v);
+        return CTL_OK;
+    }
+    snprintf(what, sizeof(what), "--%s wants %s from %.10g to %.10g%s, not", n->name,
+             n->whole ? "a whole number" : "a number", n->min, n->max,
+             n->set == set_zipf ? " or simul" : "");
+    return complain(what, optarg);
+}
+
+static int take_scenario(struct simulate *s, const char *name)
+{
+    enum scenario found = scenario_find(slice_of(name));
+
+    if (strcmp(name, "all") == 0) {
+        for (unsigned i = 0; i < SCENARIO_replay; ++i)
+            s->scenarios[i] = true;
+        return CTL_OK;
+    }
+    if (found >= SCENARIO_replay)
+        return complain("no such scenario", name);
+    s->scenarios[found] = true;
+    return CTL_OK;
+}
+
+static int take_classifier(struct simulate *s, const char *spec)
+{
+    struct diag d = {0};
+
+    if (s->nclassifiers == SIMULATE_CLASSIFIERS_MAX)
+        return complain("--classifier: too many", spec);
+    if (!simulate_read_classifier(spec, &s->classifiers[s->nclassifiers], &d))
+        return complain_diag(&d);
+    ++s->nclassifiers;
+    return CTL_OK;
+}
+
+static int take_policies(struct simulate *s, const char *list)
+{
+    struct diag d = {0};
+
+    return simulate_read_policies(list, s->policies, &s->npolicies, &d) ? CTL_OK
+                                                                        : complain_diag(&d);
+}
+
+static int take_option(int option, struct simulate *s)
+{
+    int code = CTL_OK;
+
+    switch (option) {
+    case 'p':
+        return take_policies(s, optarg);
+    case 'c':
+        return take_classifier(s, optarg);
+    case 's':
+        return take_scenario(s, optarg);
+    case 'o':
+        s->plot_file = optarg;
+        break;
+    case 'j':
+        s->json = true;
+        break;
+    case OPTION_TUNE:
+        s->tune = true;
+        break;
+    case OPTION_QUEUE:
+        s->plan.world.queue_is_service = true;
+        break;
+    default:
+        if (option >= OPTION_NUMBER && option < OPTION_QUEUE) {
+            s->given |= 1u << (option - OPTION_NUMBER);
+            return take_number(&numbers[option - OPTION_NUMBER], s);
+        }
+        /* getopt has said what is wrong. */
+        fputs("Try resumelbctl simulate --help.\n", stderr);
+        code = CTL_USAGE;
+        break;
+    }
+    return code;
+}
+
+/* What most people have today, to hold what is found against; unless it is there. */
+static int add_today(struct simulate *s)
+{
+    for (size_t i = 0; i < s->npolicies; ++i) {
+        for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
+            if (strcmp(s->policies[i].label, simulate_common[k]) == 0)
+                return CTL_OK;
+        }
+    }
+    s->adds_today = true;
+    return take_policies(s, simulate_common[0]);
+}
+
+/* ---- numbers that would change nothing ---- */
+
+static bool is_open(const struct simulate *s)
+{
+    return s->plan.rate > 0 || s->plan.speed > 0;
+}
+
+static bool is_light(const struct simulate *s)
+{
+    for (unsigned i = 0; i < SCENARIOS; ++i) {
+        if (s->scenarios[i] != (i == SCENARIO_light))
+            return false;
+    }
+    return true;
+}
+
+static bool has_log(const struct simulate *s)
+{
+    return s->log_file != NULL;
+}
+
+static bool is_drawn(const struct simulate *s)
+{
+    return s->nrandom != 0;
+}
+
+static const struct idle {
+    bool (*beside)(const struct simulate *s);
+    const char *why;
+    const char *names[10];
+} idle[] = {
+    {is_open,
+     "with --rate or --speed no client waits for a response before its next request",
+     {"clients"}},
+    {is_light, "scenario light has 8 clients", {"clients"}},
+    {has_log, "a log has its own", {"sites", "zipf", "site-objects"}},
+    {is_drawn,
+     "--random draws it",
+     {"workers", "cache", "base-ms", "hit-us", "load-ms", "clients", "sites", "zipf",
+      "site-objects", "objects"}},
+};
+
+static bool is_given(const struct simulate *s, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(numbers); ++i) {
+        if (strcmp(numbers[i].name, name) == 0)
+            return (s->given >> i & 1) != 0;
+    }
+    UNREACHABLE();
+}
+
+static int check_idle(const struct simulate *s)
+{
+    char what[64];
+
+    for (size_t i = 0; i < ARRAY_LEN(idle); ++i) {
+        if (!idle[i].beside(s))
+            continue;
+        for (size_t k = 0; k < ARRAY_LEN(idle[i].names) && idle[i].names[k] != NULL; ++k) {
+            snprintf(what, sizeof(what), "--%s changes nothing here", idle[i].names[k]);
+            if (is_given(s, idle[i].names[k]))
+                return complain(what, idle[i].why);
+        }
+    }
+    return CTL_OK;
+}
+
+/* What does not go together, and what is not given. */
+static int complete(struct simulate *s)
+{
+    size_t nscenarios = 0;
+    int code = CTL_OK;
+
+    for (unsigned i = 0; i < SCENARIOS; ++i)
+        nscenarios += s->scenarios[i];
+    if (s->log_file != NULL && nscenarios != 0)
+        return complain("a log or a scenario, not both", NULL);
+    if (s->log_file == NULL && s->plan.speed > 0)
+        return complain("--speed is for a log: described work has no times of its own", NULL);
+    if (s->plan.speed > 0 && s->plan.rate > 0)
+        return complain("--speed or --rate, not both", NULL);
+    if (s->nrandom != 0 && (s->log_file != NULL || nscenarios != 0 || s->tune || s->plot_file))
+        return complain("--random draws its own work: no log, scenario, --tune or --plot", NULL);
+    if ((s->plot_file != NULL || s->tune) && nscenarios > 1)
+        return complain("--plot and --tune are for one scenario", NULL);
+    if ((s->tune || s->nrandom != 0) && s->json)
+        return complain("--json is not for --tune and --random", NULL);
+    if ((uint64_t)s->plan.world.workers * s->plan.world.cache > WORLD_CACHED_MAX)
+        return complain("--workers times --cache is too much", NULL);
+    code = check_idle(s);
+    if (code != CTL_OK)
+        return code;
+    if (nscenarios == 0 && s->log_file == NULL)
+        s->scenarios[SCENARIO_steady] = true;
+    if (s->npolicies == 0)
+        code = take_policies(s, "all");
+    if (code == CTL_OK && s->tune)
+        code = add_today(s);
+    if (code == CTL_OK && s->nclassifiers == 0)
+        code = take_classifier(s, "host");
+    if (code == CTL_OK && s->tune && s->nclassifiers + 2 <= SIMULATE_CLASSIFIERS_MAX) {
+        code = take_classifier(s, "segment");
+        if (code == CTL_OK)
+            code = take_classifier(s, "path");
+    }
+    return code;
+}
+
+/* The options and the command line; -1: go on; else the exit code. */
+static int simulate_parse(int argc, char **argv, struct simulate *s)
+{
+    enum { FIXED = 9 };
+    struct option options[FIXED + ARRAY_LEN(numbers)] = {
+        {"policy", required_argument, NULL, 'p'},
+        {"classifier", required_argument, NULL, 'c'},
+        {"scenario", required_argument, NULL, 's'},
+        {"plot", required_argument, NULL, 'o'},
+        {"json", no_argument, NULL, 'j'},
+        {"tune", no_argument, NULL, OPTION_TUNE},
+        {"queue-is-service", no_argument, NULL, OPTION_QUEUE},
+        {"help", no_argument, NULL, 'h'},
+    };
+    int option;
+
+    *s = (struct simulate){.plan = defaults};
+    for (size_t i = 0; i < ARRAY_LEN(numbers); ++i)
+        options[FIXED - 1 + i] =
+            (struct option){numbers[i].name, required_argument, NULL, OPTION_NUMBER + (int)i};
+    optind = 0; /* reset: a test parses more than once */
+    while ((option = getopt_long(argc, argv, "p:c:s:o:jh", options, NULL)) != -1) {
+        if (option == 'h') {
+            print_help();
+            return CTL_OK;
+        }
+        int code = take_option(option, s);
+        if (code != CTL_OK)
+            return code;
+    }
+    if (argc - optind > 1)
+        return complain("unexpected argument", argv[optind + 1]);
+    s->log_file = argv[optind];
+    int code = complete(s);
+    return code == CTL_OK ? -1 : code;
+}
+
+/* ---- the command ---- */
+
+static void simulate_fini(struct simulate *s)
 {
     for (size_t i = 0; i < s->npolicies; ++i)
         simulate_policy_fini(&s->policies[i]);

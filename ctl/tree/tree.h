@@ -40,15 +40,10 @@ struct tree_command {
     struct diag diag; /* for stderr */
 };
 
-/* Each returns the exit status. Errors are in the diag. */
-int tree_print(struct tree_command *c);
-int tree_export(struct tree_command *c);
 int tree_import(struct tree_command *c);
 int tree_diff(struct tree_command *c);
 int tree_set(struct tree_command *c);
 int tree_get(struct tree_command *c);
-/* Prints by itself, and runs until the process is ended. */
-int tree_watch_changes(struct tree_command *c);
 
 /*
  * One operation on one node, as tree_op.h says; each runs the loop until it is done, or until the
