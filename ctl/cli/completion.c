@@ -3,7 +3,7 @@
  * resumelbctl completion: what bash and zsh complete, made of the table of words. The files in
  * ctl/completion/ are its output; a test holds them against it.
  */
-#include "ctl/cli/command.h"
+#include "ctl/cli/ctl.h"
 
 #include <stdio.h>
 

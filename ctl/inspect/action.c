@@ -8,9 +8,7 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "common/program/admin.h"
-#include "ctl/cli/command.h"
 #include "ctl/cli/ctl.h"
-#include "ctl/cli/fetch.h"
 #include "ctl/cli/page.h"
 
 #include <stdio.h>
@@ -314,3 +312,30 @@ enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *
     text_fini(&body);
     return e;
 }
+
+static int run_detach(const struct ctl_command *c, int argc, char **argv)
+{
+    struct action_run r = {.command = c,
+                           .o = {.address = "127.0.0.1:8081", .timeout_ms = FETCH_TIMEOUT_MS}};
+    struct text out = {0};
+    struct diag d = {0};
+    int first = 0;
+    int code = ctl_command_parse(c, argc, argv, &first, take, &r);
+
+    if (code >= 0)
+        return code;
+    r.o.process = argv[first];
+    if (r.o.process == NULL)
+        return ctl_usage_error(c, "want the id of a process, which status shows", NULL);
+    return ctl_finish(ctl_detach(&r.o, &out, &d), &out, &d);
+}
+
+static const struct ctl_flag detach_flags[] = {CTL_FLAGS_ASKING};
+const struct ctl_command ctl_word_detach = {
+    .name = "detach",
+    .arguments = "ID",
+    .summary = "an agent takes this process out and ends it when its requests are done",
+    .flags = detach_flags,
+    .nflags = ARRAY_LEN(detach_flags),
+    .run = run_detach,
+};

@@ -5,8 +5,7 @@
  */
 #include "ctl/inspect/check.h"
 #include "common/base/json.h"
-#include "ctl/cli/command.h"
-#include "ctl/cli/fetch.h"
+#include "ctl/cli/ctl.h"
 
 #include <math.h>
 #include <stdio.h>

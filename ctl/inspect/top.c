@@ -5,7 +5,7 @@
  */
 #include "ctl/inspect/top.h"
 #include "common/base/clock.h"
-#include "ctl/cli/command.h"
+#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  */
 #include "ctl/inspect/trace.h"
 #include "common/base/json.h"
-#include "ctl/cli/command.h"
-#include "ctl/cli/table.h"
+#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
 
 #include <errno.h>
 #include <stdio.h>

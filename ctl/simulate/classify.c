@@ -4,8 +4,8 @@
  */
 #include "ctl/simulate/classify.h"
 #include "common/base/json.h"
-#include "ctl/cli/command.h"
-#include "ctl/cli/table.h"
+#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
 #include "ctl/simulate/access_line.h"
 #include "ctl/simulate/simulate.h"
 

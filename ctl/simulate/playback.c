@@ -8,8 +8,8 @@
 #include "common/base/log.h"
 #include "common/upstream/http1_client.h"
 #include "common/wire/url_line.h"
-#include "ctl/cli/command.h"
-#include "ctl/cli/table.h"
+#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
 #include "ctl/simulate/access_line.h"
 
 #include <signal.h>

@@ -7,7 +7,6 @@
 #include "ctl/cli/ctl.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,7 +38,6 @@ struct number {
     const char *name;
     double min, max;
     bool whole;
-    const char *help;
     void (*set)(struct simulate *s, double v);
 };
 
@@ -74,81 +72,56 @@ static void set_zipf(struct simulate *s, double v)
     s->plan.workload.simul = false;
 }
 
-static const struct number numbers[] = {
-    {"workers", 1, WORLD_WORKERS_MAX, true, "workers (16)", set_workers},
-    {"cache", 1, WORLD_CACHE_MAX, true, "objects that a worker's cache holds (2000)", set_cache},
-    {"base-ms", 0, 60000, false, "work of a request that finds all its objects (10)", set_base},
-    {"hit-us", 0, 1e6, false, "... and for each object in the cache (20)", set_hit},
-    {"load-ms", 0, 60000, false, "... and for each that is loaded (2)", set_load},
-    {"db-slots", 0, WORLD_DB_SLOTS_MAX, true,
-     "loads that all workers can have going on together; 0: no bound (0)", set_db},
-    {"clients", 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)",
-     set_clients},
-    {"rate", 0.001, 1e6, false, "open loop: so many requests a second, at random times", set_rate},
-    {"speed", 1e-6, 1e6, false, "open loop: when the log says, so many times as fast", set_speed},
-    {"requests", 2, TRACE_REQUESTS_MAX, true,
-     "so many: of a log at most, of a scenario in all its phases together", set_requests},
-    {"sites", 1, WORKLOAD_SITES_MAX, true, "sites (500)", set_sites},
-    {"zipf", 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py",
-     set_zipf},
-    {"site-objects", 1, WORKLOAD_SITE_OBJECTS_MAX, true,
-     "objects of a site: four standard deviations (60)", set_site_objects},
-    {"objects", 1, TRACE_PAGE_OBJECTS_MAX, true, "objects drawn for a page (20)", set_objects},
-    {"balancers", 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)",
-     set_balancers},
-    {"report-delay-ms", 0, 60000, false,
-     "balancers receive reports sent to others so much later; 0: never (0)", set_delay},
-    {"homes-delay-ms", 0, 60000, false,
-     "workers publish where classes live so often; 0: never, each balancer decides alone (1000)",
-     set_homes_delay},
-    {"history", 1, 1e6, true, "requests between a worker's resumes (200)", set_history},
-    {"seed", 0, 4294967295.0, true, "of all that is drawn (1)", set_seed},
-    {"random", 1, SIMULATE_RANDOM_MAX, true,
-     "so many workloads drawn at random: how often is each policy among the best?", set_random},
+/* Setter, name, what its value is called, bounds, whether it is a whole number, help. */
+/* clang-format off */
+#define NUMBERS \
+    NUMBER(workers, "workers", "N", 1, WORLD_WORKERS_MAX, true, "workers (16)") \
+    NUMBER(cache, "cache", "N", 1, WORLD_CACHE_MAX, true, "objects that a worker's cache holds (2000)") \
+    NUMBER(base, "base-ms", "MS", 0, 60000, false, "work of a request that finds all its objects (10)") \
+    NUMBER(hit, "hit-us", "US", 0, 1e6, false, "... and for each object in the cache (20)") \
+    NUMBER(load, "load-ms", "MS", 0, 60000, false, "... and for each that is loaded (2)") \
+    NUMBER(db, "db-slots", "N", 0, WORLD_DB_SLOTS_MAX, true, "loads that all workers can have going on together; 0: no bound (0)") \
+    NUMBER(clients, "clients", "N", 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)") \
+    NUMBER(rate, "rate", "N", 0.001, 1e6, false, "open loop: so many requests a second, at random times") \
+    NUMBER(speed, "speed", "FACTOR", 1e-6, 1e6, false, "open loop: when the log says, so many times as fast") \
+    NUMBER(requests, "requests", "N", 2, TRACE_REQUESTS_MAX, true, "so many: of a log at most, of a scenario in all its phases together") \
+    NUMBER(sites, "sites", "N", 1, WORKLOAD_SITES_MAX, true, "sites (500)") \
+    NUMBER(zipf, "zipf", "S", 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py") \
+    NUMBER(site_objects, "site-objects", "N", 1, WORKLOAD_SITE_OBJECTS_MAX, true, "objects of a site: four standard deviations (60)") \
+    NUMBER(objects, "objects", "N", 1, TRACE_PAGE_OBJECTS_MAX, true, "objects drawn for a page (20)") \
+    NUMBER(balancers, "balancers", "N", 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)") \
+    NUMBER(delay, "report-delay-ms", "MS", 0, 60000, false, "balancers receive reports sent to others so much later; 0: never (0)") \
+    NUMBER(homes_delay, "homes-delay-ms", "MS", 0, 60000, false, "workers publish where classes live so often; 0: never, each balancer decides alone (1000)") \
+    NUMBER(history, "history", "N", 1, 1e6, true, "requests between a worker's resumes (200)") \
+    NUMBER(seed, "seed", "N", 0, 4294967295.0, true, "of all that is drawn (1)") \
+    NUMBER(random, "random", "N", 1, SIMULATE_RANDOM_MAX, true, "so many workloads drawn at random: how often is each policy among the best?")
+/* clang-format on */
+
+enum number_index {
+#define NUMBER(set, ...) NUMBER_##set,
+    NUMBERS
+#undef NUMBER
 };
 
-static void print_help(void)
-{
-    struct text policies = {0};
+static const struct number numbers[] = {
+#define NUMBER(set, name, value, min, max, whole, help) {name, min, max, whole, set_##set},
+    NUMBERS
+#undef NUMBER
+};
 
-    simulate_policy_names(&policies);
-    fputs(
-        "usage: resumelbctl simulate [OPTIONS] [ACCESS-LOG]\n"
-        "\n"
-        "What would resumelb do for these requests? Replays an access log (combined format, with "
-        "or\nwithout the virtual host first; our own in JSON; - for standard input), or described "
-        "work,\nin virtual time, over the code that picks workers in the server.\n"
-        "\noptions:\n",
-        stdout);
-    printf("  -p, --policy LIST      policies, or all; NAME:SETTING=VALUE sets one (all)\n"
-           "                         there are %s\n",
-           text_cstr(&policies));
-    fputs("  -c, --classifier SPEC  host, segment (of the path: its first), path or "
-          "regex:VARIABLE:PATTERN;\n"
-          "                         may be given several times (host)\n"
-          "  -s, --scenario NAME    instead of a log; all: each; may be given several times "
-          "(steady)\n"
-          "  -o, --plot FILE.svg    a picture of it\n"
-          "  -j, --json             for programs\n"
-          "      --tune             search the best classifier, policy, settings and number of "
-          "workers\n"
-          "      --queue-is-service reported times include the wait at the worker\n"
-          "  -h, --help             print this\n"
-          "\nthe model, and how much of it:\n",
-          stdout);
-    for (size_t i = 0; i < ARRAY_LEN(numbers); ++i)
-        printf("      --%-16s %s\n", numbers[i].name, numbers[i].help);
-    fputs("\nscenarios:\n", stdout);
+static void describe_choices(struct text *out)
+{
+    text_add(out, SLICE_LIT("\npolicies: there are "));
+    simulate_policy_names(out);
+    text_add(out, SLICE_LIT("\n\nscenarios:\n"));
     for (unsigned i = 0; i < SCENARIO_replay; ++i)
-        printf("  %-11s %s\n", scenario_name((enum scenario)i), scenario_doc((enum scenario)i));
-    text_fini(&policies);
+        text_addf(out, "  %-11s %s\n", scenario_name((enum scenario)i),
+                  scenario_doc((enum scenario)i));
 }
 
 static int complain(const char *what, const char *which)
 {
-    fprintf(stderr, "resumelbctl: %s%s%s\nTry resumelbctl simulate --help.\n", what,
-            which != NULL ? ": " : "", which != NULL ? which : "");
-    return CTL_USAGE;
+    return ctl_usage_error(&ctl_word_simulate, what, which);
 }
 
 /* What D has, said; the exit code. */
@@ -160,16 +133,16 @@ static int complain_diag(struct diag *d)
     return CTL_USAGE;
 }
 
-static int take_number(const struct number *n, struct simulate *s)
+static int take_number(const struct number *n, const char *value, struct simulate *s)
 {
     double v;
     char what[160];
 
-    if (n->set == set_zipf && strcmp(optarg, "simul") == 0) {
+    if (n->set == set_zipf && strcmp(value, "simul") == 0) {
         s->plan.workload.simul = true;
         return CTL_OK;
     }
-    if (parse_double(slice_of(optarg), &v) && v >= n->min && v <= n->max &&
+    if (parse_double(slice_of(value), &v) && v >= n->min && v <= n->max &&
         (!n->whole || (double)(uint64_t)v == v)) {
         n->set(s, v);
         return CTL_OK;
@@ -177,7 +150,7 @@ static int take_number(const struct number *n, struct simulate *s)
     snprintf(what, sizeof(what), "--%s wants %s from %.10g to %.10g%s, not", n->name,
              n->whole ? "a whole number" : "a number", n->min, n->max,
              n->set == set_zipf ? " or simul" : "");
-    return complain(what, optarg);
+    return complain(what, value);
 }
 
 static int take_scenario(struct simulate *s, const char *name)
@@ -215,19 +188,19 @@ static int take_policies(struct simulate *s, const char *list)
                                                                         : complain_diag(&d);
 }
 
-static int take_option(int option, struct simulate *s)
+static int take(void *context, int letter, const char *value)
 {
-    int code = CTL_OK;
+    struct simulate *s = context;
 
-    switch (option) {
+    switch (letter) {
     case 'p':
-        return take_policies(s, optarg);
+        return take_policies(s, value);
     case 'c':
-        return take_classifier(s, optarg);
+        return take_classifier(s, value);
     case 's':
-        return take_scenario(s, optarg);
+        return take_scenario(s, value);
     case 'o':
-        s->plot_file = optarg;
+        s->plot_file = value;
         break;
     case 'j':
         s->json = true;
@@ -239,16 +212,10 @@ static int take_option(int option, struct simulate *s)
         s->plan.world.queue_is_service = true;
         break;
     default:
-        if (option >= OPTION_NUMBER && option < OPTION_QUEUE) {
-            s->given |= 1u << (option - OPTION_NUMBER);
-            return take_number(&numbers[option - OPTION_NUMBER], s);
-        }
-        /* getopt has said what is wrong. */
-        fputs("Try resumelbctl simulate --help.\n", stderr);
-        code = CTL_USAGE;
-        break;
+        s->given |= 1u << (letter - OPTION_NUMBER);
+        return take_number(&numbers[letter - OPTION_NUMBER], value, s);
     }
-    return code;
+    return CTL_OK;
 }
 
 /* What most people have today, to hold what is found against; unless it is there. */
@@ -375,37 +342,14 @@ static int complete(struct simulate *s)
 /* The options and the command line; -1: go on; else the exit code. */
 static int simulate_parse(int argc, char **argv, struct simulate *s)
 {
-    enum { FIXED = 9 };
-    struct option options[FIXED + ARRAY_LEN(numbers)] = {
-        {"policy", required_argument, NULL, 'p'},
-        {"classifier", required_argument, NULL, 'c'},
-        {"scenario", required_argument, NULL, 's'},
-        {"plot", required_argument, NULL, 'o'},
-        {"json", no_argument, NULL, 'j'},
-        {"tune", no_argument, NULL, OPTION_TUNE},
-        {"queue-is-service", no_argument, NULL, OPTION_QUEUE},
-        {"help", no_argument, NULL, 'h'},
-    };
-    int option;
+    int first = 0;
 
     *s = (struct simulate){.plan = defaults};
-    for (size_t i = 0; i < ARRAY_LEN(numbers); ++i)
-        options[FIXED - 1 + i] =
-            (struct option){numbers[i].name, required_argument, NULL, OPTION_NUMBER + (int)i};
-    optind = 0; /* reset: a test parses more than once */
-    while ((option = getopt_long(argc, argv, "p:c:s:o:jh", options, NULL)) != -1) {
-        if (option == 'h') {
-            print_help();
-            return CTL_OK;
-        }
-        int code = take_option(option, s);
-        if (code != CTL_OK)
-            return code;
-    }
-    if (argc - optind > 1)
-        return complain("unexpected argument", argv[optind + 1]);
-    s->log_file = argv[optind];
-    int code = complete(s);
+    int code = ctl_command_parse(&ctl_word_simulate, argc, argv, &first, take, s);
+    if (code >= 0)
+        return code;
+    s->log_file = argv[first];
+    code = complete(s);
     return code == CTL_OK ? -1 : code;
 }
 
@@ -590,7 +534,7 @@ static enum err tell_log(struct simulate *s, struct text *out, struct diag *d)
     return e;
 }
 
-int ctl_simulate_main(int argc, char **argv)
+static int run_simulate(const struct ctl_command *c, int argc, char **argv)
 {
     struct simulate s;
     struct text out = {0};
@@ -598,6 +542,7 @@ int ctl_simulate_main(int argc, char **argv)
     enum err e;
     int code = simulate_parse(argc, argv, &s);
 
+    (void)c;
     if (code >= 0) {
         simulate_fini(&s);
         return code;
@@ -608,14 +553,42 @@ int ctl_simulate_main(int argc, char **argv)
         e = tell_log(&s, &out, &d);
     else
         e = tell_scenarios(&s, &out, &d);
-    if (out.len != 0 && (fwrite(out.p, 1, out.len, stdout) != out.len || fflush(stdout) != 0)) {
-        perror("resumelbctl: stdout");
-        e = ERR_SYSTEM;
-    }
-    if (d.text != NULL)
-        fprintf(stderr, "resumelbctl: %s", d.text);
-    diag_fini(&d);
-    text_fini(&out);
+    code = ctl_finish(e, &out, &d);
     simulate_fini(&s);
-    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+    return code;
 }
+
+static const struct ctl_flag simulate_flags[] = {
+    {'p', "policy", "LIST", NULL, "policies, or all; NAME:SETTING=VALUE sets one (all)"},
+    {'c', "classifier", "SPEC", "host segment path regex:",
+     "host, segment (of the path: its first), path or regex:VARIABLE:PATTERN; may be given several "
+     "times (host)"},
+    {'s', "scenario", "NAME",
+     "steady light flash crawl newworkers crash drain rolling hetero shift shareddb all",
+     "instead of a log; all: each; may be given several times (steady)"},
+    {'o', "plot", "FILE.svg", CTL_FILES, "a picture of it"},
+    {'j', "json", NULL, NULL, "for programs"},
+    {OPTION_TUNE, "tune", NULL, NULL,
+     "search the best classifier, policy, settings and number of workers"},
+    {OPTION_QUEUE, "queue-is-service", NULL, NULL, "reported times include the wait at the worker"},
+    CTL_FLAG_HELP,
+#define NUMBER(set, name, value, min, max, whole, help)                                            \
+    {OPTION_NUMBER + NUMBER_##set, name, value, NULL, help},
+    NUMBERS
+#undef NUMBER
+};
+const struct ctl_command ctl_word_simulate = {
+    .name = "simulate",
+    .arguments = "[ACCESS-LOG]",
+    .summary = "what each policy would do for an access log, or for described work",
+    .text = "What would resumelb do for these requests? Replays an access log (combined format, "
+            "with or\n"
+            "without the virtual host first; our own in JSON; - for standard input), or described "
+            "work,\n"
+            "in virtual time, over the code that picks workers in the server.\n",
+    .describe = describe_choices,
+    .completes = CTL_FILES,
+    .flags = simulate_flags,
+    .nflags = ARRAY_LEN(simulate_flags),
+    .run = run_simulate,
+};

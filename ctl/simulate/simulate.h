@@ -101,9 +101,6 @@ struct simulate_story {
     size_t nvariants;
 };
 
-/* resumelbctl simulate ...: returns the exit code. ARGV[0] is the word. */
-int ctl_simulate_main(int argc, char **argv);
-
 /* Reads the log into a plan, with the classes of each classifier (simulate_log.c). */
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
 /* Runs every variant over PLAN, which must contain the classes. */

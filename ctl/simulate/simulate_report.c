@@ -3,7 +3,7 @@
  * What came of it, as tables and as JSON.
  */
 #include "common/base/json.h"
-#include "ctl/cli/table.h"
+#include "ctl/cli/page.h"
 #include "ctl/simulate/simulate.h"
 #include "lb/status/shadow_json.h"
 

@@ -3,7 +3,7 @@
  * A search one thing at a time: each policy's classifier, as they belong together; then its
  * settings, and by that the policy; then how many workers it takes to be as good as today.
  */
-#include "ctl/cli/table.h"
+#include "ctl/cli/page.h"
 #include "ctl/simulate/simulate.h"
 #include "sim/draw.h"
 

@@ -10,7 +10,6 @@
 #include "common/base/log.h"
 #include "ctl/cli/ctl.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -380,64 +379,25 @@ static const struct verb verbs[] = {
     {"watch", 0, 1, tree_watch_changes, CTL_FAILED, "watch [PATH]"},
 };
 
-static void print_help(FILE *out)
+static void describe_verbs(struct text *out)
 {
-    fputs("usage: resumelbctl tree [OPTIONS] VERB ...\n"
-          "\n"
-          "Read and edit the tree that settings and workers are in.\n"
-          "\n"
-          "verbs:\n",
-          out);
+    text_add(out, SLICE_LIT("\nverbs:\n"));
     for (size_t i = 0; i < ARRAY_LEN(verbs); ++i)
-        fprintf(out, "  %s\n", verbs[i].usage);
-    fputs("\n"
-          "options:\n"
-          "  -u, --tree URL         directory:/PATH or zookeeper://HOST:PORT,HOST:PORT/PATH; else\n"
-          "                         $RESUMELB_TREE\n"
-          "  -A, --auth-file FILE   ZooKeeper: its first line is USER:PASSWORD\n"
-          "  -t, --timeout SECONDS  how long to wait for an answer (10)\n"
-          "  -j, --json             print: for programs, nodes with properties and nodes below\n"
-          "  -e, --ephemeral        export: providers, too\n"
-          "  -o, --output FILE      export: to FILE, which is replaced whole\n"
-          "  -n, --dry-run          import: say what would change, and change nothing\n"
-          "      --trim             delete nodes that the text has not, but none that hold "
-          "providers\n"
-          "      --no-trim          neither delete them nor tell of them\n"
-          "      --reset-acl        permissions as of new nodes, also where nodes exist\n"
-          "      --unset NAME       set: remove a property or link\n"
-          "      --create           set: make the node if it is not there\n"
-          "  -h, --help             print this\n"
-          "\n"
-          "VALUE is JSON, or text if it does not parse as such. Names and links: resumelbctl(1).\n"
-          "exit codes: 0 done; 1 not done; 2 bad usage; diff: 0 the same; 1 different; 2 trouble\n",
-          out);
+        text_addf(out, "  %s\n", verbs[i].usage);
+    text_add(
+        out,
+        SLICE_LIT("\nVALUE is JSON, or text if it does not parse as such. Names and links: "
+                  "resumelbctl(1).\n"
+                  "exit codes: 0 done; 1 not done; 2 bad usage; diff: 0 the same; 1 different; 2 "
+                  "trouble\n"));
 }
 
 static int usage_error(const char *what, const char *which)
 {
-    fprintf(stderr, "resumelbctl tree: %s%s%s\nTry resumelbctl tree --help.\n", what,
-            which != NULL ? ": " : "", which != NULL ? which : "");
-    return CTL_USAGE;
+    return ctl_usage_error(&ctl_word_tree, what, which);
 }
 
 enum { OPTION_TRIM = 256, OPTION_NO_TRIM, OPTION_RESET_ACL, OPTION_UNSET, OPTION_CREATE };
-
-static const struct option options[] = {
-    {"tree", required_argument, NULL, 'u'},
-    {"auth-file", required_argument, NULL, 'A'},
-    {"timeout", required_argument, NULL, 't'},
-    {"json", no_argument, NULL, 'j'},
-    {"ephemeral", no_argument, NULL, 'e'},
-    {"output", required_argument, NULL, 'o'},
-    {"dry-run", no_argument, NULL, 'n'},
-    {"trim", no_argument, NULL, OPTION_TRIM},
-    {"no-trim", no_argument, NULL, OPTION_NO_TRIM},
-    {"reset-acl", no_argument, NULL, OPTION_RESET_ACL},
-    {"unset", required_argument, NULL, OPTION_UNSET},
-    {"create", no_argument, NULL, OPTION_CREATE},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
 
 static int take_trim(struct tree_command *c, enum tree_trim trim)
 {
@@ -447,60 +407,60 @@ static int take_trim(struct tree_command *c, enum tree_trim trim)
     return CTL_OK;
 }
 
-static int take_timeout(struct tree_command *c)
+static int take_timeout(struct tree_command *c, const char *value)
 {
     uint64_t seconds = 0;
 
-    if (!parse_u64(slice_of(optarg), TIMEOUT_MAX_S, &seconds) || seconds == 0)
-        return usage_error("want a number of seconds, at least 1", optarg);
+    if (!parse_u64(slice_of(value), TIMEOUT_MAX_S, &seconds) || seconds == 0)
+        return usage_error("want a number of seconds, at least 1", value);
     c->timeout_ms = (unsigned)seconds * 1000;
     return CTL_OK;
 }
 
-/* One option with its argument. CTL_OK, or the exit code. */
-static int take_option(int option, struct tree_command *c)
+static int take(void *context, int letter, const char *value)
 {
-    switch (option) {
+    struct tree_command *c = context;
+
+    switch (letter) {
     case 'u':
-        c->url = optarg;
-        return CTL_OK;
+        c->url = value;
+        break;
     case 'A':
-        c->auth_file = optarg;
-        return CTL_OK;
+        c->auth_file = value;
+        break;
     case 't':
-        return take_timeout(c);
+        return take_timeout(c, value);
     case 'e':
         c->ephemeral = true;
-        return CTL_OK;
+        break;
     case 'o':
-        c->output = optarg;
-        return CTL_OK;
+        c->output = value;
+        break;
     case 'j':
         c->json = true;
-        return CTL_OK;
+        break;
     case 'n':
         c->dry_run = true;
-        return CTL_OK;
+        break;
     case OPTION_TRIM:
         return take_trim(c, TREE_TRIM_DELETE);
     case OPTION_NO_TRIM:
         return take_trim(c, TREE_TRIM_IGNORE);
     case OPTION_RESET_ACL:
         c->reset_acl = true;
-        return CTL_OK;
+        break;
     case OPTION_UNSET:
         if (c->nunset == TREE_CHANGES_MAX)
             return usage_error("too many --unset", NULL);
-        c->unset[c->nunset++] = optarg;
-        return CTL_OK;
+        c->unset[c->nunset++] = value;
+        break;
     case OPTION_CREATE:
         c->create = true;
-        return CTL_OK;
+        break;
     default:
-        /* getopt has printed what is wrong. */
-        fputs("Try resumelbctl tree --help.\n", stderr);
-        return CTL_USAGE;
+        UNREACHABLE();
     }
+    return CTL_OK;
 }
 
 static const struct verb *find_verb(const char *name)
@@ -516,25 +476,18 @@ static const struct verb *find_verb(const char *name)
 static int parse_command_line(int argc, char **argv, struct tree_command *c,
                               const struct verb **verb)
 {
-    int option;
+    int first = 0;
+    int code = ctl_command_parse(&ctl_word_tree, argc, argv, &first, take, c);
 
-    optind = 0; /* reset: a test parses more than once */
-    while ((option = getopt_long(argc, argv, "u:A:t:jeo:nh", options, NULL)) != -1) {
-        if (option == 'h') {
-            print_help(stdout);
-            return CTL_OK;
-        }
-        int code = take_option(option, c);
-        if (code != CTL_OK)
-            return code;
-    }
-    if (optind == argc)
+    if (code >= 0)
+        return code;
+    if (first == argc)
         return usage_error("want a verb: print, export, import, diff, set, get, watch", NULL);
-    *verb = find_verb(argv[optind]);
+    *verb = find_verb(argv[first]);
     if (*verb == NULL)
-        return usage_error("no such verb", argv[optind]);
-    c->words = argv + optind + 1;
-    c->nwords = (size_t)(argc - optind - 1);
+        return usage_error("no such verb", argv[first]);
+    c->words = argv + first + 1;
+    c->nwords = (size_t)(argc - first - 1);
     if (c->nwords < (*verb)->min || c->nwords > (*verb)->max)
         return usage_error("want", (*verb)->usage);
     if (c->json && (*verb)->run != tree_print)
@@ -629,22 +582,12 @@ enum err tree_command_node(struct tree_command *c, const char *word, char out[TR
     return e;
 }
 
-static bool print_out(const struct tree_command *c)
-{
-    struct slice s = text_slice(&c->out);
-    size_t written = s.len != 0 ? fwrite(s.p, 1, s.len, stdout) : 0;
-
-    if (written == s.len && fflush(stdout) == 0)
-        return true;
-    perror("resumelbctl: stdout");
-    return false;
-}
-
-int ctl_tree_main(int argc, char **argv)
+static int run_tree(const struct ctl_command *command, int argc, char **argv)
 {
     struct tree_command *c = xcalloc(1, sizeof(*c));
     const struct verb *verb = NULL;
 
+    (void)command;
     c->timeout_ms = TREE_OP_TIMEOUT_MS;
     int code = parse_command_line(argc, argv, c, &verb);
 
@@ -661,12 +604,37 @@ int ctl_tree_main(int argc, char **argv)
                                                                                   : verb->trouble;
     tree_close(c->tree);
     loop_destroy(c->loop);
-    if (!print_out(c))
+    if (ctl_finish(ERR_OK, &c->out, &c->diag) != CTL_OK)
         code = verb->trouble;
-    if (c->diag.text != NULL)
-        fprintf(stderr, "resumelbctl: %s", c->diag.text);
-    diag_fini(&c->diag);
-    text_fini(&c->out);
     free(c);
     return code;
 }
+
+static const struct ctl_flag tree_flags[] = {
+    {'u', "tree", "URL", NULL,
+     "directory:/PATH or zookeeper://HOST:PORT,HOST:PORT/PATH ($RESUMELB_TREE)"},
+    {'A', "auth-file", "FILE", CTL_FILES, "ZooKeeper: its first line is USER:PASSWORD"},
+    CTL_FLAG_TIMEOUT,
+    {'j', "json", NULL, NULL, "print: for programs, nodes with properties and nodes below"},
+    {'e', "ephemeral", NULL, NULL, "export: providers, too"},
+    {'o', "output", "FILE", CTL_FILES, "export: to FILE, which is replaced whole"},
+    {'n', "dry-run", NULL, NULL, "import: say what would change, and change nothing"},
+    {OPTION_TRIM, "trim", NULL, NULL,
+     "delete nodes that the text has not, but none that hold providers"},
+    {OPTION_NO_TRIM, "no-trim", NULL, NULL, "neither delete them nor report them"},
+    {OPTION_RESET_ACL, "reset-acl", NULL, NULL,
+     "permissions as of new nodes, also where nodes exist"},
+    {OPTION_UNSET, "unset", "NAME", NULL, "set: remove a property or link"},
+    {OPTION_CREATE, "create", NULL, NULL, "set: create the node if it does not exist"},
+    CTL_FLAG_HELP,
+};
+const struct ctl_command ctl_word_tree = {
+    .name = "tree",
+    .arguments = "VERB ...",
+    .summary = "read and edit the tree of settings and workers",
+    .describe = describe_verbs,
+    .completes = "print export import diff set get watch",
+    .flags = tree_flags,
+    .nflags = ARRAY_LEN(tree_flags),
+    .run = run_tree,
+};

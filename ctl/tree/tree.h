@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * resumelbctl tree: one verb, one function. A command is the command line, the open tree with its
- * loop, and what is to be printed; owned by ctl_tree_main while it runs. Main thread.
+ * loop, and what is to be printed; owned by the command while it runs. Main thread.
  */
 #ifndef RLB_CTL_TREE_TREE_H
 #define RLB_CTL_TREE_TREE_H
@@ -65,8 +65,5 @@ enum err tree_command_path(struct tree_command *c, const char *word,
 /* The same for a node that must exist. */
 enum err tree_command_node(struct tree_command *c, const char *word,
                            char out[TREE_PATH_MAX + 1]) must_check;
-
-/* `resumelbctl tree ...`: ARGV[0] is "tree". Returns the exit status. */
-int ctl_tree_main(int argc, char **argv);
 
 #endif
