@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl completion: what bash and zsh complete, made of the table of words. The files in
- * ctl/completion/ are its output; a test holds them against it.
+ * resumelbctl completion: what bash and zsh complete, made of the table of words. The
+ * build installs its output.
  */
 #include "ctl/cli/ctl.h"
 
