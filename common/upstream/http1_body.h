@@ -8,7 +8,7 @@
 #define RLB_UPSTREAM_HTTP1_BODY_H
 
 #include "common/event/loop.h"
-#include "common/wire/http1_head.h"
+#include "common/wire/http1_chunked.h"
 
 enum {
     HTTP1_BODY_PARTS_MAX = 16, /* parts of one struct http1_body */
