@@ -91,8 +91,6 @@ bool counter_conn_send_and_await(struct counter_conn *c, enum counter_conn_state
                                  struct slice line) must_check;
 /* Returns false if the connection is dead, or if the socket does not accept even this much. */
 bool counter_conn_send(struct counter_conn *c, struct slice line) must_check;
-/* Whether nothing has come and the peer has not closed, as far as the kernel knows. */
-bool counter_conn_alive(struct counter_conn *c);
 
 /* ---- counter_client.c: what a connection tells; each may close C ---- */
 
@@ -105,9 +103,6 @@ void counter_conn_expired(struct counter_conn *c);
 
 /* The server of the key with the escaped form WORD; NULL if there are no servers. */
 struct counter_server *counter_server_of(struct counter_client *c, struct slice word);
-/* Adds C to its server, or removes it; removal may free the server. */
-void counter_server_join(struct counter_server *s, struct counter_conn *c);
-void counter_server_part(struct counter_conn *c);
 /* The latest kept one that seems alive; it is kept no longer. NULL when there is none. */
 struct counter_conn *counter_server_take(struct counter_server *s);
 /* A request was sent to S that may be answered late: checks whether the daemon responds at all. */

@@ -14,6 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static void counter_server_join(struct counter_server *s, struct counter_conn *c);
+static void counter_server_part(struct counter_conn *c);
+
 /* ---- connections ---- */
 
 /*
@@ -71,7 +74,8 @@ static void on_readable(void *context)
     counter_conn_replied(c, &reply);
 }
 
-bool counter_conn_alive(struct counter_conn *c)
+/* Whether nothing has come and the peer has not closed, as far as the kernel knows. */
+static bool counter_conn_alive(struct counter_conn *c)
 {
     char byte;
     ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -234,7 +238,8 @@ static void destroy_server(struct counter_server *s)
     free(s);
 }
 
-void counter_server_join(struct counter_server *s, struct counter_conn *c)
+/* Adds C to its server, or removes it; removal may free the server. */
+static void counter_server_join(struct counter_server *s, struct counter_conn *c)
 {
     c->server = s;
     list_push_back(&s->all, &c->in_server);
@@ -256,7 +261,7 @@ static void end_probe(struct counter_conn *c)
     c->probe = false;
 }
 
-void counter_server_part(struct counter_conn *c)
+static void counter_server_part(struct counter_conn *c)
 {
     struct counter_server *s = c->server;
 

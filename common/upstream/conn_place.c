@@ -220,8 +220,9 @@ void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum er
     waiter_enter_locked(b, w, WAITER_READY, k);
 }
 
-void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w, struct pooled_conn *c,
-                         struct conn_work *k)
+/* W is to get C, which is attached to W's loop. */
+static apart void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w,
+                                      struct pooled_conn *c, struct conn_work *k)
 {
     ASSERT(c->loop_index == loop_index(w->loop));
     if (c->waiter != w)
@@ -287,7 +288,11 @@ bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_c
            b->shards[c->loop_index].nidle >= b->max_connections / b->pool->nloops / CONN_PART_KEPT;
 }
 
-void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+/*
+ * C, detached, goes to its waiter or to the first in line; else it parks, for any loop to take; or
+ * it is closed.
+ */
+static void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
     struct conn_waiter *w = c->waiter;
 

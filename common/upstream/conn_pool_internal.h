@@ -172,9 +172,6 @@ void conn_pair(struct pooled_conn *c, struct conn_waiter *w) apart;
 struct conn_waiter *conn_unpair(struct pooled_conn *c);
 void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k);
-/* W is to get C, which is attached to W's loop. */
-void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w, struct pooled_conn *c,
-                         struct conn_work *k) apart;
 /* While there is room, the first in line may open. */
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
 /*
@@ -187,11 +184,6 @@ void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn
 /* C, attached to the calling loop and without a user, is given to the first in line, becomes idle,
  * or is closed. */
 void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
-/*
- * C, detached, goes to its waiter or to the first in line; else it parks, for any loop to take; or
- * it is closed.
- */
-void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 /* Whether C, given back on its loop, should be detached and parked. */
 bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_conn *c);
 /* The oldest idle connection of loop LOOP_INDEX, parked ones that were its last among them. */

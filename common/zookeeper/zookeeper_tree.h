@@ -133,8 +133,6 @@ void zk_ops_connected(struct zookeeper *t);
 /* The session has ended, and all calls with it. */
 void zk_ops_ended(struct zookeeper *t);
 
-/* A provider's NAME as a node's name: '/' and '%' as %XX. False: cannot be one. */
-bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1]);
 /* And back; other '%' stay as they are. OUT has room for strlen(NAME) + 1. */
 void zk_name_decode(const char *name, char *out);
 

@@ -219,7 +219,8 @@ static void print_zsh(struct text *out)
     text_add(out, SLICE_LIT("    esac\n}\n\n_resumelbctl \"$@\"\n"));
 }
 
-bool ctl_completion(struct slice shell, struct text *out)
+/* SHELL: "bash" or "zsh". False: neither. */
+static bool ctl_completion(struct slice shell, struct text *out)
 {
     if (slice_is(shell, "bash"))
         print_bash(out);

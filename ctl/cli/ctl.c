@@ -56,7 +56,8 @@ int ctl_usage_error(const struct ctl_command *c, const char *what, const char *w
     return CTL_USAGE;
 }
 
-const struct ctl_command *ctl_command_find(struct slice name)
+/* NULL: there is none. */
+static const struct ctl_command *ctl_command_find(struct slice name)
 {
     for (size_t i = 0; i < ctl_ncommands; ++i) {
         if (slice_is(name, ctl_commands[i]->name))
@@ -84,7 +85,7 @@ static void add_flag(const struct ctl_flag *f, size_t width, struct text *out)
     text_addf(out, "%*s  %s\n", (int)(width - flag_width(f)), "", f->help);
 }
 
-void ctl_command_help(const struct ctl_command *c, struct text *out)
+static void ctl_command_help(const struct ctl_command *c, struct text *out)
 {
     size_t width = 0;
 

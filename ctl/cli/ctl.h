@@ -106,8 +106,6 @@ struct ctl_command {
 /* All of them, in the order in which they are shown. */
 extern const struct ctl_command *const ctl_commands[];
 extern const size_t ctl_ncommands;
-/* NULL: there is none. */
-const struct ctl_command *ctl_command_find(struct slice name);
 
 /* Each in its file. */
 extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes, ctl_word_limits,
@@ -125,7 +123,6 @@ typedef int (*ctl_take_fn)(void *context, int letter, const char *value);
  */
 int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *first,
                       ctl_take_fn take, void *context) must_check;
-void ctl_command_help(const struct ctl_command *c, struct text *out);
 /* A bad command line, said on standard error; returns CTL_USAGE. WHICH may be NULL. */
 int ctl_usage_error(const struct ctl_command *c, const char *what, const char *which);
 /* A whole number from MIN to MAX; CTL_OK, or what ctl_usage_error returned. */
@@ -162,10 +159,6 @@ int ctl_take_real(const struct ctl_command *c, const char *name, const char *tex
 /* One of CTL_FLAGS_ASKING. -1: it is none of them. */
 int ctl_take_asking(const struct ctl_command *c, struct ctl_options *o, int letter,
                     const char *value) must_check;
-
-/* ---- shells ---- */
-/* SHELL: "bash" or "zsh". False: neither. */
-bool ctl_completion(struct slice shell, struct text *out) must_check;
 
 /* ---- a terminal ---- */
 /* Whether standard output is one that shows colours, and NO_COLOR is not set. */

@@ -58,7 +58,6 @@ bool simulate_classify(struct simulate_classifier *c, const struct access_line *
                        uint32_t *out) must_check;
 /* The classes of a plan of described work. False: there are too many. */
 bool simulate_classify_plan(struct simulate_classifier *c, const struct plan *p) must_check;
-void simulate_forget_classes(struct simulate_classifier *c);
 
 /* ---- everything ---- */
 

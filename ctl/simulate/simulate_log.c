@@ -86,7 +86,7 @@ bool simulate_read_classifier(const char *spec, struct simulate_classifier *out,
     return good;
 }
 
-void simulate_forget_classes(struct simulate_classifier *c)
+static void simulate_forget_classes(struct simulate_classifier *c)
 {
     for (size_t i = 0; i < PLAN_PHASES_MAX; ++i) {
         free(c->classes.of[i]);
