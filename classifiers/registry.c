@@ -5,9 +5,16 @@
  * configurations.
  */
 #include "classifiers/registry.h"
+#include "classifiers/search.h"
+#include "common/base/text.h"
+#include "common/config/settings.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 
 #define XXH_INLINE_ALL
 #pragma GCC diagnostic push
@@ -17,8 +24,378 @@
 #include <xxhash.h>
 #pragma GCC diagnostic pop
 
-#include "classifiers/kind.h"
-#include "common/base/text.h"
+/* ---- what a kind is: a const table of functions, and a base struct first in its own ---- */
+
+/* "No class", as a plugin says it. */
+#define CLASSIFIER_NONE SIZE_MAX
+
+struct classifier_kind {
+    const char *name;
+    void (*destroy)(struct classifier *k);
+    /*
+     * The raw class, at most CLASS_BYTES_MAX bytes of OUT; returns its length, or CLASSIFIER_NONE
+     * when there is none or it is longer (encoded it would be longer still). Any thread, several at
+     * once.
+     */
+    size_t (*classify)(const struct classifier *k, const struct rlb_environment *env,
+                       char out[CLASS_BYTES_MAX]);
+    /* The same where only the Host matters, which is NULL without one; or NULL. */
+    size_t (*of_host)(struct slice host, char out[CLASS_BYTES_MAX]);
+};
+
+struct classifier {
+    const struct classifier_kind *kind;
+    char fingerprint[FINGERPRINT_LEN + 1]; /* the registry's */
+};
+
+struct regex_settings {
+#define REGEX(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "classifiers/settings.def"
+};
+
+struct plugin_settings {
+#define PLUGIN(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "classifiers/settings.def"
+};
+
+/* Room for a reason of regex_create and plugin_create. */
+#define CLASSIFIER_WHY_ROOM 300
+
+/* ---- host ---- */
+
+/*
+ * The Host as a class: one name for all the ways a browser may write it. "WWW.Example.com.:8080"
+ * and "example.com" are one class; an IPv6 literal keeps its brackets.
+ */
+
+static size_t host_of_host(struct slice host, char out[CLASS_BYTES_MAX])
+{
+    if (host.p == NULL)
+        return CLASSIFIER_NONE;
+    host = host_without_port(slice_trim(host));
+    /* The root's dot: the same name to DNS. */
+    if (host.len != 0 && host.p[host.len - 1] == '.')
+        --host.len;
+    if (host.len >= 4 && slice_eq_nocase((struct slice){host.p, 4}, SLICE_LIT("www.")))
+        host = (struct slice){host.p + 4, host.len - 4};
+    if (host.len > CLASS_BYTES_MAX)
+        return CLASSIFIER_NONE;
+    ascii_lower_copy(out, host);
+    return host.len;
+}
+
+static size_t host_classify(const struct classifier *k, const struct rlb_environment *env,
+                            char out[CLASS_BYTES_MAX])
+{
+    struct slice host = SLICE_NULL;
+
+    (void)k;
+    host.p = env->get(env, "HTTP_HOST", &host.len);
+    return host_of_host(host, out);
+}
+
+static void host_destroy(struct classifier *k)
+{
+    free(k);
+}
+
+static const struct classifier_kind host_kind = {"host", host_destroy, host_classify, host_of_host};
+
+static struct classifier *host_create(void)
+{
+    struct classifier *k = xcalloc(1, sizeof(*k));
+
+    k->kind = &host_kind;
+    return k;
+}
+
+/* ---- regex ---- */
+
+/*
+ * A pattern searched in one variable. The variable's bytes are the client's, the pattern may be one
+ * that backtracks: a search that hits a bound (search.h) has found nothing.
+ */
+
+enum { VARIABLE_BYTES_MAX = 100 };
+
+struct regex {
+    struct classifier super; /* first */
+    char *variable;
+    struct search *search;
+    uint32_t group; /* number of the group "class" */
+};
+
+static const struct regex *regex_of(const struct classifier *k)
+{
+    return (const struct regex *)(const void *)k;
+}
+
+/* ---- classifying ---- */
+
+static size_t regex_classify(const struct classifier *k, const struct rlb_environment *env,
+                             char out[CLASS_BYTES_MAX])
+{
+    const struct regex *r = regex_of(k);
+    struct slice subject = SLICE_NULL;
+    struct slice part;
+
+    subject.p = env->get(env, r->variable, &subject.len);
+    if (subject.p == NULL || search_run(r->search, subject, r->group, &part) != SEARCH_FOUND)
+        return CLASSIFIER_NONE;
+    if (part.p == NULL || part.len > CLASS_BYTES_MAX)
+        return CLASSIFIER_NONE;
+    memcpy(out, part.p, part.len);
+    return part.len;
+}
+
+static void regex_destroy(struct classifier *k)
+{
+    struct regex *r = (struct regex *)(void *)k;
+
+    search_destroy(r->search);
+    free(r->variable);
+    free(r);
+}
+
+static const struct classifier_kind regex_kind = {"regex", regex_destroy, regex_classify, NULL};
+
+/* ---- making ---- */
+
+static bool check_variable(const char *variable, char why[CLASSIFIER_WHY_ROOM])
+{
+    size_t len = strlen(variable);
+    bool good = len != 0 && len <= VARIABLE_BYTES_MAX;
+
+    for (size_t i = 0; i < len && good; ++i) {
+        char c = variable[i];
+
+        good = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '.';
+    }
+    if (!good)
+        snprintf(why, CLASSIFIER_WHY_ROOM,
+                 "variable: expected a name such as PATH_INFO or HTTP_X_TENANT");
+    return good;
+}
+
+/* Number of the group "class", or 0. */
+static uint32_t find_group(const struct search *search, char why[CLASSIFIER_WHY_ROOM])
+{
+    const char *problem = NULL;
+    uint32_t n = 0;
+
+    switch (search_group(search, "class", &n)) {
+    case SEARCH_GROUP_FOUND:
+        return n;
+    case SEARCH_GROUP_SEVERAL:
+        problem = "has several groups named class; alternatives inside of one, or (?|...|...) "
+                  "around them, will do";
+        break;
+    case SEARCH_GROUP_NONE:
+        problem = "has no group named class: (?<class>...)";
+        break;
+    }
+    snprintf(why, CLASSIFIER_WHY_ROOM, "pattern: %s", problem);
+    return 0;
+}
+
+/* NULL on error; WHY says. */
+static struct classifier *regex_create(const struct regex_settings *s,
+                                       char why[CLASSIFIER_WHY_ROOM])
+{
+    char problem[SEARCH_WHY_ROOM];
+
+    if (!check_variable(s->variable, why))
+        return NULL;
+    struct search *search = search_compile(s->pattern, problem);
+    if (search == NULL) {
+        snprintf(why, CLASSIFIER_WHY_ROOM, "pattern: %s", problem);
+        return NULL;
+    }
+    uint32_t group = find_group(search, why);
+    if (group == 0) {
+        search_destroy(search);
+        return NULL;
+    }
+
+    struct regex *r = xcalloc(1, sizeof(*r));
+    r->super.kind = &regex_kind;
+    r->variable = xstrdup(s->variable);
+    r->search = search;
+    r->group = group;
+    return &r->super;
+}
+
+/* ---- plugin ---- */
+
+/*
+ * A classifier from a shared object (classifier.h). It runs inside the load balancer with all its
+ * rights: that is why only a YAML file can name one. What it returns is still checked.
+ */
+
+/* With room for its spelling below the system's limit. */
+enum { PLUGIN_PATH_MAX = 1024 };
+
+struct plugin {
+    struct classifier super; /* first */
+    void *library;
+    const struct rlb_classifier *contract;
+    void *instance;
+};
+
+typedef const struct rlb_classifier *(*contract_fn)(void);
+
+static const struct plugin *plugin_of(const struct classifier *k)
+{
+    return (const struct plugin *)(const void *)k;
+}
+
+static size_t plugin_classify(const struct classifier *k, const struct rlb_environment *env,
+                              char out[CLASS_BYTES_MAX])
+{
+    const struct plugin *p = plugin_of(k);
+    size_t n = p->contract->classify(p->instance, env, out, CLASS_BYTES_MAX);
+
+    return n <= CLASS_BYTES_MAX ? n : CLASSIFIER_NONE;
+}
+
+static void plugin_destroy(struct classifier *k)
+{
+    struct plugin *p = (struct plugin *)(void *)k;
+
+    p->contract->destroy(p->instance);
+    dlclose(p->library);
+    free(p);
+}
+
+static const struct classifier_kind plugin_kind = {"plugin", plugin_destroy, plugin_classify, NULL};
+
+/* The contract of LIBRARY, or NULL. */
+static const struct rlb_classifier *find_contract(void *library, char why[CLASSIFIER_WHY_ROOM])
+{
+    contract_fn get;
+    void *symbol = dlsym(library, "rlb_classifier");
+
+    if (symbol == NULL) {
+        snprintf(why, CLASSIFIER_WHY_ROOM,
+                 "path: not a classifier: it does not export rlb_classifier");
+        return NULL;
+    }
+    /* What POSIX promises and ISO C lacks: an object pointer that is a function's. */
+    memcpy(&get, &symbol, sizeof(get));
+    const struct rlb_classifier *c = get();
+    if (c == NULL) {
+        snprintf(why, CLASSIFIER_WHY_ROOM, "path: the plugin offers no classifier");
+        return NULL;
+    }
+    /* Nothing behind the version may be looked at before it is known to be ours. */
+    if (c->api != RLB_CLASSIFIER_API) {
+        snprintf(why, CLASSIFIER_WHY_ROOM,
+                 "path: built for version %u of the plugin contract, wanted is version %d", c->api,
+                 RLB_CLASSIFIER_API);
+        return NULL;
+    }
+    if (c->name == NULL || c->version == NULL || c->create == NULL || c->destroy == NULL ||
+        c->classify == NULL) {
+        snprintf(why, CLASSIFIER_WHY_ROOM, "path: the plugin leaves out a part of the contract");
+        return NULL;
+    }
+    return c;
+}
+
+static void *make_instance(const struct rlb_classifier *c, const char *options,
+                           char why[CLASSIFIER_WHY_ROOM])
+{
+    char reason[160] = "";
+    struct text shown = {0};
+    void *instance = c->create(options, reason, sizeof(reason));
+
+    if (instance != NULL)
+        return instance;
+    reason[sizeof(reason) - 1] = '\0';
+    text_add_escaped(&shown, slice_of(reason));
+    snprintf(why, CLASSIFIER_WHY_ROOM, "options: refused by the plugin: %s", text_cstr(&shown));
+    text_fini(&shown);
+    return NULL;
+}
+
+/* A word as path elements that change nothing: "/." for a one, "/" for a zero. */
+static void add_idle_elements(struct text *t, uint64_t bits)
+{
+    for (int i = 63; i >= 0; --i)
+        text_add(t, (bits >> i & 1) != 0 ? SLICE_LIT("/.") : SLICE_LIT("/"));
+}
+
+/*
+ * PATH, spelt so that each file has a spelling of its own. The dynamic linker takes an object that
+ * is loaded under the same name for the same object without a look at the file: at a reload, when
+ * the old classifier still serves, a new version at the old path would never be seen. Its folder
+ * stays the folder, so $ORIGIN works.
+ */
+static void spell_path(const char *path, const struct stat *st, struct text *out)
+{
+    const char *base = strrchr(path, '/');
+
+    text_add(out, (struct slice){path, (size_t)(base - path)});
+    add_idle_elements(out, st->st_ino);
+    add_idle_elements(out, st->st_dev);
+    text_add(out, slice_of(base));
+}
+
+static void *load(const char *path, char why[CLASSIFIER_WHY_ROOM])
+{
+    struct text spelt = {0};
+    struct stat st;
+
+    if (stat(path, &st) != 0) {
+        snprintf(why, CLASSIFIER_WHY_ROOM, "path: cannot be loaded: %s", strerror(errno));
+        return NULL;
+    }
+    spell_path(path, &st, &spelt);
+    void *library = dlopen(text_cstr(&spelt), RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        struct slice problem = slice_of(dlerror());
+
+        /* "NAME: reason", and the name is ours. */
+        if (slice_starts(problem, text_slice(&spelt)))
+            problem = (struct slice){problem.p + spelt.len, problem.len - spelt.len};
+        snprintf(why, CLASSIFIER_WHY_ROOM, "path: cannot be loaded%.*s", SLICE_FMT(problem));
+    }
+    text_fini(&spelt);
+    return library;
+}
+
+/*
+ * The same for a shared object.
+ *   name, version  what it says of itself; borrowed from it
+ */
+static struct classifier *plugin_create(const struct plugin_settings *s,
+                                        char why[CLASSIFIER_WHY_ROOM], const char **name,
+                                        const char **version)
+{
+    /* A bare name would be searched for in places that others may write to. */
+    if (s->path[0] != '/' || strlen(s->path) > PLUGIN_PATH_MAX) {
+        snprintf(why, CLASSIFIER_WHY_ROOM, "path: must be absolute, and at most %d bytes",
+                 PLUGIN_PATH_MAX);
+        return NULL;
+    }
+    void *library = load(s->path, why);
+    if (library == NULL)
+        return NULL;
+    const struct rlb_classifier *contract = find_contract(library, why);
+    void *instance = contract != NULL ? make_instance(contract, s->options, why) : NULL;
+    if (instance == NULL) {
+        dlclose(library);
+        return NULL;
+    }
+    struct plugin *p = xcalloc(1, sizeof(*p));
+    *p = (struct plugin){{.kind = &plugin_kind}, library, contract, instance};
+    *name = contract->name;
+    *version = contract->version;
+    return &p->super;
+}
+
+/* ---- the registry ---- */
 
 static const struct setting_row regex_rows[] = {
 #define REGEX(...) SETTINGS_ROW(struct regex_settings, __VA_ARGS__)

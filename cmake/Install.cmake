@@ -79,9 +79,6 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # Completion, in the folders where each shell looks by itself.
-set(completion ${PROJECT_SOURCE_DIR}/ctl/completion)
-if(EXISTS ${completion})
-  install(FILES ${completion}/resumelbctl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-    RENAME resumelbctl)
-  install(FILES ${completion}/_resumelbctl DESTINATION ${RLB_ZSH_DIR})
-endif()
+install(FILES ${PROJECT_BINARY_DIR}/completion/resumelbctl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+  RENAME resumelbctl)
+install(FILES ${PROJECT_BINARY_DIR}/completion/_resumelbctl DESTINATION ${RLB_ZSH_DIR})

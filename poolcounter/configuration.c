@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "common/program/config_addr.h"
-#include "common/program/user_rights.h"
+#include "common/program/privileges.h"
+#include "common/program/program_config.h"
 
 static const struct setting_row poolcounter_rows[] = {
 #define PROGRAM(...) SETTINGS_ROW(struct poolcounter_settings, __VA_ARGS__)

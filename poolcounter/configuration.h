@@ -9,8 +9,8 @@
 #include "common/config/settings.h"
 #include "common/limiter/counter.h"
 #include "common/net/addr.h"
-#include "common/program/admin_config.h"
 #include "common/program/privileges.h"
+#include "common/program/program_config.h"
 
 enum {
     /* Maximum length of a type's name in the configuration [bytes]: part of a key, which is limited

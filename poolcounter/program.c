@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/program/user_rights.h"
+#include "common/program/privileges.h"
 #include "common/server/http_server.h"
 #include "poolcounter/status.h"
 

@@ -11,7 +11,7 @@
 #ifndef RLB_POOLCOUNTER_SERVER_INTERNAL_H
 #define RLB_POOLCOUNTER_SERVER_INTERNAL_H
 
-#include "common/event/timer_wheel.h"
+#include "common/event/loop.h"
 #include "common/limiter/counter_line.h"
 #include "common/stats/topk.h"
 #include "poolcounter/server.h"

@@ -7,8 +7,8 @@
 #ifndef RLB_SIM_SCENARIO_H
 #define RLB_SIM_SCENARIO_H
 
-#include "sim/figures.h"
 #include "sim/workload.h"
+#include "sim/world.h"
 
 enum scenario {
 #define SCENARIO(name, doc) SCENARIO_##name,

@@ -6,13 +6,222 @@
  *     due, or a client is free -> pool_get -> end = begin + service -> report, pool_put
  */
 #include "sim/world.h"
+#include "common/base/list.h"
+#include "common/skills/home_records.h"
+#include "common/skills/meter.h"
+#include "sim/draw.h"
+#include "sim/event_queue.h"
+#include "sim/lru.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sim/draw.h"
-#include "sim/world_internal.h"
+#define WORLD_NS_PER_MS UINT64_C(1000000)
+
+#define WORLD_NS_PER_US UINT64_C(1000)
+
+/* A request in hand. */
+struct job {
+    struct list node; /* member->jobs, in the order of arrival; or world->free_jobs */
+    struct pool_pick pick;
+    struct member *member;
+    unsigned life; /* of the worker */
+    unsigned balancer;
+    size_t request;
+    uint64_t start_ns, sent_ns, service_ns;
+    uint16_t hits, loads;
+};
+
+/* A worker. Each balancer knows it by a struct worker of its own. */
+struct member {
+    unsigned index;
+    bool up;
+    unsigned life;
+    struct worker **known; /* by balancer */
+    struct meter *meter;
+    struct home_records *homes;
+    uint64_t homes_told; /* the cursor */
+    uint64_t published_ns;
+    struct lru *cache;
+    uint64_t free_ns;
+    size_t in_hand;
+    struct list jobs;
+};
+
+struct world {
+    struct world_options options;
+    struct pool **pools;
+    struct member *members;
+    uint64_t *db_free_ns; /* of each slot */
+    struct event_queue events;
+    struct list free_jobs;
+    uint64_t now_ns;
+    size_t turn; /* requests given to balancers */
+
+    /* Of this run. */
+    const struct world_run *run;
+    struct world_record *records;
+    uint64_t begin_ns;
+    size_t next, next_event;
+    size_t in_hand;
+};
+
+static inline uint64_t world_now_ms(const struct world *w)
+{
+    return w->now_ns / WORLD_NS_PER_MS;
+}
+
+static inline uint64_t world_now_us(const struct world *w)
+{
+    return w->now_ns / WORLD_NS_PER_US;
+}
+
+static struct job *world_take_job(struct world *w);
+static void world_send(struct world *w, struct job *j);
+
+/* ---- workers begin, say that they will leave, are replaced, and die ---- */
+
+static void world_send_resume(struct world *w, struct member *m)
+{
+    struct resume r = {0};
+
+    meter_resume(m->meter, SIZE_MAX, &r);
+    for (unsigned b = 0; b < w->options.balancers; ++b)
+        pool_new_resume(w->pools[b], m->known[b], &r, "", "", NULL);
+    resume_fini(&r);
+}
+
+/* The worker begins a life: cold, and knowing nothing. */
+static void world_start_member(struct world *w, struct member *m)
+{
+    enum { CLASSES_MAX = 100000 };
+    char name[24];
+    char incarnation[24];
+    struct meter_settings s = {.history = w->options.history,
+                               .max_skill_age = METER_SKILL_AGE_DEFAULT,
+                               .max_classes = CLASSES_MAX};
+
+    ASSERT(!m->up);
+    m->up = true;
+    ++m->life;
+    m->free_ns = 0;
+    m->meter = meter_create(&s);
+    m->homes = home_records_create(CLASSES_MAX);
+    m->homes_told = 0;
+    snprintf(name, sizeof(name), "w%u", m->index);
+    snprintf(incarnation, sizeof(incarnation), "%u", m->life);
+    for (unsigned b = 0; b < w->options.balancers; ++b) {
+        struct worker_options o = {.name = slice_of(name),
+                                   .incarnation = slice_of(incarnation),
+                                   .concurrency = 1,
+                                   .context = m};
+        m->known[b] = worker_create(&o);
+    }
+    world_send_resume(w, m);
+}
+
+/* Ends the process, with its cache; the balancers still have their records of the worker. */
+static void end_process(struct member *m)
+{
+    ASSERT(m->up);
+    m->up = false;
+    meter_destroy(m->meter);
+    m->meter = NULL;
+    home_records_destroy(m->homes);
+    m->homes = NULL;
+    lru_clear(m->cache);
+}
+
+static void world_stop_member(struct world *w, struct member *m)
+{
+    for (unsigned b = 0; b < w->options.balancers; ++b)
+        pool_remove(w->pools[b], m->known[b], NULL);
+    end_process(m);
+}
+
+/* The balancers no longer have a record of it. */
+static void world_forget_member(struct world *w, struct member *m)
+{
+    for (unsigned b = 0; b < w->options.balancers; ++b) {
+        worker_unref(m->known[b]);
+        m->known[b] = NULL;
+    }
+}
+
+/* The process has exited; its requests are sent again, in order. Their ends, which are in the queue
+ * of events, are recognized by LIFE. */
+static void kill_member(struct world *w, struct member *m)
+{
+    struct pool_served how = {.now_us = world_now_us(w), .failed = true};
+    struct list lost;
+    struct list *it;
+
+    list_init(&lost);
+    world_stop_member(w, m);
+    while (!list_empty(&m->jobs)) {
+        struct job *old = list_entry(m->jobs.next, struct job, node);
+        struct job *j = world_take_job(w);
+
+        /* The old one stays where the queue of events knows it. */
+        j->balancer = old->balancer;
+        j->request = old->request;
+        j->start_ns = old->start_ns;
+        pool_put(w->pools[old->balancer], &old->pick, &how, NULL);
+        list_remove(&old->node);
+        list_push_back(&lost, &j->node);
+    }
+    m->in_hand = 0;
+    world_forget_member(w, m);
+    while ((it = lost.next) != &lost) {
+        list_remove(it);
+        world_send(w, list_entry(it, struct job, node));
+    }
+}
+
+static void drain_member(struct world *w, struct member *m)
+{
+    for (unsigned b = 0; b < w->options.balancers; ++b) {
+        pool_set_available(w->pools[b], m->known[b], false, NULL);
+        pool_hand_over(w->pools[b], m->known[b], NULL);
+    }
+}
+
+/* The old process's requests in flight are not jobs of the member any more (finish_past). */
+static void replace_member(struct world *w, struct member *m)
+{
+    struct worker *old[WORLD_BALANCERS_MAX] = {NULL};
+
+    for (unsigned b = 0; b < w->options.balancers; ++b)
+        old[b] = m->known[b];
+    end_process(m);
+    while (!list_empty(&m->jobs))
+        list_remove(m->jobs.next);
+    m->in_hand = 0;
+    world_start_member(w, m);
+    for (unsigned b = 0; b < w->options.balancers; ++b) {
+        pool_hand_over(w->pools[b], old[b], m->known[b]);
+        pool_remove(w->pools[b], old[b], NULL);
+        worker_unref(old[b]);
+    }
+}
+
+static void world_change(struct world *w, const struct world_event *e)
+{
+    ASSERT(e->worker < w->options.workers);
+    struct member *m = &w->members[e->worker];
+
+    if (e->change == WORLD_KILL && m->up)
+        kill_member(w, m);
+    else if (e->change == WORLD_START && !m->up)
+        world_start_member(w, m);
+    else if (e->change == WORLD_DRAIN && m->up)
+        drain_member(w, m);
+    else if (e->change == WORLD_REPLACE && m->up)
+        replace_member(w, m);
+}
+
+/* ---- the world ---- */
 
 /* Pools take 0 for "never". */
 static const uint64_t FIRST_NS = 10000000000;
@@ -142,7 +351,7 @@ static void serve(struct world *w, struct member *m, struct job *j)
 
 /* ---- a request's way ---- */
 
-struct job *world_take_job(struct world *w)
+static struct job *world_take_job(struct world *w)
 {
     if (list_empty(&w->free_jobs))
         return xcalloc(1, sizeof(struct job));
@@ -183,7 +392,8 @@ static void tell(struct world *w, const struct job *j)
         home_records_use(j->member->homes, class_of(w, j->request), p->home, from, world_now_us(w));
 }
 
-void world_send(struct world *w, struct job *j)
+/* To a worker, or nowhere. */
+static void world_send(struct world *w, struct job *j)
 {
     struct pool_request r = {.cls = class_of(w, j->request)};
 
@@ -448,4 +658,167 @@ void world_shadow(const struct world *w, struct pool_shadow_counts *out)
         out->overdue += v.shadow.overdue;
         pool_view_fini(&v);
     }
+}
+
+/* ---- figures ---- */
+
+static const double US_PER_S = 1e6;
+static const double US_PER_MS = 1e3;
+
+/* Sums over the records of a part. */
+struct sums {
+    size_t n, ok;
+    uint64_t begin_us, end_us;
+    uint64_t hits, loads, latency_us, service_us;
+    uint64_t *latencies;
+    uint64_t *requests, *busy_us; /* by worker */
+};
+
+static bool is_part(const struct world_record *r, const struct figures_part *part)
+{
+    return part->tag < 0 || r->tag == part->tag;
+}
+
+static void add(struct sums *s, const struct world_record *r)
+{
+    uint64_t end_us = r->start_us + r->latency_us;
+
+    if (s->n++ == 0 || r->start_us < s->begin_us)
+        s->begin_us = r->start_us;
+    if (end_us > s->end_us)
+        s->end_us = end_us;
+    if (r->failed)
+        return;
+    s->latencies[s->ok++] = r->latency_us;
+    s->latency_us += r->latency_us;
+    s->service_us += r->service_us;
+    s->hits += r->hits;
+    s->loads += r->loads;
+    ++s->requests[r->worker];
+    s->busy_us[r->worker] += r->service_us;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The latency that so many of a hundred do not exceed. */
+static double percentile(const struct sums *s, unsigned percent)
+{
+    size_t at = s->ok * percent / 100;
+
+    return (double)s->latencies[at] / US_PER_MS;
+}
+
+static uint64_t largest(const uint64_t *v, unsigned n)
+{
+    uint64_t most = 0;
+
+    for (unsigned i = 0; i < n; ++i)
+        most = v[i] > most ? v[i] : most;
+    return most;
+}
+
+static void fill(const struct sums *s, unsigned nworkers, struct figures *out)
+{
+    double ok = (double)s->ok;
+    uint64_t objects = s->hits + s->loads;
+
+    out->wall_s = (double)(s->end_us - s->begin_us) / US_PER_S;
+    out->rate = ok / fmax(out->wall_s, 1e-9);
+    out->loads = (double)s->loads / ok;
+    out->hit_share = (double)s->hits / (double)(objects != 0 ? objects : 1);
+    out->mean_ms = (double)s->latency_us / ok / US_PER_MS;
+    out->p50_ms = percentile(s, 50);
+    out->p90_ms = percentile(s, 90);
+    out->p99_ms = percentile(s, 99);
+    out->max_ms = (double)s->latencies[s->ok - 1] / US_PER_MS;
+    out->share_max = (double)largest(s->requests, nworkers) * nworkers / ok;
+    out->busy_max =
+        (double)largest(s->busy_us, nworkers) * nworkers / fmax((double)s->service_us, 1);
+    out->busy = (double)s->service_us / US_PER_S / fmax(out->wall_s, 1e-9) / nworkers;
+    for (unsigned i = 0; i < nworkers; ++i)
+        out->workers += s->requests[i] != 0;
+}
+
+/* A request's class and worker in one number. */
+static uint64_t pair_of(const struct world_record *r)
+{
+    return (uint64_t)r->cls << 16 | r->worker;
+}
+
+/*
+ * The mean number of workers of a class. Sorted by class and worker, so that it takes as much
+ * memory as there are requests, not as there are classes times workers.
+ */
+static double class_workers(const struct world_record *records, const struct figures_part *part,
+                            uint64_t *pairs)
+{
+    size_t n = 0;
+    size_t classes = 0;
+    size_t workers = 0;
+
+    for (size_t i = part->from; i < part->to; ++i) {
+        if (is_part(&records[i], part) && !records[i].failed)
+            pairs[n++] = pair_of(&records[i]);
+    }
+    qsort(pairs, n, sizeof(pairs[0]), by_value);
+    for (size_t i = 0; i < n;) {
+        size_t begin = i;
+        size_t own = 0;
+
+        for (; i < n && pairs[i] >> 16 == pairs[begin] >> 16; ++i)
+            own += i == begin || pairs[i] != pairs[i - 1];
+        if (i - begin >= FIGURES_CLASS_MIN) {
+            ++classes;
+            workers += own;
+        }
+    }
+    return classes != 0 ? (double)workers / (double)classes : 0;
+}
+
+void figures_of(const struct world_record *records, const struct figures_part *part,
+                unsigned nworkers, struct figures *out)
+{
+    size_t n = part->to - part->from;
+    struct sums s = {0};
+
+    ASSERT(part->from <= part->to);
+    s.latencies = xcalloc(n != 0 ? n : 1, sizeof(s.latencies[0]));
+    s.requests = xcalloc(nworkers, sizeof(s.requests[0]));
+    s.busy_us = xcalloc(nworkers, sizeof(s.busy_us[0]));
+    for (size_t i = part->from; i < part->to; ++i) {
+        if (is_part(&records[i], part))
+            add(&s, &records[i]);
+    }
+    *out = (struct figures){.n = s.n, .failed = s.n - s.ok};
+    if (s.ok != 0) {
+        qsort(s.latencies, s.ok, sizeof(s.latencies[0]), by_value);
+        fill(&s, nworkers, out);
+        out->class_workers = class_workers(records, part, s.latencies);
+    }
+    free(s.busy_us);
+    free(s.requests);
+    free(s.latencies);
+}
+
+double figures_share(const struct world_record *records, const struct figures_part *part,
+                     unsigned first, unsigned last)
+{
+    size_t all = 0;
+    size_t theirs = 0;
+
+    for (size_t i = part->from; i < part->to; ++i) {
+        const struct world_record *r = &records[i];
+
+        if (r->failed || !is_part(r, part))
+            continue;
+        ++all;
+        theirs += r->worker >= first && r->worker < last;
+    }
+    return all != 0 ? (double)theirs / (double)all : 0;
 }

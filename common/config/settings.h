@@ -16,54 +16,9 @@
 #ifndef RLB_CONFIG_SETTINGS_H
 #define RLB_CONFIG_SETTINGS_H
 
-#include "common/base/text.h"
-#include "common/config/config.h"
+#include "common/config/setting.h"
 
 #include <stdio.h>
-
-/*
- * Value syntax. In YAML, a value of any type may be quoted or not; a plain "name:", "~" or "null"
- * selects the default.
- */
-enum setting_type {
-    SETTING_BOOL, /* true false yes no on off */
-    SETTING_INT,  /* int64_t */
-    SETTING_REAL, /* double */
-    /* "250ms" "3.5s" "5m" "2h" "1d", whole milliseconds; a bare number is seconds; field NAME_ms.
-     * "off" is 0, where MIN is NULL or 0 or the default is "off" (then off, or at least MIN). */
-    SETTING_TIME,
-    SETTING_SIZE,   /* "256KiB" "32MiB" "1.5GiB", bare bytes; field NAME_bytes */
-    SETTING_TEXT,   /* char *; where the default is NULL, an empty text is NULL */
-    SETTING_SECRET, /* as TEXT, printed as *** */
-    SETTING_CHOICE, /* int: index into the choices, which stand in MIN as "resume|classless" */
-    /* struct text_list: a YAML list of scalars. As one text: "a, b"; an item that is empty, starts
-     * with a quote, or has a comma or blanks at its ends is in double quotes, with \" and
-     * \\ inside. */
-    SETTING_LIST,
-    SETTING_NODE, /* const struct config_node *, for the program to read further; borrowed from the
-                     config */
-};
-/* A BOOL with a C keyword as its name: its field is called is_NAME. */
-#define SETTING_FLAG SETTING_BOOL
-enum setting_when { SETTING_BOOT, SETTING_RELOAD, SETTING_LIVE, SETTING_LOCAL };
-enum setting_origin { ORIGIN_DEFAULT, ORIGIN_YAML, ORIGIN_TREE };
-
-struct text_list {
-    char **items;
-    size_t n;
-};
-
-struct setting_row {
-    const char *name;
-    const char *unit;      /* "MS", "RATIO", ... for the manual; SECRET_FILE: see
-                              config_warn_exposed() */
-    const char *deflt;     /* text, or NULL: required unless TEXT, SECRET, LIST, NODE */
-    const char *min, *max; /* text, or NULL */
-    const char *doc;
-    size_t offset; /* of the field in the scope's struct */
-    enum setting_type type;
-    enum setting_when when;
-};
 
 struct settings_table {
     const char *scope; /* "APPLICATION" */
@@ -151,7 +106,6 @@ const struct setting_row *settings_find(const struct settings_table *t, struct s
  * Set one field of S from text.  WHY gets a short reason on error (room WHY_ROOM).
  * Errors: ERR_SYNTAX, ERR_RANGE; S is unchanged then.
  */
-#define SETTINGS_WHY_ROOM 160
 enum err settings_set(const struct settings_table *t, const struct setting_row *row,
                       struct slice text, void *s, char why[SETTINGS_WHY_ROOM]) must_check;
 /* Make ROW's field of TO equal to that of FROM (copies). */

@@ -6,7 +6,14 @@
 #ifndef RLB_EVENT_TIMER_WHEEL_H
 #define RLB_EVENT_TIMER_WHEEL_H
 
-#include "common/event/loop.h"
+#include "common/base/list.h"
+
+/* See timer_init() in loop.h. */
+struct timer {
+    struct list node;
+    uint64_t due_ms;
+    void (*expired)(struct timer *t); /* may restart the timer, or free the object that holds it */
+};
 
 enum {
     WHEEL_BITS = 6,

@@ -6,6 +6,7 @@
 
 #include "common/base/put.h"
 #include "common/http/http_request.h"
+#include "common/wire/http1_bytes.h"
 
 bool http_request_lists(const struct message_fields *fields, struct slice name)
 {

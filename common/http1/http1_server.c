@@ -332,14 +332,14 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
     const struct body_sink_limits limits = http_server_sink_limits(c->server);
     size_t used;
     bool ended;
-    enum request_fault f = request_chunks_check(&x->chunks, (struct slice){p, n}, &used, &ended);
+    enum request_fault f = http1_chunked_check(&x->chunks, (struct slice){p, n}, &used, &ended);
 
     if (f == FAULT_NONE)
         f = request_check_body(&c->server->options, x->chunks.data_bytes);
     if (f == FAULT_NONE) {
         if (used != n)
             text_add(&x->rest, (struct slice){p + used, n - used});
-        size_t data = request_chunks_strip(&x->strip, p, used);
+        size_t data = http1_chunked_strip(&x->strip, p, used);
         if (!body_sink_add(&x->body, &limits, (struct slice){p, data}))
             f = FAULT_BODY_NO_ROOM;
     }

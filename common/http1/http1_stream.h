@@ -10,7 +10,7 @@
 #define RLB_HTTP1_HTTP1_STREAM_H
 
 #include "common/http/http_conn.h"
-#include "common/wire/request_chunks.h"
+#include "common/wire/http1_chunked.h"
 
 enum {
     HTTP1_FIELDS_ROOM = 24,  /* more are in the request's arena */
@@ -41,7 +41,7 @@ struct http1_stream {
 
     uint64_t left; /* of a sized body */
     bool in_place; /* the body follows its head in IN */
-    struct request_chunks chunks, strip;
+    struct http1_chunked chunks, strip;
     struct body_sink body;
     struct text rest; /* was read behind a chunked body: the next request */
 

@@ -12,7 +12,7 @@
  */
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/limiter/counter_conn.h"
+#include "common/limiter/counter_client_internal.h"
 
 #include <stdlib.h>
 

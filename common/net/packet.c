@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/net/packet.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "common/base/json.h"
-#include "common/base/text.h"
 
 union control {
     struct cmsghdr align;
@@ -150,4 +152,132 @@ int packet_inherited(const char *variable, bool *bad)
         return -1;
     *bad = false;
     return fd;
+}
+
+/* ---- queue ---- */
+
+struct packet {
+    struct list node;
+    json_t *message;
+    int pass;
+};
+
+void packet_queue_init(struct packet_queue *q, int fd)
+{
+    q->fd = fd;
+    list_init(&q->items);
+}
+
+static void packet_free(struct packet *p)
+{
+    json_decref(p->message);
+    if (p->pass >= 0)
+        close(p->pass);
+    free(p);
+}
+
+void packet_queue_add(struct packet_queue *q, json_t *message, int pass)
+{
+    struct packet *p = xcalloc(1, sizeof(*p));
+
+    ASSERT(message != NULL);
+    p->message = message;
+    /* One of our own, so that the caller's may go before it is sent. */
+    p->pass = pass >= 0 ? fcntl(pass, F_DUPFD_CLOEXEC, 3) : -1;
+    list_push_back(&q->items, &p->node);
+}
+
+enum err packet_queue_flush(struct packet_queue *q)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&q->items)) != NULL) {
+        struct packet *p = list_entry(node, struct packet, node);
+        enum err e = packet_send(q->fd, p->message, p->pass);
+
+        if (e == ERR_BUSY) {
+            list_push_front(&q->items, node);
+            return ERR_BUSY;
+        }
+        packet_free(p);
+        if (e == ERR_TOO_LARGE)
+            log_error(NULL, "packet-too-large", "limit=%d", PACKET_BYTES_MAX);
+        if (e == ERR_PEER_CLOSED)
+            return ERR_PEER_CLOSED;
+    }
+    return ERR_OK;
+}
+
+void packet_queue_clear(struct packet_queue *q)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&q->items)) != NULL)
+        packet_free(list_entry(node, struct packet, node));
+}
+
+void packet_queue_close(struct packet_queue *q)
+{
+    packet_queue_clear(q);
+    if (q->fd >= 0)
+        close(q->fd);
+    q->fd = -1;
+}
+
+/* ---- conversations ---- */
+
+bool packet_is(const json_t *m, const char *op)
+{
+    const char *said = json_string_value(json_object_get(m, "op"));
+
+    return said != NULL && strcmp(said, op) == 0;
+}
+
+enum err packet_say(int fd, const char *op)
+{
+    json_t *m = json_pack("{s:s}", "op", op);
+    enum err e = packet_send(fd, m, -1);
+
+    json_decref(m);
+    return e;
+}
+
+enum err packet_await(int fd, uint64_t until_us, json_t **message, int *passed)
+{
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        uint64_t now = clock_mono_us();
+        enum err e = packet_receive(fd, message, passed);
+
+        if (e != ERR_BUSY)
+            return e;
+        if (now >= until_us)
+            return ERR_TIMEOUT;
+        (void)poll(&p, 1, (int)((until_us - now) / 1000) + 1);
+    }
+}
+
+enum err packet_hear(int fd, const char *until, uint64_t wait_ms, packet_take_fn take,
+                     void *context, json_t **last)
+{
+    uint64_t until_us = clock_mono_us() + wait_ms * 1000;
+
+    for (;;) {
+        json_t *m;
+        int passed;
+        enum err e = packet_await(fd, until_us, &m, &passed);
+
+        if (e != ERR_OK)
+            return e;
+        if (passed < 0 && packet_is(m, until)) {
+            *last = m;
+            return ERR_OK;
+        }
+        bool good = take(context, m, &passed);
+        json_decref(m);
+        if (passed >= 0)
+            close(passed);
+        if (!good)
+            return ERR_SYNTAX;
+    }
 }

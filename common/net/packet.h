@@ -2,15 +2,17 @@
  *
  * Messages between two processes of one program: one JSON object per packet of a unix SEQPACKET
  * socket, with at most one descriptor beside it. Both ends are our own program, but may be of two
- * of its versions: each conversation begins with its version. Never blocks.
+ * of its versions: each conversation begins with its version. Only packet_await() and packet_hear()
+ * block, within bounds, for programs that start.
  */
 #ifndef RLB_NET_PACKET_H
 #define RLB_NET_PACKET_H
 
-#include <sys/types.h>
-
 #include "common/base/err.h"
 #include "common/base/json.h"
+#include "common/base/list.h"
+
+#include <sys/types.h>
 
 enum {
     /* A command of the agent's with its environment, and the rest of the message. */
@@ -36,5 +38,52 @@ bool packet_peer_is(int fd, uid_t uid);
  * or, with *BAD set, if it does not refer to a packet socket with a peer of the same user.
  */
 int packet_inherited(const char *variable, bool *bad);
+
+/* ---- queue of outgoing messages ---- */
+
+/*
+ * For a socket that may be full for a while. Embedded in the owner of the socket, which closes it
+ * with packet_queue_close() or otherwise. The queue has no limit; the number of messages is bounded
+ * by its user. One thread at a time.
+ */
+struct packet_queue {
+    int fd;
+    struct list items;
+};
+
+void packet_queue_init(struct packet_queue *q, int fd);
+/* Takes MESSAGE. PASS: a descriptor to go with it (stays the caller's, may be closed at once), or
+ * -1. Nothing is sent before packet_queue_flush. */
+void packet_queue_add(struct packet_queue *q, json_t *message, int pass);
+/*
+ * Send what the socket takes. A message over the limit of a packet is dropped, and logged.
+ * Errors: ERR_BUSY (some are left), ERR_PEER_CLOSED.
+ */
+enum err packet_queue_flush(struct packet_queue *q) must_check;
+/* Drop what has not been sent, and close the socket, if there is one. */
+void packet_queue_close(struct packet_queue *q);
+/* Drop what has not been sent. */
+void packet_queue_clear(struct packet_queue *q);
+
+/* ---- conversations: each message has a member `op`; one thread at a time ---- */
+
+/* Whether M's op is OP. */
+bool packet_is(const json_t *m, const char *op);
+/* A message that says OP and nothing else. Errors: as packet_send. */
+enum err packet_say(int fd, const char *op) must_check;
+/*
+ * The next message, by UNTIL_US (clock_mono_us).
+ * Errors: ERR_TIMEOUT; else as packet_receive, but for ERR_BUSY.
+ */
+enum err packet_await(int fd, uint64_t until_us, json_t **message, int *passed) must_check;
+/* Takes what M says; PASSED, too (-1 then), when it is of use. False: it makes no sense here. */
+typedef bool (*packet_take_fn)(void *context, const json_t *m, int *passed);
+/*
+ * Give all that comes to TAKE, until the message UNTIL comes (without a descriptor), which is
+ * *LAST. wait_ms  for all of it Errors: ERR_TIMEOUT, ERR_PEER_CLOSED, ERR_SYNTAX (also: TAKE says
+ * false); *LAST is none then.
+ */
+enum err packet_hear(int fd, const char *until, uint64_t wait_ms, packet_take_fn take,
+                     void *context, json_t **last) must_check;
 
 #endif

@@ -75,10 +75,10 @@ static inline void transport_read_level(struct transport *t, enum watch_level le
 {
     watch_read_level(t->watch, level);
 }
-/* Call WRITABLE once, when bytes are taken or never will be; NULL: not any more. */
-static inline void transport_await_writable(struct transport *t, void (*writable)(void *context))
+/* Call READY once, when bytes are taken or never will be; NULL: not any more. */
+static inline void transport_await_writable(struct transport *t, void (*ready)(void *context))
 {
-    watch_write(t->watch, writable);
+    watch_write(t->watch, ready);
 }
 
 /* ---- bytes ---- */

@@ -5,18 +5,344 @@
  * framed or sniffed, and load only what this address serves.
  */
 #include "common/program/admin.h"
+#include "assets.h"
 #include "common/base/log.h"
-#include "common/config/settings_value.h"
+#include "common/config/setting.h"
 #include "common/http/http_fields.h"
-#include "common/program/admin_stream.h"
+#include "common/program/line_delta.h"
 #include "common/server/http_server.h"
 #include "common/stats/metrics.h"
 #include "common/tls/crypto.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "assets.h"
+enum {
+    ADMIN_LISTENERS_MAX = 16, /* of one stream: further ones get 503 */
+    /* A listener that has not taken the previous event this many times in a row is disconnected. */
+    ADMIN_LISTENER_LATE_MAX = 10,
+};
+
+/* ---- orders ---- */
+
+int admin_order_refuse(struct text *body, int status, const char *why)
+{
+    struct json_writer w = {.out = body};
+
+    json_open_object(&w, NULL);
+    json_put_text(&w, "error", slice_of(why));
+    json_close_object(&w);
+    text_add_char(body, '\n');
+    return status;
+}
+
+static const char *read_member(struct admin_order *o, const char *name, const json_t *v)
+{
+    struct slice text = {json_string_value(v), json_string_length(v)};
+
+    if (!json_is_string(v))
+        return "each member must be a string";
+    if (strcmp(name, "application") == 0)
+        o->application = text;
+    else if (strcmp(name, "worker") == 0)
+        o->worker = text;
+    else if (strcmp(name, "class") == 0) {
+        o->cls = text;
+        o->has_class = true;
+    } else
+        return "unknown member; known are application, worker, class";
+    return NULL;
+}
+
+const char *admin_order_read(struct admin_order *o, struct slice entity)
+{
+    const char *name;
+    const char *why = NULL;
+    json_t *v;
+
+    *o = (struct admin_order){0};
+    if (slice_trim(entity).len == 0)
+        return NULL;
+    if (json_parse(entity, ADMIN_ORDER_BYTES_MAX, &o->root, NULL) != ERR_OK ||
+        !json_is_object(o->root))
+        return "the body is not a JSON object";
+    json_object_foreach(o->root, name, v)
+    {
+        if (why == NULL)
+            why = read_member(o, name, v);
+    }
+    return why;
+}
+
+void admin_order_fini(struct admin_order *o)
+{
+    json_decref(o->root);
+}
+
+bool admin_order_means(const struct admin_order *o, const char *name)
+{
+    return o->application.len == 0 || slice_is(o->application, name);
+}
+
+void admin_order_forgotten(struct text *body, size_t workers, size_t scores)
+{
+    struct json_writer w = {.out = body};
+
+    log_info(NULL, "skills-forgotten", "workers=%zu scores=%zu", workers, scores);
+    json_open_object(&w, NULL);
+    json_put_text(&w, "action", SLICE_LIT("forget"));
+    json_put_int(&w, "workers", (int64_t)workers);
+    json_put_int(&w, "scores", (int64_t)scores);
+    json_close_object(&w);
+    text_add_char(body, '\n');
+}
+
+/* ---- server-sent events ---- */
+
+/*
+ * Of admin_add_status_page(): each listener is sent the
+ * state, a JSON document, every so often; those with the same query share one text. The first event
+ * is the whole text, later ones, of type "delta", what has changed in it, in pieces between commas
+ * (common/program/line_delta.h), where that is shorter and the listener has taken the text before.
+ * Listeners and what waits for them are bounded; one that does not keep up is cut, and its browser
+ * reconnects.
+ *
+ * An event is created when it is due, if there are listeners, and only for listeners that have
+ * taken the previous one; so at most one event is queued for each, whatever the network does.
+ * Listeners with the same query share a topic: the text is created once for all of them. A listener
+ * that has the previous text receives only what has changed in it (line_delta).
+ */
+
+/* The text sent to listeners with the same query. */
+struct topic {
+    struct list node;
+    struct list listeners;
+    uint64_t serial; /* of the text; 0: none yet */
+    struct text query, text;
+};
+
+struct listener {
+    struct list node;
+    struct topic *topic;
+    struct http_reply *reply;
+    uint64_t told; /* the serial of the last text sent to it */
+    unsigned late;
+};
+
+struct admin_stream {
+    struct loop *loop;
+    uint64_t every_ms;
+    admin_page_fn make;
+    void *context;
+    struct timer timer;
+    struct list topics;
+    bool ended;
+};
+
+static void drop_if_empty(struct topic *t)
+{
+    if (!list_empty(&t->listeners))
+        return;
+    list_remove(&t->node);
+    text_fini(&t->query);
+    text_fini(&t->text);
+    free(t);
+}
+
+static void on_listener_gone(void *context, bool done)
+{
+    struct listener *x = context;
+
+    (void)done;
+    list_remove(&x->node);
+    drop_if_empty(x->topic);
+    free(x);
+}
+
+static const struct http_reply_events listener_events = {.gone = on_listener_gone};
+
+/* Each line of an event's data begins with its name. KIND: NULL: the usual. */
+static void wrap(const char *kind, struct slice body, struct text *out)
+{
+    if (kind != NULL)
+        text_addf(out, "event: %s\n", kind);
+    while (body.len != 0) {
+        struct slice line = slice_cut(&body, '\n');
+
+        text_add(out, SLICE_LIT("data: "));
+        text_add(out, line);
+        text_add_char(out, '\n');
+    }
+    text_add_char(out, '\n');
+}
+
+/* Of one text: all of it, and what has changed since the one before. */
+struct event {
+    struct text whole, delta;
+};
+
+/* May end X. */
+static void tell(struct listener *x, const struct event *e)
+{
+    const struct topic *t = x->topic;
+    bool has_last = x->told != 0 && x->told + 1 == t->serial && e->delta.len < e->whole.len;
+
+    if (x->reply->queued_bytes == 0) {
+        x->late = 0;
+        x->told = t->serial;
+        http_reply_send(x->reply, http1_body_copy(text_slice(has_last ? &e->delta : &e->whole)),
+                        false);
+    } else if (++x->late >= ADMIN_LISTENER_LATE_MAX) {
+        http_reply_abort(x->reply);
+    }
+}
+
+static size_t count(const struct admin_stream *s)
+{
+    struct list *t;
+    struct list *it;
+    size_t n = 0;
+
+    list_for_each (t, &s->topics) {
+        list_for_each (it, &list_entry(t, struct topic, node)->listeners)
+            ++n;
+    }
+    return n;
+}
+
+/* T may be gone afterwards. */
+static void tell_all(const struct admin_stream *s, struct topic *t)
+{
+    struct event e = {{0}, {0}};
+    struct text now = {0};
+    struct text changes = {0};
+    struct list *it;
+    struct list *next;
+    bool last = false;
+
+    (void)s->make(s->context, text_slice(&t->query), &now);
+    /* The members of a JSON document, on the one line that an event's data may have. */
+    if (slice_ends(text_slice(&now), SLICE_LIT("\n")))
+        --now.len;
+    ASSERT(slice_find(text_slice(&now), '\n') == SIZE_MAX);
+    line_delta(text_slice(&t->text), text_slice(&now), ',', &changes);
+    wrap(NULL, text_slice(&now), &e.whole);
+    wrap("delta", text_slice(&changes), &e.delta);
+    text_fini(&t->text);
+    t->text = now;
+    ++t->serial;
+    /* The last one takes the topic along. */
+    for (it = t->listeners.next; !last; it = next) {
+        next = it->next;
+        last = next == &t->listeners;
+        tell(list_entry(it, struct listener, node), &e);
+    }
+    text_fini(&changes);
+    text_fini(&e.whole);
+    text_fini(&e.delta);
+}
+
+static void on_timer(struct timer *t)
+{
+    struct admin_stream *s = container_of(t, struct admin_stream, timer);
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &s->topics)
+        tell_all(s, list_entry(it, struct topic, node));
+    if (count(s) != 0)
+        timer_start(s->loop, &s->timer, s->every_ms);
+}
+
+static struct admin_stream *admin_stream_create(struct loop *l, uint64_t every_ms,
+                                                admin_page_fn make, void *context)
+{
+    struct admin_stream *s = xcalloc(1, sizeof(*s));
+
+    s->loop = l;
+    s->every_ms = every_ms;
+    s->make = make;
+    s->context = context;
+    list_init(&s->topics);
+    timer_init(&s->timer, on_timer);
+    return s;
+}
+
+/* No listener is left. */
+static void admin_stream_destroy(struct admin_stream *s)
+{
+    ASSERT(list_empty(&s->topics));
+    timer_stop(&s->timer);
+    free(s);
+}
+
+/* Whether there is room for one more. */
+static bool admin_stream_has_room(const struct admin_stream *s)
+{
+    return !s->ended && count(s) < ADMIN_LISTENERS_MAX;
+}
+
+static struct topic *topic_of(struct admin_stream *s, struct slice query)
+{
+    struct list *it;
+
+    list_for_each (it, &s->topics) {
+        struct topic *t = list_entry(it, struct topic, node);
+
+        if (slice_eq(text_slice(&t->query), query))
+            return t;
+    }
+    struct topic *t = xcalloc(1, sizeof(*t));
+    text_add(&t->query, query);
+    list_init(&t->listeners);
+    list_push_back(&s->topics, &t->node);
+    return t;
+}
+
+/* R has its headers, and nothing was sent yet; the stream has it from now on. QUERY: of its
+ * request, in its memory. */
+static void admin_stream_join(struct admin_stream *s, struct http_reply *r, struct slice query)
+{
+    struct listener *x = xcalloc(1, sizeof(*x));
+
+    x->reply = r;
+    x->topic = topic_of(s, query);
+    list_push_back(&x->topic->listeners, &x->node);
+    r->events = &listener_events;
+    r->context = x;
+    http_reply_start(r, UINT64_MAX);
+    if (!timer_running(&s->timer))
+        timer_start(s->loop, &s->timer, 0);
+}
+
+static void end_topic(struct topic *t)
+{
+    struct list *it;
+    struct list *next;
+    bool last = false;
+
+    /* The last one takes the topic along. */
+    for (it = t->listeners.next; !last; it = next) {
+        next = it->next;
+        last = next == &t->listeners;
+        http_reply_send(list_entry(it, struct listener, node)->reply, NULL, true);
+    }
+}
+
+/* Disconnects all listeners; no listener can join from now on. */
+static void admin_stream_end(struct admin_stream *s)
+{
+    struct list *it;
+    struct list *next;
+
+    s->ended = true;
+    timer_stop(&s->timer);
+    list_for_each_safe (it, next, &s->topics)
+        end_topic(list_entry(it, struct topic, node));
+}
+
+/* ---- the admin address ---- */
 
 enum {
     ADMIN_TIMEOUT_MS = 10 * 1000,
@@ -46,7 +372,7 @@ struct admin_action {
     void *context;
 };
 
-struct admin_order {
+struct admin_order_path {
     struct list node;
     char *path;
     admin_order_fn act;
@@ -308,12 +634,12 @@ static void answer_action(struct admin_call *call, const struct admin *a,
     text_fini(&body);
 }
 
-static const struct admin_order *find_order(const struct admin *a, struct slice path)
+static const struct admin_order_path *find_order(const struct admin *a, struct slice path)
 {
     struct list *it;
 
     list_for_each (it, &a->orders) {
-        const struct admin_order *o = list_entry(it, struct admin_order, node);
+        const struct admin_order_path *o = list_entry(it, struct admin_order_path, node);
         if (slice_is(path, o->path))
             return o;
     }
@@ -327,7 +653,7 @@ static void answer_unauthorized(struct admin_call *call)
 }
 
 static void answer_order(struct admin_call *call, const struct admin *a,
-                         const struct admin_order *o)
+                         const struct admin_order_path *o)
 {
     struct http_request *req = call->reply.req;
     struct text body = {0};
@@ -360,7 +686,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
         answer_error(call, 421);
         return;
     }
-    const struct admin_order *o = find_order(a, path);
+    const struct admin_order_path *o = find_order(a, path);
     if (o != NULL) {
         answer_order(call, a, o);
         return;
@@ -523,7 +849,7 @@ void admin_add_action(struct admin *a, const char *before, const char *after,
 
 void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context)
 {
-    struct admin_order *o = xcalloc(1, sizeof(*o));
+    struct admin_order_path *o = xcalloc(1, sizeof(*o));
 
     o->path = xstrdup(path);
     o->act = order;
@@ -589,7 +915,7 @@ void admin_destroy(struct admin *a)
         free(x);
     }
     list_for_each_safe (it, next, &a->orders) {
-        struct admin_order *o = list_entry(it, struct admin_order, node);
+        struct admin_order_path *o = list_entry(it, struct admin_order_path, node);
         free(o->path);
         free(o);
     }

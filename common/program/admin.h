@@ -9,10 +9,11 @@
 #ifndef RLB_PROGRAM_ADMIN_H
 #define RLB_PROGRAM_ADMIN_H
 
+#include "common/base/json.h"
 #include "common/base/text.h"
 #include "common/event/loop.h"
-#include "common/program/admin_config.h"
 #include "common/program/inherited.h"
+#include "common/program/program_config.h"
 
 struct admin;
 struct http_server;
@@ -42,7 +43,7 @@ void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)
  * Serve the status page at "/": the page, style and script that all programs share (assets/), and
  * as /page.js the program's own SCRIPT, which outlives A. STATE makes the JSON document that the
  * page shows, without line breaks but at its end; the page receives it as server-sent events from
- * /live, once a second, each listener with its query. Bounded (admin_stream.h).
+ * /live, once a second, each listener with its query. The number of listeners is bounded.
  */
 void admin_add_status_page(struct admin *a, struct slice script, admin_page_fn state,
                            void *context);
@@ -81,5 +82,32 @@ void admin_stop(struct admin *a, void (*done)(void *context), void *context);
 void admin_cut(struct admin *a);
 /* Must be called after admin_stop is done, or when no client has connected. NULL is allowed. */
 void admin_destroy(struct admin *a);
+
+/* ---- orders ---- */
+
+/*
+ * What an operator's order at an admin address says: POST /actions/... {"application": NAME,
+ * "worker": NAME, "class": CLASS}, where each may be left out. It is read whole, and what is
+ * unknown refused, before anything is done.
+ */
+
+enum { ADMIN_ORDER_BYTES_MAX = 4096 /* the admin address takes no longer bodies */ };
+
+struct admin_order {
+    json_t *root;
+    struct slice application, worker, cls; /* empty: it does not say */
+    bool has_class;                        /* "" is a class too */
+};
+
+/* Returns NULL, or why ENTITY is not a valid action (constant text). admin_order_fini must be
+ * called in either case. */
+const char *admin_order_read(struct admin_order *o, struct slice entity);
+void admin_order_fini(struct admin_order *o);
+/* Whether it is about the application NAME, or says none. */
+bool admin_order_means(const struct admin_order *o, const char *name);
+/* {"error": WHY} into BODY -> STATUS */
+int admin_order_refuse(struct text *body, int status, const char *why);
+/* The answer to an order to forget skills; logged. */
+void admin_order_forgotten(struct text *body, size_t workers, size_t scores);
 
 #endif

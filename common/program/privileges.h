@@ -6,6 +6,8 @@
 #define RLB_PROGRAM_PRIVILEGES_H
 
 #include "common/base/err.h"
+#include "common/config/config.h"
+#include "common/net/addr.h"
 
 #include <sys/types.h>
 
@@ -39,5 +41,33 @@ bool privileges_differ(const struct privileges *p);
  * Errors: ERR_SYSTEM (errno says).
  */
 enum err privileges_drop(const struct privileges *p, const char **why) must_check;
+
+/* ---- the settings `user` and `group` ---- */
+
+/*
+ * The user that a program switches to after the steps that
+ * require root. The program must call user_rights_find, then bind and create what requires root,
+ * then call user_rights_drop, before it starts any thread and reads any input. Failures are logged.
+ */
+
+/* FILE's settings `user` and `group` (or NULL): complains when there are no such; else *OUT. */
+void user_rights_check(const struct config *file, const char *user, const char *group,
+                       struct privileges *out, struct diag *d);
+/*
+ * The rights of USER (NULL: none are wanted).
+ *   *change  whether they are to be dropped to: wanted, and not ours yet
+ * False: there are no such, or we may not have them.
+ */
+bool user_rights_find(const char *user, const char *group, struct privileges *out,
+                      bool *change) must_check;
+/* Root runs without a user to become: say so. */
+void user_rights_warn_of_root(const struct privileges *p);
+/* A path at A becomes P's, so that its mode says what the user's group may. Others: nothing. */
+bool user_rights_own_socket(const struct addr *a, const struct privileges *p) must_check;
+/* Creates FOLDER (NULL: nothing to do) owned by P's user. An existing folder keeps its owner. */
+bool user_rights_make_folder(const char *folder, unsigned mode,
+                             const struct privileges *p) must_check;
+/* Switches permanently to USER, which has the rights P. */
+bool user_rights_drop(const char *user, const struct privileges *p) must_check;
 
 #endif

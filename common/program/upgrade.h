@@ -27,9 +27,45 @@
 #ifndef RLB_PROGRAM_UPGRADE_H
 #define RLB_PROGRAM_UPGRADE_H
 
+#include "common/base/err.h"
 #include "common/event/loop.h"
-#include "common/event/program.h"
-#include "common/net/packet_queue.h"
+#include "common/net/packet.h"
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/* ---- the new process ---- */
+
+/*
+ * This program as a new child process. The executable is looked up by the name that this process
+ * was started with, so that a replaced file is the one that runs. Other threads may exist.
+ */
+
+struct program_options {
+    const char *const *args; /* after its name; NULL-terminated */
+    struct rlimit nofile;    /* its limit of descriptors */
+    /* A descriptor that it gets, as number 3, and an environment variable to hold that number; or
+       -1. It gets no other but 0, 1, 2. */
+    int pass;
+    const char *variable;
+};
+
+struct program {
+    pid_t pid;
+    int pidfd; /* readable when it has ended */
+};
+
+/* Where a program called NAME (argv[0]) is now: NAME itself or found in PATH. NULL: nowhere. The
+ * caller frees it. */
+char *program_find(const char *name, const char *path);
+/* Errors: ERR_NOT_FOUND, ERR_SYSTEM (errno says). That it cannot be executed is its exit 127. */
+enum err program_start(const struct program_options *o, struct program *out) must_check;
+/*
+ * Wait for it (KILL: after SIGKILL; else it has ended), and say how it ended, in OUT. Closes pidfd.
+ */
+int program_end(struct program *p, bool kill_it, char out[40]);
+
+/* ---- the upgrade ---- */
 
 #define UPGRADE_VARIABLE "RESUMELB_UPGRADE_FD"
 

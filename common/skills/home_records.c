@@ -4,12 +4,14 @@
  * has not seen yet is the list's end.
  */
 #include "common/skills/home_records.h"
-
-#include <math.h>
-#include <stdlib.h>
-
+#include "common/base/json.h"
 #include "common/base/text.h"
 #include "common/skills/classes.h"
+#include "common/skills/resume.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 struct record {
     struct class_entry base;
@@ -193,4 +195,192 @@ void home_records_check(const struct home_records *h)
     }
     ASSERT(change <= h->changes);
     ASSERT(n == h->classes.n);
+}
+
+/* ---- lines ---- */
+
+/*
+ *     {"v":1,"homes":{"shop.example":[5210,12,"move","127.0.0.1:9001",0.034]}}
+ */
+
+enum { FORMAT_VERSION = 1, MEMBERS = 5, RATE_MAX = 1000000 };
+
+static const char beginning[] = "{\"v\":1,\"homes\":{";
+
+void home_line_fini(struct home_line *l)
+{
+    free(l->rows);
+    json_decref(l->object);
+    *l = (struct home_line){0};
+}
+
+bool home_line_is(struct slice line)
+{
+    size_t n = sizeof(beginning) - 1;
+
+    return line.len >= n && memcmp(line.p, beginning, n) == 0;
+}
+
+/* ---- parsing ---- */
+
+static enum err refuse(char *why, enum err e, const char *what)
+{
+    snprintf(why, JSON_WHY_ROOM, "homes: %s", what);
+    return e;
+}
+
+static bool is_name(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
+            return false;
+    }
+    return s.len >= 1 && s.len <= HOME_FROM_MAX;
+}
+
+static bool read_age(const json_t *v, uint64_t *out)
+{
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > HOME_AGE_MAX_MS)
+        return false;
+    *out = (uint64_t)json_integer_value(v);
+    return true;
+}
+
+static struct slice text_of(const json_t *v)
+{
+    return (struct slice){json_string_value(v), json_string_length(v)};
+}
+
+static enum err read_row(struct slice cls, const json_t *v, struct home_row *out, char *why)
+{
+    const json_t *kind = json_array_get(v, 2);
+    const json_t *from = json_array_get(v, 3);
+    const json_t *rate = json_array_get(v, 4);
+
+    *out = (struct home_row){.cls = cls};
+    if (!resume_is_class(cls))
+        return refuse(why, ERR_SYNTAX, "a class that is not encoded, or too long");
+    if (!json_is_array(v) || json_array_size(v) != MEMBERS)
+        return refuse(why, ERR_SYNTAX, "not [since, used, kind, from, rate]");
+    if (!read_age(json_array_get(v, 0), &out->since_age_ms) ||
+        !read_age(json_array_get(v, 1), &out->used_age_ms) || out->used_age_ms > out->since_age_ms)
+        return refuse(why, ERR_RANGE, "an age that cannot be");
+    if (!json_is_string(kind) || !json_is_string(from))
+        return refuse(why, ERR_SYNTAX, "kind or from is not a text");
+    out->kind = home_kind_find(text_of(kind));
+    if (out->kind == HOME_KINDS)
+        return refuse(why, ERR_RANGE, "a kind that is none");
+    out->from = text_of(from);
+    if (out->kind == HOME_MOVE ? !is_name(out->from) : out->from.len != 0)
+        return refuse(why, ERR_SYNTAX, "a move from nowhere, or from where there was none");
+    out->rate = json_number_value(rate);
+    if (!json_is_number(rate) || !(out->rate >= 0) || out->rate > RATE_MAX)
+        return refuse(why, ERR_RANGE, "a rate that cannot be");
+    return ERR_OK;
+}
+
+static enum err read_rows(json_t *object, struct home_line *out, char *why)
+{
+    const json_t *v = json_object_get(object, "v");
+    json_t *homes = json_object_get(object, "homes");
+    enum err e = ERR_OK;
+
+    if (!json_is_integer(v) || json_integer_value(v) != FORMAT_VERSION)
+        return refuse(why, ERR_RANGE, "not version 1");
+    if (!json_is_object(homes))
+        return refuse(why, ERR_SYNTAX, "not an object");
+    if (json_object_size(homes) > HOME_LINE_ROWS_MAX)
+        return refuse(why, ERR_TOO_LARGE, "more classes than a line may have");
+    out->rows = xcalloc(json_object_size(homes) + 1, sizeof(out->rows[0]));
+    for (void *it = json_object_iter(homes); it != NULL && e == ERR_OK;
+         it = json_object_iter_next(homes, it)) {
+        struct slice cls = {json_object_iter_key(it), json_object_iter_key_len(it)};
+
+        e = read_row(cls, json_object_iter_value(it), &out->rows[out->n++], why);
+    }
+    return e;
+}
+
+enum err home_line_parse(struct slice line, struct home_line *out, char why[160])
+{
+    struct home_line l = {0};
+    enum err e = json_parse(line, RESUME_LINE_MAX, &l.object, why);
+
+    if (e != ERR_OK)
+        return e;
+    e = json_is_object(l.object) ? read_rows(l.object, &l, why)
+                                 : refuse(why, ERR_SYNTAX, "not an object");
+    if (e == ERR_OK)
+        *out = l;
+    else
+        home_line_fini(&l);
+    return e;
+}
+
+/* ---- printing ---- */
+
+static int64_t age(uint64_t ms)
+{
+    return ms < HOME_AGE_MAX_MS ? (int64_t)ms : HOME_AGE_MAX_MS;
+}
+
+void home_line_print(const struct home_row *rows, size_t n, struct text *out)
+{
+    struct json_writer w = {.out = out};
+
+    ASSERT(n <= HOME_LINE_ROWS_MAX);
+    json_open_object(&w, NULL);
+    json_put_int(&w, "v", FORMAT_VERSION);
+    json_open_object(&w, "homes");
+    for (size_t i = 0; i < n; ++i) {
+        const struct home_row *r = &rows[i];
+        char cls[CLASS_BYTES_MAX + 1];
+
+        snprintf(cls, sizeof(cls), "%.*s", (int)r->cls.len, r->cls.p);
+        json_open_array(&w, cls);
+        json_put_int(&w, NULL, age(r->since_age_ms));
+        json_put_int(&w, NULL, age(r->used_age_ms));
+        json_put_text(&w, NULL, slice_of(home_kind_text(r->kind)));
+        json_put_text(&w, NULL, r->from.p != NULL ? r->from : SLICE_LIT(""));
+        json_put_real(&w, NULL, r->rate);
+        json_close_array(&w);
+    }
+    json_close_object(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
+}
+
+/* ---- with a request ---- */
+
+static const char move_from[] = "move; from=";
+
+void home_told_print(const struct home_told *t, struct text *out)
+{
+    if (t->passing)
+        text_add(out, SLICE_LIT("passing"));
+    else if (t->kind == HOME_MOVE)
+        text_addf(out, "%s%.*s", move_from, (int)t->from.len, t->from.p);
+    else
+        text_add(out, slice_of(home_kind_text(t->kind)));
+}
+
+enum err home_told_parse(struct slice value, struct home_told *out)
+{
+    size_t n = sizeof(move_from) - 1;
+    struct home_told t = {0};
+
+    if (slice_is(value, "passing")) {
+        t.passing = true;
+    } else if (value.len > n && memcmp(value.p, move_from, n) == 0) {
+        t.kind = HOME_MOVE;
+        t.from = (struct slice){value.p + n, value.len - n};
+        if (!is_name(t.from))
+            return ERR_SYNTAX;
+    } else {
+        t.kind = home_kind_find(value);
+        if (t.kind != HOME_NEW && t.kind != HOME_COPY)
+            return ERR_SYNTAX;
+    }
+    *out = t;
+    return ERR_OK;
 }

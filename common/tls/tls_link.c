@@ -24,15 +24,14 @@ enum {
 
 struct tls_link {
     SSL *ssl;
-    struct tls_peer *peer; /* counted; NULL: the server's side */
-    unsigned loop_index, generation;
-    bool up;      /* the handshake is over */
-    bool asked;   /* the peer has asked for our certificate */
-    bool heard;   /* something of the peer's own has come */
-    bool drained; /* the last read has left nothing in the library's buffer */
-    bool broken;  /* by an alert, or bytes that are not TLS: close_notify must not be sent */
-    bool ended;   /* no more to be read */
-    int end;      /* ENDED: errno; 0: by close_notify */
+    struct tls_peer_use use; /* without a peer: the server's side */
+    bool up;                 /* the handshake is over */
+    bool asked;              /* the peer has asked for our certificate */
+    bool heard;              /* something of the peer's own has come */
+    bool drained;            /* the last read has left nothing in the library's buffer */
+    bool broken; /* by an alert, or bytes that are not TLS: close_notify must not be sent */
+    bool ended;  /* no more to be read */
+    int end;     /* ENDED: errno; 0: by close_notify */
 };
 
 /* ---- life ---- */
@@ -45,9 +44,17 @@ void tls_link_destroy(struct tls_link *l)
     if (l->up && !l->broken)
         SSL_set_shutdown(l->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(l->ssl);
-    if (l->peer != NULL)
-        tls_peer_unref(l->peer);
+    tls_peer_unref(l->use.peer);
     free(l);
+}
+
+static int on_asked(SSL *ssl, void *context)
+{
+    struct tls_link *l = context;
+
+    (void)ssl;
+    l->asked = true;
+    return 1; /* the context's certificate, or none */
 }
 
 struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index)
@@ -55,17 +62,14 @@ struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index
     struct tls_link *l = xcalloc(1, sizeof(*l));
 
     ERR_clear_error();
-    l->ssl = tls_peer_begin(p, loop_index, &l->generation);
+    l->ssl = tls_peer_begin(p, loop_index, &l->use);
     if (l->ssl == NULL || SSL_set_fd(l->ssl, fd) != 1) {
         log_warn(p, "worker-tls-failed", "reason=\"cannot be set up for the name %s\"",
                  tls_peer_name(p));
-        SSL_free(l->ssl);
-        free(l);
+        tls_link_destroy(l);
         return NULL;
     }
-    l->peer = tls_peer_ref(p);
-    l->loop_index = loop_index;
-    SSL_set_app_data(l->ssl, l);
+    SSL_set_cert_cb(l->ssl, on_asked, l);
     return l;
 }
 
@@ -90,29 +94,12 @@ SSL *tls_link_ssl(const struct tls_link *l)
     return l->ssl;
 }
 
-bool tls_link_session(SSL *ssl, SSL_SESSION *session)
-{
-    struct tls_link *l = SSL_get_app_data(ssl);
-
-    tls_peer_keep(l->peer, l->loop_index, l->generation, session);
-    return true;
-}
-
-int tls_link_asked(SSL *ssl, void *context)
-{
-    struct tls_link *l = SSL_get_app_data(ssl);
-
-    (void)context;
-    l->asked = true;
-    return 1; /* the context's certificate, or none */
-}
-
 /* ---- failures ---- */
 
 void tls_link_say(const struct tls_link *l, const char *reason)
 {
-    log_warn(l->peer, "worker-tls-failed", "server_name=%s reason=\"%s\"", tls_peer_name(l->peer),
-             reason);
+    log_warn(l->use.peer, "worker-tls-failed", "server_name=%s reason=\"%s\"",
+             tls_peer_name(l->use.peer), reason);
 }
 
 static void describe(const struct tls_link *l, int error, int system_error, char out[REASON_ROOM])
@@ -143,12 +130,12 @@ static void fail(struct tls_link *l, int error, int system_error)
     char reason[REASON_ROOM];
 
     l->broken = true;
-    if (l->peer == NULL)
+    if (l->use.peer == NULL)
         return;
     describe(l, error, system_error, reason);
     tls_link_say(l, reason);
     /* It may be the session's fault. */
-    tls_peer_keep(l->peer, l->loop_index, l->generation, NULL);
+    tls_peer_keep(&l->use, NULL);
 }
 
 enum tls_progress tls_link_handshake(struct tls_link *l)

@@ -65,9 +65,4 @@ bool tls_link_quiet(struct tls_link *l) apart;
 /* Sends close_notify if that is still possible. Must be called before the socket is closed. */
 void tls_link_bye(struct tls_link *l);
 
-/* worker_tls.c's: a session has come for SSL. Whether it was stored. */
-bool tls_link_session(SSL *ssl, SSL_SESSION *session);
-/* worker_tls.c's, for SSL_CTX_set_cert_cb: the peer asks for our certificate. */
-int tls_link_asked(SSL *ssl, void *context);
-
 #endif

@@ -7,7 +7,7 @@
 #ifndef RLB_TLS_TLS_LISTENER_H
 #define RLB_TLS_TLS_LISTENER_H
 
-#include "common/tls/client_certificate.h"
+#include "common/tls/tls_server.h"
 
 struct tls_listener;
 

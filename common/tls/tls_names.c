@@ -5,11 +5,10 @@
  */
 #include "common/tls/tls_names.h"
 
-#include "common/tls/tls_server_name.h"
-
-#include <openssl/x509v3.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+#include <openssl/x509v3.h>
 
 struct owned_name {
     char *text; /* lower case */
@@ -163,4 +162,31 @@ bool tls_names_find(const struct tls_names *n, struct slice host, unsigned *owne
     if (found != NULL)
         *owner = found->owner;
     return found != NULL;
+}
+
+/* ---- server_name ---- */
+
+enum { LIST_HEAD = 2, ENTRY_HEAD = 3, TYPE_HOST_NAME = 0 };
+
+static size_t two_bytes(const char *p)
+{
+    return (size_t)(unsigned char)p[0] << 8 | (unsigned char)p[1];
+}
+
+bool tls_server_name(struct slice extension, struct slice *name)
+{
+    const char *p = extension.p;
+    size_t len = extension.len;
+
+    if (len <= LIST_HEAD + ENTRY_HEAD || two_bytes(p) != len - LIST_HEAD)
+        return false;
+    p += LIST_HEAD;
+    len -= LIST_HEAD;
+    if (p[0] != TYPE_HOST_NAME || two_bytes(p + 1) != len - ENTRY_HEAD)
+        return false;
+    struct slice found = {p + ENTRY_HEAD, len - ENTRY_HEAD};
+    if (found.len > TLS_NAME_MAX || memchr(found.p, '\0', found.len) != NULL)
+        return false;
+    *name = found;
+    return true;
 }

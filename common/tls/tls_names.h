@@ -7,6 +7,7 @@
 #ifndef RLB_TLS_TLS_NAMES_H
 #define RLB_TLS_TLS_NAMES_H
 
+#include "common/base/base.h"
 #include "common/base/text.h"
 
 #include <openssl/x509.h>
@@ -32,5 +33,24 @@ bool tls_names_same(const struct tls_names *a, const struct tls_names *b);
 /* Finds the owner of HOST, which has no port; a trailing dot is ignored. An exact name takes
  * precedence over a wildcard. */
 bool tls_names_find(const struct tls_names *n, struct slice host, unsigned *owner) must_check;
+
+/* ---- server_name ---- */
+
+/*
+ * The name in a ClientHello's server_name extension (RFC 6066 section 3), as the client wrote it:
+ * unauthenticated bytes. Pure functions over borrowed bytes; any thread.
+ */
+
+enum {
+    /* RFC 1035 section 2.3.4, as text. */
+    TLS_NAME_MAX = 255,
+};
+
+/*
+ * EXTENSION is the extension's body. True: *NAME is its one host name, 1..TLS_NAME_MAX bytes of
+ * it, none of them 0. False for anything else, which the TLS library answers itself; *NAME is
+ * untouched then.
+ */
+bool tls_server_name(struct slice extension, struct slice *name) must_check;
 
 #endif

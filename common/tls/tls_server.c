@@ -4,10 +4,12 @@
  * where that is noted (tls_link_accept).
  */
 #include "common/tls/tls_server.h"
+#include "common/base/file.h"
 
 #include <openssl/err.h>
+#include <openssl/x509.h>
 
-/* TLS 1.2; those of TLS 1.3 are all fine. Also what RFC 9113 section 9.2.2 leaves over. */
+/* TLS 1.2; all those of TLS 1.3 are acceptable. Also what RFC 9113 section 9.2.2 leaves over. */
 #define AEAD_SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
 /* TLS 1.3: all of OpenSSL's, but first that which browsers put first. A handshake derives a dozen
  * secrets by the suite's digest, and SHA-256 takes less than SHA-384. */
@@ -190,17 +192,23 @@ bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key
     return true;
 }
 
-/* False: D says why. */
-static bool set_ciphers(SSL_CTX *ctx, const struct tls_server_options *o, struct diag *d)
+bool tls_context_configure(SSL_CTX *ctx, bool tls13_only, const char *ciphers,
+                           const char *ciphersuites, struct diag *d)
 {
-    const char *suites = o->ciphers != NULL ? o->ciphers : AEAD_SUITES;
-    const char *suites13 = o->ciphersuites != NULL ? o->ciphersuites : TLS13_SUITES;
-
-    if (SSL_CTX_set_cipher_list(ctx, suites) != 1) {
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    /* A write is repeated from where its bytes are by then (http1_client.c copies a head). */
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_read_ahead(ctx, 1);
+    if (SSL_CTX_set_min_proto_version(ctx, tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1) {
+        tls_server_complain(d, NULL, "min_version");
+        return false;
+    }
+    if (SSL_CTX_set_cipher_list(ctx, ciphers != NULL ? ciphers : AEAD_SUITES) != 1) {
         tls_server_complain(d, NULL, "ciphers");
         return false;
     }
-    if (SSL_CTX_set_ciphersuites(ctx, suites13) != 1) {
+    if (ciphersuites != NULL && SSL_CTX_set_ciphersuites(ctx, ciphersuites) != 1) {
         tls_server_complain(d, NULL, "ciphersuites");
         return false;
     }
@@ -209,20 +217,13 @@ static bool set_ciphers(SSL_CTX *ctx, const struct tls_server_options *o, struct
 
 static bool configure(SSL_CTX *ctx, const struct tls_server_options *o, struct diag *d)
 {
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                 SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_read_ahead(ctx, 1);
+    SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ctx, o->http2 ? select_http2 : select_http1, NULL);
     SSL_CTX_set_info_callback(ctx, on_info);
     SSL_CTX_set_msg_callback(ctx, on_record);
-    if (SSL_CTX_set_min_proto_version(ctx, o->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1) {
-        tls_server_complain(d, NULL, "min_version");
-        return false;
-    }
-    return set_ciphers(ctx, o, d);
+    return tls_context_configure(ctx, o->tls13_only, o->ciphers,
+                                 o->ciphersuites != NULL ? o->ciphersuites : TLS13_SUITES, d);
 }
 
 SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d)
@@ -258,4 +259,84 @@ void tls_server_switch(SSL *ssl, SSL_CTX *ctx)
     SSL_set_SSL_CTX(ssl, ctx);
     SSL_set_min_proto_version(ssl, SSL_CTX_get_min_proto_version(ctx));
     SSL_set_verify(ssl, SSL_CTX_get_verify_mode(ctx), SSL_CTX_get_verify_callback(ctx));
+}
+
+/* ---- client certificates ---- */
+
+/* The length of the subject in ROOM; 0: it is empty or too long. */
+static apart size_t print_subject(X509 *certificate, char room[CLIENT_SUBJECT_MAX])
+{
+    BIO *out = BIO_new(BIO_s_mem());
+    char *text = NULL;
+    size_t len = 0;
+
+    /* Control characters, and all beyond ASCII, are escaped. */
+    if (out != NULL &&
+        X509_NAME_print_ex(out, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) > 0) {
+        long n = BIO_get_mem_data(out, &text);
+
+        if (n > 0 && n <= CLIENT_SUBJECT_MAX) {
+            len = (size_t)n;
+            memcpy(room, text, len);
+        }
+    }
+    BIO_free(out);
+    return len;
+}
+
+/* A subject that cannot be reported completely is not reported in part. */
+static int on_verify(int good, X509_STORE_CTX *store)
+{
+    char room[CLIENT_SUBJECT_MAX];
+
+    if (!good || X509_STORE_CTX_get_error_depth(store) != 0)
+        return good;
+    if (print_subject(X509_STORE_CTX_get_current_cert(store), room) != 0)
+        return 1;
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED);
+    return 0;
+}
+
+bool client_certificate_ask(SSL_CTX *ctx, const char *file, bool required, bool subjects,
+                            struct text *basis, struct diag *d)
+{
+    STACK_OF(X509_NAME) *names = NULL;
+
+    if (SSL_CTX_load_verify_file(ctx, file) != 1 ||
+        (names = SSL_load_client_CA_file(file)) == NULL) {
+        tls_server_complain(d, file, "cannot use these authorities");
+        return false;
+    }
+    SSL_CTX_set_client_CA_list(ctx, names);
+    SSL_CTX_set_verify(
+        ctx, required ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_PEER,
+        subjects ? on_verify : NULL);
+    enum err e = file_read(file, CLIENT_CA_BYTES_MAX, basis);
+
+    text_add_char(basis, required ? '1' : '0');
+    if (e != ERR_OK)
+        diag_add(d, file, 0, 0, "%s", err_text(e));
+    return e == ERR_OK;
+}
+
+bool client_certificate_is_asked(const SSL *ssl)
+{
+    return ssl != NULL && SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE;
+}
+
+struct client_certificate client_certificate_of(const SSL *ssl, char room[CLIENT_SUBJECT_MAX])
+{
+    struct client_certificate c = {SLICE_NULL, SLICE_NULL};
+
+    if (!client_certificate_is_asked(ssl))
+        return c;
+    X509 *certificate = SSL_get0_peer_certificate(ssl);
+    size_t len = 0;
+
+    if (certificate != NULL && SSL_get_verify_result(ssl) == X509_V_OK)
+        len = print_subject(certificate, room);
+    c.verdict = len != 0 ? SLICE_LIT("SUCCESS") : SLICE_LIT("NONE");
+    if (len != 0)
+        c.subject = (struct slice){room, len};
+    return c;
 }

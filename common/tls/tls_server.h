@@ -8,6 +8,7 @@
 #define RLB_TLS_TLS_SERVER_H
 
 #include "common/base/err.h"
+#include "common/base/text.h"
 
 #include <openssl/ssl.h>
 
@@ -27,6 +28,13 @@ struct tls_server_options {
     bool tls13_only;
     const char *ciphers, *ciphersuites; /* of TLS 1.2 and 1.3; NULL: AEAD only, the library's */
 };
+/*
+ * What contexts of servers and clients have in common: versions, ciphers (NULL: AEAD only),
+ * ciphersuites of TLS 1.3 (NULL: the library's), and how bytes are read and written. False: D says
+ * why.
+ */
+bool tls_context_configure(SSL_CTX *ctx, bool tls13_only, const char *ciphers,
+                           const char *ciphersuites, struct diag *d) must_check;
 /* Errors go to D. NULL on error. */
 SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d);
 /* The certificate of CTX, and its key. False: D says why. */
@@ -38,5 +46,38 @@ bool tls_server_add(SSL_CTX *to, SSL_CTX *from) must_check;
 void tls_server_switch(SSL *ssl, SSL_CTX *ctx);
 /* Add "FILE: WHAT: the library's reason" to D. */
 void tls_server_complain(struct diag *d, const char *file, const char *what);
+
+/* ---- client certificates: the library verifies them ---- */
+
+enum {
+    /* Bytes of a subject as it is printed. */
+    CLIENT_SUBJECT_MAX = 1024,
+    /* Of the file with the authorities. */
+    CLIENT_CA_BYTES_MAX = 1 << 20,
+};
+/* Whether clients are asked for a certificate. */
+enum client_certificate_mode {
+    CLIENT_CERTIFICATE_OFF,
+    CLIENT_CERTIFICATE_OPTIONAL,
+    CLIENT_CERTIFICATE_REQUIRED,
+};
+
+/*
+ * Makes CTX request certificates issued by the authorities in FILE.
+ *   subjects  reject certificates with a subject that is empty or longer than CLIENT_SUBJECT_MAX
+ *   basis     the content of FILE is appended: a session must not be resumed if it differs
+ * Returns false, with the reason in D, if the authorities cannot be used.
+ */
+bool client_certificate_ask(SSL_CTX *ctx, const char *file, bool required, bool subjects,
+                            struct text *basis, struct diag *d) must_check;
+
+struct client_certificate {
+    struct slice verdict; /* "SUCCESS", "NONE"; p == NULL: none was requested */
+    struct slice subject; /* RFC 4514, visible ASCII; p == NULL: nothing was verified */
+};
+/* Whether the listener of SSL (NULL: plain) requests certificates. */
+bool client_certificate_is_asked(const SSL *ssl);
+/* The certificate of SSL (NULL: plain). The subject is in ROOM. */
+struct client_certificate client_certificate_of(const SSL *ssl, char room[CLIENT_SUBJECT_MAX]);
 
 #endif

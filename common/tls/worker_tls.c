@@ -8,7 +8,6 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/tls/tls_files.h"
-#include "common/tls/tls_link.h"
 #include "common/tls/tls_server.h"
 
 #include <arpa/inet.h>
@@ -17,9 +16,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-/* TLS 1.2; those of TLS 1.3 are all fine. */
-#define AEAD_SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 enum { WORKER_TLS_FILES = 3 };
 
@@ -62,7 +58,8 @@ static const char *const *paths(const struct worker_tls *t)
 /* A session has come, in the handshake or (TLS 1.3) behind it. 1: it is ours now. */
 static int on_session(SSL *ssl, SSL_SESSION *session)
 {
-    return tls_link_session(ssl, session) ? 1 : 0;
+    tls_peer_keep(SSL_get_app_data(ssl), session);
+    return 1;
 }
 
 static bool believe(SSL_CTX *ctx, const struct worker_tls_options *o, struct diag *d)
@@ -85,27 +82,9 @@ static bool believe(SSL_CTX *ctx, const struct worker_tls_options *o, struct dia
 
 static bool configure(SSL_CTX *ctx, const struct worker_tls_options *o, struct diag *d)
 {
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    /* A write is repeated from where its bytes are by then (http1_client.c copies a head). */
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_read_ahead(ctx, 1);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(ctx, on_session);
-    SSL_CTX_set_cert_cb(ctx, tls_link_asked, NULL);
-    if (SSL_CTX_set_min_proto_version(ctx, o->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1) {
-        tls_server_complain(d, NULL, "min_version");
-        return false;
-    }
-    if (SSL_CTX_set_cipher_list(ctx, o->ciphers != NULL ? o->ciphers : AEAD_SUITES) != 1) {
-        tls_server_complain(d, NULL, "ciphers");
-        return false;
-    }
-    if (o->ciphersuites != NULL && SSL_CTX_set_ciphersuites(ctx, o->ciphersuites) != 1) {
-        tls_server_complain(d, NULL, "ciphersuites");
-        return false;
-    }
-    return true;
+    return tls_context_configure(ctx, o->tls13_only, o->ciphers, o->ciphersuites, d);
 }
 
 static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *d)
@@ -292,13 +271,12 @@ static struct kept_session *kept_of(struct tls_peer *p, unsigned loop_index)
     return &p->kept[loop_index < p->nloops ? loop_index : p->nloops];
 }
 
-void tls_peer_keep(struct tls_peer *p, unsigned loop_index, unsigned generation,
-                   SSL_SESSION *session)
+void tls_peer_keep(const struct tls_peer_use *use, SSL_SESSION *session)
 {
-    struct kept_session *k = kept_of(p, loop_index);
+    struct kept_session *k = kept_of(use->peer, use->loop_index);
 
     SSL_SESSION_free(k->session);
-    *k = (struct kept_session){session, generation};
+    *k = (struct kept_session){session, use->generation};
 }
 
 /* Sets the name that the certificate must match, and SNI. */
@@ -313,7 +291,7 @@ static bool name_peer(SSL *ssl, const struct tls_peer *p)
            SSL_set_tlsext_host_name(ssl, p->name) == 1;
 }
 
-SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, unsigned *generation)
+SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, struct tls_peer_use *use)
 {
     struct worker_tls *t = p->tls;
     const struct kept_session *k = kept_of(p, loop_index);
@@ -321,7 +299,7 @@ SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, unsigned *generatio
     pthread_mutex_lock(&t->lock);
     SSL_CTX *ctx = t->ctx;
     SSL_CTX_up_ref(ctx);
-    *generation = t->generation;
+    *use = (struct tls_peer_use){tls_peer_ref(p), loop_index, t->generation};
     pthread_mutex_unlock(&t->lock);
     SSL *ssl = SSL_new(ctx);
     SSL_CTX_free(ctx);
@@ -329,8 +307,9 @@ SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, unsigned *generatio
         SSL_free(ssl);
         return NULL;
     }
-    if (k->session != NULL && k->generation == *generation)
+    if (k->session != NULL && k->generation == use->generation)
         SSL_set_session(ssl, k->session);
+    SSL_set_app_data(ssl, use);
     SSL_set_connect_state(ssl);
     return ssl;
 }

@@ -62,14 +62,19 @@ bool tls_peer_is(const struct tls_peer *p, const struct worker_tls *t, const cha
 
 /* ---- for tls_link.c ---- */
 
+/* One connection to a peer, for which its sessions are stored. Outlives its SSL. */
+struct tls_peer_use {
+    struct tls_peer *peer; /* counted */
+    unsigned loop_index, generation;
+};
 /*
  * Starts the client side of a handshake with P, without a socket yet; resumes the last session of
- * this loop. Returns NULL if out of memory, or if the library rejects the name.
- *   generation  to be passed to tls_peer_keep() with the sessions of this connection
+ * this loop. Sets *USE, which holds a reference to P and is the SSL's app data. Returns NULL if out
+ * of memory, or if the library rejects the name.
  */
-SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, unsigned *generation);
-/* Stores SESSION for the next connection of this loop; NULL: none. The reference passes to P. */
-void tls_peer_keep(struct tls_peer *p, unsigned loop_index, unsigned generation,
-                   SSL_SESSION *session);
+SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, struct tls_peer_use *use);
+/* Stores SESSION for the next connection of this loop; NULL: none. The reference passes to the
+ * peer. */
+void tls_peer_keep(const struct tls_peer_use *use, SSL_SESSION *session);
 
 #endif

@@ -14,7 +14,7 @@
 #include "common/tree/directory.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
-#include "common/tree/group_folder.h"
+#include "common/tree/provider_file.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -13,7 +13,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/tree/directory.h"
-#include "common/tree/group_folder.h"
+#include "common/tree/provider_file.h"
 #include "common/tree/tree_op.h"
 
 #include <dirent.h>

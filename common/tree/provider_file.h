@@ -12,10 +12,12 @@
 #ifndef RLB_TREE_PROVIDER_FILE_H
 #define RLB_TREE_PROVIDER_FILE_H
 
+#include "common/base/base.h"
 #include "common/base/err.h"
 #include "common/base/limits.h"
 #include "common/base/text.h"
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
 /* A file name is at most this, whatever the file system (NAME_MAX), with its NUL. */
@@ -62,5 +64,25 @@ bool provider_file_held(int fd);
 enum err plain_file_open(const char *path, int *fd, struct stat *st) must_check;
 /* Append all of FD. Errors: ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM. */
 enum err plain_file_read(int fd, size_t max, struct text *out) must_check;
+
+/* ---- access of a group ---- */
+
+/*
+ * Creates the files and directories of a directory tree with the access that its group needs.
+ * Several programs share a tree through a group that may write to it. Whatever one of them creates
+ * must be accessible to the others, also if it was created by root (an agent) and another user owns
+ * the tree. No state; any thread.
+ */
+
+/*
+ * Make a folder at PATH, open to its owner and group whatever the umask. Its group is that of the
+ * folder it is in, where that is open to its group, and we may give it. False: errno says,
+ * EEXIST too.
+ */
+bool group_folder_make(const char *path) must_check;
+/* The same, with what is missing above it; one that is there is as good. */
+bool group_folder_make_all(const char *path) must_check;
+/* The same for the file FD, which we have just made at PATH. */
+bool group_file_share(int fd, const char *path) must_check;
 
 #endif

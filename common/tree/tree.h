@@ -12,6 +12,7 @@
 #include "common/base/text.h"
 #include "common/config/config.h"
 #include "common/event/loop.h"
+#include "common/stats/metrics.h"
 
 #include <jansson.h>
 
@@ -57,6 +58,11 @@ struct tree_status {
     size_t quarantined;   /* nodes not read at present: reading them broke the connection */
 };
 void tree_status(const struct tree *t, struct tree_status *out);
+/* One row for each member of struct tree_status; without `each`. */
+#define TREE_METRICS 6
+extern const struct metric tree_metrics[TREE_METRICS];
+/* Adds S to the object open in W. */
+void tree_status_describe(const struct tree_status *s, struct json_writer *w);
 /* The node that the URL names: "" or "/a/b", from the root of the tree. */
 const char *tree_top(const struct tree *t);
 /* Whether other machines may write it. Its statements about this machine are then not trusted. */

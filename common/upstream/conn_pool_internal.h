@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Internals of the connection pool, shared by conn_pool.c (the pool and its backends),
- * conn_checkout.c (the use of connections), conn_place.c (places of connections and waiters, under
- * the lock) and conn_move.c (work on a loop, requested by another thread).
+ * conn_checkout.c (the use of connections) and conn_place.c (places of connections and waiters,
+ * under the lock, and work on a loop that another thread has requested).
  */
 #ifndef RLB_UPSTREAM_CONN_POOL_INTERNAL_H
 #define RLB_UPSTREAM_CONN_POOL_INTERNAL_H
@@ -149,7 +149,7 @@ static inline void conn_unlock_and_do(struct conn_backend *b, struct conn_work *
     conn_work_do(p, k);
 }
 
-/* ---- conn_place.c; all expect the backend's latch ---- */
+/* ---- conn_place.c; all but the last expect the backend's latch ---- */
 
 bool conn_has_room_locked(const struct conn_backend *b);
 void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
@@ -172,9 +172,6 @@ void conn_pair(struct pooled_conn *c, struct conn_waiter *w) apart;
 struct conn_waiter *conn_unpair(struct pooled_conn *c);
 void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k);
-/* W is to get C, which is attached to W's loop. */
-void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w, struct pooled_conn *c,
-                         struct conn_work *k) apart;
 /* While there is room, the first in line may open. */
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
 /*
@@ -187,19 +184,12 @@ void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn
 /* C, attached to the calling loop and without a user, is given to the first in line, becomes idle,
  * or is closed. */
 void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
-/*
- * C, detached, goes to its waiter or to the first in line; else it parks, for any loop to take; or
- * it is closed.
- */
-void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 /* Whether C, given back on its loop, should be detached and parked. */
 bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_conn *c);
 /* The oldest idle connection of loop LOOP_INDEX, parked ones that were its last among them. */
 struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop_index);
 /* An idle connection of any loop will be closed there, or at once on the loop that calls. */
 void conn_condemn_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
-
-/* ---- conn_move.c ---- */
 
 void conn_shard_on_message(struct loop_message *m);
 

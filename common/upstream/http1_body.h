@@ -1,14 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Response bodies as http1_client.c makes them: the bytes that were read, cut to those of the body.
- * struct held_body is internal to the client; other modules use only the functions at the end. A
- * held body belongs to its creator until it is passed on as a struct http1_body. One loop's thread.
+ * struct held_body is internal to the client; it belongs to its creator until it is passed on as a
+ * struct http1_body. One loop's thread.
  */
 #ifndef RLB_UPSTREAM_HTTP1_BODY_H
 #define RLB_UPSTREAM_HTTP1_BODY_H
 
 #include "common/event/loop.h"
-#include "common/upstream/http1_client.h"
+#include "common/wire/http1_chunked.h"
+
+enum {
+    HTTP1_BODY_PARTS_MAX = 16, /* parts of one struct http1_body */
+};
+
+struct http1_body {      /* bytes of a body, valid until http1_body_release */
+    struct list node;    /* for the owner's queue */
+    struct slice *parts; /* at most HTTP1_BODY_PARTS_MAX */
+    size_t nparts;
+    size_t bytes;                /* of all parts; may be 0 */
+    void (*release)(void *hold); /* NULL: they lie in the body's own memory */
+    void *hold;
+};
+/* On the loop it came from. NULL is fine. */
+void http1_body_release(struct http1_body *b);
+/* For a body that is not passed on at once: B, or a copy in its place, where B's few bytes are in a
+ * large piece of memory. */
+struct http1_body *http1_body_compact(struct http1_body *b) returns_nonnull_ apart;
+/* The same for all that are in a list, and how many bytes these have. */
+void http1_bodies_release(struct list *bodies);
+size_t http1_bodies_bytes(const struct list *bodies);
+/* Cut B to its first MAX bytes, if it has more. */
+void http1_body_clip(struct http1_body *b, uint64_t max);
+/* A body of our own making; copies BYTES (of which there may be none). */
+struct http1_body *http1_body_copy(struct slice bytes) returns_nonnull_;
+/* As http1_body_copy, without copying: BYTES belong to HOLD; RELEASE is called with HOLD once BYTES
+ * are not used any more. */
+struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *hold),
+                                     void *hold) returns_nonnull_;
+
+/* ---- for the client, but for the last two functions ---- */
 
 /* Parts and, mostly, bytes in the same piece of memory. Each struct http1_body is in one. */
 struct held_body {

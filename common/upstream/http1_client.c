@@ -23,7 +23,7 @@
  */
 #include "common/base/text.h"
 #include "common/upstream/http1_body.h"
-#include "common/upstream/http1_conn.h"
+#include "common/upstream/http1_client_internal.h"
 
 #include <stdlib.h>
 

@@ -14,14 +14,13 @@
 #include "common/net/addr.h"
 #include "common/net/transport.h"
 #include "common/upstream/conn_pool.h"
-#include "common/wire/http1_head.h"
+#include "common/upstream/http1_body.h"
 
 struct body_file;
 struct http1_conn;
 
 enum {
-    HTTP1_BODY_PARTS_MAX = 16, /* parts of one struct http1_body */
-    HTTP1_INTERIM_MAX = 100,   /* 1xx heads before the final one; over it ERR_BAD_RESPONSE */
+    HTTP1_INTERIM_MAX = 100, /* 1xx heads before the final one; over it ERR_BAD_RESPONSE */
 };
 
 /* ---- connections ---- */
@@ -54,31 +53,6 @@ extern const struct conn_pool_ops http1_conn_pool_ops;
 struct loop *http1_loop(const struct http1_conn *c);
 
 /* ---- one request ---- */
-struct http1_body {      /* bytes of a body, valid until http1_body_release */
-    struct list node;    /* for the owner's queue */
-    struct slice *parts; /* at most HTTP1_BODY_PARTS_MAX */
-    size_t nparts;
-    size_t bytes;                /* of all parts; may be 0 */
-    void (*release)(void *hold); /* NULL: they lie in the body's own memory */
-    void *hold;
-};
-/* On the loop it came from. NULL is fine. */
-void http1_body_release(struct http1_body *b);
-/* For a body that is not passed on at once: B, or a copy in its place, where B's few bytes are in a
- * large piece of memory. */
-struct http1_body *http1_body_compact(struct http1_body *b) returns_nonnull_ apart;
-/* The same for all that are in a list, and how many bytes these have. */
-void http1_bodies_release(struct list *bodies);
-size_t http1_bodies_bytes(const struct list *bodies);
-/* Cut B to its first MAX bytes, if it has more. */
-void http1_body_clip(struct http1_body *b, uint64_t max);
-/* A body of our own making; copies BYTES (of which there may be none). */
-struct http1_body *http1_body_copy(struct slice bytes) returns_nonnull_;
-/* As http1_body_copy, without copying: BYTES belong to HOLD; RELEASE is called with HOLD once BYTES
- * are not used any more. */
-struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *hold),
-                                     void *hold) returns_nonnull_;
-
 struct http1_events {
     /*
      * The final response head (1xx heads except 101 are consumed). Strings are valid only during

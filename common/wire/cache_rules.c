@@ -8,6 +8,201 @@
 #include "common/wire/http1_bytes.h"
 #include "common/wire/http_date.h"
 
+/* ---- Cache-Control ---- */
+
+/*
+ * Directive by directive (RFC 9111 5.2, RFC 9110 5.6.1 lists, 5.6.4 quoted strings):
+ *
+ *     line -> [blanks and commas] name [= token or "string"] [blanks] -> , or end
+ *
+ * The names we know are rows of a table; others are read over. What does not fit the grammar marks
+ * all of it: a directive that forbids could be hidden in it.
+ */
+
+enum directive_kind {
+    DIRECTIVE_FLAG,     /* with an argument or without */
+    DIRECTIVE_LEAST,    /* seconds, the smallest of several; malformed ones are 0 */
+    DIRECTIVE_MOST,     /* seconds, the largest; malformed ones are SECONDS_MAX */
+    DIRECTIVE_OPTIONAL, /* as LEAST, but without an argument it is SECONDS_MAX */
+};
+
+static const struct directive {
+    struct slice name;
+    enum directive_kind kind;
+    size_t offset; /* in struct cache_control */
+} directives[] = {
+#define DIRECTIVE(text, kind, member)                                                              \
+    {                                                                                              \
+        {text, sizeof(text) - 1}, kind, offsetof(struct cache_control, member)                     \
+    }
+    DIRECTIVE("no-store", DIRECTIVE_FLAG, no_store),
+    DIRECTIVE("no-cache", DIRECTIVE_FLAG, no_cache),
+    DIRECTIVE("private", DIRECTIVE_FLAG, private_),
+    DIRECTIVE("public", DIRECTIVE_FLAG, public_),
+    DIRECTIVE("must-revalidate", DIRECTIVE_FLAG, must_revalidate),
+    DIRECTIVE("proxy-revalidate", DIRECTIVE_FLAG, proxy_revalidate),
+    DIRECTIVE("must-understand", DIRECTIVE_FLAG, must_understand),
+    DIRECTIVE("only-if-cached", DIRECTIVE_FLAG, only_if_cached),
+    DIRECTIVE("max-age", DIRECTIVE_LEAST, max_age_s),
+    DIRECTIVE("s-maxage", DIRECTIVE_LEAST, s_maxage_s),
+    DIRECTIVE("stale-if-error", DIRECTIVE_LEAST, stale_if_error_s),
+    DIRECTIVE("max-stale", DIRECTIVE_OPTIONAL, max_stale_s),
+    DIRECTIVE("min-fresh", DIRECTIVE_MOST, min_fresh_s),
+#undef DIRECTIVE
+};
+
+static void skip(struct slice *s, size_t n)
+{
+    s->p += n;
+    s->len -= n;
+}
+
+static void skip_blanks(struct slice *s)
+{
+    while (s->len != 0 && (s->p[0] == ' ' || s->p[0] == '\t'))
+        skip(s, 1);
+}
+
+static bool all_digits(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] < '0' || s.p[i] > '9')
+            return false;
+    }
+    return s.len != 0;
+}
+
+/* RFC 9111 1.2.2: a number too large to be kept is the largest. False: it is none. */
+static bool parse_seconds(struct slice s, uint32_t *out)
+{
+    uint64_t v;
+
+    if (parse_u64(s, CACHE_SECONDS_MAX, &v)) {
+        *out = (uint32_t)v;
+        return true;
+    }
+    *out = CACHE_SECONDS_MAX;
+    return all_digits(s);
+}
+
+/* ARGUMENT: p == NULL when there is none. */
+static uint32_t seconds_of(enum directive_kind kind, struct slice argument)
+{
+    uint32_t v;
+
+    if (argument.p == NULL && kind == DIRECTIVE_OPTIONAL)
+        return CACHE_SECONDS_MAX;
+    if (parse_seconds(argument, &v))
+        return v;
+    return kind == DIRECTIVE_MOST ? CACHE_SECONDS_MAX : 0;
+}
+
+static void note(const struct directive *d, struct slice argument, struct cache_control *c)
+{
+    char *member = (char *)c + d->offset;
+
+    if (d->kind == DIRECTIVE_FLAG) {
+        const bool yes = true;
+
+        memcpy(member, &yes, sizeof(yes));
+        return;
+    }
+    uint32_t v = seconds_of(d->kind, argument);
+    uint32_t before;
+
+    memcpy(&before, member, sizeof(before));
+    if (before != CACHE_SECONDS_NONE && (d->kind == DIRECTIVE_MOST ? v < before : v > before))
+        v = before;
+    memcpy(member, &v, sizeof(v));
+}
+
+/* The inside of a quoted string at the start of *S, which it leaves; escapes stay as they are. */
+static bool take_quoted(struct slice *s, struct slice *out)
+{
+    size_t i = 1;
+
+    while (i < s->len && s->p[i] != '"')
+        i += s->p[i] == '\\' ? 2 : 1;
+    if (i >= s->len)
+        return false;
+    *out = (struct slice){s->p + 1, i - 1};
+    skip(s, i + 1);
+    return true;
+}
+
+static bool take_argument(struct slice *s, struct slice *out)
+{
+    *out = SLICE_NULL;
+    if (s->len == 0 || s->p[0] != '=')
+        return true;
+    skip(s, 1);
+    if (s->len != 0 && s->p[0] == '"')
+        return take_quoted(s, out);
+    *out = (struct slice){s->p, http1_token_length(*s)};
+    skip(s, out->len);
+    return out->len != 0;
+}
+
+static bool take_directive(struct slice *s, struct cache_control *c)
+{
+    struct slice name = {s->p, http1_token_length(*s)};
+    struct slice argument;
+
+    skip(s, name.len);
+    if (name.len == 0 || !take_argument(s, &argument))
+        return false;
+    skip_blanks(s);
+    if (s->len != 0 && s->p[0] != ',')
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(directives); ++i) {
+        if (slice_eq_nocase(name, directives[i].name)) {
+            note(&directives[i], argument, c);
+            break;
+        }
+    }
+    return true;
+}
+
+static bool parse_line(struct slice s, size_t *count, struct cache_control *c)
+{
+    for (;;) {
+        while (s.len != 0 && (s.p[0] == ',' || s.p[0] == ' ' || s.p[0] == '\t'))
+            skip(&s, 1);
+        if (s.len == 0)
+            return true;
+        if (++*count > CACHE_DIRECTIVES_MAX || !take_directive(&s, c))
+            return false;
+    }
+}
+
+void cache_control_parse(struct cache_fields f, struct cache_control *out)
+{
+    size_t bytes = 0;
+    size_t count = 0;
+
+    *out = (struct cache_control){
+        .max_age_s = CACHE_SECONDS_NONE,
+        .s_maxage_s = CACHE_SECONDS_NONE,
+        .stale_if_error_s = CACHE_SECONDS_NONE,
+        .max_stale_s = CACHE_SECONDS_NONE,
+        .min_fresh_s = CACHE_SECONDS_NONE,
+    };
+    for (size_t i = 0; i < f.n; ++i) {
+        struct slice value = f.fields[i].value;
+
+        if (!slice_eq_nocase(f.fields[i].name, SLICE_LIT("cache-control")))
+            continue;
+        bytes += value.len;
+        if (bytes > CACHE_CONTROL_BYTES_MAX || !http1_is_text(value) ||
+            !parse_line(value, &count, out)) {
+            out->malformed = true;
+            return;
+        }
+    }
+}
+
+/* ---- requests and responses ---- */
+
 static const char *const texts[] = {
     "may be shared",
 #define CACHE_REFUSAL(name, text) text,
@@ -376,4 +571,238 @@ bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish 
             return false;
     }
     return is_wished(f, wish, age_s);
+}
+
+/* ---- variants ---- */
+
+/*
+ * The key of a variant and its comparison are one piece of code: a request matches a key when the
+ * key that its own fields give, for the names in that key, is the same.
+ *
+ *     names (of Vary, or of the key) + those that always count -> sorted, each once -> lines
+ */
+
+/*
+ * By these a proxy tells an application where it is seen from, and applications make links and
+ * decisions of them without saying so in Vary. The client's pass to the worker when the
+ * configuration trusts them.
+ */
+static const struct slice always[] = {
+    {"forwarded", 9},
+    {"x-forwarded-host", 16},
+    {"x-forwarded-port", 16},
+    {"x-forwarded-prefix", 18},
+    {"x-forwarded-proto", 17},
+    {"x-forwarded-scheme", 18},
+    {"x-forwarded-server", 18},
+    {"x-host", 6},
+    {"x-http-method", 13},
+    {"x-original-url", 14},
+    {"x-http-method-override", 22},
+    {"x-rewrite-url", 13},
+};
+
+/* The load balancer sets these differently for each request. */
+static const struct slice ours[] = {{"x-request-id", 12}};
+static const struct slice our_prefix = {"resumelb-", 9};
+
+struct names {
+    struct slice names[VARY_NAMES_MAX + ARRAY_LEN(always)];
+    size_t n;
+};
+
+struct key {
+    char bytes[VARIANT_KEY_MAX];
+    size_t len;
+};
+
+/* In lower case and with '-' for '_': as memcmp. */
+static int compare(struct slice a, struct slice b)
+{
+    for (size_t i = 0; i < a.len && i < b.len; ++i) {
+        int difference =
+            (unsigned char)http1_variable_byte(a.p[i]) - (unsigned char)http1_variable_byte(b.p[i]);
+
+        if (difference != 0)
+            return difference;
+    }
+    return a.len == b.len ? 0 : a.len < b.len ? -1 : 1;
+}
+
+/* Few names: by insertion. */
+static void add_name(struct names *set, struct slice name)
+{
+    size_t at = set->n;
+
+    for (size_t i = 0; i < set->n; ++i) {
+        int order = compare(name, set->names[i]);
+
+        if (order == 0)
+            return;
+        if (order < 0) {
+            at = i;
+            break;
+        }
+    }
+    ASSERT(set->n < ARRAY_LEN(set->names));
+    memmove(set->names + at + 1, set->names + at, (set->n - at) * sizeof(set->names[0]));
+    set->names[at] = name;
+    ++set->n;
+}
+
+static bool has(struct cache_fields f, struct slice name)
+{
+    for (size_t i = 0; i < f.n; ++i) {
+        if (compare(f.fields[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_always(struct names *set, struct cache_fields request)
+{
+    for (size_t i = 0; i < ARRAY_LEN(always); ++i) {
+        if (has(request, always[i]))
+            add_name(set, always[i]);
+    }
+}
+
+static bool is_ours(struct slice name)
+{
+    if (name.len >= our_prefix.len &&
+        compare((struct slice){name.p, our_prefix.len}, our_prefix) == 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(ours); ++i) {
+        if (compare(name, ours[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* One Vary line (RFC 9110 12.5.5). */
+static enum cache_refusal add_vary(struct slice line, struct names *set, size_t *count)
+{
+    while (line.len != 0) {
+        struct slice name = slice_trim(slice_cut(&line, ','));
+
+        if (name.len == 0)
+            continue;
+        if (slice_is(name, "*"))
+            return CACHE_REFUSAL_VARY_ALL;
+        if (!http1_is_token(name))
+            return CACHE_REFUSAL_RESPONSE_MALFORMED;
+        if (is_ours(name))
+            return CACHE_REFUSAL_VARY_OURS;
+        if (++*count > VARY_NAMES_MAX)
+            return CACHE_REFUSAL_VARY_TOO_LARGE;
+        add_name(set, name);
+    }
+    return CACHE_OK;
+}
+
+static enum cache_refusal vary_of(struct cache_fields response, struct names *set)
+{
+    size_t bytes = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < response.n; ++i) {
+        struct slice value = response.fields[i].value;
+
+        if (!slice_eq_nocase(response.fields[i].name, SLICE_LIT("vary")))
+            continue;
+        bytes += value.len;
+        if (bytes > VARY_BYTES_MAX)
+            return CACHE_REFUSAL_VARY_TOO_LARGE;
+        enum cache_refusal r = add_vary(value, set, &count);
+        if (r != CACHE_OK)
+            return r;
+    }
+    return CACHE_OK;
+}
+
+static bool put(struct key *k, struct slice s)
+{
+    if (s.len > sizeof(k->bytes) - k->len)
+        return false;
+    if (s.len != 0)
+        memcpy(k->bytes + k->len, s.p, s.len);
+    k->len += s.len;
+    return true;
+}
+
+static bool put_name(struct key *k, struct slice name)
+{
+    size_t start = k->len;
+
+    if (!put(k, name))
+        return false;
+    for (size_t i = start; i < k->len; ++i)
+        k->bytes[i] = http1_variable_byte(k->bytes[i]);
+    return true;
+}
+
+/* The values of NAME. HTTP/2 clients may send a cookie in pieces (RFC 9113 8.2.3). */
+static enum cache_refusal put_values(struct key *k, struct slice name, struct cache_fields request)
+{
+    struct slice glue = compare(name, SLICE_LIT("cookie")) == 0 ? SLICE_LIT("; ") : SLICE_LIT(", ");
+    bool first = true;
+
+    for (size_t i = 0; i < request.n; ++i) {
+        struct slice value = slice_trim(request.fields[i].value);
+
+        if (compare(request.fields[i].name, name) != 0)
+            continue;
+        /* It must not look like the next line. */
+        if (!http1_is_text(value))
+            return CACHE_REFUSAL_REQUEST_MALFORMED;
+        if (!put(k, first ? SLICE_LIT("=") : glue) || !put(k, value))
+            return CACHE_REFUSAL_VARY_TOO_LARGE;
+        first = false;
+    }
+    return put(k, SLICE_LIT("\n")) ? CACHE_OK : CACHE_REFUSAL_VARY_TOO_LARGE;
+}
+
+static enum cache_refusal make_key(const struct names *set, struct cache_fields request,
+                                   struct key *k)
+{
+    k->len = 0;
+    for (size_t i = 0; i < set->n; ++i) {
+        if (!put_name(k, set->names[i]))
+            return CACHE_REFUSAL_VARY_TOO_LARGE;
+        enum cache_refusal r = put_values(k, set->names[i], request);
+        if (r != CACHE_OK)
+            return r;
+    }
+    return CACHE_OK;
+}
+
+enum cache_refusal cache_variant_key(struct cache_fields response, struct cache_fields request,
+                                     struct text *out)
+{
+    struct names set = {.n = 0};
+    struct key k;
+    enum cache_refusal r = vary_of(response, &set);
+
+    if (r != CACHE_OK)
+        return r;
+    add_always(&set, request);
+    r = make_key(&set, request, &k);
+    if (r == CACHE_OK)
+        text_add(out, (struct slice){k.bytes, k.len});
+    return r;
+}
+
+bool cache_variant_matches(struct slice key, struct cache_fields request)
+{
+    struct names set = {.n = 0};
+    struct slice rest = key;
+    struct key k;
+
+    while (rest.len != 0) {
+        struct slice line = slice_cut(&rest, '\n');
+
+        add_name(&set, (struct slice){line.p, http1_token_length(line)});
+    }
+    add_always(&set, request);
+    return make_key(&set, request, &k) == CACHE_OK && slice_eq(key, (struct slice){k.bytes, k.len});
 }

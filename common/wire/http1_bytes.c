@@ -5,7 +5,7 @@
  * a byte above a guilty one, so the exact check that follows decides).
  */
 #include "common/wire/http1_bytes.h"
-#include "common/wire/http1_scan.h"
+#include "common/base/nocase.h"
 
 #define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
 
@@ -166,4 +166,15 @@ bool http1_split_text(struct slice line, struct slice *name, struct slice *value
 bool http1_split_header(struct slice line, struct slice *name, struct slice *value)
 {
     return http1_split_text(line, name, value) && http1_is_text(*value);
+}
+
+bool http1_list_has(struct slice value, struct slice token)
+{
+    struct slice rest = value;
+
+    while (rest.len != 0) {
+        if (slice_eq_nocase(slice_trim(slice_cut(&rest, ',')), token))
+            return true;
+    }
+    return false;
 }

@@ -46,17 +46,6 @@ static enum err refuse(struct http1_head *out, enum response_fault f)
     return ERR_SYNTAX;
 }
 
-bool http1_list_has(struct slice value, struct slice token)
-{
-    struct slice rest = value;
-
-    while (rest.len != 0) {
-        if (slice_eq_nocase(slice_trim(slice_cut(&rest, ',')), token))
-            return true;
-    }
-    return false;
-}
-
 /* ERR_BUSY: the line is not whole yet. */
 http1_inline_ enum err take_line(struct http1_lines *lines, struct slice *line,
                                  struct http1_head *out)

@@ -58,26 +58,4 @@ enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *o
 /* Whether a 101 says that it is the one PROTOCOL that was asked for. */
 bool http1_head_switches_to(const struct http1_head *head, struct slice protocol);
 
-/* Incremental chunked decoding, with strict syntax for sizes. Extensions and trailers are
- * discarded; their length is limited. */
-struct http1_chunked {
-    uint64_t left; /* remaining data bytes of this chunk */
-    unsigned state;
-    unsigned line_bytes; /* of the current size line, or of the trailers so far */
-};
-/*
- * Decodes BYTES from the front: sets *DATA to the next run of body bytes, which may be empty, and
- * *USED to the number of input bytes consumed. Must be called again with the remaining bytes until
- * there are none. Returns ERR_OK, ERR_NOT_FOUND if the body has ended (bytes after *USED do not
- * belong to the message), ERR_SYNTAX, or ERR_TOO_LARGE.
- */
-enum err http1_chunked_decode(struct http1_chunked *d, struct slice bytes, struct slice *data,
-                              size_t *used) must_check;
-
-/* The fault after http1_chunked_decode() has returned ERR_SYNTAX or ERR_TOO_LARGE. */
-enum response_fault http1_chunked_fault(const struct http1_chunked *d);
-
-/* Whether the comma-separated list VALUE has TOKEN (ASCII case-insensitive). */
-bool http1_list_has(struct slice value, struct slice token);
-
 #endif

@@ -14,8 +14,7 @@
 #define RLB_WIRE_HTTP1_LINES_H
 
 #include "common/base/nocase.h"
-#include "common/wire/http1_head.h"
-#include "common/wire/http1_scan.h"
+#include "common/wire/http1_bytes.h"
 
 enum { HTTP1_BLOCK = 64 };
 

@@ -4,13 +4,634 @@
  * is replaced by a new one, in which all nodes are re-read and our providers are registered again.
  * The pauses between short-lived sessions grow.
  */
+#include "common/base/json.h"
+#include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/zookeeper/zookeeper_tree.h"
 #include "common/zookeeper/zookeeper_url.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+
+static void zk_reads_begin(struct zookeeper *t);
+static void zk_node_put(struct zk_node *n);
+static void zk_node_data(struct zk_node *n, const struct zk_call *c);
+static void zk_node_children(struct zk_node *n, struct zk_call *c);
+static void zk_node_unreadable(struct zk_read *r, const char *why);
+
+/* ---- which node is read when: pace, order, and those that break the connection ---- */
+
+/*
+ * A read is wanted at first, at each event, and after each lost connection. The first is made at
+ * once, the next not before TREE_PAUSE_MS; so a burst of changes costs one read per pause.
+ *
+ * A reply of more than 1 MiB breaks the connection instead of giving an error, and takes all other
+ * reads under way with it. Replies come in order, so the first read that is lost is the suspect:
+ * when all others are served, it is looked at alone, its size first. The second time it is left
+ * alone for ZK_QUARANTINE_MS, and then for as long as it has not changed.
+ */
+
+static void on_pause_over(struct timer *timer);
+static void on_read(struct zk_call *c);
+
+static void zk_read_init(struct zk_read *r, enum zk_read_kind kind, struct zk_node *n)
+{
+    *r = (struct zk_read){.kind = kind, .node = n};
+    list_init(&r->line);
+    timer_init(&r->pause, on_pause_over);
+}
+
+static struct zookeeper *tree_of(const struct zk_read *r)
+{
+    return r->node->tree;
+}
+
+/* R's call is out of the way: its place is free again. */
+static void call_over(struct zk_read *r)
+{
+    struct zookeeper *t = tree_of(r);
+
+    r->call = NULL;
+    --t->reading;
+    t->alone = false;
+}
+
+static void zk_read_fini(struct zk_read *r)
+{
+    timer_stop(&r->pause);
+    list_remove(&r->line);
+    if (r->quarantined)
+        --tree_of(r)->counts.quarantined;
+    if (r->call != NULL) {
+        zk_call_forget(r->call);
+        call_over(r);
+    }
+}
+
+static void enter_line(struct zk_read *r)
+{
+    struct zookeeper *t = tree_of(r);
+
+    list_remove(&r->line);
+    list_push_back(r->strikes == 0 ? &t->wanted : &t->suspects, &r->line);
+    zk_reads_begin(t);
+}
+
+static void on_pause_over(struct timer *timer)
+{
+    enter_line(container_of(timer, struct zk_read, pause));
+}
+
+static void want_after(struct zk_read *r, uint64_t ms)
+{
+    list_remove(&r->line);
+    timer_start(tree_of(r)->base.loop, &r->pause, ms);
+}
+
+/* R is to be read (again), at once unless it was read just now. */
+static void zk_read_want(struct zk_read *r)
+{
+    uint64_t since = loop_now_ms(tree_of(r)->base.loop) - r->started_ms;
+
+    if (r->call != NULL) {
+        r->again = true;
+        return;
+    }
+    if (list_linked(&r->line) || r->quarantined)
+        return;
+    if (since < TREE_PAUSE_MS) {
+        if (!timer_running(&r->pause))
+            want_after(r, TREE_PAUSE_MS - since);
+        return;
+    }
+    timer_stop(&r->pause);
+    enter_line(r);
+}
+
+/* The session has ended, and R's call with it: it is wanted again. */
+static void zk_read_drop(struct zk_read *r)
+{
+    if (r->call != NULL) {
+        zk_call_forget(r->call);
+        call_over(r);
+    }
+    r->again = false;
+    zk_read_want(r);
+}
+
+/* ---- those that break the connection ---- */
+
+static void quarantine(struct zk_read *r)
+{
+    struct zookeeper *t = tree_of(r);
+    char path[LOG_CUT_ROOM];
+
+    if (!r->quarantined) {
+        ++t->counts.quarantined;
+        log_error(
+            NULL, "tree-node-quarantined",
+            "path=%s bytes=%d children=%d for_ms=%d problem=\"reading it breaks the "
+            "connection\" hint=\"replies of ZooKeeper are limited to 1 MiB: make it smaller\"",
+            log_cut(slice_of(r->node->path), path), r->seen.data_length, r->seen.children,
+            ZK_QUARANTINE_MS);
+    }
+    r->quarantined = true;
+    zk_node_unreadable(r, "too large: reading it breaks the connection to ZooKeeper");
+    want_after(r, ZK_QUARANTINE_MS);
+}
+
+static void acquit(struct zk_read *r)
+{
+    if (r->quarantined)
+        --tree_of(r)->counts.quarantined;
+    r->quarantined = false;
+    r->strikes = 0;
+}
+
+static bool is_large(const struct zk_read *r, const struct zk_stat *s)
+{
+    return r->kind == ZK_READ_DATA ? s->data_length >= ZK_LARGE_BYTES
+                                   : s->children >= ZK_LARGE_CHILDREN;
+}
+
+static bool is_unchanged(const struct zk_read *r, const struct zk_stat *s)
+{
+    return r->kind == ZK_READ_DATA ? s->data_zxid == r->seen.data_zxid
+                                   : s->children_zxid == r->seen.children_zxid;
+}
+
+/* ---- calls ---- */
+
+static void call(struct zk_read *r)
+{
+    struct zookeeper *t = tree_of(r);
+    const char *path = zk_server_path(r->node->path);
+
+    ++t->counts.reads;
+    ++t->reading;
+    r->started_ms = loop_now_ms(t->base.loop);
+    r->again = false;
+    r->call = r->kind == ZK_READ_DATA ? zk_get(t->session, path, true, on_read, r)
+                                      : zk_children(t->session, path, true, on_read, r);
+}
+
+/* R was first asked for its size. */
+static void on_size(struct zk_call *c)
+{
+    struct zk_read *r = c->context;
+    struct zookeeper *t = tree_of(r);
+
+    call_over(r);
+    if (c->result == ZK_LOST) {
+        enter_line(r);
+        return;
+    }
+    bool large = c->result == ZK_OK && is_large(r, &c->stat);
+    if (large && r->quarantined && is_unchanged(r, &c->stat)) {
+        quarantine(r);
+        zk_reads_begin(t);
+        return;
+    }
+    if (!large)
+        acquit(r);
+    r->seen = c->stat;
+    t->alone = true;
+    call(r);
+}
+
+/* A node that is not there is watched for by this alone. */
+static void on_exists(struct zk_call *c)
+{
+    struct zk_read *r = c->context;
+    struct zookeeper *t = tree_of(r);
+
+    call_over(r);
+    if (c->result == ZK_LOST)
+        enter_line(r);
+    else if (c->result == ZK_NO_NODE)
+        zk_node_data(r->node, c);
+    else
+        call(r); /* it has come */
+    zk_reads_begin(t);
+}
+
+/* The connection broke while R was under way. */
+static void lost(struct zk_read *r)
+{
+    struct zookeeper *t = tree_of(r);
+
+    if (!t->loss_seen) {
+        t->loss_seen = true;
+        ++r->strikes;
+    }
+    if (r->strikes >= 2)
+        quarantine(r);
+    else
+        enter_line(r);
+}
+
+static void refused(struct zk_read *r, const struct zk_call *c)
+{
+    zk_node_unreadable(r, c->result == ZK_NO_AUTH ? "no permission to read it" : c->error);
+    want_after(r, ZK_RETRY_MS);
+}
+
+static void on_read(struct zk_call *c)
+{
+    struct zk_read *r = c->context;
+    struct zookeeper *t = tree_of(r);
+    struct zk_node *n = r->node;
+    bool again = r->again;
+
+    call_over(r);
+    if (c->result == ZK_LOST) {
+        lost(r);
+        return;
+    }
+    t->loss_seen = false;
+    acquit(r);
+    if (c->result == ZK_NO_NODE && r->kind == ZK_READ_DATA && n->spot != NULL) {
+        ++t->reading;
+        r->call = zk_exists(t->session, c->path, true, on_exists, r);
+        return;
+    }
+    if (c->result != ZK_OK && c->result != ZK_NO_NODE)
+        refused(r, c);
+    else if (again)
+        zk_read_want(r);
+    if (r->kind == ZK_READ_CHILDREN && (c->result == ZK_OK || c->result == ZK_NO_NODE))
+        zk_node_children(n, c);
+    else if (c->result == ZK_OK || c->result == ZK_NO_NODE)
+        zk_node_data(n, c);
+    zk_reads_begin(t);
+}
+
+static void begin_alone(struct zookeeper *t)
+{
+    struct zk_read *r = list_first(&t->suspects, struct zk_read, line);
+
+    list_remove(&r->line);
+    t->alone = true;
+    ++t->reading;
+    r->call = zk_exists(t->session, zk_server_path(r->node->path), false, on_size, r);
+}
+
+/* Begins the reads that may begin now. */
+static void zk_reads_begin(struct zookeeper *t)
+{
+    struct list *node;
+
+    if (!t->connected)
+        return;
+    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->wanted)) != NULL) {
+        struct zk_read *r = list_entry(node, struct zk_read, line);
+
+        call(r);
+    }
+    if (t->reading == 0 && !list_empty(&t->suspects))
+        begin_alone(t);
+}
+
+/* ---- what was read: properties, lists, providers ---- */
+
+/*
+ * What was read of a node, and how it is shown to its spot. A list of providers is shown once every
+ * provider in it was read; after that, those that come are shown when they have been.
+ */
+
+static struct zk_node *zk_node_get(struct zookeeper *t, const char *path)
+{
+    size_t len = strlen(path);
+    struct zk_node *n = map_entry(map_find(&t->nodes, path, len), struct zk_node, in_tree);
+
+    if (n != NULL)
+        return n;
+    n = xcalloc(1, sizeof(*n) + len + 1);
+    memcpy(n->path, path, len + 1);
+    n->tree = t;
+    list_init(&n->in_list);
+    list_init(&n->members);
+    zk_read_init(&n->data, ZK_READ_DATA, n);
+    zk_read_init(&n->children, ZK_READ_CHILDREN, n);
+    map_add(&t->nodes, &n->in_tree, n->path, len);
+    return n;
+}
+
+/* N is a provider in its list no longer. */
+static void leave_list(struct zk_node *n)
+{
+    struct zk_node *list = n->list_of;
+
+    ASSERT(list != NULL);
+    list_remove(&n->in_list);
+    n->list_of = NULL;
+    --list->nmembers;
+    if (!n->known)
+        --list->unread;
+    list->changed = true;
+    zk_node_put(n);
+}
+
+static void drop_members(struct zk_node *list)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&list->members)) != NULL)
+        leave_list(list_entry(node, struct zk_node, in_list));
+}
+
+/* Frees N if neither a spot nor a list refers to it. */
+static void zk_node_put(struct zk_node *n)
+{
+    if (n->spot != NULL || n->list_of != NULL)
+        return;
+    drop_members(n);
+    zk_read_fini(&n->data);
+    zk_read_fini(&n->children);
+    map_remove(&n->tree->nodes, &n->in_tree);
+    json_decref(n->properties);
+    free(n->problem);
+    name_set_drop(n->names);
+    free(n);
+}
+
+static void touch(struct zk_node *n, unsigned parts)
+{
+    if (n->spot != NULL)
+        /* Of a node that is not known yet, only the node itself was requested. */
+        tree_spot_touch(n->spot, n->spot->known ? parts : PART_NODE | parts);
+}
+
+/* ---- data ---- */
+
+/* N's data, or that there is none, is known now. */
+static void data_known(struct zk_node *n)
+{
+    struct zk_node *list = n->list_of;
+    bool first = !n->known;
+
+    n->known = true;
+    touch(n, PART_NODE | PART_PROVIDERS | PART_CHILDREN);
+    if (list == NULL)
+        return;
+    if (first)
+        --list->unread;
+    list->changed = true;
+    if (list->unread == 0)
+        list->complete = true;
+    if (list->complete)
+        touch(list, PART_PROVIDERS);
+}
+
+static void set_properties(struct zk_node *n, json_t *properties, const char *problem)
+{
+    json_decref(n->properties);
+    n->properties = properties;
+    free(n->problem);
+    n->problem = xstrdup(problem);
+}
+
+/* Decodes as zc.zk does: empty data means no properties. Returns NULL, with the reason in WHY, if
+ * BYTES are not a JSON object. */
+static json_t *decode(struct slice bytes, char why[JSON_WHY_ROOM])
+{
+    json_t *v = NULL;
+
+    while (bytes.len != 0 && strchr(" \t\r\n", bytes.p[bytes.len - 1]) != NULL)
+        --bytes.len;
+    if (bytes.len == 0)
+        return json_object();
+    if (json_parse(bytes, NODE_BYTES_MAX, &v, why) != ERR_OK)
+        return NULL;
+    if (json_is_object(v))
+        return v;
+    json_decref(v);
+    snprintf(why, JSON_WHY_ROOM, "not a JSON object");
+    return NULL;
+}
+
+/* A provider counts whatever its data are; zc.zk calls a raw text `string_value`. */
+static json_t *decode_member(const struct zk_node *n, struct slice bytes)
+{
+    char why[JSON_WHY_ROOM] = "over its limit";
+    char path[LOG_CUT_ROOM];
+    json_t *v = bytes.len <= PROVIDER_BYTES_MAX ? decode(bytes, why) : NULL;
+
+    if (v != NULL)
+        return v;
+    log_warn(NULL, "tree-bad-provider", "path=%s problem=\"%s\"", log_cut(slice_of(n->path), path),
+             why);
+    v = json_object();
+    if (bytes.len <= PROVIDER_BYTES_MAX)
+        json_object_set_new(v, "string_value", json_stringn(bytes.p, bytes.len));
+    return v;
+}
+
+/* The result of a read: the data or names, or that the node does not exist. */
+static void zk_node_data(struct zk_node *n, const struct zk_call *c)
+{
+    char why[JSON_WHY_ROOM] = "";
+    json_t *v = NULL;
+
+    n->exists = c->result == ZK_OK;
+    n->birth = (uint64_t)c->stat.birth_zxid;
+    if (n->exists)
+        v = n->spot == NULL ? decode_member(n, text_slice(&c->data))
+                            : decode(text_slice(&c->data), why);
+    /* A provider that is gone is one until its list says so: the list may be gone too, as a whole,
+       and then it is not an empty one. */
+    if (n->exists || n->list_of == NULL)
+        set_properties(n, v, v == NULL && n->exists ? why : NULL);
+    data_known(n);
+}
+
+/* ---- children ---- */
+
+static void add_member(struct zk_node *list, const char *name)
+{
+    char path[TREE_PATH_MAX + 1];
+
+    int len = snprintf(path, sizeof(path), "%s/%s", list->path, name);
+
+    if (len < 0 || len > TREE_PATH_MAX) {
+        char escaped[LOG_CUT_ROOM];
+
+        log_warn(NULL, "tree-bad-provider", "path=%s problem=\"name too long\"",
+                 log_cut(slice_of(list->path), escaped));
+        return;
+    }
+    struct zk_node *n = zk_node_get(list->tree, path);
+    n->marked = true;
+    if (n->list_of != NULL) {
+        /* It went and came again, and was read in between. */
+        if (n->known && !n->exists)
+            zk_read_want(&n->data);
+        return;
+    }
+    n->list_of = list;
+    list_push_back(&list->members, &n->in_list);
+    ++list->nmembers;
+    list->changed = true;
+    if (n->known)
+        return;
+    ++list->unread;
+    zk_read_want(&n->data);
+}
+
+static void update_members(struct zk_node *list, const struct zk_call *c)
+{
+    struct list *it;
+    size_t max = c->nnames;
+
+    if (c->nthere > TREE_PROVIDERS_MAX) {
+        char path[LOG_CUT_ROOM];
+
+        max = TREE_PROVIDERS_MAX;
+        log_warn(NULL, "tree-too-many-providers", "path=%s there=%zu max=%d",
+                 log_cut(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
+    }
+    list_for_each (it, &list->members)
+        list_entry(it, struct zk_node, in_list)->marked = false;
+    for (size_t i = 0; i < max; ++i)
+        add_member(list, c->names[i]);
+    for (it = list->members.next; it != &list->members;) {
+        struct zk_node *n = list_entry(it, struct zk_node, in_list);
+
+        it = it->next;
+        if (!n->marked)
+            leave_list(n);
+    }
+    list->members_read = true;
+    if (list->unread == 0)
+        list->complete = true;
+}
+
+static void zk_node_children(struct zk_node *n, struct zk_call *c)
+{
+    name_set_drop(n->names);
+    n->names = NULL;
+    n->children_known = c->result == ZK_OK;
+    if (c->result != ZK_OK) {
+        /* Nothing watches for one that is not there but its data; and it may be back already, with
+           its data read: these ask for the children again. */
+        zk_read_want(&n->data);
+        return;
+    }
+    size_t max = c->nnames < TREE_CHILDREN_MAX ? c->nnames : TREE_CHILDREN_MAX;
+
+    if (n->spot != NULL && (n->spot->parts & PART_PROVIDERS) != 0)
+        update_members(n, c);
+    n->names = name_set_create(max);
+    for (size_t i = 0; i < max; ++i) {
+        n->names->names[i] = c->names[i];
+        c->names[i] = NULL;
+    }
+    name_set_sort(n->names);
+    touch(n, PART_PROVIDERS | PART_CHILDREN);
+}
+
+/* R cannot be read, because of WHY: the last known state stays. */
+static void zk_node_unreadable(struct zk_read *r, const char *why)
+{
+    struct zk_node *n = r->node;
+
+    if (r->kind == ZK_READ_CHILDREN) {
+        name_set_drop(n->names);
+        n->names = NULL;
+        n->children_known = true;
+        touch(n, PART_PROVIDERS | PART_CHILDREN);
+        return;
+    }
+    n->exists = true;
+    /* A provider is there, whether its properties may be read or not. */
+    if (n->list_of == NULL || n->properties == NULL)
+        set_properties(n, n->list_of != NULL ? json_object() : NULL, why);
+    data_known(n);
+}
+
+/* ---- for the spot ---- */
+
+static void show_providers(struct zk_node *n)
+{
+    struct tree_spot *s = n->spot;
+    struct provider_set *set = provider_set_create(n->nmembers);
+    struct list *it;
+    size_t i = 0;
+
+    list_for_each (it, &n->members) {
+        const struct zk_node *m = list_entry(it, struct zk_node, in_list);
+        const char *name = strrchr(m->path, '/') + 1;
+
+        /* One that was gone before it was read. */
+        if (!m->known || m->properties == NULL)
+            continue;
+        struct tree_provider *p = &set->items[i++];
+        p->name = xmalloc(strlen(name) + 1);
+        zk_name_decode(name, p->name);
+        p->properties = m->properties != NULL ? json_incref(m->properties) : json_object();
+    }
+    set->n = i;
+    provider_set_sort(set);
+    provider_set_drop(s->providers);
+    s->providers = set;
+    n->changed = false;
+}
+
+static void show_children(struct zk_node *n)
+{
+    struct tree_spot *s = n->spot;
+
+    name_set_drop(s->children);
+    s->children = n->names;
+    if (n->names != NULL)
+        ++n->names->refs;
+    if (n->names == NULL) {
+        provider_set_drop(s->providers);
+        s->providers = NULL;
+        n->changed = true;
+    } else if ((s->parts & PART_PROVIDERS) != 0 && (n->changed || s->providers == NULL)) {
+        show_providers(n);
+    }
+}
+
+/* Fills in N's spot. */
+static void zk_node_show(struct zk_node *n)
+{
+    struct tree_spot *s = n->spot;
+    bool lists = (s->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
+
+    if (!n->known)
+        return;
+    if (!n->exists) {
+        tree_spot_set_missing(s);
+        n->children_known = n->members_read = n->complete = false;
+        drop_members(n);
+        provider_set_drop(s->providers);
+        s->providers = NULL;
+        name_set_drop(s->children);
+        s->children = NULL;
+        return;
+    }
+    s->birth = n->birth;
+    if (n->properties != NULL)
+        tree_spot_set_properties(s, json_incref(n->properties));
+    else
+        tree_spot_set_problem(s, n->problem);
+    if (!lists)
+        return;
+    bool providers = (s->parts & PART_PROVIDERS) != 0;
+    if (!n->children_known || (providers && n->names != NULL && !n->members_read))
+        zk_read_want(&n->children);
+    /* Of a list that was never read nothing is said until it has been. */
+    if (!n->children_known || (providers && n->names != NULL && !n->complete))
+        s->known = false;
+    else
+        show_children(n);
+}
+
+/* ---- the back end: sessions, spots ---- */
 
 static struct zookeeper *zookeeper_of(struct tree *base)
 {

@@ -42,7 +42,8 @@ static void step(struct tree_entry *e);
 
 /* ---- names ---- */
 
-bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1])
+/* A provider's NAME as a node's name: '/' and '%' as %XX. False: cannot be one. */
+static bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1])
 {
     size_t len = 0;
 

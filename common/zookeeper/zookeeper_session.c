@@ -6,17 +6,82 @@
  * Both hold a reference; the last one to release it frees the session.
  */
 #include "common/zookeeper/zookeeper_session.h"
-
 #include "common/base/log.h"
-#include "common/zookeeper/zookeeper_acl.h"
+#include "common/base/text.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include <openssl/evp.h>
 #include <zookeeper/zookeeper.h>
+
+/* ---- access control lists of the nodes that we create ---- */
+
+/*
+ * A digest identity is shown to the server as it is, and named in access lists by what the server
+ * makes of it: SHA-1, in base 64.
+ */
+
+enum { DIGEST_BYTES = 20, DIGEST_ROOM = (DIGEST_BYTES + 2) / 3 * 4 + 1 };
+
+/* The id of "USER:PASSWORD" in an ACL: user, colon, and what the server makes of the whole. */
+static char *digest_id(const char *identity)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned char coded[DIGEST_ROOM];
+    unsigned int len = 0;
+    struct slice rest = slice_of(identity);
+    struct slice user = slice_cut(&rest, ':');
+
+    if (EVP_Digest(identity, strlen(identity), hash, &len, EVP_sha1(), NULL) != 1 ||
+        len != DIGEST_BYTES)
+        return NULL;
+    EVP_EncodeBlock(coded, hash, DIGEST_BYTES);
+    return xasprintf("%.*s:%s", SLICE_FMT(user), (const char *)coded);
+}
+
+static void acl_add(struct ACL_vector *v, int32_t perms, const char *scheme, char *id)
+{
+    v->data = xrealloc(v->data, (size_t)(v->count + 1) * sizeof(*v->data));
+    v->data[v->count++] = (struct ACL){.perms = perms, .id = {.scheme = xstrdup(scheme), .id = id}};
+}
+
+/*
+ * All may read; the creator (or, for persistent nodes, the configured identity) has all
+ * permissions.
+ *   own       set to the list for our ephemeral nodes: must be empty; freed with zk_acl_free
+ *   open      the same for persistent nodes
+ *   creator   USER:PASSWORD of this process only
+ *   identity  the configured USER:PASSWORD; NULL: all may write persistent nodes
+ */
+static void zk_acls_make(struct ACL_vector *own, struct ACL_vector *open, const char *creator,
+                         const char *identity)
+{
+    char *own_id = digest_id(creator);
+
+    if (own_id != NULL)
+        acl_add(own, ZOO_PERM_ALL, "digest", own_id);
+    acl_add(own, ZOO_PERM_READ, "world", xstrdup("anyone"));
+    char *id = identity != NULL ? digest_id(identity) : NULL;
+    if (id != NULL)
+        acl_add(open, ZOO_PERM_ALL, "digest", id);
+    acl_add(open, id != NULL ? ZOO_PERM_READ : ZOO_PERM_ALL, "world", xstrdup("anyone"));
+}
+
+static void zk_acl_free(struct ACL_vector *v)
+{
+    for (int i = 0; i < v->count; ++i) {
+        free(v->data[i].id.scheme);
+        free(v->data[i].id.id);
+    }
+    free(v->data);
+}
+
+/* ---- sessions ---- */
 
 struct zk_session {
     pthread_mutex_t mutex;

@@ -3,9 +3,7 @@
  * The ZooKeeper back end: one struct zk_node per observed path, and per provider below one. Events
  * only mean that something may have changed; the result of a read is authoritative, and each read
  * sets the watch for the next change.
- *   tree_zookeeper.c    the back end: sessions, spots
- *   zookeeper_read.c    which node is read when: pace, order, and those that break the connection
- *   zookeeper_node.c    what was read: properties, lists, providers
+ *   tree_zookeeper.c    the back end: sessions, spots, what is read when
  *   zookeeper_entry.c   our own providers
  *   zookeeper_op.c      operations on single nodes
  */
@@ -113,28 +111,6 @@ static inline const char *zk_server_path(const char *path)
     return path[0] != '\0' ? path : "/";
 }
 
-/* ---- zookeeper_read.c ---- */
-void zk_read_init(struct zk_read *r, enum zk_read_kind kind, struct zk_node *n);
-void zk_read_fini(struct zk_read *r);
-/* The session has ended, and R's call with it: it is wanted again. */
-void zk_read_drop(struct zk_read *r);
-/* R is to be read (again), at once unless it was read just now. */
-void zk_read_want(struct zk_read *r);
-/* Begins the reads that may begin now. */
-void zk_reads_begin(struct zookeeper *t);
-
-/* ---- zookeeper_node.c ---- */
-struct zk_node *zk_node_get(struct zookeeper *t, const char *path);
-/* Frees N if neither a spot nor a list refers to it. */
-void zk_node_put(struct zk_node *n);
-/* The result of a read: the data or names, or that the node does not exist. */
-void zk_node_data(struct zk_node *n, const struct zk_call *c);
-void zk_node_children(struct zk_node *n, struct zk_call *c);
-/* R cannot be read, because of WHY: the last known state stays. */
-void zk_node_unreadable(struct zk_read *r, const char *why);
-/* Fills in N's spot. */
-void zk_node_show(struct zk_node *n);
-
 /* ---- zookeeper_entry.c ---- */
 struct tree_entry *zk_enter(struct tree *base, const char *path, const char *name,
                             const json_t *properties);
@@ -157,8 +133,6 @@ void zk_ops_connected(struct zookeeper *t);
 /* The session has ended, and all calls with it. */
 void zk_ops_ended(struct zookeeper *t);
 
-/* A provider's NAME as a node's name: '/' and '%' as %XX. False: cannot be one. */
-bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1]);
 /* And back; other '%' stay as they are. OUT has room for strlen(NAME) + 1. */
 void zk_name_decode(const char *name, char *out);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl completion: what bash and zsh complete, made of the table of words. The files in
- * ctl/completion/ are its output; a test holds them against it.
+ * resumelbctl completion: what bash and zsh complete, made of the table of words. The
+ * build installs its output.
  */
-#include "ctl/cli/command.h"
+#include "ctl/cli/ctl.h"
 
 #include <stdio.h>
 
@@ -219,7 +219,8 @@ static void print_zsh(struct text *out)
     text_add(out, SLICE_LIT("    esac\n}\n\n_resumelbctl \"$@\"\n"));
 }
 
-bool ctl_completion(struct slice shell, struct text *out)
+/* SHELL: "bash" or "zsh". False: neither. */
+static bool ctl_completion(struct slice shell, struct text *out)
 {
     if (slice_is(shell, "bash"))
         print_bash(out);

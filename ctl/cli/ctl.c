@@ -5,12 +5,497 @@
  * their own.
  */
 #include "ctl/cli/ctl.h"
-#include "ctl/cli/command.h"
+#include "common/base/file.h"
+#include "common/upstream/http_fetch.h"
+#include "version.h"
 
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "version.h"
+/* ---- commands: getopt_long over their rows ---- */
+
+enum { LETTERS_END = 256, TIMEOUT_MAX_S = 3600 };
+
+/* clang-format off */
+const struct ctl_command *const ctl_commands[] = {
+    /* see */
+    &ctl_word_status,
+    &ctl_word_top,
+    &ctl_word_resumes,
+    &ctl_word_limits,
+    &ctl_word_explain,
+    &ctl_word_check,
+    &ctl_word_trace,
+    /* try */
+    &ctl_word_classify,
+    &ctl_word_simulate,
+    &ctl_word_playback,
+    /* act */
+    &ctl_word_drain,
+    &ctl_word_undrain,
+    &ctl_word_confirm_removal,
+    &ctl_word_forget,
+    &ctl_word_reload,
+    &ctl_word_detach,
+    &ctl_word_tree,
+    &ctl_word_completion,
+};
+/* clang-format on */
+const size_t ctl_ncommands = ARRAY_LEN(ctl_commands);
+
+int ctl_usage_error(const struct ctl_command *c, const char *what, const char *which)
+{
+    fprintf(stderr, "resumelbctl: %s%s%s\nTry resumelbctl %s%s--help.\n", what,
+            which != NULL ? ": " : "", which != NULL ? which : "", c != NULL ? c->name : "",
+            c != NULL ? " " : "");
+    return CTL_USAGE;
+}
+
+/* NULL: there is none. */
+static const struct ctl_command *ctl_command_find(struct slice name)
+{
+    for (size_t i = 0; i < ctl_ncommands; ++i) {
+        if (slice_is(name, ctl_commands[i]->name))
+            return ctl_commands[i];
+    }
+    return NULL;
+}
+
+/* ---- help ---- */
+
+/* "  -a, --address ADDRESS   ", as wide as the widest. */
+static size_t flag_width(const struct ctl_flag *f)
+{
+    return strlen("  -x, --") + strlen(f->name) + (f->value != NULL ? strlen(f->value) + 1 : 0);
+}
+
+static void add_flag(const struct ctl_flag *f, size_t width, struct text *out)
+{
+    if (f->letter < LETTERS_END)
+        text_addf(out, "  -%c, --%s", f->letter, f->name);
+    else
+        text_addf(out, "      --%s", f->name);
+    if (f->value != NULL)
+        text_addf(out, " %s", f->value);
+    text_addf(out, "%*s  %s\n", (int)(width - flag_width(f)), "", f->help);
+}
+
+static void ctl_command_help(const struct ctl_command *c, struct text *out)
+{
+    size_t width = 0;
+
+    text_addf(out, "usage: resumelbctl %s [OPTIONS]%s%s\n\n%s\n", c->name,
+              c->arguments != NULL ? " " : "", c->arguments != NULL ? c->arguments : "",
+              c->summary);
+    if (c->text != NULL)
+        text_addf(out, "\n%s", c->text);
+    text_add(out, SLICE_LIT("\noptions:\n"));
+    for (size_t i = 0; i < c->nflags; ++i)
+        width = flag_width(&c->flags[i]) > width ? flag_width(&c->flags[i]) : width;
+    for (size_t i = 0; i < c->nflags; ++i)
+        add_flag(&c->flags[i], width, out);
+    if (c->describe != NULL)
+        c->describe(out);
+}
+
+/* ---- options ---- */
+
+/* The rows as getopt wants them; LETTERS has room for three bytes a row. */
+static void make_options(const struct ctl_command *c, char *letters, struct option *longs)
+{
+    for (size_t i = 0; i < c->nflags; ++i) {
+        const struct ctl_flag *f = &c->flags[i];
+
+        longs[i] =
+            (struct option){f->name, f->value != NULL ? required_argument : no_argument, NULL, 0};
+        longs[i].val = f->letter;
+        if (f->letter >= LETTERS_END)
+            continue;
+        *letters++ = (char)f->letter;
+        if (f->value != NULL)
+            *letters++ = ':';
+    }
+    *letters = '\0';
+    longs[c->nflags] = (struct option){NULL, 0, NULL, 0};
+}
+
+/* Its line of help has a word for each. */
+static size_t arguments_max(const struct ctl_command *c)
+{
+    struct slice rest = slice_of(c->arguments);
+    size_t n = 0;
+
+    for (; rest.len != 0; ++n) {
+        if (slice_is(slice_cut(&rest, ' '), "..."))
+            return SIZE_MAX / 2;
+    }
+    return n;
+}
+
+int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *first,
+                      ctl_take_fn take, void *context)
+{
+    size_t max = arguments_max(c);
+    char letters[2 * CTL_FLAGS_MAX + 1];
+    struct option longs[CTL_FLAGS_MAX + 1];
+    int letter;
+
+    ASSERT(c->nflags <= CTL_FLAGS_MAX);
+    make_options(c, letters, longs);
+    optind = 0; /* reset: a test parses more than once */
+    while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        if (letter == 'h') {
+            struct text help = {0};
+
+            ctl_command_help(c, &help);
+            bool done = ctl_print(text_slice(&help));
+            text_fini(&help);
+            return done ? CTL_OK : CTL_FAILED;
+        }
+        if (letter == '?') {
+            /* getopt has said what is wrong. */
+            fprintf(stderr, "Try resumelbctl %s --help.\n", c->name);
+            return CTL_USAGE;
+        }
+        int code = take(context, letter, optarg);
+        if (code != CTL_OK)
+            return code;
+    }
+    if (max < (size_t)(argc - optind))
+        return ctl_usage_error(c, "unexpected argument", argv[(size_t)optind + max]);
+    *first = optind;
+    return -1;
+}
+
+int ctl_take_number(const struct ctl_command *c, const char *name, const char *text, uint64_t min,
+                    uint64_t max, uint64_t *out)
+{
+    uint64_t n = 0;
+    char what[160];
+
+    if (parse_u64(slice_of(text), max, &n) && n >= min) {
+        *out = n;
+        return CTL_OK;
+    }
+    snprintf(what, sizeof(what), "--%s wants a whole number from %" PRIu64 " to %" PRIu64 ", not",
+             name, min, max);
+    return ctl_usage_error(c, what, text);
+}
+
+int ctl_take_real(const struct ctl_command *c, const char *name, const char *text, double min,
+                  double max, double *out)
+{
+    double v = 0;
+    char what[160];
+
+    if (parse_double(slice_of(text), &v) && v >= min && v <= max) {
+        *out = v;
+        return CTL_OK;
+    }
+    snprintf(what, sizeof(what), "--%s wants a number from %g to %g, not", name, min, max);
+    return ctl_usage_error(c, what, text);
+}
+
+int ctl_take_asking(const struct ctl_command *c, struct ctl_options *o, int letter,
+                    const char *value)
+{
+    uint64_t n = 0;
+    int code = CTL_OK;
+
+    switch (letter) {
+    case 'a':
+        o->address = value;
+        break;
+    case 'j':
+        o->json = true;
+        break;
+    case 'T':
+        o->token_file = value;
+        break;
+    case 't':
+        code = ctl_take_number(c, "timeout", value, 1, TIMEOUT_MAX_S, &n);
+        if (code == CTL_OK)
+            o->timeout_ms = (unsigned)n * 1000;
+        break;
+    default:
+        code = -1;
+        break;
+    }
+    return code;
+}
+
+/* ---- a terminal ---- */
+
+bool ctl_colours(void)
+{
+    const char *none = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && (none == NULL || none[0] == '\0') && term != NULL &&
+           term[0] != '\0' && strcmp(term, "dumb") != 0;
+}
+
+bool ctl_print(struct slice out)
+{
+    size_t written = out.len != 0 ? fwrite(out.p, 1, out.len, stdout) : 0;
+
+    if (written == out.len && fflush(stdout) == 0)
+        return true;
+    perror("resumelbctl: stdout");
+    return false;
+}
+
+int ctl_finish(enum err e, struct text *out, struct diag *d)
+{
+    bool printed = ctl_print(text_slice(out));
+
+    if (d->text != NULL)
+        fprintf(stderr, "resumelbctl: %s", d->text);
+    diag_fini(d);
+    text_fini(out);
+    return e == ERR_OK && printed ? CTL_OK : CTL_FAILED;
+}
+
+/* ---- one HTTP request ---- */
+
+/*
+ * A loop of its own runs the request; the addresses of a host name are tried one after the other
+ * within one deadline.
+ */
+
+struct asking {
+    struct http_fetch fetch;
+    struct text *out;
+    bool done;
+    enum err e;
+};
+
+static void on_head(struct http_fetch *f, const struct http1_head *head)
+{
+    struct asking *a = container_of(f, struct asking, fetch);
+
+    if (head->framing != HTTP1_BODY_LENGTH || head->content_length <= FETCH_BODY_MAX)
+        return;
+    http_fetch_stop(f);
+    a->done = true;
+    a->e = ERR_TOO_LARGE;
+}
+
+static void on_body(struct http_fetch *f, struct slice bytes)
+{
+    text_add(container_of(f, struct asking, fetch)->out, bytes);
+}
+
+static void on_done(struct http_fetch *f, enum err e)
+{
+    struct asking *a = container_of(f, struct asking, fetch);
+
+    a->done = true;
+    a->e = e;
+}
+
+static const struct http_fetch_events events = {
+    .on_head = on_head, .on_body = on_body, .done = on_done};
+
+static struct text request_bytes(const struct fetch_request *q)
+{
+    struct text t = {0};
+    /* A unix socket has no host; "localhost" is one that every admin address answers to. */
+    const char *host = strncmp(q->address, "unix:", 5) == 0 ? "localhost" : q->address;
+
+    text_addf(&t, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAccept: */*\r\n", q->method,
+              q->path, host);
+    if (strcmp(q->method, "POST") == 0)
+        text_addf(&t, "Content-Length: %zu\r\n", q->body.len);
+    if (q->body.len != 0)
+        text_add(&t, SLICE_LIT("Content-Type: application/json\r\n"));
+    if (q->token != NULL)
+        text_addf(&t, "Authorization: Bearer %s\r\n", q->token);
+    text_add(&t, SLICE_LIT("\r\n"));
+    text_add(&t, q->body);
+    return t;
+}
+
+/* The address itself, or all that its name resolves to. */
+static enum err find_addresses(struct slice text, struct addr *all, size_t *n)
+{
+    enum err e = addr_parse(text, &all[0]);
+
+    if (e == ERR_UNSUPPORTED) {
+        *n = FETCH_ADDRESSES_MAX;
+        return addr_resolve(text, all, n);
+    }
+    *n = 1;
+    return e;
+}
+
+static enum err ask_one(struct asking *a, struct loop *l, const struct fetch_request *q,
+                        const struct addr *to, uint64_t timeout_ms)
+{
+    const struct http_fetch_request r = {.addr = to,
+                                         .bytes = request_bytes(q),
+                                         .timeout_ms = timeout_ms,
+                                         .body_max = FETCH_BODY_MAX,
+                                         .events = &events};
+
+    a->done = false;
+    http_fetch_start(&a->fetch, l, &r);
+    while (!a->done)
+        loop_turn(l, FETCH_TIMEOUT_MS);
+    /* Of a unix socket: it does not exist, or its backlog stays full. */
+    if (a->fetch.connect_errno == ENOENT || a->fetch.connect_errno == EAGAIN)
+        return ERR_CONNECT_FAILED;
+    return a->e;
+}
+
+static enum err ask_any(struct asking *a, const struct fetch_request *q, const struct addr *all,
+                        size_t n)
+{
+    struct loop *l = loop_create(0);
+    uint64_t due_ms = loop_due_ms(l, q->timeout_ms);
+    enum err e = ERR_NOT_FOUND;
+    bool again = true;
+
+    for (size_t i = 0; i < n && again; ++i) {
+        uint64_t now_ms = loop_now_ms(l);
+
+        e = ask_one(a, l, q, &all[i], now_ms < due_ms ? due_ms - now_ms : 1);
+        again = a->fetch.connect_errno != 0;
+    }
+    loop_destroy(l);
+    return e;
+}
+
+enum err fetch(const struct fetch_request *q, int *status, struct text *out, struct diag *d)
+{
+    struct asking a = {.out = out};
+    struct addr all[FETCH_ADDRESSES_MAX];
+    size_t n = 0;
+    enum err e = find_addresses(slice_of(q->address), all, &n);
+    const char *why = e == ERR_SYNTAX ? "no address: want HOST:PORT or unix:/PATH" : err_text(e);
+
+    if (e == ERR_OK) {
+        e = ask_any(&a, q, all, n);
+        why = err_text(e);
+    }
+    int error = a.fetch.connect_errno;
+
+    if (e == ERR_OK)
+        *status = a.fetch.status;
+    else if (e == ERR_CONNECT_FAILED || e == ERR_SYSTEM)
+        diag_add(d, NULL, 0, 0, "%s: %s: %s", q->address, why,
+                 error == EAGAIN ? "too busy" : strerror(error));
+    else
+        diag_add(d, NULL, 0, 0, "%s: %s", q->address, why);
+    return e;
+}
+
+/* ---- the admin address ---- */
+
+/*
+ * Asking an admin address: the token, the page, what went wrong in words.
+ */
+
+/* The token in FILE, without the end of its line, into OUT. */
+static enum err read_token(const char *file, struct text *out, struct diag *d)
+{
+    enum err e = file_read(file, FETCH_TOKEN_MAX, out);
+
+    if (e != ERR_OK) {
+        diag_add(d, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+        return e;
+    }
+    while (out->len != 0 && (out->p[out->len - 1] == '\n' || out->p[out->len - 1] == '\r'))
+        --out->len;
+    for (size_t i = 0; i < out->len; ++i) {
+        /* It becomes part of a header line. */
+        if (out->p[i] <= ' ' || out->p[i] >= 0x7f) {
+            diag_add(d, file, 0, 0, "not a token: blanks or other bytes that cannot be in one");
+            return ERR_SYNTAX;
+        }
+    }
+    return ERR_OK;
+}
+
+/* Sends the request Q; O contains the server's address and the credentials. */
+static enum err ask(const struct ctl_options *o, struct fetch_request q, int *status,
+                    struct text *body, struct diag *d)
+{
+    struct text token = {0};
+    enum err e = o->token_file != NULL ? read_token(o->token_file, &token, d) : ERR_OK;
+
+    if (e == ERR_OK) {
+        q.address = o->address;
+        q.token = o->token_file != NULL ? text_cstr(&token) : NULL;
+        q.timeout_ms = o->timeout_ms;
+        e = fetch(&q, status, body, d);
+    }
+    text_fini(&token);
+    return e;
+}
+
+enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
+                 struct text *body, struct diag *d)
+{
+    return ask(o, (struct fetch_request){.method = method, .path = path}, status, body, d);
+}
+
+enum err ctl_order(const struct ctl_options *o, const char *path, struct slice order, int *status,
+                   struct text *body, struct diag *d)
+{
+    return ask(o, (struct fetch_request){.method = "POST", .path = path, .body = order}, status,
+               body, d);
+}
+
+enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body, struct diag *d)
+{
+    int status = 0;
+    enum err e = ctl_ask(o, "GET", path, &status, body, d);
+
+    if (e == ERR_OK && status != 200) {
+        diag_add(d, NULL, 0, 0, "%s: answered %s with status %d%s", o->address, path, status,
+                 status == 401 ? " (--token-file?)" : "");
+        e = ERR_BAD_RESPONSE;
+    }
+    return e;
+}
+
+enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **out, struct diag *d)
+{
+    struct text body = {0};
+    json_error_t why;
+    enum err e = ctl_get(o, path, &body, d);
+
+    if (e == ERR_OK) {
+        /* The bounds of wire/json.h are for strangers; this page is as large as the pool, and
+         * bounded in bytes. */
+        *out = json_loadb(body.p != NULL ? body.p : "", body.len, JSON_REJECT_DUPLICATES, &why);
+        if (*out == NULL) {
+            diag_add(d, NULL, 0, 0, "%s: %s is not JSON: %s", o->address, path, why.text);
+            e = ERR_SYNTAX;
+        }
+    }
+    text_fini(&body);
+    return e;
+}
+
+enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum err e, struct diag *d)
+{
+    if (e == ERR_NOT_FOUND)
+        diag_add(d, NULL, 0, 0, "%s: has no application '%s'", o->address, o->application);
+    else if (e != ERR_OK)
+        diag_add(d, NULL, 0, 0,
+                 "%s: %s has no applications in it; is this an admin address of ours?", o->address,
+                 path);
+    return e;
+}
+
+/* ---- the command line ---- */
 
 /* What may stand before the word: options that most words have. */
 static const struct ctl_flag leading[] = {

@@ -5,13 +5,13 @@
  * they are named one by one. The token goes to addresses that the operator has typed and nowhere
  * else: those in the tree or on the status page may be written by others.
  */
-#include <stdio.h>
-
 #include "common/base/json.h"
 #include "common/base/limits.h"
-#include "ctl/cli/command.h"
-#include "ctl/cli/fetch.h"
+#include "common/program/admin.h"
+#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
+
+#include <stdio.h>
 
 enum { AGENTS_MAX = 64, AGENT = 256, ALL };
 
@@ -256,4 +256,86 @@ const struct ctl_command ctl_word_reload = {
     .flags = reload_flags,
     .nflags = ARRAY_LEN(reload_flags),
     .run = run,
+};
+
+/* ---- detach: the agent takes a process out of its pool permanently ---- */
+
+/* Letters, digits, '-', '_' and '.': it becomes part of a path. */
+static bool is_id(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        char c = ascii_lower(s.p[i]);
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.')
+            return false;
+    }
+    return s.len != 0 && s.len <= ADMIN_ARGUMENT_MAX;
+}
+
+/* What to do about STATUS; "" when its text says it all. */
+static const char *advice(int status)
+{
+    if (status == 401)
+        return " (--token-file?)";
+    if (status == 405)
+        return " (is this an agent's admin address?)";
+    return "";
+}
+
+enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d)
+{
+    struct text body = {0};
+    struct text said = {0};
+    char path[ADMIN_ARGUMENT_MAX + sizeof("/processes//detach")];
+    int status = 0;
+
+    if (!is_id(slice_of(o->process))) {
+        diag_add(d, NULL, 0, 0, "not the id of a process, which status shows: '%s'", o->process);
+        return ERR_SYNTAX;
+    }
+    snprintf(path, sizeof(path), "/processes/%s/detach", o->process);
+    enum err e = ctl_ask(o, "POST", path, &status, &body, d);
+    if (e == ERR_OK) {
+        struct slice rest = text_slice(&body);
+
+        text_add_visible(&said, slice_cut(&rest, '\n'));
+        text_add_char(&said, '\n');
+    }
+    if (e == ERR_OK && status != 200) {
+        diag_add(d, NULL, 0, 0, "%s: status %d%s: %.*s", o->address, status, advice(status),
+                 (int)said.len - 1, said.p);
+        e = ERR_BAD_RESPONSE;
+    } else if (e == ERR_OK) {
+        text_add(out, text_slice(&said));
+    }
+    text_fini(&said);
+    text_fini(&body);
+    return e;
+}
+
+static int run_detach(const struct ctl_command *c, int argc, char **argv)
+{
+    struct action_run r = {.command = c,
+                           .o = {.address = "127.0.0.1:8081", .timeout_ms = FETCH_TIMEOUT_MS}};
+    struct text out = {0};
+    struct diag d = {0};
+    int first = 0;
+    int code = ctl_command_parse(c, argc, argv, &first, take, &r);
+
+    if (code >= 0)
+        return code;
+    r.o.process = argv[first];
+    if (r.o.process == NULL)
+        return ctl_usage_error(c, "want the id of a process, which status shows", NULL);
+    return ctl_finish(ctl_detach(&r.o, &out, &d), &out, &d);
+}
+
+static const struct ctl_flag detach_flags[] = {CTL_FLAGS_ASKING};
+const struct ctl_command ctl_word_detach = {
+    .name = "detach",
+    .arguments = "ID",
+    .summary = "an agent takes this process out and ends it when its requests are done",
+    .flags = detach_flags,
+    .nflags = ARRAY_LEN(detach_flags),
+    .run = run_detach,
 };

@@ -4,12 +4,271 @@
  * cannot be reached is CRITICAL, what cannot be understood UNKNOWN.
  */
 #include "ctl/inspect/check.h"
+#include "common/base/json.h"
+#include "ctl/cli/ctl.h"
 
+#include <math.h>
 #include <stdio.h>
 
-#include "common/base/json.h"
-#include "ctl/cli/command.h"
-#include "ctl/cli/fetch.h"
+/* ---- ranges and pools ---- */
+
+/*
+ * Texts and what a bare number means: rlb-nagios of zc.resumelb. Ranges and performance data:
+ * guidelines of the monitoring plugins, "Threshold and Ranges" and "Performance data".
+ */
+
+static const char *check_state_name(enum check_state s)
+{
+    static const char *const names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+
+    ASSERT((unsigned)s < ARRAY_LEN(names));
+    return names[s];
+}
+
+/* ---- ranges ---- */
+
+static bool read_bound(struct slice s, double *out)
+{
+    return parse_double(s, out) && isfinite(*out);
+}
+
+bool check_range_parse(const char *text, enum check_bare bare, struct check_range *out)
+{
+    struct check_range r = {.set = true, .low = 0, .high = HUGE_VAL};
+    struct slice rest = slice_of(text);
+    double n = 0;
+
+    if (read_bound(rest, &n)) {
+        r.turned = true;
+        r.low = n;
+        if (bare == CHECK_BARE_LOW) {
+            r.low = -HUGE_VAL;
+            r.high = n;
+        }
+        *out = r;
+        return true;
+    }
+    if (rest.len != 0 && rest.p[0] == '@') {
+        r.turned = true;
+        rest = (struct slice){rest.p + 1, rest.len - 1};
+    }
+    bool has_colon = slice_find(rest, ':') != SIZE_MAX;
+    struct slice low = has_colon ? slice_cut(&rest, ':') : SLICE_LIT("");
+    if (slice_is(low, "~"))
+        r.low = -HUGE_VAL;
+    else if (low.len != 0 && !read_bound(low, &r.low))
+        return false;
+    if (rest.len != 0 ? !read_bound(rest, &r.high) : !has_colon || (low.len == 0 && !r.turned))
+        return false;
+    if (r.low > r.high)
+        return false;
+    *out = r;
+    return true;
+}
+
+bool check_range_alerts(const struct check_range *r, double v)
+{
+    bool within = v >= r->low && v <= r->high;
+
+    return r->set && within == r->turned;
+}
+
+void check_range_print(const struct check_range *r, struct text *out)
+{
+    if (!r->set)
+        return;
+    if (r->turned)
+        text_add_char(out, '@');
+    if (isinf(r->low))
+        text_add_char(out, '~');
+    else
+        text_add_real(out, r->low);
+    text_add_char(out, ':');
+    if (!isinf(r->high))
+        text_add_real(out, r->high);
+}
+
+/* ---- a pool ---- */
+
+static const struct {
+    const char *name, *unit;
+    const char *complaint; /* "%s": the value */
+    int digits;            /* behind the point; -1: as many as it needs */
+} metrics[CHECK_METRICS] = {
+    [CHECK_WORKERS] = {"workers", "", "too few workers", -1},
+    [CHECK_MEAN_BACKLOG] = {"mean_backlog", "", "mean backlog high", -1},
+    [CHECK_MAX_BACKLOG] = {"max_backlog", "", "max backlog high", -1},
+    [CHECK_MAX_AGE] = {"max_age", "s", "max age too high", 1},
+};
+
+/* The order of the complaints. */
+static const enum check_metric order[CHECK_METRICS] = {CHECK_MEAN_BACKLOG, CHECK_MAX_BACKLOG,
+                                                       CHECK_MAX_AGE, CHECK_WORKERS};
+
+/* Whether there is anything to look at but metrics. */
+static bool check_has_thresholds(const struct check_thresholds *t)
+{
+    for (size_t i = 0; i < CHECK_METRICS; ++i) {
+        if (t->warn[i].set || t->error[i].set)
+            return true;
+    }
+    return false;
+}
+
+static void add_value(enum check_metric m, double v, struct text *out)
+{
+    if (metrics[m].digits >= 0)
+        text_addf(out, "%.*f", metrics[m].digits, v);
+    else
+        text_addf(out, "%.6g", v);
+}
+
+static double number(const json_t *object, const char *name)
+{
+    const json_t *v = json_object_get(object, name);
+
+    return json_is_number(v) ? json_number_value(v) : 0;
+}
+
+/* Of an application of /status.json: workers that are there to get requests. */
+static void check_facts_read(const json_t *application, struct check_facts *out)
+{
+    const json_t *w;
+    size_t i;
+
+    *out = (struct check_facts){0};
+    out->of[CHECK_MEAN_BACKLOG] = number(application, "mean_backlog");
+    json_array_foreach(json_object_get(application, "workers"), i, w)
+    {
+        bool is_there = json_is_true(json_object_get(w, "available")) &&
+                        !json_is_true(json_object_get(w, "ejected"));
+
+        out->of[CHECK_WORKERS] += is_there;
+        out->of[CHECK_MAX_BACKLOG] = fmax(out->of[CHECK_MAX_BACKLOG], number(w, "backlog"));
+        out->of[CHECK_MAX_AGE] = fmax(out->of[CHECK_MAX_AGE], number(w, "oldest_s"));
+    }
+}
+
+/* In quotes when it has to be; a quote in it is doubled. '=' cannot be in one. */
+static void add_label(const char *prefix, const char *name, struct text *out)
+{
+    if (prefix == NULL) {
+        text_add(out, slice_of(name));
+        return;
+    }
+    struct text shown = {0};
+
+    text_add_visible(&shown, slice_of(prefix));
+    text_add_char(out, '\'');
+    for (size_t i = 0; i < shown.len; ++i) {
+        char c = shown.p[i];
+
+        if (c == '\'')
+            text_add_char(out, '\'');
+        /* '|' begins the performance data; a tab is nobody's label. */
+        text_add_char(out, c == '=' || c == '|' || c == '\t' ? '_' : c);
+    }
+    text_addf(out, " %s'", name);
+    text_fini(&shown);
+}
+
+static void add_metric(const struct check_thresholds *t, enum check_metric m, double v,
+                       const char *prefix, struct text *out)
+{
+    if (out->len != 0)
+        text_add_char(out, ' ');
+    add_label(prefix, metrics[m].name, out);
+    text_add_char(out, '=');
+    add_value(m, v, out);
+    text_add(out, slice_of(metrics[m].unit));
+    text_add_char(out, ';');
+    check_range_print(&t->warn[m], out);
+    text_add_char(out, ';');
+    check_range_print(&t->error[m], out);
+    text_add(out, SLICE_LIT(";0"));
+}
+
+enum check_state check_pool(const struct check_thresholds *t, const struct check_facts *f,
+                            const char *prefix, struct text *out, struct text *perf)
+{
+    enum check_state state = CHECK_OK;
+    size_t before = out->len;
+
+    for (size_t i = 0; i < CHECK_METRICS; ++i) {
+        enum check_metric m = order[i];
+        enum check_state s = check_range_alerts(&t->error[m], f->of[m])  ? CHECK_CRITICAL
+                             : check_range_alerts(&t->warn[m], f->of[m]) ? CHECK_WARNING
+                                                                         : CHECK_OK;
+
+        if (s == CHECK_OK)
+            continue;
+        state = s > state ? s : state;
+        text_addf(out, "%s%s (", out->len != before ? " " : "", metrics[m].complaint);
+        add_value(m, f->of[m], out);
+        text_add_char(out, ')');
+    }
+    if (state == CHECK_OK)
+        text_addf(out, "OK %.0f %.6g %.0f %.0f", f->of[CHECK_WORKERS], f->of[CHECK_MEAN_BACKLOG],
+                  f->of[CHECK_MAX_BACKLOG], f->of[CHECK_MAX_AGE]);
+    for (size_t i = 0; i < CHECK_METRICS && t->metrics; ++i)
+        add_metric(t, (enum check_metric)i, f->of[i], prefix, perf);
+    return state;
+}
+
+/* A name within a line that a monitor cuts at '|'. */
+static void add_name(const char *name, struct text *out)
+{
+    struct text safe = {0};
+
+    text_add_escaped(&safe, slice_of(name));
+    for (size_t i = 0; i < safe.len; ++i)
+        text_add_char(out, safe.p[i] == '|' ? '_' : safe.p[i]);
+    text_fini(&safe);
+}
+
+enum check_state check_page(const json_t *page, const struct ctl_options *o,
+                            const struct check_thresholds *t, struct text *out)
+{
+    json_t *applications = json_object_get(page, "applications");
+    enum check_state state = CHECK_OK;
+    struct text perf = {0};
+    bool several = o->application == NULL && json_object_size(applications) > 1;
+    size_t shown = 0;
+    const char *name;
+    json_t *a;
+
+    json_object_foreach(applications, name, a)
+    {
+        struct check_facts f;
+
+        /* An agent's page has applications too, but no pools. */
+        if ((o->application != NULL && strcmp(o->application, name) != 0) ||
+            !json_is_array(json_object_get(a, "workers")))
+            continue;
+        check_facts_read(a, &f);
+        if (shown++ != 0)
+            text_add(out, SLICE_LIT("; "));
+        if (several) {
+            add_name(name, out);
+            text_add(out, SLICE_LIT(": "));
+        }
+        enum check_state s = check_pool(t, &f, several ? name : NULL, out, &perf);
+        state = s > state ? s : state;
+    }
+    if (shown == 0) {
+        text_add(out, o->application != NULL ? SLICE_LIT("UNKNOWN: no such application")
+                                             : SLICE_LIT("UNKNOWN: no pool on this page; is it the "
+                                                         "admin address of a resumelb?"));
+        state = CHECK_UNKNOWN;
+    } else if (t->metrics) {
+        text_add_char(out, '|');
+        text_add(out, text_slice(&perf));
+    }
+    text_fini(&perf);
+    return state;
+}
+
+/* ---- the command ---- */
 
 enum { ADDRESS = 256 };
 

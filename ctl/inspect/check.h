@@ -10,7 +10,6 @@
 
 /* As monitoring plugins exit. */
 enum check_state { CHECK_OK, CHECK_WARNING, CHECK_CRITICAL, CHECK_UNKNOWN };
-const char *check_state_name(enum check_state s);
 
 /* ---- ranges ---- */
 
@@ -43,14 +42,10 @@ struct check_thresholds {
     struct check_range error[CHECK_METRICS];
     bool metrics; /* print performance data */
 };
-/* Whether there is anything to look at but metrics. */
-bool check_has_thresholds(const struct check_thresholds *t);
 
 struct check_facts {
     double of[CHECK_METRICS];
 };
-/* Of an application of /status.json: workers that are there to get requests. */
-void check_facts_read(const json_t *application, struct check_facts *out);
 
 /*
  * The state of one pool; its text is appended to OUT, its performance data to METRICS with PREFIX

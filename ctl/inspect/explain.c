@@ -7,8 +7,7 @@
 #include <stdio.h>
 
 #include "common/base/limits.h"
-#include "ctl/cli/command.h"
-#include "ctl/cli/fetch.h"
+#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
 
 struct explain_run {

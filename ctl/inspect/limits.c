@@ -5,7 +5,6 @@
  */
 #include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
-#include "ctl/cli/table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,13 +4,796 @@
  * TRY_MS.
  */
 #include "ctl/inspect/top.h"
+#include "common/base/clock.h"
+#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
 
-#include "common/base/clock.h"
-#include "ctl/cli/command.h"
-#include "ctl/cli/page.h"
+/* ---- the view ---- */
+
+/*
+ * Lines of a screen. Rates are differences of counters of two pages. A worker that was not on the
+ * first page has no rate yet; after a decrease of a counter (it has restarted) the rate is that of
+ * the new instance.
+ */
+
+enum { HEAD_LINES = 4, STEP_MAX_S = 60 };
+
+static const struct {
+    char letter;
+    const char *what;
+    bool ascending; /* by nature: names */
+} keys[TOP_KEYS] = {
+    [TOP_NAME] = {'n', "name", true},
+    [TOP_BACKLOG] = {'b', "backlog", false},
+    [TOP_MEAN] = {'m', "mean backlog", false},
+    [TOP_OLDEST] = {'o', "oldest request", false},
+    [TOP_REQUESTS] = {'r', "requests/s", false},
+    [TOP_FAILURES] = {'f', "failures/s", false},
+    [TOP_SERVICE] = {'s', "service time", false},
+    [TOP_SKILLS] = {'k', "skills", false},
+};
+
+/* After the name of the worker, from left to right. The lower the rank, the longer one stays where
+ * there is little room; that of the key sorted by stays the longest. */
+enum column {
+    COLUMN_STATE,
+    COLUMN_BACKLOG,
+    COLUMN_MEAN,
+    COLUMN_OLDEST,
+    COLUMN_REQUESTS,
+    COLUMN_FAILURES,
+    COLUMN_SERVICE,
+    COLUMN_SKILLS,
+    COLUMNS
+};
+static const struct {
+    const char *title;
+    unsigned width;
+    unsigned rank;
+    enum top_key key; /* TOP_NAME: it is none */
+    int decimals;
+    bool is_rate; /* needs two pages */
+} columns[COLUMNS] = {
+    [COLUMN_STATE] = {"state", 9, 3, TOP_NAME, 0, false},
+    [COLUMN_BACKLOG] = {"backlog", 7, 0, TOP_BACKLOG, 0, false},
+    [COLUMN_MEAN] = {"mean", 7, 6, TOP_MEAN, 2, false},
+    [COLUMN_OLDEST] = {"oldest s", 8, 5, TOP_OLDEST, 1, false},
+    [COLUMN_REQUESTS] = {"req/s", 9, 1, TOP_REQUESTS, 1, true},
+    [COLUMN_FAILURES] = {"fail/s", 8, 2, TOP_FAILURES, 1, true},
+    [COLUMN_SERVICE] = {"service ms", 10, 4, TOP_SERVICE, 2, false},
+    [COLUMN_SKILLS] = {"skills", 7, 7, TOP_SKILLS, 0, false},
+};
+
+/* ---- keys ---- */
+
+static void scroll(struct top_view *v, long lines)
+{
+    if (lines < 0 && v->first < (size_t)-lines)
+        v->first = 0;
+    else
+        v->first += (size_t)lines;
+}
+
+bool top_press(struct top_view *v, int key)
+{
+    long page = v->rows > HEAD_LINES + 2 ? (long)v->rows - HEAD_LINES - 2 : 1;
+
+    for (size_t i = 0; i < TOP_KEYS; ++i) {
+        if (key == keys[i].letter) {
+            v->key = (enum top_key)i;
+            v->first = 0;
+            return true;
+        }
+    }
+    switch (key) {
+    case 'q':
+        v->quit = true;
+        return true;
+    case 'R':
+        v->reverse = !v->reverse;
+        return true;
+    case 'p':
+    case ' ':
+        v->paused = !v->paused;
+        return true;
+    case 'h':
+    case '?':
+        v->help = !v->help;
+        return true;
+    case 'a':
+    case '\t':
+        ++v->application;
+        v->first = 0;
+        return true;
+    case '+':
+        v->interval_s += v->interval_s < STEP_MAX_S;
+        return true;
+    case '-':
+        v->interval_s -= v->interval_s > 1;
+        return true;
+    case TOP_UP:
+        scroll(v, -1);
+        return true;
+    case TOP_DOWN:
+        scroll(v, 1);
+        return true;
+    case TOP_LEFT:
+        v->shift -= v->shift != 0;
+        return true;
+    case TOP_RIGHT:
+        v->shift += v->shift + 1 < COLUMNS;
+        return true;
+    case TOP_PAGE_UP:
+        scroll(v, -page);
+        return true;
+    case TOP_PAGE_DOWN:
+        scroll(v, page);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- lines ---- */
+
+/* A screen that is filled line by line. */
+struct screen {
+    const struct top_view *view;
+    struct text *out;
+    unsigned lines;
+};
+
+static const struct slice cut_sign = {"...", 3};
+
+/* Cut to the columns; letters beyond ASCII are shown escaped, so that a byte is a column. */
+static void add_line(struct screen *s, struct slice line, enum table_style style)
+{
+    bool styled = s->view->colours && style != TABLE_PLAIN;
+    bool cut = line.len > s->view->columns;
+
+    if (s->lines == s->view->rows)
+        return;
+    if (s->lines++ != 0)
+        text_add(s->out, SLICE_LIT("\r\n"));
+    bool signed_cut = cut && s->view->columns > cut_sign.len;
+    if (cut)
+        line.len = s->view->columns - (signed_cut ? cut_sign.len : 0);
+    /* Cleared before and not after: behind a line that is full, that would take its last letter. */
+    text_add(s->out, SLICE_LIT("\033[K"));
+    if (styled)
+        text_add(s->out, slice_of(table_style_begin(style)));
+    text_add(s->out, line);
+    if (signed_cut)
+        text_add(s->out, cut_sign);
+    if (styled)
+        text_add(s->out, SLICE_LIT(TABLE_STYLE_END));
+}
+
+/* What is below the last line goes. */
+static void end_screen(struct screen *s)
+{
+    if (s->lines < s->view->rows)
+        text_add(s->out, SLICE_LIT("\r\n\033[J"));
+}
+
+static double number(const json_t *object, const char *name)
+{
+    const json_t *v = json_object_get(object, name);
+
+    return json_is_number(v) ? json_number_value(v) : 0;
+}
+
+/* ---- workers ---- */
+
+struct row {
+    const json_t *worker;
+    double values[TOP_KEYS];
+    bool has_rates;
+};
+
+static const json_t *find_worker(const json_t *application, const json_t *name)
+{
+    const json_t *w;
+    size_t i;
+
+    json_array_foreach(json_object_get(application, "workers"), i, w)
+    {
+        if (json_equal(json_object_get(w, "name"), name))
+            return w;
+    }
+    return NULL;
+}
+
+static double rate(const json_t *then, const json_t *now, const char *name, double span_s)
+{
+    double before = number(then, name);
+    double after = number(now, name);
+
+    return (after >= before ? after - before : after) / span_s;
+}
+
+static void fill_row(struct row *r, const json_t *w, const json_t *then, double span_s)
+{
+    double requests = number(w, "requests");
+
+    *r = (struct row){.worker = w, .has_rates = then != NULL && span_s > 0};
+    r->values[TOP_BACKLOG] = number(w, "backlog");
+    r->values[TOP_MEAN] = number(w, "mean_backlog");
+    r->values[TOP_OLDEST] = number(w, "oldest_s");
+    r->values[TOP_SKILLS] = number(w, "skills");
+    r->values[TOP_SERVICE] = requests > 0 ? number(w, "service_s") * 1000 / requests : 0;
+    if (!r->has_rates)
+        return;
+    r->values[TOP_REQUESTS] = rate(then, w, "requests", span_s);
+    r->values[TOP_FAILURES] = rate(then, w, "failures", span_s);
+    /* Of those it has served since: what is going on now. */
+    double served = requests - number(then, "requests");
+    if (served > 0)
+        r->values[TOP_SERVICE] =
+            (number(w, "service_s") - number(then, "service_s")) * 1000 / served;
+}
+
+static int compare_rows(const void *a, const void *b, void *context)
+{
+    const struct row *x = a;
+    const struct row *y = b;
+    const struct top_view *v = context;
+    const char *x_name = json_string_value(json_object_get(x->worker, "name"));
+    const char *y_name = json_string_value(json_object_get(y->worker, "name"));
+    int by_name = strcmp(x_name != NULL ? x_name : "", y_name != NULL ? y_name : "");
+    int order = by_name;
+
+    if (v->key != TOP_NAME && x->values[v->key] != y->values[v->key])
+        order = x->values[v->key] > y->values[v->key] ? -1 : 1;
+    return v->reverse ? -order : order;
+}
+
+static enum table_style row_style(const struct row *r)
+{
+    if (json_is_true(json_object_get(r->worker, "ejected")) || r->values[TOP_FAILURES] > 0)
+        return TABLE_BAD;
+    if (json_is_false(json_object_get(r->worker, "available")))
+        return TABLE_WARNING;
+    return json_is_false(json_object_get(r->worker, "active")) ? TABLE_FAINT : TABLE_PLAIN;
+}
+
+/* ---- columns ---- */
+
+/* What is shown of workers. */
+struct layout {
+    unsigned name_width;
+    bool shown[COLUMNS];
+    size_t hidden;
+};
+
+/* Names are not cut but where they would take more than half of the line. */
+static unsigned name_width_of(const struct top_view *v, const struct row *rows, size_t n)
+{
+    size_t most = v->columns / 2;
+    size_t width = strlen("worker");
+
+    for (size_t i = 0; i < n; ++i) {
+        struct text name = {0};
+
+        page_add_text(&name, rows[i].worker, "name");
+        if (name.len > width)
+            width = name.len;
+        text_fini(&name);
+    }
+    return (unsigned)(width > most && most > strlen("worker") ? most : width);
+}
+
+static unsigned rank_of(const struct top_view *v, size_t column)
+{
+    bool sorted_by = v->key != TOP_NAME && columns[column].key == v->key;
+
+    return sorted_by ? 0 : columns[column].rank + 1;
+}
+
+/* The columns from SHIFT on that fit, the most important first. */
+static void fit(const struct top_view *v, size_t shift, struct layout *out)
+{
+    unsigned used = out->name_width;
+    bool full = false;
+
+    memset(out->shown, 0, sizeof(out->shown));
+    out->hidden = 0;
+    for (unsigned rank = 0; rank <= COLUMNS; ++rank) {
+        for (size_t i = shift; i < COLUMNS; ++i) {
+            if (rank_of(v, i) != rank)
+                continue;
+            full = full || used + 1 + columns[i].width > v->columns;
+            out->shown[i] = !full;
+            used += out->shown[i] ? 1 + columns[i].width : 0;
+            out->hidden += !out->shown[i];
+        }
+    }
+}
+
+/* Scrolled no further than it takes to see the last column. */
+static struct layout layout_of(const struct top_view *v, const struct row *rows, size_t n)
+{
+    struct layout l = {.name_width = name_width_of(v, rows, n)};
+
+    fit(v, 0, &l);
+    for (size_t shift = 1; shift <= v->shift && l.hidden != 0; ++shift)
+        fit(v, shift, &l);
+    l.hidden = 0;
+    for (size_t i = 0; i < COLUMNS; ++i)
+        l.hidden += !l.shown[i];
+    return l;
+}
+
+static void add_cell(struct text *line, size_t column, const char *cell)
+{
+    int width = (int)columns[column].width;
+
+    if (column == COLUMN_STATE)
+        text_addf(line, " %-*.*s", width, width, cell);
+    else
+        text_addf(line, " %*s", width, cell);
+}
+
+static void draw_titles(struct screen *s, const struct layout *l)
+{
+    struct text line = {0};
+
+    text_addf(&line, "%-*s", (int)l->name_width, "worker");
+    for (size_t i = 0; i < COLUMNS; ++i) {
+        if (l->shown[i])
+            add_cell(&line, i, columns[i].title);
+    }
+    add_line(s, text_slice(&line), TABLE_FAINT);
+    text_fini(&line);
+}
+
+/* Of a name that is too long the end tells more than its beginning. */
+static void add_name(struct text *line, const struct layout *l, const struct row *r)
+{
+    struct text name = {0};
+
+    page_add_text(&name, r->worker, "name");
+    if (name.len > l->name_width && l->name_width > cut_sign.len)
+        text_addf(line, "...%s", text_cstr(&name) + name.len - (l->name_width - cut_sign.len));
+    else
+        text_addf(line, "%-*s", (int)l->name_width, text_cstr(&name));
+    text_fini(&name);
+}
+
+static void draw_row(struct screen *s, const struct layout *l, const struct row *r)
+{
+    struct text state = {0};
+    struct text line = {0};
+    char cell[32];
+
+    page_add_text(&state, r->worker, "state");
+    if (json_is_true(json_object_get(r->worker, "ejected"))) {
+        text_clear(&state);
+        text_add(&state, SLICE_LIT("ejected"));
+    }
+    add_name(&line, l, r);
+    for (size_t i = 0; i < COLUMNS; ++i) {
+        if (!l->shown[i])
+            continue;
+        snprintf(cell, sizeof(cell), "%.*f", columns[i].decimals, r->values[columns[i].key]);
+        if (columns[i].is_rate && !r->has_rates)
+            snprintf(cell, sizeof(cell), "-");
+        add_cell(&line, i, i == COLUMN_STATE ? text_cstr(&state) : cell);
+    }
+    add_line(s, text_slice(&line), row_style(r));
+    text_fini(&state);
+    text_fini(&line);
+}
+
+/* What there is and is not on the screen; an empty line when that is nothing. */
+static void draw_hidden(struct screen *s, const struct layout *l, size_t first, size_t n)
+{
+    /* After this line and that of the titles. */
+    size_t room = s->view->rows > s->lines + 2 ? s->view->rows - s->lines - 2 : 0;
+    size_t last = n - first < room ? n : first + room;
+    const char *before = "hidden columns (left, right): ";
+    struct text line = {0};
+
+    if (first != 0 || last < n)
+        text_addf(&line, "workers %zu to %zu of %zu (up, down)", first + 1, last, n);
+    if (line.len != 0 && l->hidden != 0)
+        text_add(&line, SLICE_LIT("; "));
+    for (size_t i = 0; i < COLUMNS; ++i) {
+        if (l->shown[i])
+            continue;
+        text_addf(&line, "%s%s", before, columns[i].title);
+        before = ", ";
+    }
+    add_line(s, text_slice(&line), TABLE_FAINT);
+    text_fini(&line);
+}
+
+static void draw_workers(struct screen *s, const json_t *then, const json_t *now, double span_s)
+{
+    const struct top_view *v = s->view;
+    const json_t *workers = json_object_get(now, "workers");
+    size_t n = json_array_size(workers);
+    struct row *rows = xcalloc(n, sizeof(rows[0]));
+    const json_t *w;
+    size_t i;
+
+    json_array_foreach(workers, i, w)
+    {
+        fill_row(&rows[i], w, find_worker(then, json_object_get(w, "name")), span_s);
+    }
+    if (n != 0)
+        qsort_r(rows, n, sizeof(rows[0]), compare_rows, (void *)(uintptr_t)v);
+    size_t first = v->first >= n ? (n != 0 ? n - 1 : 0) : v->first;
+    struct layout l = layout_of(v, rows, n);
+    draw_hidden(s, &l, first, n);
+    draw_titles(s, &l);
+    for (i = first; i < n && s->lines < v->rows; ++i)
+        draw_row(s, &l, &rows[i]);
+    free(rows);
+}
+
+/* ---- the rest ---- */
+
+static void draw_help(struct screen *s)
+{
+    char line[80];
+
+    add_line(s, SLICE_LIT(""), TABLE_PLAIN);
+    for (size_t i = 0; i < TOP_KEYS; ++i) {
+        snprintf(line, sizeof(line), "  %c       sort by %s", keys[i].letter, keys[i].what);
+        add_line(s, slice_of(line), TABLE_PLAIN);
+    }
+    add_line(s, SLICE_LIT("  R       the other way round"), TABLE_PLAIN);
+    add_line(s, SLICE_LIT("  a, tab  the next application"), TABLE_PLAIN);
+    add_line(s, SLICE_LIT("  arrows  scroll workers and columns; page up, page down"), TABLE_PLAIN);
+    add_line(s, SLICE_LIT("  p       pause; + and - change the interval"), TABLE_PLAIN);
+    add_line(s, SLICE_LIT("  h, q    this help; the end"), TABLE_PLAIN);
+}
+
+/* Application NUMBER (in a circle) and its name; NULL: there are none. */
+static const json_t *pick_application(const json_t *page, size_t which, const char **name)
+{
+    json_t *applications = json_object_get(page, "applications");
+    size_t n = json_object_size(applications);
+    const char *k;
+    json_t *a;
+    size_t i = 0;
+
+    *name = "";
+    json_object_foreach(applications, k, a)
+    {
+        *name = k;
+        if (i++ == which % n)
+            return a;
+    }
+    return NULL;
+}
+
+static double total(const json_t *application, const char *member)
+{
+    double sum = 0;
+    const json_t *w;
+    size_t i;
+
+    json_array_foreach(json_object_get(application, "workers"), i, w)
+    {
+        sum += number(w, member);
+    }
+    return sum;
+}
+
+static void draw_head(struct screen *s, const json_t *page, const char *problem)
+{
+    const struct top_view *v = s->view;
+    struct text line = {0};
+
+    page_add_text(&line, page, "program");
+    text_add_char(&line, ' ');
+    page_add_text(&line, page, "version");
+    text_add(&line, SLICE_LIT(", "));
+    page_add_text(&line, page, "phase");
+    text_add(&line, SLICE_LIT(", up "));
+    page_add_duration(&line, number(page, "uptime_s"));
+    text_addf(&line, "; every %u s, by %s%s%s (h: help)", v->interval_s, keys[v->key].what,
+              v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
+    add_line(s, text_slice(&line), TABLE_PLAIN);
+    text_fini(&line);
+    if (problem != NULL) {
+        struct text safe = {0};
+
+        text_add_escaped(&safe, slice_of(problem));
+        add_line(s, text_slice(&safe), TABLE_BAD);
+        text_fini(&safe);
+    }
+}
+
+/* Parts of a line, the most important first: the first that does not fit, and all after it, are
+ * left out whole. */
+struct parts {
+    unsigned columns;
+    struct text line, part;
+    bool full;
+};
+
+static void end_part(struct parts *p)
+{
+    const struct slice sign = SLICE_LIT(", ...");
+
+    if (!p->full && p->line.len + p->part.len + sign.len > p->columns) {
+        p->full = true;
+        text_add(&p->line, sign);
+    }
+    if (!p->full)
+        text_add(&p->line, text_slice(&p->part));
+    text_clear(&p->part);
+}
+
+static void draw_application(struct screen *s, const char *name, const json_t *then,
+                             const json_t *now, double span_s)
+{
+    struct parts p = {.columns = s->view->columns};
+
+    text_add_escaped(&p.line, slice_of(name));
+    text_add(&p.line, SLICE_LIT(": policy "));
+    page_add_text(&p.line, now, "policy");
+    text_addf(&p.line, ", %zu workers", json_array_size(json_object_get(now, "workers")));
+    if (then != NULL && span_s > 0) {
+        double grown = total(now, "requests") - total(then, "requests");
+        text_addf(&p.part, ", %.1f requests/s", grown > 0 ? grown / span_s : 0);
+        end_part(&p);
+    }
+    text_addf(&p.part, ", backlog %.0f", number(now, "backlog"));
+    end_part(&p);
+    text_addf(&p.part, ", waiting %.0f", number(now, "waiting"));
+    end_part(&p);
+    text_add(&p.part, SLICE_LIT(", mean "));
+    page_add_real(&p.part, now, "mean_backlog");
+    page_add_cutoff(now, &p.part);
+    end_part(&p);
+    text_addf(&p.part, ", classes %.0f", number(now, "classes"));
+    end_part(&p);
+    add_line(s, text_slice(&p.line), TABLE_PLAIN);
+    text_fini(&p.line);
+    text_fini(&p.part);
+}
+
+void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
+              const char *problem, struct text *out)
+{
+    struct screen s = {.view = v, .out = out};
+    const char *name;
+    const json_t *app = pick_application(now, v->application, &name);
+    const json_t *then = json_object_get(json_object_get(before, "applications"), name);
+
+    draw_head(&s, now, problem);
+    if (v->help || app == NULL) {
+        if (v->help)
+            draw_help(&s);
+        else
+            add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
+        end_screen(&s);
+        return;
+    }
+    draw_application(&s, name, then, app, span_s);
+    draw_workers(&s, then, app, span_s);
+    end_screen(&s);
+}
+
+/* ---- the terminal ---- */
+
+/*
+ * ANSI sequences that every terminal of today knows; no library. Signals are handled by what is
+ * safe in a handler: tcsetattr, write, flags. The few variables here are theirs: a handler has
+ * nowhere else to look.
+ */
+
+static const char enter_text[] = "\033[?1049h\033[?25l\033[2J"; /* alternate screen, no cursor */
+static const char leave_text[] = "\033[0m\033[?25h\033[?1049l";
+
+static struct termios before;
+static volatile sig_atomic_t is_open, ending, resized;
+
+static void put(const char *text, size_t len)
+{
+    while (len != 0) {
+        ssize_t n = write(STDOUT_FILENO, text, len);
+
+        if (n < 0 && errno == EAGAIN) {
+            struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+            (void)poll(&p, 1, 1000);
+        } else if (n < 0 && errno != EINTR) {
+            return;
+        }
+        if (n > 0) {
+            text += n;
+            len -= (size_t)n;
+        }
+    }
+}
+
+static void enter(void)
+{
+    struct termios raw = before;
+
+    raw.c_iflag &= ~(tcflag_t)(IXON | ICRNL | INLCR | IGNCR);
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* ISIG stays: ^C, ^Z, ^\ */
+    raw.c_cc[VMIN] = 0;
+    raw.c_cc[VTIME] = 0;
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
+    put(enter_text, sizeof(enter_text) - 1);
+}
+
+static void leave(void)
+{
+    put(leave_text, sizeof(leave_text) - 1);
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+}
+
+/* ---- signals ---- */
+
+static void on_ending(int signal)
+{
+    (void)signal;
+    ending = 1;
+}
+
+static void on_resize(int signal)
+{
+    (void)signal;
+    resized = 1;
+}
+
+/* An error, or being stopped: first the terminal as it was, then what would have been anyway. */
+static void on_leaving(int number)
+{
+    int saved = errno;
+    sigset_t one;
+
+    if (is_open)
+        leave();
+    (void)signal(number, SIG_DFL);
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    (void)raise(number);
+    (void)sigprocmask(SIG_UNBLOCK, &one, NULL);
+    /* Reached only when the process continues after a stop. */
+    struct sigaction again = {.sa_handler = on_leaving};
+    (void)sigaction(number, &again, NULL);
+    if (is_open)
+        enter();
+    resized = 1;
+    errno = saved;
+}
+
+static void watch(int number, void (*handler)(int signal))
+{
+    struct sigaction a = {.sa_handler = handler};
+
+    sigemptyset(&a.sa_mask);
+    (void)sigaction(number, &a, NULL);
+}
+
+/*
+ * Raw, on its alternate screen, until top_terminal_close; that is what it is again when the program
+ * ends by a signal, also one of an error, and while it is stopped by ^Z.
+ * Errors: ERR_UNSUPPORTED: standard input and output are no terminal.
+ */
+static enum err top_terminal_open(void)
+{
+    static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static const int errors[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTSTP};
+
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
+        return ERR_UNSUPPORTED;
+    for (size_t i = 0; i < ARRAY_LEN(endings); ++i)
+        watch(endings[i], on_ending);
+    for (size_t i = 0; i < ARRAY_LEN(errors); ++i)
+        watch(errors[i], on_leaving);
+    watch(SIGWINCH, on_resize);
+    watch(SIGPIPE, SIG_IGN);
+    is_open = 1;
+    enter();
+    return ERR_OK;
+}
+
+static void top_terminal_close(void)
+{
+    if (!is_open)
+        return;
+    is_open = 0;
+    leave();
+}
+
+/* Its size, within sane bounds. */
+static void top_terminal_size(unsigned *rows, unsigned *width)
+{
+    enum { ROWS = 24, WIDTH = 80, SIZE_MAX_SANE = 1000 };
+    struct winsize w;
+
+    *rows = ROWS;
+    *width = WIDTH;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0 || w.ws_row == 0 || w.ws_col == 0)
+        return;
+    *rows = w.ws_row < SIZE_MAX_SANE ? w.ws_row : SIZE_MAX_SANE;
+    *width = w.ws_col < SIZE_MAX_SANE ? w.ws_col : SIZE_MAX_SANE;
+}
+
+/* ---- keys ---- */
+
+static int read_byte(int wait_ms)
+{
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    unsigned char c;
+
+    if (poll(&p, 1, wait_ms) <= 0)
+        return 0;
+    ssize_t n = read(STDIN_FILENO, &c, 1);
+    if (n == 1)
+        return c;
+    /* A terminal that has gone reads as its end for ever. */
+    return n == 0 || errno == EINTR || errno == EAGAIN ? ((p.revents & POLLHUP) ? -1 : 0) : -1;
+}
+
+/* What follows an escape: "[A", "[5~". */
+static int read_sequence(void)
+{
+    enum { NEXT_MS = 50 };
+    int first = read_byte(NEXT_MS);
+    int key = first == '[' || first == 'O' ? read_byte(NEXT_MS) : 0;
+
+    if (key == '5' || key == '6')
+        return read_byte(NEXT_MS) == '~' ? (key == '5' ? TOP_PAGE_UP : TOP_PAGE_DOWN) : 0;
+    switch (key) {
+    case 'A':
+        return TOP_UP;
+    case 'B':
+        return TOP_DOWN;
+    case 'C':
+        return TOP_RIGHT;
+    case 'D':
+        return TOP_LEFT;
+    default:
+        return 0;
+    }
+}
+
+/*
+ * Waits for a key for at most MS. Returns a letter, TOP_UP ...; 0 if there was no key (the size may
+ * have changed); -1 if the program is to exit.
+ */
+static int top_terminal_key(unsigned ms)
+{
+    enum { ESCAPE = 27 };
+
+    if (ending)
+        return -1;
+    if (resized) {
+        resized = 0;
+        put("\033[2J", strlen("\033[2J"));
+        return 0;
+    }
+    int key = read_byte((int)ms);
+    return ending ? -1 : key == ESCAPE ? read_sequence() : key;
+}
+
+static void top_terminal_show(struct slice screen)
+{
+    put("\033[H", strlen("\033[H"));
+    put(screen.p, screen.len);
+}
+
+/* ---- the command ---- */
 
 enum { TRY_MS = 2000, INTERVAL_S = 2, INTERVAL_MAX_S = 60 };
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl top: what is drawn is made of two pages and a view by a pure function; the terminal
- * is top_terminal.c's. Main thread.
+ * resumelbctl top: what is drawn is made of two pages and a view by a pure function. Main
+ * thread.
  */
 #ifndef RLB_CTL_INSPECT_TOP_H
 #define RLB_CTL_INSPECT_TOP_H
 
 #include "ctl/cli/ctl.h"
-
-/* ---- the view ---- */
 
 enum top_key {
     TOP_NAME,
@@ -47,23 +45,5 @@ bool top_press(struct top_view *v, int key);
  */
 void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
               const char *problem, struct text *out);
-
-/* ---- the terminal ---- */
-
-/*
- * Raw, on its alternate screen, until top_terminal_close; that is what it is again when the program
- * ends by a signal, also one of an error, and while it is stopped by ^Z.
- * Errors: ERR_UNSUPPORTED: standard input and output are no terminal.
- */
-enum err top_terminal_open(void) must_check;
-void top_terminal_close(void);
-/* Its size, within sane bounds. */
-void top_terminal_size(unsigned *rows, unsigned *columns);
-/*
- * Waits for a key for at most MS. Returns a letter, TOP_UP ...; 0 if there was no key (the size may
- * have changed); -1 if the program is to exit.
- */
-int top_terminal_key(unsigned ms);
-void top_terminal_show(struct slice screen);
 
 #endif

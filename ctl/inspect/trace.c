@@ -3,12 +3,638 @@
  * resumelbctl trace: what a trace log says.
  */
 #include "ctl/inspect/trace.h"
+#include "common/base/json.h"
+#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ctl/cli/command.h"
+/* ---- counting ---- */
+
+/*
+ *   B --> input -- I --> wait -- C --> application -- A --> output -- E --> finished
+ *           \______________\_______________\_____________\
+ *                            S, X, an end of another kind, the log's end: unfinished
+ */
+
+/* A request under way. */
+struct active {
+    struct map_node node;
+    char id[TRACE_LINE_ID_MAX + 1];
+    struct trace_url *url;
+    char *method;
+    enum trace_state state;
+    bool called, answered;
+    unsigned status;
+    uint64_t begun_us, called_us, answered_us;
+};
+
+static uint64_t since(uint64_t later, uint64_t earlier)
+{
+    return later > earlier ? later - earlier : 0;
+}
+
+static const char *trace_state_name(enum trace_state s)
+{
+    static const char *const names[TRACE_STATES] = {"input", "waiting", "application", "output"};
+
+    return names[s];
+}
+
+/* ---- URLs ---- */
+
+static struct trace_url *url_of(struct trace_report *r, struct slice path)
+{
+    if (r->nurls >= TRACE_URLS_MAX && map_find(&r->urls, path.p, path.len) == NULL)
+        path = SLICE_LIT("(others)");
+    struct trace_url *u = map_entry(map_find(&r->urls, path.p, path.len), struct trace_url, node);
+
+    if (u != NULL)
+        return u;
+    u = xcalloc(1, sizeof(*u));
+    u->path = xslicedup(path);
+    map_add(&r->urls, &u->node, u->path, path.len);
+    ++r->nurls;
+    return u;
+}
+
+static void keep_time(struct trace_report *r, struct trace_url *u, uint64_t us)
+{
+    u->min_us = u->timed == 0 || us < u->min_us ? us : u->min_us;
+    u->max_us = us > u->max_us ? us : u->max_us;
+    u->sum_us += us;
+    ++u->timed;
+    if (r->times >= TRACE_TIMES_MAX)
+        return;
+    ++r->times;
+    if (u->ntimes == u->room) {
+        u->room = u->room != 0 ? u->room * 2 : 8;
+        u->times = xrealloc(u->times, u->room * sizeof(u->times[0]));
+    }
+    u->times[u->ntimes++] = us;
+}
+
+/* ---- requests ---- */
+
+static struct active *find(const struct trace_report *r, struct slice id)
+{
+    return map_entry(map_find(&r->active, id.p, id.len), struct active, node);
+}
+
+static void enter(struct trace_report *r, struct active *a, enum trace_state s)
+{
+    --r->states[a->state];
+    ++r->states[s];
+    a->state = s;
+}
+
+static void leave(struct trace_report *r, struct active *a)
+{
+    --r->states[a->state];
+    --r->nactive;
+    map_remove(&r->active, &a->node);
+    free(a->method);
+    free(a);
+}
+
+/* NAME and TEXT say why. */
+static void note_unfinished(struct trace_report *r, const struct active *a, struct slice name,
+                            struct slice text)
+{
+    struct text why = {0};
+
+    if (r->nunfinished == TRACE_UNFINISHED_MAX)
+        return;
+    r->unfinished = xrealloc(r->unfinished, (r->nunfinished + 1) * sizeof(r->unfinished[0]));
+    struct trace_unfinished *u = &r->unfinished[r->nunfinished++];
+
+    text_add(&why, name);
+    if (text.len != 0)
+        text_add(&why, SLICE_LIT(": "));
+    text_add(&why, text);
+    *u = (struct trace_unfinished){.url = a->url,
+                                   .method = xstrdup(a->method),
+                                   .why = xslicedup(text_slice(&why)),
+                                   .state = a->state,
+                                   .begun_us = a->begun_us,
+                                   .age_us = since(r->last_us, a->begun_us)};
+    memcpy(u->id, a->id, sizeof(u->id));
+    text_fini(&why);
+}
+
+static void end_unfinished(struct trace_report *r, struct active *a, struct slice name,
+                           struct slice text)
+{
+    ++a->url->unfinished;
+    ++r->unfinished_all;
+    note_unfinished(r, a, name, text);
+    leave(r, a);
+}
+
+static void end_all(struct trace_report *r, struct slice why)
+{
+    map_for_each_safe (struct active, a, &r->active, node)
+        end_unfinished(r, a, why, SLICE_NULL);
+}
+
+static void begin(struct trace_report *r, const struct trace_line *l)
+{
+    struct active *a = find(r, l->id);
+
+    if (a != NULL)
+        end_unfinished(r, a, SLICE_LIT("another request has its name"), SLICE_NULL);
+    ++r->requests;
+    if (r->nactive == TRACE_ACTIVE_MAX) {
+        ++r->left_out;
+        return;
+    }
+    a = xcalloc(1, sizeof(*a));
+    memcpy(a->id, l->id.p, l->id.len);
+    a->url = url_of(r, l->path);
+    a->method = xslicedup(l->method);
+    a->begun_us = l->time_us;
+    a->state = TRACE_INPUT;
+    map_add(&r->active, &a->node, a->id, l->id.len);
+    ++r->states[TRACE_INPUT];
+    if (++r->nactive > r->busiest) {
+        r->busiest = r->nactive;
+        r->busiest_us = l->time_us;
+    }
+}
+
+static void end(struct trace_report *r, struct active *a, uint64_t now_us)
+{
+    struct trace_minute *m = r->nminutes != 0 ? &r->minutes[r->nminutes - 1] : NULL;
+    uint64_t app_us = since(a->answered_us, a->called_us);
+    bool timed = a->called && a->answered;
+
+    ++r->finished;
+    ++a->url->finished;
+    if (a->answered)
+        ++a->url->statuses[a->status / 100 < 6 ? a->status / 100 : 0];
+    if (timed)
+        keep_time(r, a->url, app_us);
+    if (m != NULL && !r->minutes_cut) {
+        ++m->finished;
+        m->total_us += since(now_us, a->begun_us);
+        m->timed += timed;
+        m->app_us += timed ? app_us : 0;
+    }
+    leave(r, a);
+}
+
+/* What agents of ours say beside; of others, nothing is known. */
+static void take_note(struct trace_report *r, struct active *a, const struct trace_line *l)
+{
+    struct slice name = l->name;
+
+    if (slice_is(name, "resumelb.upgraded"))
+        ++r->upgrades;
+    if (a == NULL || !slice_starts(name, SLICE_LIT("resumelb.")))
+        return;
+    name.p += strlen("resumelb.");
+    name.len -= strlen("resumelb.");
+    if (slice_is(name, "again")) {
+        ++r->again;
+    } else if (slice_is(name, "refused")) {
+        ++a->url->refused;
+        ++r->refused;
+        leave(r, a);
+    } else if (slice_is(name, "failed") || slice_is(name, "cut") || slice_is(name, "gone")) {
+        end_unfinished(r, a, name, l->text);
+    }
+}
+
+/* ---- minutes ---- */
+
+static void close_minute(struct trace_report *r)
+{
+    if (r->nminutes != 0 && !r->minutes_cut)
+        memcpy(r->minutes[r->nminutes - 1].states, r->states, sizeof(r->states));
+}
+
+static void take_time(struct trace_report *r, uint64_t now_us)
+{
+    uint64_t at_us = now_us - now_us % 60000000;
+
+    if (r->records == 0)
+        r->first_us = now_us;
+    r->last_us = now_us;
+    if (r->nminutes != 0 && r->minutes[r->nminutes - 1].at_us == at_us)
+        return;
+    close_minute(r);
+    if (r->nminutes == TRACE_MINUTES_MAX) {
+        r->minutes_cut = true;
+        return;
+    }
+    r->minutes = xrealloc(r->minutes, (r->nminutes + 1) * sizeof(r->minutes[0]));
+    r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = r->nactive};
+}
+
+/* ---- records ---- */
+
+static void answered(struct trace_report *r, struct active *a, const struct trace_line *l)
+{
+    enter(r, a, TRACE_OUTPUT);
+    a->answered = true;
+    a->answered_us = l->time_us;
+    a->status = l->status;
+}
+
+static void called(struct trace_report *r, struct active *a, const struct trace_line *l)
+{
+    enter(r, a, TRACE_APP);
+    a->called = true;
+    a->called_us = l->time_us;
+}
+
+static void take_stage(struct trace_report *r, const struct trace_line *l)
+{
+    struct active *a = find(r, l->id);
+
+    switch (l->stage) {
+    case 'I':
+        if (a != NULL)
+            enter(r, a, TRACE_WAIT);
+        break;
+    case 'C':
+        if (a != NULL)
+            called(r, a, l);
+        break;
+    case 'A':
+        if (a != NULL)
+            answered(r, a, l);
+        break;
+    case 'E':
+        if (a != NULL)
+            end(r, a, l->time_us);
+        break;
+    case '-':
+        take_note(r, a, l);
+        break;
+    default: /* D */
+        break;
+    }
+}
+
+void trace_report_add(struct trace_report *r, const struct trace_line *l)
+{
+    take_time(r, l->time_us);
+    if (l->stage == 'S') {
+        end_all(r, SLICE_LIT("the server was restarted"));
+        ++r->starts;
+        r->restarts += r->records != 0;
+    } else if (l->stage == 'X') {
+        end_all(r, SLICE_LIT("the server ended"));
+        ++r->ends;
+    } else if (l->stage == 'B') {
+        begin(r, l);
+    } else {
+        take_stage(r, l);
+    }
+    ++r->records;
+    if (r->nminutes != 0 && !r->minutes_cut && r->nactive > r->minutes[r->nminutes - 1].most)
+        r->minutes[r->nminutes - 1].most = r->nactive;
+}
+
+/* ---- the end ---- */
+
+static int compare_times(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The largest impact first, then the most unfinished, then by name. */
+static int compare_urls(const void *a, const void *b)
+{
+    const struct trace_url *x = *(struct trace_url *const *)a;
+    const struct trace_url *y = *(struct trace_url *const *)b;
+
+    if (x->impact < y->impact || x->impact > y->impact)
+        return x->impact < y->impact ? 1 : -1;
+    if (x->unfinished != y->unfinished)
+        return x->unfinished < y->unfinished ? 1 : -1;
+    return strcmp(x->path, y->path);
+}
+
+static void settle(struct trace_url *u)
+{
+    size_t n = u->ntimes;
+
+    if (n == 0)
+        return;
+    qsort(u->times, n, sizeof(u->times[0]), compare_times);
+    u->median_us = n % 2 != 0 ? u->times[n / 2] : (u->times[n / 2 - 1] + u->times[n / 2]) / 2;
+    u->impact = (double)u->sum_us / (double)u->timed * (double)(u->timed + u->unfinished) / 1e6;
+}
+
+void trace_report_end(struct trace_report *r)
+{
+    size_t i = 0;
+
+    close_minute(r);
+    end_all(r, SLICE_LIT("under way at the end of the log"));
+    r->by_impact = xcalloc(r->nurls + 1, sizeof(r->by_impact[0]));
+    map_for_each (struct trace_url, u, &r->urls, node) {
+        settle(u);
+        r->by_impact[i++] = u;
+    }
+    qsort(r->by_impact, r->nurls, sizeof(r->by_impact[0]), compare_urls);
+}
+
+void trace_report_fini(struct trace_report *r)
+{
+    map_for_each_safe (struct active, a, &r->active, node)
+        leave(r, a);
+    map_for_each_safe (struct trace_url, u, &r->urls, node) {
+        map_remove(&r->urls, &u->node);
+        free(u->times);
+        free(u->path);
+        free(u);
+    }
+    for (size_t i = 0; i < r->nunfinished; ++i) {
+        free(r->unfinished[i].method);
+        free(r->unfinished[i].why);
+    }
+    free(r->unfinished);
+    free(r->by_impact);
+    free(r->minutes);
+    *r = (struct trace_report){0};
+}
+
+/* ---- printing ---- */
+
+/*
+ * The report as tables, and as JSON.
+ */
+
+static unsigned long long ull(uint64_t v)
+{
+    return (unsigned long long)v;
+}
+
+static double seconds(uint64_t us)
+{
+    return (double)us / 1e6;
+}
+
+static double mean_seconds(uint64_t sum_us, uint64_t n)
+{
+    return n != 0 ? seconds(sum_us) / (double)n : 0;
+}
+
+static bool shown(size_t i, uint64_t top)
+{
+    return top == 0 || i < top;
+}
+
+/* ---- tables ---- */
+
+static void print_head(const struct trace_report *r, const struct trace_print *p, struct text *out)
+{
+    text_addf(out, "%llu records, ", ull(r->records));
+    trace_line_print_second(r->first_us, out);
+    text_add(out, SLICE_LIT(" to "));
+    trace_line_print_second(r->last_us, out);
+    text_addf(
+        out, "\n%llu requests: %llu finished, %llu unfinished, %llu refused; %llu sent again\n",
+        ull(r->requests), ull(r->finished), ull(r->unfinished_all), ull(r->refused), ull(r->again));
+    text_addf(out, "%llu restarts, %llu upgrades\n", ull(r->restarts), ull(r->upgrades));
+    if (r->busiest != 0) {
+        text_addf(out, "busiest moment: %zu requests under way at ", r->busiest);
+        trace_line_print_second(r->busiest_us, out);
+        text_add_char(out, '\n');
+    }
+    if (p->bad_lines != 0)
+        text_addf(out, "%llu lines left out; the first, line %llu: %s\n", ull(p->bad_lines),
+                  ull(p->first_bad), p->bad_why);
+    if (r->left_out != 0)
+        text_addf(out, "%llu requests left out: too many under way at once\n", ull(r->left_out));
+}
+
+static void print_minutes(const struct trace_report *r, struct text *out)
+{
+    static const struct table_column columns[] = {
+        {"minute", false}, {"most", true},  {"input", true},  {"waiting", true}, {"app", true},
+        {"output", true},  {"ended", true}, {"mean s", true}, {"app s", true},
+    };
+    struct table t;
+    struct text at = {0};
+
+    table_init(&t, columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < r->nminutes; ++i) {
+        const struct trace_minute *m = &r->minutes[i];
+
+        text_clear(&at);
+        trace_line_print_second(m->at_us, &at);
+        table_add(&t, (struct slice){at.p, at.len - strlen(":00")});
+        table_addf(&t, "%zu", m->most);
+        for (size_t s = 0; s < TRACE_STATES; ++s)
+            table_addf(&t, "%zu", m->states[s]);
+        table_addf(&t, "%llu", ull(m->finished));
+        table_addf(&t, "%.3f", mean_seconds(m->total_us, m->finished));
+        table_addf(&t, "%.3f", mean_seconds(m->app_us, m->timed));
+    }
+    text_add(out, SLICE_LIT("\nrequests under way at the end of each minute\n"));
+    table_print(&t, 2, out);
+    if (r->minutes_cut)
+        text_add(out, SLICE_LIT("  ... and more\n"));
+    table_fini(&t);
+    text_fini(&at);
+}
+
+static void print_urls(const struct trace_report *r, uint64_t top, struct text *out)
+{
+    static const struct table_column columns[] = {
+        {"impact", true}, {"count", true},      {"min", true},     {"median", true}, {"mean", true},
+        {"max", true},    {"unfinished", true}, {"refused", true}, {"2xx", true},    {"3xx", true},
+        {"4xx", true},    {"5xx", true},        {"URL", false},
+    };
+    struct table t;
+
+    table_init(&t, columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < r->nurls && shown(i, top); ++i) {
+        const struct trace_url *u = r->by_impact[i];
+
+        table_addf(&t, "%.1f", u->impact);
+        table_addf(&t, "%llu", ull(u->finished));
+        table_addf(&t, "%.3f", seconds(u->min_us));
+        table_addf(&t, "%.3f", seconds(u->median_us));
+        table_addf(&t, "%.3f", mean_seconds(u->sum_us, u->timed));
+        table_addf(&t, "%.3f", seconds(u->max_us));
+        table_addf(&t, "%llu", ull(u->unfinished));
+        table_addf(&t, "%llu", ull(u->refused));
+        for (size_t s = 2; s < ARRAY_LEN(u->statuses); ++s)
+            table_addf(&t, "%llu", ull(u->statuses[s]));
+        table_add(&t, slice_of(u->path));
+    }
+    if (r->nurls != 0)
+        text_add(out, SLICE_LIT("\nseconds in the application, by URL\n"));
+    table_print(&t, 2, out);
+    table_fini(&t);
+    if (!shown(r->nurls - 1, top) && r->nurls != 0)
+        text_addf(out, "  ... and %zu more (--top 0 shows all)\n", r->nurls - (size_t)top);
+}
+
+static void print_unfinished(const struct trace_report *r, uint64_t top, struct text *out)
+{
+    static const struct table_column columns[] = {{"request", false}, {"began", false},
+                                                  {"after s", true},  {"was in", false},
+                                                  {"why", false},     {"URL", false}};
+    struct table t;
+    struct text at = {0};
+    size_t n = 0;
+
+    table_init(&t, columns, ARRAY_LEN(columns));
+    for (; n < r->nunfinished && shown(n, top); ++n) {
+        const struct trace_unfinished *u = &r->unfinished[n];
+
+        text_clear(&at);
+        trace_line_print_second(u->begun_us, &at);
+        table_add(&t, slice_of(u->id));
+        table_add(&t, text_slice(&at));
+        table_addf(&t, "%.3f", seconds(u->age_us));
+        table_add(&t, slice_of(trace_state_name(u->state)));
+        table_add(&t, slice_of(u->why));
+        table_addf(&t, "%s %s", u->method, u->url->path);
+    }
+    if (n != 0)
+        text_add(out, SLICE_LIT("\nunfinished requests\n"));
+    table_print(&t, 2, out);
+    if (r->unfinished_all > n)
+        text_addf(out, "  ... and %llu more\n", ull(r->unfinished_all - n));
+    table_fini(&t);
+    text_fini(&at);
+}
+
+void trace_report_print(const struct trace_report *r, const struct trace_print *p, struct text *out)
+{
+    print_head(r, p, out);
+    if (p->minutes)
+        print_minutes(r, out);
+    print_urls(r, p->top, out);
+    print_unfinished(r, p->top, out);
+}
+
+/* ---- JSON ---- */
+
+static void put_count(struct json_writer *w, const char *name, uint64_t v)
+{
+    json_put_int(w, name, (int64_t)v);
+}
+
+/* Seconds since 1970. */
+static void put_time(struct json_writer *w, const char *name, uint64_t us)
+{
+    json_put_real(w, name, seconds(us));
+}
+
+/* What stands in a log need not be UTF-8, which JSON is. */
+static void put_bytes(struct json_writer *w, const char *name, const char *s)
+{
+    struct text t = {0};
+
+    text_add_visible(&t, slice_of(s));
+    json_put_text(w, name, text_slice(&t));
+    text_fini(&t);
+}
+
+static void put_url(struct json_writer *w, const struct trace_url *u)
+{
+    static const char *const names[] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
+
+    json_open_object(w, NULL);
+    put_bytes(w, "url", u->path);
+    json_put_real(w, "impact_s", u->impact);
+    put_count(w, "count", u->finished);
+    put_count(w, "unfinished", u->unfinished);
+    put_count(w, "refused", u->refused);
+    json_put_real(w, "min_s", seconds(u->min_us));
+    json_put_real(w, "median_s", seconds(u->median_us));
+    json_put_real(w, "mean_s", mean_seconds(u->sum_us, u->timed));
+    json_put_real(w, "max_s", seconds(u->max_us));
+    json_open_object(w, "statuses");
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i)
+        put_count(w, names[i], u->statuses[i]);
+    json_close_object(w);
+    json_close_object(w);
+}
+
+static void put_minute(struct json_writer *w, const struct trace_minute *m)
+{
+    json_open_object(w, NULL);
+    put_time(w, "at", m->at_us);
+    put_count(w, "most", m->most);
+    for (size_t s = 0; s < TRACE_STATES; ++s)
+        put_count(w, trace_state_name((enum trace_state)s), m->states[s]);
+    put_count(w, "finished", m->finished);
+    json_put_real(w, "mean_s", mean_seconds(m->total_us, m->finished));
+    json_put_real(w, "application_mean_s", mean_seconds(m->app_us, m->timed));
+    json_close_object(w);
+}
+
+static void put_unfinished(struct json_writer *w, const struct trace_unfinished *u)
+{
+    json_open_object(w, NULL);
+    put_bytes(w, "id", u->id);
+    put_bytes(w, "method", u->method);
+    put_bytes(w, "url", u->url->path);
+    json_put_text(w, "state", slice_of(trace_state_name(u->state)));
+    put_bytes(w, "why", u->why);
+    put_time(w, "began", u->begun_us);
+    json_put_real(w, "after_s", seconds(u->age_us));
+    json_close_object(w);
+}
+
+static void put_figures(struct json_writer *w, const struct trace_report *r,
+                        const struct trace_print *p)
+{
+    put_count(w, "records", r->records);
+    put_count(w, "bad_lines", p->bad_lines);
+    put_count(w, "requests", r->requests);
+    put_count(w, "finished", r->finished);
+    put_count(w, "unfinished_requests", r->unfinished_all);
+    put_count(w, "refused", r->refused);
+    put_count(w, "sent_again", r->again);
+    put_count(w, "left_out", r->left_out);
+    put_count(w, "restarts", r->restarts);
+    put_count(w, "upgrades", r->upgrades);
+    put_time(w, "from", r->first_us);
+    put_time(w, "to", r->last_us);
+    json_open_object(w, "busiest");
+    put_count(w, "requests", r->busiest);
+    put_time(w, "at", r->busiest_us);
+    json_close_object(w);
+}
+
+void trace_report_json(const struct trace_report *r, const struct trace_print *p, struct text *out)
+{
+    struct json_writer w = {.out = out};
+
+    json_open_object(&w, NULL);
+    put_figures(&w, r, p);
+    json_open_array(&w, "urls");
+    for (size_t i = 0; i < r->nurls && shown(i, p->top); ++i)
+        put_url(&w, r->by_impact[i]);
+    json_close_array(&w);
+    json_open_array(&w, "minutes");
+    for (size_t i = 0; i < r->nminutes; ++i)
+        put_minute(&w, &r->minutes[i]);
+    json_close_array(&w);
+    json_open_array(&w, "unfinished");
+    for (size_t i = 0; i < r->nunfinished && shown(i, p->top); ++i)
+        put_unfinished(&w, &r->unfinished[i]);
+    json_close_array(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
+}
+
+/* ---- the command ---- */
 
 enum { TOP_DEFAULT = 20, TOP_MAX = TRACE_URLS_MAX };
 

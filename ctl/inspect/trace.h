@@ -75,7 +75,6 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l);
 /* After the last record: what is under way has no end; medians, order. */
 void trace_report_end(struct trace_report *r);
 void trace_report_fini(struct trace_report *r);
-const char *trace_state_name(enum trace_state s);
 
 struct trace_print {
     uint64_t top; /* URLs and unfinished requests; 0: all */

@@ -8,6 +8,10 @@
 #define RLB_CTL_SIMULATE_ACCESS_LINE_H
 
 #include "common/base/base.h"
+#include "common/base/err.h"
+#include "common/base/text.h"
+
+#include <stdio.h>
 
 enum {
     /* A line; larger than any request target that is served. */
@@ -43,5 +47,36 @@ struct access_line {
  */
 enum access_fault access_line_parse(struct slice line, char *room,
                                     struct access_line *out) must_check;
+
+/* ---- files ---- */
+
+/*
+ * Requests as lines of a file: an access log, or a list of URLs, also mixed. Read one by one; what
+ * is none is counted. Embedded; requests_open, requests_close. Main thread.
+ */
+
+struct requests {
+    FILE *in;
+    const char *file;
+    char *line, *room;
+    size_t lines;                 /* read */
+    size_t faults[ACCESS_FAULTS]; /* lines that are not valid log lines */
+    size_t bad_urls;
+    size_t first_bad;    /* line number; 0: none */
+    const char *bad_why; /* that */
+};
+
+/* FILE, "-": standard input. Problems to D. */
+enum err requests_open(const char *file, struct requests *out, struct diag *d) must_check;
+/*
+ * The next one; false: there are no more. Its slices are good until the next call. Of a URL the
+ * method is GET, the host is without port and the rest unknown.
+ */
+bool requests_next(struct requests *r, struct access_line *out) must_check;
+/* ERR_SYSTEM: it could not be read to its end; why to D. */
+enum err requests_close(struct requests *r, struct diag *d);
+/* Lines that were left out, and why; nothing when there were none. */
+void requests_print_bad(const struct requests *r, struct text *out);
+size_t requests_bad(const struct requests *r);
 
 #endif

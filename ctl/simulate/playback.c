@@ -3,13 +3,622 @@
  * The command line of playback. Servers are asked one after the other, with the same requests.
  */
 #include "ctl/simulate/playback.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/upstream/http1_client.h"
+#include "common/wire/url_line.h"
+#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
+#include "ctl/simulate/access_line.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
-#include "common/base/log.h"
-#include "common/wire/url_line.h"
-#include "ctl/cli/command.h"
+/* ---- reading ---- */
+
+/*
+ * The GETs of a log, in its order. Bytes that would end a line of a request are nobody's target.
+ */
+
+static bool is_sendable(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        if ((unsigned char)s.p[i] <= ' ' || s.p[i] == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+static size_t keep(struct text *texts, struct slice a, const char *between, struct slice b)
+{
+    size_t at = texts->len;
+
+    text_add(texts, a);
+    text_add(texts, slice_of(between));
+    text_add(texts, b);
+    text_add_char(texts, '\0');
+    return at;
+}
+
+/* False: there are too many classes. */
+static bool take_request(struct playback *p, const struct access_line *l, uint64_t due_us)
+{
+    struct playback_request q = {.due_us = due_us};
+
+    if (!simulate_classify(&p->classifier, l, &q.cls))
+        return false;
+    if (p->n == p->room) {
+        p->room = p->room != 0 ? p->room * 2 : 1024;
+        p->requests = xrealloc(p->requests, p->room * sizeof(p->requests[0]));
+    }
+    q.host_at = keep(&p->texts, l->host, "", SLICE_LIT(""));
+    q.target_at = keep(&p->texts, l->path, l->query.len != 0 ? "?" : "", l->query);
+    p->requests[p->n++] = q;
+    return true;
+}
+
+/* Times of a second: spread over it, as logs tell no more. They may go back a little, as a line is
+ * written when its request is done: they stand still then. */
+static void spread(struct playback *p)
+{
+    enum { SECOND_US = 1000000 };
+
+    for (size_t i = 1; i < p->n; ++i) {
+        if (p->requests[i].due_us < p->requests[i - 1].due_us)
+            p->requests[i].due_us = p->requests[i - 1].due_us;
+    }
+    for (size_t i = 0; i < p->n;) {
+        uint64_t begin_us = p->requests[i].due_us;
+        size_t end = i;
+
+        while (end < p->n && p->requests[end].due_us == begin_us)
+            ++end;
+        for (size_t k = i; k < end && begin_us % SECOND_US == 0; ++k)
+            p->requests[k].due_us = begin_us + SECOND_US * (k - i) / (end - i);
+        i = end;
+    }
+    for (size_t i = p->n; i-- != 0;)
+        p->requests[i].due_us -= p->requests[0].due_us;
+}
+
+/* Read p->file. */
+static enum err playback_read(struct playback *p, struct diag *d)
+{
+    struct requests in;
+    struct access_line l;
+    enum err e = requests_open(p->file, &in, d);
+
+    if (e != ERR_OK)
+        return e;
+    while (e == ERR_OK && p->n < p->limit && requests_next(&in, &l)) {
+        if (!slice_is(l.method, "GET") || l.path.len == 0 || l.path.p[0] != '/' ||
+            !is_sendable(l.path) || !is_sendable(l.query) || !is_sendable(l.host)) {
+            ++p->others;
+            continue;
+        }
+        if (!take_request(p, &l, l.time_ms * 1000)) {
+            diag_add(d, p->file, 0, 0, "too many classes");
+            e = ERR_TOO_LARGE;
+        }
+    }
+    requests_print_bad(&in, &p->bad);
+    enum err closed = requests_close(&in, d);
+    e = e == ERR_OK ? closed : e;
+    if (e == ERR_OK && p->n == 0) {
+        diag_add(d, p->file, 0, 0, "no GETs in it%s%s", in.bad_why != NULL ? ": " : "",
+                 in.bad_why != NULL ? in.bad_why : "");
+        e = ERR_SYNTAX;
+    }
+    spread(p);
+    return e;
+}
+
+/* ---- playing ---- */
+
+/*
+ * A player: one loop, so many clients, each with at most one connection and one request on it.
+ *
+ *   IDLE -- a request is due --> CONNECTING -> ASKED -- answer or error --> IDLE
+ *
+ * Closed loop: the next request is due when a client is free. Paced: when the log says; when no
+ * client is free then it waits, and its latency counts from when it was due, so that a server that
+ * is slow cannot hide it by taking fewer.
+ */
+
+enum { CHECK_MS = 50, PACE_AHEAD_US = 1000 };
+
+struct player;
+
+struct client {
+    struct list node; /* in player.idle */
+    struct player *player;
+    struct http1_connect *attempt;
+    struct http1_conn *conn;
+    struct loop_deferred next;
+    size_t request;
+    uint64_t began_us;
+    bool reused; /* the connection has served before */
+};
+
+struct player {
+    struct playback *p;
+    struct playback_server *s;
+    struct loop *loop;
+    struct client *clients;
+    struct list idle;
+    struct timer pace, check;
+    uint64_t started_us;
+    size_t next; /* request */
+    size_t running;
+    bool over; /* interrupted: nothing new is begun */
+    sigset_t ending;
+};
+
+static void ask(struct client *c);
+static void begin(struct player *y);
+
+static struct playback_record *record(struct client *c)
+{
+    return &c->player->s->records[c->request];
+}
+
+/* ---- the end of a request ---- */
+
+static void drop_connection(struct client *c)
+{
+    if (c->conn != NULL)
+        http1_close(c->conn);
+    c->conn = NULL;
+    c->reused = false;
+}
+
+static void now_idle(struct loop_deferred *d)
+{
+    struct client *c = container_of(d, struct client, next);
+    struct player *y = c->player;
+
+    list_push_front(&y->idle, &c->node);
+    --y->running;
+    begin(y);
+    if (y->running == 0 && (y->over || y->next == y->p->n))
+        loop_stop(y->loop);
+}
+
+static void finish(struct client *c, enum err e)
+{
+    struct playback_record *r = record(c);
+    uint64_t spent_us = clock_mono_us() - c->began_us;
+
+    r->played = true;
+    r->latency_us = spent_us < UINT32_MAX ? (uint32_t)spent_us : UINT32_MAX;
+    r->error = (uint16_t)e;
+    if (e != ERR_OK)
+        r->status = 0;
+    if (c->conn != NULL && (e != ERR_OK || !http1_reusable(c->conn)))
+        drop_connection(c);
+    c->reused = c->conn != NULL;
+    loop_defer(c->player->loop, &c->next);
+}
+
+/* ---- events ---- */
+
+static void take_loads(struct client *c, const struct http1_head *head)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        if (slice_eq_nocase(head->headers[i].name, slice_of(c->player->p->loads_header)) &&
+            parse_u64(head->headers[i].value, PLAYBACK_NO_LOADS - 1, &n))
+            record(c)->loads = (uint32_t)n;
+    }
+}
+
+static void on_head(void *context, const struct http1_head *head, bool final)
+{
+    struct client *c = context;
+
+    record(c)->status = (uint16_t)head->status;
+    take_loads(c, head);
+    if (final)
+        finish(c, ERR_OK);
+}
+
+static void on_body(void *context, struct http1_body *body, bool last)
+{
+    http1_body_release(body);
+    if (last)
+        finish(context, ERR_OK);
+}
+
+static void on_error(void *context, enum err e)
+{
+    struct client *c = context;
+    /* An idle connection that ends when it is reused: the server had closed it. */
+    bool again = c->reused && !http1_any_received(c->conn);
+
+    drop_connection(c);
+    if (again)
+        ask(c);
+    else
+        finish(c, e);
+}
+
+static const struct http1_events events = {
+    .on_head = on_head, .on_body = on_body, .on_error = on_error};
+
+static void send_request(struct client *c)
+{
+    const struct playback *p = c->player->p;
+    const struct playback_request *q = &p->requests[c->request];
+    const char *host = p->texts.p + q->host_at;
+    struct text head = {0};
+
+    text_addf(&head, "GET %s HTTP/1.1\r\nHost: ", p->texts.p + q->target_at);
+    text_add(&head, host[0] != '\0' ? slice_of(host) : text_slice(&c->player->s->host));
+    text_add(&head, SLICE_LIT("\r\nUser-Agent: resumelbctl-playback\r\nAccept: */*\r\n\r\n"));
+    struct http1_request r = {
+        .head = text_slice(&head),
+        .first_byte_timeout_ms = p->timeout_ms,
+        .between_bytes_timeout_ms = p->timeout_ms,
+        .events = &events,
+        .context = c,
+    };
+    http1_request(c->conn, &r);
+    text_fini(&head);
+}
+
+static void on_connected(void *context, struct http1_conn *conn, enum err e)
+{
+    struct client *c = context;
+
+    c->attempt = NULL;
+    c->conn = conn;
+    if (conn != NULL)
+        send_request(c);
+    else
+        finish(c, e);
+}
+
+static void ask(struct client *c)
+{
+    struct player *y = c->player;
+
+    if (c->conn != NULL)
+        send_request(c);
+    else
+        c->attempt = http1_connect(y->loop, &y->s->addr, y->p->timeout_ms, on_connected, c);
+}
+
+/* ---- when ---- */
+
+/* Begin what is due, as far as clients are free. */
+static void begin(struct player *y)
+{
+    struct playback *p = y->p;
+
+    while (!y->over && y->next < p->n && !list_empty(&y->idle)) {
+        uint64_t now_us = clock_mono_us();
+        uint64_t due_us = now_us;
+
+        if (p->speed > 0)
+            due_us = y->started_us + (uint64_t)((double)p->requests[y->next].due_us / p->speed);
+        if (due_us > now_us + PACE_AHEAD_US) {
+            timer_start(y->loop, &y->pace, (due_us - now_us) / 1000);
+            return;
+        }
+        struct client *c = list_entry(y->idle.next, struct client, node);
+        list_remove(&c->node);
+        ++y->running;
+        c->request = y->next++;
+        c->began_us = due_us < now_us ? due_us : now_us;
+        record(c)->loads = PLAYBACK_NO_LOADS;
+        ask(c);
+    }
+}
+
+static void pace(struct timer *t)
+{
+    begin(container_of(t, struct player, pace));
+}
+
+/* Handles a request to exit: waits for the requests in progress, at most until they time out. */
+static void check(struct timer *t)
+{
+    struct player *y = container_of(t, struct player, check);
+    static const struct timespec at_once;
+
+    if (sigtimedwait(&y->ending, NULL, &at_once) > 0) {
+        y->over = y->p->interrupted = true;
+        timer_stop(&y->pace);
+        if (y->running == 0)
+            loop_stop(y->loop);
+    }
+    timer_start(y->loop, &y->check, CHECK_MS);
+}
+
+/* Ask S for everything, until done or interrupted. */
+static void playback_run(struct playback *p, struct playback_server *s)
+{
+    struct player y = {.p = p, .s = s, .loop = loop_create(0)};
+
+    s->records = xcalloc(p->n, sizeof(s->records[0]));
+    y.clients = xcalloc(p->clients, sizeof(y.clients[0]));
+    list_init(&y.idle);
+    for (size_t i = 0; i < p->clients; ++i) {
+        y.clients[i] = (struct client){.player = &y, .next.run = now_idle};
+        list_push_back(&y.idle, &y.clients[i].node);
+    }
+    sigemptyset(&y.ending);
+    sigaddset(&y.ending, SIGINT);
+    sigaddset(&y.ending, SIGTERM);
+    sigprocmask(SIG_BLOCK, &y.ending, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a server that hangs up is an error like others */
+    timer_init(&y.pace, pace);
+    timer_init(&y.check, check);
+    timer_start(y.loop, &y.check, CHECK_MS);
+    y.started_us = clock_mono_us();
+    begin(&y);
+    loop_run(y.loop);
+    s->wall_s = (double)(clock_mono_us() - y.started_us) / 1e6;
+    timer_stop(&y.pace);
+    timer_stop(&y.check);
+    for (size_t i = 0; i < p->clients; ++i)
+        drop_connection(&y.clients[i]);
+    loop_destroy(y.loop);
+    free(y.clients);
+}
+
+/* ---- figures ---- */
+
+/*
+ * Figures of each class, of one server or of two side by side.
+ */
+
+enum { FIRST_SERVER_ERROR = 500 };
+
+static int compare_latency(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The smallest that SHARE of all are not above (nearest rank). */
+static double percentile_ms(const uint32_t *sorted, size_t n, unsigned percent)
+{
+    size_t rank = n != 0 ? (n * percent + 99) / 100 : 0;
+
+    return rank != 0 ? sorted[rank - 1] / 1e3 : 0;
+}
+
+void playback_figures(const struct playback *p, const struct playback_server *s, uint32_t cls,
+                      struct playback_figures *out)
+{
+    uint32_t *latencies = xmalloc((p->n + 1) * sizeof(latencies[0]));
+    size_t answered = 0, told = 0;
+    double loads = 0;
+
+    *out = (struct playback_figures){.loads = -1};
+    for (size_t i = 0; i < p->n; ++i) {
+        const struct playback_record *r = &s->records[i];
+
+        if (!r->played || (cls != UINT32_MAX && p->requests[i].cls != cls))
+            continue;
+        ++out->n;
+        out->errors += r->status == 0 || r->status >= FIRST_SERVER_ERROR;
+        if (r->status == 0)
+            continue;
+        latencies[answered++] = r->latency_us;
+        if (r->loads != PLAYBACK_NO_LOADS) {
+            loads += r->loads;
+            ++told;
+        }
+    }
+    qsort(latencies, answered, sizeof(latencies[0]), compare_latency);
+    out->p50_ms = percentile_ms(latencies, answered, 50);
+    out->p90_ms = percentile_ms(latencies, answered, 90);
+    out->p99_ms = percentile_ms(latencies, answered, 99);
+    out->max_ms = percentile_ms(latencies, answered, 100);
+    if (told != 0)
+        out->loads = loads / (double)told;
+    free(latencies);
+}
+
+/* ---- classes, the largest first ---- */
+
+struct ranked {
+    uint32_t cls;
+    size_t requests;
+};
+
+static int compare_ranked(const void *a, const void *b)
+{
+    const struct ranked *x = a;
+    const struct ranked *y = b;
+
+    if (x->requests != y->requests)
+        return x->requests > y->requests ? -1 : 1;
+    return x->cls < y->cls ? -1 : x->cls > y->cls;
+}
+
+/* The classes that are to be shown; the caller frees them. */
+static struct ranked *rank_classes(const struct playback *p, size_t *n)
+{
+    size_t all = p->classifier.classes.names.n;
+    struct ranked *out = xcalloc(all, sizeof(out[0]));
+
+    for (size_t i = 0; i < all; ++i)
+        out[i].cls = (uint32_t)i;
+    for (size_t i = 0; i < p->n; ++i)
+        ++out[p->requests[i].cls].requests;
+    qsort(out, all, sizeof(out[0]), compare_ranked);
+    *n = p->top != 0 && p->top < all ? (size_t)p->top : all;
+    return out;
+}
+
+/* ---- text ---- */
+
+static void add_figures(struct table *t, const struct playback_figures *f)
+{
+    table_addf(t, "%zu", f->n);
+    table_addf(t, "%zu", f->errors);
+    table_addf(t, "%.2f", f->p50_ms);
+    table_addf(t, "%.2f", f->p90_ms);
+    table_addf(t, "%.2f", f->p99_ms);
+    if (f->loads >= 0)
+        table_addf(t, "%.2f", f->loads);
+    else
+        table_add(t, SLICE_LIT("-"));
+}
+
+/* "-50 %" of one figure to another. */
+static void add_change(struct table *t, double from, double to)
+{
+    if (from > 0)
+        table_addf(t, "%+.0f %%", 100 * (to - from) / from);
+    else
+        table_add(t, SLICE_LIT("-"));
+}
+
+static const struct table_column columns[] = {
+    {"class", false}, {"requests", true}, {"errors", true},   {"p50 ms", true}, {"p90 ms", true},
+    {"p99 ms", true}, {"loads", true},    {"requests", true}, {"errors", true}, {"p50 ms", true},
+    {"p90 ms", true}, {"p99 ms", true},   {"loads", true},    {"p50", true},    {"p99", true},
+};
+enum { COLUMNS_OF_ONE = 7, COLUMNS_OF_TWO = 15 };
+
+static void add_row(const struct playback *p, struct table *t, struct slice name, uint32_t cls)
+{
+    struct playback_figures f[PLAYBACK_SERVERS_MAX];
+
+    table_add(t, name.len != 0 ? name : SLICE_LIT("(none)"));
+    for (size_t i = 0; i < p->nservers; ++i) {
+        playback_figures(p, &p->servers[i], cls, &f[i]);
+        add_figures(t, &f[i]);
+    }
+    if (p->nservers == 2) {
+        add_change(t, f[0].p50_ms, f[1].p50_ms);
+        add_change(t, f[0].p99_ms, f[1].p99_ms);
+    }
+}
+
+static void print_errors(const struct playback *p, const struct playback_server *s,
+                         struct text *out)
+{
+    for (int e = ERR_OK + 1; e < ERR_COUNT; ++e) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < p->n; ++i)
+            n += s->records[i].played && s->records[i].error == e;
+        if (n != 0)
+            text_addf(out, "  %zu without an answer: %s\n", n, err_text((enum err)e));
+    }
+}
+
+static void print_server(const struct playback *p, size_t i, struct text *out)
+{
+    const struct playback_server *s = &p->servers[i];
+    struct playback_figures f;
+
+    playback_figures(p, s, UINT32_MAX, &f);
+    text_addf(out, "%s%s: %zu requests in %.1f s, %.1f/s, %zu errors\n",
+              p->nservers == 2 ? (i == 0 ? "1 " : "2 ") : "", s->url, f.n, s->wall_s,
+              s->wall_s > 0 ? (double)f.n / s->wall_s : 0, f.errors);
+    print_errors(p, s, out);
+}
+
+static void print_text(const struct playback *p, struct text *out)
+{
+    size_t n = 0;
+    struct ranked *ranked = rank_classes(p, &n);
+    struct table t;
+
+    text_add(out, text_slice(&p->bad));
+    if (p->others != 0)
+        text_addf(out, "%zu requests left out, which are no GETs\n", p->others);
+    for (size_t i = 0; i < p->nservers; ++i)
+        print_server(p, i, out);
+    if (p->interrupted)
+        text_add(out, SLICE_LIT("interrupted: not all of it was played\n"));
+    table_init(&t, columns, p->nservers == 2 ? COLUMNS_OF_TWO : COLUMNS_OF_ONE);
+    t.colours = ctl_colours();
+    add_row(p, &t, SLICE_LIT("all"), UINT32_MAX);
+    for (size_t i = 0; i < n; ++i)
+        add_row(p, &t, names_get(&p->classifier.classes.names, ranked[i].cls), ranked[i].cls);
+    table_print(&t, 2, out);
+    table_fini(&t);
+    free(ranked);
+}
+
+/* ---- JSON ---- */
+
+static void put_figures(const struct playback *p, const struct playback_server *s, uint32_t cls,
+                        struct json_writer *w)
+{
+    struct playback_figures f;
+
+    playback_figures(p, s, cls, &f);
+    json_put_int(w, "requests", (int64_t)f.n);
+    json_put_int(w, "errors", (int64_t)f.errors);
+    json_put_real(w, "p50_ms", f.p50_ms);
+    json_put_real(w, "p90_ms", f.p90_ms);
+    json_put_real(w, "p99_ms", f.p99_ms);
+    json_put_real(w, "max_ms", f.max_ms);
+    if (f.loads >= 0)
+        json_put_real(w, "loads_per_request", f.loads);
+    else
+        json_put_null(w, "loads_per_request");
+}
+
+static void put_server(const struct playback *p, const struct playback_server *s,
+                       const struct ranked *ranked, size_t n, struct json_writer *w)
+{
+    json_open_object(w, NULL);
+    json_put_text(w, "url", slice_of(s->url));
+    json_put_real(w, "seconds", s->wall_s);
+    put_figures(p, s, UINT32_MAX, w);
+    json_open_array(w, "classes");
+    for (size_t i = 0; i < n; ++i) {
+        json_open_object(w, NULL);
+        json_put_text(w, "class", names_get(&p->classifier.classes.names, ranked[i].cls));
+        put_figures(p, s, ranked[i].cls, w);
+        json_close_object(w);
+    }
+    json_close_array(w);
+    json_close_object(w);
+}
+
+static void print_json(const struct playback *p, struct text *out)
+{
+    struct json_writer w = {.out = out};
+    size_t n = 0;
+    struct ranked *ranked = rank_classes(p, &n);
+
+    json_open_object(&w, NULL);
+    json_put_int(&w, "left_out", (int64_t)p->others);
+    json_put_bool(&w, "interrupted", p->interrupted);
+    json_open_array(&w, "servers");
+    for (size_t i = 0; i < p->nservers; ++i)
+        put_server(p, &p->servers[i], ranked, n, &w);
+    json_close_array(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
+    free(ranked);
+}
+
+static void playback_report(const struct playback *p, struct text *out)
+{
+    if (p->json)
+        print_json(p, out);
+    else
+        print_text(p, out);
+}
+
+/* ---- the command ---- */
 
 enum {
     CLIENTS_CLOSED = 8,

@@ -58,12 +58,7 @@ struct playback {
     bool json, interrupted;
 };
 
-/* Read p->file (playback_read.c). */
-enum err playback_read(struct playback *p, struct diag *d) must_check;
-/* Ask S for everything, until done or interrupted (playback_run.c). */
-void playback_run(struct playback *p, struct playback_server *s);
-
-/* ---- figures (playback_report.c) ---- */
+/* ---- figures ---- */
 
 struct playback_figures {
     size_t n, errors;                      /* an error: no answer, or a status of 500 or above */
@@ -74,6 +69,5 @@ struct playback_figures {
  * count. */
 void playback_figures(const struct playback *p, const struct playback_server *s, uint32_t cls,
                       struct playback_figures *out);
-void playback_report(const struct playback *p, struct text *out);
 
 #endif

@@ -3,15 +3,359 @@
  * Command line -> plans -> variants -> table, JSON or picture.
  */
 #include "ctl/simulate/simulate.h"
+#include "common/base/file.h"
+#include "ctl/cli/ctl.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/file.h"
-#include "ctl/cli/ctl.h"
+/* ---- options ---- */
 
-void simulate_fini(struct simulate *s)
+/*
+ * The command line of `simulate`: numbers are rows of a table, with their bounds.
+ */
+
+/* What the benchmark has (bench/affinity): the same figures mean the same. */
+static const struct plan_options defaults = {
+    .world = {.workers = 16,
+              .cache = 2000,
+              .base_ns = 10000000,
+              .hit_ns = 20000,
+              .load_ns = 2000000,
+              .history = 200,
+              .balancers = 1,
+              .homes_delay_ns = 1000000000},
+    .workload = {.sites = 500, .zipf = 0.9, .site_objects = 60, .request_objects = 20, .seed = 1},
+    .clients = 64,
+    .scale = 1,
+};
+
+enum { OPTION_NUMBER = 1000, OPTION_QUEUE = 2000, OPTION_TUNE };
+
+/* A number of the model. */
+struct number {
+    const char *name;
+    double min, max;
+    bool whole;
+    void (*set)(struct simulate *s, double v);
+};
+
+#define SETTER(name, place, type, factor)                                                          \
+    static void set_##name(struct simulate *s, double v)                                           \
+    {                                                                                              \
+        s->place = (type)(v * (factor));                                                           \
+    }
+SETTER(workers, plan.world.workers, unsigned, 1)
+SETTER(cache, plan.world.cache, uint32_t, 1)
+SETTER(base, plan.world.base_ns, uint64_t, 1e6)
+SETTER(hit, plan.world.hit_ns, uint64_t, 1e3)
+SETTER(load, plan.world.load_ns, uint64_t, 1e6)
+SETTER(db, plan.world.db_slots, unsigned, 1)
+SETTER(history, plan.world.history, unsigned, 1)
+SETTER(balancers, plan.world.balancers, unsigned, 1)
+SETTER(delay, plan.world.report_delay_ns, uint64_t, 1e6)
+SETTER(homes_delay, plan.world.homes_delay_ns, uint64_t, 1e6)
+SETTER(clients, plan.clients, unsigned, 1)
+SETTER(rate, plan.rate, double, 1)
+SETTER(speed, plan.speed, double, 1)
+SETTER(sites, plan.workload.sites, uint32_t, 1)
+SETTER(site_objects, plan.workload.site_objects, uint32_t, 1)
+SETTER(objects, plan.workload.request_objects, uint32_t, 1)
+SETTER(seed, plan.workload.seed, uint64_t, 1)
+SETTER(requests, requests, size_t, 1)
+SETTER(random, nrandom, unsigned, 1)
+
+static void set_zipf(struct simulate *s, double v)
+{
+    s->plan.workload.zipf = v;
+    s->plan.workload.simul = false;
+}
+
+/* Setter, name, what its value is called, bounds, whether it is a whole number, help. */
+/* clang-format off */
+#define NUMBERS \
+    NUMBER(workers, "workers", "N", 1, WORLD_WORKERS_MAX, true, "workers (16)") \
+    NUMBER(cache, "cache", "N", 1, WORLD_CACHE_MAX, true, "objects that a worker's cache holds (2000)") \
+    NUMBER(base, "base-ms", "MS", 0, 60000, false, "work of a request that finds all its objects (10)") \
+    NUMBER(hit, "hit-us", "US", 0, 1e6, false, "... and for each object in the cache (20)") \
+    NUMBER(load, "load-ms", "MS", 0, 60000, false, "... and for each that is loaded (2)") \
+    NUMBER(db, "db-slots", "N", 0, WORLD_DB_SLOTS_MAX, true, "loads that all workers can have going on together; 0: no bound (0)") \
+    NUMBER(clients, "clients", "N", 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)") \
+    NUMBER(rate, "rate", "N", 0.001, 1e6, false, "open loop: so many requests a second, at random times") \
+    NUMBER(speed, "speed", "FACTOR", 1e-6, 1e6, false, "open loop: when the log says, so many times as fast") \
+    NUMBER(requests, "requests", "N", 2, TRACE_REQUESTS_MAX, true, "so many: of a log at most, of a scenario in all its phases together") \
+    NUMBER(sites, "sites", "N", 1, WORKLOAD_SITES_MAX, true, "sites (500)") \
+    NUMBER(zipf, "zipf", "S", 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py") \
+    NUMBER(site_objects, "site-objects", "N", 1, WORKLOAD_SITE_OBJECTS_MAX, true, "objects of a site: four standard deviations (60)") \
+    NUMBER(objects, "objects", "N", 1, TRACE_PAGE_OBJECTS_MAX, true, "objects drawn for a page (20)") \
+    NUMBER(balancers, "balancers", "N", 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)") \
+    NUMBER(delay, "report-delay-ms", "MS", 0, 60000, false, "balancers receive reports sent to others so much later; 0: never (0)") \
+    NUMBER(homes_delay, "homes-delay-ms", "MS", 0, 60000, false, "workers publish where classes live so often; 0: never, each balancer decides alone (1000)") \
+    NUMBER(history, "history", "N", 1, 1e6, true, "requests between a worker's resumes (200)") \
+    NUMBER(seed, "seed", "N", 0, 4294967295.0, true, "of all that is drawn (1)") \
+    NUMBER(random, "random", "N", 1, SIMULATE_RANDOM_MAX, true, "so many workloads drawn at random: how often is each policy among the best?")
+/* clang-format on */
+
+enum number_index {
+#define NUMBER(set, ...) NUMBER_##set,
+    NUMBERS
+#undef NUMBER
+};
+
+static const struct number numbers[] = {
+#define NUMBER(set, name, value, min, max, whole, help) {name, min, max, whole, set_##set},
+    NUMBERS
+#undef NUMBER
+};
+
+static void describe_choices(struct text *out)
+{
+    text_add(out, SLICE_LIT("\npolicies: there are "));
+    simulate_policy_names(out);
+    text_add(out, SLICE_LIT("\n\nscenarios:\n"));
+    for (unsigned i = 0; i < SCENARIO_replay; ++i)
+        text_addf(out, "  %-11s %s\n", scenario_name((enum scenario)i),
+                  scenario_doc((enum scenario)i));
+}
+
+static int complain(const char *what, const char *which)
+{
+    return ctl_usage_error(&ctl_word_simulate, what, which);
+}
+
+/* What D has, said; the exit code. */
+static int complain_diag(struct diag *d)
+{
+    fprintf(stderr, "resumelbctl: %sTry resumelbctl simulate --help.\n",
+            d->text != NULL ? d->text : "");
+    diag_fini(d);
+    return CTL_USAGE;
+}
+
+static int take_number(const struct number *n, const char *value, struct simulate *s)
+{
+    double v;
+    char what[160];
+
+    if (n->set == set_zipf && strcmp(value, "simul") == 0) {
+        s->plan.workload.simul = true;
+        return CTL_OK;
+    }
+    if (parse_double(slice_of(value), &v) && v >= n->min && v <= n->max &&
+        (!n->whole || (double)(uint64_t)v == v)) {
+        n->set(s, v);
+        return CTL_OK;
+    }
+    snprintf(what, sizeof(what), "--%s wants %s from %.10g to %.10g%s, not", n->name,
+             n->whole ? "a whole number" : "a number", n->min, n->max,
+             n->set == set_zipf ? " or simul" : "");
+    return complain(what, value);
+}
+
+static int take_scenario(struct simulate *s, const char *name)
+{
+    enum scenario found = scenario_find(slice_of(name));
+
+    if (strcmp(name, "all") == 0) {
+        for (unsigned i = 0; i < SCENARIO_replay; ++i)
+            s->scenarios[i] = true;
+        return CTL_OK;
+    }
+    if (found >= SCENARIO_replay)
+        return complain("no such scenario", name);
+    s->scenarios[found] = true;
+    return CTL_OK;
+}
+
+static int take_classifier(struct simulate *s, const char *spec)
+{
+    struct diag d = {0};
+
+    if (s->nclassifiers == SIMULATE_CLASSIFIERS_MAX)
+        return complain("--classifier: too many", spec);
+    if (!simulate_read_classifier(spec, &s->classifiers[s->nclassifiers], &d))
+        return complain_diag(&d);
+    ++s->nclassifiers;
+    return CTL_OK;
+}
+
+static int take_policies(struct simulate *s, const char *list)
+{
+    struct diag d = {0};
+
+    return simulate_read_policies(list, s->policies, &s->npolicies, &d) ? CTL_OK
+                                                                        : complain_diag(&d);
+}
+
+static int take(void *context, int letter, const char *value)
+{
+    struct simulate *s = context;
+
+    switch (letter) {
+    case 'p':
+        return take_policies(s, value);
+    case 'c':
+        return take_classifier(s, value);
+    case 's':
+        return take_scenario(s, value);
+    case 'o':
+        s->plot_file = value;
+        break;
+    case 'j':
+        s->json = true;
+        break;
+    case OPTION_TUNE:
+        s->tune = true;
+        break;
+    case OPTION_QUEUE:
+        s->plan.world.queue_is_service = true;
+        break;
+    default:
+        s->given |= 1u << (letter - OPTION_NUMBER);
+        return take_number(&numbers[letter - OPTION_NUMBER], value, s);
+    }
+    return CTL_OK;
+}
+
+/* What most people have today, to hold what is found against; unless it is there. */
+static int add_today(struct simulate *s)
+{
+    for (size_t i = 0; i < s->npolicies; ++i) {
+        for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
+            if (strcmp(s->policies[i].label, simulate_common[k]) == 0)
+                return CTL_OK;
+        }
+    }
+    s->adds_today = true;
+    return take_policies(s, simulate_common[0]);
+}
+
+/* ---- numbers that would change nothing ---- */
+
+static bool is_open(const struct simulate *s)
+{
+    return s->plan.rate > 0 || s->plan.speed > 0;
+}
+
+static bool is_light(const struct simulate *s)
+{
+    for (unsigned i = 0; i < SCENARIOS; ++i) {
+        if (s->scenarios[i] != (i == SCENARIO_light))
+            return false;
+    }
+    return true;
+}
+
+static bool has_log(const struct simulate *s)
+{
+    return s->log_file != NULL;
+}
+
+static bool is_drawn(const struct simulate *s)
+{
+    return s->nrandom != 0;
+}
+
+static const struct idle {
+    bool (*beside)(const struct simulate *s);
+    const char *why;
+    const char *names[10];
+} idle[] = {
+    {is_open,
+     "with --rate or --speed no client waits for a response before its next request",
+     {"clients"}},
+    {is_light, "scenario light has 8 clients", {"clients"}},
+    {has_log, "a log has its own", {"sites", "zipf", "site-objects"}},
+    {is_drawn,
+     "--random draws it",
+     {"workers", "cache", "base-ms", "hit-us", "load-ms", "clients", "sites", "zipf",
+      "site-objects", "objects"}},
+};
+
+static bool is_given(const struct simulate *s, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(numbers); ++i) {
+        if (strcmp(numbers[i].name, name) == 0)
+            return (s->given >> i & 1) != 0;
+    }
+    UNREACHABLE();
+}
+
+static int check_idle(const struct simulate *s)
+{
+    char what[64];
+
+    for (size_t i = 0; i < ARRAY_LEN(idle); ++i) {
+        if (!idle[i].beside(s))
+            continue;
+        for (size_t k = 0; k < ARRAY_LEN(idle[i].names) && idle[i].names[k] != NULL; ++k) {
+            snprintf(what, sizeof(what), "--%s changes nothing here", idle[i].names[k]);
+            if (is_given(s, idle[i].names[k]))
+                return complain(what, idle[i].why);
+        }
+    }
+    return CTL_OK;
+}
+
+/* What does not go together, and what is not given. */
+static int complete(struct simulate *s)
+{
+    size_t nscenarios = 0;
+    int code = CTL_OK;
+
+    for (unsigned i = 0; i < SCENARIOS; ++i)
+        nscenarios += s->scenarios[i];
+    if (s->log_file != NULL && nscenarios != 0)
+        return complain("a log or a scenario, not both", NULL);
+    if (s->log_file == NULL && s->plan.speed > 0)
+        return complain("--speed is for a log: described work has no times of its own", NULL);
+    if (s->plan.speed > 0 && s->plan.rate > 0)
+        return complain("--speed or --rate, not both", NULL);
+    if (s->nrandom != 0 && (s->log_file != NULL || nscenarios != 0 || s->tune || s->plot_file))
+        return complain("--random draws its own work: no log, scenario, --tune or --plot", NULL);
+    if ((s->plot_file != NULL || s->tune) && nscenarios > 1)
+        return complain("--plot and --tune are for one scenario", NULL);
+    if ((s->tune || s->nrandom != 0) && s->json)
+        return complain("--json is not for --tune and --random", NULL);
+    if ((uint64_t)s->plan.world.workers * s->plan.world.cache > WORLD_CACHED_MAX)
+        return complain("--workers times --cache is too much", NULL);
+    code = check_idle(s);
+    if (code != CTL_OK)
+        return code;
+    if (nscenarios == 0 && s->log_file == NULL)
+        s->scenarios[SCENARIO_steady] = true;
+    if (s->npolicies == 0)
+        code = take_policies(s, "all");
+    if (code == CTL_OK && s->tune)
+        code = add_today(s);
+    if (code == CTL_OK && s->nclassifiers == 0)
+        code = take_classifier(s, "host");
+    if (code == CTL_OK && s->tune && s->nclassifiers + 2 <= SIMULATE_CLASSIFIERS_MAX) {
+        code = take_classifier(s, "segment");
+        if (code == CTL_OK)
+            code = take_classifier(s, "path");
+    }
+    return code;
+}
+
+/* The options and the command line; -1: go on; else the exit code. */
+static int simulate_parse(int argc, char **argv, struct simulate *s)
+{
+    int first = 0;
+
+    *s = (struct simulate){.plan = defaults};
+    int code = ctl_command_parse(&ctl_word_simulate, argc, argv, &first, take, s);
+    if (code >= 0)
+        return code;
+    s->log_file = argv[first];
+    code = complete(s);
+    return code == CTL_OK ? -1 : code;
+}
+
+/* ---- the command ---- */
+
+static void simulate_fini(struct simulate *s)
 {
     for (size_t i = 0; i < s->npolicies; ++i)
         simulate_policy_fini(&s->policies[i]);
@@ -190,7 +534,7 @@ static enum err tell_log(struct simulate *s, struct text *out, struct diag *d)
     return e;
 }
 
-int ctl_simulate_main(int argc, char **argv)
+static int run_simulate(const struct ctl_command *c, int argc, char **argv)
 {
     struct simulate s;
     struct text out = {0};
@@ -198,6 +542,7 @@ int ctl_simulate_main(int argc, char **argv)
     enum err e;
     int code = simulate_parse(argc, argv, &s);
 
+    (void)c;
     if (code >= 0) {
         simulate_fini(&s);
         return code;
@@ -208,14 +553,42 @@ int ctl_simulate_main(int argc, char **argv)
         e = tell_log(&s, &out, &d);
     else
         e = tell_scenarios(&s, &out, &d);
-    if (out.len != 0 && (fwrite(out.p, 1, out.len, stdout) != out.len || fflush(stdout) != 0)) {
-        perror("resumelbctl: stdout");
-        e = ERR_SYSTEM;
-    }
-    if (d.text != NULL)
-        fprintf(stderr, "resumelbctl: %s", d.text);
-    diag_fini(&d);
-    text_fini(&out);
+    code = ctl_finish(e, &out, &d);
     simulate_fini(&s);
-    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+    return code;
 }
+
+static const struct ctl_flag simulate_flags[] = {
+    {'p', "policy", "LIST", NULL, "policies, or all; NAME:SETTING=VALUE sets one (all)"},
+    {'c', "classifier", "SPEC", "host segment path regex:",
+     "host, segment (of the path: its first), path or regex:VARIABLE:PATTERN; may be given several "
+     "times (host)"},
+    {'s', "scenario", "NAME",
+     "steady light flash crawl newworkers crash drain rolling hetero shift shareddb all",
+     "instead of a log; all: each; may be given several times (steady)"},
+    {'o', "plot", "FILE.svg", CTL_FILES, "a picture of it"},
+    {'j', "json", NULL, NULL, "for programs"},
+    {OPTION_TUNE, "tune", NULL, NULL,
+     "search the best classifier, policy, settings and number of workers"},
+    {OPTION_QUEUE, "queue-is-service", NULL, NULL, "reported times include the wait at the worker"},
+    CTL_FLAG_HELP,
+#define NUMBER(set, name, value, min, max, whole, help)                                            \
+    {OPTION_NUMBER + NUMBER_##set, name, value, NULL, help},
+    NUMBERS
+#undef NUMBER
+};
+const struct ctl_command ctl_word_simulate = {
+    .name = "simulate",
+    .arguments = "[ACCESS-LOG]",
+    .summary = "what each policy would do for an access log, or for described work",
+    .text = "What would resumelb do for these requests? Replays an access log (combined format, "
+            "with or\n"
+            "without the virtual host first; our own in JSON; - for standard input), or described "
+            "work,\n"
+            "in virtual time, over the code that picks workers in the server.\n",
+    .describe = describe_choices,
+    .completes = CTL_FILES,
+    .flags = simulate_flags,
+    .nflags = ARRAY_LEN(simulate_flags),
+    .run = run_simulate,
+};

@@ -40,7 +40,7 @@ void simulate_policy_fini(struct simulate_policy *p);
 /* "resume, classless, ..." */
 void simulate_policy_names(struct text *out);
 
-/* ---- classifiers (simulate_classes.c) ---- */
+/* ---- classifiers (simulate_log.c) ---- */
 
 struct simulate_classifier {
     char *label;
@@ -58,7 +58,6 @@ bool simulate_classify(struct simulate_classifier *c, const struct access_line *
                        uint32_t *out) must_check;
 /* The classes of a plan of described work. False: there are too many. */
 bool simulate_classify_plan(struct simulate_classifier *c, const struct plan *p) must_check;
-void simulate_forget_classes(struct simulate_classifier *c);
 
 /* ---- everything ---- */
 
@@ -78,7 +77,7 @@ struct simulate_log {
 
 struct simulate {
     struct plan_options plan;
-    uint32_t given; /* which numbers of it were, by their places (simulate_options.c) */
+    uint32_t given; /* which numbers of it were, by their places in the table of simulate.c */
     struct simulate_policy policies[SIMULATE_POLICIES_MAX];
     size_t npolicies;
     bool adds_today; /* the last policy was not asked for: the others are held against it */
@@ -101,12 +100,6 @@ struct simulate_story {
     size_t nvariants;
 };
 
-/* resumelbctl simulate ...: returns the exit code. ARGV[0] is the word. */
-int ctl_simulate_main(int argc, char **argv);
-
-/* The options and the command line; -1: go on; else the exit code (simulate_options.c). */
-int simulate_parse(int argc, char **argv, struct simulate *s);
-void simulate_fini(struct simulate *s);
 /* Reads the log into a plan, with the classes of each classifier (simulate_log.c). */
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
 /* Runs every variant over PLAN, which must contain the classes. */

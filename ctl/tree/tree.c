@@ -4,14 +4,358 @@
  * usage error (diff: or failure).
  */
 #include "ctl/tree/tree.h"
-
-#include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
+#include "common/base/file.h"
+#include "common/base/json.h"
+#include "common/base/literal.h"
 #include "common/base/log.h"
 #include "ctl/cli/ctl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- print and export ---- */
+
+/*
+ * resumelbctl tree print, export: a part of the tree is read node by node, then printed as text.
+ * Nodes that cannot be read do not prevent the others from being printed.
+ */
+
+struct walk {
+    struct tree_command *command;
+    bool providers;
+    bool remarks;
+    size_t nodes;
+    size_t unread;
+};
+
+static void remark(const struct walk *w, struct tree_text_node *n, const struct tree_record *s)
+{
+    if (!w->remarks)
+        return;
+    if (s->problem != NULL)
+        n->remark = xasprintf("%snot JSON: %s", s->provider ? "a provider; " : "", s->problem);
+    else if (s->provider)
+        n->remark = xstrdup("a provider");
+}
+
+static enum err walk(struct walk *w, const char *path, struct slice name, size_t depth,
+                     struct tree_text_node *above);
+
+static enum err walk_children(struct walk *w, const char *path, const struct tree_record *s,
+                              size_t depth, struct tree_text_node *n)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; e == ERR_OK && i < s->nchildren; ++i) {
+        char *below = xasprintf("%s/%s", path, s->children[i]);
+
+        e = walk(w, below, slice_of(s->children[i]), depth + 1, n);
+        free(below);
+    }
+    tree_text_sort(n);
+    return e;
+}
+
+/* Whether the limits allow another node. */
+static enum err check_room(struct walk *w, const char *path, size_t depth)
+{
+    if (w->nodes++ == TREE_TEXT_NODES_MAX) {
+        diag_add(&w->command->diag, NULL, 0, 0, "%s: more than %d nodes in all: want a part of it",
+                 path, TREE_TEXT_NODES_MAX);
+        return ERR_SYSTEM;
+    }
+    if (depth == TREE_DEPTH_MAX) {
+        diag_add(&w->command->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
+        return ERR_TOO_LARGE;
+    }
+    return ERR_OK;
+}
+
+/* The node at PATH becomes a child NAME of ABOVE, with all below. */
+static enum err walk(struct walk *w, const char *path, struct slice name, size_t depth,
+                     struct tree_text_node *above)
+{
+    struct tree_record s = {0};
+    enum err e = check_room(w, path, depth);
+
+    if (e == ERR_OK)
+        e = tree_command_read(w->command, path, &s);
+    if (e == ERR_NOT_FOUND && depth != 0)
+        return ERR_OK; /* deleted meanwhile */
+    if (e == ERR_OK && s.provider && !w->providers) {
+        tree_record_fini(&s);
+        return ERR_OK;
+    }
+    if (e != ERR_OK && e != ERR_UNSUPPORTED && e != ERR_TOO_LARGE)
+        return e;
+    struct tree_text_node *n = tree_text_create(name);
+    tree_text_append(above, n);
+    if (e != ERR_OK) {
+        ++w->unread;
+        n->remark = xstrdup("cannot be read");
+        return ERR_OK;
+    }
+    json_decref(n->properties);
+    n->properties = json_incref(s.properties);
+    remark(w, n, &s);
+    e = walk_children(w, path, &s, depth, n);
+    tree_record_fini(&s);
+    return e;
+}
+
+/* Returns N as {"properties": {...}, "nodes": {NAME: {...}}}, each only if not empty; owned by the
+ * caller. *LEFT_OUT counts the nodes with a name that is not UTF-8. */
+static json_t *json_of(const struct tree_text_node *n, size_t *left_out)
+{
+    json_t *o = json_object();
+    json_t *nodes = n->nchildren != 0 ? json_object() : NULL;
+
+    for (size_t i = 0; i < n->nchildren; ++i)
+        *left_out += json_object_set_new(nodes, n->children[i]->name,
+                                         json_of(n->children[i], left_out)) != 0;
+    if (json_object_size(n->properties) != 0)
+        json_object_set(o, "properties", n->properties);
+    if (nodes != NULL)
+        json_object_set_new(o, "nodes", nodes);
+    if (n->remark != NULL)
+        json_object_set_new(o, "remark", json_string(n->remark));
+    return o;
+}
+
+static size_t print_json(const struct tree_text_node *top, struct tree_command *c)
+{
+    size_t left_out = 0;
+    json_t *o = json_of(top, &left_out);
+
+    json_print(o, &c->out);
+    text_add_char(&c->out, '\n');
+    json_decref(o);
+    if (left_out != 0)
+        diag_add(&c->diag, NULL, 0, 0, "%zu nodes left out: their names are not UTF-8", left_out);
+    return left_out;
+}
+
+/* Prints the node of the command line, or for the top what is below it. */
+static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
+{
+    char path[TREE_PATH_MAX + 1];
+    struct tree_text_node *top = tree_text_create(SLICE_NULL);
+    struct tree_record s = {0};
+    enum err e = tree_command_node(c, c->words[0], path);
+
+    bool is_top = e == ERR_OK && (path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0);
+    if (e == ERR_OK && !is_top) {
+        e = walk(w, path, slice_of(strrchr(path, '/') + 1), 0, top);
+    } else if (e == ERR_OK) {
+        e = tree_command_read(c, path, &s);
+        if (e == ERR_OK) {
+            json_object_update(top->properties, s.properties);
+            e = walk_children(w, path, &s, 0, top);
+        }
+        tree_record_fini(&s);
+    }
+    size_t nleft_out = e != ERR_OK ? 0
+                       : c->json   ? print_json(top, c)
+                                   : tree_text_print(top, &c->out, left_out);
+    tree_text_destroy(top);
+    return e == ERR_OK && nleft_out == 0 && w->unread == 0 ? CTL_OK : CTL_FAILED;
+}
+
+/* Each returns the exit status. Errors are in the diag. */
+static int tree_print(struct tree_command *c)
+{
+    struct walk w = {.command = c, .providers = true, .remarks = true};
+
+    return show(c, &w, NULL);
+}
+
+static int tree_export(struct tree_command *c)
+{
+    struct walk w = {.command = c, .providers = c->ephemeral};
+    int code = show(c, &w, &c->diag);
+
+    if (c->output == NULL || (code != CTL_OK && c->out.len == 0))
+        return code;
+    if (file_write(c->output, text_slice(&c->out)) != ERR_OK) {
+        diag_add(&c->diag, c->output, 0, 0, "%m");
+        code = CTL_FAILED;
+    }
+    text_clear(&c->out);
+    return code;
+}
+
+/* ---- watch ---- */
+
+/*
+ * resumelbctl tree watch: what a watch of a node reports, one line per change, with the time:
+ * properties with their links followed, providers, and nodes below. It runs until the process is
+ * ended, also while the tree cannot be reached.
+ */
+
+struct watched {
+    struct tree_command *command;
+    struct timer patience; /* until the first report */
+    const char *path;
+    bool told; /* there has been a report */
+    bool exists;
+    char *problem;
+    json_t *properties; /* as last reported */
+    json_t *providers;  /* name -> properties */
+    json_t *children;   /* name -> null */
+    struct text lines;
+};
+
+static void add_time(struct text *out)
+{
+    struct timespec now;
+    struct tm utc;
+    char text[32];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+    text_addf(out, "%s.%03ldZ", text, now.tv_nsec / 1000000);
+}
+
+/* Adds a line: time, path, WHAT, and NAME and "= V" if given. */
+static void say(struct watched *w, const char *what, const char *name, const json_t *v)
+{
+    add_time(&w->lines);
+    text_addf(&w->lines, " %s %s", w->path, what);
+    if (name != NULL) {
+        text_add_char(&w->lines, ' ');
+        text_add_escaped(&w->lines, slice_of(name));
+    }
+    if (v != NULL && !json_is_null(v)) {
+        text_add(&w->lines, SLICE_LIT(" = "));
+        literal_print(v, &w->lines);
+    }
+    text_add_char(&w->lines, '\n');
+}
+
+/* Reports how NOW differs from *BEFORE, which becomes NOW (ownership is taken). */
+static void tell(struct watched *w, json_t **before, json_t *now, const char *comes,
+                 const char *goes)
+{
+    const char *key;
+    json_t *v;
+
+    json_object_foreach(*before, key, v)
+    {
+        if (json_object_get(now, key) == NULL)
+            say(w, goes, key, NULL);
+    }
+    json_object_foreach(now, key, v)
+    {
+        json_t *was = json_object_get(*before, key);
+
+        if (was == NULL || !json_equal(was, v))
+            say(w, comes, key, v);
+    }
+    json_decref(*before);
+    *before = now;
+}
+
+static json_t *providers_of(const struct tree_node *node)
+{
+    json_t *all = json_object();
+
+    for (size_t i = 0; i < node->nproviders; ++i)
+        json_object_set_nocheck(all, node->providers[i].name, node->providers[i].properties);
+    return all;
+}
+
+static json_t *children_of(const struct tree_node *node)
+{
+    json_t *all = json_object();
+
+    for (size_t i = 0; i < node->nchildren; ++i)
+        json_object_set_new_nocheck(all, node->children[i], json_null());
+    return all;
+}
+
+static void tell_problem(struct watched *w, const char *problem)
+{
+    const char *before = w->problem != NULL ? w->problem : "";
+    const char *now = problem != NULL ? problem : "";
+
+    if (strcmp(before, now) == 0)
+        return;
+    if (now[0] != '\0')
+        say(w, "problem:", now, NULL);
+    else
+        say(w, "no problem any more", NULL, NULL);
+    free(w->problem);
+    w->problem = xstrdup(problem);
+}
+
+static void write_lines(struct watched *w)
+{
+    size_t written = fwrite(w->lines.p != NULL ? w->lines.p : "", 1, w->lines.len, stdout);
+
+    if (written != w->lines.len || fflush(stdout) != 0) {
+        diag_add(&w->command->diag, "stdout", 0, 0, "%m");
+        loop_stop(w->command->loop);
+    }
+    text_clear(&w->lines);
+}
+
+static void on_changed(void *context, const struct tree_node *node)
+{
+    struct watched *w = context;
+
+    timer_stop(&w->patience);
+    if (!w->told || w->exists != node->exists)
+        say(w, node->exists ? "is there" : "is not there", NULL, NULL);
+    w->told = true;
+    w->exists = node->exists;
+    tell_problem(w, node->problem);
+    tell(w, &w->properties, json_incref(node->properties), "property", "no property");
+    if (node->providers_known)
+        tell(w, &w->providers, providers_of(node), "provider", "no provider");
+    tell(w, &w->children, children_of(node), "node", "no node");
+    write_lines(w);
+}
+
+static void on_no_answer(struct timer *timer)
+{
+    struct watched *w = container_of(timer, struct watched, patience);
+
+    fprintf(stderr, "resumelbctl: no answer from %s yet; waiting for it\n", w->command->url);
+}
+
+static void watched_fini(struct watched *w)
+{
+    timer_stop(&w->patience);
+    json_decref(w->properties);
+    json_decref(w->providers);
+    json_decref(w->children);
+    free(w->problem);
+    text_fini(&w->lines);
+}
+
+/* Prints by itself, and runs until the process is ended. */
+static int tree_watch_changes(struct tree_command *c)
+{
+    struct watched w = {.command = c,
+                        .path = c->nwords != 0 ? c->words[0] : "/",
+                        .properties = json_object(),
+                        .providers = json_object(),
+                        .children = json_object()};
+    struct tree_watch *watch = tree_watch(c->tree, w.path, on_changed, &w);
+
+    timer_init(&w.patience, on_no_answer);
+    timer_start(c->loop, &w.patience, c->timeout_ms);
+    loop_run(c->loop);
+    tree_unwatch(watch);
+    watched_fini(&w);
+    /* A watch ends by a signal, or because its output cannot be written. */
+    return CTL_FAILED;
+}
+
+/* ---- the command ---- */
 
 enum { TIMEOUT_MAX_S = 3600 };
 
@@ -35,64 +379,25 @@ static const struct verb verbs[] = {
     {"watch", 0, 1, tree_watch_changes, CTL_FAILED, "watch [PATH]"},
 };
 
-static void print_help(FILE *out)
+static void describe_verbs(struct text *out)
 {
-    fputs("usage: resumelbctl tree [OPTIONS] VERB ...\n"
-          "\n"
-          "Read and edit the tree that settings and workers are in.\n"
-          "\n"
-          "verbs:\n",
-          out);
+    text_add(out, SLICE_LIT("\nverbs:\n"));
     for (size_t i = 0; i < ARRAY_LEN(verbs); ++i)
-        fprintf(out, "  %s\n", verbs[i].usage);
-    fputs("\n"
-          "options:\n"
-          "  -u, --tree URL         directory:/PATH or zookeeper://HOST:PORT,HOST:PORT/PATH; else\n"
-          "                         $RESUMELB_TREE\n"
-          "  -A, --auth-file FILE   ZooKeeper: its first line is USER:PASSWORD\n"
-          "  -t, --timeout SECONDS  how long to wait for an answer (10)\n"
-          "  -j, --json             print: for programs, nodes with properties and nodes below\n"
-          "  -e, --ephemeral        export: providers, too\n"
-          "  -o, --output FILE      export: to FILE, which is replaced whole\n"
-          "  -n, --dry-run          import: say what would change, and change nothing\n"
-          "      --trim             delete nodes that the text has not, but none that hold "
-          "providers\n"
-          "      --no-trim          neither delete them nor tell of them\n"
-          "      --reset-acl        permissions as of new nodes, also where nodes exist\n"
-          "      --unset NAME       set: remove a property or link\n"
-          "      --create           set: make the node if it is not there\n"
-          "  -h, --help             print this\n"
-          "\n"
-          "VALUE is JSON, or text if it does not parse as such. Names and links: resumelbctl(1).\n"
-          "exit codes: 0 done; 1 not done; 2 bad usage; diff: 0 the same; 1 different; 2 trouble\n",
-          out);
+        text_addf(out, "  %s\n", verbs[i].usage);
+    text_add(
+        out,
+        SLICE_LIT("\nVALUE is JSON, or text if it does not parse as such. Names and links: "
+                  "resumelbctl(1).\n"
+                  "exit codes: 0 done; 1 not done; 2 bad usage; diff: 0 the same; 1 different; 2 "
+                  "trouble\n"));
 }
 
 static int usage_error(const char *what, const char *which)
 {
-    fprintf(stderr, "resumelbctl tree: %s%s%s\nTry resumelbctl tree --help.\n", what,
-            which != NULL ? ": " : "", which != NULL ? which : "");
-    return CTL_USAGE;
+    return ctl_usage_error(&ctl_word_tree, what, which);
 }
 
 enum { OPTION_TRIM = 256, OPTION_NO_TRIM, OPTION_RESET_ACL, OPTION_UNSET, OPTION_CREATE };
-
-static const struct option options[] = {
-    {"tree", required_argument, NULL, 'u'},
-    {"auth-file", required_argument, NULL, 'A'},
-    {"timeout", required_argument, NULL, 't'},
-    {"json", no_argument, NULL, 'j'},
-    {"ephemeral", no_argument, NULL, 'e'},
-    {"output", required_argument, NULL, 'o'},
-    {"dry-run", no_argument, NULL, 'n'},
-    {"trim", no_argument, NULL, OPTION_TRIM},
-    {"no-trim", no_argument, NULL, OPTION_NO_TRIM},
-    {"reset-acl", no_argument, NULL, OPTION_RESET_ACL},
-    {"unset", required_argument, NULL, OPTION_UNSET},
-    {"create", no_argument, NULL, OPTION_CREATE},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
 
 static int take_trim(struct tree_command *c, enum tree_trim trim)
 {
@@ -102,60 +407,60 @@ static int take_trim(struct tree_command *c, enum tree_trim trim)
     return CTL_OK;
 }
 
-static int take_timeout(struct tree_command *c)
+static int take_timeout(struct tree_command *c, const char *value)
 {
     uint64_t seconds = 0;
 
-    if (!parse_u64(slice_of(optarg), TIMEOUT_MAX_S, &seconds) || seconds == 0)
-        return usage_error("want a number of seconds, at least 1", optarg);
+    if (!parse_u64(slice_of(value), TIMEOUT_MAX_S, &seconds) || seconds == 0)
+        return usage_error("want a number of seconds, at least 1", value);
     c->timeout_ms = (unsigned)seconds * 1000;
     return CTL_OK;
 }
 
-/* One option with its argument. CTL_OK, or the exit code. */
-static int take_option(int option, struct tree_command *c)
+static int take(void *context, int letter, const char *value)
 {
-    switch (option) {
+    struct tree_command *c = context;
+
+    switch (letter) {
     case 'u':
-        c->url = optarg;
-        return CTL_OK;
+        c->url = value;
+        break;
     case 'A':
-        c->auth_file = optarg;
-        return CTL_OK;
+        c->auth_file = value;
+        break;
     case 't':
-        return take_timeout(c);
+        return take_timeout(c, value);
     case 'e':
         c->ephemeral = true;
-        return CTL_OK;
+        break;
     case 'o':
-        c->output = optarg;
-        return CTL_OK;
+        c->output = value;
+        break;
     case 'j':
         c->json = true;
-        return CTL_OK;
+        break;
     case 'n':
         c->dry_run = true;
-        return CTL_OK;
+        break;
     case OPTION_TRIM:
         return take_trim(c, TREE_TRIM_DELETE);
     case OPTION_NO_TRIM:
         return take_trim(c, TREE_TRIM_IGNORE);
     case OPTION_RESET_ACL:
         c->reset_acl = true;
-        return CTL_OK;
+        break;
     case OPTION_UNSET:
         if (c->nunset == TREE_CHANGES_MAX)
             return usage_error("too many --unset", NULL);
-        c->unset[c->nunset++] = optarg;
-        return CTL_OK;
+        c->unset[c->nunset++] = value;
+        break;
     case OPTION_CREATE:
         c->create = true;
-        return CTL_OK;
+        break;
     default:
-        /* getopt has printed what is wrong. */
-        fputs("Try resumelbctl tree --help.\n", stderr);
-        return CTL_USAGE;
+        UNREACHABLE();
     }
+    return CTL_OK;
 }
 
 static const struct verb *find_verb(const char *name)
@@ -171,25 +476,18 @@ static const struct verb *find_verb(const char *name)
 static int parse_command_line(int argc, char **argv, struct tree_command *c,
                               const struct verb **verb)
 {
-    int option;
+    int first = 0;
+    int code = ctl_command_parse(&ctl_word_tree, argc, argv, &first, take, c);
 
-    optind = 0; /* reset: a test parses more than once */
-    while ((option = getopt_long(argc, argv, "u:A:t:jeo:nh", options, NULL)) != -1) {
-        if (option == 'h') {
-            print_help(stdout);
-            return CTL_OK;
-        }
-        int code = take_option(option, c);
-        if (code != CTL_OK)
-            return code;
-    }
-    if (optind == argc)
+    if (code >= 0)
+        return code;
+    if (first == argc)
         return usage_error("want a verb: print, export, import, diff, set, get, watch", NULL);
-    *verb = find_verb(argv[optind]);
+    *verb = find_verb(argv[first]);
     if (*verb == NULL)
-        return usage_error("no such verb", argv[optind]);
-    c->words = argv + optind + 1;
-    c->nwords = (size_t)(argc - optind - 1);
+        return usage_error("no such verb", argv[first]);
+    c->words = argv + first + 1;
+    c->nwords = (size_t)(argc - first - 1);
     if (c->nwords < (*verb)->min || c->nwords > (*verb)->max)
         return usage_error("want", (*verb)->usage);
     if (c->json && (*verb)->run != tree_print)
@@ -284,22 +582,12 @@ enum err tree_command_node(struct tree_command *c, const char *word, char out[TR
     return e;
 }
 
-static bool print_out(const struct tree_command *c)
-{
-    struct slice s = text_slice(&c->out);
-    size_t written = s.len != 0 ? fwrite(s.p, 1, s.len, stdout) : 0;
-
-    if (written == s.len && fflush(stdout) == 0)
-        return true;
-    perror("resumelbctl: stdout");
-    return false;
-}
-
-int ctl_tree_main(int argc, char **argv)
+static int run_tree(const struct ctl_command *command, int argc, char **argv)
 {
     struct tree_command *c = xcalloc(1, sizeof(*c));
     const struct verb *verb = NULL;
 
+    (void)command;
     c->timeout_ms = TREE_OP_TIMEOUT_MS;
     int code = parse_command_line(argc, argv, c, &verb);
 
@@ -316,12 +604,37 @@ int ctl_tree_main(int argc, char **argv)
                                                                                   : verb->trouble;
     tree_close(c->tree);
     loop_destroy(c->loop);
-    if (!print_out(c))
+    if (ctl_finish(ERR_OK, &c->out, &c->diag) != CTL_OK)
         code = verb->trouble;
-    if (c->diag.text != NULL)
-        fprintf(stderr, "resumelbctl: %s", c->diag.text);
-    diag_fini(&c->diag);
-    text_fini(&c->out);
     free(c);
     return code;
 }
+
+static const struct ctl_flag tree_flags[] = {
+    {'u', "tree", "URL", NULL,
+     "directory:/PATH or zookeeper://HOST:PORT,HOST:PORT/PATH ($RESUMELB_TREE)"},
+    {'A', "auth-file", "FILE", CTL_FILES, "ZooKeeper: its first line is USER:PASSWORD"},
+    CTL_FLAG_TIMEOUT,
+    {'j', "json", NULL, NULL, "print: for programs, nodes with properties and nodes below"},
+    {'e', "ephemeral", NULL, NULL, "export: providers, too"},
+    {'o', "output", "FILE", CTL_FILES, "export: to FILE, which is replaced whole"},
+    {'n', "dry-run", NULL, NULL, "import: say what would change, and change nothing"},
+    {OPTION_TRIM, "trim", NULL, NULL,
+     "delete nodes that the text has not, but none that hold providers"},
+    {OPTION_NO_TRIM, "no-trim", NULL, NULL, "neither delete them nor report them"},
+    {OPTION_RESET_ACL, "reset-acl", NULL, NULL,
+     "permissions as of new nodes, also where nodes exist"},
+    {OPTION_UNSET, "unset", "NAME", NULL, "set: remove a property or link"},
+    {OPTION_CREATE, "create", NULL, NULL, "set: create the node if it does not exist"},
+    CTL_FLAG_HELP,
+};
+const struct ctl_command ctl_word_tree = {
+    .name = "tree",
+    .arguments = "VERB ...",
+    .summary = "read and edit the tree of settings and workers",
+    .describe = describe_verbs,
+    .completes = "print export import diff set get watch",
+    .flags = tree_flags,
+    .nflags = ARRAY_LEN(tree_flags),
+    .run = run_tree,
+};

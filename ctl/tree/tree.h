@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * resumelbctl tree: one verb, one function. A command is the command line, the open tree with its
- * loop, and what is to be printed; owned by ctl_tree_main while it runs. Main thread.
+ * loop, and what is to be printed; owned by the command while it runs. Main thread.
  */
 #ifndef RLB_CTL_TREE_TREE_H
 #define RLB_CTL_TREE_TREE_H
@@ -40,15 +40,10 @@ struct tree_command {
     struct diag diag; /* for stderr */
 };
 
-/* Each returns the exit status. Errors are in the diag. */
-int tree_print(struct tree_command *c);
-int tree_export(struct tree_command *c);
 int tree_import(struct tree_command *c);
 int tree_diff(struct tree_command *c);
 int tree_set(struct tree_command *c);
 int tree_get(struct tree_command *c);
-/* Prints by itself, and runs until the process is ended. */
-int tree_watch_changes(struct tree_command *c);
 
 /*
  * One operation on one node, as tree_op.h says; each runs the loop until it is done, or until the
@@ -70,8 +65,5 @@ enum err tree_command_path(struct tree_command *c, const char *word,
 /* The same for a node that must exist. */
 enum err tree_command_node(struct tree_command *c, const char *word,
                            char out[TREE_PATH_MAX + 1]) must_check;
-
-/* `resumelbctl tree ...`: ARGV[0] is "tree". Returns the exit status. */
-int ctl_tree_main(int argc, char **argv);
 
 #endif

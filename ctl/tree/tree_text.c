@@ -5,12 +5,200 @@
  * invalid value or name is reported and skipped; if the structure is invalid, reading ends.
  */
 #include "ctl/tree/tree_text.h"
-
-#include <stdlib.h>
-
 #include "common/base/json.h"
 #include "common/base/literal.h"
 #include "common/tree/node_data.h"
+
+#include <stdlib.h>
+
+/* ---- one line ---- */
+
+/*
+ * What a line is. zc.zk tries four patterns in order ("=>", "=", "->", "/"), each with a name that
+ * is as long as it can be: so "a=>b" is a property link, "/x = 1" a property, "/1.2.3.4:80" a node
+ * without a type. That is kept, but for names that hold a quote: there a blank was forgotten
+ * before the operator.
+ *
+ *   name  operator  rest            the name ends with the first word, or at an operator within it
+ *   W-----          R-------
+ */
+
+/* A line, and what is asked of it again and again. */
+struct line {
+    struct slice s;
+    size_t word;  /* bytes of its first word */
+    size_t after; /* where the second begins; the end if there is none */
+    size_t words; /* from there on, counted up to 4: more than any rest may have */
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static size_t skip_word(struct slice s, size_t at)
+{
+    while (at < s.len && !is_blank(s.p[at]))
+        ++at;
+    return at;
+}
+
+static size_t skip_blanks(struct slice s, size_t at)
+{
+    while (at < s.len && is_blank(s.p[at]))
+        ++at;
+    return at;
+}
+
+static struct line look_at(struct slice s)
+{
+    struct line l = {.s = s, .word = skip_word(s, 0)};
+
+    l.after = skip_blanks(s, l.word);
+    for (size_t at = l.after; at < s.len && l.words < 4; ++l.words)
+        at = skip_blanks(s, skip_word(s, at));
+    return l;
+}
+
+static bool operator_at(const struct line *l, size_t at, struct slice op)
+{
+    return at <= l->s.len && slice_starts((struct slice){l->s.p + at, l->s.len - at}, op);
+}
+
+/*
+ * NAME OP REST, the longest name for which there is a rest of at most MAX words. The words behind
+ * the first one are counted once: a line of operators costs no more than another.
+ */
+static bool match(const struct line *l, struct slice op, size_t max, struct tree_text_item *out)
+{
+    /* Behind the first word: then OP begins the second. */
+    if (operator_at(l, l->after, op)) {
+        size_t rest = skip_blanks(l->s, l->after + op.len);
+        /* The second word may be OP alone, or more than that. */
+        size_t glued = l->after + op.len < l->s.len && !is_blank(l->s.p[l->after + op.len]);
+
+        if (rest < l->s.len && (max == SIZE_MAX || l->words - 1 + glued <= max)) {
+            out->name = (struct slice){l->s.p, l->word};
+            out->rest = (struct slice){l->s.p + rest, l->s.len - rest};
+            return true;
+        }
+    }
+    for (size_t end = l->word; end-- > 1;) {
+        if (!operator_at(l, end, op) || end + op.len > l->word)
+            continue;
+        size_t rest = skip_blanks(l->s, end + op.len);
+        size_t words = l->words + (end + op.len < l->word);
+
+        if (rest < l->s.len && (max == SIZE_MAX || words <= max)) {
+            out->name = (struct slice){l->s.p, end};
+            out->rest = (struct slice){l->s.p + rest, l->s.len - rest};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "/NAME" or "/NAME : TYPE". */
+static bool match_node(const struct line *l, struct tree_text_item *out)
+{
+    if (l->s.p[0] != '/' || l->word < 2)
+        return false;
+    if (l->after == l->s.len) {
+        out->name = (struct slice){l->s.p + 1, l->word - 1};
+        out->rest = SLICE_NULL;
+        return true;
+    }
+    if (!match(l, SLICE_LIT(":"), SIZE_MAX, out) || out->name.len < 2)
+        return false;
+    out->name = (struct slice){out->name.p + 1, out->name.len - 1};
+    return true;
+}
+
+/* A property's name with "=>" in it: whether that makes it a link depends on the value's blanks. */
+static bool has_arrow(struct slice name)
+{
+    for (size_t i = 0; i + 1 < name.len; ++i) {
+        if (name.p[i] == '=' && name.p[i + 1] == '>')
+            return true;
+    }
+    return false;
+}
+
+static const char *check_name(const struct tree_text_item *item)
+{
+    struct slice n = item->name;
+
+    if (n.len > TREE_TEXT_NAME_MAX)
+        return "name too long";
+    if (!literal_is_visible(n))
+        return "an invisible character in a name";
+    if (item->kind == TREE_TEXT_NODE) {
+        if (slice_find(n, '/') != SIZE_MAX)
+            return "a '/' in a node's name: nodes below it have lines of their own";
+        if (slice_is(n, ".") || slice_is(n, ".."))
+            return "'.' and '..' are no names";
+    } else if (slice_find(n, '\'') != SIZE_MAX || slice_find(n, '"') != SIZE_MAX) {
+        return "a quote in a name: put blanks around the operator";
+    }
+    if (item->kind == TREE_TEXT_PROPERTY && has_arrow(n))
+        return "'=>' in a property's name";
+    return NULL;
+}
+
+static const char *check_rest(const struct tree_text_item *item)
+{
+    struct slice rest = item->rest;
+
+    if (item->kind == TREE_TEXT_PROPERTY)
+        return NULL;
+    /* A tab may be in a type, and between a link's path and property. */
+    while (rest.len != 0) {
+        if (!literal_is_visible(slice_cut(&rest, '\t')))
+            return item->kind == TREE_TEXT_NODE ? "an invisible character in a type"
+                                                : "an invisible character in a link";
+    }
+    return NULL;
+}
+
+static const char *explain_mismatch(const struct line *l, size_t *at)
+{
+    *at = l->after < l->s.len ? l->after : l->s.len;
+    if (operator_at(l, l->after, SLICE_LIT("->")) || operator_at(l, l->after, SLICE_LIT("=>")))
+        return "want the target of a link behind it: '-> PATH', '=> PATH [PROPERTY]'";
+    if (operator_at(l, l->after, SLICE_LIT("=")))
+        return "want a value behind '='";
+    if (l->s.p[0] == '/')
+        return "want '/NAME' or '/NAME : TYPE'";
+    return "want '/NODE', 'NAME = VALUE', 'NAME -> PATH' or 'NAME => PATH [PROPERTY]'";
+}
+
+const char *tree_text_item(struct slice text, struct tree_text_item *out, size_t *at)
+{
+    struct line l = look_at(text);
+
+    *at = 0;
+    if (match(&l, SLICE_LIT("=>"), 2, out)) {
+        out->kind = TREE_TEXT_PROPERTY_LINK;
+    } else if (match(&l, SLICE_LIT("="), SIZE_MAX, out)) {
+        out->kind = TREE_TEXT_PROPERTY;
+        /* No value begins so: it was to be a link. */
+        if (out->rest.p[0] == '>')
+            return explain_mismatch(&l, at);
+    } else if (match(&l, SLICE_LIT("->"), 1, out)) {
+        out->kind = TREE_TEXT_LINK;
+    } else if (match_node(&l, out)) {
+        out->kind = TREE_TEXT_NODE;
+    } else {
+        return explain_mismatch(&l, at);
+    }
+    const char *why = check_name(out);
+    if (why == NULL) {
+        why = check_rest(out);
+        if (why != NULL)
+            *at = (size_t)(out->rest.p - text.p);
+    }
+    return why;
+}
 
 /* ---- trees ---- */
 
@@ -319,4 +507,226 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
         tree_text_destroy(r->top);
     free(r);
     return e;
+}
+
+/* ---- printing ---- */
+
+/*
+ * A tree as text. Whether a line says what it is meant to say is found out by reading it back: the
+ * patterns overlap, and names come from anybody.
+ */
+
+struct printer {
+    struct text *out;
+    struct diag *left_out; /* NULL: for people */
+    size_t nleft_out;
+    struct text path; /* of the node being printed */
+    struct text line; /* scratch */
+};
+
+static void add_indent(struct printer *p, size_t depth)
+{
+    for (size_t i = 0; i < depth; ++i)
+        text_add(p->out, SLICE_LIT("  "));
+}
+
+static void add_line(struct printer *p, size_t depth)
+{
+    add_indent(p, depth);
+    text_add(p->out, text_slice(&p->line));
+    text_add_char(p->out, '\n');
+}
+
+static void leave_out(struct printer *p, size_t depth, const char *what, const char *name)
+{
+    struct text where = {0};
+
+    text_add_escaped(&where, text_slice(&p->path));
+    if (name != NULL) {
+        text_add(&where, SLICE_LIT(", "));
+        text_add_escaped(&where, slice_of(name));
+    }
+    ++p->nleft_out;
+    if (p->left_out->errors < TREE_TEXT_PROBLEMS_MAX)
+        diag_add(p->left_out, NULL, 0, 0, "%s: this format cannot say it: %s", text_cstr(&where),
+                 what);
+    add_indent(p, depth);
+    text_addf(p->out, "# left out: %s: %s\n", text_cstr(&where), what);
+    text_fini(&where);
+}
+
+/* Whether the scratch line reads back as KIND NAME REST. */
+static bool reads_back(struct printer *p, enum tree_text_kind kind, struct slice name,
+                       struct slice rest)
+{
+    struct tree_text_item item;
+    struct slice line = text_slice(&p->line);
+    size_t at = 0;
+
+    return line.len != 0 && slice_eq(slice_trim(line), line) && line.p[0] != '#' &&
+           line.len <= TREE_TEXT_LINE_MAX && tree_text_item(line, &item, &at) == NULL &&
+           item.kind == kind && slice_eq(item.name, name) && slice_eq(item.rest, rest);
+}
+
+/* A link's key without its arrow; false: it is none of that kind. */
+static bool is_link(const char *key, const char *arrow, struct slice *name)
+{
+    struct slice k = slice_of(key);
+
+    if (!slice_ends(k, slice_of(arrow)))
+        return false;
+    *name = (struct slice){k.p, k.len - strlen(arrow)};
+    return true;
+}
+
+static struct slice string_of(const json_t *v)
+{
+    return (struct slice){json_string_value(v), json_string_length(v)};
+}
+
+/*
+ * The scratch line if it FITS. Else KEY is odd: it is left out, or for people quoted, with OP and
+ * V.
+ */
+static void finish_line(struct printer *p, size_t depth, bool fits, const char *key, const char *op,
+                        const json_t *v)
+{
+    if (!fits && p->left_out != NULL) {
+        leave_out(p, depth, "a property or link with an odd name or target", key);
+        return;
+    }
+    if (!fits) {
+        text_clear(&p->line);
+        literal_print_string(slice_of(key), &p->line);
+        text_add(&p->line, slice_of(op));
+        literal_print(v, &p->line);
+    }
+    add_line(p, depth);
+}
+
+static void print_link(struct printer *p, size_t depth, const char *key, const json_t *v,
+                       enum tree_text_kind kind)
+{
+    struct slice name = SLICE_NULL;
+    struct slice target = json_is_string(v) ? string_of(v) : SLICE_NULL;
+
+    is_link(key, kind == TREE_TEXT_LINK ? " ->" : " =>", &name);
+    text_clear(&p->line);
+    text_addf(&p->line, "%s ", key);
+    text_add(&p->line, target);
+    finish_line(p, depth, target.len != 0 && reads_back(p, kind, name, target), key, " ", v);
+}
+
+static void print_property(struct printer *p, size_t depth, const char *key, const json_t *v)
+{
+    text_clear(&p->line);
+    text_addf(&p->line, "%s = ", key);
+    size_t value = p->line.len;
+    literal_print(v, &p->line);
+    struct slice rest = {p->line.p + value, p->line.len - value};
+    finish_line(p, depth, reads_back(p, TREE_TEXT_PROPERTY, slice_of(key), rest), key, " = ", v);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* All but the type where the node's own line says it; then, behind them, the node links. */
+static void print_properties(struct printer *p, size_t depth, json_t *properties, bool typed)
+{
+    const char **keys = xmalloc((json_object_size(properties) + 1) * sizeof(char *));
+    struct slice unused;
+    const char *key;
+    json_t *v;
+    size_t n = 0;
+
+    json_object_foreach(properties, key, v)
+    {
+        if (!typed || strcmp(key, "type") != 0)
+            keys[n++] = key;
+    }
+    qsort(keys, n, sizeof(char *), by_text);
+    for (size_t i = 0; i < n; ++i) {
+        v = json_object_get(properties, keys[i]);
+        if (is_link(keys[i], " =>", &unused))
+            print_link(p, depth, keys[i], v, TREE_TEXT_PROPERTY_LINK);
+        else if (!is_link(keys[i], " ->", &unused))
+            print_property(p, depth, keys[i], v);
+    }
+    for (size_t i = 0; i < n; ++i) {
+        if (is_link(keys[i], " ->", &unused))
+            print_link(p, depth, keys[i], json_object_get(properties, keys[i]), TREE_TEXT_LINK);
+    }
+    free(keys);
+}
+
+/* "/name : type", or "/name" where the type cannot be said so. False: neither. */
+static bool make_node_line(struct printer *p, const struct tree_text_node *n, bool *typed)
+{
+    const json_t *type = json_object_get(n->properties, "type");
+
+    *typed = false;
+    if (json_is_string(type) && json_string_length(type) != 0) {
+        text_clear(&p->line);
+        text_addf(&p->line, "/%s : ", n->name);
+        text_add(&p->line, string_of(type));
+        *typed = reads_back(p, TREE_TEXT_NODE, slice_of(n->name), string_of(type));
+        if (*typed)
+            return true;
+    }
+    text_clear(&p->line);
+    text_addf(&p->line, "/%s", n->name);
+    return reads_back(p, TREE_TEXT_NODE, slice_of(n->name), SLICE_NULL);
+}
+
+static void print_node(struct printer *p, const struct tree_text_node *n, size_t depth)
+{
+    bool typed = false;
+    bool fits = make_node_line(p, n, &typed);
+
+    if (!fits && p->left_out != NULL) {
+        leave_out(p, depth, "a node with an odd name", NULL);
+        return;
+    }
+    if (!fits) {
+        text_clear(&p->line);
+        text_add_char(&p->line, '/');
+        literal_print_string(slice_of(n->name), &p->line);
+    }
+    add_line(p, depth);
+    if (n->remark != NULL) {
+        add_indent(p, depth + 1);
+        text_add(p->out, SLICE_LIT("# "));
+        text_add_escaped(p->out, slice_of(n->remark));
+        text_add_char(p->out, '\n');
+    }
+    print_properties(p, depth + 1, n->properties, typed);
+    for (size_t i = 0; i < n->nchildren; ++i) {
+        size_t above = p->path.len;
+
+        text_addf(&p->path, "/%s", n->children[i]->name);
+        print_node(p, n->children[i], depth + 1);
+        p->path.len = above;
+    }
+}
+
+size_t tree_text_print(const struct tree_text_node *top, struct text *out, struct diag *left_out)
+{
+    struct printer p = {.out = out, .left_out = left_out};
+
+    if (json_object_size(top->properties) != 0 && left_out != NULL) {
+        text_add_char(&p.path, '/');
+        leave_out(&p, 0, "properties of the top: take the node above it as the tree", NULL);
+    } else {
+        print_properties(&p, 0, top->properties, false);
+    }
+    for (size_t i = 0; i < top->nchildren; ++i) {
+        text_clear(&p.path);
+        text_addf(&p.path, "/%s", top->children[i]->name);
+        print_node(&p, top->children[i], 0);
+    }
+    text_fini(&p.path);
+    text_fini(&p.line);
+    return p.nleft_out;
 }

@@ -11,7 +11,7 @@
 #define RLB_LB_BACKENDS_KNOWN_WORKER_H
 
 #include "common/base/map.h"
-#include "common/skills/resume_line.h"
+#include "common/skills/resume.h"
 #include "lb/backends/active_check.h"
 #include "lb/backends/member.h"
 #include "lb/backends/resume_feed.h"

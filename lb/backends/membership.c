@@ -14,7 +14,7 @@
 
 #include "common/base/log.h"
 #include "common/program/daemon.h"
-#include "common/tree/tree_figures.h"
+#include "common/tree/tree.h"
 #include "lb/backends/standby.h"
 #include "lb/core/application_live.h"
 #include "lb/core/limits_live.h"

@@ -11,8 +11,8 @@
 #define RLB_LB_BACKENDS_RESUME_FEED_H
 
 #include "common/net/addr.h"
-#include "common/skills/home_line.h"
-#include "common/skills/resume_line.h"
+#include "common/skills/home_records.h"
+#include "common/skills/resume.h"
 #include "common/tls/worker_tls.h"
 #include "lb/core/application.h"
 

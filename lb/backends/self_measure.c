@@ -18,7 +18,8 @@
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/event/worker_thread.h"
-#include "common/skills/resume_line.h"
+#include "common/skills/resume.h"
+#include "lb/backends/member.h"
 #include "lb/core/lb.h"
 #include "lb/core/route_wait.h"
 

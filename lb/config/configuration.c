@@ -15,8 +15,8 @@
 
 #include "lb/rules/advertise.h"
 
-#include "common/program/config_addr.h"
-#include "common/program/user_rights.h"
+#include "common/program/privileges.h"
+#include "common/program/program_config.h"
 
 /* As many as a sensible host has addresses; each costs a descriptor per loop. */
 enum { LISTENS_MAX = 64 };

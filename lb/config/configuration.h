@@ -12,7 +12,7 @@
 #include "common/limiter/counter_client.h"
 #include "common/net/addr.h"
 #include "common/net/networks.h"
-#include "common/program/admin_config.h"
+#include "common/program/program_config.h"
 #include "lb/access/access_log.h"
 #include "lb/config/cpu_affinity.h"
 #include "lb/config/tls_config.h"

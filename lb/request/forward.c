@@ -18,7 +18,7 @@
 #include "lb/request/exchange.h"
 
 #include "common/base/log.h"
-#include "common/tls/client_certificate.h"
+#include "common/tls/tls_server.h"
 #include "lb/request/headers.h"
 
 #include <errno.h>

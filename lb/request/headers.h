@@ -12,7 +12,7 @@
 
 #include "common/base/text.h"
 #include "common/http/http_request.h"
-#include "common/skills/home_line.h"
+#include "common/skills/home_records.h"
 #include "common/wire/cache_rules.h"
 
 enum {

@@ -14,9 +14,9 @@
 
 #include "common/base/map.h"
 #include "common/base/nocase.h"
-#include "common/net/client_addr.h"
+#include "common/net/networks.h"
 #include "common/skills/classes.h"
-#include "common/tls/client_certificate.h"
+#include "common/tls/tls_server.h"
 #include "common/tls/tls_listener.h"
 #include "common/wire/http1_request.h"
 #include "common/wire/trace_context.h"

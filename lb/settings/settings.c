@@ -6,7 +6,7 @@
  */
 #include "lb/settings/settings.h"
 
-#include "common/program/admin_config.h"
+#include "common/program/program_config.h"
 
 static const struct setting_row program_rows[] = {
 #define PROGRAM(...) SETTINGS_ROW(struct program_settings, __VA_ARGS__)

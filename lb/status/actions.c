@@ -7,7 +7,7 @@
 #include "lb/status/actions.h"
 
 #include "common/base/log.h"
-#include "common/program/admin_order.h"
+#include "common/program/admin.h"
 #include "lb/backends/membership.h"
 #include "lb/status/shared_answers.h"
 

@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/json.h"
-#include "common/program/admin_order.h"
+#include "common/program/admin.h"
 #include "common/wire/url_line.h"
 #include "lb/core/application.h"
 #include "lb/core/lb.h"

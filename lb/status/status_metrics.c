@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
-#include "common/tree/tree_figures.h"
+#include "common/tree/tree.h"
 #include "lb/access/access_log.h"
 #include "lb/backends/member.h"
 #include "lb/backends/membership.h"

@@ -3,7 +3,7 @@
  * The body of an order at an admin address is refused with a reason, or says the same when it is
  * written anew.
  */
-#include "common/program/admin_order.h"
+#include "common/program/admin.h"
 
 #include "tests/fuzz/fuzz.h"
 

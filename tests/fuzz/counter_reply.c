@@ -3,8 +3,8 @@
  * A reply that is taken is one line, and the same whatever follows it; no beginning of it is taken.
  * And the bytes as a key: a word that keeps to its line, and as a line of ours is no reply.
  */
-#include "common/limiter/counter_reply.h"
 #include "common/base/text.h"
+#include "common/limiter/counter_line.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -3,7 +3,7 @@
  * What is taken is within bounds, and printed so that it is taken again, as the same; a line of the
  * worker, or what a load balancer tells it.
  */
-#include "common/skills/home_line.h"
+#include "common/skills/home_records.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -3,8 +3,8 @@
  * A chunked body gives the same bytes and the same end however it is cut. The first byte says into
  * what pieces.
  */
+#include "common/wire/http1_chunked.h"
 #include "common/base/text.h"
-#include "common/wire/http1_head.h"
 #include "tests/fuzz/fuzz.h"
 
 struct outcome {

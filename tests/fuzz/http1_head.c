@@ -8,6 +8,7 @@
 #include "common/wire/http1_head.h"
 
 #include "common/base/text.h"
+#include "common/wire/http1_bytes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plain_head.h"
 

@@ -7,7 +7,6 @@
 #include "common/net/networks.h"
 
 #include "common/base/text.h"
-#include "common/net/client_addr.h"
 #include "tests/fuzz/fuzz.h"
 
 static void add(struct networks *n, struct slice text)

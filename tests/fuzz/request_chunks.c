@@ -3,8 +3,8 @@
  * A body is judged the same however it is cut, and what passes is read to the same end by the more
  * lenient decoder. The first byte says into what pieces it is cut.
  */
-#include "common/wire/request_chunks.h"
 #include "common/base/text.h"
+#include "common/wire/http1_chunked.h"
 #include "common/wire/http1_head.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -19,7 +19,7 @@ struct verdict {
 
 static struct verdict judge(struct slice bytes, size_t piece)
 {
-    struct request_chunks c = {0};
+    struct http1_chunked c = {0};
     struct verdict v = {.fault = FAULT_NONE};
 
     while (v.fault == FAULT_NONE && !v.ended && v.used < bytes.len) {
@@ -27,7 +27,7 @@ static struct verdict judge(struct slice bytes, size_t piece)
         struct slice in = {bytes.p + v.used, left < piece ? left : piece};
         size_t used = 0;
 
-        v.fault = request_chunks_check(&c, in, &used, &v.ended);
+        v.fault = http1_chunked_check(&c, in, &used, &v.ended);
         ASSERT(used <= in.len);
         ASSERT(used != 0);
         v.used += used;
@@ -39,14 +39,14 @@ static struct verdict judge(struct slice bytes, size_t piece)
 /* In pieces of N. Of no more than the decoder gets. */
 static void compare_with_strip(struct slice bytes, struct slice data, size_t n)
 {
-    struct request_chunks c = {0};
+    struct http1_chunked c = {0};
     char *copy = xmalloc(bytes.len + 1);
     size_t kept = 0;
 
     memcpy(copy, bytes.p, bytes.len);
     for (size_t at = 0; at < bytes.len; at += n) {
         size_t len = bytes.len - at < n ? bytes.len - at : n;
-        size_t got = request_chunks_strip(&c, copy + at, len);
+        size_t got = http1_chunked_strip(&c, copy + at, len);
 
         ASSERT(got <= data.len - kept);
         ASSERT(got == 0 || memcmp(copy + at, data.p + kept, got) == 0);

@@ -2,7 +2,7 @@
  *
  * What is taken is within bounds, and printed so that it is taken again, as the same resume.
  */
-#include "common/skills/resume_line.h"
+#include "common/skills/resume.h"
 
 #include <math.h>
 

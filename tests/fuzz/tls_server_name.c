@@ -2,7 +2,7 @@
  *
  * A name that is taken lies within the extension and fills it to its end.
  */
-#include "common/tls/tls_server_name.h"
+#include "common/tls/tls_names.h"
 
 #include "tests/fuzz/fuzz.h"
 

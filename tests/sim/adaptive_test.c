@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "sim/figures.h"
 #include "sim/workload.h"
+#include "sim/world.h"
 #include "tests/sim/seed.h"
 
 enum { SEEDS_USUAL = 9, SEEDS_ALL = 90, FIGURES_MAX = 8, CLIENTS = 64, WORKERS = 16, SITES = 500 };

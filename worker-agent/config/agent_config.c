@@ -11,8 +11,8 @@
 #include "worker-agent/config/app_config.h"
 #include "worker-agent/config/keeper_rights.h"
 
-#include "common/program/config_addr.h"
-#include "common/program/user_rights.h"
+#include "common/program/privileges.h"
+#include "common/program/program_config.h"
 #include "common/tree/tree.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/program/config_addr.h"
+#include "common/program/program_config.h"
 #include "worker-agent/config/command.h"
 #include "worker-agent/pool/registration.h"
 #include "worker-agent/supervisor/keeper_wire.h"

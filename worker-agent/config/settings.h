@@ -7,7 +7,7 @@
 #define RLB_AGENT_CONFIG_SETTINGS_H
 
 #include "common/config/settings.h"
-#include "common/program/admin_config.h"
+#include "common/program/program_config.h"
 
 struct agent_settings {
 #define PROGRAM(...) SETTINGS_FIELD(__VA_ARGS__)

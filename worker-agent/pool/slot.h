@@ -14,7 +14,7 @@
 
 #include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/skills/resume_line.h"
+#include "common/skills/resume.h"
 #include "worker-agent/pool/front_door.h"
 #include "worker-agent/pool/registration.h"
 #include "worker-agent/pool/slot_homes.h"

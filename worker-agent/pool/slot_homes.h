@@ -9,7 +9,6 @@
 #ifndef RLB_AGENT_POOL_SLOT_HOMES_H
 #define RLB_AGENT_POOL_SLOT_HOMES_H
 
-#include "common/skills/home_line.h"
 #include "common/skills/home_records.h"
 #include "worker-agent/pool/slot_meter.h"
 

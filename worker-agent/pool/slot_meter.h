@@ -9,7 +9,7 @@
 
 #include "common/base/text.h"
 #include "common/skills/meter.h"
-#include "common/skills/resume_line.h"
+#include "common/skills/resume.h"
 
 enum { SLOT_METERS = 2 };
 

@@ -6,7 +6,7 @@
  * anything is done. Answers, JSON: 200 what was done, 400 not such an object, 404 no such slot.
  * Control loop.
  */
-#include "common/program/admin_order.h"
+#include "common/program/admin.h"
 #include "worker-agent/pool/slot.h"
 #include "worker-agent/program/agent_internal.h"
 

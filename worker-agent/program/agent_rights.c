@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/program/user_rights.h"
+#include "common/program/privileges.h"
 #include "worker-agent/config/keeper_rights.h"
 
 enum {

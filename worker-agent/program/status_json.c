@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/json.h"
-#include "common/tree/tree_figures.h"
+#include "common/tree/tree.h"
 #include "version.h"
 #include "worker-agent/pool/slot.h"
 #include "worker-agent/program/agent_internal.h"

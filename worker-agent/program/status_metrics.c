@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "common/tree/tree_figures.h"
+#include "common/tree/tree.h"
 #include "worker-agent/pool/slot.h"
 #include "worker-agent/program/agent_internal.h"
 

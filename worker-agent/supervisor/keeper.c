@@ -31,7 +31,7 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/net/addr.h"
-#include "common/net/packet_queue.h"
+#include "common/net/packet.h"
 #include "worker-agent/supervisor/keeper_files.h"
 #include "worker-agent/supervisor/keeper_kept.h"
 

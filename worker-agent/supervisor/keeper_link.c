@@ -13,8 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/net/packet_queue.h"
-#include "common/net/packet_talk.h"
+#include "common/net/packet.h"
 
 enum {
     /* How long a keeper that is there may take to answer; one just forked may have to wait for the

@@ -22,7 +22,7 @@
 
 #include "common/base/map.h"
 #include "common/base/put.h"
-#include "common/wire/http2/hpack_tables.h"
+#include "common/wire/http2/hpack.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/clock.h"
-#include "common/event/deadline.h"
+#include "common/event/loop.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

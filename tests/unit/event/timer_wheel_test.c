@@ -3,6 +3,7 @@
  * The timer wheel against the plain rule: a timer comes out at the first advance to or past its due
  * time. Time is an argument, so years pass in no time.
  */
+#include "common/event/loop.h"
 #include "common/event/timer_wheel.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/limiter/counter_breaker.h"
+#include "common/limiter/counter_health.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

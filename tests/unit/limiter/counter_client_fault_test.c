@@ -3,7 +3,7 @@
  * The client to pool counter daemons, and servers that do what no daemon should. The test itself is
  * the server, byte by byte.
  */
-#include "common/limiter/counter_reply.h"
+#include "common/limiter/counter_line.h"
 #include "tests/unit/limiter/counter_played.h"
 
 #include <netinet/tcp.h>

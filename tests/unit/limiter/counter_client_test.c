@@ -2,7 +2,7 @@
  *
  * The client to pool counter daemons, against real ones.
  */
-#include "common/limiter/counter_breaker.h"
+#include "common/limiter/counter_health.h"
 #include "tests/support/poolcounterd.h"
 #include "tests/unit/limiter/counter_client_fixture.h"
 

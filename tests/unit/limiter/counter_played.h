@@ -5,7 +5,7 @@
 #ifndef RLB_TESTS_COUNTER_PLAYED_H
 #define RLB_TESTS_COUNTER_PLAYED_H
 
-#include "common/limiter/counter_breaker.h"
+#include "common/limiter/counter_health.h"
 #include "tests/unit/limiter/counter_client_fixture.h"
 
 struct world {

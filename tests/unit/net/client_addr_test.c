@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/net/client_addr.h"
+#include "common/net/networks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

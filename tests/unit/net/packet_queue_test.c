@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/net/packet_queue.h"
+#include "common/net/packet.h"
 
 static int pair[2];
 static struct packet_queue queue;

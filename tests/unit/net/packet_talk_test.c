@@ -9,7 +9,7 @@
 
 #include "common/base/base.h"
 #include "common/base/clock.h"
-#include "common/net/packet_talk.h"
+#include "common/net/packet.h"
 
 enum { LONG_MS = 60000, SHORT_MS = 20 };
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/net/packet_talk.h"
+#include "common/net/packet.h"
 #include "common/program/daemon.h"
 #include "common/program/inherited.h"
 #include "common/program/upgrade.h"

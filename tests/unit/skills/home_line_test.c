@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "common/skills/home_line.h"
+#include "common/skills/home_records.h"
 
 #define ROWS(rows) "{\"v\":1,\"homes\":{" rows "}}"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "common/skills/resume_line.h"
+#include "common/skills/resume.h"
 
 enum { MAX_SKILLS = 100 };
 

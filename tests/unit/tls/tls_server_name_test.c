@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "common/tls/tls_server_name.h"
+#include "common/tls/tls_names.h"
 
 #define EXTENSION(bytes) ((struct slice){bytes, sizeof(bytes) - 1})
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What is made in a folder that its group may write to is the group's, whatever the umask. */
-#include "common/tree/group_folder.h"
+#include "common/tree/provider_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

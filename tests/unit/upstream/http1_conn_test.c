@@ -2,7 +2,7 @@
  *
  * Worker connections: opened, given up, idle, moved, upgraded.
  */
-#include "common/upstream/http1_conn.h"
+#include "common/upstream/http1_client_internal.h"
 #include "tests/unit/upstream/http1_fixture.h"
 
 #include <poll.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/text.h"
+#include "common/wire/http1_bytes.h"
+#include "common/wire/http1_chunked.h"
 #include "common/wire/http1_head.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/text.h"
-#include "common/wire/request_chunks.h"
+#include "common/wire/http1_chunked.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
  */
 static enum request_fault check(struct slice bytes, size_t piece, size_t *used, bool *ended)
 {
-    struct request_chunks c = {0};
+    struct http1_chunked c = {0};
     enum request_fault f = FAULT_NONE;
 
     *used = 0;
@@ -23,7 +23,7 @@ static enum request_fault check(struct slice bytes, size_t piece, size_t *used, 
         size_t now;
 
         memcpy(exact, bytes.p + *used, n);
-        f = request_chunks_check(&c, (struct slice){exact, n}, &now, ended);
+        f = http1_chunked_check(&c, (struct slice){exact, n}, &now, ended);
         assert_in_range(now, 0, n);
         *used += now;
         free(exact);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/cli/ctl.h"
-#include "ctl/cli/fetch.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

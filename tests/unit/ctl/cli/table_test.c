@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/cli/page.h"
-#include "ctl/cli/table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A parser and a printer per type, and range checks; their bounds are parsed by the same parsers.
+ * Integral numbers of ms and bytes are computed in integers: 0.1 has no exact double, but "0.1s" is
+ * 100 ms.
+ */
+#include "common/config/setting.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A century: far beyond any wait, and "now" plus it never overflows. */
+static const uint64_t time_ms_max = 100ULL * 365 * 86400 * 1000;
+static const uint64_t size_bytes_max = INT64_MAX;
+
+struct unit {
+    const char *suffix;
+    uint64_t factor;
+};
+
+/* Largest first, for printing; "" is the unit of a bare number. */
+static const struct unit time_units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000},
+                                         {"s", 1000},     {"ms", 1},      {"", 1000}};
+static const struct unit size_units[] = {
+    {"TiB", 1ULL << 40}, {"GiB", 1ULL << 30}, {"MiB", 1ULL << 20}, {"KiB", 1ULL << 10}, {"", 1}};
+
+const char *setting_shown(struct slice s, char out[SETTING_SHOWN_ROOM])
+{
+    struct text t = {0};
+    bool cut = s.len > SETTING_SHOWN_MAX;
+
+    text_add_escaped(&t, (struct slice){s.p, cut ? SETTING_SHOWN_MAX : s.len});
+    snprintf(out, SETTING_SHOWN_ROOM, "%s%s", text_cstr(&t), cut ? "..." : "");
+    text_fini(&t);
+    return out;
+}
+
+const char *setting_type_wants(enum setting_type type)
+{
+    switch (type) {
+    case SETTING_BOOL:
+        return "true or false";
+    case SETTING_INT:
+        return "a whole number";
+    case SETTING_REAL:
+        return "a number";
+    case SETTING_TIME:
+        return "a time such as 250ms, 3.5s, 5m or 2h";
+    case SETTING_SIZE:
+        return "a size such as 4096, 256KiB or 1GiB";
+    case SETTING_TEXT:
+    case SETTING_SECRET:
+        return "a text";
+    case SETTING_CHOICE:
+        return "one of its words";
+    case SETTING_LIST:
+        return "a list of texts";
+    case SETTING_NODE:
+        return "a list or a map";
+    }
+    UNREACHABLE();
+}
+
+/* ---- lists ---- */
+
+void text_list_add(struct text_list *l, struct slice item)
+{
+    /* Powers of two, without a field for the room. */
+    if ((l->n & (l->n - 1)) == 0)
+        l->items = xrealloc(l->items, (l->n != 0 ? l->n * 2 : 1) * sizeof(char *));
+    l->items[l->n++] = xslicedup(item);
+}
+
+void text_list_fini(struct text_list *l)
+{
+    for (size_t i = 0; i < l->n; ++i)
+        free(l->items[i]);
+    free(l->items);
+    *l = (struct text_list){0};
+}
+
+/*
+ * A quoted item at the front of *REST, which is left behind its closing quote.
+ * False when it does not close.
+ */
+static bool parse_quoted_item(struct slice *rest, struct text *item)
+{
+    size_t i = 1;
+
+    while (i < rest->len && rest->p[i] != '"') {
+        if (rest->p[i] == '\\')
+            ++i;
+        if (i >= rest->len)
+            return false;
+        text_add_char(item, rest->p[i++]);
+    }
+    if (i >= rest->len)
+        return false;
+    *rest = (struct slice){rest->p + i + 1, rest->len - i - 1};
+    return true;
+}
+
+/* One item and the comma after it. */
+static bool parse_item(struct slice *rest, struct text *item)
+{
+    *rest = slice_trim(*rest);
+    if (!slice_starts(*rest, SLICE_LIT("\""))) {
+        text_add(item, slice_trim(slice_cut(rest, ',')));
+        /* A trailing comma would yield an empty item. */
+        return item->len != 0 && (rest->p == NULL || rest->len != 0);
+    }
+    if (!parse_quoted_item(rest, item))
+        return false;
+    *rest = slice_trim(*rest);
+    if (rest->len == 0)
+        return true;
+    struct slice between = slice_cut(rest, ',');
+    return between.len == 0 && rest->len != 0;
+}
+
+static bool parse_list(struct slice text, struct text_list *out)
+{
+    struct slice rest = slice_trim(text);
+    struct text item = {0};
+    bool good = true;
+
+    while (good && rest.len != 0) {
+        text_clear(&item);
+        good = parse_item(&rest, &item);
+        if (good)
+            text_list_add(out, text_slice(&item));
+    }
+    text_fini(&item);
+    if (!good)
+        text_list_fini(out);
+    return good;
+}
+
+static bool item_wants_quotes(struct slice item)
+{
+    return item.len == 0 || slice_trim(item).len != item.len || item.p[0] == '"' ||
+           slice_find(item, ',') != SIZE_MAX;
+}
+
+static void print_list(const struct text_list *l, struct text *out)
+{
+    for (size_t i = 0; i < l->n; ++i) {
+        struct slice item = slice_of(l->items[i]);
+
+        text_add(out, i != 0 ? SLICE_LIT(", ") : SLICE_NULL);
+        if (!item_wants_quotes(item)) {
+            text_add(out, item);
+            continue;
+        }
+        text_add_char(out, '"');
+        for (size_t k = 0; k < item.len; ++k) {
+            if (item.p[k] == '"' || item.p[k] == '\\')
+                text_add_char(out, '\\');
+            text_add_char(out, item.p[k]);
+        }
+        text_add_char(out, '"');
+    }
+}
+
+/* ---- numbers ---- */
+
+static bool parse_bool(struct slice s, bool *out)
+{
+    static const char *const yes[] = {"true", "yes", "on"};
+    static const char *const no[] = {"false", "no", "off"};
+
+    for (size_t i = 0; i < ARRAY_LEN(yes); ++i) {
+        bool is_yes = slice_eq_nocase(s, slice_of(yes[i]));
+
+        if (is_yes || slice_eq_nocase(s, slice_of(no[i]))) {
+            *out = is_yes;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_int(struct slice s, int64_t *out)
+{
+    bool negative = slice_starts(s, SLICE_LIT("-"));
+    uint64_t v;
+
+    if (negative)
+        s = (struct slice){s.p + 1, s.len - 1};
+    if (!parse_u64(s, INT64_MAX, &v))
+        return false;
+    *out = negative ? -(int64_t)v : (int64_t)v;
+    return true;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Multiplies WHOLE.FRACTION (FRACTION: the decimal digits) by FACTOR. Returns false if the
+ * product is not an integer. */
+static bool multiply(struct slice whole, struct slice fraction, uint64_t factor, uint64_t *out)
+{
+    enum { FRACTION_DIGITS = 6 }; /* times a TiB fits 64 bits */
+    uint64_t w;
+    uint64_t f = 0;
+    uint64_t scale = 1;
+
+    if (!parse_u64(whole, UINT64_MAX, &w) || fraction.len > FRACTION_DIGITS)
+        return false;
+    if (fraction.len != 0 && !parse_u64(fraction, UINT64_MAX, &f))
+        return false;
+    for (size_t i = 0; i < fraction.len; ++i)
+        scale *= 10;
+    if (f * factor % scale != 0)
+        return false;
+    return !__builtin_mul_overflow(w, factor, &w) &&
+           !__builtin_add_overflow(w, f * factor / scale, out);
+}
+
+/* Digits, perhaps a point and digits, and one of UNITS at once behind them. */
+static bool parse_amount(struct slice s, const struct unit *units, size_t n, uint64_t *out)
+{
+    struct slice number = {s.p, 0};
+
+    while (number.len < s.len && (is_digit(s.p[number.len]) || s.p[number.len] == '.'))
+        ++number.len;
+    if (number.len == 0)
+        return false;
+    struct slice suffix = {s.p + number.len, s.len - number.len};
+    struct slice fraction = number;
+    struct slice whole = slice_cut(&fraction, '.');
+    if (whole.len != number.len && fraction.len == 0)
+        return false;
+    for (size_t i = 0; i < n; ++i) {
+        if (slice_is(suffix, units[i].suffix))
+            return multiply(whole, fraction, units[i].factor, out);
+    }
+    return false;
+}
+
+static bool parse_time(struct slice s, uint64_t *out)
+{
+    if (slice_is(s, "off")) {
+        *out = 0;
+        return true;
+    }
+    return parse_amount(s, time_units, ARRAY_LEN(time_units), out);
+}
+
+static bool parse_choice(const char *choices, struct slice s, int *out)
+{
+    struct slice rest = slice_of(choices);
+
+    for (int i = 0; rest.len != 0; ++i) {
+        if (slice_eq(slice_cut(&rest, '|'), s)) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct slice choice_text(const char *choices, int index)
+{
+    struct slice rest = slice_of(choices);
+    struct slice one = slice_cut(&rest, '|');
+
+    while (index-- > 0)
+        one = slice_cut(&rest, '|');
+    return one;
+}
+
+/* ---- any type ---- */
+
+static bool parse_text(const struct setting_row *row, struct slice s, char **out)
+{
+    if (s.len != 0 && memchr(s.p, '\0', s.len) != NULL)
+        return false;
+    /* Where "none" is the default, an empty text is the way to write it. */
+    *out = s.len == 0 && row->deflt == NULL ? NULL : xslicedup(s);
+    return true;
+}
+
+static bool parse_by_type(const struct setting_row *row, struct slice s, struct setting_value *v)
+{
+    switch (row->type) {
+    case SETTING_BOOL:
+        return parse_bool(s, &v->yes);
+    case SETTING_INT:
+        return parse_int(s, &v->number);
+    case SETTING_REAL:
+        return parse_double(s, &v->real);
+    case SETTING_TIME:
+        return parse_time(s, &v->amount);
+    case SETTING_SIZE:
+        return parse_amount(s, size_units, ARRAY_LEN(size_units), &v->amount);
+    case SETTING_CHOICE:
+        return parse_choice(row->min, s, &v->choice);
+    case SETTING_TEXT:
+    case SETTING_SECRET:
+        return parse_text(row, s, &v->text);
+    case SETTING_LIST:
+        return (s.len == 0 || memchr(s.p, '\0', s.len) == NULL) && parse_list(s, &v->list);
+    case SETTING_NODE:
+        return false;
+    }
+    UNREACHABLE();
+}
+
+bool setting_takes_off(const struct setting_row *row)
+{
+    uint64_t bound = 1;
+
+    if (row->type != SETTING_TIME)
+        return false;
+    if (row->min == NULL)
+        return true;
+    if (parse_time(slice_of(row->min), &bound) && bound == 0)
+        return true;
+    return row->deflt != NULL && parse_time(slice_of(row->deflt), &bound) && bound == 0;
+}
+
+/* Less than 0, 0, more than 0, as A is to B. */
+static int compare(enum setting_type type, const struct setting_value *a,
+                   const struct setting_value *b)
+{
+    switch (type) {
+    case SETTING_INT:
+        return a->number < b->number ? -1 : a->number > b->number;
+    case SETTING_REAL:
+        return a->real < b->real ? -1 : a->real > b->real;
+    case SETTING_TIME:
+    case SETTING_SIZE:
+        return a->amount < b->amount ? -1 : a->amount > b->amount;
+    case SETTING_BOOL:
+    case SETTING_TEXT:
+    case SETTING_SECRET:
+    case SETTING_CHOICE:
+    case SETTING_LIST:
+    case SETTING_NODE:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static bool has_range(enum setting_type type)
+{
+    return type == SETTING_INT || type == SETTING_REAL || type == SETTING_TIME ||
+           type == SETTING_SIZE;
+}
+
+static enum err check_range(const struct setting_row *row, const struct setting_value *v,
+                            char why[SETTINGS_WHY_ROOM])
+{
+    struct setting_value bound = {0};
+
+    if (!has_range(row->type))
+        return ERR_OK;
+    if (row->type == SETTING_TIME && v->amount == 0 && setting_takes_off(row))
+        return ERR_OK;
+    if (row->min != NULL) {
+        ASSERT(parse_by_type(row, slice_of(row->min), &bound));
+        if (compare(row->type, v, &bound) < 0) {
+            snprintf(why, SETTINGS_WHY_ROOM, "must be at least %s", row->min);
+            return ERR_RANGE;
+        }
+    }
+    if (row->max != NULL) {
+        ASSERT(parse_by_type(row, slice_of(row->max), &bound));
+        if (compare(row->type, v, &bound) > 0) {
+            snprintf(why, SETTINGS_WHY_ROOM, "must be at most %s", row->max);
+            return ERR_RANGE;
+        }
+    }
+    if ((row->type == SETTING_TIME && v->amount > time_ms_max) ||
+        (row->type == SETTING_SIZE && v->amount > size_bytes_max)) {
+        snprintf(why, SETTINGS_WHY_ROOM, "is too large");
+        return ERR_RANGE;
+    }
+    return ERR_OK;
+}
+
+static void explain(const struct setting_row *row, struct slice text, char why[SETTINGS_WHY_ROOM])
+{
+    char buf[SETTING_SHOWN_ROOM];
+    size_t used;
+
+    if (row->type != SETTING_CHOICE) {
+        /* A secret is not repeated, not even a wrong one. */
+        bool secret = row->type == SETTING_SECRET;
+        snprintf(why, SETTINGS_WHY_ROOM, "expected %s%s, not \"%s\"", setting_type_wants(row->type),
+                 setting_takes_off(row) ? ", or off" : "",
+                 secret ? "***" : setting_shown(text, buf));
+        return;
+    }
+    used =
+        (size_t)snprintf(why, SETTINGS_WHY_ROOM, "\"%s\" is not one of ", setting_shown(text, buf));
+    for (const char *c = row->min; *c != '\0' && used + 3 < SETTINGS_WHY_ROOM; ++c) {
+        if (*c != '|') {
+            why[used++] = *c;
+            continue;
+        }
+        why[used++] = ',';
+        why[used++] = ' ';
+    }
+    why[used] = '\0';
+}
+
+enum err setting_value_parse(const struct setting_row *row, struct slice text,
+                             struct setting_value *out, char why[SETTINGS_WHY_ROOM])
+{
+    struct setting_value v = {0};
+
+    ASSERT(row->type != SETTING_NODE);
+    if (!parse_by_type(row, text, &v)) {
+        explain(row, text, why);
+        return ERR_SYNTAX;
+    }
+    enum err e = check_range(row, &v, why);
+    if (e == ERR_OK)
+        *out = v;
+    return e;
+}
+
+/* ---- printing ---- */
+
+/* With the largest unit that leaves no remainder. */
+static void print_amount(uint64_t amount, const struct unit *units, struct text *out)
+{
+    while (units->factor != 1 && amount % units->factor != 0)
+        ++units;
+    text_addf(out, "%" PRIu64 "%s", amount / units->factor, units->suffix);
+}
+
+static void print_time(const struct setting_row *row, uint64_t ms, struct text *out)
+{
+    char digits[32];
+
+    if (ms == 0) {
+        text_add(out, setting_takes_off(row) ? SLICE_LIT("off") : SLICE_LIT("0s"));
+    } else if (ms < 1000 || ms % 1000 == 0) {
+        print_amount(ms, time_units, out);
+    } else {
+        int n = snprintf(digits, sizeof(digits), "%" PRIu64 ".%03" PRIu64, ms / 1000, ms % 1000);
+        while (digits[n - 1] == '0')
+            --n;
+        text_addf(out, "%.*ss", n, digits);
+    }
+}
+
+void setting_value_print(const struct setting_row *row, const struct setting_value *v,
+                         struct text *out)
+{
+    switch (row->type) {
+    case SETTING_BOOL:
+        text_add(out, v->yes ? SLICE_LIT("true") : SLICE_LIT("false"));
+        break;
+    case SETTING_INT:
+        text_addf(out, "%" PRId64, v->number);
+        break;
+    case SETTING_REAL:
+        text_add_real(out, v->real);
+        break;
+    case SETTING_TIME:
+        print_time(row, v->amount, out);
+        break;
+    case SETTING_SIZE:
+        if (v->amount == 0)
+            text_add_char(out, '0');
+        else
+            print_amount(v->amount, size_units, out);
+        break;
+    case SETTING_TEXT:
+        text_add(out, slice_of(v->text));
+        break;
+    case SETTING_SECRET:
+        text_add(out, v->text != NULL ? SLICE_LIT("***") : SLICE_NULL);
+        break;
+    case SETTING_CHOICE:
+        text_add(out, choice_text(row->min, v->choice));
+        break;
+    case SETTING_LIST:
+        print_list(&v->list, out);
+        break;
+    case SETTING_NODE:
+        text_add(out, SLICE_LIT("..."));
+        break;
+    }
+}

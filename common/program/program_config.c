@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/program/program_config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* PORT of ":PORT", "*:PORT" or "PORT", with which other programs listen on all addresses. */
+static bool is_port_alone(struct slice text, uint64_t *port)
+{
+    if (slice_starts(text, SLICE_LIT("*:")))
+        text = (struct slice){text.p + 1, text.len - 1};
+    if (slice_starts(text, SLICE_LIT(":")))
+        text = (struct slice){text.p + 1, text.len - 1};
+    return parse_u64(text, UINT16_MAX, port);
+}
+
+static const char *problem_of(enum err e)
+{
+    switch (e) {
+    case ERR_UNSUPPORTED:
+        return "a host name cannot be used here; give a numeric address";
+    case ERR_TOO_LARGE:
+        return "the path of a unix socket may have at most 107 bytes";
+    default:
+        return "expected HOST:PORT, [IPV6]:PORT or unix:/path";
+    }
+}
+
+void config_addr_complain(const struct config *file, const struct config_node *at, const char *what,
+                          const char *text, enum err e, struct diag *d)
+{
+    uint64_t port;
+
+    if (is_port_alone(slice_of(text), &port)) {
+        config_complain(file, at, d,
+                        "%s: %s: has no address: 0.0.0.0:%" PRIu64 " is all of IPv4, [::]:%" PRIu64
+                        " all of IPv6, 127.0.0.1:%" PRIu64 " this machine alone",
+                        what, text, port, port, port);
+    } else {
+        config_complain(file, at, d, "%s: %s: %s", what, text, problem_of(e));
+    }
+}
+
+const struct config_node *config_item(const struct config_node *at, size_t i)
+{
+    return at != NULL && at->kind == CONFIG_LIST && i < at->n ? at->items[i] : at;
+}
+
+void config_addr_check_free(const struct config *file, const struct config_node *at, size_t i,
+                            const char *what, const struct addr *a, const char *other,
+                            const struct addr *others, size_t n, struct diag *d)
+{
+    char text[ADDR_TEXT_MAX];
+    char taken[ADDR_TEXT_MAX];
+
+    for (size_t k = 0; k < n; ++k) {
+        if (addr_overlaps(a, &others[k])) {
+            config_complain(file, config_item(at, i), d, "%s: %s is in use by %s: %s", what,
+                            addr_format(a, text), other, addr_format(&others[k], taken));
+            return;
+        }
+    }
+}
+
+bool config_octal(int64_t written, unsigned *mode)
+{
+    unsigned value = 0;
+    unsigned place = 1;
+
+    for (; written > 0; written /= 10, place *= 8) {
+        if (written % 10 > 7)
+            return false;
+        value += (unsigned)(written % 10) * place;
+    }
+    *mode = value;
+    return true;
+}
+
+/* ---- admin ---- */
+
+static bool read_address(const struct config *file, const char *text, const struct config_node *at,
+                         bool has_token, struct addr *out, struct diag *d)
+{
+    enum err e = addr_parse(slice_of(text), out);
+
+    if (e != ERR_OK) {
+        config_addr_complain(file, at, "admin", text, e, d);
+        return false;
+    }
+    if (!addr_is_loopback(out) && !has_token)
+        config_complain(file, at, d, "admin: %s is beyond loopback, which needs a token", text);
+    return true;
+}
+
+static void read_addresses(const struct config *file, const struct config_node *node,
+                           struct admin_config *c, struct diag *d)
+{
+    const struct config_node *at = config_get(node, "address");
+    const struct text_list *texts = &c->s.address;
+
+    if (node->kind == CONFIG_MAP && texts->n == 0)
+        config_complain(file, node, d, "admin: address is required");
+    c->addresses = xcalloc(texts->n + 1, sizeof(*c->addresses));
+    for (size_t i = 0; i < texts->n; ++i) {
+        const struct config_node *item = config_item(at, i);
+        struct addr *a = &c->addresses[c->n];
+
+        if (item == NULL)
+            item = node;
+        if (!read_address(file, texts->items[i], item, c->s.token != NULL, a, d))
+            continue;
+        config_addr_check_free(file, item, 0, "admin", a, "admin", c->addresses, c->n, d);
+        ++c->n;
+    }
+}
+
+void admin_config_read(const struct settings_table *table, const struct config *file,
+                       const struct config_node *node, struct admin_config *out, struct diag *d)
+{
+    *out = (struct admin_config){.n = 0};
+    settings_read(table, file, node, &out->s, NULL, d);
+    if (node == NULL)
+        return;
+    if (out->s.token != NULL && out->s.token[0] == '\0')
+        config_complain(file, node, d, "admin: token must not be empty");
+    if (out->s.actions_token != NULL && out->s.actions_token[0] == '\0')
+        config_complain(file, node, d, "admin: actions_token must not be empty");
+    read_addresses(file, node, out, d);
+}
+
+void admin_config_check_free(const struct admin_config *c, const struct config *file,
+                             const struct config_node *node, const char *other,
+                             const struct addr *others, size_t n, struct diag *d)
+{
+    const struct config_node *at = c->n != 0 ? config_get(node, "address") : NULL;
+
+    for (size_t i = 0; i < c->n; ++i)
+        config_addr_check_free(file, at != NULL ? at : node, i, "admin", &c->addresses[i], other,
+                               others, n, d);
+}
+
+bool admin_config_same_addresses(const struct admin_config *a, const struct admin_config *b)
+{
+    bool same = a->n == b->n;
+
+    for (size_t i = 0; same && i < a->n; ++i)
+        same = addr_equal(&a->addresses[i], &b->addresses[i]);
+    return same;
+}
+
+void admin_config_fini(const struct settings_table *table, struct admin_config *c)
+{
+    free(c->addresses);
+    settings_fini(table, &c->s);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the programs' configuration files have in common: addresses, the mode of a unix socket, and
+ * `admin`.
+ */
+#ifndef RLB_PROGRAM_PROGRAM_CONFIG_H
+#define RLB_PROGRAM_PROGRAM_CONFIG_H
+
+#include "common/config/config.h"
+#include "common/config/setting.h"
+#include "common/config/settings.h"
+#include "common/net/addr.h"
+
+/* The address TEXT of WHAT, at AT of FILE, was refused by addr_parse with E: what is to be written
+ * instead. */
+void config_addr_complain(const struct config *file, const struct config_node *at, const char *what,
+                          const char *text, enum err e, struct diag *d);
+/* Where item I of the list AT stands; AT itself when it is one value only; NULL of NULL. */
+const struct config_node *config_item(const struct config_node *at, size_t i);
+/*
+ * A program cannot listen at A, which is item I of the list or value AT, where it already does at
+ * one of the N OTHERS, which setting OTHER names.
+ */
+void config_addr_check_free(const struct config *file, const struct config_node *at, size_t i,
+                            const char *what, const struct addr *a, const char *other,
+                            const struct addr *others, size_t n, struct diag *d);
+/* Converts decimal digits as written (660) to an octal mode. Returns false if one is not octal. */
+bool config_octal(int64_t written, unsigned *mode);
+
+/* ---- `admin`: a value, owned by the configuration; constant once read; any thread ---- */
+
+struct admin_settings {
+#define ADMIN(...) SETTINGS_FIELD(__VA_ARGS__)
+#define ADMIN_ACTIONS(...) SETTINGS_FIELD(__VA_ARGS__)
+#include "common/program/admin_settings.def"
+};
+
+struct admin_config {
+    struct admin_settings s;
+    struct addr *addresses;
+    size_t n; /* 0: no admin address */
+};
+
+/* Read NODE of FILE (NULL: no admin address) by TABLE, of rows of admin_settings.def; problems to
+ * D. OUT is to be given to admin_config_fini in any case. */
+void admin_config_read(const struct settings_table *table, const struct config *file,
+                       const struct config_node *node, struct admin_config *out, struct diag *d);
+/* A program cannot listen at an admin address where it already does at one of the N OTHERS, which
+ * OTHER names. */
+void admin_config_check_free(const struct admin_config *c, const struct config *file,
+                             const struct config_node *node, const char *other,
+                             const struct addr *others, size_t n, struct diag *d);
+bool admin_config_same_addresses(const struct admin_config *a, const struct admin_config *b);
+void admin_config_fini(const struct settings_table *table, struct admin_config *c);
+
+#endif

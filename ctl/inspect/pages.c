@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The commands that show a page of an admin address, once or again and again; of them, resumes.
+ */
+#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- resumes ---- */
+
+static const struct table_column skill_columns[] = {{"class", false}, {"score", true}};
+static const struct table_column worker_columns[] = {{"worker", false}, {"score", true}};
+
+struct scored {
+    const char *name;
+    double score;
+};
+
+/* Best first, ties by name. */
+static int compare_scored(const void *a, const void *b)
+{
+    const struct scored *x = a;
+    const struct scored *y = b;
+
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static void print_scored(const struct table_column *columns, struct scored *all, size_t n,
+                         size_t top, struct text *out)
+{
+    struct table t;
+
+    qsort(all, n, sizeof(all[0]), compare_scored);
+    if (top != 0 && n > top)
+        n = top;
+    table_init(&t, columns, 2);
+    for (size_t i = 0; i < n; ++i) {
+        table_add(&t, all[i].name[0] != '\0' ? slice_of(all[i].name) : SLICE_LIT("(none)"));
+        table_addf(&t, "%.2f", all[i].score);
+    }
+    table_print(&t, 4, out);
+    table_fini(&t);
+}
+
+/* One worker: how many skills it has, and the best of them. */
+static void print_worker(const char *name, json_t *skills, size_t top, struct text *out)
+{
+    size_t n = json_object_size(skills);
+    struct scored *all = xcalloc(n, sizeof(*all));
+    const char *cls;
+    json_t *score;
+    size_t i = 0;
+
+    json_object_foreach(skills, cls, score)
+    {
+        all[i++] = (struct scored){cls, json_number_value(score)};
+    }
+    text_add(out, SLICE_LIT("  "));
+    text_add_escaped(out, slice_of(name));
+    if (top != 0 && n > top)
+        text_addf(out, ": %zu skills, the best %zu\n", n, top);
+    else
+        text_addf(out, ": %zu skill%s\n", n, n == 1 ? "" : "s");
+    print_scored(skill_columns, all, n, top, out);
+    free(all);
+}
+
+/* All workers skilled at CLS. */
+static void print_class(const char *cls, json_t *workers, struct text *out)
+{
+    struct scored *all = xcalloc(json_object_size(workers), sizeof(*all));
+    const char *name;
+    json_t *skills;
+    size_t n = 0;
+
+    json_object_foreach(workers, name, skills)
+    {
+        const json_t *score = json_object_get(skills, cls);
+
+        if (json_is_number(score))
+            all[n++] = (struct scored){name, json_number_value(score)};
+    }
+    text_add(out, SLICE_LIT("  "));
+    text_add_escaped(out, slice_of(cls));
+    text_addf(out, ": %zu of %zu workers skilled\n", n, json_object_size(workers));
+    print_scored(worker_columns, all, n, 0, out);
+    free(all);
+}
+
+static void print_application(const char *name, json_t *workers, const struct ctl_options *o,
+                              struct text *out)
+{
+    const char *worker;
+    json_t *skills;
+
+    text_add_escaped(out, slice_of(name));
+    text_add(out, json_object_size(workers) != 0 ? SLICE_LIT(":\n") : SLICE_LIT(": no workers\n"));
+    if (o->cls != NULL) {
+        print_class(o->cls, workers, out);
+        return;
+    }
+    json_object_foreach(workers, worker, skills)
+    {
+        print_worker(worker, skills, o->top, out);
+    }
+}
+
+/* ---- an agent's page ---- */
+
+/* One of RESUMES into APPLICATIONS. A slot has one for each classifier that it was asked with. */
+static void add_resume(json_t *applications, const json_t *resume)
+{
+    const char *application = json_string_value(json_object_get(resume, "application"));
+    const char *address = json_string_value(json_object_get(resume, "address"));
+    const char *fingerprint = json_string_value(json_object_get(resume, "fingerprint"));
+    json_t *skills = json_object_get(resume, "skills");
+
+    if (application == NULL || address == NULL || fingerprint == NULL || !json_is_object(skills))
+        return;
+    json_t *workers = json_object_get(applications, application);
+
+    if (workers == NULL) {
+        workers = json_object();
+        json_object_set_new(applications, application, workers);
+    }
+    char *name = json_object_get(workers, address) == NULL
+                     ? xstrdup(address)
+                     : xasprintf("%s, classifier %s", address, fingerprint);
+
+    json_object_set(workers, name, skills);
+    free(name);
+}
+
+/* The list that an agent gives, as a load balancer's page (new). */
+static json_t *page_of_agent(const json_t *resumes)
+{
+    json_t *applications = json_object();
+    size_t i;
+    json_t *resume;
+
+    json_array_foreach(resumes, i, resume)
+    {
+        add_resume(applications, resume);
+    }
+    return json_pack("{s:o}", "applications", applications);
+}
+
+enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struct text *out)
+{
+    json_t *of_agent = json_is_array(page) ? page_of_agent(page) : NULL;
+    enum err e = page_check(of_agent != NULL ? of_agent : page, o);
+
+    if (e == ERR_OK)
+        page_each_application(of_agent != NULL ? of_agent : page, o, print_application, out);
+    json_decref(of_agent);
+    return e;
+}
+
+/* ---- pages, once or again and again ---- */
+
+enum { TOP_DEFAULT = 10, TOP_MAX = 1000000, WATCH_MAX_S = 3600, COUNT = 256 };
+
+struct page_word {
+    const struct ctl_command *command;
+    const char *path; /* of the admin address */
+    enum err (*print)(const json_t *page, const struct ctl_options *o, struct text *out);
+};
+
+static const struct page_word pages[] = {
+    {&ctl_word_status, "/status.json", ctl_status_text},
+    {&ctl_word_resumes, "/resumes.json", ctl_resumes_text},
+    {&ctl_word_limits, "/status.json", ctl_limits_text},
+};
+
+/* A command line under way. */
+struct asking {
+    const struct ctl_command *command;
+    struct ctl_options o;
+    uint64_t watch_s; /* 0: once */
+    uint64_t count;   /* of --watch; 0: until interrupted */
+};
+
+static int take(void *context, int letter, const char *value)
+{
+    struct asking *a = context;
+    uint64_t n = 0;
+    int code = ctl_take_asking(a->command, &a->o, letter, value);
+
+    if (code >= 0)
+        return code;
+    code = CTL_OK;
+    switch (letter) {
+    case 'c':
+        a->o.cls = value;
+        break;
+    case 'n':
+        code = ctl_take_number(a->command, "top", value, 0, TOP_MAX, &n);
+        a->o.top = (size_t)n;
+        break;
+    case 'w':
+        code = ctl_take_number(a->command, "watch", value, 1, WATCH_MAX_S, &a->watch_s);
+        break;
+    case COUNT:
+        code = ctl_take_number(a->command, "count", value, 1, UINT32_MAX, &a->count);
+        break;
+    default:
+        ASSERT(false);
+    }
+    return code;
+}
+
+static enum err show_page(const struct page_word *w, const struct ctl_options *o, struct text *out,
+                          struct diag *d)
+{
+    json_t *page = NULL;
+
+    if (o->json)
+        return ctl_get(o, w->path, out, d);
+    enum err e = ctl_get_json(o, w->path, &page, d);
+    if (e == ERR_OK)
+        e = ctl_page_problem(o, w->path, w->print(page, o, out), d);
+    json_decref(page);
+    return e;
+}
+
+/* Wait; false: a signal says that it is enough. */
+static bool wait_for(uint64_t seconds, const sigset_t *ending)
+{
+    struct timespec span = {.tv_sec = (time_t)seconds};
+    int signal;
+
+    do
+        signal = sigtimedwait(ending, NULL, &span);
+    while (signal < 0 && errno == EINTR);
+    return signal < 0;
+}
+
+/* Repeats the query until the count is reached or a signal arrives. Failures are reported and do
+ * not end the loop, so that the end of a restart can be observed. */
+static int watch(const struct page_word *w, const struct asking *a)
+{
+    static const char home_and_clear[] = "\033[H\033[2J";
+    sigset_t ending;
+    enum err e = ERR_OK;
+
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ending, NULL);
+    for (uint64_t i = 0; a->count == 0 || i < a->count; ++i) {
+        struct text out = {0};
+        struct diag d = {0};
+
+        if (i != 0 && !wait_for(a->watch_s, &ending))
+            break;
+        if (isatty(STDOUT_FILENO) && !a->o.json)
+            text_add(&out, slice_of(home_and_clear));
+        else if (i != 0 && !a->o.json)
+            text_add_char(&out, '\n');
+        e = show_page(w, &a->o, &out, &d);
+        if (ctl_finish(ERR_OK, &out, &d) != CTL_OK)
+            return CTL_FAILED;
+    }
+    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+}
+
+static int run_page(const struct ctl_command *c, int argc, char **argv)
+{
+    struct asking a = {.command = c,
+                       .o = {.address = "127.0.0.1:8081",
+                             .timeout_ms = FETCH_TIMEOUT_MS,
+                             .top = TOP_DEFAULT,
+                             .colours = ctl_colours()}};
+    const struct page_word *w = NULL;
+    struct text out = {0};
+    struct diag d = {0};
+    int first = 0;
+    int code = ctl_command_parse(c, argc, argv, &first, take, &a);
+
+    if (code >= 0)
+        return code;
+    a.o.application = argv[first]; /* NULL at the end */
+    for (size_t i = 0; i < ARRAY_LEN(pages); ++i)
+        w = pages[i].command == c ? &pages[i] : w;
+    ASSERT(w != NULL);
+    if (a.watch_s == 0 && a.count != 0)
+        return ctl_usage_error(c, "--count is for --watch", NULL);
+    if (a.watch_s != 0)
+        return watch(w, &a);
+    return ctl_finish(show_page(w, &a.o, &out, &d), &out, &d);
+}
+
+static const struct ctl_flag status_flags[] = {
+    CTL_FLAGS_ASKING,
+    {'w', "watch", "SECONDS", NULL, "again every so many seconds, until interrupted"},
+    {COUNT, "count", "N", NULL, "with --watch: so many times"},
+};
+const struct ctl_command ctl_word_status = {
+    .name = "status",
+    .arguments = "[APPLICATION]",
+    .summary = "applications, their workers or processes, how requests were routed",
+    .flags = status_flags,
+    .nflags = ARRAY_LEN(status_flags),
+    .run = run_page,
+};
+
+static const struct ctl_flag resumes_flags[] = {
+    CTL_FLAGS_ASKING,
+    {'c', "class", "CLASS", NULL, "only this request class, best worker first"},
+    {'n', "top", "N", NULL, "so many classes of each worker (10); 0: all"},
+};
+const struct ctl_command ctl_word_resumes = {
+    .name = "resumes",
+    .arguments = "[APPLICATION]",
+    .summary = "what each worker is good at: its best classes, with scores",
+    .flags = resumes_flags,
+    .nflags = ARRAY_LEN(resumes_flags),
+    .run = run_page,
+};
+
+static const struct ctl_flag limits_flags[] = {
+    CTL_FLAGS_ASKING,
+    {'n', "top", "N", NULL, "so many keys (10); 0: all"},
+    {'w', "watch", "SECONDS", NULL, "again every so many seconds, until interrupted"},
+    {COUNT, "count", "N", NULL, "with --watch: so many times"},
+};
+const struct ctl_command ctl_word_limits = {
+    .name = "limits",
+    .arguments = "[APPLICATION]",
+    .summary = "pool counters: requests that hold, wait, were rejected; the keys most waited for",
+    .flags = limits_flags,
+    .nflags = ARRAY_LEN(limits_flags),
+    .run = run_page,
+};

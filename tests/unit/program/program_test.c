@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/text.h"
+#include "common/program/upgrade.h"
+
+static char folder[64];
+
+static void make_file(const char *name, mode_t mode)
+{
+    char *path = xasprintf("%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    fclose(f);
+    assert_int_equal(chmod(path, mode), 0);
+    free(path);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), RLB_TEST_DIR "/rlb-program-XXXXXX");
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    make_file("agent", 0755);
+    make_file("notes", 0644);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    static const char *const names[] = {"agent", "notes"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
+        char *path = xasprintf("%s/%s", folder, names[i]);
+
+        unlink(path);
+        free(path);
+    }
+    return rmdir(folder);
+}
+
+static void a_name_with_a_slash_is_the_program(void **state)
+{
+    char *path = xasprintf("%s/agent", folder);
+    char *notes = xasprintf("%s/notes", folder);
+    char *got = program_find(path, "/bin");
+
+    (void)state;
+    assert_string_equal(got, path);
+    assert_null(program_find(notes, "/bin"));
+    assert_null(program_find(folder, "/bin"));
+    assert_null(program_find("/nowhere/agent", folder));
+    free(got);
+    free(notes);
+    free(path);
+}
+
+static void a_name_without_one_is_looked_for_in_path(void **state)
+{
+    char *expected = xasprintf("%s/agent", folder);
+    char *path = xasprintf("/nowhere::%s:/bin", folder);
+    char *got = program_find("agent", path);
+
+    (void)state;
+    assert_string_equal(got, expected);
+    assert_null(program_find("agent", "/nowhere:/bin"));
+    assert_null(program_find("notes", path));
+    free(got);
+    free(path);
+    free(expected);
+}
+
+static void an_empty_entry_is_not_the_working_folder(void **state)
+{
+    char *before = getcwd(NULL, 0);
+
+    (void)state;
+    assert_int_equal(chdir(folder), 0);
+    assert_null(program_find("agent", ":/nowhere:"));
+    assert_int_equal(chdir(before), 0);
+    free(before);
+}
+
+/* What the second run of this very program does. */
+static int second_run(const char *what)
+{
+    if (strcmp(what, "exit") == 0)
+        return 7;
+    if (strcmp(what, "sleep") == 0) {
+        for (;;)
+            pause();
+    }
+    /* "write": to the one descriptor that it has got, whose number it was told. */
+    const char *number = getenv("TEST_FD");
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    dprintf(atoi(number), "%s %d %d", number, (int)limit.rlim_cur, fcntl(4, F_GETFD));
+    return 0;
+}
+
+static void start(const char *what, int pass, struct program *out)
+{
+    const char *const args[] = {what, NULL};
+    struct program_options o = {.args = args, .pass = pass, .variable = "TEST_FD"};
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &o.nofile), 0);
+    o.nofile.rlim_cur = 100;
+    assert_int_equal(program_start(&o, out), ERR_OK);
+}
+
+static void wait_for_end(const struct program *p)
+{
+    struct pollfd ended = {.fd = p->pidfd, .events = POLLIN};
+
+    assert_int_equal(poll(&ended, 1, 60000), 1);
+}
+
+static void how_it_ended_is_told(void **state)
+{
+    struct program p;
+    char how[40];
+
+    (void)state;
+    start("exit", -1, &p);
+    wait_for_end(&p);
+    assert_int_not_equal(program_end(&p, false, how), 0);
+    assert_string_equal(how, "exit 7");
+    start("sleep", -1, &p);
+    assert_int_not_equal(program_end(&p, true, how), 0);
+    assert_string_equal(how, "signal 9");
+}
+
+static void it_gets_the_one_descriptor_and_its_limit(void **state)
+{
+    struct program p;
+    int pipe_fds[2];
+    char how[40];
+    char said[64] = "";
+
+    (void)state;
+    assert_int_equal(pipe(pipe_fds), 0);
+    start("write", pipe_fds[1], &p);
+    wait_for_end(&p);
+    assert_int_equal(program_end(&p, false, how), 0);
+    assert_true(read(pipe_fds[0], said, sizeof(said) - 1) > 0);
+    assert_string_equal(said, "3 100 -1");
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_name_with_a_slash_is_the_program),
+        TEST(a_name_without_one_is_looked_for_in_path),
+        TEST(an_empty_entry_is_not_the_working_folder),
+        cmocka_unit_test(how_it_ended_is_told),
+        cmocka_unit_test(it_gets_the_one_descriptor_and_its_limit),
+    };
+
+    if (argc > 1)
+        return second_run(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
