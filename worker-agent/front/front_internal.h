@@ -5,7 +5,6 @@
 #ifndef RLB_AGENT_FRONT_FRONT_INTERNAL_H
 #define RLB_AGENT_FRONT_FRONT_INTERNAL_H
 
-#include "worker-agent/config/agent_stats.h"
 #include "worker-agent/front/front.h"
 #include "worker-agent/pool/slot.h"
 

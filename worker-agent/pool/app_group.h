@@ -9,7 +9,6 @@
 #include "common/base/log.h"
 #include "common/tree/live_settings.h"
 #include "worker-agent/config/agent_config.h"
-#include "worker-agent/config/agent_stats.h"
 #include "worker-agent/pool/front_door.h"
 #include "worker-agent/pool/pool_core.h"
 #include "worker-agent/process/failures.h"

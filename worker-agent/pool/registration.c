@@ -30,19 +30,6 @@ void registration_name(const char *advertise, const struct addr *a, char out[ADD
         snprintf(out, ADDR_TEXT_MAX, "%s:%u", advertise, addr_port(a));
 }
 
-bool registration_advertise_good(const char *advertise)
-{
-    struct addr a;
-    char *text = xasprintf("%s:1", advertise);
-    enum err e = addr_parse(slice_of(text), &a);
-    bool everywhere =
-        e == ERR_OK && ((a.sa.sa_family == AF_INET && a.in.sin_addr.s_addr == 0) ||
-                        (a.sa.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a.in6.sin6_addr)));
-
-    free(text);
-    return e == ERR_UNSUPPORTED || (e == ERR_OK && a.sa.sa_family != AF_UNIX && !everywhere);
-}
-
 void registration_set(struct registration *r, struct tree *tree, const char *path, const char *name,
                       const struct registration_facts *f)
 {

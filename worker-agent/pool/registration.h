@@ -26,8 +26,6 @@ struct registration_facts {
 
 /* The name of a slot that listens at A: A, or with ADVERTISE (or NULL) in place of its host. */
 void registration_name(const char *advertise, const struct addr *a, char out[ADDR_TEXT_MAX]);
-/* Whether ADVERTISE can be that: a name, or an address that is not all addresses. */
-bool registration_advertise_good(const char *advertise);
 /* Register under PATH of TREE, or say what has changed. TREE NULL: nothing happens. */
 void registration_set(struct registration *r, struct tree *tree, const char *path, const char *name,
                       const struct registration_facts *f);

@@ -378,7 +378,7 @@ static uid_t user_of(const struct app_process *p)
 {
     const struct app_config *c = p->group->config;
 
-    return c->switch_user ? c->uid : geteuid();
+    return c->user.wanted ? c->user.uid : geteuid();
 }
 
 /*

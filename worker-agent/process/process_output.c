@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "worker-agent/config/agent_stats.h"
+#include "worker-agent/config/settings.h"
 
 /* What one turn takes at most, so that a chatty process does not keep the loop. */
 enum { READ_MAX = 64 * 1024 };

@@ -17,7 +17,6 @@
 #include "worker-agent/config/keeper_rights.h"
 #include "worker-agent/program/agent_internal.h"
 #include "worker-agent/program/status.h"
-#include "worker-agent/supervisor/keeper_wire.h"
 
 /* ---- what main.c needs without running ---- */
 

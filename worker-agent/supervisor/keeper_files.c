@@ -15,7 +15,7 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "worker-agent/supervisor/keeper_wire.h"
+#include "worker-agent/config/app_config.h"
 
 void keeper_files_only(int fd)
 {

@@ -5,21 +5,18 @@
 #include <stdlib.h>
 
 #include "common/base/text.h"
-#include "worker-agent/config/command.h"
 
 json_t *spawn_request_message(const struct app_config *c, unsigned slot, const char *id,
                               uint64_t stop_timeout_ms)
 {
-    json_t *groups = json_array();
+    json_t *m = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:b, s:I}", "op", "spawn",
+                          "id", id, "application", c->name, "spec", c->spec, "slot", (int)slot,
+                          "listen", (int)c->listen, "words", command_words(c), "env",
+                          command_environment(c), "root", c->s.root, "switch_user",
+                          (int)c->user.wanted, "stop_timeout_ms", (json_int_t)stop_timeout_ms);
 
-    for (int i = 0; i < c->ngroups; ++i)
-        json_array_append_new(groups, json_integer(c->groups[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:b, s:I, s:I, s:o, s:I}", "op",
-                     "spawn", "id", id, "application", c->name, "spec", c->spec, "slot", (int)slot,
-                     "listen", (int)c->listen, "words", command_words(c), "env",
-                     command_environment(c), "root", c->s.root, "switch_user", (int)c->switch_user,
-                     "uid", (json_int_t)c->uid, "gid", (json_int_t)c->gid, "groups", groups,
-                     "stop_timeout_ms", (json_int_t)stop_timeout_ms);
+    keeper_user_put(&c->user, m);
+    return m;
 }
 
 static bool take_text(const json_t *m, const char *name, char *out, size_t room)
@@ -60,8 +57,10 @@ static bool take_number(const json_t *m, const char *name, json_int_t max, json_
 
 static bool take_user(const json_t *m, struct spawn_request *r)
 {
-    r->switch_user = json_is_true(json_object_get(m, "switch_user"));
-    return keeper_user_parse(m, &r->user);
+    bool whole = keeper_user_parse(m, &r->user);
+
+    r->user.wanted = json_is_true(json_object_get(m, "switch_user"));
+    return whole;
 }
 
 static bool good_id(const char *id)

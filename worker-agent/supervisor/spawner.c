@@ -24,8 +24,6 @@
 
 #include "common/base/text.h"
 #include "common/net/addr.h"
-#include "common/program/privileges.h"
-#include "worker-agent/config/command.h"
 
 /* How many bytes of an incarnation a file's name has. */
 enum { ID_SHOWN = 16, PORT_TRIES = 32 };
@@ -103,7 +101,7 @@ static enum err make_socket_folder(const struct spawner *s, const struct spawn_r
         return fail(why, "mkdir for its socket");
     }
     p->folder = folder;
-    if (r->switch_user && lchown(folder, r->user.uid, r->user.gid) != 0)
+    if (r->user.wanted && lchown(folder, r->user.uid, r->user.gid) != 0)
         return fail(why, "chown of the folder for its socket");
     p->path = xasprintf("%s/s", folder);
     snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
@@ -187,18 +185,16 @@ static int arrange_descriptors(const struct spawned *p, int output_fd, int error
 }
 
 /* The keeper of an agent that has become a user before is that user, and can become no other. */
-static bool is_ours_already(const struct keeper_user *u)
+static bool is_ours_already(const struct privileges *u)
 {
-    const struct privileges p = {.wanted = true, .uid = u->uid, .gid = u->gid};
-
-    return geteuid() != 0 && !privileges_differ(&p);
+    return geteuid() != 0 && !privileges_differ(u);
 }
 
 static void become_user(const struct spawner *s, const struct spawn_request *r, int error_fd)
 {
-    const struct keeper_user *u = &r->user;
+    const struct privileges *u = &r->user;
 
-    if (!r->switch_user || is_ours_already(u))
+    if (!u->wanted || is_ours_already(u))
         return;
     if (setgroups((size_t)u->ngroups, u->groups) != 0)
         child_fail(error_fd, "setgroups");
@@ -286,7 +282,7 @@ enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct 
     int output[2] = {-1, -1};
     int error[2] = {-1, -1};
 
-    if (s->rights != NULL && !(r->switch_user && keeper_rights_allow(s->rights, &r->user))) {
+    if (s->rights != NULL && !(r->user.wanted && keeper_rights_allow(s->rights, &r->user))) {
         snprintf(why, KEEPER_WHY_MAX,
                  "uid %ld, gid %ld, with its groups, is not a user of an application known at the "
                  "start: "
