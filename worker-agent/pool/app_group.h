@@ -12,7 +12,7 @@
 #include "worker-agent/pool/front_door.h"
 #include "worker-agent/pool/pool_core.h"
 #include "worker-agent/process/failures.h"
-#include "worker-agent/process/over_memory.h"
+#include "worker-agent/process/process_usage.h"
 
 struct app_pool;
 struct http_listener;

@@ -20,7 +20,7 @@
 #include "worker-agent/pool/slot_homes.h"
 #include "worker-agent/pool/slot_meter.h"
 #include "worker-agent/process/app_process.h"
-#include "worker-agent/process/warm_targets.h"
+#include "worker-agent/process/warm_up.h"
 
 /* Why a request will not reach a process; it is answered "Resumelb-Unprocessed". */
 enum slot_refusal {

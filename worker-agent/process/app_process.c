@@ -9,7 +9,7 @@
 #include "worker-agent/pool/app_group.h"
 #include "worker-agent/pool/app_pool.h"
 #include "worker-agent/pool/slot.h"
-#include "worker-agent/process/port_owner.h"
+#include "worker-agent/process/proc_table.h"
 
 static const char *const state_texts[] = {
 #define STATE(name, text, next, doc) text,

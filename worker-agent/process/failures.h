@@ -8,7 +8,7 @@
 
 #include "common/base/json.h"
 #include "common/base/limits.h"
-#include "worker-agent/process/last_lines.h"
+#include "worker-agent/process/process_output.h"
 
 enum {
     /* Of how a process ended: a sentence of the keeper. */
