@@ -7,7 +7,6 @@
 
 #include "worker-agent/front/front_internal.h"
 #include "worker-agent/front/trace_log.h"
-#include "worker-agent/pool/app_group.h"
 
 struct exchange {
     struct list node; /* in the front's */

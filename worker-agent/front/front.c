@@ -3,12 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/program/inherited.h"
-#include "worker-agent/pool/app_pool.h"
-#include "worker-agent/pool/resume_stream.h"
 
 /* ---- requests ---- */
 
@@ -216,12 +213,6 @@ void front_each_socket(const struct front *f, void (*each)(void *context, int fd
                        void *context)
 {
     http_server_each_socket(f->server, each, context);
-}
-
-void front_unlink(const struct addr *a)
-{
-    if (a->sa.sa_family == AF_UNIX && a->un.sun_path[0] == '/')
-        unlink(a->un.sun_path);
 }
 
 size_t front_connections(const struct front *f)

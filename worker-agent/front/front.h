@@ -7,8 +7,7 @@
 #define RLB_AGENT_FRONT_FRONT_H
 
 #include "common/server/http_server.h"
-#include "worker-agent/config/agent_config.h"
-#include "worker-agent/pool/front_door.h"
+#include "worker-agent/pool/model.h"
 
 struct front;
 struct trace_log;
@@ -48,8 +47,6 @@ void front_turn_away(struct front *f, bool on, const struct agent_config *c);
 /* Each listening socket; its tag is a struct front_door. */
 void front_each_socket(const struct front *f, void (*each)(void *context, int fd, void *tag),
                        void *context);
-/* Remove a unix socket's file. */
-void front_unlink(const struct addr *a);
 size_t front_connections(const struct front *f);
 /* Responses say close, idle connections are shut; done() when none is left. */
 void front_drain(struct front *f, void (*done)(void *context), void *context);

@@ -6,8 +6,6 @@
 
 #include "common/http/http_fields.h"
 #include "worker-agent/front/error_body.h"
-#include "worker-agent/pool/app_group.h"
-#include "worker-agent/pool/app_pool.h"
 
 /* Whether a process may have said why; a full queue explains itself. */
 static bool is_explained(enum outcome o)

@@ -23,7 +23,6 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/http/http_fields.h"
-#include "worker-agent/pool/app_pool.h"
 
 enum {
     /* How long a response is still read after its client has left, before the connection is closed.

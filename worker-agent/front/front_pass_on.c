@@ -11,7 +11,6 @@
 #include "worker-agent/front/exchange_internal.h"
 
 #include "common/base/log.h"
-#include "worker-agent/pool/app_pool.h"
 
 /* The source address of a connection from this agent to its own address A. */
 static struct addr source_of(const struct addr *a)

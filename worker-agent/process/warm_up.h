@@ -95,9 +95,5 @@ bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms);
 /* Harmless when it is not under way. */
 void warm_up_stop(struct warm_up *w);
-static inline bool warm_up_running(const struct warm_up *w)
-{
-    return w->loop != NULL;
-}
 
 #endif

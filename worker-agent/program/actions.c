@@ -22,7 +22,7 @@ static bool is_meant(const struct admin_order *o, const struct slot *s)
 
     if (o->worker.len == 0 || slice_is(o->worker, s->name))
         return true;
-    registration_name(s->group->advertise, &s->addr, name);
+    slot_registered_name(s, name);
     return slice_is(o->worker, name);
 }
 

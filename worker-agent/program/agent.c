@@ -15,6 +15,7 @@
 #include "common/upstream/http1_client.h"
 #include "version.h"
 #include "worker-agent/config/keeper_rights.h"
+#include "worker-agent/pool/resume_store.h"
 #include "worker-agent/program/agent_internal.h"
 #include "worker-agent/program/status.h"
 
@@ -250,6 +251,7 @@ static void set_up_pool(struct agent *a)
     a->pool.tree = a->tree;
     a->pool.conn_pool = a->conn_pool;
     a->pool.front = a->front;
+    a->pool.listen = front_listen;
     a->pool.agent_name = a->name;
     /* The configuration may be replaced; the folder stays. */
     a->pool.state_dir = a->state_dir;

@@ -11,6 +11,7 @@
 #include "common/base/json.h"
 #include "common/tree/tree_figures.h"
 #include "version.h"
+#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
 #include "worker-agent/program/agent_internal.h"
 
@@ -184,8 +185,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     json_put_int(w, "served", (int64_t)s->served);
     json_put_int(w, "streams", (int64_t)streams);
     json_put_int(w, "start_failures", s->start_failures);
-    json_put_bool(w, "registered",
-                  s->registration.entry != NULL && tree_registered(s->registration.entry));
+    json_put_bool(w, "registered", s->registration != NULL && tree_registered(s->registration));
     put_slot_failure(w, s);
     if (slot_process(s) != NULL)
         put_process(w, "process", slot_process(s), false, now_ms);

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/tree/tree_figures.h"
+#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
 #include "worker-agent/program/agent_internal.h"
 
