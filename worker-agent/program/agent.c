@@ -16,8 +16,6 @@
 #include "version.h"
 #include "worker-agent/config/keeper_rights.h"
 #include "worker-agent/pool/resume_store.h"
-#include "worker-agent/program/agent_internal.h"
-#include "worker-agent/program/status.h"
 
 /* ---- what main.c needs without running ---- */
 
@@ -214,7 +212,6 @@ static bool open_admin(struct agent *a)
     if (admin_create(a->loop, c, a->pool.inherited, &a->admin) != ERR_OK)
         return false;
     agent_status_add(a);
-    agent_actions_add(a);
     return true;
 }
 

@@ -13,7 +13,7 @@
  * has come for a while, or the grace is over. Listening sockets close last: what is in their
  * backlog when they do is lost.
  */
-#include "worker-agent/program/agent_internal.h"
+#include "worker-agent/program/agent.h"
 
 #include <signal.h>
 #include <stdlib.h>

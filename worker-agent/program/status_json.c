@@ -3,7 +3,7 @@
  * /status.json and /resumes.json, made on demand from what is there. docs/reference/protocols.md
  * has the members.
  */
-#include "worker-agent/program/status.h"
+#include "worker-agent/program/agent.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -13,7 +13,6 @@
 #include "version.h"
 #include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
-#include "worker-agent/program/agent_internal.h"
 
 static void put_text(struct json_writer *w, const char *name, const char *v)
 {

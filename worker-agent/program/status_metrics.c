@@ -4,7 +4,7 @@
  * are read from the pool. A label is an application, a slot or a state, so that their
  * number is bounded by the configuration: no pid, no id.
  */
-#include "worker-agent/program/status.h"
+#include "worker-agent/program/agent.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 #include "common/tree/tree_figures.h"
 #include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
-#include "worker-agent/program/agent_internal.h"
 
 /* Series of one metric for slots; an application with more has its first ones shown. */
 enum { SLOT_SERIES_MAX = 1000 };

@@ -12,7 +12,7 @@
 
 #include "common/base/log.h"
 #include "worker-agent/pool/slot.h"
-#include "worker-agent/program/agent_internal.h"
+#include "worker-agent/program/agent.h"
 
 enum {
     /* How long no agent may accept. */
