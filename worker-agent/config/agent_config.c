@@ -104,20 +104,6 @@ static void read_allow(struct agent_config *c, struct diag *d)
     }
 }
 
-/* Letters, digits, '-', '_' and '.', not first a '.': what host names are made of. */
-static bool is_node_name(struct slice name)
-{
-    bool good = name.len > 0 && name.p[0] != '.';
-
-    for (size_t i = 0; good && i < name.len; ++i) {
-        char c = name.p[i];
-
-        good = (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9') ||
-               c == '-' || c == '_' || c == '.';
-    }
-    return good;
-}
-
 static void find_host_path(struct agent_config *c, struct diag *d)
 {
     char host[HOST_NAME_ROOM] = "";
@@ -127,7 +113,7 @@ static void find_host_path(struct agent_config *c, struct diag *d)
         if (c->host_path[0] != '/' || c->host_path[1] == '\0')
             config_complain(&c->yaml, top_node(c, "host_path"), d,
                             "host_path: must begin with '/', and name a node");
-    } else if (gethostname(host, sizeof(host) - 1) == 0 && is_node_name(slice_of(host))) {
+    } else if (gethostname(host, sizeof(host) - 1) == 0 && app_config_good_name(slice_of(host))) {
         c->host_path = xasprintf("/hosts/%s", host);
     }
 }

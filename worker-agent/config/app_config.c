@@ -40,10 +40,9 @@ static bool is_own_file(struct slice name)
            slice_is(name, HOST_MEMORY_NAME) || slice_starts(name, SLICE_LIT(HOST_MEMORY_NAME "."));
 }
 
-static void check_name(const struct reader *r)
+bool app_config_good_name(struct slice name)
 {
-    struct slice name = r->key->text;
-    bool good = name.len > 0 && name.len <= APP_NAME_MAX && name.p[0] != '.';
+    bool good = name.len > 0 && name.p[0] != '.';
 
     for (size_t i = 0; good && i < name.len; ++i) {
         char c = name.p[i];
@@ -51,7 +50,14 @@ static void check_name(const struct reader *r)
         good = (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9') ||
                c == '-' || c == '_' || c == '.';
     }
-    if (!good) {
+    return good;
+}
+
+static void check_name(const struct reader *r)
+{
+    struct slice name = r->key->text;
+
+    if (name.len > APP_NAME_MAX || !app_config_good_name(name)) {
         config_complain(
             r->top->yaml, r->key, r->d,
             "an application's name is 1-%d letters, digits, '-', '_', '.', not first a '.'",

@@ -70,6 +70,9 @@ struct app_config_top {
     unsigned max_processes;       /* of the host; 0: no limit */
 };
 
+/* Letters, digits, '-', '_' and '.', not first a '.': what names of applications, and of hosts, are
+ * made of. */
+bool app_config_good_name(struct slice name);
 /* Reads the application KEY: MAP. Never returns NULL. Errors are added to D; after an error the
  * result may only be passed to app_config_destroy. */
 struct app_config *app_config_read(const struct app_config_top *top, const struct config_node *key,

@@ -66,7 +66,7 @@ static void grow(struct app_group *g, unsigned wanted)
             return;
         }
         show_slots(g);
-        slot_start(s);
+        slot_publish(s);
     }
 }
 
@@ -317,8 +317,7 @@ void app_group_start(struct app_group *g)
     watch_settings(g);
     g->started = true;
     apply(g);
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_start(g->slots[n]);
+    publish_slots(g);
     watch_restarts(g, g->oldest_ns);
 }
 

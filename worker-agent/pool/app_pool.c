@@ -273,7 +273,7 @@ static void on_tick(struct timer *t)
 
 /* ---- from the keeper ---- */
 
-static struct app_process *find_process(const struct app_pool *pool, const char *id)
+struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
 {
     for (size_t i = 0; i < PROCESS_ENDED; ++i) {
         struct list *it;
@@ -281,7 +281,7 @@ static struct app_process *find_process(const struct app_pool *pool, const char 
         list_for_each (it, &pool->by_state[i]) {
             struct app_process *p = list_entry(it, struct app_process, state_node);
 
-            if (strcmp(p->id, id) == 0)
+            if (slice_is(id, p->id))
                 return p;
         }
     }
@@ -291,7 +291,7 @@ static struct app_process *find_process(const struct app_pool *pool, const char 
 static void on_spawned(void *context, const char *id, pid_t pid, const char *address, int output_fd)
 {
     struct app_pool *pool = context;
-    struct app_process *p = find_process(pool, id);
+    struct app_process *p = app_pool_process(pool, slice_of(id));
 
     if (p != NULL && p->state == PROCESS_SPAWNING) {
         app_process_on_spawned(p, pid, address, output_fd);
@@ -305,7 +305,7 @@ static void on_spawned(void *context, const char *id, pid_t pid, const char *add
 
 static void on_refused(void *context, const char *id, const char *why)
 {
-    struct app_process *p = find_process(context, id);
+    struct app_process *p = app_pool_process(context, slice_of(id));
 
     if (p != NULL && p->state == PROCESS_SPAWNING)
         app_process_on_refused(p, why);
@@ -313,7 +313,7 @@ static void on_refused(void *context, const char *id, const char *why)
 
 static void on_died(void *context, const char *id, const char *how)
 {
-    struct app_process *p = find_process(context, id);
+    struct app_process *p = app_pool_process(context, slice_of(id));
 
     if (p != NULL)
         app_process_on_died(p, how);
@@ -322,7 +322,7 @@ static void on_died(void *context, const char *id, const char *how)
 /* What the agent before us has at it still takes places of ours. */
 static void on_busy(void *context, const char *id, unsigned n)
 {
-    struct app_process *p = find_process(context, id);
+    struct app_process *p = app_pool_process(context, slice_of(id));
 
     if (p == NULL)
         return;
@@ -425,11 +425,6 @@ static void hand_over_names(struct slot *s)
 void app_pool_hand_over_names(struct app_pool *pool)
 {
     each_slot(pool, hand_over_names);
-}
-
-void app_pool_seal(struct app_pool *pool)
-{
-    pool->sealed = true;
 }
 
 void app_pool_before_gone(struct app_pool *pool)

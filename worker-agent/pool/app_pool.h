@@ -19,6 +19,9 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
  * is not used afterwards. */
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c);
 
+/* The process with that id, or NULL. */
+struct app_process *app_pool_process(const struct app_pool *pool, struct slice id);
+
 /* ---- keeper's messages ---- */
 extern const struct keeper_link_events app_pool_keeper_events; /* context: the pool */
 /* Handles the loss of the keeper: all processes are treated as dead. */
@@ -34,9 +37,6 @@ void app_pool_hand_over_names(struct app_pool *pool);
 /* The old agent no longer sends requests to processes: ends those of its processes that are to be
  * replaced. */
 void app_pool_before_gone(struct app_pool *pool);
-/* Must be called after the handover when no request is left: further requests are refused or passed
- * on to the new agent. */
-void app_pool_seal(struct app_pool *pool);
 /* Reports changes in the number of this agent's requests at each process to the keeper. */
 void app_pool_tell_busy(struct app_pool *pool);
 /* Releases all processes without ending them. */

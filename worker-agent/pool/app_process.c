@@ -185,7 +185,7 @@ static void stop_getting_ready(struct app_process *p)
     warm_up_stop(&p->warm_up);
 }
 
-static void finish(struct app_process *p)
+void app_process_let_go(struct app_process *p)
 {
     struct slot *s = p->slot;
 
@@ -206,11 +206,6 @@ static void finish(struct app_process *p)
     p->slot = NULL;
     enter(p, PROCESS_ENDED);
     app_pool_settle(p->pool);
-}
-
-void app_process_let_go(struct app_process *p)
-{
-    finish(p);
 }
 
 /* ---- ending it ---- */
@@ -237,7 +232,7 @@ void app_process_kill(struct app_process *p)
     stop_timers(p);
     if (p->state == PROCESS_SPAWNING) {
         /* It has no pid yet; on_spawned will not find its id and will have it killed. */
-        finish(p);
+        app_process_let_go(p);
         return;
     }
     keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
@@ -689,7 +684,7 @@ void app_process_on_refused(struct app_process *p, const char *why)
     app_process_failed(p, FAILURE_NOT_SPAWNED, why);
     group_count(p->group, AGENT_STAT_spawn_failures);
     back_off(p);
-    finish(p);
+    app_process_let_go(p);
 }
 
 void app_process_on_died(struct app_process *p, const char *how)
@@ -714,7 +709,7 @@ void app_process_on_died(struct app_process *p, const char *how)
         group_count(p->group, AGENT_STAT_deaths);
         back_off(p);
     }
-    finish(p);
+    app_process_let_go(p);
 }
 
 /* ---- another agent takes over: both have the process, only the new one may end it ---- */

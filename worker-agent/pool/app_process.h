@@ -12,7 +12,6 @@
 #include "common/upstream/conn_pool.h"
 #include "common/upstream/http_fetch.h"
 #include "worker-agent/pool/model.h"
-#include "worker-agent/process/process_output.h"
 #include "worker-agent/supervisor/keeper_link.h"
 
 /*

@@ -17,7 +17,7 @@
 #include "worker-agent/config/agent_config.h"
 #include "worker-agent/pool/pool_core.h"
 #include "worker-agent/pool/slot_meter.h"
-#include "worker-agent/process/failures.h"
+#include "worker-agent/process/process_output.h"
 #include "worker-agent/process/process_usage.h"
 #include "worker-agent/process/warm_up.h"
 
@@ -90,7 +90,7 @@ struct app_pool {
     struct timer due, tick;
     bool draining;     /* no more processes are started; slots report that */
     bool handed_over;  /* to another agent: nothing is started, ended, published or stored */
-    bool sealed;       /* and this agent sends no more requests to processes */
+    bool sealed;       /* and no request is left: further ones are refused or passed on */
     bool before_sends; /* the old agent may still send requests to its processes */
     struct timer thaw; /* running: the new agent has died, and the keeper is reporting the processes
                           that it started */

@@ -481,11 +481,6 @@ bool slot_listen(struct slot *s)
     return true;
 }
 
-void slot_start(struct slot *s)
-{
-    slot_publish(s);
-}
-
 void slot_settings_changed(struct slot *s)
 {
     struct meter_settings ms = meter_settings_of(s);

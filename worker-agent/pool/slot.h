@@ -56,8 +56,6 @@ struct slot_request {
 struct slot *slot_create(struct app_group *g, unsigned n);
 /* Starts listening. Returns false on failure; errors are logged. */
 bool slot_listen(struct slot *s);
-/* Registers the slot in the tree. */
-void slot_start(struct slot *s);
 void slot_settings_changed(struct slot *s);
 /* Appends the current measurements in resume file format; nothing if there are none. */
 void slot_print_resume(struct slot *s, struct text *out);

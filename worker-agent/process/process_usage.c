@@ -29,7 +29,7 @@ struct sample {
     size_t first; /* the row for which PSS is read first */
     struct usage_row *rows;
     struct proc_root *roots; /* of each row; by pid */
-    uint64_t at_us, took_us;
+    uint64_t at_us;
 };
 
 struct process_usage {
@@ -41,7 +41,7 @@ struct process_usage {
     struct list targets;
     struct sample *sample; /* under way */
     size_t turn;
-    uint64_t last_at_us, took_us;
+    uint64_t last_at_us;
 };
 
 /* ---- on the thread ---- */
@@ -108,7 +108,6 @@ static void do_sample(struct worker_job *j)
     for (size_t i = 0; i < s->nrows; ++i)
         s->rows[i].found.known = s->roots[i].there;
     proc_table_fini(&t);
-    s->took_us = clock_mono_us() - s->at_us;
 }
 
 /* ---- on the loop ---- */
@@ -166,7 +165,6 @@ static void on_sampled(struct worker_job *j, bool dropped)
         }
         u->sample = NULL;
         u->last_at_us = s->at_us;
-        u->took_us = s->took_us;
         timer_start(u->loop, &u->next, u->interval_ms);
     }
     free_sample(s);
@@ -258,11 +256,6 @@ void process_usage_set_interval(struct process_usage *u, uint64_t interval_ms)
     u->interval_ms = interval_ms;
     if (u->sample == NULL)
         timer_start(u->loop, &u->next, interval_ms);
-}
-
-uint64_t process_usage_took_us(const struct process_usage *u)
-{
-    return u->took_us;
 }
 
 void usage_start(struct process_usage *u, struct usage_target *t, pid_t pid)

@@ -52,8 +52,6 @@ struct process_usage *process_usage_create(struct loop *l, const char *proc, uin
 /* All targets must have been stopped. U may be NULL. */
 void process_usage_destroy(struct process_usage *u);
 void process_usage_set_interval(struct process_usage *u, uint64_t interval_ms);
-/* Duration of the last sample in its thread; 0: none so far. */
-uint64_t process_usage_took_us(const struct process_usage *u);
 
 /* Starts sampling T. PID must be alive or have exited only a moment ago. */
 void usage_start(struct process_usage *u, struct usage_target *t, pid_t pid);

@@ -120,24 +120,10 @@ bool status_has_left(const struct app_process *p, const struct app_group *g)
            p != slot_successor(p->slot);
 }
 
-static struct app_process *find_process(const struct agent *a, struct slice id)
-{
-    for (size_t state = 0; state < PROCESS_ENDED; ++state) {
-        struct list *it;
-
-        list_for_each (it, &a->pool.by_state[state]) {
-            struct app_process *p = list_entry(it, struct app_process, state_node);
-
-            if (slice_is(id, p->id))
-                return p;
-        }
-    }
-    return NULL;
-}
-
 static int act_detach(void *context, struct slice id, struct text *body)
 {
-    struct app_process *p = find_process(context, id);
+    const struct agent *a = context;
+    struct app_process *p = app_pool_process(&a->pool, id);
 
     if (p == NULL) {
         text_add(body, SLICE_LIT("no such process\n"));

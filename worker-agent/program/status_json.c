@@ -315,7 +315,7 @@ static void put_pool(struct json_writer *w, const struct agent *a)
         for (unsigned n = 0; n < g->nslots; ++n)
             waiting += g->slots[n]->core.nwaiting;
     }
-    json_put_int(w, "connections", (int64_t)front_connections(a->front));
+    json_put_int(w, "connections", (int64_t)http_server_connections(front_server(a->front)));
     json_put_int(w, "processes", c->count + c->strays);
     json_put_int(w, "active_processes", c->active);
     json_put_int(w, "max_processes", c->max);
