@@ -111,14 +111,6 @@ static void on_usr2(void *context)
     upgrade_begin(&p->upgrade, &o);
 }
 
-static void watch_signals(struct poolcounter *p)
-{
-    const struct daemon_signals signals = {
-        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .on_usr2 = on_usr2, .context = p};
-
-    p->signals = daemon_signals_start(p->loop, &signals);
-}
-
 /* ---- upgrade ---- */
 
 static const char *refuse(void *context)
@@ -214,11 +206,6 @@ static bool listens(int fd)
     return int_option(fd, SO_TYPE) == SOCK_STREAM && int_option(fd, SO_ACCEPTCONN) == 1;
 }
 
-static bool is_socket(int fd)
-{
-    return int_option(fd, SO_TYPE) != -1;
-}
-
 static void take(struct sockets *out, int fd)
 {
     if (!listens(fd) || out->n == LISTENERS_MAX) {
@@ -234,6 +221,9 @@ static void take(struct sockets *out, int fd)
     out->fds[out->n++] = fd;
 }
 
+/* Those of LISTEN_FDS, which is removed from the environment. A socket that does not listen is
+ * none.
+ */
 static void inherit_from_systemd(struct sockets *out)
 {
     const char *pid_text = getenv("LISTEN_PID");
@@ -251,12 +241,13 @@ static void inherit_from_systemd(struct sockets *out)
     unsetenv("LISTEN_FDNAMES");
 }
 
-/* As the original has it. Moved, so that 0 is what it is in every other program. */
+/* Descriptor 0, as the original has it. Moved, and replaced by /dev/null, so that 0 is what it is
+ * in every other program. */
 static void inherit_standard_input(struct sockets *out)
 {
     int null;
 
-    if (!is_socket(STDIN_FILENO))
+    if (int_option(STDIN_FILENO, SO_TYPE) == -1)
         return;
     int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
     if (fd < 0) {
@@ -269,19 +260,6 @@ static void inherit_standard_input(struct sockets *out)
         (void)dup2(null, STDIN_FILENO);
         close(null);
     }
-}
-
-/*
- * Those that are given by LISTEN_FDS (systemd), or else as descriptor 0. A socket that does not
- * listen is none. Takes the variables out of the environment, and puts /dev/null in the place of
- * descriptor 0. None given: OUT is empty.
- */
-static void inherit_sockets(struct sockets *out)
-{
-    out->n = 0;
-    inherit_from_systemd(out);
-    if (out->n == 0)
-        inherit_standard_input(out);
 }
 
 /* Binds the configured addresses. What cannot be is logged; false: then none is open. */
@@ -310,6 +288,7 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
     return true;
 }
 
+/* Those of the old process, or given to us, or configured. */
 static bool open_sockets(const struct poolcounter *p, struct sockets *out)
 {
     int *left;
@@ -320,7 +299,9 @@ static bool open_sockets(const struct poolcounter *p, struct sockets *out)
         memcpy(out->fds, left, out->n * sizeof(int));
     free(left);
     if (out->n == 0)
-        inherit_sockets(out);
+        inherit_from_systemd(out);
+    if (out->n == 0)
+        inherit_standard_input(out);
     return out->n != 0 || bind_sockets(p, out);
 }
 
@@ -434,6 +415,8 @@ static void stop(struct poolcounter *p)
 int program_run(void *listen, void *config, const struct daemon_line *line)
 {
     struct poolcounter p = {.line = line, .listen = listen, .config = config};
+    const struct daemon_signals signals = {
+        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .on_usr2 = on_usr2, .context = &p};
     int code = EXIT_FAILURE;
 
     daemon_prepare();
@@ -441,7 +424,7 @@ int program_run(void *listen, void *config, const struct daemon_line *line)
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);
     upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
-    watch_signals(&p);
+    p.signals = daemon_signals_start(p.loop, &signals);
     if (inherited_begin(&p.inherited) && start_admin(&p) && start_server(&p)) {
         inherited_ready(&p.inherited, p.loop, NULL, NULL);
         loop_run(p.loop);

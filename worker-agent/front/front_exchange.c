@@ -153,12 +153,6 @@ static void leave_worker(struct exchange *x)
     slot_leave(&x->place);
 }
 
-static void count_status(const struct exchange *x)
-{
-    if (front_status_figure(x->status) != FIGURE_NONE)
-        count(x, (enum agent_stat)front_status_figure(x->status));
-}
-
 /* Tell the meter. END_US: when the last byte came, or it failed. */
 static void account(struct exchange *x, uint64_t end_us, bool failed)
 {
@@ -402,7 +396,8 @@ static void on_head(void *context, const struct http1_head *head, bool final)
 
     x->has_head = true;
     x->status = head->status;
-    count_status(x);
+    if (front_status_figure(x->status) != FIGURE_NONE)
+        count(x, (enum agent_stat)front_status_figure(x->status));
     trace_request_answered(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
     slot_answered(&x->place);
     if (x->reply != NULL) {

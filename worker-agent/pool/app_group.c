@@ -27,11 +27,6 @@ static void count_live(struct app_group *g)
 
 /* ---- slots ---- */
 
-static unsigned slots_wanted(const struct app_group *g, const struct app_settings *s)
-{
-    return app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
-}
-
 static void add_slot(struct app_group *g)
 {
     size_t n = g->nslots + 1;
@@ -83,7 +78,8 @@ static void take_settings(struct app_group *g)
         g->over_memory = (struct over_memory){.delay_ms = 0};
     g->max_memory_bytes = s->max_memory_bytes;
     if (g->attach == NULL) {
-        unsigned wanted = slots_wanted(g, s);
+        unsigned wanted =
+            app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
 
         c->min_processes = (unsigned)s->min_processes;
         c->max_processes = wanted;

@@ -495,15 +495,12 @@ static void on_retry(struct timer *t)
     probe(container_of(t, struct app_process, readiness.retry));
 }
 
-static bool binds_itself(const struct app_process *p)
-{
-    return p->group->config->listen == LISTEN_BY_PORT ||
-           p->group->config->listen == LISTEN_BY_SOCKET;
-}
-
 static void begin_starting(struct app_process *p)
 {
-    if (p->group->config->s.ready_probe == NULL && !binds_itself(p)) {
+    const struct app_config *c = p->group->config;
+    bool binds_itself = c->listen == LISTEN_BY_PORT || c->listen == LISTEN_BY_SOCKET;
+
+    if (c->s.ready_probe == NULL && !binds_itself) {
         accept_first(p);
         return;
     }

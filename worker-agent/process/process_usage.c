@@ -130,13 +130,6 @@ static void take(struct usage_row *r, uint64_t passed_us)
         t->usage.pss_bytes = old.pss_bytes;
 }
 
-static void free_sample(struct sample *s)
-{
-    free(s->rows);
-    free(s->roots);
-    free(s);
-}
-
 static void on_sampled(struct worker_job *j, bool dropped)
 {
     struct sample *s = container_of(j, struct sample, job);
@@ -167,7 +160,9 @@ static void on_sampled(struct worker_job *j, bool dropped)
         u->last_at_us = s->at_us;
         timer_start(u->loop, &u->next, u->interval_ms);
     }
-    free_sample(s);
+    free(s->rows);
+    free(s->roots);
+    free(s);
 }
 
 static int target_order(const void *a, const void *b)

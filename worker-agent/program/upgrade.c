@@ -117,13 +117,6 @@ static void resume(void *context, bool draining)
         daemon_notify("READY=1");
 }
 
-static void finish(struct agent *a)
-{
-    log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)a->upgrade.program.pid,
-             app_pool_requests(&a->pool));
-    agent_close(a);
-}
-
 /* Clients may still be connected. Their requests are passed on to the new agent, which may have to
  * end a process for them. */
 static void seal_if_done(struct agent *a)
@@ -141,7 +134,9 @@ static void step_handed_over(struct agent *a)
 
     if ((requests == 0 && http_server_connections(front_server(a->front)) == 0) ||
         (late && a->cut)) {
-        finish(a);
+        log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)a->upgrade.program.pid,
+                 requests);
+        agent_close(a);
         return;
     }
     if (!late)

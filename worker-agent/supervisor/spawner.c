@@ -76,14 +76,6 @@ static bool take_number(const json_t *m, const char *name, json_int_t max, json_
     return json_is_integer(v) && *out >= 0 && *out <= max;
 }
 
-static bool take_user(const json_t *m, struct spawn_request *r)
-{
-    bool whole = keeper_user_parse(m, &r->user);
-
-    r->user.wanted = json_is_true(json_object_get(m, "switch_user"));
-    return whole;
-}
-
 static bool good_id(const char *id)
 {
     /* It becomes a file's name. */
@@ -102,13 +94,15 @@ bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[KE
                 take_number(m, "slot", INT32_MAX, &slot) &&
                 take_number(m, "listen", LISTEN_BY_SOCKET, &listen) &&
                 take_number(m, "stop_timeout_ms", INT64_MAX, &stop) && root != NULL &&
-                take_user(m, out) && take_list(m, "words", &out->words, &out->nwords) &&
-                out->nwords > 0 && take_list(m, "env", &out->env, &out->nenv);
+                keeper_user_parse(m, &out->user) &&
+                take_list(m, "words", &out->words, &out->nwords) && out->nwords > 0 &&
+                take_list(m, "env", &out->env, &out->nenv);
 
     if (!good) {
         snprintf(why, KEEPER_WHY_MAX, "the request to spawn is not complete");
         return false;
     }
+    out->user.wanted = json_is_true(json_object_get(m, "switch_user"));
     out->slot = (unsigned)slot;
     out->listen = (enum listen_mode)listen;
     out->stop_timeout_ms = (uint64_t)stop;
