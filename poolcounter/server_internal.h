@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Internals of the server, shared by its files: server.c (thread, rounds, time), listeners.c
- * (accepting connections), client.c (input, output, closing), commands.c (execution of lines). Used
- * only by the server's thread, except for the members guarded by `mutex`.
+ * Internals of the server, shared by its files: server.c (thread, rounds, time, accepting
+ * connections), client.c (input, output, closing), commands.c (execution of lines), snapshot.c.
+ * Used only by the server's thread, except for the members guarded by `mutex`.
  *
  *     epoll -> listeners_accept           client_readable -> lines -> commands_run -> answers
  *                                                              | woken
@@ -179,15 +179,9 @@ static inline uint64_t server_now_ms(const struct server *s)
 /* Notifies at most MAX woken clients. */
 void server_deliver(struct server *s, size_t max);
 
-/* ---- listeners.c ---- */
-/* Takes ownership of N sockets. */
-void listeners_add(struct server *s, const int *fds, size_t n);
-void listeners_accept(struct server *s, struct listener *l);
 /* Call when capacity may be available again: a client has disconnected, limits have changed, or a
  * pause has ended. */
 void listeners_resume(struct server *s);
-void listeners_pause(struct server *s);
-void listeners_close(struct server *s);
 /*
  * One client more from A. NULL: A is neither IPv4 nor IPv6, or memory is out; not counted then.
  * Pair with sources_leave.
