@@ -5,19 +5,26 @@
 #include "poolcounter/program.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/program/privileges.h"
 #include "common/server/http_server.h"
-#include "poolcounter/status.h"
 
 enum {
     /* Turns of the loop until the admin address's connections, which have been cut, are gone. */
     ADMIN_STOP_TURNS_MAX = 1000,
+    /* The first of the descriptors that systemd passes: sd_listen_fds(3). */
+    LISTEN_FDS_START = 3,
+};
+
+/* The sockets that the server listens on: bound by us, or given to us. */
+struct sockets {
+    int fds[LISTENERS_MAX];
+    size_t n;
 };
 
 /* What all listening sockets of the daemon are called when they are passed to a new process. */
@@ -104,14 +111,6 @@ static void on_usr2(void *context)
     upgrade_begin(&p->upgrade, &o);
 }
 
-static void watch_signals(struct poolcounter *p)
-{
-    const struct daemon_signals signals = {
-        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .on_usr2 = on_usr2, .context = p};
-
-    p->signals = daemon_signals_start(p->loop, &signals);
-}
-
 /* ---- upgrade ---- */
 
 static const char *refuse(void *context)
@@ -192,27 +191,118 @@ static void on_drained_message(struct loop_message *m)
     loop_stop(p->loop);
 }
 
-/* ---- start ---- */
+/* ---- sockets ---- */
 
-static bool open_sockets(const struct poolcounter *p, struct sockets *out)
+static int int_option(int fd, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+
+    return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value : -1;
+}
+
+static bool listens(int fd)
+{
+    return int_option(fd, SO_TYPE) == SOCK_STREAM && int_option(fd, SO_ACCEPTCONN) == 1;
+}
+
+static void take(struct sockets *out, int fd)
+{
+    if (!listens(fd) || out->n == LISTENERS_MAX) {
+        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"no socket that listens\"", fd);
+        return;
+    }
+    int flags = fcntl(fd, F_GETFL);
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || flags < 0 ||
+        fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+        log_warn(NULL, "descriptor-not-taken", "fd=%d errno=%d", fd, errno);
+        return;
+    }
+    out->fds[out->n++] = fd;
+}
+
+/* Those of LISTEN_FDS, which is removed from the environment. A socket that does not listen is
+ * none.
+ */
+static void inherit_from_systemd(struct sockets *out)
+{
+    const char *pid_text = getenv("LISTEN_PID");
+    const char *n_text = getenv("LISTEN_FDS");
+    uint64_t pid = 0;
+    uint64_t n = 0;
+
+    if (pid_text != NULL && n_text != NULL && parse_u64(slice_of(pid_text), INT32_MAX, &pid) &&
+        (pid_t)pid == getpid() && parse_u64(slice_of(n_text), LISTENERS_MAX, &n)) {
+        for (uint64_t i = 0; i < n; ++i)
+            take(out, LISTEN_FDS_START + (int)i);
+    }
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+}
+
+/* Descriptor 0, as the original has it. Moved, and replaced by /dev/null, so that 0 is what it is
+ * in every other program. */
+static void inherit_standard_input(struct sockets *out)
+{
+    int null;
+
+    if (int_option(STDIN_FILENO, SO_TYPE) == -1)
+        return;
+    int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
+    if (fd < 0) {
+        log_warn(NULL, "descriptor-not-taken", "fd=0 reason=\"no socket that listens\"");
+        return;
+    }
+    take(out, fd);
+    null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null >= 0) {
+        (void)dup2(null, STDIN_FILENO);
+        close(null);
+    }
+}
+
+/* Binds the configured addresses. What cannot be is logged; false: then none is open. */
+static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 {
     const struct configuration *c = p->config;
     const struct command_line *l = p->listen;
-    int *left;
-    size_t n = inherited_take_listener(p->inherited, NULL, LISTENER_NAME, &left);
+    const struct addr *addresses = l->nlisten != 0 ? l->listen : c->listen;
+    size_t n = l->nlisten != 0 ? l->nlisten : c->nlisten;
+    const struct addr_listen_options o = {.backlog = (int)c->s.backlog, .mode = c->listen_mode};
+    char text[ADDR_TEXT_MAX];
 
     ASSERT(n <= LISTENERS_MAX);
-    if (n != 0)
-        memcpy(out->fds, left, n * sizeof(int));
-    out->n = n;
-    free(left);
-    if (n == 0)
-        sockets_inherit(out);
+    for (; out->n < n; ++out->n) {
+        const struct addr *a = &addresses[out->n];
+        enum err e = addr_listen(a, &o, &out->fds[out->n]);
+
+        if (e == ERR_OK)
+            continue;
+        log_error(NULL, "cannot-listen", "address=%s error=\"%s\"", addr_format(a, text),
+                  e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+        while (out->n != 0)
+            close(out->fds[--out->n]);
+        return false;
+    }
+    return true;
+}
+
+/* Those of the old process, or given to us, or configured. */
+static bool open_sockets(const struct poolcounter *p, struct sockets *out)
+{
+    int *left;
+
+    out->n = inherited_take_listener(p->inherited, NULL, LISTENER_NAME, &left);
+    ASSERT(out->n <= LISTENERS_MAX);
     if (out->n != 0)
-        return true;
-    return sockets_open(l->nlisten != 0 ? l->listen : c->listen,
-                        l->nlisten != 0 ? l->nlisten : c->nlisten, (int)c->s.backlog,
-                        c->listen_mode, out);
+        memcpy(out->fds, left, out->n * sizeof(int));
+    free(left);
+    if (out->n == 0)
+        inherit_from_systemd(out);
+    if (out->n == 0)
+        inherit_standard_input(out);
+    return out->n != 0 || bind_sockets(p, out);
 }
 
 static void log_sockets(const struct sockets *sockets)
@@ -225,6 +315,8 @@ static void log_sockets(const struct sockets *sockets)
             log_info(NULL, "listening", "address=%s", addr_format(&a, text));
     }
 }
+
+/* ---- start ---- */
 
 /* All addresses are bound: what root was needed for is done. */
 static bool settle_rights(const struct poolcounter *p, const struct sockets *sockets)
@@ -323,6 +415,8 @@ static void stop(struct poolcounter *p)
 int program_run(void *listen, void *config, const struct daemon_line *line)
 {
     struct poolcounter p = {.line = line, .listen = listen, .config = config};
+    const struct daemon_signals signals = {
+        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .on_usr2 = on_usr2, .context = &p};
     int code = EXIT_FAILURE;
 
     daemon_prepare();
@@ -330,7 +424,7 @@ int program_run(void *listen, void *config, const struct daemon_line *line)
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);
     upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
-    watch_signals(&p);
+    p.signals = daemon_signals_start(p.loop, &signals);
     if (inherited_begin(&p.inherited) && start_admin(&p) && start_server(&p)) {
         inherited_ready(&p.inherited, p.loop, NULL, NULL);
         loop_run(p.loop);

@@ -9,9 +9,8 @@
 #include "common/program/admin.h"
 #include "common/program/daemon.h"
 #include "common/program/inherited.h"
-#include "poolcounter/command_line.h"
+#include "poolcounter/configuration.h"
 #include "poolcounter/server.h"
-#include "poolcounter/sockets.h"
 
 struct poolcounter {
     const struct daemon_line *line;
@@ -29,6 +28,13 @@ struct poolcounter {
     bool admin_stopped;
 };
 
+/* ---- status.c ---- */
+/* Adds the pages to the admin address. */
+void status_add(struct poolcounter *p);
+/* --describe stats: the metrics, as Markdown. */
+void status_describe(FILE *out);
+
+/* ---- program.c ---- */
 /* --describe; false: no such WHAT. */
 bool program_describe(const char *what, FILE *out);
 /* Start, run, stop; the exit code. LISTEN is a struct command_line, CONFIG a struct configuration,

@@ -7,10 +7,8 @@
 #ifndef RLB_POOLCOUNTER_SERVER_H
 #define RLB_POOLCOUNTER_SERVER_H
 
-#include "common/net/addr.h"
 #include "common/stats/stats.h"
 #include "poolcounter/configuration.h"
-#include "poolcounter/types.h"
 
 /* The metrics of stats.def by name. */
 enum poolcounter_stat {
@@ -63,6 +61,13 @@ void server_hand_over(struct server *s);
 size_t server_sockets(const struct server *s, int fds[LISTENERS_MAX]);
 
 enum { SNAPSHOT_KEYS_MAX = 20 };
+
+struct type_figures {
+    uint64_t acquired, done, full, timeouts, no_room;
+    uint64_t waited_us; /* of waits that ended in LOCKED or DONE */
+    uint64_t worked_us; /* of holders that have ended */
+    size_t held, waiting;
+};
 
 struct server_snapshot {
     struct counter_stats counters;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Internals of the server, shared by its files: server.c (thread, rounds, time), listeners.c
- * (accepting connections), client.c (input, output, closing), commands.c (execution of lines). Used
- * only by the server's thread, except for the members guarded by `mutex`.
+ * Internals of the server, shared by its files: server.c (thread, rounds, time, accepting
+ * connections), client.c (input, output, closing), commands.c (execution of lines), snapshot.c.
+ * Used only by the server's thread, except for the members guarded by `mutex`.
  *
  *     epoll -> listeners_accept           client_readable -> lines -> commands_run -> answers
  *                                                              | woken
@@ -11,11 +11,11 @@
 #ifndef RLB_POOLCOUNTER_SERVER_INTERNAL_H
 #define RLB_POOLCOUNTER_SERVER_INTERNAL_H
 
+#include "common/base/map.h"
 #include "common/event/loop.h"
 #include "common/limiter/counter_line.h"
 #include "common/stats/topk.h"
 #include "poolcounter/server.h"
-#include "poolcounter/sources.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -56,6 +56,34 @@ struct listener {
      * have been accepted. */
     bool has_options;
     int fd;
+};
+
+/* How many clients one address has. An entry is there while its address has one. */
+struct source_entry {
+    struct map_node node;
+    struct in6_addr key; /* IPv4 as ::ffff:a.b.c.d, so that it is the same by either family */
+    size_t clients;
+};
+
+struct sources {
+    struct map map;
+};
+
+/*
+ * Figures by type of key, which is what stands before a key's first ':'. Bounded: the first MAX
+ * types have an entry each, what comes later is counted together, as clients name the types. An
+ * entry lives as long as the table.
+ */
+struct type_entry {
+    struct map_node node;
+    struct slice name; /* its own bytes; empty: the others, counted together */
+    struct type_figures figures;
+};
+
+struct types {
+    struct map map;
+    size_t max;
+    struct type_entry others;
 };
 
 struct client;
@@ -151,15 +179,22 @@ static inline uint64_t server_now_ms(const struct server *s)
 /* Notifies at most MAX woken clients. */
 void server_deliver(struct server *s, size_t max);
 
-/* ---- listeners.c ---- */
-/* Takes ownership of N sockets. */
-void listeners_add(struct server *s, const int *fds, size_t n);
-void listeners_accept(struct server *s, struct listener *l);
 /* Call when capacity may be available again: a client has disconnected, limits have changed, or a
  * pause has ended. */
 void listeners_resume(struct server *s);
-void listeners_pause(struct server *s);
-void listeners_close(struct server *s);
+/*
+ * One client more from A. NULL: A is neither IPv4 nor IPv6, or memory is out; not counted then.
+ * Pair with sources_leave.
+ */
+struct source_entry *sources_join(struct sources *s, const struct sockaddr *a);
+/* ENTRY may be NULL. */
+void sources_leave(struct sources *s, struct source_entry *entry);
+
+/* ---- snapshot.c ---- */
+void types_init(struct types *t, size_t max);
+void types_fini(struct types *t);
+/* The entry of NAME, made when there is none and room; else that of the others. */
+struct type_entry *types_get(struct types *t, struct slice name);
 
 /* ---- client.c ---- */
 /* Takes ownership of FD. Returns NULL and closes FD if out of memory or if epoll cannot add it. */

@@ -1,7 +1,212 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "poolcounter/status.h"
-
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pages of the admin address: `/`, /status.json, /metrics, /healthz, /readyz, made of a copy
+ * that the server's thread hands out. Keys and types are a client's bytes: JSON's writer replaces
+ * what is not UTF-8, and the number of types is bounded (max_types).
+ */
 #include "assets.h"
+#include "common/base/json.h"
+#include "common/stats/metrics.h"
+#include "poolcounter/program.h"
+#include "version.h"
+
+/* ---- metrics: those of stats.def, those that the counters count themselves, those by type ---- */
+
+static void each_snapshot(struct metrics *m, const void *context)
+{
+    metrics_put(m, context, SLICE_NULL, SLICE_NULL);
+}
+
+static void each_counter(struct metrics *m, const void *context)
+{
+    metrics_put(m, &((const struct server_snapshot *)context)->counters, SLICE_NULL, SLICE_NULL);
+}
+
+/* Bytes of a type that no text should have are escaped. */
+static void each_type(struct metrics *m, const void *context)
+{
+    const struct server_snapshot *s = context;
+    struct text name = {0};
+
+    for (size_t i = 0; i < s->ntypes; ++i) {
+        text_clear(&name);
+        text_add_escaped(&name, s->types[i].name);
+        metrics_put(m, &s->types[i].figures, SLICE_NULL, text_slice(&name));
+    }
+    text_fini(&name);
+}
+
+/* clang-format off */
+#define COUNTER(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_counter, METRIC_MEMBER(type, struct counter_stats, member)}
+#define TYPE(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, "type", doc, each_type, METRIC_MEMBER(type, struct type_figures, member)}
+#define SNAPSHOT(name, unit, type, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, member)}
+
+/* What the counters themselves count. */
+static const struct metric counter_metrics[] = {
+    COUNTER("acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, at once or later."),
+    COUNTER("released_total", COUNTER, "requests", COUNT, released, "RELEASED answered."),
+    COUNTER("processed_total", COUNTER, "requests", COUNT, processed, "Requests that held and have ended, by release or because their client disconnected."),
+    COUNTER("done_total", COUNTER, "requests", COUNT, done, "DONE answered."),
+    COUNTER("queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL answered."),
+    COUNTER("timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT answered after waiting."),
+    COUNTER("timeouts_at_once_total", COUNTER, "requests", COUNT, timeouts_at_once, "TIMEOUT answered at once: the request did not wait."),
+    COUNTER("given_up_total", COUNTER, "requests", COUNT, given_up, "Waits given up, by RELEASE or because the client disconnected."),
+    COUNTER("no_room_total", COUNTER, "requests", COUNT, no_room, "Requests answered ERROR OUT_OF_MEMORY."),
+    COUNTER("processing_seconds_total", COUNTER, "seconds", TIME, processing_us, "Time that requests held, of those that have ended."),
+    COUNTER("gained_seconds_total", COUNTER, "seconds", TIME, gained_us, "Time since the releaser's LOCKED, for each DONE."),
+    COUNTER("waited_me_seconds_total", COUNTER, "seconds", TIME, waited_me_us, "Waits of ACQ4ME that ended in LOCKED."),
+    COUNTER("waited_any_seconds_total", COUNTER, "seconds", TIME, waited_any_us, "Waits of ACQ4ANY that ended in LOCKED."),
+    COUNTER("waited_good_seconds_total", COUNTER, "seconds", TIME, waited_good_us, "Waits that ended in DONE."),
+    COUNTER("wasted_seconds_total", COUNTER, "seconds", TIME, wasted_us, "Waits that ended in TIMEOUT."),
+    COUNTER("keys", GAUGE, "keys", COUNT, keys, "Keys that are held or waited for."),
+    COUNTER("held", GAUGE, "requests", COUNT, held, "Requests that hold."),
+    COUNTER("waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait."),
+};
+
+static const struct metric metrics[] = {
+    TYPE("type_acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, by type of key."),
+    TYPE("type_done_total", COUNTER, "requests", COUNT, done, "DONE answered, by type of key."),
+    TYPE("type_queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL answered, by type of key."),
+    TYPE("type_timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT answered, at once or after waiting, by type of key."),
+    TYPE("type_no_room_total", COUNTER, "requests", COUNT, no_room, "ERROR OUT_OF_MEMORY answered, by type of key."),
+    TYPE("type_waited_seconds_total", COUNTER, "seconds", TIME, waited_us, "Waits that ended in LOCKED or DONE, by type of key."),
+    TYPE("type_worked_seconds_total", COUNTER, "seconds", TIME, worked_us, "Time that requests held, of those that have ended, by type of key."),
+    TYPE("type_held", GAUGE, "requests", COUNT, held, "Requests that hold, by type of key."),
+    TYPE("type_waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait, by type of key."),
+    SNAPSHOT("oldest_holder_seconds", "seconds", TIME, oldest_us, "How long the oldest holder has held; 0 if there is none."),
+    SNAPSHOT("uptime_seconds", "seconds", TIME, uptime_us, "Time since the server started."),
+    SNAPSHOT("client_addresses", "addresses", COUNT, addresses, "Addresses that clients are connected from."),
+};
+/* clang-format on */
+
+static void put_metrics(const struct server_snapshot *s, const struct stats *stats,
+                        struct metrics *m)
+{
+    const struct stats_set set = {stats, SLICE_NULL};
+
+    m->prefix = POOLCOUNTER_PREFIX;
+    metrics_put_stats(m, &set, 1);
+    metrics_put_all(m, counter_metrics, ARRAY_LEN(counter_metrics), s);
+    metrics_put_all(m, metrics, ARRAY_LEN(metrics), s);
+}
+
+void status_describe(FILE *out)
+{
+    metrics_describe_stats(POOLCOUNTER_PREFIX, &poolcounter_stats_table, out);
+    fputs("\nThose that the counters count themselves, and those by type of key (`types`).\n\n",
+          out);
+    metrics_describe_head(out);
+    metrics_describe(POOLCOUNTER_PREFIX, counter_metrics, ARRAY_LEN(counter_metrics), out);
+    metrics_describe(POOLCOUNTER_PREFIX, metrics, ARRAY_LEN(metrics), out);
+}
+
+/* ---- JSON ---- */
+
+static double seconds(uint64_t us)
+{
+    return (double)us / 1e6;
+}
+
+static void put_counters(struct json_writer *w, const struct counter_stats *c)
+{
+    json_open_object(w, "counters");
+    for (size_t i = 0; i < ARRAY_LEN(counter_metrics); ++i)
+        json_put_real(w, counter_metrics[i].name, metric_value(&counter_metrics[i], c));
+    json_close_object(w);
+}
+
+static void put_histogram(struct json_writer *w, const char *name, const struct stats *stats,
+                          enum poolcounter_stat stat)
+{
+    struct stat_histogram h;
+
+    stats_histogram(stats, stat, &h);
+    json_open_object(w, name);
+    json_put_int(w, "count", (int64_t)h.count);
+    json_put_real(w, "sum_s", seconds(h.sum_us));
+    json_put_real(w, "p50_s", seconds(stats_quantile(&h, 0.5)));
+    json_put_real(w, "p99_s", seconds(stats_quantile(&h, 0.99)));
+    json_close_object(w);
+}
+
+static void put_stats(struct json_writer *w, const struct stats *stats)
+{
+    json_open_object(w, "server");
+    for (size_t i = 0; i < poolcounter_stats_table.n; ++i) {
+        const struct stat_row *row = &poolcounter_stats_table.rows[i];
+
+        if (row->kind != STAT_HISTOGRAM)
+            json_put_int(w, row->name, stats_sum(stats, i));
+    }
+    json_close_object(w);
+    put_histogram(w, "wait", stats, STAT_wait_us);
+    put_histogram(w, "work", stats, STAT_work_us);
+}
+
+static void put_oldest(struct json_writer *w, const struct server_snapshot *s)
+{
+    if (!s->has_oldest) {
+        json_put_null(w, "oldest_holder");
+        return;
+    }
+    json_open_object(w, "oldest_holder");
+    json_put_text(w, "key", (struct slice){s->oldest_key, s->oldest_key_bytes});
+    json_put_text(w, "client", slice_of(s->oldest_client));
+    json_put_real(w, "held_s", seconds(s->oldest_us));
+    json_close_object(w);
+}
+
+static void put_type(struct json_writer *w, const struct type_row *row)
+{
+    const struct type_figures *f = &row->figures;
+
+    json_open_object(w, NULL);
+    json_put_text(w, "type", row->name);
+    json_put_int(w, "held", (int64_t)f->held);
+    json_put_int(w, "waiting", (int64_t)f->waiting);
+    json_put_int(w, "acquired", (int64_t)f->acquired);
+    json_put_int(w, "done", (int64_t)f->done);
+    json_put_int(w, "queue_full", (int64_t)f->full);
+    json_put_int(w, "timeouts", (int64_t)f->timeouts);
+    json_put_int(w, "no_room", (int64_t)f->no_room);
+    json_put_real(w, "waited_s", seconds(f->waited_us));
+    json_put_real(w, "worked_s", seconds(f->worked_us));
+    json_close_object(w);
+}
+
+static void put_key(struct json_writer *w, const struct key_row *row)
+{
+    json_open_object(w, NULL);
+    json_put_text(w, "key", row->name);
+    json_put_real(w, "waited_s", seconds(row->waited_us));
+    json_put_real(w, "too_much_by_at_most_s", seconds(row->over_us));
+    json_put_int(w, "waits", (int64_t)row->waits);
+    json_close_object(w);
+}
+
+static void print_json(const struct server_snapshot *s, const struct stats *stats, struct text *out)
+{
+    struct json_writer w = {.out = out};
+
+    json_open_object(&w, NULL);
+    json_put_text(&w, "version", SLICE_LIT(RLB_VERSION));
+    json_put_real(&w, "uptime_s", seconds(s->uptime_us));
+    json_put_int(&w, "clients", (int64_t)s->clients);
+    json_put_int(&w, "client_addresses", (int64_t)s->addresses);
+    put_counters(&w, &s->counters);
+    put_stats(&w, stats);
+    put_oldest(&w, s);
+    json_open_array(&w, "types");
+    for (size_t i = 0; i < s->ntypes; ++i)
+        put_type(&w, &s->types[i]);
+    json_close_array(&w);
+    json_open_array(&w, "most_waited_for");
+    for (size_t i = 0; i < s->nkeys; ++i)
+        put_key(&w, &s->keys[i]);
+    json_close_array(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
+}
 
 /* ---- the table of pages ---- */
 
@@ -17,7 +222,7 @@ static int page_json(void *context, struct slice query, struct text *body)
 
     (void)query;
     server_ask(p->server, take_snapshot, &snapshot);
-    status_json(&snapshot, p->stats, body);
+    print_json(&snapshot, p->stats, body);
     server_snapshot_fini(&snapshot);
     return 200;
 }
@@ -28,7 +233,7 @@ static void page_metrics(void *context, struct metrics *m)
     struct server_snapshot snapshot;
 
     server_ask(p->server, take_snapshot, &snapshot);
-    status_metrics(&snapshot, p->stats, m);
+    put_metrics(&snapshot, p->stats, m);
     server_snapshot_fini(&snapshot);
 }
 

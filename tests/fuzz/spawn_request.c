@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_list(r.words, r.nwords);
         check_list(r.env, r.nenv);
         ASSERT(r.root != NULL);
-        ASSERT(r.user.ngroups >= 0 && r.user.ngroups <= APP_GROUPS_MAX);
+        ASSERT(r.user.ngroups >= 0 && r.user.ngroups <= PRIVILEGES_GROUPS_MAX);
         ASSERT(r.listen >= 0 && r.listen <= LISTEN_BY_SOCKET);
         ASSERT(r.user.uid != (uid_t)-1 && r.user.gid != (gid_t)-1);
         for (int i = 0; i < r.user.ngroups; ++i)

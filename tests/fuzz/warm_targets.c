@@ -3,7 +3,7 @@
  * Heads of requests, an empty line after each: what is kept of them is bounded, was in one of them,
  * and came from no request that was somebody's own.
  */
-#include "worker-agent/process/warm_targets.h"
+#include "worker-agent/process/warm_up.h"
 
 #include "common/base/text.h"
 #include "tests/fuzz/fuzz.h"

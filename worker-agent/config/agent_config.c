@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "worker-agent/config/app_config.h"
 #include "worker-agent/config/keeper_rights.h"
 
 #include "common/program/privileges.h"
@@ -105,20 +104,6 @@ static void read_allow(struct agent_config *c, struct diag *d)
     }
 }
 
-/* Letters, digits, '-', '_' and '.', not first a '.': what host names are made of. */
-static bool is_node_name(struct slice name)
-{
-    bool good = name.len > 0 && name.p[0] != '.';
-
-    for (size_t i = 0; good && i < name.len; ++i) {
-        char c = name.p[i];
-
-        good = (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9') ||
-               c == '-' || c == '_' || c == '.';
-    }
-    return good;
-}
-
 static void find_host_path(struct agent_config *c, struct diag *d)
 {
     char host[HOST_NAME_ROOM] = "";
@@ -128,7 +113,7 @@ static void find_host_path(struct agent_config *c, struct diag *d)
         if (c->host_path[0] != '/' || c->host_path[1] == '\0')
             config_complain(&c->yaml, top_node(c, "host_path"), d,
                             "host_path: must begin with '/', and name a node");
-    } else if (gethostname(host, sizeof(host) - 1) == 0 && is_node_name(slice_of(host))) {
+    } else if (gethostname(host, sizeof(host) - 1) == 0 && app_config_good_name(slice_of(host))) {
         c->host_path = xasprintf("/hosts/%s", host);
     }
 }
@@ -242,10 +227,15 @@ static void check_host_path(const struct agent_config *c, struct diag *d)
 /* The users that processes may have, where the agent has one itself. */
 static void find_users(struct agent_config *c, struct diag *d)
 {
+    bool fits;
+
     if (!c->own.wanted || c->own.uid == 0)
         return;
-    c->users = keeper_rights_create(&c->own, c->apps, c->napps);
-    if (c->users == NULL)
+    c->users = xcalloc(1, sizeof(*c->users));
+    fits = keeper_rights_add(c->users, &c->own);
+    for (size_t i = 0; i < c->napps && fits; ++i)
+        fits = !c->apps[i]->user.wanted || keeper_rights_add(c->users, &c->apps[i]->user);
+    if (!fits)
         config_complain(&c->yaml, c->s.applications, d,
                         "applications: more than %d users, with an agent that has one itself",
                         KEEPER_USERS_MAX);
@@ -254,6 +244,10 @@ static void find_users(struct agent_config *c, struct diag *d)
 static void read_apps(struct agent_config *c, struct diag *d)
 {
     const struct config_node *map = c->s.applications;
+    const struct app_config_top top = {.yaml = &c->yaml,
+                                       .own = &c->own,
+                                       .user = c->s.user,
+                                       .max_processes = (unsigned)c->s.max_processes};
     unsigned errors_before = d->errors;
 
     if (map == NULL)
@@ -265,7 +259,7 @@ static void read_apps(struct agent_config *c, struct diag *d)
     }
     c->apps = xcalloc(map->n + 1, sizeof(struct app_config *));
     for (size_t i = 0; i < map->n; ++i) {
-        struct app_config *app = app_config_read(c, map->keys[i], map->items[i], d);
+        struct app_config *app = app_config_read(&top, map->keys[i], map->items[i], d);
 
         if (agent_config_app(c, app->name) != NULL)
             config_complain(&c->yaml, map->keys[i], d, "applications: duplicate entry %s",

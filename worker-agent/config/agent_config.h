@@ -7,66 +7,18 @@
 #ifndef RLB_AGENT_CONFIG_AGENT_CONFIG_H
 #define RLB_AGENT_CONFIG_AGENT_CONFIG_H
 
-#include <sys/types.h>
-
 #include "common/net/networks.h"
-#include "common/program/privileges.h"
 #include "common/tls/tls_listener.h"
-#include "worker-agent/config/settings.h"
-#include "worker-agent/config/slot_address.h"
+#include "worker-agent/config/app_config.h"
 
 enum {
-    /* Letters of an application's name: it becomes a folder, a node and a log word. */
-    APP_NAME_MAX = 64,
     APPS_MAX = 1000,
-    /* Further groups of a user. */
-    APP_GROUPS_MAX = 64,
-    /* Words of a command; variables of an environment; bytes of all of them as JSON, with what they
-       inherit. */
-    APP_WORDS_MAX = 1000,
-    APP_WORDS_BYTES_MAX = 128 * 1024,
     /* What a unix socket in state_dir/run needs of a path's 107 bytes: "/run/", 16 hex digits,
        "/s". */
     STATE_DIR_MAX = 107 - 5 - 16 - 2,
 };
 
-/* How a process comes by its listening socket. */
-enum listen_mode {
-    LISTEN_INHERITED_UNIX,
-    LISTEN_INHERITED_TCP,
-    LISTEN_BY_PORT,  /* {port} */
-    LISTEN_BY_SOCKET /* {socket} */
-};
-
 struct keeper_rights;
-
-struct env_var {
-    char *name, *value;
-};
-
-struct app_config {
-    char *name;
-    struct app_settings s;
-    enum setting_origin *origins; /* of each row of app_table */
-    struct env_var *env;          /* what the file gives */
-    size_t nenv;
-    struct slot_address address;
-    bool has_address;
-    struct addr *doors; /* its own addresses: `listen` */
-    size_t ndoors;
-    unsigned nslots;     /* at start */
-    struct addr *attach; /* nslots of them, or NULL */
-    enum listen_mode listen;
-    char *path; /* in the tree */
-    bool switch_user;
-    const char *login; /* the user's name; NULL: the user that started the agent */
-    char *home;        /* of the user, or NULL */
-    uid_t uid;
-    gid_t gid;
-    gid_t groups[APP_GROUPS_MAX];
-    int ngroups;
-    char spec[FINGERPRINT_LEN + 1]; /* hash of all that a process is started with */
-};
 
 struct agent_config {
     struct config yaml;

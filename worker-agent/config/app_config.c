@@ -7,18 +7,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/json.h"
 #include "common/program/program_config.h"
-#include "worker-agent/config/command.h"
-#include "worker-agent/pool/registration.h"
-#include "worker-agent/supervisor/keeper_wire.h"
 
 /* What the steps of reading share. */
 struct reader {
-    const struct config *yaml;
-    const struct agent_config *agent;
+    const struct app_config_top *top;
     const struct config_node *key, *map;
     struct app_config *c;
-    unsigned host_max;
     struct diag *d;
 };
 
@@ -33,13 +29,10 @@ static const struct config_node *place(const struct reader *r, const char *name)
 
 static void complain(const struct reader *r, const char *name, const char *what)
 {
-    config_complain(r->yaml, place(r, name), r->d, "%s: %s", name, what);
+    config_complain(r->top->yaml, place(r, name), r->d, "%s: %s", name, what);
 }
 
-/*
- * An application's state is in the folder of state_dir with its name, beside files of the agent's
- * own. Of tree.json there are also tree.json.bad and tree.json.tmp.PID.
- */
+/* Of tree.json there are also tree.json.bad and tree.json.tmp.PID. */
 static bool is_own_file(struct slice name)
 {
     return slice_is(name, AGENT_LOCK_NAME) || slice_is(name, KEEPER_SOCKET_NAME) ||
@@ -47,10 +40,9 @@ static bool is_own_file(struct slice name)
            slice_is(name, HOST_MEMORY_NAME) || slice_starts(name, SLICE_LIT(HOST_MEMORY_NAME "."));
 }
 
-static void check_name(const struct reader *r)
+bool app_config_good_name(struct slice name)
 {
-    struct slice name = r->key->text;
-    bool good = name.len > 0 && name.len <= APP_NAME_MAX && name.p[0] != '.';
+    bool good = name.len > 0 && name.p[0] != '.';
 
     for (size_t i = 0; good && i < name.len; ++i) {
         char c = name.p[i];
@@ -58,17 +50,165 @@ static void check_name(const struct reader *r)
         good = (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9') ||
                c == '-' || c == '_' || c == '.';
     }
-    if (!good) {
+    return good;
+}
+
+static void check_name(const struct reader *r)
+{
+    struct slice name = r->key->text;
+
+    if (name.len > APP_NAME_MAX || !app_config_good_name(name)) {
         config_complain(
-            r->yaml, r->key, r->d,
+            r->top->yaml, r->key, r->d,
             "an application's name is 1-%d letters, digits, '-', '_', '.', not first a '.'",
             APP_NAME_MAX);
     } else if (is_own_file(name)) {
-        config_complain(r->yaml, r->key, r->d,
+        config_complain(r->top->yaml, r->key, r->d,
                         "applications: %.*s is the name of a file of the agent's own in state_dir; "
                         "choose another name",
                         SLICE_FMT(name));
     }
+}
+
+/* ---- the command ---- */
+
+/* Of the agent's own environment, what processes may need to find programs and to speak to people.
+ */
+static const char *const inherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ"};
+
+static bool any_word_has(const struct app_config *c, const char *place)
+{
+    for (size_t i = 0; i < c->s.command.n; ++i) {
+        if (strstr(c->s.command.items[i], place) != NULL)
+            return true;
+    }
+    for (size_t i = 0; i < c->nenv; ++i) {
+        if (strstr(c->env[i].value, place) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* What the message to the keeper would have of it. */
+static size_t count_bytes(const struct app_config *c)
+{
+    json_t *all = json_pack("[o, o]", command_words(c), command_environment(c));
+    struct text text = {0};
+
+    json_print(all, &text);
+    size_t bytes = text.len;
+    text_fini(&text);
+    json_decref(all);
+    return bytes;
+}
+
+bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM])
+{
+    bool port = any_word_has(c, "{port}");
+    bool socket = any_word_has(c, "{socket}");
+
+    if (port && socket) {
+        snprintf(why, SETTINGS_WHY_ROOM, "has both {port} and {socket}");
+        return false;
+    }
+    if (c->s.command.n > APP_WORDS_MAX || count_bytes(c) > APP_WORDS_BYTES_MAX) {
+        snprintf(why, SETTINGS_WHY_ROOM, "with its environment has over %d words or %d bytes",
+                 APP_WORDS_MAX, APP_WORDS_BYTES_MAX);
+        return false;
+    }
+    if (port)
+        c->listen = LISTEN_BY_PORT;
+    else if (socket)
+        c->listen = LISTEN_BY_SOCKET;
+    else
+        c->listen = c->s.socket == APP_SOCKET_TCP ? LISTEN_INHERITED_TCP : LISTEN_INHERITED_UNIX;
+    return true;
+}
+
+/* The hash: FNV-1a, for it is compared with one that another process made. */
+static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
+{
+    const unsigned char *bytes = p;
+
+    for (size_t i = 0; i < n; ++i)
+        h = (h ^ bytes[i]) * 0x100000001b3ULL;
+    return h;
+}
+
+/* With its NUL, so that neighbours do not run together. */
+static uint64_t hash_text(uint64_t h, const char *s)
+{
+    return s != NULL ? hash_bytes(h, s, strlen(s) + 1) : hash_bytes(h, "\1", 1);
+}
+
+void command_spec(const struct app_config *c, char out[FINGERPRINT_LEN + 1])
+{
+    uint64_t h = 0xcbf29ce484222325ULL;
+    int listen = c->listen;
+
+    for (size_t i = 0; i < c->s.command.n; ++i)
+        h = hash_text(h, c->s.command.items[i]);
+    h = hash_text(h, "\2");
+    for (size_t i = 0; i < c->nenv; ++i)
+        h = hash_text(hash_text(h, c->env[i].name), c->env[i].value);
+    h = hash_text(hash_text(h, c->s.root), c->s.version);
+    h = hash_bytes(h, &listen, sizeof(listen));
+    h = hash_bytes(h, &c->user.uid, sizeof(c->user.uid));
+    h = hash_bytes(h, c->user.groups, sizeof(c->user.groups[0]) * (size_t)c->user.ngroups);
+    snprintf(out, FINGERPRINT_LEN + 1, "%016llx", (unsigned long long)h);
+}
+
+json_t *command_words(const struct app_config *c)
+{
+    json_t *words = json_array();
+
+    for (size_t i = 0; i < c->s.command.n; ++i)
+        json_array_append_new(words, json_string(c->s.command.items[i]));
+    return words;
+}
+
+static void set_variable(json_t *vars, const char *name, const char *value)
+{
+    if (value != NULL)
+        json_object_set_new(vars, name, json_string(value));
+}
+
+json_t *command_environment(const struct app_config *c)
+{
+    json_t *vars = json_object();
+    json_t *list = json_array();
+    const char *name;
+    json_t *value;
+
+    for (size_t i = 0; i < ARRAY_LEN(inherited); ++i)
+        set_variable(vars, inherited[i], getenv(inherited[i]));
+    if (c->login != NULL) {
+        set_variable(vars, "USER", c->login);
+        set_variable(vars, "LOGNAME", c->login);
+        set_variable(vars, "HOME", c->home);
+    }
+    for (size_t i = 0; i < c->nenv; ++i)
+        set_variable(vars, c->env[i].name, c->env[i].value);
+    json_object_foreach(vars, name, value)
+        json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(value)));
+    json_decref(vars);
+    return list;
+}
+
+char *command_replace(const char *word, const char *place, const char *with)
+{
+    struct text out = {0};
+    const char *at;
+
+    while ((at = strstr(word, place)) != NULL) {
+        text_add(&out, (struct slice){word, (size_t)(at - word)});
+        text_add(&out, slice_of(with));
+        word = at + strlen(place);
+    }
+    text_add(&out, slice_of(word));
+    char *copy = xstrdup(text_cstr(&out));
+    text_fini(&out);
+    return copy;
 }
 
 /* ---- environment ---- */
@@ -92,7 +232,7 @@ static void read_environment(const struct reader *r)
     if (map == NULL)
         return;
     if (map->kind != CONFIG_MAP || map->n > APP_WORDS_MAX) {
-        config_complain(r->yaml, map, r->d,
+        config_complain(r->top->yaml, map, r->d,
                         "environment: expected at most %d lines \"NAME: value\"", APP_WORDS_MAX);
         return;
     }
@@ -100,12 +240,13 @@ static void read_environment(const struct reader *r)
     for (size_t i = 0; i < map->n; ++i) {
         if (!good_variable(map->keys[i]->text) ||
             slice_starts(map->keys[i]->text, SLICE_LIT("LISTEN_"))) {
-            config_complain(r->yaml, map->keys[i], r->d,
+            config_complain(r->top->yaml, map->keys[i], r->d,
                             "environment: not a variable's name, or one that we set ourselves");
             continue;
         }
         if (map->items[i]->kind != CONFIG_SCALAR) {
-            config_complain(r->yaml, map->items[i], r->d, "environment: a value must be a text");
+            config_complain(r->top->yaml, map->items[i], r->d,
+                            "environment: a value must be a text");
             continue;
         }
         r->c->env[r->c->nenv++] =
@@ -135,29 +276,15 @@ static bool find_group(const struct reader *r, gid_t *gid)
 
 /* Whether the agent runs as a user other than root. Only its keeper can then start processes as
  * other users. */
-static bool has_own_user(const struct agent_config *a)
+static bool has_own_user(const struct reader *r)
 {
-    return a->own.wanted && a->own.uid != 0;
+    return r->top->own->wanted && r->top->own->uid != 0;
 }
 
-static bool is_agents_own(const struct reader *r)
+static bool is_in_group(const struct privileges *user, gid_t gid)
 {
-    const struct privileges *own = &r->agent->own;
-
-    return has_own_user(r->agent) && r->c->uid == own->uid && r->c->gid == own->gid;
-}
-
-static void become_agents_own(struct app_config *c, const struct privileges *own)
-{
-    c->switch_user = true;
-    c->ngroups = own->ngroups;
-    memcpy(c->groups, own->groups, (size_t)own->ngroups * sizeof(gid_t));
-}
-
-static bool is_in_group(const struct app_config *c, gid_t gid)
-{
-    for (int i = 0; i < c->ngroups; ++i) {
-        if (c->groups[i] == gid)
+    for (int i = 0; i < user->ngroups; ++i) {
+        if (user->groups[i] == gid)
             return true;
     }
     return false;
@@ -168,16 +295,16 @@ static bool is_in_group(const struct app_config *c, gid_t gid)
 static void check_other_user(const struct reader *r)
 {
     const char *at = r->c->s.user != NULL ? "user" : "group";
-    const struct privileges *own = &r->agent->own;
+    const struct privileges *own = r->top->own;
     const struct app_config *c = r->c;
 
-    if (c->uid == 0)
+    if (c->user.uid == 0)
         complain(r, at, "root: an agent that has a user itself starts no processes of root");
-    else if (c->uid != own->uid && is_in_group(c, own->gid))
+    else if (c->user.uid != own->uid && is_in_group(&c->user, own->gid))
         complain(r, at,
                  "is in the group of the agent's own user: give the agent a group that no "
                  "application has");
-    else if (c->uid != own->uid && c->listen == LISTEN_BY_SOCKET)
+    else if (c->user.uid != own->uid && c->listen == LISTEN_BY_SOCKET)
         complain(r, at,
                  "with {socket} in command or environment: an agent that has a user itself cannot "
                  "connect to a socket that another one makes; use {port} or an inherited socket");
@@ -185,7 +312,7 @@ static void check_other_user(const struct reader *r)
 
 static bool may_switch(const struct reader *r)
 {
-    if (has_own_user(r->agent) || geteuid() == 0)
+    if (has_own_user(r) || geteuid() == 0)
         return true;
     complain(r, r->c->s.user != NULL ? "user" : "group", "needs an agent that runs as root");
     return false;
@@ -203,8 +330,8 @@ static bool find_login(const struct reader *r)
         return false;
     }
     if (c->s.user != NULL) {
-        c->uid = p->pw_uid;
-        c->gid = p->pw_gid;
+        c->user.uid = p->pw_uid;
+        c->user.gid = p->pw_gid;
     }
     c->home = xstrdup(p->pw_dir);
     return true;
@@ -212,34 +339,34 @@ static bool find_login(const struct reader *r)
 
 static void find_user(const struct reader *r)
 {
-    const struct privileges *own = &r->agent->own;
+    const struct privileges *own = r->top->own;
     struct app_config *c = r->c;
-    int n = APP_GROUPS_MAX;
+    int n = PRIVILEGES_GROUPS_MAX;
 
-    c->uid = own->wanted ? own->uid : geteuid();
-    c->gid = own->wanted ? own->gid : getegid();
-    c->login = c->s.user != NULL ? c->s.user : r->agent->s.user;
+    c->user.uid = own->wanted ? own->uid : geteuid();
+    c->user.gid = own->wanted ? own->gid : getegid();
+    c->login = c->s.user != NULL ? c->s.user : r->top->user;
     if (c->login != NULL && !find_login(r))
         return;
-    if (c->s.group != NULL && !find_group(r, &c->gid))
+    if (c->s.group != NULL && !find_group(r, &c->user.gid))
         return;
-    if (is_agents_own(r)) {
-        become_agents_own(c, own);
+    if (has_own_user(r) && c->user.uid == own->uid && c->user.gid == own->gid) {
+        c->user = *own;
         return;
     }
     if ((c->s.user == NULL && c->s.group == NULL) || !may_switch(r))
         return;
-    c->switch_user = true;
-    c->groups[0] = c->gid;
-    c->ngroups = 1;
+    c->user.wanted = true;
+    c->user.groups[0] = c->user.gid;
+    c->user.ngroups = 1;
     if (c->s.user != NULL) {
-        if (getgrouplist(c->s.user, c->gid, c->groups, &n) < 0) {
+        if (getgrouplist(c->s.user, c->user.gid, c->user.groups, &n) < 0) {
             complain(r, "user", "is in too many groups");
             return;
         }
-        c->ngroups = n;
+        c->user.ngroups = n;
     }
-    if (has_own_user(r->agent))
+    if (has_own_user(r))
         check_other_user(r);
 }
 
@@ -290,7 +417,7 @@ static void read_attach(const struct reader *r)
     c->attach = xcalloc(c->s.attach.n, sizeof(*c->attach));
     for (size_t i = 0; i < c->s.attach.n; ++i) {
         if (addr_parse(slice_of(c->s.attach.items[i]), &c->attach[i]) != ERR_OK)
-            config_complain(r->yaml, place(r, "attach"), r->d,
+            config_complain(r->top->yaml, place(r, "attach"), r->d,
                             "attach: \"%s\" is not a numeric HOST:PORT or unix:/path",
                             c->s.attach.items[i]);
     }
@@ -304,7 +431,7 @@ static void read_processes(const struct reader *r)
         read_attach(r);
         return;
     }
-    if (c->s.min_processes == 0 && c->s.max_processes == 0 && r->host_max == 0)
+    if (c->s.min_processes == 0 && c->s.max_processes == 0 && r->top->max_processes == 0)
         complain(r, "max_processes",
                  "with neither min_processes nor max_processes there are no slots");
     check_command(r);
@@ -323,8 +450,8 @@ static void read_listen(const struct reader *r)
         if (e == ERR_OK)
             ++c->ndoors;
         else
-            config_addr_complain(r->yaml, place(r, "listen"), "listen", c->s.listen.items[i], e,
-                                 r->d);
+            config_addr_complain(r->top->yaml, place(r, "listen"), "listen", c->s.listen.items[i],
+                                 e, r->d);
     }
 }
 
@@ -341,6 +468,20 @@ unsigned app_config_slots(const struct app_settings *s, const struct slot_addres
     return n != 0 ? n : 1;
 }
 
+/* Whether slots can be registered under it: a name, or an address that is not all addresses. */
+static bool is_advertisable(const char *host)
+{
+    struct addr a;
+    char *text = xasprintf("%s:1", host);
+    enum err e = addr_parse(slice_of(text), &a);
+
+    free(text);
+    return e == ERR_UNSUPPORTED ||
+           (e == ERR_OK && a.sa.sa_family != AF_UNIX &&
+            !(a.sa.sa_family == AF_INET && a.in.sin_addr.s_addr == 0) &&
+            !(a.sa.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a.in6.sin6_addr)));
+}
+
 /* And with it how many slots there are. */
 static void read_address(const struct reader *r)
 {
@@ -355,46 +496,40 @@ static void read_address(const struct reader *r)
         complain(r, "address", "is required (or listen)");
     if (c->s.address != NULL &&
         slot_address_parse(slice_of(c->s.address), n, &c->address, why) != ERR_OK) {
-        config_complain(r->yaml, place(r, "address"), r->d, "address: \"%s\" %s", c->s.address,
+        config_complain(r->top->yaml, place(r, "address"), r->d, "address: \"%s\" %s", c->s.address,
                         why);
         return;
     }
     c->has_address = c->s.address != NULL;
     c->nslots = n;
     if (c->s.attach.n == 0)
-        c->nslots = app_config_slots(&c->s, c->has_address ? &c->address : NULL, r->host_max);
+        c->nslots =
+            app_config_slots(&c->s, c->has_address ? &c->address : NULL, r->top->max_processes);
 }
 
-struct app_config *app_config_read(const struct agent_config *agent, const struct config_node *key,
+struct app_config *app_config_read(const struct app_config_top *top, const struct config_node *key,
                                    const struct config_node *map, struct diag *d)
 {
     struct app_config *c = xcalloc(1, sizeof(*c));
-    const struct config *yaml = &agent->yaml;
-    struct reader r = {.yaml = yaml,
-                       .agent = agent,
-                       .key = key,
-                       .map = map,
-                       .c = c,
-                       .host_max = (unsigned)agent->s.max_processes,
-                       .d = d};
+    const struct reader r = {.top = top, .key = key, .map = map, .c = c, .d = d};
     unsigned errors_before = d->errors;
     char why[SETTINGS_WHY_ROOM];
 
     c->name = xslicedup(key->text);
     c->origins = xcalloc(app_table.n, sizeof(*c->origins));
     check_name(&r);
-    settings_read(&app_table, yaml, map, &c->s, c->origins, d);
+    settings_read(&app_table, top->yaml, map, &c->s, c->origins, d);
     if (map->kind != CONFIG_MAP) {
         if (d->errors == errors_before)
-            config_complain(yaml, key, d, "%s: has no settings", c->name);
+            config_complain(top->yaml, key, d, "%s: has no settings", c->name);
         return c;
     }
     if (!app_settings_check(&c->s, why))
-        config_complain(yaml, key, d, "%s: %s", c->name, why);
+        config_complain(top->yaml, key, d, "%s: %s", c->name, why);
     c->path = c->s.path != NULL ? xstrdup(c->s.path) : xasprintf("/%s/workers", c->name);
     if (c->path[0] != '/')
         complain(&r, "path", "must begin with '/'");
-    if (c->s.advertise != NULL && !registration_advertise_good(c->s.advertise))
+    if (c->s.advertise != NULL && !is_advertisable(c->s.advertise))
         complain(&r, "advertise", "must be a host name or an address, without a port");
     if (strlen(c->s.version) > VERSION_MAX)
         complain(&r, "version", "is too long");

@@ -1,16 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One application's part of the YAML file (struct app_config of agent_config.h), read and checked.
+ * One application's part of the YAML file, read and checked, and what its processes are started
+ * with: the command, its environment, and {port} and {socket} in them. Owned by the agent's
+ * configuration. Constant once read; any thread.
  */
 #ifndef RLB_AGENT_CONFIG_APP_CONFIG_H
 #define RLB_AGENT_CONFIG_APP_CONFIG_H
 
-#include "worker-agent/config/agent_config.h"
+#include <jansson.h>
 
-/* Reads one application of the configuration AGENT, of which the top level must already be read.
- * Never returns NULL. Errors are added to D; after an error the result may only be passed to
- * app_config_destroy. */
-struct app_config *app_config_read(const struct agent_config *agent, const struct config_node *key,
+#include "common/program/privileges.h"
+#include "worker-agent/config/settings.h"
+#include "worker-agent/config/slot_address.h"
+
+enum {
+    /* Letters of an application's name: it becomes a folder, a node and a log word. */
+    APP_NAME_MAX = 64,
+    /* Words of a command; variables of an environment; bytes of all of them as JSON, with what they
+       inherit. */
+    APP_WORDS_MAX = 1000,
+    APP_WORDS_BYTES_MAX = 128 * 1024,
+};
+
+/* The agent's own files in state_dir. No application may have their names, because its state is in
+ * the directory of its name beside them. */
+#define AGENT_LOCK_NAME "agent.lock"
+#define HOST_MEMORY_NAME "tree.json"
+#define KEEPER_SOCKET_NAME "keeper.sock"
+#define KEEPER_LOCK_NAME "keeper.lock"
+#define KEEPER_RUN_NAME "run"
+
+/* How a process comes by its listening socket. */
+enum listen_mode {
+    LISTEN_INHERITED_UNIX,
+    LISTEN_INHERITED_TCP,
+    LISTEN_BY_PORT,  /* {port} */
+    LISTEN_BY_SOCKET /* {socket} */
+};
+
+struct env_var {
+    char *name, *value;
+};
+
+struct app_config {
+    char *name;
+    struct app_settings s;
+    enum setting_origin *origins; /* of each row of app_table */
+    struct env_var *env;          /* what the file gives */
+    size_t nenv;
+    struct slot_address address;
+    bool has_address;
+    struct addr *doors; /* its own addresses: `listen` */
+    size_t ndoors;
+    unsigned nslots;     /* at start */
+    struct addr *attach; /* nslots of them, or NULL */
+    enum listen_mode listen;
+    char *path;             /* in the tree */
+    struct privileges user; /* of its processes; not wanted: the supervisor's. uid is always set */
+    const char *login;      /* the user's name; NULL: the user that started the agent */
+    char *home;             /* of the user, or NULL */
+    char spec[FINGERPRINT_LEN + 1]; /* hash of all that a process is started with */
+};
+
+/* What it depends on of the top level of the file, which must already be read. Borrowed. */
+struct app_config_top {
+    const struct config *yaml;
+    const struct privileges *own; /* of the agent itself */
+    const char *user;             /* its name, or NULL */
+    unsigned max_processes;       /* of the host; 0: no limit */
+};
+
+/* Letters, digits, '-', '_' and '.', not first a '.': what names of applications, and of hosts, are
+ * made of. */
+bool app_config_good_name(struct slice name);
+/* Reads the application KEY: MAP. Never returns NULL. Errors are added to D; after an error the
+ * result may only be passed to app_config_destroy. */
+struct app_config *app_config_read(const struct app_config_top *top, const struct config_node *key,
                                    const struct config_node *map, struct diag *d);
 /*
  * Returns the number of slots of an application with settings S. Not applicable with attach.
@@ -19,5 +84,17 @@ struct app_config *app_config_read(const struct agent_config *agent, const struc
 unsigned app_config_slots(const struct app_settings *s, const struct slot_address *a,
                           unsigned host_max);
 void app_config_destroy(struct app_config *c);
+
+/* ---- the command ---- */
+
+/* Sets c->listen and checks the bounds. Returns false with the reason in WHY. */
+bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM]);
+/* A hash of everything that processes are started with: an adopted one with another is replaced. */
+void command_spec(const struct app_config *c, char out[FINGERPRINT_LEN + 1]);
+/* New lists of texts: the words; and "NAME=value" of the whole environment. */
+json_t *command_words(const struct app_config *c);
+json_t *command_environment(const struct app_config *c);
+/* A copy of WORD with each PLACE ("{port}") replaced. */
+char *command_replace(const char *word, const char *place, const char *with);
 
 #endif

@@ -1,26 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker-agent/config/keeper_rights.h"
 
-#include <stdlib.h>
+#include <string.h>
 
-#include "worker-agent/config/app_config.h"
-
-_Static_assert((int)APP_GROUPS_MAX == (int)PRIVILEGES_GROUPS_MAX, "groups of the agent's user fit");
-
-static bool same_user(const struct keeper_user *a, const struct keeper_user *b)
+static bool same_user(const struct privileges *a, const struct privileges *b)
 {
     return a->uid == b->uid && a->gid == b->gid && a->ngroups == b->ngroups &&
            memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof(gid_t)) == 0;
 }
 
-static void set_groups(struct keeper_user *u, const gid_t *groups, int n)
-{
-    u->ngroups = n;
-    memcpy(u->groups, groups, (size_t)n * sizeof(gid_t));
-}
-
-/* Returns false if the table is full. */
-static bool add(struct keeper_rights *r, const struct keeper_user *user)
+bool keeper_rights_add(struct keeper_rights *r, const struct privileges *user)
 {
     if (keeper_rights_allow(r, user))
         return true;
@@ -30,34 +19,12 @@ static bool add(struct keeper_rights *r, const struct keeper_user *user)
     return true;
 }
 
-struct keeper_rights *keeper_rights_create(const struct privileges *own,
-                                           struct app_config *const *apps, size_t napps)
-{
-    struct keeper_rights *r = xcalloc(1, sizeof(*r));
-    struct keeper_user user = {.uid = own->uid, .gid = own->gid};
-    bool fits;
-
-    set_groups(&user, own->groups, own->ngroups);
-    fits = add(r, &user);
-    for (size_t i = 0; i < napps && fits; ++i) {
-        if (!apps[i]->switch_user)
-            continue;
-        user = (struct keeper_user){.uid = apps[i]->uid, .gid = apps[i]->gid};
-        set_groups(&user, apps[i]->groups, apps[i]->ngroups);
-        fits = add(r, &user);
-    }
-    if (fits)
-        return r;
-    free(r);
-    return NULL;
-}
-
 bool keeper_rights_has_others(const struct keeper_rights *r)
 {
     return r != NULL && r->n > 1;
 }
 
-bool keeper_rights_allow(const struct keeper_rights *r, const struct keeper_user *user)
+bool keeper_rights_allow(const struct keeper_rights *r, const struct privileges *user)
 {
     for (size_t i = 0; i < r->n; ++i) {
         if (same_user(&r->users[i], user))
@@ -79,18 +46,26 @@ bool keeper_rights_cover(const struct keeper_rights *r, const struct keeper_righ
 
 /* ---- messages ---- */
 
+void keeper_user_put(const struct privileges *user, json_t *m)
+{
+    json_t *groups = json_array();
+
+    for (int i = 0; i < user->ngroups; ++i)
+        json_array_append_new(groups, json_integer(user->groups[i]));
+    json_object_set_new(m, "uid", json_integer(user->uid));
+    json_object_set_new(m, "gid", json_integer(user->gid));
+    json_object_set_new(m, "groups", groups);
+}
+
 json_t *keeper_rights_message(const struct keeper_rights *r)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < r->n; ++i) {
-        const struct keeper_user *u = &r->users[i];
-        json_t *groups = json_array();
+        json_t *user = json_object();
 
-        for (int k = 0; k < u->ngroups; ++k)
-            json_array_append_new(groups, json_integer(u->groups[k]));
-        json_array_append_new(list, json_pack("{s:I, s:I, s:o}", "uid", (json_int_t)u->uid, "gid",
-                                              (json_int_t)u->gid, "groups", groups));
+        keeper_user_put(&r->users[i], user);
+        json_array_append_new(list, user);
     }
     return list;
 }
@@ -103,14 +78,14 @@ static bool take_number(const json_t *v, uint32_t *out)
     return json_is_integer(v) && n >= 0 && n < UINT32_MAX;
 }
 
-bool keeper_user_parse(const json_t *m, struct keeper_user *out)
+bool keeper_user_parse(const json_t *m, struct privileges *out)
 {
     const json_t *groups = json_object_get(m, "groups");
 
-    *out = (struct keeper_user){.ngroups = 0};
+    *out = (struct privileges){.wanted = true};
     if (!take_number(json_object_get(m, "uid"), &out->uid) ||
         !take_number(json_object_get(m, "gid"), &out->gid) || !json_is_array(groups) ||
-        json_array_size(groups) > APP_GROUPS_MAX)
+        json_array_size(groups) > PRIVILEGES_GROUPS_MAX)
         return false;
     for (size_t i = 0; i < json_array_size(groups); ++i) {
         if (!take_number(json_array_get(groups, i), &out->groups[out->ngroups++]))
@@ -121,7 +96,7 @@ bool keeper_user_parse(const json_t *m, struct keeper_user *out)
 
 bool keeper_rights_allow_all(const struct keeper_rights *r, const json_t *list)
 {
-    struct keeper_user user;
+    struct privileges user;
 
     for (size_t i = 0; i < json_array_size(list); ++i) {
         if (!keeper_user_parse(json_array_get(list, i), &user) || !keeper_rights_allow(r, &user))

@@ -9,36 +9,31 @@
 
 #include <jansson.h>
 
-#include "worker-agent/config/agent_config.h"
+#include "common/program/privileges.h"
 
 enum { KEEPER_USERS_MAX = 100 };
 
-struct keeper_user {
-    uid_t uid;
-    gid_t gid;
-    int ngroups;
-    gid_t groups[APP_GROUPS_MAX];
-};
-
 struct keeper_rights {
     size_t n;
-    struct keeper_user users[KEEPER_USERS_MAX]; /* the first: the agent's own */
+    struct privileges users[KEEPER_USERS_MAX]; /* the first: the agent's own */
 };
 
-/* The agent's own user, and those of all applications. NULL: more than KEEPER_USERS_MAX. */
-struct keeper_rights *keeper_rights_create(const struct privileges *own,
-                                           struct app_config *const *apps, size_t napps);
+/* Adds USER unless R has it already. Returns false if R is full. */
+bool keeper_rights_add(struct keeper_rights *r, const struct privileges *user) must_check;
 /* Users other than the agent's own: only a keeper that may switch users will do. R may be NULL. */
 bool keeper_rights_has_others(const struct keeper_rights *r);
 /* Exactly this user, in exactly this group and these further ones. */
-bool keeper_rights_allow(const struct keeper_rights *r, const struct keeper_user *user);
+bool keeper_rights_allow(const struct keeper_rights *r, const struct privileges *user);
 /* The same user of the agent, and no user that is not in R; both may be NULL. */
 bool keeper_rights_cover(const struct keeper_rights *r, const struct keeper_rights *wanted);
 
+/* ---- messages ---- */
+/* Adds the members "uid", "gid" and "groups" to M; and back. Returns false if they are incomplete.
+ */
+void keeper_user_put(const struct privileges *user, json_t *m);
+bool keeper_user_parse(const json_t *m, struct privileges *out);
 /* For the hello: a list of all users (new); and whether R allows each of such a list. */
 json_t *keeper_rights_message(const struct keeper_rights *r);
 bool keeper_rights_allow_all(const struct keeper_rights *r, const json_t *list);
-/* One user of a message, its members "uid", "gid" and "groups". False: it is not complete. */
-bool keeper_user_parse(const json_t *m, struct keeper_user *out);
 
 #endif

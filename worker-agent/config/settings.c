@@ -28,6 +28,14 @@ TABLE(app, "APPLICATION", "applications.NAME", struct app_settings);
 const struct settings_table *const agent_tables[AGENT_TABLES] = {&agent_table, &tls_table,
                                                                  &admin_table, &app_table};
 
+static const struct stat_row stat_rows[] = {
+#define STAT(...) STATS_ROW(__VA_ARGS__)
+#include "worker-agent/config/stats.def"
+#undef STAT
+};
+
+const struct stats_table agent_stats_table = {stat_rows, ARRAY_LEN(stat_rows)};
+
 bool agent_setting_wants_restart(const struct setting_row *row)
 {
     return (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&

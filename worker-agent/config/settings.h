@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The agent's settings as structs, generated from settings.def. Plain values, owned by the
- * configuration (agent_config.h) or, for live settings, by the application. Any thread.
+ * The agent's settings as structs, generated from settings.def, and its figures, generated from
+ * stats.def. Settings are plain values, owned by the configuration (agent_config.h) or, for live
+ * settings, by the application. Any thread.
  */
 #ifndef RLB_AGENT_CONFIG_SETTINGS_H
 #define RLB_AGENT_CONFIG_SETTINGS_H
 
 #include "common/config/settings.h"
 #include "common/program/program_config.h"
+#include "common/stats/stats.h"
 
 struct agent_settings {
 #define PROGRAM(...) SETTINGS_FIELD(__VA_ARGS__)
@@ -45,5 +47,16 @@ bool agent_setting_wants_restart(const struct setting_row *row);
  * and sets WHY to the reason if one is violated.
  */
 bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM]);
+
+enum agent_stat {
+#define STAT(name, kind, unit, doc) AGENT_STAT_##name,
+#include "worker-agent/config/stats.def"
+#undef STAT
+    AGENT_STATS
+};
+
+extern const struct stats_table agent_stats_table;
+/* What metric names begin with. */
+#define AGENT_STATS_PREFIX "resumelb_agent"
 
 #endif

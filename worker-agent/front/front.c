@@ -3,12 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/program/inherited.h"
-#include "worker-agent/pool/app_pool.h"
-#include "worker-agent/pool/resume_stream.h"
 
 /* ---- requests ---- */
 
@@ -197,9 +194,9 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
     return http_server_listen(f->server, fd, &ho);
 }
 
-void front_hold(struct front *f, bool hold)
+struct http_server *front_server(const struct front *f)
 {
-    http_server_hold(f->server, hold);
+    return f->server;
 }
 
 void front_turn_away(struct front *f, bool on, const struct agent_config *c)
@@ -210,28 +207,6 @@ void front_turn_away(struct front *f, bool on, const struct agent_config *c)
     if (on && (o.keep_alive_timeout_ms == 0 || o.keep_alive_timeout_ms > FRONT_QUIET_MS))
         o.keep_alive_timeout_ms = FRONT_QUIET_MS;
     http_server_set(f->server, &o);
-}
-
-void front_each_socket(const struct front *f, void (*each)(void *context, int fd, void *tag),
-                       void *context)
-{
-    http_server_each_socket(f->server, each, context);
-}
-
-void front_unlink(const struct addr *a)
-{
-    if (a->sa.sa_family == AF_UNIX && a->un.sun_path[0] == '/')
-        unlink(a->un.sun_path);
-}
-
-size_t front_connections(const struct front *f)
-{
-    return http_server_connections(f->server);
-}
-
-void front_drain(struct front *f, void (*done)(void *context), void *context)
-{
-    http_server_drain(f->server, done, context);
 }
 
 void front_cut(struct front *f)

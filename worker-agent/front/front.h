@@ -7,8 +7,7 @@
 #define RLB_AGENT_FRONT_FRONT_H
 
 #include "common/server/http_server.h"
-#include "worker-agent/config/agent_config.h"
-#include "worker-agent/pool/front_door.h"
+#include "worker-agent/pool/model.h"
 
 struct front;
 struct trace_log;
@@ -36,23 +35,14 @@ int front_door_number(const struct front_door *door);
  * Returns NULL on failure (logged). */
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
                                    const void *subject);
-/* HOLD true: another agent takes over the sockets; accept no new connections. False: accept again.
- * Existing connections are served in both cases. */
-void front_hold(struct front *f, bool hold);
+/* The server of its connections and listening sockets. The tag of a socket is its front_door. */
+struct http_server *front_server(const struct front *f);
 /*
  * ON true: moves clients to the new agent. Each response is the last of its connection, and idle
  * connections are closed as soon as no load balancer would send a POST on them. ON false: restores
  * the settings of C.
  */
 void front_turn_away(struct front *f, bool on, const struct agent_config *c);
-/* Each listening socket; its tag is a struct front_door. */
-void front_each_socket(const struct front *f, void (*each)(void *context, int fd, void *tag),
-                       void *context);
-/* Remove a unix socket's file. */
-void front_unlink(const struct addr *a);
-size_t front_connections(const struct front *f);
-/* Responses say close, idle connections are shut; done() when none is left. */
-void front_drain(struct front *f, void (*done)(void *context), void *context);
 /* Cut all connections, and give up what is under way at processes. */
 void front_cut(struct front *f);
 /* Drained or cut. */

@@ -16,14 +16,13 @@
  * "Resumelb-Unprocessed: 1", or, if it was received at the application's own address, sent to
  * another process.
  */
-#include "worker-agent/front/exchange_internal.h"
+#include "worker-agent/front/front_internal.h"
 
 #include <stdlib.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/http/http_fields.h"
-#include "worker-agent/pool/app_pool.h"
+#include "worker-agent/front/trace_log.h"
 
 enum {
     /* How long a response is still read after its client has left, before the connection is closed.
@@ -41,6 +40,57 @@ enum {
        not a single process. */
     CONNECT_TRIES_MAX = 10,
 };
+
+struct exchange {
+    struct list node; /* in the front's */
+    struct front *front;
+    const struct front_door *door;
+    struct slot_request place;
+    struct http_reply *reply; /* NULL: the client has gone */
+    size_t counted_bytes;     /* of the reply's queue, in front->buffered_bytes */
+    struct text head;
+    struct slice body;                 /* the request's, while there is a reply */
+    const struct body_file *body_file; /* the same; NULL: it is in no file */
+    struct request_class cls;
+    struct trace_request trace;
+    bool is_head, safe, upgrade;
+    /* The process's end. */
+    struct conn_waiter waiter;
+    struct http1_connect *attempt;
+    struct http1_conn *conn;
+    struct timer abandoned; /* the client has left, within the response */
+    uint64_t started_us;    /* when the process got it */
+    bool unready;         /* first request of a process: its time does not count as service time */
+    bool reused, retried; /* the connection was reused; this is the second attempt */
+    unsigned tries;       /* processes that could not be connected to */
+    bool touched;         /* a byte of it may have reached a process */
+    bool passed_on;       /* sent to the new agent instead of a process */
+    bool has_head, paused, tunnel, worker_done, ended;
+    int status;
+    struct loop_deferred freeing;
+};
+
+static inline const struct app_settings *settings(const struct exchange *x)
+{
+    return x->door->group->s;
+}
+
+/* By the application's own address, not by a slot's. */
+static inline bool is_direct(const struct exchange *x)
+{
+    return x->door->slot == NULL;
+}
+
+/* The subject of log lines. */
+static inline const void *subject(const struct exchange *x)
+{
+    return x->place.slot != NULL ? (const void *)x->place.slot : x->door->group;
+}
+
+static inline void count(const struct exchange *x, enum agent_stat row)
+{
+    group_count(x->door->group, row);
+}
 
 /* ---- ends ---- */
 
@@ -103,12 +153,6 @@ static void leave_worker(struct exchange *x)
     slot_leave(&x->place);
 }
 
-static void count_status(const struct exchange *x)
-{
-    if (front_status_figure(x->status) != FIGURE_NONE)
-        count(x, (enum agent_stat)front_status_figure(x->status));
-}
-
 /* Tell the meter. END_US: when the last byte came, or it failed. */
 static void account(struct exchange *x, uint64_t end_us, bool failed)
 {
@@ -161,12 +205,81 @@ static void answer(struct exchange *x, enum outcome o)
         front_answer(x->reply, o, is_direct(x) ? NULL : &backlog, &whose);
 }
 
+/* ---- passing on ---- */
+
+/*
+ * Requests that this agent still holds after another agent has taken over (upgrade.h), and that
+ * none of its processes can serve: only the new agent starts processes. Such a request is passed on
+ * to the new agent at the address where it was received, and the response is returned through this
+ * agent. Reporting the request as unprocessed would be sufficient for a load balancer that has
+ * another worker at that moment, but a client of the application's own address has no alternative.
+ * With TLS the request is not passed on, because the new agent would not authenticate this agent as
+ * a load balancer; the client receives an error that permits a retry.
+ */
+
+/* The source address of a connection from this agent to its own address A. */
+static struct addr source_of(const struct addr *a)
+{
+    struct addr source = *a;
+
+    if (a->sa.sa_family == AF_INET && a->in.sin_addr.s_addr == htonl(INADDR_ANY))
+        source.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr))
+        source.in6.sin6_addr = in6addr_loopback;
+    return source;
+}
+
+/* Where the other listens for such as X. False: nowhere, or not for us. */
+static bool find_door(const struct exchange *x, struct addr *out)
+{
+    const struct app_group *g = x->door->group;
+
+    if (is_direct(x)) {
+        *out = g->doors[0];
+        return true;
+    }
+    *out = x->door->slot->addr;
+    struct addr source = source_of(out);
+    return networks_have(x->front->allow, &source);
+}
+
+/*
+ * X was refused because of WHY. Returns true if X is to be passed on to the new agent; X->place
+ * then refers to that agent instead of a process, and the caller must connect to it.
+ */
+static bool pass_on(struct exchange *x, enum slot_refusal why)
+{
+    const struct app_pool *pool = x->door->group->pool;
+    const struct conn_pool_settings cs = {.idle_timeout_ms = 1, .max_waiting = 1};
+    char address[ADDR_TEXT_MAX];
+    struct addr to;
+
+    if (!pool->handed_over || (why != SLOT_STOPPED && why != SLOT_NOT_STARTED) ||
+        x->reply == NULL || x->front->tls != NULL || !find_door(x, &to))
+        return false;
+    slot_pass_on(&x->place, &to,
+                 conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
+                                   SLICE_LIT("heir"), 0, &cs));
+    if (!is_direct(x)) {
+        text_clear(&x->head);
+        front_write_agents_head(x->reply->req, &x->head);
+    }
+    x->passed_on = true;
+    /* How long it may take, and what it says of a process, is the other's to judge. */
+    x->unready = true;
+    /* On a connection of its own: there is nothing to gain by keeping one. */
+    x->retried = true;
+    log_info(subject(x), "request-passed-on", "to=%s reason=\"another agent has taken over\"",
+             address);
+    return true;
+}
+
 static void connect_to_process(struct exchange *x);
 static void ask(struct exchange *x);
 
 static void refused(struct exchange *x, enum slot_refusal why)
 {
-    if (exchange_pass_on(x, why)) {
+    if (pass_on(x, why)) {
         connect_to_process(x);
         return;
     }
@@ -265,20 +378,33 @@ static void pause_if_full(struct exchange *x)
     http1_pause(x->conn);
 }
 
+/* Copies the response's headers into the reply, which must exist, and adds the headers for load
+ * balancers. */
+static void copy_headers(struct exchange *x, const struct http1_head *head)
+{
+    struct http_request *req = x->reply->req;
+    bool to_load_balancer = !is_direct(x);
+
+    front_copy_headers(req, head, x->passed_on && to_load_balancer);
+    if (to_load_balancer && !x->passed_on)
+        front_put_backlog(req, slot_backlog(&x->place));
+}
+
 static void on_head(void *context, const struct http1_head *head, bool final)
 {
     struct exchange *x = context;
 
     x->has_head = true;
     x->status = head->status;
-    count_status(x);
+    if (front_status_figure(x->status) != FIGURE_NONE)
+        count(x, (enum agent_stat)front_status_figure(x->status));
     trace_request_answered(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
     slot_answered(&x->place);
     if (x->reply != NULL) {
         struct http_request *req = x->reply->req;
 
         req->res.status = head->status;
-        exchange_copy_headers(x, head);
+        copy_headers(x, head);
         http_reply_hold(x->reply, head->content_length, HEAD_HELD_MS);
     } else if (!final) {
         timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
@@ -359,7 +485,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     slot_answered(&x->place);
     /* With the backlog of which it is still part, as any other answer. */
     if (x->reply != NULL)
-        exchange_copy_headers(x, head);
+        copy_headers(x, head);
     slot_upgraded(&x->place);
     conn_forget(http1_pooled(x->conn));
     if (x->reply == NULL) {

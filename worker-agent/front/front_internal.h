@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What front.c, front_exchange.c and front_headers.c have between themselves.
+ * What the files of the front have between themselves.
  */
 #ifndef RLB_AGENT_FRONT_FRONT_INTERNAL_H
 #define RLB_AGENT_FRONT_FRONT_INTERNAL_H
 
-#include "worker-agent/config/agent_stats.h"
 #include "worker-agent/front/front.h"
 #include "worker-agent/pool/slot.h"
 
@@ -90,14 +89,18 @@ enum outcome front_refusal(enum slot_refusal why);
 void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog,
                   const struct front_whose *whose);
 
-/* ---- front_error.c ---- */
-/*
- * Appends the body of the response of outcome O to OUT: REASON and the output of its process, as
- * HTML if REQ accepts that. Returns its Content-Type, or NULL if no body is to be sent (show_errors
- * is off, or O is self-explanatory).
- */
-const char *front_explain(const struct http_request *req, enum outcome o, struct slice reason,
-                          const struct front_whose *whose, struct text *out);
+/* What a client is shown of a failure where show_errors is on. */
+struct error_facts {
+    struct slice reason;           /* the answer by itself: "no process" */
+    const struct failure *failure; /* the newest that may explain it; or NULL */
+    /* What the process that had the request has written last; or NULL. */
+    const struct last_lines *lines;
+    long pid; /* its */
+    uint64_t now_ms;
+};
+
+/* Appends the body: plain text, or HTML with every byte of others escaped. Pure function. */
+void error_body(const struct error_facts *e, bool html, struct text *out);
 
 /* ---- front_exchange.c ---- */
 

@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "worker-agent/config/app_config.h"
-#include "worker-agent/front/front.h"
-#include "worker-agent/pool/app_pool.h"
 #include "worker-agent/pool/restart_watch.h"
 #include "worker-agent/pool/slot.h"
 
@@ -29,11 +26,6 @@ static void count_live(struct app_group *g)
 }
 
 /* ---- slots ---- */
-
-static unsigned slots_wanted(const struct app_group *g, const struct app_settings *s)
-{
-    return app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
-}
 
 static void add_slot(struct app_group *g)
 {
@@ -69,7 +61,7 @@ static void grow(struct app_group *g, unsigned wanted)
             return;
         }
         show_slots(g);
-        slot_start(s);
+        slot_publish(s);
     }
 }
 
@@ -86,7 +78,8 @@ static void take_settings(struct app_group *g)
         g->over_memory = (struct over_memory){.delay_ms = 0};
     g->max_memory_bytes = s->max_memory_bytes;
     if (g->attach == NULL) {
-        unsigned wanted = slots_wanted(g, s);
+        unsigned wanted =
+            app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
 
         c->min_processes = (unsigned)s->min_processes;
         c->max_processes = wanted;
@@ -120,16 +113,25 @@ void app_group_budget_changed(struct app_group *g)
         publish_slots(g);
 }
 
-void app_group_restart(struct app_group *g)
+/* ---- restart.txt ---- */
+
+static void on_restart_file(void *context)
 {
+    struct app_group *g = context;
+
+    log_info(g, "restart-file-changed", "folder=%s", g->config->s.restart_dir);
+    group_count(g, AGENT_STAT_restarts);
     log_info(g, "application-restarts", "action=\"processes are replaced one after the other\"");
     ++g->core.generation;
     core_tick(g->core.core, loop_now_ms(g->pool->loop));
     app_pool_settle(g->pool);
 }
 
-void app_group_set_one_shot(struct app_group *g, bool one_shot)
+/* Whether each request gets a process that is started for it. */
+static void set_one_shot(void *context, bool one_shot)
 {
+    struct app_group *g = context;
+
     if (g->core.one_shot == one_shot || g->attach != NULL)
         return;
     log_info(g, "application-one-request-per-process", "on=%s", one_shot ? "yes" : "no");
@@ -140,40 +142,16 @@ void app_group_set_one_shot(struct app_group *g, bool one_shot)
     app_pool_settle(g->pool);
 }
 
-/* ---- restart.txt ---- */
-
-static void on_restart_file(void *context)
-{
-    struct app_group *g = context;
-
-    log_info(g, "restart-file-changed", "folder=%s", g->config->s.restart_dir);
-    group_count(g, AGENT_STAT_restarts);
-    app_group_restart(g);
-}
-
-static void on_always_restart_file(void *context, bool on)
-{
-    app_group_set_one_shot(context, on);
-}
-
-void app_group_has_older(struct app_group *g, uint64_t age_ms)
-{
-    int64_t began_ns = restart_now_ns() - (int64_t)age_ms * 1000000;
-
-    if (began_ns < g->oldest_ns)
-        g->oldest_ns = began_ns;
-}
-
 /* SINCE_NS: a file older than that has been obeyed. */
 static void watch_restarts(struct app_group *g, int64_t since_ns)
 {
-    static const struct restart_events events = {on_restart_file, on_always_restart_file};
+    static const struct restart_events events = {on_restart_file, set_one_shot};
     const struct app_settings *s = &g->config->s;
 
     if (g->attach != NULL || restart_folder_is(g->restart_folder, s->root, s->restart_dir))
         return;
     restart_folder_remove(g->restart_folder);
-    app_group_set_one_shot(g, false);
+    set_one_shot(g, false);
     g->restart_folder =
         restart_folder_add(g->pool->restarts, s->root, s->restart_dir, since_ns, &events, g);
 }
@@ -299,7 +277,7 @@ bool app_group_listen(struct app_group *g)
             return false;
     }
     for (size_t i = 0; i < g->ndoors; ++i) {
-        g->listeners[i] = front_listen(g->pool->front, &g->doors[i], &g->door, g);
+        g->listeners[i] = g->pool->listen(g->pool->front, &g->doors[i], &g->door, g);
         if (g->listeners[i] == NULL)
             return false;
     }
@@ -310,14 +288,8 @@ void app_group_stop_listening(struct app_group *g)
 {
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_stop_listening(g->slots[n]);
-    for (size_t i = 0; i < g->ndoors; ++i) {
-        if (g->listeners[i] == NULL)
-            continue;
-        http_listener_close(g->listeners[i]);
-        g->listeners[i] = NULL;
-        if (!g->pool->handed_over)
-            front_unlink(&g->doors[i]);
-    }
+    for (size_t i = 0; i < g->ndoors; ++i)
+        slot_close_listener(g->pool, &g->listeners[i], &g->doors[i]);
 }
 
 static void watch_settings(struct app_group *g)
@@ -341,8 +313,7 @@ void app_group_start(struct app_group *g)
     watch_settings(g);
     g->started = true;
     apply(g);
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_start(g->slots[n]);
+    publish_slots(g);
     watch_restarts(g, g->oldest_ns);
 }
 

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "worker-agent/front/front.h"
-#include "worker-agent/pool/resume_stream.h"
-#include "worker-agent/pool/slot_queue.h"
+#include "worker-agent/pool/app_group.h"
+#include "worker-agent/pool/host_settings.h"
+#include "worker-agent/pool/restart_watch.h"
+#include "worker-agent/pool/slot.h"
 
 /* How often the core looks at what time brings: idle processes, back-offs. */
 enum {
@@ -33,6 +34,7 @@ void app_pool_init(struct app_pool *pool)
     for (size_t i = 0; i < PROCESS_STATES; ++i)
         list_init(&pool->by_state[i]);
     core_init(&pool->core);
+    pool->process_events = &slot_process_events;
     pool->settling.run = settle_now;
     timer_init(&pool->due, on_due);
     timer_init(&pool->tick, on_tick);
@@ -113,10 +115,13 @@ static void adopt(struct app_pool *pool, struct kept_process *k)
     bool fits = s != NULL && s->attached == NULL && s->core.process == NULL &&
                 strcmp(k->spec, g->config->spec) == 0 && !app_process_was_leaving(k);
 
-    if (fits)
-        slot_adopt(s, k);
-    else
+    if (!fits) {
         (void)app_process_adopt(pool, NULL, k);
+        return;
+    }
+    int64_t began_ns = restart_now_ns() - (int64_t)k->age_ms * 1000000;
+    if (slot_adopt(s, k) && began_ns < g->oldest_ns)
+        g->oldest_ns = began_ns;
 }
 
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted)
@@ -217,7 +222,7 @@ static void carry_out(struct app_pool *pool, struct core *c)
             slot_request_go(a.request);
             break;
         case CORE_SPAWN:
-            app_process_spawn(pool, slot_of(a.slot));
+            slot_spawn(slot_of(a.slot));
             break;
         case CORE_END:
             /* After a handover, the new agent decides. And the old agent may send requests to its
@@ -249,12 +254,6 @@ static void settle_now(struct loop_deferred *d)
         timer_stop(&pool->due);
 }
 
-void app_pool_settle(struct app_pool *pool)
-{
-    if (!list_linked(&pool->settling.node))
-        loop_defer(pool->loop, &pool->settling);
-}
-
 static void on_due(struct timer *t)
 {
     struct app_pool *pool = container_of(t, struct app_pool, due);
@@ -272,30 +271,9 @@ static void on_tick(struct timer *t)
     app_pool_settle(pool);
 }
 
-/* ---- processes ---- */
-
-void app_pool_process_moved(struct app_pool *pool, struct app_process *p)
-{
-    bool is_new = !list_linked(&p->state_node);
-
-    list_remove(&p->state_node);
-    if (p->state != PROCESS_ENDED)
-        list_push_back(&pool->by_state[p->state], &p->state_node);
-    if (is_new)
-        ++pool->count;
-    if (p->group != NULL && (is_new || p->state == PROCESS_ENDED))
-        stat_add(p->group->cell, AGENT_STAT_processes, is_new ? 1 : -1);
-    if (p->state != PROCESS_ENDED)
-        return;
-    ASSERT(pool->count > 0);
-    --pool->count;
-    if (pool->draining && pool->count == 0 && pool->empty != NULL)
-        pool->empty(pool->context);
-}
-
 /* ---- from the keeper ---- */
 
-static struct app_process *find_process(const struct app_pool *pool, const char *id)
+struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
 {
     for (size_t i = 0; i < PROCESS_ENDED; ++i) {
         struct list *it;
@@ -303,7 +281,7 @@ static struct app_process *find_process(const struct app_pool *pool, const char 
         list_for_each (it, &pool->by_state[i]) {
             struct app_process *p = list_entry(it, struct app_process, state_node);
 
-            if (strcmp(p->id, id) == 0)
+            if (slice_is(id, p->id))
                 return p;
         }
     }
@@ -313,7 +291,7 @@ static struct app_process *find_process(const struct app_pool *pool, const char 
 static void on_spawned(void *context, const char *id, pid_t pid, const char *address, int output_fd)
 {
     struct app_pool *pool = context;
-    struct app_process *p = find_process(pool, id);
+    struct app_process *p = app_pool_process(pool, slice_of(id));
 
     if (p != NULL && p->state == PROCESS_SPAWNING) {
         app_process_on_spawned(p, pid, address, output_fd);
@@ -327,7 +305,7 @@ static void on_spawned(void *context, const char *id, pid_t pid, const char *add
 
 static void on_refused(void *context, const char *id, const char *why)
 {
-    struct app_process *p = find_process(context, id);
+    struct app_process *p = app_pool_process(context, slice_of(id));
 
     if (p != NULL && p->state == PROCESS_SPAWNING)
         app_process_on_refused(p, why);
@@ -335,7 +313,7 @@ static void on_refused(void *context, const char *id, const char *why)
 
 static void on_died(void *context, const char *id, const char *how)
 {
-    struct app_process *p = find_process(context, id);
+    struct app_process *p = app_pool_process(context, slice_of(id));
 
     if (p != NULL)
         app_process_on_died(p, how);
@@ -344,7 +322,7 @@ static void on_died(void *context, const char *id, const char *how)
 /* What the agent before us has at it still takes places of ours. */
 static void on_busy(void *context, const char *id, unsigned n)
 {
-    struct app_process *p = find_process(context, id);
+    struct app_process *p = app_pool_process(context, slice_of(id));
 
     if (p == NULL)
         return;
@@ -438,7 +416,7 @@ void app_pool_take_back(struct app_pool *pool)
 
 static void hand_over_names(struct slot *s)
 {
-    registration_end(&s->registration);
+    slot_unregister(s);
     resume_streams_end(s, RESUME_END_UPGRADE);
     /* A slot without a process can only get one from the new agent. */
     slot_refuse_hopeless(s);
@@ -447,11 +425,6 @@ static void hand_over_names(struct slot *s)
 void app_pool_hand_over_names(struct app_pool *pool)
 {
     each_slot(pool, hand_over_names);
-}
-
-void app_pool_seal(struct app_pool *pool)
-{
-    pool->sealed = true;
 }
 
 void app_pool_before_gone(struct app_pool *pool)
@@ -501,7 +474,7 @@ size_t app_pool_requests(const struct app_pool *pool)
 static void leave(struct slot *s)
 {
     resume_streams_end(s, RESUME_END_STOP);
-    registration_end(&s->registration);
+    slot_unregister(s);
 }
 
 void app_pool_leave(struct app_pool *pool)

@@ -8,7 +8,6 @@
 
 #include "common/base/log.h"
 #include "common/tree/live_settings.h"
-#include "worker-agent/supervisor/keeper_wire.h"
 
 struct host_settings {
     struct host_settings_options o;

@@ -9,14 +9,36 @@
 #include "worker-agent/pool/restart_watch.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/event/worker_thread.h"
-#include "worker-agent/pool/restart_look.h"
+
+#define RESTART_FILE "restart.txt"
+#define ALWAYS_RESTART_FILE "always_restart.txt"
+
+enum restart_presence {
+    RESTART_GONE,
+    RESTART_THERE,
+    RESTART_UNKNOWN, /* could not be looked at: as it was */
+};
+
+struct restart_found {
+    enum restart_presence restart, always;
+    int64_t mtime_ns, now_ns; /* of restart.txt; wall clock before the look */
+    ino_t ino;                /* of restart.txt */
+    dev_t dev;
+    bool open_to_all; /* the directory is world-writable: its files are ignored */
+    int wd;           /* inotify watch of the directory or of its nearest existing ancestor */
+    char awaited[NAME_MAX + 1]; /* the entry awaited in that ancestor; "": wd is the directory's */
+    int watch_error;            /* errno if WD is -1; 0: inotify is not available */
+};
 
 struct restart_watch {
     struct loop *loop;
@@ -70,6 +92,91 @@ int64_t restart_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* ---- one look at a folder ---- */
+
+/* The same for folders and ancestors: a folder of one application may be another's ancestor, and
+ * the kernel has one watch per folder. */
+#define WATCHED                                                                                    \
+    (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ATTRIB |            \
+     IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
+
+/* Set a watch on PATH or its nearest existing ancestor. Whether on PATH itself. */
+static bool watch_nearest(const char *path, int inotify, struct restart_found *out)
+{
+    char *at = xstrdup(path);
+    char *slash = NULL;
+
+    out->awaited[0] = '\0';
+    out->wd = inotify_add_watch(inotify, at, WATCHED);
+    /* ENOSPC, ENOMEM: no more watches; further up it is the same. */
+    while (out->wd < 0 && errno != ENOSPC && errno != ENOMEM &&
+           (slash = strrchr(at, '/')) != NULL) {
+        snprintf(out->awaited, sizeof(out->awaited), "%s", slash + 1);
+        *slash = '\0';
+        out->wd = inotify_add_watch(inotify, slash == at ? "/" : at, WATCHED);
+    }
+    out->watch_error = out->wd < 0 ? errno : 0;
+    free(at);
+    return out->wd < 0 || out->awaited[0] == '\0';
+}
+
+/* What errno says of a file that cannot be looked at. */
+static enum restart_presence absence(void)
+{
+    return errno == ENOENT || errno == ENOTDIR ? RESTART_GONE : RESTART_UNKNOWN;
+}
+
+static enum restart_presence file_at(const char *folder, const char *name, struct stat *st)
+{
+    char *path = xasprintf("%s/%s", folder, name);
+    enum restart_presence p = RESTART_GONE;
+
+    if (stat(path, st) != 0)
+        p = absence();
+    else if (S_ISREG(st->st_mode))
+        p = RESTART_THERE;
+    free(path);
+    return p;
+}
+
+/* Sets a watch for PATH, which must be absolute, in INOTIFY (-1: no watch), and then checks PATH
+ * for the files, so that a change in between is reported by inotify. May block. */
+static void look_at(const char *path, int inotify, struct restart_found *out)
+{
+    /* A directory created while the watch on its ancestor is being set is not reported by inotify.
+     */
+    enum { TRIES = 3 };
+    struct stat folder;
+    struct stat st;
+    int there = -1;
+
+    *out = (struct restart_found){.wd = -1};
+    out->now_ns = restart_now_ns();
+    for (int i = 0; i < TRIES; ++i) {
+        bool whole = inotify < 0 || watch_nearest(path, inotify, out);
+
+        there = stat(path, &folder);
+        if (whole || there != 0)
+            break;
+    }
+    if (there != 0) {
+        out->restart = out->always = absence();
+        return;
+    }
+    if ((folder.st_mode & S_IWOTH) != 0) {
+        out->open_to_all = true;
+        out->restart = RESTART_UNKNOWN;
+        return;
+    }
+    out->always = file_at(path, ALWAYS_RESTART_FILE, &st);
+    out->restart = file_at(path, RESTART_FILE, &st);
+    if (out->restart == RESTART_THERE) {
+        out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        out->ino = st.st_ino;
+        out->dev = st.st_dev;
+    }
+}
+
 /* ---- watches ---- */
 
 static void drop_watch(struct restart_watch *w, int wd)
@@ -108,13 +215,13 @@ static void set_watch(struct restart_folder *f, const struct restart_found *foun
         go_blind(f->watch, "inotify_add_watch", found->watch_error);
 }
 
-/* ---- looking ---- */
+/* ---- looks, on the thread ---- */
 
 static void do_look(struct worker_job *j)
 {
     struct look *k = container_of(j, struct look, job);
 
-    restart_look(k->path, k->watch->inotify, &k->found);
+    look_at(k->path, k->watch->inotify, &k->found);
 }
 
 static void on_looked(struct worker_job *j, bool dropped);

@@ -1,12 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/pool/resume_stream.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What load balancers are sent by a slot: its resume, its state, and its homes, which other load
+ * balancers have reported with their requests.
+ */
+#include "worker-agent/pool/slot.h"
 
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "worker-agent/pool/app_group.h"
-#include "worker-agent/pool/app_pool.h"
-#include "worker-agent/pool/slot_queue.h"
 
 enum {
     /* An empty line is sent after this time without a line; readers require one every 10 s. */
@@ -89,7 +90,60 @@ static void send_newest(struct resume_stream *st)
     send_bytes(st, text_slice(&line), false);
 }
 
-/* ---- which classes live there ---- */
+/* ---- homes: the records ---- */
+
+static void drop(struct slot_homes_of *one)
+{
+    home_records_destroy(one->records);
+    *one = (struct slot_homes_of){0};
+}
+
+void slot_homes_fini(struct slot_homes *h)
+{
+    for (size_t i = 0; i < SLOT_METERS; ++i)
+        drop(&h->items[i]);
+}
+
+/* Returns the records for FINGERPRINT, or (FINGERPRINT NULL) the most recently used ones; NULL if
+ * there are none. */
+static const struct slot_homes_of *find_homes(const struct slot_homes *h, struct slice fingerprint)
+{
+    const struct slot_homes_of *found = NULL;
+
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        const struct slot_homes_of *one = &h->items[i];
+
+        if (one->records == NULL ||
+            (fingerprint.p != NULL && !slice_is(fingerprint, one->fingerprint)))
+            continue;
+        if (found == NULL || one->used > found->used)
+            found = one;
+    }
+    return found;
+}
+
+/* Those of FINGERPRINT, which begin in the place of the ones that were used longest ago. */
+static struct slot_homes_of *find_or_begin(struct slot_homes *h, struct slice fingerprint,
+                                           size_t max_classes)
+{
+    struct slot_homes_of *one = &h->items[0];
+
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        if (h->items[i].records != NULL && slice_is(fingerprint, h->items[i].fingerprint))
+            return &h->items[i];
+        if (h->items[i].used < one->used)
+            one = &h->items[i];
+    }
+    drop(one);
+    one->records = home_records_create(max_classes);
+    one->number = ++h->clock;
+    ASSERT(fingerprint.len <= FINGERPRINT_LEN);
+    if (fingerprint.len > 0)
+        memcpy(one->fingerprint, fingerprint.p, fingerprint.len);
+    return one;
+}
+
+/* ---- homes: the lines ---- */
 
 struct telling {
     uint64_t now_us;
@@ -126,7 +180,7 @@ static const struct slot_homes_of *homes_of(const struct resume_stream *st)
 {
     const struct slot_homes *h = &st->slot->homes;
 
-    return h->life == st->slot->life ? slot_homes_find(h, wanted(st)) : NULL;
+    return h->life == st->slot->life ? find_homes(h, wanted(st)) : NULL;
 }
 
 /* How many of their changes have been sent. */
@@ -197,7 +251,8 @@ static void on_homes(struct timer *t)
         send_homes(st);
 }
 
-void resume_streams_homes_changed(struct slot *s)
+/* They are sent after a short delay. */
+static void homes_changed(struct slot *s)
 {
     struct list *it;
 
@@ -210,6 +265,58 @@ void resume_streams_homes_changed(struct slot *s)
                                                                                 : HOMES_MS);
     }
 }
+
+/* ---- homes: requests ---- */
+
+/* Whether R is served by the process there is now, or waits for that. */
+static bool is_at_process(const struct slot_request *r)
+{
+    const struct core_process *p = r->slot->core.process;
+
+    if (r->state == SLOT_REQUEST_RUNNING)
+        return r->life == r->slot->life;
+    return r->state == SLOT_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
+}
+
+void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,
+                    const struct home_told *told)
+{
+    static const struct home_told nothing = {0};
+    struct slot *s = r->slot;
+
+    if (s == NULL || !is_at_process(r) || (r->housed && r->housed_life == s->life))
+        return;
+    if (told == NULL)
+        told = &nothing;
+    if (told->passing)
+        return;
+    r->housed = true;
+    r->housed_life = s->life;
+    if (s->homes.life != s->life)
+        slot_homes_fini(&s->homes);
+    s->homes.life = s->life;
+    struct slot_homes_of *one =
+        find_or_begin(&s->homes, fingerprint, (size_t)s->group->s->max_skills);
+    one->used = ++s->homes.clock;
+    home_records_use(one->records, cls, told->kind, told->from, loop_now_us(s->group->pool->loop));
+    homes_changed(s);
+}
+
+void slot_homes_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
+                       uint64_t service_us)
+{
+    struct slot *s = r->slot;
+
+    if (s == NULL || r->life != s->homes.life)
+        return;
+    const struct slot_homes_of *one = find_homes(&s->homes, fingerprint);
+    if (one == NULL)
+        return;
+    home_records_served(one->records, cls, service_us, loop_now_us(s->group->pool->loop));
+    homes_changed(s);
+}
+
+/* ---- the streams ---- */
 
 static void on_keep_alive(struct timer *t)
 {

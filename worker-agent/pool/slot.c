@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The slot's life, its process and what it tells of itself. Requests are in slot_queue.c.
+ * The slot's life, its processes, and what it publishes: registration and resume.
  */
 #include "worker-agent/pool/slot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/program/daemon.h"
 #include "common/program/inherited.h"
-#include "worker-agent/front/front.h"
-#include "worker-agent/pool/app_group.h"
-#include "worker-agent/pool/app_pool.h"
-#include "worker-agent/pool/resume_stream.h"
-#include "worker-agent/pool/slot_queue.h"
+#include "worker-agent/pool/resume_store.h"
 
 static void describe(const struct log_subject *self, struct log_text *out)
 {
@@ -99,39 +96,92 @@ static void follow_process(struct slot *s)
         s->core.process->warmth = s->warmth;
 }
 
+/* ---- registration ---- */
+
+static const char *fingerprint_of(const struct slot *s)
+{
+    const struct slot_meter *latest = slot_meters_find(&s->meters, SLICE_NULL);
+
+    return latest != NULL ? latest->fingerprint : NULL;
+}
+
+/* What load balancers need to know of it: a new object. */
+static json_t *properties_of(const struct slot *s)
+{
+    const struct app_pool *pool = s->group->pool;
+    const struct app_process *p = slot_process(s);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "application", s->group->name,
+                          "version", version_of(s), "description", s->group->config->s.description,
+                          "agent", pool->agent_name, "state", resume_state_text(slot_state(s)),
+                          "incarnation", s->incarnation);
+
+    ASSERT(o != NULL);
+    if (pool->admin != NULL)
+        json_object_set_new(o, "admin", json_string(pool->admin));
+    /* Of the classifier that its latest skills are of. */
+    if (fingerprint_of(s) != NULL)
+        json_object_set_new(o, "classifier_fingerprint", json_string(fingerprint_of(s)));
+    if (p != NULL && p->pid != 0)
+        json_object_set_new(o, "pid", json_integer(p->pid));
+    return o;
+}
+
+void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX])
+{
+    if (s->group->advertise == NULL || s->addr.sa.sa_family == AF_UNIX)
+        addr_format(&s->addr, out);
+    else
+        snprintf(out, ADDR_TEXT_MAX, "%s:%u", s->group->advertise, addr_port(&s->addr));
+}
+
+/* Registers S, or reports what has changed. */
+static void register_slot(struct slot *s)
+{
+    struct tree *tree = s->group->pool->tree;
+    char name[ADDR_TEXT_MAX];
+
+    if (tree == NULL)
+        return;
+    json_t *properties = properties_of(s);
+    if (s->registration == NULL) {
+        slot_registered_name(s, name);
+        s->registration = tree_register(tree, s->group->path, name, properties);
+    } else if (json_equal(properties, s->properties)) {
+        json_decref(properties);
+        return;
+    } else {
+        tree_registration_set(s->registration, properties);
+    }
+    json_decref(s->properties);
+    s->properties = properties;
+}
+
+void slot_unregister(struct slot *s)
+{
+    if (s->registration != NULL)
+        tree_unregister(s->registration);
+    json_decref(s->properties);
+    s->registration = NULL;
+    s->properties = NULL;
+}
+
 void slot_publish(struct slot *s)
 {
-    struct app_pool *pool = s->group->pool;
-    char name[ADDR_TEXT_MAX];
+    const struct app_pool *pool = s->group->pool;
 
     if (s->attached == NULL)
         follow_process(s);
-    const struct app_process *p = slot_process(s);
-    const struct slot_meter *latest = slot_meters_find(&s->meters, SLICE_NULL);
-    const struct registration_facts facts = {
-        .application = s->group->name,
-        .version = version_of(s),
-        .description = s->group->config->s.description,
-        .agent = pool->agent_name,
-        .admin = pool->admin,
-        .fingerprint = latest != NULL ? latest->fingerprint : NULL,
-        .state = resume_state_text(slot_state(s)),
-        .incarnation = s->incarnation,
-        .pid = p != NULL ? (long)p->pid : 0,
-    };
     if (s->listener == NULL || pool->leaving || pool->handed_over)
         return;
     if (slot_is_out(s)) {
         resume_streams_end(s, RESUME_END_STOP);
-        registration_end(&s->registration);
+        slot_unregister(s);
         return;
     }
-    registration_name(s->group->advertise, &s->addr, name);
-    registration_set(&s->registration, pool->tree, s->group->path, name, &facts);
+    register_slot(s);
     resume_streams_changed(s);
 }
 
-/* What stands in each line of the slot's, whatever the meter. */
 struct resume_line slot_line(const struct slot *s)
 {
     struct resume_line line = {.state = slot_state(s), .concurrency = s->group->core.concurrency};
@@ -261,26 +311,27 @@ size_t slot_forget(struct slot *s, const struct slice *cls)
 
 /* ---- its processes ---- */
 
-void slot_next_incarnation(const struct slot *s, char out[INCARNATION_MAX + 1])
+void slot_spawn(struct slot *s)
 {
     char id[33];
 
     daemon_random_id(id);
     /* That of a cold slot is known already. */
-    snprintf(out, INCARNATION_MAX + 1, "%s", s->incarnated ? id : s->incarnation);
+    app_process_spawn(s, s->incarnated ? id : s->incarnation);
 }
 
-void slot_adopt(struct slot *s, struct kept_process *k)
+bool slot_adopt(struct slot *s, struct kept_process *k)
 {
     struct app_process *p = app_process_adopt(s->group->pool, s, k);
 
     if (p == NULL)
-        return;
+        return false;
     follow_process(s);
     app_process_go_on(p, app_process_was_ready(k));
+    return true;
 }
 
-void slot_process_ready(struct app_process *p)
+static void process_ready(struct app_process *p)
 {
     struct slot *s = p->slot;
     bool succeeds = s->core.successor == &p->core;
@@ -324,7 +375,8 @@ static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint6
     return now_ms + half + (uint64_t)random() % (half + 1);
 }
 
-void slot_process_failed(struct app_process *p)
+/* Records the failed start and arms the restart back-off. */
+static void process_failed(struct app_process *p)
 {
     struct slot *s = p->slot;
     struct app_group *g = s->group;
@@ -357,7 +409,7 @@ void slot_process_failed(struct app_process *p)
         slot_refuse_waiting_any(g, SLOT_NOT_STARTED);
 }
 
-void slot_process_gone(struct app_process *p)
+static void process_gone(struct app_process *p)
 {
     struct slot *s = p->slot;
 
@@ -365,6 +417,13 @@ void slot_process_gone(struct app_process *p)
     core_gone(&p->core, loop_now_ms(s->group->pool->loop));
     slot_refuse_hopeless(s);
 }
+
+const struct process_events slot_process_events = {
+    .changed = slot_publish,
+    .ready = process_ready,
+    .failed = process_failed,
+    .gone = process_gone,
+};
 
 /* ---- life ---- */
 
@@ -411,7 +470,7 @@ bool slot_listen(struct slot *s)
     struct app_group *g = s->group;
 
     if (g->has_address) {
-        s->listener = front_listen(g->pool->front, &s->addr, &s->door, s);
+        s->listener = g->pool->listen(g->pool->front, &s->addr, &s->door, s);
         if (s->listener == NULL)
             return false;
         addr_format(&s->addr, s->name);
@@ -420,11 +479,6 @@ bool slot_listen(struct slot *s)
     if (s->attached != NULL)
         attach(s);
     return true;
-}
-
-void slot_start(struct slot *s)
-{
-    slot_publish(s);
 }
 
 void slot_settings_changed(struct slot *s)
@@ -441,14 +495,21 @@ void slot_settings_changed(struct slot *s)
     slot_publish(s);
 }
 
+void slot_close_listener(const struct app_pool *pool, struct http_listener **l,
+                         const struct addr *a)
+{
+    if (*l == NULL)
+        return;
+    http_listener_close(*l);
+    *l = NULL;
+    /* The next agent has the same socket, by that file. */
+    if (a->sa.sa_family == AF_UNIX && a->un.sun_path[0] == '/' && !pool->handed_over)
+        unlink(a->un.sun_path);
+}
+
 void slot_stop_listening(struct slot *s)
 {
-    if (s->listener != NULL)
-        http_listener_close(s->listener);
-    s->listener = NULL;
-    /* The next agent has the same socket, by that file. */
-    if (s->group->has_address && s->addr.sa.sa_family == AF_UNIX && !s->group->pool->handed_over)
-        front_unlink(&s->addr);
+    slot_close_listener(s->group->pool, &s->listener, &s->addr);
 }
 
 void slot_end_attached(struct slot *s)
@@ -465,7 +526,7 @@ void slot_destroy(struct slot *s)
     ASSERT(s->core.nwaiting == 0);
     ASSERT(s->nrunning == 0);
     slot_stop_listening(s);
-    registration_end(&s->registration);
+    slot_unregister(s);
     if (s->attached_backend != NULL) {
         conn_backend_retire(s->attached_backend);
         conn_backend_release(s->attached_backend);

@@ -8,19 +8,17 @@
  * While its process is being replaced, the slot has a second process, the successor. When the
  * successor is ready, it takes over the slot under a new incarnation, and the old process finishes
  * its outstanding requests. pool_core.h decides which slot gets a process and when.
+ *
+ * slot.c: its life, its processes, its resume and registration. slot_queue.c: requests.
+ * resume_stream.c: what load balancers are sent.
  */
 #ifndef RLB_AGENT_POOL_SLOT_H
 #define RLB_AGENT_POOL_SLOT_H
 
-#include "common/event/loop.h"
-#include "common/net/addr.h"
+#include "common/server/http_server.h"
+#include "common/skills/home_records.h"
 #include "common/skills/resume.h"
-#include "worker-agent/pool/front_door.h"
-#include "worker-agent/pool/registration.h"
-#include "worker-agent/pool/slot_homes.h"
-#include "worker-agent/pool/slot_meter.h"
-#include "worker-agent/process/app_process.h"
-#include "worker-agent/process/warm_targets.h"
+#include "worker-agent/pool/app_process.h"
 
 /* Why a request will not reach a process; it is answered "Resumelb-Unprocessed". */
 enum slot_refusal {
@@ -33,8 +31,6 @@ enum slot_refusal {
 
 enum slot_request_state { SLOT_REQUEST_NONE, SLOT_REQUEST_WAITING, SLOT_REQUEST_RUNNING };
 
-struct http_listener;
-
 /* Embedded in a request (front_exchange.c); zeroed before its first use. */
 struct slot_request {
     struct core_request core;      /* may_probe is the owner's to set */
@@ -44,7 +40,7 @@ struct slot_request {
     uint64_t life;     /* slot->life when it got its process */
     struct timer timeout;
     uint64_t asked_us;
-    bool housed;          /* the slot's homes know of it (slot_homes.h) ... */
+    bool housed;          /* the slot's homes know of it ... */
     uint64_t housed_life; /* ... of the process of this life */
     bool first;           /* it is the probe of a process without ready_probe */
     bool tunnel;          /* slot_upgraded: runs, but is in no backlog */
@@ -57,46 +53,22 @@ struct slot_request {
     void (*refused)(struct slot_request *r, enum slot_refusal why);
 };
 
-struct slot {
-    struct log_subject subject;
-    struct app_group *group;
-    unsigned n;
-    struct core_slot core;
-    struct addr addr; /* unset when slots have no addresses */
-    char name[ADDR_TEXT_MAX];
-    struct front_door door;
-    struct http_listener *listener;        /* NULL: no address, or no longer listening */
-    char incarnation[INCARNATION_MAX + 1]; /* of the process, or of the next one */
-    bool incarnated;                       /* a process uses this incarnation */
-    uint64_t life;                         /* incremented when the process changes */
-    const struct addr *attached;           /* external process; NULL: ours */
-    struct core_process attached_process;
-    struct conn_backend *attached_backend;
-    size_t nrunning;         /* at all its processes; an upgraded connection runs until it ends */
-    size_t ntunnels;         /* of those: upgraded, so in no backlog */
-    uint64_t delay_ms;       /* of the last back-off; 0: none */
-    unsigned start_failures; /* processes in a row that died without getting ready */
-    double warmth;           /* the sum of its scores */
-    struct slot_meters meters;
-    struct slot_homes homes;
-    struct warm_targets targets; /* what a new process is asked before it takes over */
-    struct registration registration;
-    struct list streams; /* resume_stream.h */
-    uint64_t served;
-};
-
 struct slot *slot_create(struct app_group *g, unsigned n);
 /* Starts listening. Returns false on failure; errors are logged. */
 bool slot_listen(struct slot *s);
-/* Registers the slot in the tree. */
-void slot_start(struct slot *s);
 void slot_settings_changed(struct slot *s);
 /* Appends the current measurements in resume file format; nothing if there are none. */
 void slot_print_resume(struct slot *s, struct text *out);
+/* The name it is registered under: its address, or its port at the application's `advertise`. */
+void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX]);
 /* Deletes the scores of CLS, or of all classes (NULL), also from the resume file, and notifies load
  * balancers. Returns the number of deleted scores. */
 size_t slot_forget(struct slot *s, const struct slice *cls);
 void slot_stop_listening(struct slot *s);
+/* Closes *L (may be NULL), which listens at A, and sets it to NULL. The file of a unix socket is
+ * removed, unless another agent has taken over. */
+void slot_close_listener(const struct app_pool *pool, struct http_listener **l,
+                         const struct addr *a);
 /* Detaches the externally managed process. Call before core_group_fini of the group. */
 void slot_end_attached(struct slot *s);
 void slot_destroy(struct slot *s);
@@ -163,25 +135,63 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
                  uint64_t service_us, bool failed);
 
 /* ---- from its processes and the pool ---- */
-void slot_adopt(struct slot *s, struct kept_process *k);
-/* Writes the incarnation of the slot's next process to OUT. */
-void slot_next_incarnation(const struct slot *s, char out[INCARNATION_MAX + 1]);
-/* P, a process of its slot, is ready. */
-void slot_process_ready(struct app_process *p);
-/* Records a start failure of P and arms the restart back-off. Call before P is detached from the
- * slot. */
-void slot_process_failed(struct app_process *p);
-/* P has exited. */
-void slot_process_gone(struct app_process *p);
+extern const struct process_events slot_process_events;
+/* Requests a process from the keeper, or the successor of the present one. */
+void slot_spawn(struct slot *s);
+/* K becomes the process of S, which is cold. Returns false if it is to be ended instead. */
+bool slot_adopt(struct slot *s, struct kept_process *k);
+/* The core has assigned a place to R. */
+void slot_request_go(struct core_request *r);
 /* The slot's processes, or whether it wants one, have changed. */
 void slot_changed(struct slot *s);
 /* Publishes the current state to the tree and to all streams. */
 void slot_publish(struct slot *s);
+/* Removes it from the tree. */
+void slot_unregister(struct slot *s);
 /* Refuses all requests that wait at the slot, or for any process of the group. */
 void slot_refuse_waiting(struct slot *s, enum slot_refusal why);
 void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why);
 /* Refuses the requests waiting at S, or for any process of its group, for which no process will be
  * started here: the agent is shutting down, or another agent starts it. */
 void slot_refuse_hopeless(struct slot *s);
+
+/* Removes the running requests of P, which is about to be removed: they have no place to release
+ * any more. */
+void slot_abandon_running(struct core_process *p);
+
+/* ---- resume streams: resume_stream.c ---- */
+
+/*
+ * GET RESUME_STREAM_PATH at a slot stays open. It sends the slot's current resume immediately, and
+ * the newest one whenever a resume is published or the slot's state changes
+ * (docs/reference/protocols.md). Each stream belongs to its HTTP request and is in its slot's list.
+ * A slow reader receives only the newest resume.
+ */
+#define RESUME_STREAM_PATH "/.well-known/resumelb/resume"
+
+/* Starts a stream. HOMES: also send the slot's home classes, in separate lines.
+ * FINGERPRINT: the classifier of the requested scores; if it is malformed, the most recently used
+ * classifier. */
+void resume_stream_start(struct slot *s, struct http_request *req, struct http_conn *conn,
+                         struct slice fingerprint, bool homes);
+/* Must be called when the slot's resume or state has changed. */
+void resume_streams_changed(struct slot *s);
+/* Sends the last line and ends all streams of S. */
+void resume_streams_end(struct slot *s, enum resume_end why);
+/* The common fields of all resume lines of the slot. */
+struct resume_line slot_line(const struct slot *s);
+
+/*
+ * Notes that R runs at its process or waits for it. The load balancer that made this process a home
+ * did so before the request arrived, and other load balancers must be notified before R has waited.
+ * Noted once per process, so call this in both cases. A NULL home_told means that no home data was
+ * received with R.
+ */
+void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,
+                    const struct home_told *told);
+/* Records that R was served. */
+void slot_homes_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
+                       uint64_t service_us);
+void slot_homes_fini(struct slot_homes *h);
 
 #endif

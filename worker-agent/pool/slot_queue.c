@@ -6,11 +6,9 @@
  * A process without ready_probe receives one request while it is STARTING, which serves as its
  * probe.
  */
-#include "worker-agent/pool/slot_queue.h"
+#include "worker-agent/pool/slot.h"
 
 #include "common/base/log.h"
-#include "worker-agent/pool/app_group.h"
-#include "worker-agent/pool/app_pool.h"
 
 static struct loop *loop_of(const struct slot_request *r)
 {

@@ -7,9 +7,46 @@
 #ifndef RLB_AGENT_PROCESS_PROCESS_OUTPUT_H
 #define RLB_AGENT_PROCESS_PROCESS_OUTPUT_H
 
+#include "common/base/json.h"
+#include "common/base/limits.h"
+#include "common/base/text.h"
 #include "common/event/loop.h"
 #include "common/stats/stats.h"
-#include "worker-agent/process/last_lines.h"
+
+/* ---- the last lines: plain computation; a zeroed struct is empty ---- */
+
+enum {
+    /* A traceback of a deep framework, or what a server says of its configuration. */
+    LAST_LINES_MAX = 40,
+    /* Bytes kept of a line; with all of them 20 KB per process, at the worst. */
+    LAST_LINE_BYTES_MAX = 500,
+};
+
+struct last_line {
+    char *bytes;
+    size_t len;
+    bool cut; /* there was more of it */
+};
+
+struct last_lines {
+    struct last_line ring[LAST_LINES_MAX];
+    size_t first, n;
+};
+
+/* LINE, without its end, is the newest; the oldest gives way. Copied. */
+void last_lines_add(struct last_lines *l, struct slice line);
+/* There was more of the newest one than add was given. Harmless when there is none. */
+void last_lines_cut(struct last_lines *l);
+/* I < L->n; 0 is the oldest. Borrowed until L changes. */
+const struct last_line *last_lines_at(const struct last_lines *l, size_t i);
+/* Line I made safe for a terminal, a log and a page (text_add_visible), with " ..." when cut. */
+void last_lines_show(const struct last_lines *l, size_t i, struct text *out);
+/* TO, which is empty, gets a copy of FROM. */
+void last_lines_copy(struct last_lines *to, const struct last_lines *from);
+/* Empty again. */
+void last_lines_fini(struct last_lines *l);
+
+/* ---- the output of one process ---- */
 
 enum {
     /* Bytes of a line; a longer one is cut into several. */
@@ -50,5 +87,66 @@ void process_output_stop(struct process_output *o);
 const struct last_lines *process_output_last(struct process_output *o);
 /* Releases the last lines. Call after stop. */
 void process_output_forget(struct process_output *o);
+
+/* ---- failures ---- */
+
+enum {
+    /* Of how a process ended: a sentence of the keeper. */
+    FAILURE_HOW_MAX = 200,
+    /* Bytes of the last lines in the log: one line of it has room for four times as many, which is
+       what escaping may make of them. */
+    FAILURE_LOG_BYTES_MAX = 700,
+};
+
+enum failure_kind {
+    FAILURE_NOT_SPAWNED,   /* there never was a process */
+    FAILURE_START_TIMEOUT, /* it was not ready in start_timeout */
+    FAILURE_DIED_STARTING, /* it died before it was ready */
+    FAILURE_PORT_TAKEN,    /* another process listens on the port that it was given */
+    FAILURE_DIED,          /* it was ready once */
+    FAILURE_STUCK,         /* it did not answer a request in first_byte_timeout */
+};
+
+struct failure {
+    enum failure_kind kind;
+    unsigned slot;
+    long pid; /* 0: there was none */
+    char id[INCARNATION_MAX + 1];
+    char how[FAILURE_HOW_MAX + 1];
+    uint64_t at_ms; /* of the loop's clock */
+    struct last_lines lines;
+};
+
+/*
+ * How processes failed, for operators: of each slot the last time, with what the process wrote
+ * before. Owned by the group. Control loop only.
+ */
+struct failures {
+    struct failure **of_slot; /* nslots; NULL: never */
+    unsigned nslots;
+    const struct failure *newest; /* NULL: none */
+};
+
+/* NSLOTS: how many there are for now. */
+void failures_init(struct failures *f, unsigned nslots);
+void failures_fini(struct failures *f);
+/*
+ * WHAT has happened (its lines are not used); LINES are what the process wrote last, or NULL. Takes
+ * the place of the slot's last failure; the record, which is borrowed until the next one.
+ */
+const struct failure *failures_record(struct failures *f, const struct failure *what,
+                                      const struct last_lines *lines);
+/* NULL: none. Valid until the next record. */
+const struct failure *failures_of(const struct failures *f, unsigned slot);
+
+/* "died before it was ready" ... */
+const char *failure_text(enum failure_kind k);
+/* The members of a failure as an object NAME; null when F is NULL. */
+void failure_describe(const struct failure *f, const char *name, uint64_t now_ms,
+                      struct json_writer *w);
+/* What happened in a line: "slot 2, pid 7 (ID): died ...: exit status 1". No line end. */
+void failure_add_summary(const struct failure *f, struct text *out);
+/* Its lines, the last of them, as one line of the log. SUBJECT as of log_warn. */
+void failure_log(const struct failure *f, const void *subject);
 
 #endif

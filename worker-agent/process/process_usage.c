@@ -29,7 +29,7 @@ struct sample {
     size_t first; /* the row for which PSS is read first */
     struct usage_row *rows;
     struct proc_root *roots; /* of each row; by pid */
-    uint64_t at_us, took_us;
+    uint64_t at_us;
 };
 
 struct process_usage {
@@ -41,7 +41,7 @@ struct process_usage {
     struct list targets;
     struct sample *sample; /* under way */
     size_t turn;
-    uint64_t last_at_us, took_us;
+    uint64_t last_at_us;
 };
 
 /* ---- on the thread ---- */
@@ -108,7 +108,6 @@ static void do_sample(struct worker_job *j)
     for (size_t i = 0; i < s->nrows; ++i)
         s->rows[i].found.known = s->roots[i].there;
     proc_table_fini(&t);
-    s->took_us = clock_mono_us() - s->at_us;
 }
 
 /* ---- on the loop ---- */
@@ -129,13 +128,6 @@ static void take(struct usage_row *r, uint64_t passed_us)
         t->usage.cpu_share = (double)(t->usage.cpu_us - old.cpu_us) / (double)passed_us;
     if (!r->judged)
         t->usage.pss_bytes = old.pss_bytes;
-}
-
-static void free_sample(struct sample *s)
-{
-    free(s->rows);
-    free(s->roots);
-    free(s);
 }
 
 static void on_sampled(struct worker_job *j, bool dropped)
@@ -166,10 +158,11 @@ static void on_sampled(struct worker_job *j, bool dropped)
         }
         u->sample = NULL;
         u->last_at_us = s->at_us;
-        u->took_us = s->took_us;
         timer_start(u->loop, &u->next, u->interval_ms);
     }
-    free_sample(s);
+    free(s->rows);
+    free(s->roots);
+    free(s);
 }
 
 static int target_order(const void *a, const void *b)
@@ -260,11 +253,6 @@ void process_usage_set_interval(struct process_usage *u, uint64_t interval_ms)
         timer_start(u->loop, &u->next, interval_ms);
 }
 
-uint64_t process_usage_took_us(const struct process_usage *u)
-{
-    return u->took_us;
-}
-
 void usage_start(struct process_usage *u, struct usage_target *t, pid_t pid)
 {
     struct proc_entry e;
@@ -283,4 +271,36 @@ void usage_stop(struct usage_target *t)
     if (t->row != NULL)
         t->row->target = NULL;
     t->row = NULL;
+}
+
+/* ---- max_memory ---- */
+
+bool over_memory_may_replace(struct over_memory *o, uint64_t ready_ms, uint64_t now_ms)
+{
+    if (now_ms < o->not_before_ms)
+        return false;
+    if (ready_ms >= OVER_MEMORY_SOON_MS)
+        *o = (struct over_memory){.delay_ms = 0};
+    else if (o->delay_ms == 0)
+        o->delay_ms = OVER_MEMORY_DELAY_MS;
+    else
+        o->delay_ms *= 2;
+    if (o->delay_ms > OVER_MEMORY_DELAY_MAX_MS)
+        o->delay_ms = OVER_MEMORY_DELAY_MAX_MS;
+    o->not_before_ms = now_ms + o->delay_ms;
+    return true;
+}
+
+bool over_memory_tell(struct over_memory *o)
+{
+    /* The first may have been an unlucky one. */
+    if (o->told || o->delay_ms <= OVER_MEMORY_DELAY_MS)
+        return false;
+    o->told = true;
+    return true;
+}
+
+uint64_t over_memory_wait_ms(const struct over_memory *o, uint64_t now_ms)
+{
+    return o->not_before_ms > now_ms ? o->not_before_ms - now_ms : 0;
 }

@@ -4,6 +4,172 @@
  */
 #include "worker-agent/process/warm_up.h"
 
+#include <stdlib.h>
+
+#include "common/base/text.h"
+
+/* ---- targets ---- */
+
+enum { BYTES_MAX = WARM_TARGET_MAX + WARM_HOST_MAX + CLASS_BYTES_MAX + 2 };
+
+static uint64_t counters(const struct warm_targets *w)
+{
+    return (uint64_t)w->wanted * WARM_COUNTERS_EACH;
+}
+
+void warm_targets_want(struct warm_targets *w, size_t wanted)
+{
+    ASSERT(wanted <= WARM_WANTED_MAX);
+    if (wanted == w->wanted)
+        return;
+    w->wanted = wanted;
+    w->until_halved = counters(w) * WARM_HALVE_AFTER;
+    if (wanted == 0) {
+        topk_destroy(w->top);
+        w->top = NULL;
+    } else if (w->top == NULL) {
+        w->top = topk_create(counters(w), BYTES_MAX);
+    } else {
+        topk_resize(w->top, counters(w));
+    }
+}
+
+static size_t put(char *out, size_t at, struct slice s, char end)
+{
+    if (s.len > 0)
+        memcpy(out + at, s.p, s.len);
+    out[at + s.len] = end;
+    return at + s.len + 1;
+}
+
+static bool fits(struct slice s, size_t max)
+{
+    return s.len > 0 && s.len <= max;
+}
+
+void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
+                      struct slice target)
+{
+    char buf[BYTES_MAX];
+
+    if (w->top == NULL || !fits(host, WARM_HOST_MAX) || cls.len > CLASS_BYTES_MAX ||
+        !fits(target, WARM_TARGET_MAX))
+        return;
+    /* No part has a NUL: they come from a request's head. */
+    size_t len = put(buf, put(buf, 0, host, '\0'), cls, '\0');
+    memcpy(buf + len, target.p, target.len);
+    len += target.len;
+    topk_add(w->top, (struct slice){buf, len}, 1);
+    if (--w->until_halved == 0) {
+        topk_halve(w->top);
+        w->until_halved = counters(w) * WARM_HALVE_AFTER;
+    }
+}
+
+/* ---- from a head of ours ---- */
+
+struct parts {
+    struct slice host, cls, target;
+};
+
+static bool is_one_of(struct slice name, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (slice_eq_nocase(name, slice_of(names[i])))
+            return true;
+    }
+    return false;
+}
+
+/* False: with this field the request is not one for all. */
+static bool take_field(struct slice line, struct parts *out)
+{
+    static const char *const not_for_all[] = {"Cookie",         "Authorization",     "Range",
+                                              "Content-Length", "Transfer-Encoding", "Upgrade"};
+    struct slice value = line;
+    struct slice name = slice_cut(&value, ':');
+
+    if (slice_eq_nocase(name, SLICE_LIT("Host")))
+        out->host = slice_trim(value);
+    else if (slice_eq_nocase(name, SLICE_LIT("Resumelb-Class")))
+        out->cls = slice_trim(value);
+    return !is_one_of(name, not_for_all, ARRAY_LEN(not_for_all));
+}
+
+static struct slice next_line(struct slice *rest)
+{
+    struct slice line = slice_cut(rest, '\n');
+
+    if (line.len > 0 && line.p[line.len - 1] == '\r')
+        --line.len;
+    return line;
+}
+
+void warm_targets_add_head(struct warm_targets *w, struct slice head)
+{
+    static const struct slice before = {"GET ", 4};
+    static const struct slice after = {" HTTP/1.1", 9};
+    struct parts parts = {.host = SLICE_NULL};
+    struct slice line;
+
+    if (w->top == NULL)
+        return;
+    line = next_line(&head);
+    if (line.len < before.len + after.len || !slice_starts(line, before) ||
+        !slice_ends(line, after))
+        return;
+    parts.target = (struct slice){line.p + before.len, line.len - before.len - after.len};
+    while ((line = next_line(&head)).len > 0) {
+        if (!take_field(line, &parts))
+            return;
+    }
+    warm_targets_add(w, parts.host, parts.cls, parts.target);
+}
+
+static uint64_t certain(const struct topk_row *r)
+{
+    return r->sum - r->over;
+}
+
+static int more_certain_first(const void *a, const void *b)
+{
+    const struct topk_row *x = a;
+    const struct topk_row *y = b;
+
+    return (certain(y) > certain(x)) - (certain(y) < certain(x));
+}
+
+static struct warm_target target_of(const struct topk_row *r)
+{
+    struct warm_target t = {.count = r->sum, .error = r->over, .target = r->key};
+
+    t.host = slice_cut(&t.target, '\0');
+    t.cls = slice_cut(&t.target, '\0');
+    return t;
+}
+
+size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
+{
+    struct topk_row rows[WARM_WANTED_MAX * WARM_COUNTERS_EACH];
+    size_t rows_n = w->top != NULL ? topk_read(w->top, rows, ARRAY_LEN(rows)) : 0;
+    size_t n = 0;
+
+    if (rows_n > 1)
+        qsort(rows, rows_n, sizeof(rows[0]), more_certain_first);
+    while (n < rows_n && n < w->wanted && certain(&rows[n]) >= WARM_SEEN_MIN) {
+        out[n] = target_of(&rows[n]);
+        ++n;
+    }
+    return n;
+}
+
+void warm_targets_fini(struct warm_targets *w)
+{
+    warm_targets_want(w, 0);
+}
+
+/* ---- the warm-up ---- */
+
 static void try_next(struct warm_up *w);
 
 static void end(struct warm_up *w)

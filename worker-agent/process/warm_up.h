@@ -10,9 +10,71 @@
 #ifndef RLB_AGENT_PROCESS_WARM_UP_H
 #define RLB_AGENT_PROCESS_WARM_UP_H
 
+#include "common/base/limits.h"
 #include "common/event/loop.h"
+#include "common/stats/topk.h"
 #include "common/upstream/http_fetch.h"
-#include "worker-agent/process/warm_targets.h"
+
+/* ---- targets ---- */
+
+/*
+ * Which GET requests a slot gets most often, within a fixed number of counters
+ * (common/stats/topk.h). Embedded in the slot. Plain computation; one thread.
+ *
+ * Targets are ranked by what is certain of their counts, and all counters are halved now and then,
+ * so that what was frequent yesterday gives way.
+ */
+struct warm_targets { /* zeroed, it counts nothing */
+    struct topk *top; /* NULL: nothing is wanted */
+    size_t wanted;
+    uint64_t until_halved;
+};
+
+enum {
+    /* Longer ones are seldom frequent, and would cost as much as they are long. */
+    WARM_TARGET_MAX = 1024,
+    WARM_HOST_MAX = 255,
+    /* Counters per wanted target: what comes often enough to be wanted keeps its own. */
+    WARM_COUNTERS_EACH = 4,
+    /* The most that are wanted (warm_up); with the above 400 counters, 600 KiB per slot at worst.
+     */
+    WARM_WANTED_MAX = 100,
+    /* Requests per counter after which all are halved. */
+    WARM_HALVE_AFTER = 256,
+    /* Fewer requests than this do not make a target frequent. */
+    WARM_SEEN_MIN = 2,
+};
+
+struct warm_target {
+    uint64_t count, error;
+    struct slice host, cls, target; /* CLS may be empty */
+};
+
+/* Sets the number of most frequent targets to determine; 0: none are counted. */
+void warm_targets_want(struct warm_targets *w, size_t wanted);
+/* Counts a request. Ignored if a part is too long, or empty (except CLS). */
+void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
+                      struct slice target);
+/*
+ * Counts the request with HEAD as sent to a process that has answered it with status 200. Only a
+ * GET without body, range or upgrade, and without Cookie or Authorization, is counted, because its
+ * response must not depend on the client. Other requests are ignored.
+ */
+void warm_targets_add_head(struct warm_targets *w, struct slice head);
+/* Number of targets counted. */
+static inline size_t warm_targets_count(const struct warm_targets *w)
+{
+    return w->top != NULL ? topk_count(w->top) : 0;
+}
+/*
+ * Writes the most frequent targets to OUT, which must have room for WARM_WANTED_MAX, in descending
+ * order of frequency. Their texts are valid until the next add. Returns their number, at most the
+ * number wanted.
+ */
+size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out);
+void warm_targets_fini(struct warm_targets *w);
+
+/* ---- the warm-up ---- */
 
 struct warm_up {
     struct loop *loop; /* NULL: not in progress */
@@ -33,9 +95,5 @@ bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms);
 /* Harmless when it is not under way. */
 void warm_up_stop(struct warm_up *w);
-static inline bool warm_up_running(const struct warm_up *w)
-{
-    return w->loop != NULL;
-}
 
 #endif

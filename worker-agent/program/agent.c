@@ -15,9 +15,7 @@
 #include "common/upstream/http1_client.h"
 #include "version.h"
 #include "worker-agent/config/keeper_rights.h"
-#include "worker-agent/program/agent_internal.h"
-#include "worker-agent/program/status.h"
-#include "worker-agent/supervisor/keeper_wire.h"
+#include "worker-agent/pool/resume_store.h"
 
 /* ---- what main.c needs without running ---- */
 
@@ -214,7 +212,6 @@ static bool open_admin(struct agent *a)
     if (admin_create(a->loop, c, a->pool.inherited, &a->admin) != ERR_OK)
         return false;
     agent_status_add(a);
-    agent_actions_add(a);
     return true;
 }
 
@@ -251,6 +248,7 @@ static void set_up_pool(struct agent *a)
     a->pool.tree = a->tree;
     a->pool.conn_pool = a->conn_pool;
     a->pool.front = a->front;
+    a->pool.listen = front_listen;
     a->pool.agent_name = a->name;
     /* The configuration may be replaced; the folder stays. */
     a->pool.state_dir = a->state_dir;

@@ -12,7 +12,7 @@
  * A new agent after SIGUSR2 is that user from its start, and has the keeper of the one before. Main
  * thread.
  */
-#include "worker-agent/program/agent_internal.h"
+#include "worker-agent/program/agent.h"
 
 #include <errno.h>
 #include <fcntl.h>

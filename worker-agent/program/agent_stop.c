@@ -13,7 +13,7 @@
  * has come for a while, or the grace is over. Listening sockets close last: what is in their
  * backlog when they do is lost.
  */
-#include "worker-agent/program/agent_internal.h"
+#include "worker-agent/program/agent.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void enter(struct agent *a, enum agent_phase phase)
 {
     log_info(NULL, "agent-phase", "from=%s to=%s requests=%zu connections=%zu",
              phase_texts[a->phase], phase_texts[phase], app_pool_requests(&a->pool),
-             front_connections(a->front));
+             http_server_connections(front_server(a->front)));
     a->phase = phase;
     a->phase_since_ms = loop_now_ms(a->loop);
 }
@@ -70,7 +70,7 @@ static void close_down(struct agent *a)
         return;
     enter(a, AGENT_CLOSING);
     app_pool_stop_listening(&a->pool);
-    front_drain(a->front, on_closed, a);
+    http_server_drain(front_server(a->front), on_closed, a);
 }
 
 static void on_empty(void *context)

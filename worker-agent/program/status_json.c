@@ -3,7 +3,7 @@
  * /status.json and /resumes.json, made on demand from what is there. docs/reference/protocols.md
  * has the members.
  */
-#include "worker-agent/program/status.h"
+#include "worker-agent/program/agent.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 #include "common/base/json.h"
 #include "common/tree/tree.h"
 #include "version.h"
+#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
-#include "worker-agent/program/agent_internal.h"
 
 static void put_text(struct json_writer *w, const char *name, const char *v)
 {
@@ -184,8 +184,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     json_put_int(w, "served", (int64_t)s->served);
     json_put_int(w, "streams", (int64_t)streams);
     json_put_int(w, "start_failures", s->start_failures);
-    json_put_bool(w, "registered",
-                  s->registration.entry != NULL && tree_registered(s->registration.entry));
+    json_put_bool(w, "registered", s->registration != NULL && tree_registered(s->registration));
     put_slot_failure(w, s);
     if (slot_process(s) != NULL)
         put_process(w, "process", slot_process(s), false, now_ms);
@@ -316,7 +315,7 @@ static void put_pool(struct json_writer *w, const struct agent *a)
         for (unsigned n = 0; n < g->nslots; ++n)
             waiting += g->slots[n]->core.nwaiting;
     }
-    json_put_int(w, "connections", (int64_t)front_connections(a->front));
+    json_put_int(w, "connections", (int64_t)http_server_connections(front_server(a->front)));
     json_put_int(w, "processes", c->count + c->strays);
     json_put_int(w, "active_processes", c->active);
     json_put_int(w, "max_processes", c->max);

@@ -4,15 +4,15 @@
  * are read from the pool. A label is an application, a slot or a state, so that their
  * number is bounded by the configuration: no pid, no id.
  */
-#include "worker-agent/program/status.h"
+#include "worker-agent/program/agent.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "common/tree/tree.h"
+#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
-#include "worker-agent/program/agent_internal.h"
 
 /* Series of one metric for slots; an application with more has its first ones shown. */
 enum { SLOT_SERIES_MAX = 1000 };

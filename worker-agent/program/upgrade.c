@@ -12,7 +12,7 @@
 
 #include "common/base/log.h"
 #include "worker-agent/pool/slot.h"
-#include "worker-agent/program/agent_internal.h"
+#include "worker-agent/program/agent.h"
 
 enum {
     /* How long no agent may accept. */
@@ -55,7 +55,7 @@ static void pass(void *context, struct upgrade *u)
     const struct agent *a = context;
 
     upgrade_pass(u, "lock", NULL, 0, a->lock_fd);
-    front_each_socket(a->front, pass_slot_socket, u);
+    http_server_each_socket(front_server(a->front), pass_slot_socket, u);
     if (a->admin != NULL)
         http_server_each_socket(admin_server(a->admin), pass_admin_socket, u);
 }
@@ -80,7 +80,7 @@ static void pass_resumes(const struct agent *a, struct upgrade *u)
 
 static void hold(struct agent *a, bool on)
 {
-    front_hold(a->front, on);
+    http_server_hold(front_server(a->front), on);
     if (a->admin != NULL)
         http_server_hold(admin_server(a->admin), on);
 }
@@ -117,20 +117,13 @@ static void resume(void *context, bool draining)
         daemon_notify("READY=1");
 }
 
-static void finish(struct agent *a)
-{
-    log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)a->upgrade.program.pid,
-             app_pool_requests(&a->pool));
-    agent_close(a);
-}
-
 /* Clients may still be connected. Their requests are passed on to the new agent, which may have to
  * end a process for them. */
 static void seal_if_done(struct agent *a)
 {
     if (a->pool.sealed || app_pool_requests(&a->pool) > 0)
         return;
-    app_pool_seal(&a->pool);
+    a->pool.sealed = true;
     upgrade_pass(&a->upgrade, "sealed", NULL, 0, -1);
 }
 
@@ -139,8 +132,11 @@ static void step_handed_over(struct agent *a)
     bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
     size_t requests = app_pool_requests(&a->pool);
 
-    if ((requests == 0 && front_connections(a->front) == 0) || (late && a->cut)) {
-        finish(a);
+    if ((requests == 0 && http_server_connections(front_server(a->front)) == 0) ||
+        (late && a->cut)) {
+        log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)a->upgrade.program.pid,
+                 requests);
+        agent_close(a);
         return;
     }
     if (!late)

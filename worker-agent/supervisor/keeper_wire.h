@@ -40,11 +40,4 @@ enum {
 /* The "how" of a process that exited with status 0. */
 #define KEEPER_EXIT_SUCCESS "exit 0"
 
-/* Names in state_dir, which no application may have (app_config.c). */
-#define AGENT_LOCK_NAME "agent.lock"
-#define HOST_MEMORY_NAME "tree.json"
-#define KEEPER_SOCKET_NAME "keeper.sock"
-#define KEEPER_LOCK_NAME "keeper.lock"
-#define KEEPER_RUN_NAME "run"
-
 #endif

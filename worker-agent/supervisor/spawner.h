@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "common/base/limits.h"
+#include "worker-agent/config/app_config.h"
 #include "worker-agent/config/keeper_rights.h"
 #include "worker-agent/supervisor/keeper_wire.h"
 
@@ -25,8 +26,7 @@ struct spawn_request {
     char **env;
     size_t nenv;
     char *root;
-    bool switch_user;
-    struct keeper_user user;
+    struct privileges user; /* not wanted: the supervisor's */
     uint64_t stop_timeout_ms;
 };
 

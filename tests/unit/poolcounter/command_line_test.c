@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "poolcounter/command_line.h"
+#include "poolcounter/configuration.h"
 
 struct given {
     int letter;

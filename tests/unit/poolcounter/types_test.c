@@ -9,8 +9,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "poolcounter/sources.h"
-#include "poolcounter/types.h"
+#include "poolcounter/server_internal.h"
 
 static void the_first_types_have_entries_and_the_rest_share_one(void **state)
 {

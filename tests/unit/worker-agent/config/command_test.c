@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "worker-agent/config/command.h"
+#include "worker-agent/config/app_config.h"
 
 static char *words[] = {(char[]){"server"}, (char[]){"--bind"}, NULL, NULL};
 static struct env_var vars[] = {{(char[]){"MODE"}, (char[]){"fast"}}};
@@ -80,7 +80,7 @@ static void the_spec_changes_with_all_that_a_process_is_started_with(void **stat
     command_spec(&c, other);
     assert_string_not_equal(first, other);
     c = made_of(a, a);
-    c.uid = 7;
+    c.user.uid = 7;
     command_spec(&c, other);
     assert_string_not_equal(first, other);
     c = made_of(a, a);

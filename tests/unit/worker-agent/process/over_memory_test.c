@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "worker-agent/process/over_memory.h"
+#include "worker-agent/process/process_usage.h"
 
 enum { LONG_MS = OVER_MEMORY_SOON_MS, SHORT_MS = OVER_MEMORY_SOON_MS - 1 };
 

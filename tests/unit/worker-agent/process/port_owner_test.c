@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/process/port_owner.h"
+#include "worker-agent/process/proc_table.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>

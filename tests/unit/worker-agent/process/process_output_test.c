@@ -4,7 +4,6 @@
 
 #include "common/base/json.h"
 #include "tests/support/raw_peer.h"
-#include "worker-agent/process/failures.h"
 #include "worker-agent/process/process_output.h"
 
 struct fixture {

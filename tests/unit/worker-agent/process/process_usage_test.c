@@ -230,7 +230,6 @@ static void processor_memory_and_children_are_counted(void **state)
     assert_true(p.target.usage.cpu_us >= before_us + 200000);
     assert_true(p.target.usage.rss_bytes >= before_bytes + 2 * (uint64_t)MEMORY);
     assert_int_equal(p.target.usage.processes, 2);
-    assert_true(process_usage_took_us(f->usage) > 0);
     end(&p);
 }
 

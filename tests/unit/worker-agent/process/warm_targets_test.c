@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "common/base/text.h"
-#include "worker-agent/process/warm_targets.h"
+#include "worker-agent/process/warm_up.h"
 
 static const struct slice host = {"shop.example", 12};
 

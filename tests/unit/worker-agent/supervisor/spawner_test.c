@@ -182,13 +182,10 @@ static void a_request_survives_its_message(void **state)
     char word[] = "server";
     char *words[] = {word};
     char root[] = "/srv";
-    struct app_config c = {.listen = LISTEN_BY_PORT,
-                           .uid = 7,
-                           .gid = 8,
-                           .switch_user = true,
-                           .groups = {8, 9},
-                           .ngroups = 2,
-                           .spec = "0123456789abcdef"};
+    struct app_config c = {
+        .listen = LISTEN_BY_PORT,
+        .user = {.wanted = true, .uid = 7, .gid = 8, .groups = {8, 9}, .ngroups = 2},
+        .spec = "0123456789abcdef"};
     char name[] = "shop";
     struct spawn_request r = {.slot = 0};
     char why[KEEPER_WHY_MAX];
@@ -206,7 +203,7 @@ static void a_request_survives_its_message(void **state)
     assert_string_equal(r.words[0], "server");
     assert_null(r.words[1]);
     assert_string_equal(r.root, "/srv");
-    assert_true(r.switch_user);
+    assert_true(r.user.wanted);
     assert_int_equal(r.user.uid, 7);
     assert_int_equal(r.user.ngroups, 2);
     assert_int_equal(r.stop_timeout_ms, 5000);
@@ -251,18 +248,15 @@ static void a_keeper_with_a_list_of_users_starts_no_other(void **state)
     char root[] = "/";
     char *words[] = {word, NULL};
     char *env[] = {NULL};
-    static const struct {
-        bool switch_user;
-        struct keeper_user user;
-    } refused[] = {
-        {true, {.uid = 0, .gid = 0, .ngroups = 1, .groups = {0}}},
-        {true, {.uid = 0, .gid = 18, .ngroups = 1, .groups = {18}}},
-        {true, {.uid = 17, .gid = 0, .ngroups = 1, .groups = {18}}},
-        {true, {.uid = 17, .gid = 18, .ngroups = 2, .groups = {18, 0}}},
-        {true, {.uid = 17, .gid = 18, .ngroups = 1, .groups = {0}}},
-        {true, {.uid = 17, .gid = 18, .ngroups = 0}},
-        {true, {.uid = 7, .gid = 18, .ngroups = 1, .groups = {18}}},
-        {false, {.uid = 17, .gid = 18, .ngroups = 1, .groups = {18}}},
+    static const struct privileges refused[] = {
+        {.wanted = true, .uid = 0, .gid = 0, .ngroups = 1, .groups = {0}},
+        {.wanted = true, .uid = 0, .gid = 18, .ngroups = 1, .groups = {18}},
+        {.wanted = true, .uid = 17, .gid = 0, .ngroups = 1, .groups = {18}},
+        {.wanted = true, .uid = 17, .gid = 18, .ngroups = 2, .groups = {18, 0}},
+        {.wanted = true, .uid = 17, .gid = 18, .ngroups = 1, .groups = {0}},
+        {.wanted = true, .uid = 17, .gid = 18, .ngroups = 0},
+        {.wanted = true, .uid = 7, .gid = 18, .ngroups = 1, .groups = {18}},
+        {.uid = 17, .gid = 18, .ngroups = 1, .groups = {18}},
     };
 
     (void)state;
@@ -274,8 +268,7 @@ static void a_keeper_with_a_list_of_users_starts_no_other(void **state)
                                   .nwords = 1,
                                   .env = env,
                                   .root = root,
-                                  .switch_user = refused[i].switch_user,
-                                  .user = refused[i].user};
+                                  .user = refused[i]};
         struct spawned p;
         char why[KEEPER_WHY_MAX] = "";
 

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/process/app_process.h"
+#include "worker-agent/pool/app_process.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "worker-agent/pool/app_group.h"
-#include "worker-agent/pool/app_pool.h"
-#include "worker-agent/pool/slot.h"
-#include "worker-agent/process/port_owner.h"
+#include "worker-agent/process/proc_table.h"
 
 static const char *const state_texts[] = {
 #define STATE(name, text, next, doc) text,
@@ -38,11 +35,20 @@ enum {
     STRAY_STOP_MS = 10000,
     /* Maximum time until the death of a process is reported after its connection broke. */
     HOLD_MS = 50,
+    /* Before the second readiness probe; doubled up to the maximum. */
+    PROBE_DELAY_FIRST_MS = 10,
+    PROBE_DELAY_MAX_MS = 250,
 };
 
 /* Notes stored with the keeper for the next agent. */
 #define NOTE_READY "ready"
 #define NOTE_LEAVING "leaving"
+
+/* P is to replace its slot's process. */
+static bool is_successor(const struct app_process *p)
+{
+    return p->slot != NULL && p->slot->core.successor == &p->core;
+}
 
 static void describe(const struct log_subject *self, struct log_text *out)
 {
@@ -60,6 +66,27 @@ static void free_now(struct loop_deferred *d)
     free(p);
 }
 
+/* Puts P, which is new or has another state, into the list of its state, and counts it. */
+static void move(struct app_process *p)
+{
+    struct app_pool *pool = p->pool;
+    bool is_new = !list_linked(&p->state_node);
+
+    list_remove(&p->state_node);
+    if (p->state != PROCESS_ENDED)
+        list_push_back(&pool->by_state[p->state], &p->state_node);
+    if (is_new)
+        ++pool->count;
+    if (p->group != NULL && (is_new || p->state == PROCESS_ENDED))
+        stat_add(p->group->cell, AGENT_STAT_processes, is_new ? 1 : -1);
+    if (p->state != PROCESS_ENDED)
+        return;
+    ASSERT(pool->count > 0);
+    --pool->count;
+    if (pool->draining && pool->count == 0 && pool->empty != NULL)
+        pool->empty(pool->context);
+}
+
 /* The only function that changes a process's state. P may be freed at the end of the loop
  * iteration. */
 static void enter(struct app_process *p, enum process_state state)
@@ -71,12 +98,13 @@ static void enter(struct app_process *p, enum process_state state)
     p->since_ms = now_ms;
     if (state == PROCESS_READY)
         p->ready_since_ms = now_ms;
-    app_pool_process_moved(p->pool, p);
+    move(p);
     if (p->slot != NULL && state != PROCESS_ENDED)
-        slot_publish(p->slot);
+        p->pool->process_events->changed(p->slot);
 }
 
 static void on_deadline(struct timer *t);
+static void on_retry(struct timer *t);
 static void on_shutdown(struct timer *t);
 static void on_held_over(struct timer *t);
 
@@ -93,20 +121,20 @@ static struct app_process *create(struct app_pool *pool, struct slot *s, const c
     p->freeing.run = free_now;
     p->output.fd = -1;
     timer_init(&p->deadline, on_deadline);
+    timer_init(&p->readiness.retry, on_retry);
     timer_init(&p->shutdown, on_shutdown);
     timer_init(&p->held, on_held_over);
     p->since_ms = loop_now_ms(pool->loop);
     p->state = PROCESS_SPAWNING;
-    app_pool_process_moved(pool, p);
+    move(p);
     return p;
 }
 
-void app_process_spawn(struct app_pool *pool, struct slot *s)
+void app_process_spawn(struct slot *s, const char *id)
 {
-    char id[INCARNATION_MAX + 1];
-
-    slot_next_incarnation(s, id);
+    struct app_pool *pool = s->group->pool;
     struct app_process *p = create(pool, s, id);
+
     core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, KEEPER_ANSWER_MS);
@@ -132,7 +160,7 @@ static void back_off(struct app_process *p)
     if (p->failed || p->slot == NULL)
         return;
     p->failed = true;
-    slot_process_failed(p);
+    p->pool->process_events->failed(p);
 }
 
 static void stop_timers(struct app_process *p)
@@ -142,13 +170,22 @@ static void stop_timers(struct app_process *p)
     timer_stop(&p->held);
 }
 
+static void readiness_stop(struct app_process *p)
+{
+    if (!p->readiness.running)
+        return;
+    http_fetch_stop(&p->readiness.fetch);
+    timer_stop(&p->readiness.retry);
+    p->readiness.running = false;
+}
+
 static void stop_getting_ready(struct app_process *p)
 {
-    readiness_stop(&p->readiness);
+    readiness_stop(p);
     warm_up_stop(&p->warm_up);
 }
 
-static void finish(struct app_process *p)
+void app_process_let_go(struct app_process *p)
 {
     struct slot *s = p->slot;
 
@@ -163,17 +200,12 @@ static void finish(struct app_process *p)
     }
     loop_defer(p->pool->loop, &p->freeing);
     if (s != NULL)
-        slot_process_gone(p);
+        p->pool->process_events->gone(p);
     else
         --p->pool->core.strays;
     p->slot = NULL;
     enter(p, PROCESS_ENDED);
     app_pool_settle(p->pool);
-}
-
-void app_process_let_go(struct app_process *p)
-{
-    finish(p);
 }
 
 /* ---- ending it ---- */
@@ -200,7 +232,7 @@ void app_process_kill(struct app_process *p)
     stop_timers(p);
     if (p->state == PROCESS_SPAWNING) {
         /* It has no pid yet; on_spawned will not find its id and will have it killed. */
-        finish(p);
+        app_process_let_go(p);
         return;
     }
     keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
@@ -328,13 +360,13 @@ static void on_deadline(struct timer *t)
 static void become_ready(struct app_process *p)
 {
     /* The other agent ends it: it must not get the slot's requests here. */
-    if (p->pool->handed_over && slot_successor(p->slot) == p)
+    if (p->pool->handed_over && is_successor(p))
         return;
     timer_stop(&p->deadline);
     keeper_link_note(p->pool->keeper, p->id, NOTE_READY);
     log_info(p, "process-ready", "incarnation=%s after_ms=%llu", p->id,
              (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
-    slot_process_ready(p);
+    p->pool->process_events->ready(p);
     enter(p, PROCESS_READY);
     app_pool_settle(p->pool);
 }
@@ -346,7 +378,7 @@ static void accept_first(struct app_process *p)
     timer_stop(&p->deadline);
     p->open = true;
     core_probing(&p->core, true);
-    slot_publish(p->slot);
+    p->pool->process_events->changed(p->slot);
     app_pool_settle(p->pool);
 }
 
@@ -365,9 +397,8 @@ static void on_warm(struct warm_up *w)
 static bool warm_up(struct app_process *p)
 {
     p->warm_up.done = on_warm;
-    if (slot_successor(p->slot) != p ||
-        !warm_up_start(&p->warm_up, p->pool->loop, &p->addr, &p->slot->targets,
-                       p->group->s->warm_up_timeout_ms))
+    if (!is_successor(p) || !warm_up_start(&p->warm_up, p->pool->loop, &p->addr, &p->slot->targets,
+                                           p->group->s->warm_up_timeout_ms))
         return false;
     timer_stop(&p->deadline);
     return true;
@@ -378,7 +409,7 @@ static uid_t user_of(const struct app_process *p)
 {
     const struct app_config *c = p->group->config;
 
-    return c->switch_user ? c->uid : geteuid();
+    return c->user.wanted ? c->user.uid : geteuid();
 }
 
 /*
@@ -414,11 +445,10 @@ static bool owns_its_port(struct app_process *p)
     return false;
 }
 
-static void on_ready(struct readiness *r)
+/* It answers. */
+static void on_ready(struct app_process *p)
 {
-    struct app_process *p = container_of(r, struct app_process, readiness);
-
-    readiness_stop(r);
+    readiness_stop(p);
     if (!owns_its_port(p))
         return;
     if (p->group->config->s.ready_probe == NULL)
@@ -427,23 +457,57 @@ static void on_ready(struct readiness *r)
         become_ready(p);
 }
 
-static bool binds_itself(const struct app_process *p)
+static void on_probed(struct http_fetch *f, enum err e)
 {
-    return p->group->config->listen == LISTEN_BY_PORT ||
-           p->group->config->listen == LISTEN_BY_SOCKET;
+    struct app_process *p = container_of(f, struct app_process, readiness.fetch);
+    struct readiness *r = &p->readiness;
+
+    if (f->status != 0)
+        r->last_status = f->status;
+    if (e == ERR_OK && f->status < 500) {
+        on_ready(p);
+        return;
+    }
+    timer_start(p->pool->loop, &r->retry, r->delay_ms);
+    r->delay_ms = r->delay_ms * 2 < PROBE_DELAY_MAX_MS ? r->delay_ms * 2 : PROBE_DELAY_MAX_MS;
+}
+
+static void probe(struct app_process *p)
+{
+    static const struct http_fetch_events events = {.done = on_probed};
+    const char *path = p->group->config->s.ready_probe;
+    struct http_fetch_request q = {.addr = &p->addr,
+                                   .timeout_ms = p->group->s->start_timeout_ms,
+                                   .head_only = true,
+                                   .events = &events};
+
+    if (path != NULL) {
+        text_addf(&q.bytes,
+                  "GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: resumelb-agent\r\n"
+                  "Connection: close\r\n\r\n",
+                  path);
+    }
+    http_fetch_start(&p->readiness.fetch, p->pool->loop, &q);
+}
+
+static void on_retry(struct timer *t)
+{
+    probe(container_of(t, struct app_process, readiness.retry));
 }
 
 static void begin_starting(struct app_process *p)
 {
-    const char *probe = p->group->config->s.ready_probe;
+    const struct app_config *c = p->group->config;
+    bool binds_itself = c->listen == LISTEN_BY_PORT || c->listen == LISTEN_BY_SOCKET;
 
-    if (probe == NULL && !binds_itself(p)) {
+    if (c->s.ready_probe == NULL && !binds_itself) {
         accept_first(p);
         return;
     }
     timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
-    p->readiness.ready = on_ready;
-    readiness_start(&p->readiness, p->pool->loop, &p->addr, probe, p->group->s->start_timeout_ms);
+    p->readiness.running = true;
+    p->readiness.delay_ms = PROBE_DELAY_FIRST_MS;
+    probe(p);
 }
 
 void app_process_first_sent(struct app_process *p)
@@ -588,7 +652,6 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     core_adopted(&s->core, &p->core, loop_now_ms(pool->loop));
     core_elsewhere(&p->core, p->busy_elsewhere);
     group_count(s->group, AGENT_STAT_adopted);
-    app_group_has_older(s->group, k->age_ms);
     watch_usage(p);
     return p;
 }
@@ -618,7 +681,7 @@ void app_process_on_refused(struct app_process *p, const char *why)
     app_process_failed(p, FAILURE_NOT_SPAWNED, why);
     group_count(p->group, AGENT_STAT_spawn_failures);
     back_off(p);
-    finish(p);
+    app_process_let_go(p);
 }
 
 void app_process_on_died(struct app_process *p, const char *how)
@@ -643,5 +706,59 @@ void app_process_on_died(struct app_process *p, const char *how)
         group_count(p->group, AGENT_STAT_deaths);
         back_off(p);
     }
-    finish(p);
+    app_process_let_go(p);
+}
+
+/* ---- another agent takes over: both have the process, only the new one may end it ---- */
+
+void app_process_hand_over(struct app_process *p)
+{
+    /* Two readers would split its lines between them. */
+    process_output_mute(&p->output, true);
+    /* The new agent ends processes that are not a slot's process so far: nothing must be sent to
+     * them. */
+    if (is_successor(p)) {
+        readiness_stop(p);
+        timer_stop(&p->deadline);
+        timer_stop(&p->held);
+        core_hold(&p->core, true);
+    }
+}
+
+void app_process_take_back(struct app_process *p)
+{
+    process_output_mute(&p->output, false);
+    /* The keeper ignored requests of this agent meanwhile. */
+    if (p->state == PROCESS_STOPPING)
+        keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
+    else if (p->state == PROCESS_KILLING)
+        keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
+    else if (p->slot != NULL && p->core.ending)
+        app_process_stop(p);
+    else if (is_successor(p)) {
+        core_hold(&p->core, false);
+        if (p->state == PROCESS_STARTING)
+            app_process_go_on(p, false);
+    }
+}
+
+void app_process_before_gone(struct app_process *p)
+{
+    if (p->slot == NULL || p->core.ending)
+        app_process_stop(p);
+}
+
+void app_process_tell_busy(struct app_process *p)
+{
+    unsigned n = 0;
+
+    if (p->slot != NULL)
+        n = p->core.places;
+    /* Those come before any that another agent has for it. */
+    if (p->slot != NULL && p->slot->core.process == &p->core)
+        n += (unsigned)p->slot->core.nwaiting;
+    if (n == p->busy_told || p->pid == 0)
+        return;
+    p->busy_told = n;
+    keeper_link_busy(p->pool->keeper, p->id, n);
 }

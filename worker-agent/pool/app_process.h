@@ -3,32 +3,29 @@
  * One application process: one incarnation, from the request to the keeper to its burial. Made for
  * a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it has
  * ended, between turns. Whether it is its slot's process, the successor of that, or has left the
- * slot is the core's to say (pool_core.h). Control loop only.
+ * slot is the core's to say (pool_core.h). It reports to its slot by the events of the pool.
+ * Control loop only.
  */
-#ifndef RLB_AGENT_PROCESS_APP_PROCESS_H
-#define RLB_AGENT_PROCESS_APP_PROCESS_H
+#ifndef RLB_AGENT_POOL_APP_PROCESS_H
+#define RLB_AGENT_POOL_APP_PROCESS_H
 
-#include "common/base/log.h"
-#include "common/net/addr.h"
 #include "common/upstream/conn_pool.h"
-#include "worker-agent/pool/pool_core.h"
-#include "worker-agent/process/failures.h"
-#include "worker-agent/process/process_output.h"
-#include "worker-agent/process/process_usage.h"
-#include "worker-agent/process/readiness.h"
-#include "worker-agent/process/warm_up.h"
+#include "common/upstream/http_fetch.h"
+#include "worker-agent/pool/model.h"
 #include "worker-agent/supervisor/keeper_link.h"
 
-enum process_state {
-#define STATE(name, text, next, doc) PROCESS_##name,
-#include "worker-agent/config/process_state.def"
-#undef STATE
+/*
+ * Determines whether a process serves: requests its ready_probe until the response has a status
+ * below 500, or, without a ready_probe, connects until that succeeds (for processes that bind their
+ * address themselves). start_timeout limits the total time.
+ */
+struct readiness {
+    bool running;
+    unsigned delay_ms; /* before the next attempt */
+    struct http_fetch fetch;
+    struct timer retry;
+    int last_status; /* of the last answer; 0: none */
 };
-enum { PROCESS_STATES = PROCESS_ENDED + 1 };
-
-struct app_group;
-struct app_pool;
-struct slot;
 
 struct app_process {
     struct log_subject subject;
@@ -68,8 +65,8 @@ static inline struct app_process *app_process_of(struct core_process *p)
     return container_of(p, struct app_process, core);
 }
 
-/* Requests a process for S from the keeper, or the successor of its present one. */
-void app_process_spawn(struct app_pool *pool, struct slot *s);
+/* Requests the process ID for S from the keeper. */
+void app_process_spawn(struct slot *s, const char *id);
 /*
  * One that the keeper had: behind S, which is cold, or (S NULL) to be ended. Takes K's output
  * descriptor. NULL: it is to be ended.

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pool's data: what all applications of the host share, one application, one of its slots. Each
+ * is below the one before, refers to it, and is owned by it; the processes (app_process.h) are
+ * below the slots. The functions on each are in app_pool.h, app_group.h and slot.h. Control loop
+ * only.
+ */
+#ifndef RLB_AGENT_POOL_MODEL_H
+#define RLB_AGENT_POOL_MODEL_H
+
+#include "common/base/log.h"
+#include "common/event/loop.h"
+#include "common/net/addr.h"
+#include "common/skills/home_records.h"
+#include "common/tree/live_settings.h"
+#include "common/tree/tree.h"
+#include "worker-agent/config/agent_config.h"
+#include "worker-agent/pool/pool_core.h"
+#include "worker-agent/pool/slot_meter.h"
+#include "worker-agent/process/process_output.h"
+#include "worker-agent/process/process_usage.h"
+#include "worker-agent/process/warm_up.h"
+
+enum process_state {
+#define STATE(name, text, next, doc) PROCESS_##name,
+#include "worker-agent/config/process_state.def"
+#undef STATE
+};
+enum { PROCESS_STATES = PROCESS_ENDED + 1 };
+
+struct app_group;
+struct app_process;
+struct front;
+struct http_listener;
+struct slot;
+
+/* Which listener a request came by: a slot's, or that of an application's own address. Embedded in
+ * the slot or the group, as long as it listens. */
+struct front_door {
+    struct app_group *group;
+    struct slot *slot; /* NULL: the application's own address */
+};
+
+/* What a process reports to its slot; called only while it has one (slot.c). */
+struct process_events {
+    void (*changed)(struct slot *s); /* its state, or whether it accepts its first request */
+    void (*ready)(struct app_process *p);
+    /* It did not start, or stopped serving unexpectedly. Before it is detached from the slot. */
+    void (*failed)(struct app_process *p);
+    void (*gone)(struct app_process *p); /* it has exited */
+};
+
+/* All applications of this host under one budget of processes, and their shared parts. Owned by the
+ * agent; outlives groups, slots, processes and requests. */
+struct app_pool {
+    struct loop *loop;
+    struct keeper_link *keeper;
+    struct resume_store *store;
+    struct tree *tree; /* NULL: none */
+    struct conn_pool *conn_pool;
+    /* front_listen() and its first argument. */
+    struct front *front;
+    struct http_listener *(*listen)(struct front *f, struct addr *a, struct front_door *door,
+                                    const void *subject);
+    const char *agent_name; /* for registrations */
+    const char *state_dir;
+    const char *tree_url; /* NULL: none */
+    const char *admin;    /* administration address, for registrations; or NULL */
+    uint64_t tree_start_wait_ms;
+    uint64_t settings_hold_ms;
+    struct inherited
+        *inherited; /* NULL: this agent serves, and the old agent does not exist or has exited */
+    void (*keeper_lost)(void *context);
+    void (*empty)(void *context); /* set before app_pool_stop: no process is left */
+    void *context;
+    /* The rest is set by app_pool.c. */
+    const struct process_events *process_events;
+    struct host_settings *host;
+    bool configuring; /* a configuration is being applied, group by group */
+    struct app_group **groups;
+    size_t ngroups;
+    struct app_group **attached; /* of them, those with a core of their own */
+    size_t nattached;
+    struct list by_state[PROCESS_STATES]; /* processes */
+    size_t count;                         /* of them, except ENDED */
+    struct core core;                     /* assigns processes to slots */
+    struct process_usage *usage;          /* resource usage of processes */
+    struct restart_watch *restarts;       /* restart.txt of all applications */
+    struct loop_deferred settling; /* linked: core_next() must be called before the loop waits */
+    struct timer due, tick;
+    bool draining;     /* no more processes are started; slots report that */
+    bool handed_over;  /* to another agent: nothing is started, ended, published or stored */
+    bool sealed;       /* and no request is left: further ones are refused or passed on */
+    bool before_sends; /* the old agent may still send requests to its processes */
+    struct timer thaw; /* running: the new agent has died, and the keeper is reporting the processes
+                          that it started */
+    bool leaving;      /* streams are closed, no slot is registered, new requests are refused */
+};
+
+/*
+ * Schedules the core's decisions to be carried out before the loop waits again. Must be called
+ * after every event reported to the core. Safe at any time, because nothing is carried out inside
+ * the call.
+ */
+static inline void app_pool_settle(struct app_pool *pool)
+{
+    if (!list_linked(&pool->settling.node))
+        loop_defer(pool->loop, &pool->settling);
+}
+
+/* One application: its settings (YAML and tree), its slots, its figures. */
+struct app_group {
+    struct log_subject subject;
+    struct app_pool *pool;
+    const struct app_config *config; /* of the newest configuration */
+    const struct app_settings *s;    /* in force: live's */
+    struct live_settings *live;
+    struct live_settings_counts told; /* what the figures have of its counts */
+    char *name;
+    char *path;      /* in the tree, as at start */
+    char *advertise; /* host under which slots are registered, as at start; or NULL */
+    struct stats *stats;
+    struct stats_cell *cell;
+    struct core_group core;
+    struct slot **slots; /* as many as were ever wanted; the core uses the first max_processes */
+    unsigned nslots;
+    struct core_slot **core_slots; /* theirs */
+    struct slot_address address;   /* as at start */
+    bool has_address;
+    bool started;              /* further slots are made as they are wanted */
+    struct addr *attach;       /* as many as slots, as at start; NULL: spawned */
+    struct core attach_core;   /* with attach: processes of others are in no budget */
+    uint64_t replace_delay_ms; /* of the last back-off; 0: none */
+    struct over_memory over_memory;
+    uint64_t max_memory_bytes; /* the limit that that is about */
+    /* The application's own addresses, as at start. */
+    struct front_door door;
+    struct addr *doors;
+    struct http_listener **listeners;
+    size_t ndoors;
+    struct failures failures;              /* of its processes, by slot */
+    struct restart_folder *restart_folder; /* NULL: none is watched */
+    int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
+    struct snapshot *snapshot; /* of its node in the tree; NULL: no tree */
+    struct settings_watch *watch;
+};
+
+static inline void group_count(const struct app_group *g, enum agent_stat row)
+{
+    stat_add(g->cell, row, 1);
+}
+
+/*
+ * The home classes of a slot's process, as reported by load balancers with their requests. They are
+ * published to all load balancers (common/skills/home_records.h), also after their restart. Records
+ * are valid for one life of the process, as its caches are, and are kept per classifier
+ * fingerprint, for the latest two, as the meters are.
+ */
+struct slot_homes_of {
+    struct home_records *records; /* NULL: unused */
+    char fingerprint[FINGERPRINT_LEN + 1];
+    uint64_t number; /* identifies these records; unique */
+    uint64_t used;   /* larger: later */
+};
+
+struct slot_homes {
+    struct slot_homes_of items[SLOT_METERS];
+    uint64_t life; /* the slot's life that the records belong to */
+    uint64_t clock;
+};
+
+struct slot {
+    struct log_subject subject;
+    struct app_group *group;
+    unsigned n;
+    struct core_slot core;
+    struct addr addr; /* unset when slots have no addresses */
+    char name[ADDR_TEXT_MAX];
+    struct front_door door;
+    struct http_listener *listener;        /* NULL: no address, or no longer listening */
+    char incarnation[INCARNATION_MAX + 1]; /* of the process, or of the next one */
+    bool incarnated;                       /* a process uses this incarnation */
+    uint64_t life;                         /* incremented when the process changes */
+    const struct addr *attached;           /* external process; NULL: ours */
+    struct core_process attached_process;
+    struct conn_backend *attached_backend;
+    size_t nrunning;         /* at all its processes; an upgraded connection runs until it ends */
+    size_t ntunnels;         /* of those: upgraded, so in no backlog */
+    uint64_t delay_ms;       /* of the last back-off; 0: none */
+    unsigned start_failures; /* processes in a row that died without getting ready */
+    double warmth;           /* the sum of its scores */
+    struct slot_meters meters;
+    struct slot_homes homes;
+    struct warm_targets targets; /* what a new process is asked before it takes over */
+    /* In the tree: PATH/providers/ADDRESS with its properties as last reported. */
+    struct tree_registration *registration; /* NULL: not registered */
+    json_t *properties;
+    struct list streams; /* resume_stream.c */
+    uint64_t served;
+};
+
+#endif
