@@ -155,6 +155,9 @@ struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id);
 /* Reset S, with an incomplete request or response: it is freed. Calls http_reply_lost(),
  * so that H2 may be closed. */
 void http2_reset(struct http2_stream *s, enum http2_error code);
+/* A flow-control window of S has become too large, or was exceeded: S is reset. An incomplete
+ * request is reported. The same. */
+enum request_fault http2_on_overflow(struct http2_stream *s);
 /* The response is complete, or was cut; S is freed. The same. */
 void http2_finish(struct http2_stream *s);
 /* The client has ended the connection: report the requests that are incomplete. */
