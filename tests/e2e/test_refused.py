@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests rejected before an application is selected: answered immediately, counted and logged; and full request targets."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -197,6 +198,15 @@ def test_an_upload_over_http2_that_is_broken_off_leaves_a_line_too(world):
     reason = 'client ended before its request was complete'
     wait_until(lambda: 'resumelb_client_refused_total{reason="%s"} 2\n' % reason in t.metrics(), 'both to be counted')
     assert [t.line(n)['status'] for n in (1, 2)] == [400, 400]
+
+
+def test_the_line_of_what_is_no_request_has_a_dash_for_it(world):
+    t = Start(world, access_log_format='combined')
+    with Client(t.lb.address) as c:
+        c.send_raw(b'\r\n\r\n')
+        assert c.receive().status == 400
+    wait_until(lambda: t.log.exists() and t.log.read_text().endswith('\n'), 'the line')
+    assert re.match(r'127\.0\.0\.1 - - \[[^]]+\] "-" 400 0 "-" "-" ', t.log.read_text()), t.log.read_text()
 
 
 @pytest.mark.parametrize('hosts, usual', [(['*.b.example', 'shop.example', 'c.example'], 'shop.example'), ([], None)])
