@@ -192,6 +192,16 @@ const struct addr *http_conn_local(struct http_conn *c)
     return shown;
 }
 
+struct slice http_conn_host(struct http_conn *c, struct http_request *req)
+{
+    const struct addr *local = http_conn_local(c);
+    char text[ADDR_TEXT_MAX];
+
+    if (local->sa.sa_family == AF_UNIX)
+        return SLICE_LIT("localhost");
+    return http_request_keep(req, slice_of(addr_format(local, text)));
+}
+
 bool http_conn_is_tls(const struct http_conn *c)
 {
     return c->listener->ssl != NULL;

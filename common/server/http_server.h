@@ -166,6 +166,8 @@ const struct addr *http_conn_peer(struct http_conn *c);
 /* A copy of it. */
 void http_conn_copy_peer(const struct http_conn *c, struct addr *out);
 const struct addr *http_conn_local(struct http_conn *c);
+/* That address as a host, for REQ, which names none; lives as long as REQ. */
+struct slice http_conn_host(struct http_conn *c, struct http_request *req);
 bool http_conn_is_tls(const struct http_conn *c);
 /* With us, or with the proxy in front (proxy_from), as it says. */
 bool http_conn_client_has_tls(const struct http_conn *c);

@@ -5,6 +5,7 @@ import re
 import subprocess
 
 import pytest
+from agent_support import TinyAgent
 from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair
 from support.http import Client, CutShort, get
@@ -218,3 +219,14 @@ def test_a_request_of_http_1_0_without_host_has_a_usable_one_at_the_worker(world
         assert c.receive().status == 200
     (head, _), = worker.requests
     assert ('\r\nHost: %s\r\n' % (usual or lb.address)).encode() in head
+
+
+def test_a_process_of_an_agent_gets_a_usable_host_too(world):
+    front = '127.0.0.1:%d' % free_port()
+    agent = TinyAgent(world, listen=[front]).wait_ready()
+    for address in (front, agent.addresses[0]):
+        with Client(address) as c:
+            c.send_raw(b'GET / HTTP/1.0\r\n\r\n')
+            r = c.receive()
+            assert r.status == 200
+            assert [v for n, v in json.loads(r.body)['headers'] if n == 'host'] == [address]
