@@ -508,8 +508,8 @@ static struct iovec room_of(struct http_conn *c)
     if (x->state == HTTP1_CHUNKED)
         return (struct iovec){http_server_read_room(c->server), CHUNKED_READ_MAX};
     max = x->left < max ? (size_t)x->left : max;
-    size_t room = x->body.memory.room - x->body.memory.len;
-    if (x->body.file != NULL || room == 0)
+    size_t room = body_sink_room(&x->body);
+    if (room == 0)
         return (struct iovec){http_server_read_room(c->server), max};
     return (struct iovec){x->body.memory.p + x->body.memory.len, max < room ? max : room};
 }
