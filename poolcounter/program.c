@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/http/http_server.h"
 #include "common/program/user_rights.h"
-#include "common/server/http_server.h"
 #include "poolcounter/status.h"
 
 enum {

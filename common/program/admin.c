@@ -8,8 +8,8 @@
 #include "common/base/log.h"
 #include "common/config/settings_value.h"
 #include "common/http/http_fields.h"
+#include "common/http/http_server.h"
 #include "common/program/admin_stream.h"
-#include "common/server/http_server.h"
 #include "common/stats/metrics.h"
 #include "common/tls/crypto.h"
 

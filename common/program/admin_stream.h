@@ -10,8 +10,8 @@
 #ifndef RLB_PROGRAM_ADMIN_STREAM_H
 #define RLB_PROGRAM_ADMIN_STREAM_H
 
+#include "common/http/http_server.h"
 #include "common/program/admin.h"
-#include "common/server/http_server.h"
 
 enum {
     ADMIN_LISTENERS_MAX = 16, /* of one stream: further ones get 503 */

@@ -7,7 +7,7 @@
 #define RLB_AGENT_FRONT_FRONT_H
 
 #include "common/http/body_sink.h"
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 #include "worker-agent/config/agent_config.h"
 #include "worker-agent/pool/front_door.h"
 

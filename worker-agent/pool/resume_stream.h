@@ -8,7 +8,7 @@
 #ifndef RLB_AGENT_POOL_RESUME_STREAM_H
 #define RLB_AGENT_POOL_RESUME_STREAM_H
 
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 #include "worker-agent/pool/slot.h"
 
 #define RESUME_STREAM_PATH "/.well-known/resumelb/resume"

@@ -4,8 +4,8 @@
  * what failed ones leave on the wire, requests, ends, and tunnels.
  */
 #include "tests/unit/http/http_server_fixture.h"
+#include "tests/unit/http/tls_client.h"
 #include "tests/unit/http/tunnel_fixture.h"
-#include "tests/unit/server/tls_client.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define UPGRADE "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"

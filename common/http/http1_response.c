@@ -7,7 +7,7 @@
  * returns: what the client does not take at once is read out of it, and queued like all else.
  */
 #include "common/base/put.h"
-#include "common/http1/http1_stream.h"
+#include "common/http/http1_stream.h"
 #include "common/upstream/http1_body.h"
 
 #include <errno.h>

@@ -11,11 +11,11 @@
  * streams have been freed, and struct http2_server is freed when the outermost function of this
  * module returns (http2_enter, http2_leave).
  */
-#ifndef RLB_HTTP2_HTTP2_STREAM_H
-#define RLB_HTTP2_HTTP2_STREAM_H
+#ifndef RLB_HTTP_HTTP2_STREAM_H
+#define RLB_HTTP_HTTP2_STREAM_H
 
 #include "common/h2o/priority_tree.h"
-#include "common/http2/http2_server.h"
+#include "common/http/http2_server.h"
 #include "common/wire/http2/hpack_encoder.h"
 #include "common/wire/http2/http2_meter.h"
 #include "common/wire/http2/http2_reader.h"

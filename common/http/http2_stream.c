@@ -7,7 +7,7 @@
  * same one. Of a stream that was ended by this side before the client had ended it, more can be on
  * its way: its number is retained for a while (h2->resets), and what comes is discarded.
  */
-#include "common/http2/http2_stream.h"
+#include "common/http/http2_stream.h"
 #include "common/base/log.h"
 
 #include <stdlib.h>

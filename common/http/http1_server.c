@@ -8,7 +8,7 @@
  * request stay in the kernel, or in the stream if they were read with this one. The end of the
  * client is noticed all the same, as the poller reports it also behind unread bytes.
  */
-#include "common/http1/http1_stream.h"
+#include "common/http/http1_stream.h"
 #include "common/upstream/http1_body.h"
 
 #include <errno.h>

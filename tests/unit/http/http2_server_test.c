@@ -3,7 +3,7 @@
  * HTTP/2 on the server: concurrent streams, windows in both directions, faults of streams and of
  * connections.
  */
-#include "tests/unit/http2/http2_fixture.h"
+#include "tests/unit/http/http2_fixture.h"
 
 enum { STREAMS = 100, WINDOW = 16 * 1024 * 1024 };
 

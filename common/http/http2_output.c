@@ -12,7 +12,7 @@
  * A header block changes the client's table, so that it is sent in any case once it is encoded.
  */
 #include "common/base/put.h"
-#include "common/http2/http2_stream.h"
+#include "common/http/http2_stream.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
  *     the client closes, or the transport fails: http_conn_close()
  *     the server closes it        http2_fini()
  */
-#include "common/http2/http2_stream.h"
+#include "common/http/http2_stream.h"
 
 #include <stdlib.h>
 

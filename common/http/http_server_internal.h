@@ -13,14 +13,14 @@
  * Lifetimes: loop > server > listener, connection > request > response. A connection holds a
  * reference to its listener. Everything belongs to the loop's thread, except for the counts.
  */
-#ifndef RLB_HTTP_HTTP_CONN_H
-#define RLB_HTTP_HTTP_CONN_H
+#ifndef RLB_HTTP_HTTP_SERVER_INTERNAL_H
+#define RLB_HTTP_HTTP_SERVER_INTERNAL_H
 
 #include "common/base/slab.h"
 #include "common/http/body_sink.h"
+#include "common/http/http_server.h"
 #include "common/net/body_file.h"
 #include "common/net/transport.h"
-#include "common/server/http_server.h"
 #include "common/wire/http2/http2_head.h"
 
 #include <stdatomic.h>

@@ -4,10 +4,10 @@
  * all that is sent. Bytes are parsed by wire/http2_reader, header blocks are encoded by
  * wire/hpack_encoder, turns are h2o/priority_tree's. Owned by its connection; the loop's thread.
  */
-#ifndef RLB_HTTP2_HTTP2_SERVER_H
-#define RLB_HTTP2_HTTP2_SERVER_H
+#ifndef RLB_HTTP_HTTP2_SERVER_H
+#define RLB_HTTP_HTTP2_SERVER_H
 
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 
 struct http2_server;
 struct http2_stream;
