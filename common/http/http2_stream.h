@@ -15,7 +15,7 @@
 #define RLB_HTTP_HTTP2_STREAM_H
 
 #include "common/h2o/priority_tree.h"
-#include "common/http/http2_server.h"
+#include "common/http/http_server_internal.h"
 #include "common/wire/http2/hpack_encoder.h"
 #include "common/wire/http2/http2_meter.h"
 #include "common/wire/http2/http2_reader.h"

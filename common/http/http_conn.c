@@ -7,7 +7,6 @@
  *
  * The descriptor is only closed by http_conn_close(). Memory is freed at the end of the turn.
  */
-#include "common/http/http2_server.h"
 #include "common/http/http_server_internal.h"
 
 #include <errno.h>

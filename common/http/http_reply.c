@@ -18,7 +18,6 @@
  * calls does nothing. It comes from http_reply_finished, or from http_reply_lost.
  */
 #include "common/base/text.h"
-#include "common/http/http2_server.h"
 #include "common/http/http_server_internal.h"
 #include "common/upstream/http1_body.h"
 

@@ -4,7 +4,6 @@
  * by their phases, and the drain.
  */
 #include "common/base/log.h"
-#include "common/http/http2_server.h"
 #include "common/http/http_server_internal.h"
 
 #include <stdlib.h>

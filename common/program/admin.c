@@ -7,7 +7,7 @@
 #include "common/program/admin.h"
 #include "common/base/log.h"
 #include "common/config/settings_value.h"
-#include "common/http/http_fields.h"
+#include "common/http/http_request.h"
 #include "common/http/http_server.h"
 #include "common/program/admin_stream.h"
 #include "common/stats/metrics.h"

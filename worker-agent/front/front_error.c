@@ -4,7 +4,7 @@
  */
 #include "worker-agent/front/front_internal.h"
 
-#include "common/http/http_fields.h"
+#include "common/http/http_request.h"
 #include "worker-agent/front/error_body.h"
 #include "worker-agent/pool/app_group.h"
 #include "worker-agent/pool/app_pool.h"

@@ -22,7 +22,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/http/http_fields.h"
+#include "common/http/http_request.h"
 #include "worker-agent/pool/app_pool.h"
 
 enum {
