@@ -152,7 +152,7 @@ static void report(struct http_conn *c, enum request_fault f)
     struct http_refusal r = {.conn = c,
                              .fault = f,
                              .status = request_fault_status(f),
-                             .version = 0x101,
+                             .version = req->version,
                              .method = req->method,
                              .target = req->target,
                              .host = req->authority};
