@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/http/http_server.h"
 #include "common/program/privileges.h"
-#include "common/server/http_server.h"
 
 enum {
     /* Turns of the loop until the admin address's connections, which have been cut, are gone. */

@@ -10,10 +10,28 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-/* Memory for an announced body is taken before it is received, up to so much of it. */
-enum { ROOM_AHEAD_MAX = 512 * 1024 };
+enum {
+    /* Memory for an announced body is taken before it is received, up to so much of it. */
+    ROOM_AHEAD_MAX = 512 * 1024,
+    /* Descriptors for files: a part of those that there are, and no more than this. */
+    FILES_MAX = 1024,
+    FILES_PART = 8,
+};
 
 /* ---- totals ---- */
+
+size_t body_files_max(size_t descriptors)
+{
+    return descriptors / FILES_PART < FILES_MAX ? descriptors / FILES_PART : FILES_MAX;
+}
+
+void body_totals_set(struct body_totals *t, uint64_t memory_max, uint64_t file_bytes_max,
+                     size_t files_max)
+{
+    atomic_store_explicit(&t->memory_max, memory_max, memory_order_relaxed);
+    atomic_store_explicit(&t->file_bytes_max, file_bytes_max, memory_order_relaxed);
+    atomic_store_explicit(&t->files.max, files_max, memory_order_relaxed);
+}
 
 static void give_back(_Atomic uint64_t *total, uint64_t n)
 {
@@ -160,6 +178,18 @@ bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l, struct
     else if (!count_file(b, l, bytes.len) || !body_file_add(b->file, bytes))
         return no_room(l);
     return true;
+}
+
+size_t body_sink_room(const struct body_sink *b)
+{
+    size_t room = b->memory.room;
+
+    if (b->file != NULL)
+        return 0;
+    /* Text takes more room than it needs, which is not counted. */
+    if (b->totals != NULL && b->counted_memory < room)
+        room = (size_t)b->counted_memory;
+    return room > b->memory.len ? room - b->memory.len : 0;
 }
 
 struct slice body_sink_bytes(struct body_sink *b)

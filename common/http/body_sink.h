@@ -19,6 +19,12 @@ struct body_totals {
     struct body_file_count files;
 };
 
+/* How many files bodies may have, where DESCRIPTORS are left for clients and bodies. */
+size_t body_files_max(size_t descriptors);
+/* Sets the limits of T, which may be in use. Any thread. */
+void body_totals_set(struct body_totals *t, uint64_t memory_max, uint64_t file_bytes_max,
+                     size_t files_max);
+
 struct body_sink_limits {
     size_t memory_bytes;        /* a body that is larger goes to a file */
     const char *folder;         /* for files; NULL: there are none */
@@ -45,6 +51,8 @@ bool body_sink_expect(struct body_sink *b, const struct body_sink_limits *l,
 /* Append BYTES. */
 bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l,
                    struct slice bytes) must_check;
+/* How many bytes may be received to the end of MEMORY itself; its owner adds them to the counts. */
+size_t body_sink_room(const struct body_sink *b);
 /* Count BYTES of memory that the owner uses for the body instead. */
 bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l,
                      size_t bytes) must_check;

@@ -7,8 +7,7 @@
  *
  * The descriptor is only closed by http_conn_close(). Memory is freed at the end of the turn.
  */
-#include "common/http/http_conn.h"
-#include "common/http2/http2_server.h"
+#include "common/http/http_server_internal.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -190,6 +189,16 @@ const struct addr *http_conn_local(struct http_conn *c)
     if (addr_of_socket(c->transport.fd, shown) == ERR_OK)
         small_addr_set(&c->local, shown);
     return shown;
+}
+
+struct slice http_conn_host(struct http_conn *c, struct http_request *req)
+{
+    const struct addr *local = http_conn_local(c);
+    char text[ADDR_TEXT_MAX];
+
+    if (local->sa.sa_family == AF_UNIX)
+        return SLICE_LIT("localhost");
+    return http_request_keep(req, slice_of(addr_format(local, text)));
 }
 
 bool http_conn_is_tls(const struct http_conn *c)

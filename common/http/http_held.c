@@ -5,7 +5,7 @@
  * hold times they are inserted in order), with one timer for all; it may expire for one that has
  * been sent meanwhile. Those that are held for the rest of the turn only have a list of their own.
  */
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 
 static struct http_reply *first_of(const struct list *held)
 {

@@ -18,8 +18,7 @@
  * calls does nothing. It comes from http_reply_finished, or from http_reply_lost.
  */
 #include "common/base/text.h"
-#include "common/http/http_conn.h"
-#include "common/http2/http2_server.h"
+#include "common/http/http_server_internal.h"
 #include "common/upstream/http1_body.h"
 
 enum {

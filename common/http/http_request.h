@@ -10,7 +10,8 @@
 #define RLB_HTTP_HTTP_REQUEST_H
 
 #include "common/base/arena.h"
-#include "common/http/http_fields.h"
+#include "common/base/text.h"
+#include "common/wire/http1_head.h"
 
 /* A header field. Its kind is determined once, from the name as received: field names are in lower
  * case in HTTP/2 and in any case in HTTP/1. */
@@ -90,5 +91,17 @@ void message_fields_drop(struct message_fields *fields, uint32_t kinds);
 const struct message_field *message_fields_find(const struct message_fields *fields,
                                                 struct slice name,
                                                 const struct message_field *after) apart;
+
+/* ---- fields of proxied messages; http_field.h of common/wire classifies them ---- */
+
+/* Whether a Connection field of the request, or of the response, lists NAME. */
+bool http_request_lists(const struct message_fields *fields, struct slice name);
+bool http_response_lists(const struct http1_head *head, struct slice name);
+
+/* One line of a head. */
+void http_put_field(struct text *out, struct slice name, struct slice value);
+/* Appends Content-Length if the request has a BODY (NULL: none) or if METHOD requires the field
+ * even for an empty body. */
+void http_put_length(struct slice method, struct slice body, struct text *out);
 
 #endif

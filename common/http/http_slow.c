@@ -8,8 +8,7 @@
  * has to wait for others, by the client's priorities, is not slow. But a stream that waits for the
  * client's windows alone waits for no other stream, and its own bytes count.
  */
-#include "common/http/http_conn.h"
-#include "common/http2/http2_server.h"
+#include "common/http/http_server_internal.h"
 
 /* ---- nothing taken at all ---- */
 

@@ -2,7 +2,7 @@
  *
  * Reason phrases, as registered (RFC 9110 section 15 and the IANA registry).
  */
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 
 static const struct {
     int status;

@@ -8,7 +8,7 @@
  * which is the back-pressure. The end of one side is passed on as a half-close where that is
  * possible; over TLS, where peers do not treat it as one, it ends the tunnel.
  */
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

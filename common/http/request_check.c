@@ -3,7 +3,7 @@
  * Rules that requests of both protocols have in common, applied when the head is complete: sizes,
  * and which host and path a request is for. The parsers have checked the bytes.
  */
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 
 enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
                                        size_t fields)

@@ -8,9 +8,9 @@
 #include "assets.h"
 #include "common/base/log.h"
 #include "common/config/setting.h"
-#include "common/http/http_fields.h"
+#include "common/http/http_request.h"
+#include "common/http/http_server.h"
 #include "common/program/line_delta.h"
-#include "common/server/http_server.h"
 #include "common/stats/metrics.h"
 #include "common/tls/crypto.h"
 

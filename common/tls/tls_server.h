@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS contexts for the listeners of common/server/http_server.h: TLS 1.2 and up, ALPN as asked, no
+ * TLS contexts for the listeners of common/http/http_server.h: TLS 1.2 and up, ALPN as asked, no
  * renegotiation, no compression, no session cache of the library's. Contexts are OpenSSL's, counted
  * by it; any thread.
  */

@@ -208,6 +208,16 @@ static char *put_fields(char *at, const struct access_entry *e, uint64_t fields)
     return at;
 }
 
+/* A connection that was rejected before a request line was read has none. */
+static char *put_request(char *at, const struct access_entry *e)
+{
+    if (e->method.len == 0 && e->target.len == 0)
+        return PUT(at, "-");
+    at = PUT(put_escaped(at, e->method), " ");
+    at = PUT(put_escaped(at, e->target), " ");
+    return put_escaped(at, slice_of(e->protocol));
+}
+
 static void put_combined(const struct access_entry *e, uint64_t fields, struct access_clock *clock,
                          struct text *t)
 {
@@ -216,9 +226,7 @@ static void put_combined(const struct access_entry *e, uint64_t fields, struct a
     char *at = put_escaped(begin, e->client);
 
     at = PUT(put_slice(PUT(at, " - - ["), stamp(clock, e->wall_ms)), "] \"");
-    at = PUT(put_escaped(at, e->method), " ");
-    at = PUT(put_escaped(at, e->target), " ");
-    at = PUT(put_escaped(at, slice_of(e->protocol)), "\" ");
+    at = PUT(put_request(at, e), "\" ");
     at = PUT(put_u64(at, e->status), " ");
     at = PUT(put_u64(at, e->sent_bytes), " \"");
     at = PUT(put_or_dash(at, e->referer), "\" \"");

@@ -11,7 +11,7 @@
 #include "common/event/loop.h"
 #include "common/http/body_sink.h"
 #include "common/net/addr.h"
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 #include "lb/core/response_spill.h"
 #include "lb/core/step.h"
 #include "lb/settings/settings.h"

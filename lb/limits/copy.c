@@ -9,7 +9,7 @@
  */
 #include "lb/limits/copy.h"
 
-#include "common/http/http_fields.h"
+#include "common/http/http_request.h"
 
 #include <stdlib.h>
 

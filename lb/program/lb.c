@@ -36,9 +36,6 @@ enum {
     DESCRIPTORS_PER_LOOP = 5,
     /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
     DESCRIPTORS_FOR_WORKERS = 4096,
-    /* And for the files of request and response bodies, a part of the rest. */
-    DESCRIPTORS_FOR_BODIES = 1024,
-    BODIES_PART = 8,
     ADMIN_MODE = 0660,
     STATE_DIR_MODE = 0770,
 };
@@ -47,14 +44,8 @@ enum {
  * If clients took the last descriptors, none would be left for the workers, and no request could be
  * served. Each client may need a worker: so half of the process's descriptors are reserved for
  * workers, up to the number that many workers need. A part of the other half is reserved for bodies
- * in files.
+ * in files (body_files_max).
  */
-static size_t body_files(size_t room)
-{
-    return room / BODIES_PART < DESCRIPTORS_FOR_BODIES ? room / BODIES_PART
-                                                       : DESCRIPTORS_FOR_BODIES;
-}
-
 static size_t descriptors_left(unsigned nloops)
 {
     size_t limit = daemon_descriptor_limit();
@@ -66,11 +57,8 @@ static size_t descriptors_left(unsigned nloops)
 
 void lb_set_body_totals(struct lb *lb, const struct program_settings *s)
 {
-    struct body_totals *t = &lb->body_totals;
-
-    atomic_store(&t->memory_max, s->request_buffers_total_bytes);
-    atomic_store(&t->file_bytes_max, s->body_spill_total_bytes);
-    atomic_store(&t->files.max, body_files(descriptors_left(lb->nloops)));
+    body_totals_set(&lb->body_totals, s->request_buffers_total_bytes, s->body_spill_total_bytes,
+                    body_files_max(descriptors_left(lb->nloops)));
 }
 
 static size_t client_connections(const struct program_settings *s, unsigned nloops)
@@ -80,7 +68,7 @@ static size_t client_connections(const struct program_settings *s, unsigned nloo
     size_t limit = daemon_descriptor_limit();
     size_t room = descriptors_left(nloops);
 
-    room -= body_files(room);
+    room -= body_files_max(room);
     if (wanted <= room)
         return wanted;
     room = room < nloops ? nloops : room / nloops * nloops;

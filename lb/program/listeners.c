@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * TCP: one socket per loop with SO_REUSEPORT, so that the kernel spreads connections (the loops
- * even out the rest, common/server/http_balance.h). That option would also let a second process of
+ * even out the rest, common/http/http_balance.h). That option would also let a second process of
  * the same user share the address unnoticed; so the address is first bound once without it, which
  * fails if any process listens there. unix: one socket, with a duplicate of its descriptor per
  * loop.

@@ -7,7 +7,7 @@
 #define RLB_LB_REQUEST_ANSWER_H
 
 #include "common/base/text.h"
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 
 struct answer {
     int status;

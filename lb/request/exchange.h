@@ -16,7 +16,7 @@
 #ifndef RLB_LB_REQUEST_EXCHANGE_H
 #define RLB_LB_REQUEST_EXCHANGE_H
 
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 #include "common/upstream/conn_pool.h"
 #include "common/upstream/http1_client.h"
 #include "common/wire/trace_context.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Thin on purpose: connections are common/server/http_server's, and what becomes of a request is
+ * Thin on purpose: connections are common/http/http_server's, and what becomes of a request is
  * the exchange's.
  */
 #include "lb/request/front.h"

@@ -6,7 +6,7 @@
 #ifndef RLB_LB_REQUEST_FRONT_H
 #define RLB_LB_REQUEST_FRONT_H
 
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 #include "lb/core/application.h"
 
 struct front;

@@ -422,16 +422,12 @@ static struct application *find_application(const struct exchange *x)
 static apart struct slice usual_host(const struct exchange *x)
 {
     const struct text_list *hosts = &x->app->hosts;
-    char address[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < hosts->n; ++i) {
         if (hosts->items[i][0] != '*')
             return slice_of(hosts->items[i]);
     }
-    const struct addr *local = http_conn_local(x->conn);
-    if (local->sa.sa_family == AF_UNIX)
-        return SLICE_LIT("localhost");
-    return http_request_keep(x->req, slice_of(addr_format(local, address)));
+    return http_conn_host(x->conn, x->req);
 }
 
 void exchange_receive(struct exchange *x)

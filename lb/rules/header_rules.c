@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/http/http_fields.h"
+#include "common/http/http_request.h"
 #include "common/wire/http1_bytes.h"
 
 struct header_rules *header_rules_create(void)

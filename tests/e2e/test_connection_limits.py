@@ -125,12 +125,15 @@ def test_over_all_connections_those_with_requests_go_on_and_others_wait(world):
         c.close()
 
 
-def test_a_new_client_is_served_when_idle_connections_take_all_the_room(world):
+@pytest.mark.parametrize('threads', ['1', '4'])
+def test_new_clients_are_served_when_idle_connections_take_all_the_room(world, threads):
+    """Whichever loop accepts them, and whichever has the idle ones."""
     w = world.scripted(serve(lambda c, head, body: c.answer(b'hello')))
-    lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 8, 'keep_alive_timeout': '1h'}, threads='1')
+    lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 8, 'keep_alive_timeout': '1h'}, threads=threads)
     idle = fill(8, lb.address)
-    with Client(lb.address) as late:
-        assert late.request().status == 200
+    late = fill(1, lb.address)
+    if threads == '1':
         assert idle[0].sock.recv(1) == b'', 'the one that was idle for longest'
-    for c in idle:
+    late += fill(11, lb.address)
+    for c in idle + late:
         c.close()

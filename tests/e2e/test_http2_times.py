@@ -4,8 +4,8 @@ import pytest
 from support.base import free_port, wait_until
 from support.certificates import Pair
 from support.http import get
-from support.http2 import (DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, Http2, frame, negotiated, request,
-                           to_the_end)
+from support.http2 import (DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, SETTINGS, WINDOW_UPDATE, Http2, frame,
+                           negotiated, request, to_the_end)
 from support.scripted import hello, serve
 
 START = PREFACE + frame(SETTINGS)
@@ -37,7 +37,9 @@ def test_a_head_that_is_not_complete_in_time_ends_its_connection(world, sent):
         assert other.get(3).status == '200', 'another idle connection continues to work'
 
 
-def test_a_connection_that_says_only_ping_is_idle(world):
+@pytest.mark.parametrize('one', [frame(PING, b'12345678'), frame(SETTINGS), frame(PRIORITY, b'\0\0\0\0\x10', 0, 7),
+                                 frame(WINDOW_UPDATE, b'\0\0\0\1')], ids=['PING', 'SETTINGS', 'PRIORITY', 'WINDOW_UPDATE'])
+def test_a_connection_without_requests_is_idle_whatever_else_it_says(world, one):
     front = Front(world, header_timeout=LONG, keep_alive_timeout='1s')
     with negotiated(front.port) as s:
         s.sendall(START)
@@ -48,11 +50,11 @@ def test_a_connection_that_says_only_ping_is_idle(world):
         def ended():
             nonlocal got, sent
             try:
-                s.sendall(frame(PING, b'%08d' % sent))
+                s.sendall(one)
                 sent += 1
-                data = s.recv(65536)
-                got += data
-                return data == b''
+                while data := s.recv(65536):
+                    got += data
+                return True
             except TimeoutError:
                 return False
             except ConnectionError:

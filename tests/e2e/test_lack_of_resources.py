@@ -9,13 +9,14 @@ import re
 import resource
 import signal
 import subprocess
+import types
 
 import pytest
 
 from agent_support import TinyAgent
 from poolcounter_support import Daemon
 from support.base import SLOWNESS, wait_until
-from support.http import Client, CutShort, connect
+from support.http import Client, CutShort, connect, get
 from support.http2 import END_HEADERS, HEADERS, Http2, frame, request
 from test_front_survives import BODY, GET, LARGE, Balancer, Folder, descriptors, pieces_of
 
@@ -207,6 +208,44 @@ def test_a_process_without_memory_ends_with_a_plain_word_and_the_next_one_serves
     front.process = front.lb.process
     for name, upload in front.uploads():
         assert upload() == RIGHT, name
+
+
+# ---- the totals of bodies ----
+
+TOTALS = {'request_buffers_total': '1MiB', 'body_spill_total': '1MiB', 'body_spill': '2MiB'}
+
+
+def bodies_in_use(admin, prefix):
+    text = get(admin, '/metrics', host=admin).text
+    return tuple(int(re.search(r'^%s_body_%s (\d+)$' % (prefix, what), text, re.M)[1]) for what in ('memory_bytes', 'file_bytes', 'files'))
+
+
+def assert_totals_hold(address, used):
+    """One upload takes all the memory, the next one all the room in files, and any other is refused alone."""
+    rest = len(BODY) - 1
+    with Client(address) as first, Client(address) as second, Client(address) as third:
+        for c, now in ((first, (rest, 0, 0)), (second, (rest, rest, 1))):
+            c.send('POST', headers=[('Content-Length', str(len(BODY)))], body=BODY[:-1])
+            wait_until(lambda now=now: used() == now, 'its body to be counted')
+        third.send('POST', headers=[('Transfer-Encoding', 'chunked')], body=b'%x\r\n' % len(BODY))
+        assert ended(third, BODY) == NO_ROOM
+        wait_until(lambda: used() == (rest, rest, 1), 'the rejected body to go')
+        found = [ended(c, BODY[-1:]) for c in (first, second)]
+    wait_until(lambda: used() == (0, 0, 0), 'the bodies to go')
+    r = get(address, method='POST', body=BODY)
+    return found + [(r.status, r.body)]
+
+
+def test_bodies_of_all_requests_together_have_limits(world):
+    front = Front(world, types.SimpleNamespace(path=world.folder), **TOTALS)
+    found = assert_totals_hold('127.0.0.1:%d' % front.plain, lambda: bodies_in_use(front.lb.admin, 'resumelb'))
+    assert found == [RIGHT] * 3
+
+
+def test_bodies_of_all_requests_of_an_agent_together_have_limits(world):
+    agent = TinyAgent(world, top={'spill_dir': str(world.folder), **TOTALS}).wait_ready()
+    found = assert_totals_hold(agent.addresses[0], lambda: bodies_in_use(agent.admin, 'resumelb_agent'))
+    assert [(status, json.loads(body)['body']) for status, body in found] == [(200, len(BODY))] * 3
 
 
 # ---- an agent ----

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests rejected before an application is selected: answered immediately, counted and logged; and full request targets."""
 import json
+import re
 import subprocess
 
 import pytest
+from agent_support import TinyAgent
 from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair
 from support.http import Client, CutShort, get
@@ -199,6 +201,15 @@ def test_an_upload_over_http2_that_is_broken_off_leaves_a_line_too(world):
     assert [t.line(n)['status'] for n in (1, 2)] == [400, 400]
 
 
+def test_the_line_of_what_is_no_request_has_a_dash_for_it(world):
+    t = Start(world, access_log_format='combined')
+    with Client(t.lb.address) as c:
+        c.send_raw(b'\r\n\r\n')
+        assert c.receive().status == 400
+    wait_until(lambda: t.log.exists() and t.log.read_text().endswith('\n'), 'the line')
+    assert re.match(r'127\.0\.0\.1 - - \[[^]]+\] "-" 400 0 "-" "-" ', t.log.read_text()), t.log.read_text()
+
+
 @pytest.mark.parametrize('hosts, usual', [(['*.b.example', 'shop.example', 'c.example'], 'shop.example'), ([], None)])
 def test_a_request_of_http_1_0_without_host_has_a_usable_one_at_the_worker(world, hosts, usual):
     worker = world.scripted(serve(hello))
@@ -208,3 +219,14 @@ def test_a_request_of_http_1_0_without_host_has_a_usable_one_at_the_worker(world
         assert c.receive().status == 200
     (head, _), = worker.requests
     assert ('\r\nHost: %s\r\n' % (usual or lb.address)).encode() in head
+
+
+def test_a_process_of_an_agent_gets_a_usable_host_too(world):
+    front = '127.0.0.1:%d' % free_port()
+    agent = TinyAgent(world, listen=[front]).wait_ready()
+    for address in (front, agent.addresses[0]):
+        with Client(address) as c:
+            c.send_raw(b'GET / HTTP/1.0\r\n\r\n')
+            r = c.receive()
+            assert r.status == 200
+            assert [v for n, v in json.loads(r.body)['headers'] if n == 'host'] == [address]

@@ -15,7 +15,7 @@
 
 #include "common/base/list.h"
 #include "common/base/text.h"
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/self_signed.h"
 

@@ -6,7 +6,7 @@
  */
 #include "lb/rules/header_rules.h"
 
-#include "common/http/http_fields.h"
+#include "common/http/http_request.h"
 #include "common/wire/http1_bytes.h"
 #include "tests/fuzz/fuzz.h"
 

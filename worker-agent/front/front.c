@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/program/daemon.h"
 #include "common/program/inherited.h"
 
 /* ---- requests ---- */
@@ -101,6 +102,7 @@ static struct http_server_options options_of(struct front *f, const struct agent
         .send_timeout_ms = c->s.send_timeout_ms,
         .body_spill_bytes = c->s.body_spill_bytes,
         .spill_dir = c->s.spill_dir,
+        .body_totals = &f->body_totals,
         .on_request = on_request,
         .context = f,
     };
@@ -110,6 +112,8 @@ static void take_config(struct front *f, const struct agent_config *c)
 {
     f->allow = &c->allow;
     f->response_buffers_total = c->s.response_buffers_total_bytes;
+    body_totals_set(&f->body_totals, c->s.request_buffers_total_bytes, c->s.body_spill_total_bytes,
+                    body_files_max(daemon_descriptor_limit()));
 }
 
 /* Whether there is TLS at all is a matter of listening. */
@@ -136,6 +140,11 @@ void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *faile
     *failed = 0;
     for (size_t i = 0; i < ARRAY_LEN(counts.tls_failed); ++i)
         *failed += counts.tls_failed[i];
+}
+
+const struct body_totals *front_body_totals(const struct front *f)
+{
+    return &f->body_totals;
 }
 
 struct front *front_create(struct loop *l, struct agent_config *c)

@@ -6,7 +6,8 @@
 #ifndef RLB_AGENT_FRONT_FRONT_H
 #define RLB_AGENT_FRONT_FRONT_H
 
-#include "common/server/http_server.h"
+#include "common/http/body_sink.h"
+#include "common/http/http_server.h"
 #include "worker-agent/pool/model.h"
 
 struct front;
@@ -29,6 +30,8 @@ void front_configure(struct front *f, struct agent_config *c);
 void front_look(struct front *f);
 /* Numbers of TLS handshakes that succeeded and failed. */
 void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed);
+/* What the bodies of all requests in progress use. */
+const struct body_totals *front_body_totals(const struct front *f);
 /* The number of its slot; -1: the application's own address. */
 int front_door_number(const struct front_door *door);
 /* Listens at A and updates A to the address actually bound. SUBJECT is the subject of log lines.

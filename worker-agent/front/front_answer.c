@@ -5,7 +5,7 @@
  */
 #include "worker-agent/front/front_internal.h"
 
-#include "common/http/http_fields.h"
+#include "common/http/http_request.h"
 
 enum note {
     NOTE_NONE,

@@ -697,6 +697,9 @@ void exchange_start(struct front *f, const struct front_door *door, struct http_
     x->freeing.run = free_now;
     timer_init(&x->abandoned, on_abandoned);
     front_read_class(req, &x->cls);
+    /* HTTP/1.0 permits this, but applications reject an empty Host. */
+    if (req->authority.len == 0)
+        req->authority = http_conn_host(conn, req);
     if (is_direct(x))
         front_write_direct_head(req, http_conn_peer(conn), f->allow, &x->head);
     else

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "common/base/text.h"
-#include "common/http/http_fields.h"
+#include "common/http/http_request.h"
 
 /* The value of header NAME, or SLICE_NULL. The first of several. */
 static struct slice header_of(const struct http_request *req, const char *name)

@@ -11,10 +11,11 @@
 struct front {
     struct loop *loop;
     struct http_server *server;
-    const struct networks *allow; /* the configuration's */
-    struct tls_listener *tls;     /* NULL: plain */
-    struct trace_log *trace;      /* NULL: none */
-    bool turns_away;              /* each answer is the last of its connection */
+    const struct networks *allow;   /* the configuration's */
+    struct tls_listener *tls;       /* NULL: plain */
+    struct trace_log *trace;        /* NULL: none */
+    bool turns_away;                /* each answer is the last of its connection */
+    struct body_totals body_totals; /* of the bodies of all requests */
     uint64_t response_buffers_total;
     size_t buffered_bytes; /* taken from processes and not yet by load balancers */
     struct list exchanges; /* all, from request to both ends done */

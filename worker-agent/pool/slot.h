@@ -15,7 +15,7 @@
 #ifndef RLB_AGENT_POOL_SLOT_H
 #define RLB_AGENT_POOL_SLOT_H
 
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 #include "common/skills/home_records.h"
 #include "common/skills/resume.h"
 #include "worker-agent/pool/app_process.h"

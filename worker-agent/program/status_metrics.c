@@ -49,6 +49,26 @@ static double tls_failed(const void *object)
     return (double)failed;
 }
 
+static const struct body_totals *bodies_of(const void *agent)
+{
+    return front_body_totals(((const struct agent *)agent)->front);
+}
+
+static double body_memory(const void *object)
+{
+    return (double)bodies_of(object)->memory_bytes;
+}
+
+static double body_file_bytes(const void *object)
+{
+    return (double)bodies_of(object)->file_bytes;
+}
+
+static double body_files(const void *object)
+{
+    return (double)bodies_of(object)->files.files;
+}
+
 static double trace_written(const void *object)
 {
     uint64_t written;
@@ -194,6 +214,9 @@ static const struct metric metrics[] = {
     CORE("pool_processes_max", "processes", max, "The maximum (max_processes of the host); 0: no limit."),
     AGENT("tls_handshakes_total", COUNTER, "handshakes", tls_finished, "Completed TLS handshakes of slots and of applications' own addresses."),
     AGENT("tls_failures_total", COUNTER, "handshakes", tls_failed, "Those that failed: no TLS, no valid certificate, or the client left."),
+    AGENT("body_memory_bytes", GAUGE, "bytes", body_memory, "Memory of the bodies of requests in progress (request_buffers_total)."),
+    AGENT("body_file_bytes", GAUGE, "bytes", body_file_bytes, "Bytes of request bodies in files (body_spill_total)."),
+    AGENT("body_files", GAUGE, "files", body_files, "Files of request bodies, one descriptor each; at most 1,024, and an eighth of the descriptor limit."),
     AGENT("trace_log_records_total", COUNTER, "records", trace_written, "Records written to the trace log."),
     AGENT("trace_log_dropped_total", COUNTER, "records", trace_dropped, "Records that are missing in it, because the file was too slow or could not be written."),
     HOST("host_settings_changes_total", COUNTER, "changes", changes, "Settings of the host changed by the tree, or by a reload of the file."),

@@ -164,6 +164,79 @@ static void body_that_can_be_put_nowhere_is_an_error(void **state)
     assert_int_equal(errno, ENOENT);
 }
 
+/* ---- totals ---- */
+
+static void assert_used(const struct body_totals *t, uint64_t memory, uint64_t file_bytes,
+                        uint64_t files)
+{
+    assert_int_equal(t->memory_bytes, memory);
+    assert_int_equal(t->file_bytes, file_bytes);
+    assert_int_equal(t->files.files, files);
+}
+
+static void small_body_goes_to_a_file_when_all_together_have_too_much_memory(void **state)
+{
+    struct sink *s = *state;
+    struct body_totals totals = {0};
+    struct body_sink other = {0};
+
+    body_totals_set(&totals, 8, 100, 10);
+    s->limits.totals = &totals;
+    assert_true(body_sink_expect(&other, &s->limits, 5));
+    assert_used(&totals, 5, 0, 0);
+    add(s, "012");
+    assert_used(&totals, 8, 0, 0);
+    add(s, "3");
+    assert_used(&totals, 5, 4, 1);
+    assert_holds(s, "0123", true);
+    body_sink_fini(&s->sink, &s->bin);
+    assert_used(&totals, 5, 0, 0);
+    body_sink_fini(&other, &s->bin);
+    assert_used(&totals, 0, 0, 0);
+}
+
+static void body_is_an_error_when_all_together_have_too_much_in_files(void **state)
+{
+    struct sink *s = *state;
+    struct body_totals totals = {0};
+
+    body_totals_set(&totals, 100, 12, 10);
+    s->limits.totals = &totals;
+    add(s, "0123456789a");
+    assert_used(&totals, 0, 11, 1);
+    add(s, "b");
+    assert_false(body_sink_add(&s->sink, &s->limits, SLICE_LIT("c")));
+    assert_int_equal(errno, EDQUOT);
+    body_sink_fini(&s->sink, &s->bin);
+    assert_used(&totals, 0, 0, 0);
+}
+
+static void body_is_an_error_when_there_are_too_many_files(void **state)
+{
+    struct sink *s = *state;
+    struct body_totals totals = {0};
+    struct body_sink other = {0};
+
+    body_totals_set(&totals, 100, 100, 1);
+    s->limits.totals = &totals;
+    assert_true(body_sink_expect(&other, &s->limits, 11));
+    assert_false(body_sink_expect(&s->sink, &s->limits, 11));
+    assert_int_equal(errno, EMFILE);
+    body_sink_fini(&s->sink, &s->bin);
+    body_sink_fini(&other, &s->bin);
+    assert_used(&totals, 0, 0, 0);
+    assert_true(body_sink_expect(&s->sink, &s->limits, 11));
+    body_sink_fini(&s->sink, &s->bin);
+}
+
+static void files_are_a_part_of_the_descriptors(void **state)
+{
+    (void)state;
+    assert_int_equal(body_files_max(7), 0);
+    assert_int_equal(body_files_max(80), 10);
+    assert_int_equal(body_files_max(1 << 20), 1024);
+}
+
 /* ---- on the way into it ---- */
 
 static void only_a_body_above_the_threshold_is_put_into_a_file(void **state)
@@ -381,6 +454,10 @@ int main(void)
         SINK(body_that_will_be_large_is_in_a_file_from_the_start),
         SINK(body_stays_in_memory_without_a_folder),
         SINK(body_that_can_be_put_nowhere_is_an_error),
+        SINK(small_body_goes_to_a_file_when_all_together_have_too_much_memory),
+        SINK(body_is_an_error_when_all_together_have_too_much_in_files),
+        SINK(body_is_an_error_when_there_are_too_many_files),
+        cmocka_unit_test(files_are_a_part_of_the_descriptors),
         TEST(only_a_body_above_the_threshold_is_put_into_a_file),
         TEST(what_follows_a_large_body_is_the_next_request),
         TEST(head_and_body_may_come_in_any_pieces),

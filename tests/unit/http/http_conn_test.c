@@ -2,7 +2,7 @@
  *
  * Client connections of the HTTP server: their time, their number, their end, and tunnels.
  */
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 #include "tests/unit/http/http_server_fixture.h"
 #include "tests/unit/http/tunnel_fixture.h"
 

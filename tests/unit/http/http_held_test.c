@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/base/clock.h"
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 
 enum { START_MS = 1000, HOLD_MS = 5000, HEADS = 3 };
 

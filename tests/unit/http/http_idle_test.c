@@ -2,7 +2,7 @@
  *
  * Idle client connections: they hold no memory but their own, and are served again, or closed.
  */
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 #include "tests/unit/http/http_server_fixture.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -5,7 +5,7 @@
 #ifndef RLB_TESTS_HTTP_SERVER_FIXTURE_H
 #define RLB_TESTS_HTTP_SERVER_FIXTURE_H
 
-#include "common/server/http_server.h"
+#include "common/http/http_server.h"
 #include "tests/support/raw_peer.h"
 
 #include <sys/resource.h>

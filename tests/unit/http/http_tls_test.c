@@ -4,8 +4,8 @@
  * what failed ones leave on the wire, requests, ends, and tunnels.
  */
 #include "tests/unit/http/http_server_fixture.h"
+#include "tests/unit/http/tls_client.h"
 #include "tests/unit/http/tunnel_fixture.h"
-#include "tests/unit/server/tls_client.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define UPGRADE "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -388,6 +388,86 @@ static void response_that_is_cut_where_its_end_is_the_connections_has_no_end_in_
     assert_false(client.ended);
 }
 
+/* ---- records, and writes that fail ---- */
+
+static unsigned records; /* with data, from the server */
+
+static void count_record(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
+                         void *context)
+{
+    (void)version;
+    (void)ssl;
+    (void)context;
+    records += !ours && type == SSL3_RT_INNER_CONTENT_TYPE && len == 1 &&
+               *(const unsigned char *)bytes == SSL3_RT_APPLICATION_DATA;
+}
+
+/* The request's response: BYTES that end in "Z", of known length or in chunks. */
+static void answer_letters(struct fixture *f, size_t bytes, bool chunked)
+{
+    char *body = letters(bytes);
+    unsigned requests = f->requests + 1;
+
+    records = 0;
+    text_clear(&client.plain);
+    body[bytes - 1] = 'Z';
+    tls_send(&client, GET);
+    fixture_await_requests(f, requests);
+    start_answer(f->call, 200, chunked ? UINT64_MAX : bytes);
+    http_reply_send(&f->call->reply, http1_body_copy((struct slice){body, bytes}), true);
+    tls_await(&client, chunked ? "Z\r\n0\r\n\r\n" : "Z");
+    fixture_await_gone(f, requests);
+    free(body);
+}
+
+static void response_takes_as_few_records_as_it_has_bytes(void **state)
+{
+    enum { RECORD_BYTES = 16384 };
+    struct fixture *f = *state;
+
+    f->answer = NULL;
+    SSL_CTX_set_msg_callback(client.context, count_record);
+    tls_client_open(&client);
+    for (int chunked = 0; chunked < 2; ++chunked) {
+        static const size_t sizes[] = {1, 4000, 5000, 16000};
+
+        for (size_t i = 0; i < ARRAY_LEN(sizes); ++i) {
+            answer_letters(f, sizes[i], chunked != 0);
+            assert_int_equal(records, 1);
+        }
+    }
+    answer_letters(f, MANY_BYTES, false);
+    assert_int_equal(records, client.plain.len / RECORD_BYTES + 1);
+}
+
+static void response_that_cannot_be_written_is_not_complete(void **state)
+{
+    struct fixture *f = *state;
+
+    f->answer = NULL;
+    for (unsigned n = 1; n <= 2; ++n) {
+        tls_client_open(&client);
+        tls_send(&client, GET);
+        fixture_await_requests(f, n);
+        if (n == 1)
+            raw_reset(&f->client); /* seen by the write first */
+        start_answer(f->call, 200, MANY_BYTES * 10);
+        char *body = letters(MANY_BYTES * 10);
+        http_reply_send(&f->call->reply,
+                        http1_body_borrow((struct slice){body, MANY_BYTES * 10}, free, body), true);
+        if (n == 2) {
+            fixture_turns(f, 10);
+            assert_int_equal(f->gone, 1);
+            raw_reset(&f->client); /* within the write */
+        }
+        fixture_await_gone(f, n);
+        assert_false(f->gone_done);
+        assert_true(f->sent_bytes < MANY_BYTES * 10);
+        tls_client_close(&client);
+    }
+    assert_int_equal(fixture_counts(f).abandoned, 2);
+}
+
 static void drain_within_a_handshake_ends_it(void **state)
 {
     struct fixture *f = *state;
@@ -573,6 +653,8 @@ int main(void)
         TLS(idle_connection_is_told_its_end),
         TLS(request_that_has_come_when_a_drain_begins_is_served),
         TLS(response_that_is_cut_where_its_end_is_the_connections_has_no_end_in_tls),
+        TLS(response_takes_as_few_records_as_it_has_bytes),
+        TLS(response_that_cannot_be_written_is_not_complete),
         TLS(drain_within_a_handshake_ends_it),
         TLS(tunnel_passes_early_and_later_bytes_both_ways),
         TLS(tunnel_ends_when_the_client_says_so),

@@ -6,10 +6,10 @@
  * Owned by its connection, which has none between two requests. Its memory is kept by the server
  * for the next one. The loop's thread.
  */
-#ifndef RLB_HTTP1_HTTP1_STREAM_H
-#define RLB_HTTP1_HTTP1_STREAM_H
+#ifndef RLB_HTTP_HTTP1_STREAM_H
+#define RLB_HTTP_HTTP1_STREAM_H
 
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 #include "common/wire/http1_chunked.h"
 
 enum {

@@ -7,7 +7,7 @@
  * returns: what the client does not take at once is read out of it, and queued like all else.
  */
 #include "common/base/put.h"
-#include "common/http1/http1_stream.h"
+#include "common/http/http1_stream.h"
 #include "common/upstream/http1_body.h"
 
 #include <errno.h>
@@ -358,7 +358,7 @@ static apart void write_interim_on(struct http_conn *c)
     if (errno == EAGAIN)
         transport_await_writable(&c->transport, http1_write_on);
     else
-        http_conn_close(c);
+        x->interim_left = 0; /* the read that follows finds out, and reports the request */
 }
 
 void http1_write_on(void *conn)

@@ -155,7 +155,7 @@ static void a_body_after_100_continue_is_checked_and_passes(void **state)
 struct seen {
     unsigned calls;
     enum request_fault fault;
-    int status;
+    int status, version;
     struct text target;
 };
 
@@ -169,6 +169,7 @@ static void on_refused(void *context, const struct http_refusal *r)
     ++seen.calls;
     seen.fault = r->fault;
     seen.status = r->status;
+    seen.version = r->version;
     text_clear(&seen.target);
     text_add(&seen.target, r->target);
 }
@@ -189,7 +190,11 @@ static void refusals_are_told_with_what_was_read(void **state)
     assert_int_equal(seen.calls, 2);
     assert_int_equal(seen.fault, FAULT_CHUNK_SIZE);
     assert_int_equal(seen.status, 400);
+    assert_int_equal(seen.version, 0x101);
     assert_string_equal(text_cstr(&seen.target), "/c");
+    assert_refused(f, "POST /o HTTP/1.0\r\nContent-Length: 999999999\r\n\r\n", 4096,
+                   FAULT_BODY_TOO_LARGE, "413");
+    assert_int_equal(seen.version, 0x100);
     text_fini(&seen.target);
 }
 

@@ -4,7 +4,7 @@
  * the fewest in flight (http_balance.h).
  */
 #include "common/base/log.h"
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

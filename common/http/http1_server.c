@@ -8,7 +8,7 @@
  * request stay in the kernel, or in the stream if they were read with this one. The end of the
  * client is noticed all the same, as the poller reports it also behind unread bytes.
  */
-#include "common/http1/http1_stream.h"
+#include "common/http/http1_stream.h"
 #include "common/upstream/http1_body.h"
 
 #include <errno.h>
@@ -152,7 +152,7 @@ static void report(struct http_conn *c, enum request_fault f)
     struct http_refusal r = {.conn = c,
                              .fault = f,
                              .status = request_fault_status(f),
-                             .version = 0x101,
+                             .version = req->version,
                              .method = req->method,
                              .target = req->target,
                              .host = req->authority};
@@ -508,8 +508,8 @@ static struct iovec room_of(struct http_conn *c)
     if (x->state == HTTP1_CHUNKED)
         return (struct iovec){http_server_read_room(c->server), CHUNKED_READ_MAX};
     max = x->left < max ? (size_t)x->left : max;
-    size_t room = x->body.memory.room - x->body.memory.len;
-    if (x->body.file != NULL || room == 0)
+    size_t room = body_sink_room(&x->body);
+    if (room == 0)
         return (struct iovec){http_server_read_room(c->server), max};
     return (struct iovec){x->body.memory.p + x->body.memory.len, max < room ? max : room};
 }

@@ -11,11 +11,11 @@
  * streams have been freed, and struct http2_server is freed when the outermost function of this
  * module returns (http2_enter, http2_leave).
  */
-#ifndef RLB_HTTP2_HTTP2_STREAM_H
-#define RLB_HTTP2_HTTP2_STREAM_H
+#ifndef RLB_HTTP_HTTP2_STREAM_H
+#define RLB_HTTP_HTTP2_STREAM_H
 
 #include "common/h2o/priority_tree.h"
-#include "common/http2/http2_server.h"
+#include "common/http/http_server_internal.h"
 #include "common/wire/http2/hpack_encoder.h"
 #include "common/wire/http2/http2_meter.h"
 #include "common/wire/http2/http2_reader.h"
@@ -155,6 +155,9 @@ struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id);
 /* Reset S, with an incomplete request or response: it is freed. Calls http_reply_lost(),
  * so that H2 may be closed. */
 void http2_reset(struct http2_stream *s, enum http2_error code);
+/* A flow-control window of S has become too large, or was exceeded: S is reset. An incomplete
+ * request is reported. The same. */
+enum request_fault http2_on_overflow(struct http2_stream *s);
 /* The response is complete, or was cut; S is freed. The same. */
 void http2_finish(struct http2_stream *s);
 /* The client has ended the connection: report the requests that are incomplete. */

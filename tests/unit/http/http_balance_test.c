@@ -2,7 +2,7 @@
  *
  * Three loops of one thread, turned by hand: a loop that is busy is one that is not turned.
  */
-#include "common/server/http_balance.h"
+#include "common/http/http_balance.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
  * same one. Of a stream that was ended by this side before the client had ended it, more can be on
  * its way: its number is retained for a while (h2->resets), and what comes is discarded.
  */
-#include "common/http2/http2_stream.h"
+#include "common/http/http2_stream.h"
 #include "common/base/log.h"
 
 #include <stdlib.h>
@@ -222,6 +222,20 @@ enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code)
     if (s->state == HTTP2_STREAM_BODY)
         report(h2, FAULT_BODY_BROKEN_OFF, 0, &s->req);
     destroy(s, true);
+    http2_count_abandoned(h2);
+    return FAULT_NONE;
+}
+
+enum request_fault http2_on_overflow(struct http2_stream *s)
+{
+    struct http2_server *h2 = s->h2;
+    bool incomplete = s->state == HTTP2_STREAM_BODY;
+
+    if (incomplete)
+        report(h2, FAULT_HTTP2_WINDOW, 0, &s->req);
+    http2_reset(s, HTTP2_ERROR_FLOW_CONTROL);
+    if (incomplete)
+        return count_refused(h2);
     http2_count_abandoned(h2);
     return FAULT_NONE;
 }
@@ -478,10 +492,8 @@ enum request_fault http2_on_data(void *owner, const struct http2_data *d)
     }
     struct http2_stream *s = container_of(d->side, struct http2_stream, side);
     ASSERT(s->state == HTTP2_STREAM_BODY);
-    if ((int64_t)d->flow > s->receive_window) {
-        http2_reset(s, HTTP2_ERROR_FLOW_CONTROL);
-        return count_refused(h2);
-    }
+    if ((int64_t)d->flow > s->receive_window)
+        return http2_on_overflow(s);
     s->receive_window -= (int64_t)d->flow;
     enum request_fault f = store(s, d->bytes);
     if (f != FAULT_NONE)

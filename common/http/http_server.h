@@ -5,16 +5,16 @@
  * front, the agent's front and the admin address. Everything belongs to the loop's thread. The
  * server owns its listeners and outlives its connections; a connection owns its requests.
  */
-#ifndef RLB_SERVER_HTTP_SERVER_H
-#define RLB_SERVER_HTTP_SERVER_H
+#ifndef RLB_HTTP_HTTP_SERVER_H
+#define RLB_HTTP_HTTP_SERVER_H
 
 #include "common/event/loop.h"
 #include "common/event/pace.h"
+#include "common/http/http_balance.h"
 #include "common/http/http_request.h"
 #include "common/net/addr.h"
 #include "common/net/address_counts.h"
 #include "common/net/networks.h"
-#include "common/server/http_balance.h"
 #include "common/tls/tls_server.h"
 #include "common/upstream/http1_client.h"
 #include "common/wire/http1_request.h"
@@ -166,6 +166,8 @@ const struct addr *http_conn_peer(struct http_conn *c);
 /* A copy of it. */
 void http_conn_copy_peer(const struct http_conn *c, struct addr *out);
 const struct addr *http_conn_local(struct http_conn *c);
+/* That address as a host, for REQ, which names none; lives as long as REQ. */
+struct slice http_conn_host(struct http_conn *c, struct http_request *req);
 bool http_conn_is_tls(const struct http_conn *c);
 /* With us, or with the proxy in front (proxy_from), as it says. */
 bool http_conn_client_has_tls(const struct http_conn *c);

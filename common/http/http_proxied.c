@@ -10,7 +10,7 @@
  * The connection is counted for the client's address (address_counts.h) before TLS begins.
  */
 #include "common/base/log.h"
-#include "common/http/http_conn.h"
+#include "common/http/http_server_internal.h"
 #include "common/wire/proxy_line.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * HTTP/2 on the server: concurrent streams, windows in both directions, faults of streams and of
  * connections.
  */
-#include "tests/unit/http2/http2_fixture.h"
+#include "tests/unit/http/http2_fixture.h"
 
 enum { STREAMS = 100, WINDOW = 16 * 1024 * 1024 };
 
@@ -163,6 +163,28 @@ static void an_overflow_of_a_streams_window_resets_that_stream(void **state)
     h2_until(h, h2_is_over, 0);
     assert_int_equal(h->client.code, HTTP2_ERROR_FLOW_CONTROL);
     assert_int_equal(h->client.last_id, 3);
+}
+
+static void an_upload_whose_window_overflows_is_reported(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    h2_send(h, TYPE_HEADERS, FLAG_END_HEADERS, 1, H2_POST);
+    h2_window(h, 1, INT32_MAX);
+    h2_until(h, h2_has_reset, 1);
+    assert_int_equal(h2_of(h, 1)->reset, HTTP2_ERROR_FLOW_CONTROL);
+    assert_int_equal(fixture_refused(&h->base, FAULT_HTTP2_WINDOW), 1);
+    h2_ping(h);
+    assert_int_equal(h->client.goaways, 0);
+    for (unsigned i = 1; i <= 10; ++i) {
+        h2_send(h, TYPE_HEADERS, FLAG_END_HEADERS, id_of(i), H2_POST);
+        h2_window(h, id_of(i), INT32_MAX);
+    }
+    h2_until(h, h2_is_over, 0);
+    assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
+    assert_int_equal(fixture_refused(&h->base, FAULT_HTTP2_WINDOW), 11);
+    assert_int_equal(h->base.requests, 0);
 }
 
 static void the_windows_of_a_body_are_renewed_in_large_parts(void **state)
@@ -374,6 +396,7 @@ int main(void)
         H2_TEST(data_waits_for_both_windows_and_an_end_for_none),
         H2_TEST(streams_with_windows_have_turns),
         H2_TEST(an_overflow_of_a_streams_window_resets_that_stream),
+        H2_TEST(an_upload_whose_window_overflows_is_reported),
         H2_TEST(the_windows_of_a_body_are_renewed_in_large_parts),
         H2_TEST(an_expectation_is_met_by_an_interim_response),
         H2_TEST(trailers_end_a_request_and_are_dropped),

@@ -12,7 +12,7 @@
  * A header block changes the client's table, so that it is sent in any case once it is encoded.
  */
 #include "common/base/put.h"
-#include "common/http2/http2_stream.h"
+#include "common/http/http2_stream.h"
 
 #include <stdlib.h>
 
@@ -597,6 +597,7 @@ static bool send_some(struct http2_server *h2)
 
     ssize_t n = transport_send(&h2->conn->transport, &iov, 1, 0);
     if (n == -1 && errno != EAGAIN) {
+        http2_report_ended(h2);
         http_conn_close(h2->conn);
         return false;
     }

@@ -9,7 +9,7 @@
  *     the client closes, or the transport fails: http_conn_close()
  *     the server closes it        http2_fini()
  */
-#include "common/http2/http2_stream.h"
+#include "common/http/http2_stream.h"
 
 #include <stdlib.h>
 
@@ -212,11 +212,7 @@ static enum request_fault on_window(void *owner, uint32_t id, uint32_t amount)
     if (id == 0)
         return http2_grow_window(h2, NULL, amount) ? FAULT_NONE : FAULT_HTTP2_WINDOW;
     struct http2_stream *s = http2_find(h2, id);
-    if (s == NULL || http2_grow_window(h2, s, amount))
-        return FAULT_NONE;
-    http2_reset(s, HTTP2_ERROR_FLOW_CONTROL);
-    http2_count_abandoned(h2);
-    return FAULT_NONE;
+    return s == NULL || http2_grow_window(h2, s, amount) ? FAULT_NONE : http2_on_overflow(s);
 }
 
 static enum request_fault on_setting(void *owner, unsigned id, uint32_t value)

@@ -5,7 +5,8 @@
  *     http_server.c   the server: options, sweep, drain       http_accept.c   listeners
  *     http_conn.c     connections and their phases            http_proxied.c  PROXY header
  *     http1_server.c  HTTP/1: requests                        http1_response.c  and responses
- *     http2_server.c  HTTP/2 (http2_server.h)
+ *     http2_server.c  HTTP/2: the connection                  http2_stream.c  requests
+ *     http2_output.c  and all that is sent
  *     http_reply.c    a response, of either                   http_held.c     heads that wait
  *     http_slow.c     clients that are slow                   http_tunnel.c   after a 101
  *     request_check.c rules for requests of either protocol   body_sink.c     request bodies
@@ -13,14 +14,14 @@
  * Lifetimes: loop > server > listener, connection > request > response. A connection holds a
  * reference to its listener. Everything belongs to the loop's thread, except for the counts.
  */
-#ifndef RLB_HTTP_HTTP_CONN_H
-#define RLB_HTTP_HTTP_CONN_H
+#ifndef RLB_HTTP_HTTP_SERVER_INTERNAL_H
+#define RLB_HTTP_HTTP_SERVER_INTERNAL_H
 
 #include "common/base/slab.h"
 #include "common/http/body_sink.h"
+#include "common/http/http_server.h"
 #include "common/net/body_file.h"
 #include "common/net/transport.h"
-#include "common/server/http_server.h"
 #include "common/wire/http2/http2_head.h"
 
 #include <stdatomic.h>
@@ -280,6 +281,36 @@ void http1_put_answer(const struct http_conn *c, int status, const char *why, st
 /* Frees the response's piece of memory, if it has one. */
 void http1_drop_piece(struct http_reply *r);
 void http1_response_fini(struct http_server *s);
+
+/* ---- HTTP/2 (RFC 9113): http2_server.c, http2_stream.c, http2_output.c ---- */
+/* C has negotiated HTTP/2, or its listener speaks nothing else. C may be
+ * closed when this returns, as with all below that take a connection. */
+void http2_start(struct http_conn *c);
+/* There are bytes to read, or the end. */
+void http2_readable(struct http_conn *c);
+/* Time has passed: time limits of the phases, slow bodies, the second GOAWAY of a drain. */
+void http2_sweep(struct http_conn *c, uint64_t now_ms);
+/* The server drains: the first GOAWAY (section 6.8); no new requests a while later. LAST: now. */
+void http2_drain(struct http_conn *c, bool last);
+/* C is being closed: end all its requests (http_reply_lost) and free everything. */
+void http2_fini(struct http_conn *c);
+
+/* R is REQ's response. */
+void http2_attach(struct http_request *req, struct http_reply *r);
+/*
+ * A response, by http_reply.c (see there, "the protocols").
+ *   iov   N pieces of the body, which stay valid until http_reply_proceed(), if this returns false
+ *   last  the response ends with them
+ * With the first call the head goes out: R->req->res.
+ */
+bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
+/* The rest of the response will not come: reset the stream (the head has not gone out: with a 502
+ * it never gets here). http_reply_lost() follows later. */
+void http2_cut(struct http_reply *r);
+/* Whether R waits for nothing but the client's windows. */
+bool http2_waits_for_window(const struct http_reply *r);
+/* Bytes of R's body that the transport has taken. */
+uint64_t http2_sent_bytes(const struct http_reply *r);
 
 /* ---- http_reply.c: called by the protocols ---- */
 /* What http1_send or http2_send returned false for has been taken. R may be over then. */

@@ -12,8 +12,8 @@
  * without a lock. Each place has a mutex for the connections passed to it; no callbacks are called
  * under it.
  */
-#ifndef RLB_SERVER_HTTP_BALANCE_H
-#define RLB_SERVER_HTTP_BALANCE_H
+#ifndef RLB_HTTP_HTTP_BALANCE_H
+#define RLB_HTTP_HTTP_BALANCE_H
 
 #include "common/event/loop.h"
 #include "common/net/addr.h"

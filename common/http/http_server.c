@@ -4,8 +4,7 @@
  * by their phases, and the drain.
  */
 #include "common/base/log.h"
-#include "common/http/http_conn.h"
-#include "common/http2/http2_server.h"
+#include "common/http/http_server_internal.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -5,7 +5,7 @@
  * loop check it. Connections in the box count as in flight immediately; otherwise all loops that
  * accept at the same time would choose the same loop.
  */
-#include "common/server/http_balance.h"
+#include "common/http/http_balance.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
