@@ -273,7 +273,7 @@ static bool start_server(struct poolcounter *p)
         return false;
     if (p->server != NULL && server_start(p->server))
         return true;
-    log_error(NULL, "server-not-started", "errno=%d", errno);
+    log_error(NULL, "server-not-started", "reason=\"%s\"", strerror(errno));
     return false;
 }
 

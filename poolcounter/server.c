@@ -193,7 +193,7 @@ static void apply_limits(struct server *s)
         enum err e = counter_limit(s->table, slice_of(l->name), l->limits, s->now_us, &s->woken);
 
         if (e != ERR_OK)
-            log_error(NULL, "limit-not-set", "error=\"%s\"", err_text(e));
+            log_error(NULL, "limit-not-set", "reason=\"%s\"", err_text(e));
     }
 }
 

@@ -35,13 +35,13 @@ static bool is_socket(int fd)
 static void take(struct sockets *out, int fd)
 {
     if (!listens(fd) || out->n == LISTENERS_MAX) {
-        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"no socket that listens\"", fd);
+        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"not a listening socket\"", fd);
         return;
     }
     int flags = fcntl(fd, F_GETFL);
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || flags < 0 ||
         fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-        log_warn(NULL, "descriptor-not-taken", "fd=%d errno=%d", fd, errno);
+        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"%s\"", fd, strerror(errno));
         return;
     }
     out->fds[out->n++] = fd;
@@ -73,7 +73,7 @@ static void inherit_standard_input(struct sockets *out)
         return;
     int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
     if (fd < 0) {
-        log_warn(NULL, "descriptor-not-taken", "fd=0 reason=\"no socket that listens\"");
+        log_warn(NULL, "descriptor-not-taken", "fd=0 reason=\"not a listening socket\"");
         return;
     }
     take(out, fd);
@@ -107,7 +107,7 @@ bool sockets_open(const struct addr *addresses, size_t n, int backlog, unsigned 
             ++out->n;
             continue;
         }
-        log_error(NULL, "cannot-listen", "address=%s error=\"%s\"",
+        log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"",
                   addr_format(&addresses[i], text),
                   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         while (out->n != 0)

@@ -299,7 +299,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     ASSERT(!l->clock.in_turn);
     l->clock.in_turn = true;
     if (!poller_wait(&l->poller, prepare_wait(l, max_wait_ms)) && errno != EINTR)
-        log_error(NULL, "loop-wait-failed", "loop=%u errno=%d", l->index, errno);
+        log_error(NULL, "loop-wait-failed", "loop=%u reason=\"%s\"", l->index, strerror(errno));
     poller_run(&l->poller);
     run_timers(l);
     run_mail(l);

@@ -57,7 +57,7 @@ static void on_disconnected(void *context)
     t->lost_ms = loop_now_ms(t->base.loop);
     give_up_later(t);
     log_warn(NULL, "tree-disconnected",
-             "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts,
+             "hosts=%s path=%s action=\"continue with the last known contents\"", t->hosts,
              tree_path_shown(t->top));
 }
 
@@ -105,7 +105,7 @@ static void on_ended(void *context, const char *why)
         t->reopen_ms = ZK_REOPEN_MS_MIN;
     else
         t->reopen_ms = t->reopen_ms * 2 < ZK_REOPEN_MS_MAX ? t->reopen_ms * 2 : ZK_REOPEN_MS_MAX;
-    log_warn(NULL, "tree-session-ended", "hosts=%s path=%s why=\"%s\" next_in_ms=%u", t->hosts,
+    log_warn(NULL, "tree-session-ended", "hosts=%s path=%s reason=\"%s\" next_in_ms=%u", t->hosts,
              tree_path_shown(t->top), why, t->reopen_ms);
     timer_start(t->base.loop, &t->reopen, t->reopen_ms == 0 ? 0 : jittered(t->reopen_ms));
 }
@@ -126,7 +126,8 @@ static void on_no_word(struct timer *timer)
     struct zookeeper *t = container_of(timer, struct zookeeper, first_word);
 
     log_warn(NULL, "tree-unreachable",
-             "hosts=%s path=%s hint=\"no server answers; trying on: are these its addresses?\"",
+             "hosts=%s path=%s reason=\"no server answers\" action=\"keep trying\" hint=\"check "
+             "the addresses\"",
              t->hosts, tree_path_shown(t->top));
 }
 

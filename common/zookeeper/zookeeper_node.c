@@ -130,7 +130,7 @@ static json_t *decode_member(const struct zk_node *n, struct slice bytes)
 
     if (v != NULL)
         return v;
-    log_warn(NULL, "tree-bad-provider", "path=%s problem=\"%s\"", log_cut(slice_of(n->path), path),
+    log_warn(NULL, "tree-bad-provider", "path=%s reason=\"%s\"", log_cut(slice_of(n->path), path),
              why);
     v = json_object();
     if (bytes.len <= PROVIDER_BYTES_MAX)
@@ -166,7 +166,7 @@ static void add_member(struct zk_node *list, const char *name)
     if (len < 0 || len > TREE_PATH_MAX) {
         char escaped[LOG_CUT_ROOM];
 
-        log_warn(NULL, "tree-bad-provider", "path=%s problem=\"name too long\"",
+        log_warn(NULL, "tree-bad-provider", "path=%s reason=\"name too long\"",
                  log_cut(slice_of(list->path), escaped));
         return;
     }
@@ -197,7 +197,7 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
         char path[LOG_CUT_ROOM];
 
         max = TREE_PROVIDERS_MAX;
-        log_warn(NULL, "tree-too-many-providers", "path=%s there=%zu max=%d",
+        log_warn(NULL, "tree-too-many-providers", "path=%s count=%zu limit=%d",
                  log_cut(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
     }
     list_for_each (it, &list->members)

@@ -108,7 +108,7 @@ static void quarantine(struct zk_read *r)
         ++t->counts.quarantined;
         log_error(
             NULL, "tree-node-quarantined",
-            "path=%s bytes=%d children=%d for_ms=%d problem=\"reading it breaks the "
+            "path=%s bytes=%d children=%d for_ms=%d reason=\"reading it breaks the "
             "connection\" hint=\"replies of ZooKeeper are limited to 1 MiB: make it smaller\"",
             log_cut(slice_of(r->node->path), path), r->seen.data_length, r->seen.children,
             ZK_QUARANTINE_MS);

@@ -91,7 +91,8 @@ static size_t client_connections(const struct program_settings *s, unsigned nloo
         return wanted;
     room = room < nloops ? nloops : room / nloops * nloops;
     log_warn(NULL, "descriptor-limit-low",
-             "limit=%zu max_client_connections=%zu allowed=%zu action=\"raise RLIMIT_NOFILE\"",
+             "limit=%zu max_client_connections=%zu allowed=%zu action=\"accept fewer connections\" "
+             "hint=\"raise RLIMIT_NOFILE\"",
              limit, wanted, room);
     return room;
 }
@@ -287,7 +288,7 @@ static void on_fronts_made(void *context)
 
         good = membership_start(a, &p->config.applications[i], &d) == ERR_OK;
         if (!good)
-            log_error(NULL, "tree-refused", "application=%s why=\"%s\"", a->name,
+            log_error(NULL, "tree-refused", "application=%s reason=\"%s\"", a->name,
                       d.text != NULL ? d.text : "cannot be opened");
     }
     diag_fini(&d);
@@ -410,7 +411,8 @@ static bool open_access_log(struct lb *lb)
     struct access_options o = access_options_of(s);
     if (access_log_create(s->access_log, &o, lb->nloops, &lb->access_log) == ERR_OK)
         return true;
-    log_error(NULL, "access-log-not-opened", "file=%s why=\"%s\"", s->access_log, strerror(errno));
+    log_error(NULL, "access-log-not-opened", "file=%s reason=\"%s\"", s->access_log,
+              strerror(errno));
     return false;
 }
 

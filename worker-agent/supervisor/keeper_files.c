@@ -36,7 +36,7 @@ bool keeper_files_lock(const char *state_dir, uint64_t wait_ms, int *fd)
 
     *fd = file_lock(path, wait_ms);
     if (*fd < 0)
-        log_error(NULL, "keeper-lock-failed", "path=%s error=\"%s\"", path, strerror(errno));
+        log_error(NULL, "keeper-lock-failed", "file=%s reason=\"%s\"", path, strerror(errno));
     free(path);
     return *fd >= 0;
 }
@@ -92,7 +92,7 @@ bool keeper_files_run_dir(const char *path)
     closedir(dir);
     return true;
 failed:
-    log_error(NULL, "keeper-folder-failed", "path=%s error=\"%s\"", path, strerror(errno));
+    log_error(NULL, "keeper-folder-failed", "directory=%s reason=\"%s\"", path, strerror(errno));
     if (fd >= 0)
         close(fd);
     return false;
@@ -124,7 +124,7 @@ bool keeper_files_listen(const char *path, const struct keeper_rights *rights, i
         goto failed;
     return true;
 failed:
-    log_error(NULL, "keeper-socket-failed", "path=%s error=\"%s\"", path, strerror(errno));
+    log_error(NULL, "keeper-socket-failed", "file=%s reason=\"%s\"", path, strerror(errno));
     return false;
 }
 
