@@ -166,20 +166,23 @@ static void set_own_addresses(struct lb *lb)
 static void log_addresses(const struct lb *lb)
 {
     const struct lb_parts *p = lb->parts;
-    struct text line = {0};
+    struct text addresses = {0};
+    struct text admin = {0};
     char shown[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < listeners_count(p->listeners); ++i)
-        text_addf(&line, "%s%s", i > 0 ? "," : "",
+        text_addf(&addresses, "%s%s", i > 0 ? "," : "",
                   addr_format(listeners_address(p->listeners, i), shown));
     for (size_t i = 0; p->admin != NULL && i < p->config.admin.n; ++i) {
         struct addr a;
 
         admin_address(p->admin, i, &a);
-        text_addf(&line, "%s%s", i > 0 ? "," : " admin=", addr_format(&a, shown));
+        text_addf(&admin, "%s%s", i > 0 ? "," : "", addr_format(&a, shown));
     }
-    log_info(NULL, "listening", "addresses=%s threads=%u", text_cstr(&line), lb->nloops);
-    text_fini(&line);
+    log_info(NULL, "listening", "addresses=%s admin=%s threads=%u", text_cstr(&addresses),
+             admin.len != 0 ? text_cstr(&admin) : "none", lb->nloops);
+    text_fini(&addresses);
+    text_fini(&admin);
 }
 
 static void register_all(struct lb *lb)
