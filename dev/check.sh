@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What CI checks, locally. Exits 1 when anything is wrong, after having said all that is.
 #   dev/check.sh            style, build, all tests
-#   dev/check.sh --style    format, layers, file lengths, rows without use, generated docs, symbols
+#   dev/check.sh --style    format, layers, file lengths, rows without use, log events, generated docs, symbols
 #   dev/check.sh --lint     style, and clang-tidy over all that has not passed it as it is now
 #   dev/check.sh --staged   for the hook: format and length of what is staged, layers, unit tests
 set -euo pipefail
@@ -39,6 +39,7 @@ check_layers() { dev/check-layers || wrong "layers"; }
 check_symbols() { dev/check-symbols "$build" || wrong "symbols of the programs"; }
 check_language() { dev/check-language || wrong "words that the texts avoid"; }
 check_rows() { dev/check-rows || wrong "rows that nothing reads"; }
+check_events() { dev/log-events --check || wrong "log events"; }
 
 check_docs() {
     build resumelb resumelb-agent resumelb-poolcounter # as they are now: docs of yesterday's programs prove nothing
@@ -64,6 +65,7 @@ style() {
     check_lengths < <(git ls-files -- "${code_files[@]}")
     check_layers
     check_rows
+    check_events
     check_language
     check_docs
     check_symbols # of what check_docs has built

@@ -209,13 +209,13 @@ static bool listens(int fd)
 static void take(struct sockets *out, int fd)
 {
     if (!listens(fd) || out->n == LISTENERS_MAX) {
-        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"no socket that listens\"", fd);
+        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"not a listening socket\"", fd);
         return;
     }
     int flags = fcntl(fd, F_GETFL);
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || flags < 0 ||
         fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-        log_warn(NULL, "descriptor-not-taken", "fd=%d errno=%d", fd, errno);
+        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"%s\"", fd, strerror(errno));
         return;
     }
     out->fds[out->n++] = fd;
@@ -251,7 +251,7 @@ static void inherit_standard_input(struct sockets *out)
         return;
     int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
     if (fd < 0) {
-        log_warn(NULL, "descriptor-not-taken", "fd=0 reason=\"no socket that listens\"");
+        log_warn(NULL, "descriptor-not-taken", "fd=0 reason=\"not a listening socket\"");
         return;
     }
     take(out, fd);
@@ -279,7 +279,7 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 
         if (e == ERR_OK)
             continue;
-        log_error(NULL, "cannot-listen", "address=%s error=\"%s\"", addr_format(a, text),
+        log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", addr_format(a, text),
                   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         while (out->n != 0)
             close(out->fds[--out->n]);
@@ -365,7 +365,7 @@ static bool start_server(struct poolcounter *p)
         return false;
     if (p->server != NULL && server_start(p->server))
         return true;
-    log_error(NULL, "server-not-started", "errno=%d", errno);
+    log_error(NULL, "server-not-started", "reason=\"%s\"", strerror(errno));
     return false;
 }
 

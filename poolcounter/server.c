@@ -86,7 +86,7 @@ enum {
 static void set_option(int fd, int level, int name, int value)
 {
     if (setsockopt(fd, level, name, &value, sizeof(value)) != 0)
-        log_warn(NULL, "socket-option-refused", "option=%d errno=%d", name, errno);
+        log_warn(NULL, "socket-option-refused", "option=%d reason=\"%s\"", name, strerror(errno));
 }
 
 /*
@@ -279,8 +279,8 @@ static bool accept_one(struct server *s, struct listener *l)
     stat_add(s->cell, STAT_connect_errors, 1);
     if (!is_shortage(error))
         return error == ECONNABORTED; /* the others of the network: in the next turn */
-    log_warn(NULL, "accepting-paused", "clients=%zu errno=%d advice=\"raise LimitNOFILE\"",
-             s->nclients, error);
+    log_warn(NULL, "accepting-paused", "clients=%zu reason=\"%s\" hint=\"raise LimitNOFILE\"",
+             s->nclients, strerror(error));
     stat_add(s->cell, STAT_accept_pauses, 1);
     listeners_pause(s);
     return false;
@@ -421,7 +421,7 @@ static void apply_limits(struct server *s)
         enum err e = counter_limit(s->table, slice_of(l->name), l->limits, s->now_us, &s->woken);
 
         if (e != ERR_OK)
-            log_error(NULL, "limit-not-set", "error=\"%s\"", err_text(e));
+            log_error(NULL, "limit-not-set", "reason=\"%s\"", err_text(e));
     }
 }
 

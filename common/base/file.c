@@ -153,7 +153,7 @@ void file_warn_exposed(const char *path)
     struct stat st;
 
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IROTH) != 0)
-        log_warn(NULL, "secret-file-exposed", "file=%s mode=%04o action=\"chmod o-r\"", path,
+        log_warn(NULL, "secret-file-exposed", "file=%s mode=%04o hint=\"chmod o-r\"", path,
                  (unsigned)st.st_mode & 07777);
 }
 

@@ -134,7 +134,7 @@ static void write_lines(struct line_writer *w)
         if (n < 0 && errno == EAGAIN) {
             whole = wait_for_reader(w);
         } else if (n < 0) {
-            log_warn(NULL, w->o.write_event, "file=%s error=\"%s\"", w->file, strerror(errno));
+            log_warn(NULL, w->o.write_event, "file=%s reason=\"%s\"", w->file, strerror(errno));
             whole = false;
         } else {
             s.p += n;
@@ -185,7 +185,8 @@ static void reopen_file(struct line_writer *w)
     int fd = open_file(w->file);
 
     if (fd < 0) {
-        log_error(NULL, w->o.open_event, "file=%s error=\"%s\" kept=old", w->file, strerror(errno));
+        log_error(NULL, w->o.open_event, "file=%s reason=\"%s\" action=\"keep the old file\"",
+                  w->file, strerror(errno));
         return;
     }
     close(w->fd);

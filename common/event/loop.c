@@ -347,7 +347,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     ASSERT(!l->clock.in_turn);
     l->clock.in_turn = true;
     if (!poller_wait(&l->poller, prepare_wait(l, max_wait_ms)) && errno != EINTR)
-        log_error(NULL, "loop-wait-failed", "loop=%u errno=%d", l->index, errno);
+        log_error(NULL, "loop-wait-failed", "loop=%u reason=\"%s\"", l->index, strerror(errno));
     poller_run(&l->poller);
     run_timers(l);
     run_mail(l);
@@ -634,7 +634,8 @@ static bool register_polled(struct poller *p, struct watch *w)
     struct epoll_event e = {.events = w->wanted, .data.ptr = w};
 
     if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, w->fd, &e) != 0) {
-        log_error(NULL, "watch-refused", "loop=%u errno=%d", loop_index(w->loop), errno);
+        log_error(NULL, "watch-refused", "loop=%u reason=\"%s\"", loop_index(w->loop),
+                  strerror(errno));
         return false;
     }
     w->known = w->wanted;

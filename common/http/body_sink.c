@@ -91,8 +91,8 @@ static bool no_room(const struct body_sink_limits *l)
 {
     int error = errno;
 
-    log_warn(NULL, "body-not-kept", "folder=%s errno=%d", l->folder != NULL ? l->folder : "none",
-             error);
+    log_warn(NULL, "body-not-kept", "directory=%s reason=\"%s\"",
+             l->folder != NULL ? l->folder : "none", strerror(error));
     errno = error;
     return false;
 }

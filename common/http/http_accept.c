@@ -124,8 +124,8 @@ static void on_accept_error(struct http_server *s, int error)
     /* Anything else concerns one connection (accept(2)), or no connection was waiting. */
     if (!out_of_something)
         return;
-    log_warn(NULL, "accept-failed", "errno=%d connections=%zu pause_ms=%d", error, s->nconns,
-             ACCEPT_AGAIN_MS);
+    log_warn(NULL, "accept-failed", "reason=\"%s\" connections=%zu for_ms=%d", strerror(error),
+             s->nconns, ACCEPT_AGAIN_MS);
     timer_start(s->loop, &s->accept_again, ACCEPT_AGAIN_MS);
     pause_accepting(s);
     /* What becomes free meanwhile is for requests that wait for a connection to a worker. */

@@ -326,7 +326,7 @@ static void decide(struct counter_conn *c, enum counter_result r)
 
 static void log_error_reply(const struct counter_conn *c, struct slice error)
 {
-    log_warn(NULL, "counter-server-error", "name=%s error=\"%.*s\"", c->server->name,
+    log_warn(NULL, "counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
              SLICE_FMT(error));
 }
 
@@ -443,8 +443,8 @@ static void open_for(struct counter_call *call, struct counter_server *s)
 
     if (!counter_daemon_reserve(s->daemon, false)) {
         log_warn(NULL, "counter-connections-exhausted",
-                 "application=%s name=%s limit=%u action=\"refuse; raise "
-                 "pool_counter_connections, or lower maxqueue\"",
+                 "application=%s server=%s limit=%u action=\"reject\" "
+                 "hint=\"raise pool_counter_connections, or lower maxqueue\"",
                  counter_health_name(client->health), s->name,
                  counter_health_connections(client->health));
         answer_later(call, COUNTER_RESULT_NO_ROOM, COUNTER_TROUBLE_NONE);

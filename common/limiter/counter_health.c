@@ -311,10 +311,11 @@ static void warn(struct counter_daemon *d)
     const char *type;
 
     while ((type = next_to_warn(d)) != NULL)
-        log_line(LOG_LEVEL_WARN, false, NULL, "counter-server-ignores-slots",
-                 "application=%s name=%s counter=%s reason=\"the daemon does not know slots\" "
-                 "action=\"slots does not limit; use resumelb-poolcounter, or remove slots\"",
-                 d->health->name, d->name, type);
+        log_line(
+            LOG_LEVEL_WARN, false, NULL, "counter-server-ignores-slots",
+            "application=%s server=%s pool_counter=%s reason=\"the daemon does not know slots\" "
+            "action=\"slots does not limit\" hint=\"use resumelb-poolcounter, or remove slots\"",
+            d->health->name, d->name, type);
 }
 
 bool counter_daemon_needs_slots(struct counter_daemon *d, struct slice type)

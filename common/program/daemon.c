@@ -241,7 +241,7 @@ static void raise_descriptor_limit(void)
 
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
-        log_warn(NULL, "descriptor-limit-not-raised", "errno=%d", errno);
+        log_warn(NULL, "descriptor-limit-not-raised", "reason=\"%s\"", strerror(errno));
 }
 
 size_t daemon_descriptor_limit(void)
@@ -385,7 +385,7 @@ void daemon_notify(const char *state)
                       len);
     }
     if (sent == -1)
-        log_warn(NULL, "notify-failed", "errno=%d", errno);
+        log_warn(NULL, "notify-failed", "reason=\"%s\"", strerror(errno));
     if (fd != -1)
         close(fd);
 }
@@ -419,6 +419,6 @@ void daemon_log_problems(const struct diag *d)
         char shown[LOG_CUT_ROOM];
 
         if (line.len > 0)
-            log_info(NULL, "configuration-problem", "problem=\"%s\"", log_cut(line, shown));
+            log_info(NULL, "configuration-problem", "reason=\"%s\"", log_cut(line, shown));
     }
 }

@@ -127,7 +127,7 @@ int inherited_lock_folder(struct inherited *h, const char *folder, unsigned mode
             fd = file_lock(path, LOCK_WAIT_MS);
     }
     if (fd < 0)
-        log_error(NULL, "state-dir-not-locked", "path=%s reason=\"%s\"", path,
+        log_error(NULL, "state-dir-not-locked", "file=%s reason=\"%s\"", path,
                   errno == EWOULDBLOCK ? "locked by another process, which needs its own state_dir"
                                        : strerror(errno));
     free(path);
@@ -180,7 +180,7 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
         return true;
     enum err e = addr_listen(address, &o, &one.fd);
     if (e != ERR_OK) {
-        log_error(NULL, "cannot-listen", "address=%s error=\"%s\"", addr_format(address, shown),
+        log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", addr_format(address, shown),
                   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         return false;
     }

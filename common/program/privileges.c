@@ -110,12 +110,12 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
     const char *why = "";
 
     if (privileges_find(user, group, out, &why) != ERR_OK) {
-        log_error(NULL, "rights-not-settled", "user=%s why=\"%s\"", user, why);
+        log_error(NULL, "rights-not-settled", "user=%s reason=\"%s\"", user, why);
         return false;
     }
     *change = privileges_differ(out);
     if (*change && geteuid() != 0) {
-        log_error(NULL, "rights-not-settled", "user=%s why=\"only root can become another user\"",
+        log_error(NULL, "rights-not-settled", "user=%s reason=\"only root can become another user\"",
                   user);
         return false;
     }
@@ -125,12 +125,12 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
 void user_rights_warn_of_root(const struct privileges *p)
 {
     if (!p->wanted && geteuid() == 0)
-        log_warn(NULL, "runs-as-root", "action=\"set user, or start it as one\"");
+        log_warn(NULL, "runs-as-root", "hint=\"set user, or start it as one\"");
 }
 
-static bool say_failed(const char *what, const char *name)
+static bool say_failed(const char *file)
 {
-    log_error(NULL, "rights-not-settled", "%s=%s why=\"%s\"", what, name, strerror(errno));
+    log_error(NULL, "rights-not-settled", "file=%s reason=\"%s\"", file, strerror(errno));
     return false;
 }
 
@@ -140,14 +140,14 @@ bool user_rights_own_socket(const struct addr *a, const struct privileges *p)
 
     if (!is_path || lchown(a->un.sun_path, p->uid, p->gid) == 0)
         return true;
-    return say_failed("socket", a->un.sun_path);
+    return say_failed(a->un.sun_path);
 }
 
 bool user_rights_make_folder(const char *folder, unsigned mode, const struct privileges *p)
 {
     if (folder == NULL || (mkdir(folder, mode) != 0 && errno == EEXIST))
         return true;
-    return chown(folder, p->uid, p->gid) == 0 || say_failed("folder", folder);
+    return chown(folder, p->uid, p->gid) == 0 || say_failed(folder);
 }
 
 bool user_rights_drop(const char *user, const struct privileges *p)
@@ -155,7 +155,7 @@ bool user_rights_drop(const char *user, const struct privileges *p)
     const char *step = "";
 
     if (privileges_drop(p, &step) != ERR_OK) {
-        log_error(NULL, "rights-not-settled", "user=%s step=\"%s\" why=\"%s\"", user, step,
+        log_error(NULL, "rights-not-settled", "user=%s step=\"%s\" reason=\"%s\"", user, step,
                   strerror(errno));
         return false;
     }

@@ -205,8 +205,8 @@ static void fail(struct upgrade *u, const char *reason)
     if (u->program.pid > 0)
         (void)program_end(&u->program, true, how);
     log_error(NULL, "upgrade-failed",
-              "stage=\"%s\" reason=\"%s\" program=\"%s\" action=\"keep serving\"",
-              stage_texts[stage], reason, how);
+              "stage=\"%s\" reason=\"%s\" how=\"%s\" action=\"keep serving\"", stage_texts[stage],
+              reason, how);
     stop(u);
     if (stage > UPGRADE_STARTING && u->ops->resume != NULL)
         u->ops->resume(u->context, stage == UPGRADE_HANDED_OVER);
@@ -345,7 +345,7 @@ static void on_program_exited(void *context)
     if (status != 0 && u->ops->resume != NULL)
         fail(u, how);
     else
-        log_warn(NULL, "new-process-exited", "program=\"%s\" action=\"drain\"", how);
+        log_warn(NULL, "new-process-exited", "how=\"%s\" action=\"drain\"", how);
 }
 
 static void on_tick(struct timer *t)

@@ -692,7 +692,7 @@ void tls_listener_say_notes(const struct tls_listener *t, const char *address)
     while (rest.len > 0) {
         struct slice why = slice_cut(&rest, '\n');
 
-        log_warn(NULL, "ocsp-not-stapled", "address=%s why=\"%.*s\"", address, SLICE_FMT(why));
+        log_warn(NULL, "ocsp-not-stapled", "address=%s reason=\"%.*s\"", address, SLICE_FMT(why));
     }
 }
 
@@ -701,7 +701,7 @@ static void say_kept(const char *address, const struct diag *d)
     struct slice rest = slice_of(d->text);
     struct slice why = slice_cut(&rest, '\n');
 
-    log_warn(NULL, "certificates-kept", "address=%s why=\"%.*s\" action=\"the old ones stay\"",
+    log_warn(NULL, "certificates-kept", "address=%s reason=\"%.*s\" action=\"the old ones stay\"",
              address, SLICE_FMT(why));
 }
 

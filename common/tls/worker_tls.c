@@ -185,7 +185,7 @@ static void say_kept(const char *whose, const struct diag *d)
     struct slice why = slice_cut(&rest, '\n');
 
     log_warn(NULL, "worker-certificates-kept",
-             "application=%s why=\"%.*s\" action=\"the old ones stay\"", whose, SLICE_FMT(why));
+             "application=%s reason=\"%.*s\" action=\"the old ones stay\"", whose, SLICE_FMT(why));
 }
 
 void worker_tls_look(struct worker_tls *t, const char *whose)

@@ -173,9 +173,10 @@ static void go_blind(struct directory *t, const char *what)
     if (t->blind)
         return;
     t->blind = true;
-    log_warn(NULL, "tree-not-watched",
-             "path=%s problem=\"%s: %s\" hint=\"looked at every %d ms; raise fs.inotify limits\"",
-             t->root, what, strerror(errno), VERIFY_BLIND_MS);
+    log_warn(
+        NULL, "tree-not-watched",
+        "path=%s reason=\"%s: %s\" action=\"scan every %d ms\" hint=\"raise fs.inotify limits\"",
+        t->root, what, strerror(errno), VERIFY_BLIND_MS);
 }
 
 static int add_watch(struct directory *t, const char *path, uint32_t events)
@@ -307,11 +308,11 @@ static void entry_put(struct tree_entry *e)
         log_debug(NULL, "tree-registered", "file=%s", e->path);
     } else if (result == ERR_BUSY) {
         if (news)
-            log_info(NULL, "tree-name-taken", "file=%s hint=\"waiting for its owner to end\"",
+            log_info(NULL, "tree-name-taken", "file=%s action=\"wait for its owner to exit\"",
                      e->path);
         retry(e, TAKEN_MS_MIN, TAKEN_MS_MAX);
     } else {
-        log_error(NULL, "tree-not-registered", "file=%s problem=\"%s\"", e->path, strerror(saved));
+        log_error(NULL, "tree-not-registered", "file=%s reason=\"%s\"", e->path, strerror(saved));
         retry(e, RETRY_MS_MIN, RETRY_MS_MAX);
     }
 }
@@ -325,8 +326,8 @@ static void entry_look(struct timer *timer)
     if (in_place && !e->outdated)
         return;
     if (!in_place && e->held.fd >= 0) {
-        log_warn(NULL, "tree-file-lost", "file=%s hint=\"the file was removed; writing it again\"",
-                 e->path);
+        log_warn(NULL, "tree-file-lost",
+                 "file=%s reason=\"the file was removed\" action=\"write it again\"", e->path);
         provider_file_drop(&e->held, e->path);
     }
     entry_put(e);
@@ -363,7 +364,7 @@ static bool set_bytes(struct tree_entry *e, const json_t *properties)
 
     json_print(properties, &bytes);
     if (bytes.len > PROVIDER_BYTES_MAX) {
-        log_error(NULL, "tree-provider-too-large", "file=%s bytes=%zu max=%d", e->path, bytes.len,
+        log_error(NULL, "tree-provider-too-large", "file=%s bytes=%zu limit=%d", e->path, bytes.len,
                   PROVIDER_BYTES_MAX);
         text_fini(&bytes);
         return false;
@@ -388,7 +389,7 @@ static struct tree_entry *directory_enter(struct tree *base, const char *path, c
         char escaped[LOG_CUT_ROOM];
 
         e->file[0] = '\0';
-        log_error(NULL, "tree-not-registered", "path=%s name=%s problem=\"%s\"", e->dir->full,
+        log_error(NULL, "tree-not-registered", "path=%s name=%s reason=\"%s\"", e->dir->full,
                   log_cut(slice_of(name), escaped),
                   name[0] == '\0' ? "empty name" : "name too long for a file");
         return e;
@@ -467,7 +468,7 @@ static void dir_event(struct dir *d, const struct inotify_event *ev)
 static void directory_event(struct directory *t, const struct inotify_event *ev)
 {
     if ((ev->mask & IN_Q_OVERFLOW) != 0) {
-        log_warn(NULL, "tree-events-lost", "path=%s hint=\"reading everything again\"", t->root);
+        log_warn(NULL, "tree-events-lost", "path=%s action=\"read everything again\"", t->root);
         everything_changed(t, true);
         return;
     }

@@ -75,7 +75,7 @@ static struct member *member_get(struct dir *d, const char *file)
     if (strcmp(file, PROPERTIES_FILE) == 0 || !provider_name_decode(file, name))
         return NULL;
     if (map_count(&d->members) == TREE_PROVIDERS_MAX) {
-        log_warn(NULL, "tree-too-many-providers", "path=%s max=%d", d->full, TREE_PROVIDERS_MAX);
+        log_warn(NULL, "tree-too-many-providers", "path=%s limit=%d", d->full, TREE_PROVIDERS_MAX);
         return NULL;
     }
     m = xcalloc(1, sizeof(*m) + len + 1);
@@ -128,7 +128,7 @@ static json_t *read_properties(int fd, const char *path)
     else
         snprintf(why, sizeof(why), "%s", err_text(e));
     if (e != ERR_OK || !json_is_object(v)) {
-        log_warn(NULL, "tree-bad-provider", "file=%s problem=\"%s\"", path, why);
+        log_warn(NULL, "tree-bad-provider", "file=%s reason=\"%s\"", path, why);
         json_decref(v);
         v = json_object();
     }
@@ -149,7 +149,7 @@ static bool member_look(struct dir *d, struct member *m)
     if (e == ERR_SYSTEM) {
         /* Cannot tell now (no descriptors, no permission): leave it as it was; the next rescan asks
          * again. */
-        log_warn(NULL, "tree-bad-provider", "file=%s problem=\"%s\"", path, strerror(errno));
+        log_warn(NULL, "tree-bad-provider", "file=%s reason=\"%s\"", path, strerror(errno));
         goto out;
     }
     m->live = e == ERR_OK && provider_file_held(fd);
@@ -163,7 +163,7 @@ static bool member_look(struct dir *d, struct member *m)
     if (e == ERR_OK && !m->live) {
         e = provider_file_clear(path);
         if (e == ERR_SYSTEM)
-            log_warn(NULL, "tree-not-cleared", "file=%s problem=\"%s\"", path, strerror(errno));
+            log_warn(NULL, "tree-not-cleared", "file=%s reason=\"%s\"", path, strerror(errno));
     }
 out:
     if (fd >= 0)
@@ -191,7 +191,7 @@ static bool scan_members(struct dir *d)
     struct dirent *entry;
 
     if (folder == NULL) {
-        log_warn(NULL, "tree-unreadable", "path=%s problem=\"%s\"", d->full, strerror(errno));
+        log_warn(NULL, "tree-unreadable", "path=%s reason=\"%s\"", d->full, strerror(errno));
         return false;
     }
     while ((entry = readdir(folder)) != NULL) {

@@ -123,8 +123,9 @@ static void tell_refusals(struct live_settings *l)
         const struct refusal *r = &l->refusals[i];
 
         if (r->untold)
-            log_warn(l->o.subject, "setting-refused", "path=%s setting=%s value=\"%s\" why=\"%s\"",
-                     l->path, row_of(l, i)->name, r->value, r->why);
+            log_warn(l->o.subject, "setting-refused",
+                     "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, row_of(l, i)->name,
+                     r->value, r->why);
     }
 }
 
@@ -443,9 +444,10 @@ static void on_hold_over(struct timer *t)
         timer_start(l->o.loop, &l->hold, AWAY_LOOK_MS);
         return;
     }
-    log_warn(l->o.subject, "settings-given-up",
-             "path=%s why=\"the node did not come back\" action=\"as the configuration file says\"",
-             l->path);
+    log_warn(
+        l->o.subject, "settings-given-up",
+        "path=%s reason=\"the node did not come back\" action=\"as the configuration file says\"",
+        l->path);
     json_decref(l->properties);
     l->properties = NULL;
     end_hold(l);
@@ -461,7 +463,7 @@ static void hold(struct live_settings *l, const char *why)
         return;
     l->counts.held = l->held = true;
     l->held_ms = loop_now_ms(l->o.loop);
-    log_warn(l->o.subject, "settings-held", "path=%s why=\"%s\" for_ms=%llu", l->path, why,
+    log_warn(l->o.subject, "settings-held", "path=%s reason=\"%s\" for_ms=%llu", l->path, why,
              (unsigned long long)hold_ms);
     timer_start(l->o.loop, &l->hold, hold_ms);
     l->o.changed(l->o.context, false);

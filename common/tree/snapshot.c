@@ -30,7 +30,7 @@ static void set_aside(const struct snapshot *m, const char *why)
 {
     bool moved = file_set_aside(m->path) == ERR_OK;
 
-    log_error(NULL, "tree-snapshot-corrupt", "file=%s why=\"%s\" action=\"%s\"", m->path, why,
+    log_error(NULL, "tree-snapshot-corrupt", "file=%s reason=\"%s\" action=\"%s\"", m->path, why,
               moved ? "set aside as .bad" : "not used");
 }
 
@@ -55,7 +55,7 @@ static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why
     *why = NULL;
     if (!slice_is(json_text(file, "place"), m->place)) {
         log_info(NULL, "tree-snapshot-elsewhere",
-                 "file=%s place=%s why=\"it is about another tree\"", m->path, m->place);
+                 "file=%s place=%s reason=\"it is about another tree\"", m->path, m->place);
         return NULL;
     }
     m->saved_s = (uint64_t)json_integer_value(saved);
@@ -74,7 +74,8 @@ static void load(struct snapshot *m)
     if (e == ERR_NOT_FOUND)
         return;
     if (e == ERR_SYSTEM) {
-        log_error(NULL, "tree-snapshot-unreadable", "file=%s why=\"%s\"", m->path, strerror(errno));
+        log_error(NULL, "tree-snapshot-unreadable", "file=%s reason=\"%s\"", m->path,
+                  strerror(errno));
         return;
     }
     if (e != ERR_OK)
@@ -103,8 +104,8 @@ static bool fits(struct snapshot *m, struct slice bytes)
     json_decref(again);
     if (!good && !m->too_large)
         log_warn(NULL, "tree-snapshot-too-large",
-                 "file=%s bytes=%zu why=\"%s\" action=\"the older one stays\"", m->path, bytes.len,
-                 bytes.len > SNAPSHOT_BYTES_MAX ? err_text(ERR_TOO_LARGE) : why);
+                 "file=%s bytes=%zu reason=\"%s\" action=\"the older one stays\"", m->path,
+                 bytes.len, bytes.len > SNAPSHOT_BYTES_MAX ? err_text(ERR_TOO_LARGE) : why);
     m->too_large = !good;
     return good;
 }
@@ -119,7 +120,7 @@ static void save(struct snapshot *m)
     /* PLACE is from a configuration, which need not be UTF-8. */
     if (bytes != NULL && fits(m, slice_of(bytes)) &&
         file_write_private(m->path, slice_of(bytes)) != ERR_OK)
-        log_error(NULL, "tree-snapshot-not-written", "file=%s why=\"%s\"", m->path,
+        log_error(NULL, "tree-snapshot-not-written", "file=%s reason=\"%s\"", m->path,
                   strerror(errno));
     free(bytes);
     json_decref(file);

@@ -132,7 +132,7 @@ static void quarantine(struct zk_read *r)
         ++t->counts.quarantined;
         log_error(
             NULL, "tree-node-quarantined",
-            "path=%s bytes=%d children=%d for_ms=%d problem=\"reading it breaks the "
+            "path=%s bytes=%d children=%d for_ms=%d reason=\"reading it breaks the "
             "connection\" hint=\"replies of ZooKeeper are limited to 1 MiB: make it smaller\"",
             log_cut(slice_of(r->node->path), path), r->seen.data_length, r->seen.children,
             ZK_QUARANTINE_MS);
@@ -421,7 +421,7 @@ static json_t *decode_member(const struct zk_node *n, struct slice bytes)
 
     if (v != NULL)
         return v;
-    log_warn(NULL, "tree-bad-provider", "path=%s problem=\"%s\"", log_cut(slice_of(n->path), path),
+    log_warn(NULL, "tree-bad-provider", "path=%s reason=\"%s\"", log_cut(slice_of(n->path), path),
              why);
     v = json_object();
     if (bytes.len <= PROVIDER_BYTES_MAX)
@@ -458,7 +458,7 @@ static void add_member(struct zk_node *list, const char *name)
     if (len < 0 || len > TREE_PATH_MAX) {
         char escaped[LOG_CUT_ROOM];
 
-        log_warn(NULL, "tree-bad-provider", "path=%s problem=\"name too long\"",
+        log_warn(NULL, "tree-bad-provider", "path=%s reason=\"name too long\"",
                  log_cut(slice_of(list->path), escaped));
         return;
     }
@@ -489,7 +489,7 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
         char path[LOG_CUT_ROOM];
 
         max = TREE_PROVIDERS_MAX;
-        log_warn(NULL, "tree-too-many-providers", "path=%s there=%zu max=%d",
+        log_warn(NULL, "tree-too-many-providers", "path=%s count=%zu limit=%d",
                  log_cut(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
     }
     list_for_each (it, &list->members)
@@ -678,7 +678,7 @@ static void on_disconnected(void *context)
     t->lost_ms = loop_now_ms(t->base.loop);
     give_up_later(t);
     log_warn(NULL, "tree-disconnected",
-             "hosts=%s path=%s hint=\"going on with what was last known\"", t->hosts,
+             "hosts=%s path=%s action=\"continue with the last known contents\"", t->hosts,
              tree_path_shown(t->top));
 }
 
@@ -726,7 +726,7 @@ static void on_ended(void *context, const char *why)
         t->reopen_ms = ZK_REOPEN_MS_MIN;
     else
         t->reopen_ms = t->reopen_ms * 2 < ZK_REOPEN_MS_MAX ? t->reopen_ms * 2 : ZK_REOPEN_MS_MAX;
-    log_warn(NULL, "tree-session-ended", "hosts=%s path=%s why=\"%s\" next_in_ms=%u", t->hosts,
+    log_warn(NULL, "tree-session-ended", "hosts=%s path=%s reason=\"%s\" next_in_ms=%u", t->hosts,
              tree_path_shown(t->top), why, t->reopen_ms);
     timer_start(t->base.loop, &t->reopen, t->reopen_ms == 0 ? 0 : jittered(t->reopen_ms));
 }
@@ -747,7 +747,8 @@ static void on_no_word(struct timer *timer)
     struct zookeeper *t = container_of(timer, struct zookeeper, first_word);
 
     log_warn(NULL, "tree-unreachable",
-             "hosts=%s path=%s hint=\"no server answers; trying on: are these its addresses?\"",
+             "hosts=%s path=%s reason=\"no server answers\" action=\"keep trying\" hint=\"check "
+             "the addresses\"",
              t->hosts, tree_path_shown(t->top));
 }
 

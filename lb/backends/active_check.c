@@ -98,7 +98,7 @@ static void on_turned(struct active_check *c)
 {
     count(c, APP_STAT_workers_unhealthy, c->record.failing ? 1 : -1);
     if (c->record.failing)
-        log_warn(NULL, "worker-unhealthy", "application=%s worker=%s why=\"%s\"", c->app->name,
+        log_warn(NULL, "worker-unhealthy", "application=%s worker=%s reason=\"%s\"", c->app->name,
                  c->name, c->why);
     else
         log_info_folded(NULL, "worker-healthy", "application=%s worker=%s", c->app->name, c->name);

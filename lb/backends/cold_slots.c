@@ -65,7 +65,7 @@ static struct known_worker *first_of(const struct cold_slots *c, enum worker_kin
 
 static void log_call(const struct cold_slots *c, const struct known_worker *k, const char *why)
 {
-    log_info_folded(NULL, "cold-slot-called", "application=%s worker=%s state=%s why=%s",
+    log_info_folded(NULL, "cold-slot-called", "application=%s worker=%s state=%s reason=%s",
                     c->membership->app->name, k->name, known_worker_state(k), why);
 }
 
@@ -100,7 +100,7 @@ static void give_up(struct cold_slots *c, const char *why)
 {
     struct known_worker *k = c->called;
 
-    log_info_folded(NULL, "cold-slot-not-woken", "application=%s worker=%s why=%s",
+    log_info_folded(NULL, "cold-slot-not-woken", "application=%s worker=%s reason=%s",
                     c->membership->app->name, k->name, why);
     end_call(c);
     known_worker_leave(k);

@@ -47,7 +47,7 @@ static void drop_oldest(struct drained_names *d)
         char shown[LOG_CUT_ROOM];
 
         log_warn(NULL, "drained-forgotten",
-                 "application=%s worker=%s why=\"more than %d are drained\"", d->application,
+                 "application=%s worker=%s reason=\"more than %d are drained\"", d->application,
                  log_cut(slice_of(name), shown), DRAINED_NAMES_MAX);
         (void)json_array_remove(d->names, 0);
     }
@@ -62,7 +62,7 @@ static void read_names(struct drained_names *d)
     enum err e = file_read_state(d->path, FILE_BYTES_MAX, &bytes);
 
     if (e == ERR_SYSTEM)
-        log_error(NULL, "drained-not-read", "file=%s why=\"%s\"", d->path, strerror(errno));
+        log_error(NULL, "drained-not-read", "file=%s reason=\"%s\"", d->path, strerror(errno));
     if (e == ERR_OK && json_parse(text_slice(&bytes), FILE_BYTES_MAX, &file, why) == ERR_OK)
         names = names_of(file);
     if (names != NULL) {
@@ -70,7 +70,7 @@ static void read_names(struct drained_names *d)
         d->names = names;
         drop_oldest(d);
     } else if (e == ERR_OK || e == ERR_TOO_LARGE) {
-        log_error(NULL, "drained-not-read", "file=%s why=\"%s\" action=\"%s\"", d->path, why,
+        log_error(NULL, "drained-not-read", "file=%s reason=\"%s\" action=\"%s\"", d->path, why,
                   file_set_aside(d->path) == ERR_OK ? "set aside" : "left");
     }
     json_decref(file);
@@ -148,5 +148,5 @@ void drained_names_set(struct drained_names *d, const char *name, bool on)
         (void)json_array_remove(d->names, at);
     drop_oldest(d);
     if (d->path != NULL && !write_names(d))
-        log_error(NULL, "drained-not-written", "file=%s why=\"%s\"", d->path, strerror(errno));
+        log_error(NULL, "drained-not-written", "file=%s reason=\"%s\"", d->path, strerror(errno));
 }

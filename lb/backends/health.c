@@ -179,7 +179,7 @@ static void count(struct ejection *e)
         return;
     e->counted = true;
     stat_add(application_control_stats(a), APP_STAT_ejections, 1);
-    log_warn(NULL, "worker-ejected", "application=%s worker=%s for_ms=%llu why=%s", a->name,
+    log_warn(NULL, "worker-ejected", "application=%s worker=%s for_ms=%llu reason=%s", a->name,
              worker_name(e->worker), (unsigned long long)e->for_ms, worker_fault_text(e->why));
 }
 

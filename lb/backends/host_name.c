@@ -26,7 +26,7 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
     if (e != ERR_OK || n == 0) {
         /* The last addresses are retained: a failing name server does not remove workers. */
         if (!h->failing)
-            log_warn(NULL, "worker-not-resolved", "application=%s worker=%s why=\"%s\"",
+            log_warn(NULL, "worker-not-resolved", "application=%s worker=%s reason=\"%s\"",
                      h->app->name, h->text, err_text(e));
         h->failing = true;
         return;
@@ -38,7 +38,7 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
     h->addrs = xcalloc(n, sizeof(*addrs));
     memcpy(h->addrs, addrs, n * sizeof(*addrs));
     h->naddrs = n;
-    log_info_folded(NULL, "worker-resolved", "application=%s worker=%s addresses=%zu", h->app->name,
+    log_info_folded(NULL, "worker-resolved", "application=%s worker=%s count=%zu", h->app->name,
                     h->text, n);
     h->changed(h->context);
 }

@@ -133,7 +133,7 @@ static void retire(struct known_worker *k, struct worker *w, const char *why)
     struct member *m = member_of(w);
 
     log_info_folded(NULL, "worker-gone",
-                    "application=%s worker=%s incarnation=%s why=%s requests=%llu", k->app->name,
+                    "application=%s worker=%s incarnation=%s reason=%s requests=%llu", k->app->name,
                     k->name, worker_incarnation(w), why,
                     (unsigned long long)atomic_load_explicit(&m->requests, memory_order_relaxed));
     if (!k->streams)

@@ -162,7 +162,7 @@ static struct snapshot *open_snapshot(const struct membership *ms, const char *t
         folder = xasprintf("%s/%s", state_dir, ms->app->name);
         file = xasprintf("%s/tree.json", folder);
         if (mkdir(folder, 0770) != 0 && errno != EEXIST)
-            log_warn(NULL, "tree-snapshot-not-written", "folder=%s why=\"%s\"", folder,
+            log_warn(NULL, "tree-snapshot-not-written", "directory=%s reason=\"%s\"", folder,
                      strerror(errno));
     }
     struct snapshot *m = snapshot_open(ms->app->lb->control, file, place);

@@ -77,7 +77,8 @@ static void on_window_over(struct timer *t)
         log_warn(
             NULL, "providers-held-back",
             "application=%s vanished=%zu of=%zu reason=\"more than discovery_max_drop ended at "
-            "once\" action=\"keep them until they are known to be gone; if they were removed on "
+            "once\" action=\"keep them until they are known to be gone\" hint=\"if they were "
+            "removed on "
             "purpose, run: " MISSING_WORKERS_CONFIRM "\"",
             app_name(m), n, m->window_base, app_name(m));
     }
@@ -94,8 +95,8 @@ static void on_window_over(struct timer *t)
 
 static void give_up(struct missing_workers *m, struct known_worker *k, const char *why)
 {
-    log_info_folded(NULL, "provider-given-up", "application=%s worker=%s why=\"%s\"", app_name(m),
-                    k->name, why);
+    log_info_folded(NULL, "provider-given-up", "application=%s worker=%s reason=\"%s\"",
+                    app_name(m), k->name, why);
     missing_workers_remove(m, k);
     membership_touch(k);
 }

@@ -90,7 +90,7 @@ static void fail(struct resume_feed *f, const char *why)
 
     if (!f->failing)
         log_warn(NULL, was_open ? "feed-broken" : "feed-failed",
-                 "application=%s worker=%s why=\"%s\"", f->app->name, f->name, why);
+                 "application=%s worker=%s reason=\"%s\"", f->app->name, f->name, why);
     f->failing = !was_open;
     if (!was_open || f->reconnecting)
         rest(f, RESUME_END_NONE);
@@ -103,8 +103,8 @@ static void fail(struct resume_feed *f, const char *why)
 static void refuse_line(struct resume_feed *f, const char *why)
 {
     count(f, APP_STAT_feed_bad_lines, 1);
-    log_warn(NULL, "resume-refused", "application=%s worker=%s why=\"%s\"", f->app->name, f->name,
-             why);
+    log_warn(NULL, "resume-refused", "application=%s worker=%s reason=\"%s\"", f->app->name,
+             f->name, why);
 }
 
 static void take_resume(struct resume_feed *f, const struct resume_line *line)

@@ -104,9 +104,10 @@ static void set_aside(const char *path, const char *why)
 {
     char escaped[LOG_CUT_ROOM];
 
-    log_warn(NULL, "resume-set-aside", "file=%s why=\"%s\"", log_cut(slice_of(path), escaped), why);
+    log_warn(NULL, "resume-set-aside", "file=%s reason=\"%s\"", log_cut(slice_of(path), escaped),
+             why);
     if (file_set_aside(path) != ERR_OK)
-        log_warn(NULL, "resume-not-set-aside", "file=%s why=\"%s\"",
+        log_warn(NULL, "resume-not-set-aside", "file=%s reason=\"%s\"",
                  log_cut(slice_of(path), escaped), strerror(errno));
 }
 
@@ -137,7 +138,7 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
             log_info_folded(NULL, "resume-of-another-classifier", "application=%s worker=%s",
                             m->app->name, worker_name(m->worker));
     } else if (e == ERR_SYSTEM) {
-        log_warn(NULL, "resume-not-read", "file=%s why=\"%s\"", path, strerror(errno));
+        log_warn(NULL, "resume-not-read", "file=%s reason=\"%s\"", path, strerror(errno));
     } else if (e != ERR_NOT_FOUND) {
         set_aside(path, err_text(e));
     }
@@ -168,7 +169,7 @@ static void write_file(struct kept *k)
     if (file_write(k->path, text_slice(&bytes)) == ERR_OK)
         k->written = line.generation;
     else
-        log_warn(NULL, "resume-not-written", "file=%s why=\"%s\"", k->path, strerror(errno));
+        log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", k->path, strerror(errno));
 out:
     resume_line_fini(&line);
     text_fini(&bytes);
@@ -297,7 +298,7 @@ static void keep(struct self_measure *s, struct member *m, char *path)
     char *folder = xasprintf("%s/%s", s->folder, m->app->name);
 
     if (mkdir(folder, 0770) != 0 && errno != EEXIST)
-        log_warn(NULL, "resume-not-written", "folder=%s why=\"%s\"", folder, strerror(errno));
+        log_warn(NULL, "resume-not-written", "directory=%s reason=\"%s\"", folder, strerror(errno));
     free(folder);
     k->worker = worker_ref(m->worker);
     k->path = path;

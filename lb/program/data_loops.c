@@ -67,7 +67,7 @@ static void *run(void *context)
 
     /* Before the loop is made, so that its memory is near. */
     if (!cpu_affinity_enter(ll->cpu)) {
-        log_warn(NULL, "cpu-affinity-failed", "loop=%u cpu=%d why=\"%s\"", ll->index, ll->cpu,
+        log_warn(NULL, "cpu-affinity-failed", "loop=%u cpu=%d reason=\"%s\"", ll->index, ll->cpu,
                  strerror(errno));
         ll->cpu = -1;
     }

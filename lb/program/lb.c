@@ -73,7 +73,8 @@ static size_t client_connections(const struct program_settings *s, unsigned nloo
         return wanted;
     room = room < nloops ? nloops : room / nloops * nloops;
     log_warn(NULL, "descriptor-limit-low",
-             "limit=%zu max_client_connections=%zu allowed=%zu action=\"raise RLIMIT_NOFILE\"",
+             "limit=%zu max_client_connections=%zu allowed=%zu action=\"accept fewer connections\" "
+             "hint=\"raise RLIMIT_NOFILE\"",
              limit, wanted, room);
     return room;
 }
@@ -147,20 +148,23 @@ static void set_own_addresses(struct lb *lb)
 static void log_addresses(const struct lb *lb)
 {
     const struct lb_parts *p = lb->parts;
-    struct text line = {0};
+    struct text addresses = {0};
+    struct text admin = {0};
     char shown[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < listeners_count(p->listeners); ++i)
-        text_addf(&line, "%s%s", i > 0 ? "," : "",
+        text_addf(&addresses, "%s%s", i > 0 ? "," : "",
                   addr_format(listeners_address(p->listeners, i), shown));
     for (size_t i = 0; p->admin != NULL && i < p->config.admin.n; ++i) {
         struct addr a;
 
         admin_address(p->admin, i, &a);
-        text_addf(&line, "%s%s", i > 0 ? "," : " admin=", addr_format(&a, shown));
+        text_addf(&admin, "%s%s", i > 0 ? "," : "", addr_format(&a, shown));
     }
-    log_info(NULL, "listening", "addresses=%s threads=%u", text_cstr(&line), lb->nloops);
-    text_fini(&line);
+    log_info(NULL, "listening", "addresses=%s admin=%s threads=%u", text_cstr(&addresses),
+             admin.len != 0 ? text_cstr(&admin) : "none", lb->nloops);
+    text_fini(&addresses);
+    text_fini(&admin);
 }
 
 static void register_all(struct lb *lb)
@@ -269,7 +273,7 @@ static void on_fronts_made(void *context)
 
         good = membership_start(a, &p->config.applications[i], &d) == ERR_OK;
         if (!good)
-            log_error(NULL, "tree-refused", "application=%s why=\"%s\"", a->name,
+            log_error(NULL, "tree-refused", "application=%s reason=\"%s\"", a->name,
                       d.text != NULL ? d.text : "cannot be opened");
     }
     diag_fini(&d);
@@ -392,7 +396,8 @@ static bool open_access_log(struct lb *lb)
     struct access_options o = access_options_of(s);
     if (access_log_create(s->access_log, &o, lb->nloops, &lb->access_log) == ERR_OK)
         return true;
-    log_error(NULL, "access-log-not-opened", "file=%s why=\"%s\"", s->access_log, strerror(errno));
+    log_error(NULL, "access-log-not-opened", "file=%s reason=\"%s\"", s->access_log,
+              strerror(errno));
     return false;
 }
 

@@ -235,7 +235,7 @@ void lb_drain_again(struct lb *lb)
 /* The last resort: what was learnt is saved, the kernel cleans up the rest. */
 static void give_up(struct lb *lb)
 {
-    log_error(NULL, "stop-stuck", "loops=%u why=\"cut exchanges did not end\"",
+    log_error(NULL, "stop-stuck", "loops=%u reason=\"cut exchanges did not end\"",
               lb->parts->draining);
     self_measure_destroy(lb->self_measure);
     _exit(lb->parts->exit_code);
@@ -251,7 +251,7 @@ void lb_on_drain_timer(struct lb *lb)
         lose_patience(lb);
         return;
     }
-    log_warn(NULL, "drain-cut", "drain_timeout_ms=%llu",
+    log_warn(NULL, "drain-timeout", "drain_timeout_ms=%llu",
              (unsigned long long)lb->settings.drain_timeout_ms);
     lb_cut(lb);
 }

@@ -17,7 +17,7 @@
 
 static void say_restart(const char *application, const char *what)
 {
-    log_info(NULL, "needs-restart", "application=%s setting=%s", application, what);
+    log_warn(NULL, "configuration-needs-restart", "application=%s setting=%s", application, what);
 }
 
 static void tell_program(const struct lb *lb, const struct configuration *fresh)

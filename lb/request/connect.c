@@ -395,7 +395,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     conn_not_opened(x->member->backend);
     stat_add(x->al->stats, APP_STAT_connect_failures, 1);
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
-    log_warn(NULL, "connect-failed", "application=%s worker=%s error=\"%s\"", x->app->name,
+    log_warn(NULL, "connect-failed", "application=%s worker=%s reason=\"%s\"", x->app->name,
              worker_name(x->member->worker), err_text(e));
     if (e == ERR_SYSTEM) {
         without_descriptors(x);

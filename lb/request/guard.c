@@ -30,7 +30,7 @@ static void tell(const struct exchange *x, enum poison_verdict v, const struct p
     if (v == POISON_NOTHING)
         return;
     if (v == POISON_TOO_MANY) {
-        log_error(NULL, "poison-too-many", "application=%s most=%d action=\"none is held\"",
+        log_error(NULL, "poison-too-many", "application=%s limit=%d action=\"none is held\"",
                   x->app->name, POISON_HELD_MAX);
         return;
     }

@@ -184,7 +184,7 @@ static bool claim(struct exchange *x, const struct limit_rule *rule,
     struct limit_claim *c = begin(x, rule, r);
 
     if (c == NULL) {
-        log_warn(NULL, "limit-not-asked", "application=%s counter=%s why=\"too many fit\"",
+        log_warn(NULL, "limit-not-asked", "application=%s pool_counter=%s reason=\"too many fit\"",
                  x->app->name, rule->name);
         return on_unreachable(x, rule);
     }

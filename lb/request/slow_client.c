@@ -180,8 +180,8 @@ static rare void note_failure(struct exchange *x)
     int error = response_spill_error(x->slow->spill);
 
     stat_add(x->al->stats, APP_STAT_spill_failures, 1);
-    log_warn(NULL, "response-spill-failed", "application=%s folder=%s reason=\"%s\"", x->app->name,
-             x->home->lb->spill_space.folder, strerror(error));
+    log_warn(NULL, "response-spill-failed", "application=%s directory=%s reason=\"%s\"",
+             x->app->name, x->home->lb->spill_space.folder, strerror(error));
 }
 
 /* How many bytes may be put into the file now. 0: reading has to follow the client. */

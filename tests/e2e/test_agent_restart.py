@@ -205,7 +205,7 @@ def test_a_limit_that_nobody_can_keep_restarts_nobody_who_has_served_nothing(wor
 
 def over_memory(agent):
     """After how long the next may be replaced, as logged at each replacement."""
-    return [int(ms) for ms in re.findall(r'process-over-max-memory .*next_after_ms=(\d+)', agent.process.output())]
+    return [int(ms) for ms in re.findall(r'process-over-max-memory .*next_in_ms=(\d+)', agent.process.output())]
 
 
 def test_a_limit_that_is_too_low_replaces_processes_more_and_more_seldom(world):

@@ -267,11 +267,11 @@ class Installed(TinyAgent):
 
 
 @pytest.mark.parametrize('script, said', [
-    ('#!/bin/sh\nkill -SEGV $$\n', 'program="signal 11"'),
-    ('#!/bin/sh\nexit 0\n', 'program="exit 0"'),
+    ('#!/bin/sh\nkill -SEGV $$\n', 'how="signal 11"'),
+    ('#!/bin/sh\nexit 0\n', 'how="exit 0"'),
     ('#!/bin/sh\nexec sleep 3600\n', 'reason="not ready in time"'),
     ('#!/bin/sh\nexec 3>&-; exec sleep 3600\n', 'stage="starting"'),
-    ('not a program\n', 'program="exit 127"'),
+    ('not a program\n', 'how="exit 127"'),
 ])
 def test_a_program_that_does_not_come_up_leaves_all_as_it_was(world, script, said):
     hangs = 'in time' in said
@@ -338,7 +338,7 @@ def test_kill_9_of_the_new_one_before_it_serves(world):
     agent.process.kill(signal.SIGUSR2)
     os.kill(starting(agent), signal.SIGKILL)
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the failure')
-    assert 'program="signal 9"' in agent.process.output()
+    assert 'how="signal 9"' in agent.process.output()
     go_on([load], 10)
     stop([load])
 

@@ -95,7 +95,7 @@ SECRETS = {
 
 
 def exposed(path, output):
-    return re.findall(r' secret-file-exposed file=%s mode=(\d+) action="chmod o-r"' % re.escape(str(path)), output)
+    return re.findall(r' secret-file-exposed file=%s mode=(\d+) hint="chmod o-r"' % re.escape(str(path)), output)
 
 
 @pytest.mark.parametrize('program', SECRETS)

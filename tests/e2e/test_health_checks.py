@@ -154,7 +154,7 @@ def test_operators_are_told_of_unhealthy_workers(world):
     becomes(lb, a, 'unhealthy')
     metrics = get(lb.admin, '/metrics', host=lb.admin).text
     assert 'resumelb_workers_unhealthy{application="default"} 1' in metrics
-    assert 'why="status 503"' in lb.process.output()
+    assert 'reason="status 503"' in lb.process.output()
     shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=LIMIT).stdout
     assert 'unhealthy (status 503)' in shown
 

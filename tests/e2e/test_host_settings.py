@@ -201,7 +201,7 @@ def test_what_is_bad_is_refused_alone_and_told(world, tree):
         wait_until(lambda: not agent.refused(), 'it to be mended')
         agent.wait_value('replace_overlap', 'true', 'default')
     line = next(x for x in agent.process.output().splitlines() if 'setting-refused' in x)
-    assert 'path=%s ' % HOST in line and 'setting=max_processes' in line and 'value="lots"' in line and 'why="' in line
+    assert 'path=%s ' % HOST in line and 'setting=max_processes' in line and 'value="lots"' in line and 'reason="' in line
 
 
 def test_what_is_the_files_alone_is_refused_and_everybody_sees_it(world, tree):

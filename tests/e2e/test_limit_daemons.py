@@ -67,7 +67,7 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     # They wait for their time-out until three probes have failed, each after 250 ms.
     assert answers[:-1] == [503] * (len(answers) - 1)
     # From time to time it is probed, which no request waits for.
-    while 'rest_ms=2000' not in lb.process.output():
+    while 'for_ms=2000' not in lb.process.output():
         assert lb.get('/', 'a.example').status == 200
     lb.config['pool_counters']['sites'].update(timeout='10m')
     lb.change(pool_counter_answer_timeout='1m')
@@ -111,7 +111,7 @@ def test_no_visitor_waits_for_a_daemon_that_hangs_and_it_is_found_again_without_
     asked = [Asked(lb.address, '/', 'site%d.example' % i) for i in range(16)]
     assert [a.wait().status for a in asked] == [200] * 16
     # One loop detected it for all, and during the back-off no loop sends requests to the daemon.
-    assert lb.process.output().count('rest_ms=500') == 1
+    assert lb.process.output().count('for_ms=500') == 1
     assert [lb.get('/', 'site%d.example' % i).status for i in range(16)] == [200] * 16
     daemon.process.send_signal(signal.SIGCONT)
     wait_until(lambda: 'counter-server-back' in lb.process.output(), 'it to be found, with no request on its way')
@@ -154,7 +154,7 @@ def test_all_connections_taken_is_not_a_full_queue(world, daemon, mode):
     assert outcome(lb, 'limit-full') == 0
     figures = lb.app()['limits'][0]['figures']
     assert (figures['refused_connections'], figures['refused_full']) == (1, 0)
-    assert 'counter-connections-exhausted application=default name=%s limit=4' % daemon.address in lb.process.output()
+    assert 'counter-connections-exhausted application=default server=%s limit=4' % daemon.address in lb.process.output()
     app.let_all_go()
     assert [a.wait().status for a in asked] == [200] * 4
     assert lb.get('/', 'idle.example').status == 200
@@ -186,7 +186,7 @@ def test_slots_at_a_daemon_that_does_not_know_them_are_told_of_once_per_rule(wor
     lb = balancer(world, app, {'one': rule, 'other': rule, 'without': {'where': 'daemon'}},
                   pool_counter_servers=[daemon.address])
     assert [lb.get('/', 'site%d.example' % i).status for i in range(20)] == [200] * 20
-    told = ['counter-server-ignores-slots application=default name=%s counter=%s ' % (daemon.address, name)
+    told = ['counter-server-ignores-slots application=default server=%s pool_counter=%s ' % (daemon.address, name)
             for name in ('one', 'other', 'without')]
     if daemon.program == ORIGINAL:
         wait_until(lambda: all(t in lb.process.output() for t in told[:2]), 'both rules to be reported')

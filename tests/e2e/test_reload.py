@@ -128,7 +128,7 @@ def test_drain_timeout_cuts_what_is_left(world):
         wait_until(lambda: w.requests, 'the request')
         lb.process.kill(signal.SIGTERM)
         assert lb.process.wait() == 0
-    assert 'drain-cut' in lb.process.output()
+    assert 'drain-timeout' in lb.process.output()
 
 
 def test_sigint_stops_at_once(world):

@@ -70,7 +70,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_
 @pytest.mark.parametrize('app', [', user: daemon', ', group: daemon', ', user: nobody, group: daemon'])
 def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(open_world, app):
     said = refused(open_world, 'resumelb-agent', agent_text(open_world, top='user: nobody\n', app=app))
-    assert 'rights-not-settled user=nobody why="only root can start processes of other users"' in said
+    assert 'rights-not-settled user=nobody reason="only root can start processes of other users"' in said
 
 
 @pytest.mark.parametrize('app, why', [
@@ -313,7 +313,7 @@ def test_links_that_were_there_before_are_not_followed(open_world, name, said):
 def test_a_state_dir_below_a_folder_of_others_is_refused(open_world):
     open_world.folder.chmod(0o755)
     os.chown(open_world.folder, DAEMON, DAEMON)
-    assert 'state-dir-not-safe path=%s' % open_world.folder in not_started(open_world)
+    assert 'state-dir-not-safe directory=%s' % open_world.folder in not_started(open_world)
 
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')

@@ -42,7 +42,7 @@ def test_a_refused_value_is_told_with_path_value_and_reason(world):
     refused, = lb.app()['refused']
     assert refused['path'] == '/' and refused['name'] == 'variance' and refused['value'] == 'lots' and refused['why']
     line = next(l for l in lb.process.output().splitlines() if 'setting-refused' in l)
-    assert 'path=/ ' in line and 'setting=variance' in line and 'value="lots"' in line and 'why="' in line
+    assert 'path=/ ' in line and 'setting=variance' in line and 'value="lots"' in line and 'reason="' in line
     assert metric(lb, 'resumelb_settings_refused_total') == 1 and metric(lb, 'resumelb_refused_settings') == 1
     tree.set(variance=3, retries=3)
     wait_until(lambda: setting(lb, 'variance') == {'value': '3', 'origin': 'tree'}, 'the mended one')
@@ -107,7 +107,7 @@ def test_a_node_that_goes_is_held_and_then_given_up(world):
             continue
         wait_until(lambda: setting(lb, 'retries') == {'value': '2', 'origin': 'default'}, 'it to be given up')
         assert not lb.app()['held']
-    assert 'tree-problem path=/ problem="properties.json: ' in lb.process.output()
+    assert 'tree-problem path=/ reason="properties.json: ' in lb.process.output()
     # away and back in time: nothing happened
     lb.change(settings_hold='1h')
     tree.set(retries=7)

@@ -135,7 +135,7 @@ def test_a_new_one_that_cannot_start_changes_nothing(world, broken):
     loads.go_on(3)
     assert pid_of(front.lb) == pid
     if broken == 'program':
-        assert 'program="exit 7"' in front.lb.process.output()
+        assert 'how="exit 7"' in front.lb.process.output()
         os.unlink(binary)
         shutil.copy(BIN / 'resumelb', binary)
     front.lb.path.write_text(good)

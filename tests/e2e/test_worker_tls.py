@@ -191,7 +191,7 @@ def test_a_worker_that_resets_in_the_handshake_is_left_for_another(world, pki):
         with Client(lb.address) as c:
             assert c.request('POST', '/', body=b'x').status == 200
     assert reasons(lb)[0] in ('Connection reset by peer', 'closed in the handshake')
-    assert 'why=tls' in lb.process.output()      # ejected, as one that refuses connections
+    assert 'reason=tls' in lb.process.output()      # ejected, as one that refuses connections
 
 
 def test_a_handshake_that_hangs_ends_with_connect_timeout(world, pki):

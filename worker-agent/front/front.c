@@ -47,7 +47,7 @@ static bool allows(void *context, void *tag, const struct addr *peer)
     if (door->slot == NULL || networks_have(f->allow, peer))
         return true;
     group_count(door->group, AGENT_STAT_not_allowed);
-    log_warn(door->slot, "connection-not-allowed", "peer=%s", addr_format(peer, text));
+    log_warn(door->slot, "connection-not-allowed", "client=%s", addr_format(peer, text));
     return false;
 }
 
@@ -67,7 +67,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     if (!networks_have(f->allow, peer)) {
         char text[ADDR_TEXT_MAX];
 
-        log_warn(s, "connection-not-allowed", "peer=%s", addr_format(peer, text));
+        log_warn(s, "connection-not-allowed", "client=%s", addr_format(peer, text));
         refuse(s, req, conn, 403, SLICE_LIT("not from here\n"));
         return;
     }
@@ -194,7 +194,7 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
     fd = inherited_take_socket(door->group->pool->inherited, a, door->group->name,
                                front_door_number(door));
     if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {
-        log_error(subject, "cannot-listen", "at=%s error=\"%s\"", addr_format(a, text),
+        log_error(subject, "cannot-listen", "address=%s reason=\"%s\"", addr_format(a, text),
                   strerror(errno));
         return NULL;
     }

@@ -315,7 +315,7 @@ static void answer_failed(struct exchange *x, enum err e)
 /* No connection could be had. */
 static void on_no_connection(struct exchange *x, enum err e)
 {
-    log_warn(subject(x), "process-not-reachable", "error=\"%s\"", err_text(e));
+    log_warn(subject(x), "process-not-reachable", "reason=\"%s\"", err_text(e));
     count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
     slot_hold(&x->place);
     if (!x->touched)

@@ -119,7 +119,7 @@ static void on_restart_file(void *context)
 {
     struct app_group *g = context;
 
-    log_info(g, "restart-file-changed", "folder=%s", g->config->s.restart_dir);
+    log_info(g, "restart-file-changed", "directory=%s", g->config->s.restart_dir);
     group_count(g, AGENT_STAT_restarts);
     log_info(g, "application-restarts", "action=\"processes are replaced one after the other\"");
     ++g->core.generation;
@@ -347,7 +347,7 @@ void app_group_configure(struct app_group *g, const struct app_config *c)
 {
     if (!same_shape(g, c))
         log_warn(g, "configuration-needs-restart",
-                 "settings=\"address, listen, advertise, path, attach\"");
+                 "setting=\"address, listen, advertise, path or attach\"");
     bool other_processes = strcmp(c->spec, g->config->spec) != 0;
     g->config = c;
     if (other_processes)

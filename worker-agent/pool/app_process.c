@@ -589,7 +589,7 @@ static void on_over_memory(struct usage_target *t)
         return;
     log_warn(p, "process-over-max-memory",
              "memory_bytes=%llu max_memory_bytes=%llu processes=%u requests=%llu ready_ms=%llu "
-             "next_after_ms=%llu",
+             "next_in_ms=%llu",
              (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes,
              t->usage.processes, (unsigned long long)p->requests,
              (unsigned long long)(now_ms - p->ready_since_ms),
@@ -621,7 +621,8 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
         begin_starting(p);
         return;
     }
-    log_error(p, "process-address-strange", "the keeper and the agent do not fit together");
+    log_error(p, "process-address-strange",
+              "reason=\"the keeper and the agent do not fit together\"");
     app_process_kill(p);
 }
 

@@ -82,7 +82,7 @@ void host_settings_start(struct host_settings *h)
         return;
     if (h->path == NULL) {
         log_warn(NULL, "host-without-node",
-                 "reason=\"the host's name cannot be a node's\" advice=\"set host_path\"");
+                 "reason=\"the host's name cannot be a node's\" hint=\"set host_path\"");
         return;
     }
     char *file = xasprintf("%s/%s", h->state_dir, HOST_MEMORY_NAME);

@@ -199,8 +199,8 @@ static void go_blind(struct restart_watch *w, const char *what, int error)
         return;
     w->blind = true;
     log_warn(NULL, "restart-files-not-watched",
-             "problem=\"%s: %s\" hint=\"looked at every %llu ms; raise fs.inotify limits\"", what,
-             strerror(error), (unsigned long long)w->times.poll_blind_ms);
+             "reason=\"%s: %s\" action=\"scan every %llu ms\" hint=\"raise fs.inotify limits\"",
+             what, strerror(error), (unsigned long long)w->times.poll_blind_ms);
 }
 
 static void set_watch(struct restart_folder *f, const struct restart_found *found)
@@ -288,7 +288,7 @@ static void judge_folder(struct restart_folder *f, bool open_to_all)
 {
     if (open_to_all && !f->open_to_all) {
         log_warn(NULL, "restart-folder-open-to-all",
-                 "path=%s action=\"restart.txt and always_restart.txt do not count\" "
+                 "directory=%s action=\"restart.txt and always_restart.txt do not count\" "
                  "hint=\"chmod o-w\"",
                  f->path);
     }

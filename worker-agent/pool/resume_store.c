@@ -36,9 +36,9 @@ static void apply(const struct change *c)
 {
     if (c->remove) {
         if (unlink(c->path) != 0 && errno != ENOENT)
-            log_warn(NULL, "resume-not-removed", "path=%s error=\"%s\"", c->path, strerror(errno));
+            log_warn(NULL, "resume-not-removed", "file=%s reason=\"%s\"", c->path, strerror(errno));
     } else if (file_write(c->path, text_slice(&c->bytes)) != ERR_OK) {
-        log_warn(NULL, "resume-not-written", "path=%s error=\"%s\"", c->path, strerror(errno));
+        log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", c->path, strerror(errno));
     }
 }
 

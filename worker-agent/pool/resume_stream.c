@@ -66,7 +66,7 @@ static void print_line(const struct resume_stream *st, struct text *out)
     }
     size_t left_out = resume_line_print(&line, out);
     if (left_out > 0)
-        log_warn(st->slot, "resume-line-full", "skills_left_out=%zu limit_bytes=%d", left_out,
+        log_warn(st->slot, "resume-line-full", "skills_left_out=%zu limit=%d", left_out,
                  RESUME_LINE_MAX);
 }
 
@@ -399,7 +399,7 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     list_push_back(&s->streams, &st->node);
     stat_add(s->group->cell, AGENT_STAT_streams, 1);
     http_reply_init(reply, req, conn, &events, st);
-    log_info(s, "stream-opened", "peer=%s", addr_format(http_conn_peer(conn), peer));
+    log_info(s, "stream-opened", "client=%s", addr_format(http_conn_peer(conn), peer));
     if (full || s->group->pool->leaving || slot_is_out(s)) {
         st->ended = true;
         http_reply_simple(reply, 503, "text/plain; charset=utf-8",

@@ -58,7 +58,7 @@ static bool make_folders(const struct agent_config *c)
 
         made = mkdir(path, 0750) == 0 || errno == EEXIST;
         if (!made)
-            log_error(NULL, "folder-not-made", "path=%s error=\"%s\"", path, strerror(errno));
+            log_error(NULL, "folder-not-made", "directory=%s reason=\"%s\"", path, strerror(errno));
         free(path);
     }
     return made;
@@ -197,8 +197,8 @@ static bool open_tree(struct agent *a)
         return true;
     enum err e = tree_open(a->loop, slice_of(url), &o, &a->tree, &d);
     if (e != ERR_OK)
-        log_error(NULL, "tree-not-opened", "tree=%s error=\"%s\" detail=\"%s\"", url, err_text(e),
-                  d.text != NULL ? d.text : "");
+        log_error(NULL, "tree-not-opened", "tree=%s reason=\"%s\"", url,
+                  d.text != NULL ? d.text : err_text(e));
     diag_fini(&d);
     return e == ERR_OK;
 }
@@ -222,7 +222,7 @@ static bool open_trace_log(struct agent *a)
     if (file == NULL)
         return true;
     if (trace_log_create(file, &a->trace) != ERR_OK) {
-        log_error(NULL, "trace-log-not-opened", "file=%s why=\"%s\"", file, strerror(errno));
+        log_error(NULL, "trace-log-not-opened", "file=%s reason=\"%s\"", file, strerror(errno));
         return false;
     }
     front_trace(a->front, a->trace);
@@ -383,7 +383,7 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     if (!start(&a, &adopted)) {
         /* The keeper takes it for the agent's death; processes adopted have adopt_timeout for
          * another try. */
-        log_error(NULL, "agent-not-started", "its messages above say why");
+        log_error(NULL, "agent-not-started", "hint=\"see the messages above\"");
         return EXIT_CONFIG;
     }
     free(adopted.items);

@@ -552,7 +552,7 @@ static bool lock_state_dir(const char *state_dir, int *fd)
 
     *fd = file_lock(path, LOCK_WAIT_MS);
     if (*fd < 0)
-        log_error(NULL, "keeper-lock-failed", "path=%s error=\"%s\"", path, strerror(errno));
+        log_error(NULL, "keeper-lock-failed", "file=%s reason=\"%s\"", path, strerror(errno));
     free(path);
     return *fd >= 0;
 }
@@ -610,7 +610,7 @@ static bool make_run_dir(const char *path)
     closedir(dir);
     return true;
 failed:
-    log_error(NULL, "keeper-folder-failed", "path=%s error=\"%s\"", path, strerror(errno));
+    log_error(NULL, "keeper-folder-failed", "directory=%s reason=\"%s\"", path, strerror(errno));
     if (fd >= 0)
         close(fd);
     return false;
@@ -644,7 +644,7 @@ static bool listen_for_agents(const char *path, const struct keeper_rights *righ
         goto failed;
     return true;
 failed:
-    log_error(NULL, "keeper-socket-failed", "path=%s error=\"%s\"", path, strerror(errno));
+    log_error(NULL, "keeper-socket-failed", "file=%s reason=\"%s\"", path, strerror(errno));
     return false;
 }
 

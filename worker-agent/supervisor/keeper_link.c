@@ -160,7 +160,8 @@ static void dismiss(int fd)
              "ended and "
              "started again\"");
     if (packet_say(fd, "bye") != ERR_OK)
-        log_warn(NULL, "keeper-does-not-listen", "it ends by itself after its adopt_timeout");
+        log_warn(NULL, "keeper-does-not-listen",
+                 "action=\"it ends by itself after its adopt_timeout\"");
     close(fd);
 }
 
@@ -169,14 +170,14 @@ static int fork_keeper(const struct keeper_options *o)
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        log_error(NULL, "keeper-socket-failed", "error=\"%s\"", strerror(errno));
+        log_error(NULL, "keeper-socket-failed", "reason=\"%s\"", strerror(errno));
         return -1;
     }
     pid_t pid = fork();
     if (pid == 0)
         keeper_run(pair[1], o);
     if (pid < 0)
-        log_error(NULL, "keeper-fork-failed", "error=\"%s\"", strerror(errno));
+        log_error(NULL, "keeper-fork-failed", "reason=\"%s\"", strerror(errno));
     close(pair[1]);
     if (pid > 0)
         return pair[0];
@@ -214,7 +215,7 @@ static int reach_keeper(const struct keeper_options *o, uint64_t adopt_timeout_m
         return fd;
     *pid = greet(fd, o, adopt_timeout_ms, FORKED_HELLO_MS, out);
     if (*pid == 0)
-        log_error(NULL, "keeper-failed", "it did not start; its own messages say why");
+        log_error(NULL, "keeper-failed", "reason=\"it did not start\" hint=\"see its messages\"");
     return fd;
 }
 
@@ -256,7 +257,7 @@ static void on_message(struct keeper_link *k, const json_t *m, int passed)
     const char *id = json_string_value(json_object_get(m, "id"));
 
     if (op == NULL || id == NULL) {
-        log_warn(NULL, "keeper-message-strange", "without op or id");
+        log_warn(NULL, "keeper-message-strange", "reason=\"without op or id\"");
     } else if (strcmp(op, "spawned") == 0) {
         const char *address = json_string_value(json_object_get(m, "address"));
 
@@ -302,7 +303,7 @@ static void on_readable(void *context)
             return;
         }
         if (e != ERR_OK) {
-            log_warn(NULL, "keeper-message-strange", "error=\"%s\"", err_text(e));
+            log_warn(NULL, "keeper-message-strange", "reason=\"%s\"", err_text(e));
             continue;
         }
         on_message(k, message, passed);

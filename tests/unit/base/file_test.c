@@ -185,7 +185,7 @@ static void a_secret_that_others_may_read_is_warned_of(void **state)
     struct folder *f = *state;
     struct log_capture c;
     char *expected =
-        xasprintf(" secret-file-exposed file=%s mode=0604 action=\"chmod o-r\"\n", f->file);
+        xasprintf(" secret-file-exposed file=%s mode=0604 hint=\"chmod o-r\"\n", f->file);
 
     assert_int_equal(file_write(f->file, SLICE_LIT("secret")), ERR_OK);
     log_capture_start(&c);

@@ -234,7 +234,7 @@ static void one_that_exits_changes_nothing(void **state)
 
     begin(f, "exit", WAIT_LIMIT_MS);
     assert_as_before(f, "stage=\"starting\" reason=\"the new process exited, see its messages\" "
-                        "program=\"exit 7\"");
+                        "how=\"exit 7\"");
 }
 
 static void one_that_hangs_is_killed(void **state)
@@ -242,7 +242,7 @@ static void one_that_hangs_is_killed(void **state)
     struct fixture *f = *state;
 
     begin(f, "hang", 1);
-    assert_as_before(f, "reason=\"not ready in time\" program=\"signal 9\"");
+    assert_as_before(f, "reason=\"not ready in time\" how=\"signal 9\"");
 }
 
 static void one_that_babbles_is_killed(void **state)
@@ -250,7 +250,7 @@ static void one_that_babbles_is_killed(void **state)
     struct fixture *f = *state;
 
     begin(f, "babble", WAIT_LIMIT_MS);
-    assert_as_before(f, "reason=\"unexpected message from the new process\" program=\"signal 9\"");
+    assert_as_before(f, "reason=\"unexpected message from the new process\" how=\"signal 9\"");
 }
 
 static void a_shutdown_ends_one_that_is_not_ready(void **state)
@@ -260,7 +260,7 @@ static void a_shutdown_ends_one_that_is_not_ready(void **state)
     upgrade_abandon(&f->upgrade);
     begin(f, "hang", WAIT_LIMIT_MS);
     upgrade_abandon(&f->upgrade);
-    assert_as_before(f, "reason=\"shutdown requested\" program=\"signal 9\"");
+    assert_as_before(f, "reason=\"shutdown requested\" how=\"signal 9\"");
 }
 
 static void all_is_taken_back_when_it_dies_meanwhile(void **state)

@@ -197,8 +197,8 @@ static void one_too_many_and_the_oldest_goes_and_is_told(void **state)
         snprintf(name, sizeof(name), "10.0.0.1:%d", DRAINED_NAMES_MAX + i);
         drained_names_set(d, name, true);
     }
-    assert_non_null(
-        strstr(log_capture_end(&c), "drained-forgotten application=shop worker=10.0.0.1:0 why="));
+    assert_non_null(strstr(log_capture_end(&c),
+                           "drained-forgotten application=shop worker=10.0.0.1:0 reason="));
     assert_forgotten(d, 3);
     /* Who is undrained makes room for one; the file has no more either. */
     drained_names_set(d, "10.0.0.1:100", false);
@@ -258,7 +258,7 @@ static void what_cannot_be_written_is_told_and_so_in_this_life(void **state)
     drained_names_set(d, "10.0.0.1:80", true);
     const char *text = log_capture_end(&c);
     assert_non_null(strstr(text, "drained-not-written file="));
-    assert_non_null(strstr(text, "/nowhere/shop/drained.json why=\"Not a directory\""));
+    assert_non_null(strstr(text, "/nowhere/shop/drained.json reason=\"Not a directory\""));
     assert_true(drained_names_has(d, "10.0.0.1:80"));
     drained_names_set(d, "10.0.0.1:80", false);
     assert_false(drained_names_has(d, "10.0.0.1:80"));
