@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How clients are shared out over the data loops: by the kernel alone (whose socket they came by), and as they are served.
+"""How connections are distributed over the data loops: by the kernel alone (the socket that accepted them), and as they are served.
 
     bench/accept_balance.py [--bin build/bin] [--seconds 3] [--loops 2,4,8] [--connections 64]
 

@@ -6,7 +6,7 @@
 
 Instructions: callgrind by thread, 1,200 requests less 200. CPU time: what the scheduler says the thread has run
 (schedstat), of the loop and of all threads, the log's own writer among them. Subjects are interleaved over ROUNDS
-(default 7), in turning order; each is divided by `off` of the same round, of which the median and the quartiles are told.
+(default 7), in rotating order; each result is divided by `off` of the same round; printed are the median and the quartiles.
 """
 import os
 import re

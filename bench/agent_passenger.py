@@ -36,7 +36,7 @@ def parse():
     p.add_argument('--seconds', type=int, default=4)
     p.add_argument('--boot', type=float, default=1.0)
     p.add_argument('--what', default='rate,restart')
-    p.add_argument('--only', default='', help='subjects whose names contain this')
+    p.add_argument('--only', default='', help='only the subjects with names that contain this')
     p.add_argument('--bin', default=str(ROOT / 'build' / 'bin'))
     p.add_argument('--json', help='file for all samples')
     return p.parse_args()

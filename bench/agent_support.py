@@ -58,12 +58,12 @@ def bare(*options):
 
 
 class Bench:
-    """One run: a folder with the application; what is started in it belongs to this process, whoever forked it. The
-    folder, with the logs, stays when the run fails."""
+    """One run: a directory with the application. All processes started in it are reaped by this process, including those that
+    others forked. The directory with the logs is retained if the run fails."""
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='rlb-bench-'))
-        # Other users run the application: passenger gives it to the owner of its files, or to nobody.
+        # Other users run the application: passenger starts it as the owner of its files, or as user `nobody`.
         self.folder.chmod(0o755)
         (self.folder / 'passenger_wsgi.py').write_text(APP)
         (self.folder / 'tmp').mkdir()

@@ -23,7 +23,7 @@ from support.conformance import Worker, run, wrong
 from support.http import get
 from support.servers import World
 
-SECONDS = 0.5       # who has not answered or closed by then waits for more
+SECONDS = 0.5       # a server that has neither answered nor closed by then is waiting for more input
 
 NGINX = '''
 daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log crit;

@@ -4,9 +4,9 @@
  *   one mutex      its original: one mutex over one multi-map of connections
  *   mutex stacks   its redesign: a read-write lock over a map of stacks, each with a mutex
  *   ours           common/upstream/conn_pool.h, with the requesters on some loops
- * The first two are written after the document's words, for threads that block, as Spider's do. Who
- * finds no connection opens one, or at the limit waits until one is put back; a condition variable
- * for each backend, in both (the document leaves open how is waited; one for all would be slower).
+ * The first two follow the text of the document, for threads that block, as Spider's do. A thread
+ * that finds no connection opens one, or at the limit waits until one is returned. Both have one
+ * condition variable per backend (the document does not say how to wait; one for all is slower).
  *
  * Connections are TCP over loopback to an echo thread in the same process, a port for each backend;
  * a request is 64 bytes there and back. So figures hold little beside the system calls, as the

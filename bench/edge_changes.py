@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Everything that an operator changes, while requests come: SIGHUP with other settings, a renewed certificate, the workers
-deployed anew (restart.txt), a new program (SIGUSR2). What it costs the requests.
+What changes by an operator cost the requests: SIGHUP with other settings, a renewed certificate, a redeployment of the
+workers (restart.txt), a new program (SIGUSR2).
 
     bench/edge_changes.py [--seconds 60] [--rate 2000] [--every 2] [--agent-rate 50] [--json FILE]
 
---rate requests a second come at their own pace, whatever the answers do, half of them POSTs with a name of their own:
-nine in ten on kept connections, of which one in five is TLS, the others on one each. A client leaves a connection that it
-is told to leave, and repeats nothing: every request without a 200, every POST that came twice to a worker, is counted.
---agent-rate of them go to two processes of a gunicorn behind an agent, the others to four listed workers. Every --every
-seconds there is the next change. RLB_BIN: where the programs are, else build/bin.
+--rate requests per second are sent in an open loop; half of them are POSTs with a unique name. Nine in ten use persistent
+connections, of which one in five is TLS; the others use a connection each. A client stops using a connection when the
+server closes it or asks to, and retries nothing: every request without a 200, and every POST that reached a worker twice,
+is counted. --agent-rate of them go to two processes of a gunicorn behind an agent, the others to four listed workers. The
+next change follows every --every seconds. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
 import asyncio

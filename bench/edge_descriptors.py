@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-More clients than descriptors: what a server costs while it can accept nobody, and whether it serves again afterwards.
+More clients than descriptors: what a server costs while it cannot accept connections, and whether it serves again afterwards.
 
     bench/edge_descriptors.py [--limit 100] [--clients 400] [--seconds 5]
 

@@ -7,10 +7,10 @@ What hostile HTTP/2 clients cost: resumelb, and those of nginx, HAProxy and h2o 
 
 Each attack is one connection, to a server that is started afresh (as for edge_slow.py, with two threads): rapid resets,
 errors of streams that make servers reset requests themselves (MadeYouReset), a header table that unpacks to 64 MB with
-each request (HPACK bomb), and floods of small frames. Told: seconds of CPU, MB grown at most (of memory that no file
-backs), connections opened to the worker, and after how many frames the connection had ended. Frames are sent by the
-hundred, the next when the server has read the last: so it is told that precisely, and the client answers for what it
-has not read. --scale: of the numbers of frames. RLB_BIN: where our programs are, else build/bin.
+each request (HPACK bomb), and floods of small frames. Printed: seconds of CPU, the largest growth in MB (of memory that no
+file backs), connections opened to the worker, and the number of frames after which the connection was closed. Frames are
+sent in batches of a hundred, the next one when the server has read the last, so that number is exact to a hundred.
+--scale: factor for the numbers of frames. RLB_BIN: directory of our programs (default build/bin).
 """
 import argparse
 import fcntl

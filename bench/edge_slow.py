@@ -5,12 +5,21 @@ What slow and greedy clients cost: resumelb, and those of nginx, HAProxy and h2o
 
     bench/edge_slow.py [--only ROW ...] [--servers NAME ...] [--seconds 8] [--scale 1.0]
 
-Rows: others (p99 of somebody else beside each of what follows), window (2,000 HTTP/2 streams of 1 MB, their windows closed), readers (100 clients read 10 MB slowly), share (what
-others get of four workers of one request at a time while 100 slow clients read 200 KiB each, as a share of what they get
-alone), uploads (connections to workers that 300 slow POSTs hold), gigabyte (1 GB down and up), idle (5,000 idle
-connections and 2,000 whose head never ends), kept (connections between two requests, 5,000 plain and 3,000 of TLS 1.3, four seconds after). Each server is started afresh for each row, with two threads. Memory is
-what its processes have that is backed by no file (RssAnon), files are those they hold open and have written. --scale: of
-the numbers of clients. RLB_BIN: where our programs are, else build/bin.
+Rows:
+
+    others      p99 of an unrelated client beside each load of the other rows
+    window      2,000 HTTP/2 streams of 1 MB with closed windows
+    readers     100 clients read 10 MB slowly
+    share       throughput of other clients, with four workers of one request at a time, while 100 slow clients read
+                200 KiB each, as a fraction of their throughput alone
+    uploads     connections to workers that 300 slow POSTs hold
+    gigabyte    1 GB down and up
+    idle        5,000 idle connections and 2,000 that never complete a request head
+    kept        connections between two requests, 5,000 plain and 3,000 of TLS 1.3, four seconds after
+
+Each server is restarted for each row, with two threads. Memory is RssAnon of its processes (not backed by a file); files are
+those they hold open and have written. --scale: factor for the numbers of clients. RLB_BIN: directory of our programs
+(default build/bin).
 """
 import argparse
 import json
@@ -338,7 +347,7 @@ def window(options, cls):
 
 
 class SlowReaders:
-    """N clients that ask for BYTES and read 4 KiB every tenth of a second; who is done asks again."""
+    """N clients that request BYTES and read 4 KiB every tenth of a second; a client that is done repeats its request."""
 
     def __init__(self, port, n, size):
         self.port, self.request = port, b'GET /%d HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n' % size
@@ -543,7 +552,7 @@ class Transfers:
 
 
 def others(options, cls):
-    """p99 of one client who asks again and again, alone and beside each of the others."""
+    """p99 of one client that sends requests in a closed loop, alone and beside each of the other loads."""
     beside = [lambda s: open_streams(s, int(2000 * options.scale)), lambda s: [SlowReaders(s.port, int(100 * options.scale), 10 ** 7)],
               lambda s: send_slowly(s, int(300 * options.scale)), lambda s: [Transfers(s, True)], lambda s: [Transfers(s, False)]]
     cells = []

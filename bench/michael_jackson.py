@@ -28,7 +28,7 @@ HOT, PAGE = 'hot.example', '/michael-jackson'
 
 EACH = {'mode': 'each', 'workers': 2, 'maxqueue': 1000, 'timeout': '10m', 'match': {'path': 'exact:' + PAGE}}
 ANY = {**EACH, 'mode': 'any', 'workers': 1}
-# Who finds all processes busy waits for one; or asks the next one soon.
+# A request that finds all processes busy waits for a connection, or soon tries the next worker.
 STAYS, ELSEWHERE = {'connection_wait_timeout': '10m'}, {'connection_wait_timeout': '5ms'}
 
 ROWS = {

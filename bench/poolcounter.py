@@ -38,7 +38,7 @@ SCENARIOS = collections.OrderedDict([
 
 
 class Daemon:
-    """On a listening socket as descriptor 0; with OWN_LISTENER, at that port of its own, whose backlog is to be measured."""
+    """On a listening socket as descriptor 0. With OWN_LISTENER, on its own socket at that port, to measure its backlog."""
 
     def __init__(self, argv, own_listener=None, prefix=()):
         self.listener = socket.socket()

@@ -3,14 +3,19 @@
  * Load for a pool counter daemon; bench/poolcounter runs it. One thread, epoll, no pipelining (the
  * original would lose lines). Prints one JSON object.
  *
- *   poolcounter_load PORT PID lock CONNECTIONS KEYS SECONDS   each in a closed loop: acquire a
- * random key, release it poolcounter_load PORT PID herd CONNECTIONS - SECONDS      one holds, the
- * others wait (ACQ4ANY); release wakes them all; again poolcounter_load PORT PID idle CONNECTIONS
- * each asks once, and rests poolcounter_load PORT PID hold CONNECTIONS KEYS           distinct
- * keys, four a connection poolcounter_load PORT PID burst CONNECTIONS               all connect in
- * one instant
+ * poolcounter_load PORT PID MODE CONNECTIONS [KEYS [SECONDS]]; the modes:
  *
- * PID is the daemon's, whose processor time and memory are read from /proc.
+ * - lock: each connection acquires a random key and releases it, in a closed loop.
+ *
+ * - herd (KEYS is "-"): one holds, the others wait (ACQ4ANY); its release wakes them all; repeated.
+ *
+ * - idle: each connection sends one request, then nothing.
+ *
+ * - hold: distinct keys, four per connection.
+ *
+ * - burst: all connect at the same time.
+ *
+ * PID is the process id of the daemon; its processor time and memory are read from /proc.
  */
 #include <arpa/inet.h>
 #include <errno.h>

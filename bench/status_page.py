@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The status page of a large pool: 1,000 workers, 10,000 classes. How long its data takes to answer, and what watching
-costs the requests: paced requests in rounds, by turns with nobody at the page and with listeners at it.
+"""The status page of a large pool: 1,000 workers, 10,000 classes. Measures how long its data takes to send, and what watching
+costs the requests: paced requests in rounds, alternately without and with listeners at the page.
 
     bench/status_page.py [WORKERS [CLASSES]]        (RLB_BIN names the programs' folder)
 """

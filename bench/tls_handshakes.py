@@ -6,8 +6,8 @@
 
 TLS 1.2 and 1.3, certificates of ECDSA P-256 and of RSA 2048. Each connection has one small request, so that all of a
 handshake is over when it is counted; a connection without TLS costs so much less, and that is taken off. All pass the request
-on to the same worker, over connections that are kept: who waits for a worker finds the caches cold that TLS has filled, and
-that is not taken off. Subjects take turns.
+on to the same worker, over persistent connections. A subject that waits for the worker finds the caches that TLS filled cold
+again, and that is not taken off. Subjects take turns.
 A resumed handshake is one with the ticket of an earlier connection: one that was not is an error. CPU time is the kernel's,
 of all threads of all processes of a subject (schedstat). Peers that are not installed are left out.
 """
@@ -79,7 +79,7 @@ SUBJECTS = {
 
 
 def serve_worker(listener):
-    """Keeps its connections; one answer to each read, as nobody here sends more than one request at once."""
+    """Keeps connections open; sends one response per read, as no subject pipelines requests."""
     def talk(c):
         while c.recv(65536):
             c.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')

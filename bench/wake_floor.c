@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The least that waking many waiters over TCP can take on this machine: it listens at standard
- * input and answers what `poolcounter_load herd` says, and nothing else, with one recv for a
- * request, one send for an answer, and no counting, keys, timers or figures at all. The first who
- * asks holds; who comes later waits; RELEASE tells them all. What a pool counter daemon takes for
- * it is to be seen beside this (bench/poolcounter.py --only herd runs both, in turns).
+ * The least time in which many waiters can be woken over TCP on this machine. It listens on
+ * standard input and answers only the commands of `poolcounter_load herd`, with one recv per
+ * request, one send per reply, and no counting, keys, timers or metrics. The first client holds the
+ * lock, later ones wait, RELEASE wakes them all. It is the baseline for the pool counter daemon
+ * (bench/poolcounter.py --only herd runs both, in turns).
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

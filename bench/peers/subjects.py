@@ -118,5 +118,5 @@ class Subject(Program):
         super().__init__(name, kind, program, folder, core, plain=self.plain, tls=self.tls, worker=worker)
 
     def fresh(self):
-        """The same once more, which has served nobody yet."""
+        """A new instance of the same subject that has served no request yet."""
         return Subject(self.name + '.fresh.%d' % time.monotonic_ns(), *self.again)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How gunicorn runs one newspapers process: one worker, one thread, kept connections.
 
-The socket comes from whoever starts it (LISTEN_FDS), or by --bind.
+The listening socket is inherited from the process that starts it (LISTEN_FDS), or opened by --bind.
 """
 wsgi_app = 'newspapers:application'
 workers = 1

@@ -247,7 +247,7 @@ _made = None
 
 
 def application(environ, start_response):
-    """What gunicorn is told. Made at the first request, so that each process has its own."""
+    """The entry point for gunicorn. The application is created at the first request, so that each process has its own."""
     global _made
     if _made is None:
         _made = create()

@@ -30,7 +30,7 @@ font-variant-numeric:tabular-nums}.columns{columns:15rem;margin:1.5rem 0}.column
 
 
 def cost(pid, loads, hits):
-    """One line: who served this, and what it had to fetch."""
+    """One line: the process that served the page, and what it had to load."""
     state = 'warm' if loads == 0 else 'cold'
     return ('<div class="cost">served by pid <b>%d</b> with <b class="%s">%d database load%s</b> and %d cache hits'
             ' &middot; <a href="/_stats">this process</a></div>') % (pid, state, loads, '' if loads == 1 else 's', hits)

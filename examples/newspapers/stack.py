@@ -62,9 +62,9 @@ def fetch(port, path, host=None, timeout=60):
 
 
 def zookeeper_serves(port):
-    """Whether a ZooKeeper server answers there, and as more than somebody who has just started."""
+    """Whether a ZooKeeper server answers at PORT and has finished starting."""
     try:
-        # Who has only just begun to listen may never answer: ask anew rather than wait.
+        # A server that has only just begun to listen may never answer: the caller retries instead of waiting.
         with socket.create_connection(('127.0.0.1', port), timeout=0.3) as s:
             s.sendall(b'srvr')
             return b'Mode: ' in s.makefile('rb').read()
@@ -197,7 +197,7 @@ class Stack:
             return False
 
     def status(self, admin_port=None):
-        """Of one load balancer: the first, unless told."""
+        """The status of one load balancer; the first by default."""
         status, _, body = fetch(admin_port or self.admin_port, '/status.json')
         if status != 200:
             raise OSError('status page: %d' % status)

@@ -220,7 +220,7 @@ class Traffic:
             except (Broken, OSError) as e:
                 self.last_error = str(e) or type(e).__name__
                 status, headers = 0, {}
-                # Nobody there: do not spin.
+                # No server: do not spin.
                 await asyncio.sleep(0.2)
             for counts in (self.total, self.period):
                 counts.add(site, time.monotonic() - start, status, headers)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whatever a log has in it: slices lie in the line or in the room, and what is read keeps the rules
- * that those who use it rely on.
+ * Any line of an access log: slices lie within the line or the room, and the parsed values satisfy
+ * the rules that the callers rely on.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 static void check_slice(struct slice s, struct slice line, const char *room, size_t room_bytes)
 {
-    /* A path may be the "/" that stands for none. */
+    /* A missing path is the constant "/". */
     if (s.len == 0 || slice_is(s, "/"))
         return;
     bool in_line = s.p >= line.p && s.p + s.len <= line.p + line.len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The body of an order at an admin address is refused with a reason, or says the same when it is
- * written anew.
+ * The body of an action at an admin address is rejected with a reason, or is the same after being
+ * written and parsed again.
  */
 #include "common/program/admin.h"
 

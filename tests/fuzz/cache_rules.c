@@ -18,7 +18,8 @@ struct message {
     size_t n;
 };
 
-/* Room for one more is left. What http1_split_header refuses is left out, as it comes to nobody. */
+/* Leaves room for one more field. Skips lines that http1_split_header() rejects, which never get
+ * this far in the programs. */
 static struct cache_fields take_message(struct slice *rest, struct message *m)
 {
     m->n = 0;

@@ -27,7 +27,7 @@ static void check_line(struct slice line, bool fractions)
         ASSERT(l.workers != 0);
         ASSERT(l.maxqueue != 0);
     }
-    /* Without the option a fraction is no number. */
+    /* Fractions are invalid without the option. */
     if (!fractions)
         ASSERT(l.timeout_ms % 1000 == 0);
 }

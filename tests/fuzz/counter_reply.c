@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A reply that is taken is one line, and the same whatever follows it; no beginning of it is taken.
- * And the bytes as a key: a word that keeps to its line, and as a line of ours is no reply.
+ * An accepted reply is one line, independent of what follows it, and no prefix of it is accepted.
+ * The bytes are also used as a key: it stays within its line, and a request line with it is not a
+ * valid reply.
  */
 #include "common/base/text.h"
 #include "common/limiter/counter_line.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A query that is taken has a class of visible letters or a URL, and says the same when it is
- * written anew with each byte escaped.
+ * An accepted query has a class of visible characters or a URL, and means the same when it is
+ * written again with each byte escaped.
  */
 #include "lb/status/explain_query.h"
 

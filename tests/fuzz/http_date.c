@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A date: what is taken for one, written anew in the preferred form, is the same moment; and the
- * preferred form is written as it was read, but for the weekday.
+ * An accepted date, written in the preferred form and parsed again, is the same time; and a date
+ * in the preferred form is written as it was read, except for the weekday.
  */
 #include "common/wire/http_date.h"
 

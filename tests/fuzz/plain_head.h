@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines and fields of a head, read one byte after the other by the rules as they are written: for
- * the targets whose parsers look at many bytes at once to lay beside.
+ * Reference parser for the lines and fields of a head: reads byte by byte and follows the rules
+ * literally. Fuzz targets compare it with the parsers that examine many bytes at once.
  */
 #ifndef RLB_TESTS_FUZZ_PLAIN_HEAD_H
 #define RLB_TESTS_FUZZ_PLAIN_HEAD_H
@@ -14,14 +14,14 @@
 enum plain_end {
     PLAIN_WHOLE, /* up to the blank line */
     PLAIN_CUT,
-    PLAIN_BAD, /* a line that is no text and CRLF, or one that is no field */
+    PLAIN_BAD, /* a line that is not text and CRLF, or not a valid field */
 };
 
 enum { PLAIN_FIELDS_MAX = RESPONSE_HEADERS_MAX };
 
 struct plain_head {
-    size_t nfields; /* of which only as many as there is room for are kept */
-    size_t bytes;   /* when it is whole */
+    size_t nfields; /* all; only the first PLAIN_FIELDS_MAX are stored */
+    size_t bytes;   /* valid if PLAIN_WHOLE */
     struct {
         struct slice name, value;
     } fields[PLAIN_FIELDS_MAX];
@@ -39,7 +39,7 @@ static bool plain_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* The line at P, of which there are LEN bytes at most. */
+/* The line at P, of at most LEN bytes. */
 static enum plain_end plain_line(const char *p, size_t len, struct slice *line)
 {
     size_t n = 0;
@@ -71,7 +71,7 @@ static bool plain_field(struct slice line, struct slice *name, struct slice *val
     return true;
 }
 
-/* The head at the start of BYTES; what its first line says is not looked at. */
+/* The head at the start of BYTES; the contents of its first line are not checked. */
 static enum plain_end plain_head(struct slice bytes, struct plain_head *out)
 {
     struct slice name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /proc's words on a process, whose name it chooses itself: what is read is within what the kernel
- * has, and the same whatever the name is.
+ * The contents of /proc/PID/stat, with a name that the process chooses itself: the parsed values
+ * are within the kernel's ranges, and do not depend on the name.
  */
 #include "worker-agent/process/proc_table.h"
 

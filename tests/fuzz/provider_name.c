@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of providers in the trees that others write to: each file's name stands for at most one
- * provider, whose name makes that file's name again; and what no file can be called is told.
+ * Names of providers in trees that other programs write to: each file name denotes at most one
+ * provider, and encoding that provider's name gives the file name again. Names that cannot be file
+ * names are rejected.
  */
 #include "common/tree/provider_file.h"
 
@@ -29,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ASSERT(provider_name_encode(again, file));
         ASSERT(strcmp(name, file) == 0);
     }
-    /* It never grows. */
+    /* A decoded name is never longer. */
     char *decoded = xmalloc(strlen(name) + 1);
     zk_name_decode(name, decoded);
     ASSERT(strlen(decoded) <= strlen(name));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the keeper, which may be root, is told to start: a message is refused with a reason, or
+ * Spawn requests to the supervisor, which may run as root: a message is rejected with a reason, or
  * complete and within its bounds.
  */
 #include "worker-agent/supervisor/spawner.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is taken lies within the line; written anew and read again, it says the same, unless it had
- * to be escaped or cut.
+ * Parsed values lie within the line; written and parsed again they are the same, unless they had to
+ * be escaped or truncated.
  */
 #include "common/wire/trace_line.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is taken has a path, and no bytes that would end a request line or a header line; written
- * anew from its parts it says the same.
+ * An accepted URL has a path, and no bytes that would end a request line or a header line; composed
+ * again from its parts it is the same.
  */
 #include "common/wire/url_line.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request target. Its path begins with "/", stays within the room for it, and has no dot segment
- * left; one whose bytes need no escape is its own normal form.
+ * A request target. The normalized path begins with "/", fits its buffer and has no dot segment; a
+ * path in normal form that needs no escapes is not changed.
  */
 #include "common/h2o/url_path.h"
 

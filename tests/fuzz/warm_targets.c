@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Heads of requests, an empty line after each: what is kept of them is bounded, was in one of them,
- * and came from no request that was somebody's own.
+ * Request heads, each followed by an empty line: the recorded targets are bounded, occur in one of
+ * the heads, and are not from a request with personal data.
  */
 #include "worker-agent/process/warm_up.h"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the replay tool cannot handle it says, and goes on: bad_input.py PROGRAM."""
+"""The replay tool reports invalid lines and continues with the next: bad_input.py PROGRAM."""
 import json
 import subprocess
 import sys

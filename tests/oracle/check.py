@@ -20,7 +20,7 @@ GIVEN = {"op", "class", "worker", "version", "resume", "settings", "elapsed"}
 # Remarks for people, and freedom of choice that we do not make use of.
 REMARKS = {"note", "acceptable", "version_tie"}
 HEADER = ("kind", "settings", "single_version", "initial_resume")
-# Members whose own members are named by workers and classes: nothing may be there in excess.
+# Objects with workers or classes as member names: extra members are an error.
 NAMED = {"workers", "detached", "inactive", "classes", "resume", "published", "skills"}
 
 
@@ -40,7 +40,7 @@ def inputs_of(row):
 
 def compare_numbers(path, want, got):
     if isinstance(got, bool) or not isinstance(got, (int, float)):
-        raise Difference(f"{path}: {got!r} is no number, recorded {want!r}")
+        raise Difference(f"{path}: {got!r} is not a number, recorded {want!r}")
     if isinstance(want, int):
         if got != want:
             raise Difference(f"{path}: {got!r}, recorded {want!r}")
@@ -52,7 +52,7 @@ def compare(path, want, got, exact):
     """EXACT: members in excess are a difference, too."""
     if isinstance(want, dict):
         if not isinstance(got, dict):
-            raise Difference(f"{path}: {got!r} is no object")
+            raise Difference(f"{path}: {got!r} is not an object")
         missing = want.keys() - got.keys()
         excess = got.keys() - want.keys() if exact else ()
         if missing or excess:

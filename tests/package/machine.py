@@ -51,11 +51,11 @@ mkdir dev/pts dev/shm
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
-# Of this machine's services none: neither its network nor its clock is ours. And of its policy nothing, as that of images
-# for containers, where packages come without their manual pages, and apt reads everything anew each time.
+# Disable the services of this machine: the test does not manage its network and clock. Remove its policies too, such as those
+# of container images, which install packages without manual pages and make apt re-read everything each time.
 rm -f etc/systemd/system/*.wants/* lib/systemd/system/*.target.wants/* usr/sbin/policy-rc.d etc/dpkg/dpkg.cfg.d/docker* \
     etc/apt/apt.conf.d/docker* etc/apt/apt.conf.d/*packagekit
-# What else there would be to download is out of reach, and an index of all manual pages is nobody's here: either takes seconds.
+# Skip what takes seconds: further package lists, which are out of reach, and the index of manual pages, which is not used.
 rm -rf var/lib/apt/lists/* var/cache/apt/*.bin var/lib/man-db/auto-update
 for unit in sysinit.target.wants/systemd-journald.service sockets.target.wants/systemd-journald.socket \
     sockets.target.wants/systemd-journald-dev-log.socket; do

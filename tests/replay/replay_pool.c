@@ -166,7 +166,7 @@ static const struct worker_view *find_member(const struct pool_view *v, const st
     return NULL;
 }
 
-/* Who was in the line before, and is still a member, but in the line no more. */
+/* The names of workers that were eligible before, and are still members but no longer eligible. */
 static json_t *stood_aside(const struct pool_view *before, const struct pool_view *after)
 {
     json_t *names = json_array();

@@ -258,7 +258,7 @@ static void light(struct play *p, struct outcome *o)
     show(o, "rate", f.rate);
 }
 
-/* So few requests that who has more to do is a matter of chance. */
+/* So few requests that the distribution of load over the workers is random. */
 static void quiet(struct play *p, struct outcome *o)
 {
     run_open(p, 8000, 10);

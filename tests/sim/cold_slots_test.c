@@ -28,7 +28,7 @@ enum {
     CACHE = 30,
     HISTORY = 500,
     SERVE_MS = 10,
-    LOAD_MS = 40,    /* more, for a class whose data are not there */
+    LOAD_MS = 40,    /* in addition, for a class with its data not loaded */
     START_MS = 2000, /* until a process is ready */
     TELL_MS = 2,     /* until its state is known */
     IDLE_MS = 10000,
@@ -65,7 +65,7 @@ struct sim {
     struct slot slots[SLOTS];
     int called; /* -1: none */
     uint64_t now_ms;
-    int fresh_class; /* the next that nobody has asked for */
+    int fresh_class; /* the next one that has not been requested yet */
     /* Since the last stretch began. */
     size_t served, took_ms;
     uint64_t longest_ms;
@@ -257,7 +257,7 @@ static void look(struct sim *m)
 struct stretch {
     int seconds;
     double rate; /* requests per second, at random times */
-    int classes; /* of the same ones, all alike; 0: each request is of a class nobody has seen */
+    int classes; /* number of equally frequent classes; 0: each request has a new class */
 };
 
 static void run(struct sim *m, const struct stretch *t)
@@ -387,7 +387,7 @@ static void overload_starts_one_after_the_other(enum pool_policy policy, const s
     check_one_after_the_other(&m);
     int enough = processes(&m);
     assert_in_range(enough, 3, SLOTS - 1);
-    /* It stays so: none is started any more, nobody waits for long. */
+    /* Steady state: no further process is started, and no request waits for long. */
     run(&m, load);
     tell_of(&m, "the same load", seed);
     check_one_after_the_other(&m);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What it is all for, in virtual time: workers that serve one request at a time and keep the data
- * of the classes they served last, clients that ask again as soon as they have their answer,
- * classes of which few are asked for often. A class whose data a worker does not have must be
- * loaded, which takes several times as long as the request itself. Policy resume must load less
- * than classless.
+ * The main benefit, in virtual time: workers that serve one request at a time and cache the data of
+ * the classes they served last, clients in a closed loop, and few classes that are requested often.
+ * If a worker does not have the data of a class, it must load them, which takes several times as
+ * long as the request itself. Policy resume must load less than classless.
  */
 #include <math.h>
 #include <setjmp.h>

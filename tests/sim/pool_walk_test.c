@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A random walk through everything one can do to a pool: workers come, go, send resumes of changing
- * versions, become unavailable; requests come with and without workers to avoid, wait, lose
- * patience; settings change. After each step every invariant is checked; at the end everybody who
- * waits is served.
+ * A random walk through all operations of a pool: workers are added and removed, send resumes of
+ * changing versions, become unavailable; requests arrive with and without workers to avoid, wait,
+ * time out; settings change. Every invariant is checked after each step; at the end all waiting
+ * requests are served.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -257,7 +257,7 @@ static void take_step(struct walk *w)
     pool_check(w->pool);
 }
 
-/* One worker stays; whoever waits is served by it, though nobody new comes to push them. */
+/* One worker remains and serves all waiting requests, without new requests that trigger it. */
 static void serve_all_who_wait(struct walk *w)
 {
     bool waiting = true;

@@ -482,7 +482,7 @@ static void what_a_load_balancer_had_that_is_gone_is_forgotten(void **state)
     double gone_s = s.now_s;
     while (s.now_s < gone_s + MAX_AGE_MS / 1000.0)
         step(&s);
-    /* Nobody tells it of workers that it spares: those reports have grown old by themselves. */
+    /* There are no new reports on workers that it avoids: the old ones have expired by age. */
     for (int i = 0; i < 1000; ++i) {
         step(&s);
         assert_int_equal(others(&s, 1), 0);

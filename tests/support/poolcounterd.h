@@ -48,7 +48,7 @@ static inline void poolcounterd_restart(struct poolcounterd *d)
     poolcounterd_run(d, listener);
 }
 
-/* Returns when it is no more, and all its sockets are closed. */
+/* Returns when the process has ended and all its sockets are closed. */
 static inline void poolcounterd_kill(struct poolcounterd *d)
 {
     if (d->pid == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the thread sanitizer is told of latches. A child does what it looks at, and says on its
- * standard error what the sanitizer says: that is read here.
+ * Latches are annotated for the thread sanitizer. A child process performs the locking; the test
+ * reads the sanitizer's report from its standard error.
  */
 #include "common/base/latch.h"
 
@@ -36,7 +36,7 @@ static void in_both_orders(struct latch latches[2])
     take_both(&latches[1], &latches[0]);
 }
 
-/* What is said in a process that does it; its end is left to the sanitizer. */
+/* The standard error of a child that calls TAKE; the sanitizer may determine its exit status. */
 static void report_of(void (*take)(struct latch[2]), char report[REPORT_MAX])
 {
     size_t n = 0;
@@ -72,7 +72,8 @@ static void latches_taken_in_both_orders_are_reported(void **state)
 #ifdef __SANITIZE_THREAD__
     assert_non_null(strstr(report, "lock-order-inversion"));
 #else
-    assert_string_equal(report, ""); /* nobody looks on, and one after the other does no harm */
+    assert_string_equal(
+        report, ""); /* not checked in this build, and sequential locking does not deadlock */
 #endif
 }
 

@@ -20,7 +20,7 @@ struct shared {
     atomic_uint inside;
     atomic_uint most_inside;
     unsigned rounds;
-    bool sleeping; /* whoever has it sleeps with it, so that the others do */
+    bool sleeping; /* the holder sleeps, so that the others have to wait */
 };
 
 static void hold(struct shared *s)

@@ -91,7 +91,7 @@ static void expect_class(const struct classifier *k, const char *variable, struc
 
 /* ---- host ---- */
 
-/* Whether it is told the Host, or looks it up. */
+/* With the Host passed to it, and with the classifier reading it from the request. */
 static void expect_class_of_host(const struct classifier *k, struct slice host,
                                  const char *expected)
 {

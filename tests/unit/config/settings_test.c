@@ -23,7 +23,7 @@
     ROW(motto,    TEXT,   NAME,     "go",     NULL,   NULL,   RELOAD, "What else to say.")     \
     ROW(token,    SECRET, NONE,     NULL,     NULL,   NULL,   LOCAL,  "What not to say.")      \
     ROW(policy,   CHOICE, NONE,     "resume", "resume|classless", NULL, BOOT, "Which a|b.")    \
-    ROW(hosts,    LIST,   NAMES,    "a, b",   NULL,   NULL,   LOCAL,  "Whose.")                \
+    ROW(hosts,    LIST,   NAMES,    "a, b",   NULL,   NULL,   LOCAL,  "Hosts.")                \
     ROW(inner,    NODE,   NONE,     NULL,     NULL,   NULL,   LOCAL,  "What else.")
 /* clang-format on */
 

@@ -92,7 +92,7 @@ long __wrap_syscall(long number, ...)
     va_list rest;
 
     va_start(rest, number);
-    /* More than a call has are whatever is there, as for syscall(2) itself. */
+    /* Arguments beyond those of the call are undefined, as for syscall(2) itself. */
     for (size_t i = 0; i < 6; ++i)
         words[i] = va_arg(rest, long);
     va_end(rest);
@@ -100,7 +100,7 @@ long __wrap_syscall(long number, ...)
     return __real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
-/* A descriptor that is always readable, and what its callback was told. */
+/* A descriptor that is always readable, and a record of the calls of its callback. */
 struct ringing {
     struct loop *loop;
     struct watch *watch;
@@ -209,7 +209,7 @@ static void while_another_socket_still_waits_to_be_called_not_all_is_heard(void 
     loop_turn(f->loop, 0);
     assert_int_equal(two[0].calls, 1);
     assert_int_equal(two[1].calls, 1);
-    /* Only whoever came last knew of the other. */
+    /* Only in the last callback had the events of both been delivered. */
     assert_int_equal(two[0].heard_all + two[1].heard_all, 1);
     assert_true(f->heard_all_at_end);
     silence(&two[0]);
@@ -367,7 +367,7 @@ static void a_loop_that_posts_to_itself_is_not_woken_for_it(void **state)
     ring(f, &p.ringing);
     watch_stop(p.ringing.watch);
     p.ringing.watch = watch_start(f->loop, p.ringing.fd, ring_and_post, &p.ringing);
-    loop_turn(f->loop, 1000); /* about to sleep, it is told of the socket */
+    loop_turn(f->loop, 1000); /* polls the socket before it sleeps */
     assert_int_equal(p.messages, 1);
     uint64_t began_us = clock_mono_us();
     loop_turn(f->loop, 20);
@@ -410,7 +410,7 @@ static void waits_for_the_same_timer_set_the_clocks_once(void **state)
     for (unsigned i = 0; i < 100; ++i)
         loop_turn(f->loop, UINT_MAX);
     assert_int_equal(r.calls, 101);
-    /* A wheel that turns a far timer nearer sets it anew. */
+    /* The timer wheel sets the clock again when it moves a distant timer to a nearer wheel. */
     assert_in_range(timer_sets - before, 0, 2);
     timer_stop(&e.timer);
     silence(&r);
@@ -496,11 +496,11 @@ static void who_came_after_the_poll_is_not_taken_for_heard(void **state)
     has_polled = false;
     loop_turn(f->loop, 0);
     comes_between = -1;
-    assert_int_equal(eventfd_read(fd, &value), 0); /* it has come */
+    assert_int_equal(eventfd_read(fd, &value), 0); /* the event has arrived */
     assert_int_equal(s.calls, 0);
     assert_true(f->heard_all_at_end);
     assert_false(s.heard);
-    /* From then on epoll has it, which forgets nobody who came before others. */
+    /* From then on it is in epoll, which delivers events in the order of their arrival. */
     loop_turn(f->loop, 0);
     assert_true(f->heard_all_at_end && s.heard);
     list_remove(&s.at_end.node);

@@ -498,7 +498,7 @@ static void *send_letter(void *context)
     return NULL;
 }
 
-/* Nobody reads the eventfd that wakes the loop. */
+/* The eventfd that wakes the loop is never read. */
 static void each_of_many_messages_wakes_a_loop_that_watches(void **state)
 {
     struct fixture *f = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The server of http_server_fixture.h with HTTP/2 on a plain listener, and a client whose frames
- * are the test's.
+ * The server of http_server_fixture.h with HTTP/2 on a plain listener, and a client with frames
+ * that the test composes.
  */
 #ifndef RLB_TESTS_HTTP2_FIXTURE_H
 #define RLB_TESTS_HTTP2_FIXTURE_H

@@ -124,7 +124,7 @@ static void what_is_on_its_way_counts_as_in_hand(void **state)
     loop_turn(f->loops[1], 0);
     loop_turn(f->loops[2], 0);
     assert_int_equal(f->takers[1].n + f->takers[2].n, n);
-    /* Until 16 is no more than 4 and an eighth above them. */
+    /* Until 16 is at most 4 and an eighth above them. */
     assert_int_equal(f->takers[1].n, 7);
     assert_int_equal(f->takers[2].n, 7);
 }
@@ -210,7 +210,7 @@ static void *run(void *context)
     while (atomic_load(r->live) != 0)
         loop_turn(l, 1);
     http_balance_leave(r->balance, r->index);
-    pthread_barrier_wait(r->barrier); /* nobody posts any more */
+    pthread_barrier_wait(r->barrier); /* no thread posts any more */
     loop_destroy(l);
     return NULL;
 }

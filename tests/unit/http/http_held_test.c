@@ -24,7 +24,7 @@ struct fixture {
     void (*at_flush)(struct fixture *f, struct http_reply *r); /* NULL: nothing */
 };
 
-/* What the wrapped functions are told by: the test that runs. */
+/* The fixture of the running test, for the wrapped functions. */
 static struct fixture *running;
 static uint64_t now_ms;
 
@@ -149,7 +149,7 @@ static void a_head_begun_while_others_are_flushed_does_not_wait_for_those_held(v
     expect_flushed(f, 3, 0);
 }
 
-/* Each that is flushed begins anew. */
+/* Each reply that is flushed is held again. */
 static void begin_again(struct fixture *f, struct http_reply *r)
 {
     (void)f;

@@ -308,7 +308,7 @@ static void run_retire(struct loop_message *m)
 
 static struct retiring retiring = {.message.run = run_retire};
 
-/* The server is told to retire in the turn in which the answer is written. */
+/* The server starts to retire in the turn in which the response is written. */
 static void answer_and_retire(struct fixture *f, struct call *call)
 {
     answer_hello(f, call);

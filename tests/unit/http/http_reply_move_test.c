@@ -11,7 +11,7 @@
 
 enum { BODY = 100000, HUGE_BODY = 32 * 1024 * 1024, HOLD_LONG_MS = 60000 };
 
-/* A stream whose one end is moved from, the other written to. */
+/* A stream; the reply reads from one end, the test writes to the other. */
 struct stream {
     struct transport from;
     int to;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An answer whose head is held until its body begins, and may be taken back until then; bodies that
- * are lent. All else of answers: http_server_test.c.
+ * Responses with a head that is held until the body begins, and may be withdrawn until then; bodies
+ * that are lent. Other tests of responses: http_server_test.c.
  */
 #include "tests/unit/http/http_server_fixture.h"
 
@@ -183,7 +183,7 @@ static void client_that_leaves_a_held_answer_is_noticed(void **state)
     assert_false(f->gone_done);
 }
 
-/* ---- bodies that belong to somebody else ---- */
+/* ---- bodies that the caller owns ---- */
 
 struct lender {
     unsigned lent;

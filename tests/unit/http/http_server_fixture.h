@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A server on a free port whose handler does what the test says, with clients played by hand.
+ * A server on a free port with a handler that the test controls, and scripted clients.
  */
 #ifndef RLB_TESTS_HTTP_SERVER_FIXTURE_H
 #define RLB_TESTS_HTTP_SERVER_FIXTURE_H

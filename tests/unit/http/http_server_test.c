@@ -272,7 +272,7 @@ static void slow_client_holds_the_queue_and_drained_lets_it_on(void **state)
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
     start_answer(f->call, 200, (uint64_t)PART_BYTES * PARTS);
-    /* The sockets hold some; then the queue grows, as nobody reads. */
+    /* The sockets buffer some; then the queue grows, as the client does not read. */
     while (sent < PARTS && f->call->reply.queued_bytes <= 4 * PART_BYTES) {
         send_part(f, f->call);
         ++sent;

@@ -91,7 +91,7 @@ static void what_is_no_decision_leaves_the_key_unreachable(void **state)
         "LOCK_HELD\n",
         "NOT_LOCKED\n",
         "RELEASED\n",
-        "DONE\n", /* to one who wants to do it himself */
+        "DONE\n", /* to a request with ACQ4ME */
         "ERROR BAD_SYNTAX\n",
         "uptime: 0 days, 0h 0m 1s\n",
         "\n",
@@ -283,7 +283,7 @@ static void a_release_without_answer_ends_its_connection(void **state)
 
 /* ---- connecting ---- */
 
-/* A listener whose queue is full: the kernel answers no more connections. */
+/* Fills the accept queue of a listener: the kernel accepts no more connections. */
 static void fill(const struct addr *a, int listener, int *fds, size_t n)
 {
     assert_int_equal(listen(listener, 0), 0);
@@ -302,7 +302,7 @@ static void a_connection_that_does_not_come_about_is_given_up_in_time(void **sta
     int fds[4];
 
     fill(&w->addr, w->listener, fds, ARRAY_LEN(fds));
-    /* By the call's own time; the attempt goes on, and the breaker hears of it. */
+    /* After the call's own timeout; the attempt continues, and its result reaches the breaker. */
     acquire(&w->f, &a, &brief);
     check_unreachable(&a, COUNTER_TROUBLE_CONNECT_TIMEOUT);
     assert_int_equal(view(&w->f).connections, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop, a client to pool counter daemons, and askers who write down what they are told.
+ * A loop, a client of pool counter daemons, and requesters that record their results.
  */
 #ifndef RLB_TESTS_COUNTER_FIXTURE_H
 #define RLB_TESTS_COUNTER_FIXTURE_H

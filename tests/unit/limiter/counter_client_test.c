@@ -193,7 +193,7 @@ static void who_leaves_while_waiting_gives_his_place_in_the_queue_back(void **st
     acquire(f, &waiter, &waiting);
     await_queue(f, 2);
     leave(&waiter);
-    /* There is room in the queue of two again, which who may not wait is told by TIMEOUT. */
+    /* The queue of two has room again: a request with timeout 0 then gets TIMEOUT. */
     uint64_t deadline_us = clock_mono_us() + RAW_DEADLINE_MS * UINT64_C(1000);
     while (ask(f, &probe, &two) != COUNTER_RESULT_TIMEOUT) {
         assert_int_equal(probe.result, COUNTER_RESULT_QUEUE_FULL);
@@ -218,7 +218,7 @@ static void a_wait_ends_at_its_own_time_within_the_second(void **state)
     assert_int_equal(ask(f, &holder, &waiting), COUNTER_RESULT_LOCKED);
     uint64_t from_us = clock_mono_us();
     acquire(f, &a, &longer);
-    acquire(f, &b, &shorter); /* the daemon is told one second of both */
+    acquire(f, &b, &shorter); /* both are sent to the daemon with a timeout of one second */
     assert_int_equal(await_answer(&b), COUNTER_RESULT_TIMEOUT);
     assert_true(clock_mono_us() - from_us >= UINT64_C(150000));
     assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
@@ -317,7 +317,7 @@ static void who_waits_when_the_daemon_goes_is_told_so(void **state)
     acquire(f, &waiter, &waiting);
     await_queue(f, 2);
     poolcounterd_kill(&w->daemon);
-    /* Over whatever connection: a fresh one ends, a kept one is tried anew and refused. */
+    /* On any connection: a new one is closed; on an idle one the request is retried and refused. */
     assert_int_equal(await_answer(&waiter), COUNTER_RESULT_UNREACHABLE);
     assert_true(waiter.call.why == COUNTER_TROUBLE_CLOSED ||
                 waiter.call.why == COUNTER_TROUBLE_CONNECT);
@@ -475,7 +475,7 @@ static void a_lock_stays_when_its_server_goes(void **state)
     await_queue(f, 2);
     counter_client_set_servers(f->client, &two, 1);
     assert_int_equal(view(f).connections, 0);
-    /* The key is the other server's now; who waited at the first one still does. */
+    /* The key now belongs to the other server; the waiter at the first one still waits there. */
     struct asker c = {0};
     assert_int_equal(ask(f, &c, &waiting), COUNTER_RESULT_LOCKED);
     assert_false(a.lost);

@@ -37,7 +37,7 @@ static void go_on(struct busy_asker *a)
         .key = SLICE_LIT("shared"),
         .kind = COUNTER_ME,
         .workers = WORKERS,
-        .maxqueue = LOOPS * ASKERS * 2, /* who was released may ask before RELEASED has come */
+        .maxqueue = LOOPS * ASKERS * 2, /* a requester may ask again before RELEASED arrives */
         .timeout_ms = UINT64_C(2) * RAW_DEADLINE_MS,
     };
 

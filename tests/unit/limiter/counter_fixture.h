@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table of five keys and six waiters, and locks. A lock's number is its place in `locks`. Who was
- * woken is told as text: "2 L" has been given lock 2, "3 D" is done. All is checked at each call.
+ * A table of five keys and six waiters, and locks. The number of a lock is its index in `locks`.
+ * Woken waiters are returned as text: "2 L" was granted its lock, "3 D" was answered with DONE. All
+ * invariants are checked at each call.
  */
 #ifndef RLB_TESTS_UNIT_LIMITER_COUNTER_FIXTURE_H
 #define RLB_TESTS_UNIT_LIMITER_COUNTER_FIXTURE_H
@@ -46,7 +47,7 @@ static inline int without_table(void **state)
     return 0;
 }
 
-/* A key's type is what stands before its colon, if it has one. */
+/* The type of a key is the part before its colon, if it has one. */
 static inline struct counter_ask ask_for(const char *key)
 {
     struct slice type = counter_type_of(slice_of(key));

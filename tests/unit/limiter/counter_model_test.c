@@ -384,7 +384,7 @@ static void check_promises(struct model *m)
         assert_true(m->held_of_key[key] <= m->workers_max);
     for (unsigned type = 1; type < m->ntypes; ++type)
         assert_true(under(m->held_of_type[type], m->slots_max == 0 ? 0 : m->slots_max + 1));
-    /* First come, first served: who was woken to hold left nobody older of its kind behind. */
+    /* First come, first served: no older waiter of its kind is left behind a granted one. */
     for (unsigned n = 0; n < m->nwoken; ++n) {
         const struct model_lock *woken = &m->locks[m->woken[n]];
 

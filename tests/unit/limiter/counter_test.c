@@ -211,7 +211,7 @@ static void without_memory_one_is_told_and_nothing_changes(void **state)
     assert_int_equal(me(1, "t:b", 1), COUNTER_LOCKED);
 }
 
-/* ---- what is told ---- */
+/* ---- reported values ---- */
 
 static void the_oldest_holder_is_the_one_granted_first(void **state)
 {

@@ -81,7 +81,7 @@ static void done_takes_any_waiters_out_of_the_line_too(void **state)
     assert_string_equal(release(0), "");
 }
 
-/* Waits for a slot; then its key fills up; then it is the key's own holders who serve it. */
+/* Waits for a slot of its type; then its key fills up; then a release of the key serves it. */
 static void a_waiter_whose_key_has_filled_up_leaves_the_line_and_is_served_by_its_key(void **state)
 {
     (void)state;
@@ -225,7 +225,7 @@ static void a_type_exists_while_it_has_a_key_or_limits(void **state)
     me(0, "t:a", 1);
     assert_string_equal(limit("t", 0, 0), "");
     assert_int_equal(me(1, "t:b", 1), COUNTER_LOCKED);
-    limit("t", 0, 2); /* who holds already is counted */
+    limit("t", 0, 2); /* existing holders are counted */
     assert_int_equal(me(2, "t:c", 1), COUNTER_WAIT);
     leave(2);
     leave(1);

@@ -27,7 +27,7 @@ static struct slice key_of(unsigned i, char room[32])
     return (struct slice){room, (size_t)snprintf(room, 32, "page:%u", i)};
 }
 
-/* Who has each key; the caller frees it. */
+/* The index of the owner of each key; the caller frees it. */
 static unsigned char *spread(const struct slice *of, size_t n, struct shares *shares)
 {
     struct hash_ring *r = hash_ring_create(of, n);

@@ -66,7 +66,7 @@ static void anything_else_is_no_address(void **state)
         assert_string_equal(parsed(bad[i]), "refused");
 }
 
-/* Who the client is when PEER, which is trusted, says VALUES, the last of them nearest to us. */
+/* The client address if the trusted PEER sends VALUES, the last of them being the nearest hop. */
 static const char *client(const char *const *values, size_t n)
 {
     static char out[ADDR_TEXT_MAX];

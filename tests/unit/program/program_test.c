@@ -105,7 +105,7 @@ static int second_run(const char *what)
         for (;;)
             pause();
     }
-    /* "write": to the one descriptor that it has got, whose number it was told. */
+    /* "write": to its only inherited descriptor, with the number in TEST_FD. */
     const char *number = getenv("TEST_FD");
     struct rlimit limit;
 

@@ -417,7 +417,7 @@ static void who_leaves_for_good_has_no_class_left_before_anybody_asks(void **sta
     assert_ptr_not_equal(e.worker, f.workers[home]);
     int next = fixture_number(&f, e.worker);
     pool_explain_fini(&e);
-    /* Who is no member has nothing to hand over, nor to whom. */
+    /* A worker outside the pool has nothing to hand over, and cannot receive homes. */
     fixture_remove(&f, home);
     pool_hand_over(f.pool, f.workers[home], NULL);
     pool_hand_over(f.pool, f.workers[next], f.workers[home]);

@@ -41,7 +41,7 @@ static int get_at(struct fixture *f, const char *cls, uint64_t now_ms)
     return fixture_number(f, pick->worker);
 }
 
-/* A pick that leaves nothing in hand: who would get a request. */
+/* The worker that would get a request; the request ends at once. */
 static int ask_at(struct fixture *f, const char *cls, uint64_t now_ms)
 {
     int worker = get_at(f, cls, now_ms);
@@ -106,7 +106,7 @@ static void who_has_too_much_from_others_is_passed_over(void **state)
     start(&f, POOL_POLICY_RESUME);
     fixture_resume(&f, 0, "a=1000");
     fixture_resume(&f, 1, "");
-    /* Nobody has had a request: the cutoff is 1 above the front's mean and 1. */
+    /* No worker has had a request: the cutoff is 1 above the front's mean and 1. */
     worker_report(f.workers[0], 2, 1);
     assert_int_equal(get_at(&f, "a", 1), 0);
     fixture_put(&f, 0);

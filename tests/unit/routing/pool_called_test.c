@@ -61,7 +61,7 @@ static void it_is_overload_when_each_worker_has_more_than_spawn_backlog(void **s
     assert_true(overloaded(&f, 300, 0));
     assert_true(overloaded(&f, 350, 50));
     assert_true(overloaded(&f, 1300, 1000));
-    /* One look that finds anybody with less, and it begins anew. */
+    /* One check that finds a worker with less restarts the period. */
     fixture_put(&f, 1);
     assert_false(overloaded(&f, 1400, 0));
     fixture_get(&f, "a");
@@ -156,7 +156,7 @@ static void who_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_o
     fixture_resume(&f, 5, "a=1");
     pool_call(f.pool, f.workers[5], POOL_CALL_WAKE, &f.released);
     pool_check(f.pool);
-    /* Itself it is no sign that the load has gone. */
+    /* The new worker itself does not count as a sign that the load has fallen. */
     assert_true(overloaded(&f, 1, 0));
     assert_false(pool_woke(f.pool, f.workers[5]));
     assert_int_equal(fixture_get(&f, "a"), 5);
@@ -227,7 +227,7 @@ static void a_new_process_takes_what_the_others_have_too_much_of(void **state)
         assert_int_equal(fixture_latest(&f)->reason, PICK_CALLED);
     }
     assert_true(fixture_score(&f, 5, "a") == 1);
-    /* It has enough: the rule's turn; and who calls the next one may do so. */
+    /* It has enough: the policy selects again, and the next worker may be activated. */
     assert_in_range(fixture_get(&f, "a"), 0, 1);
     assert_true(overloaded(&f, 1, 0));
     fixture_put(&f, 5);
@@ -250,7 +250,7 @@ static void its_first_skills_end_that(void **state)
     fixture_resume(&f, 5, "b=3");
     assert_int_equal(fixture_get(&f, "a"), 0);
     assert_int_equal(fixture_get(&f, "b"), 5);
-    /* Who comes with skills competes by them from the start. */
+    /* A worker that starts with skills competes by them from the start. */
     fixture_resume(&f, 6, "c=3");
     pool_call(f.pool, f.workers[6], POOL_CALL_RELIEVE, &f.released);
     assert_int_equal(fixture_get(&f, "a"), 0);

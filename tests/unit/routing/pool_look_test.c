@@ -177,13 +177,13 @@ static void pieces_are_as_many_as_the_bound_asks_for(void **state)
     start(&s, WORKERS, 1);
     s.meanwhile = nothing;
     pool_look(s.pool, false, &v);
-    /* Figures, a start for each of two lists, six pieces of members, one of nobody. */
+    /* The totals, a start for each of two lists, six pieces with members, one without. */
     assert_int_equal(s.unlocks, 1 + 2 + 6 + 1);
     pool_view_fini(&v);
     end(&s);
 }
 
-/* Takes out whom the look would have gone on with, and one that it has seen. */
+/* Removes the two workers next in the scan, and one that it has already visited. */
 static void take_out(struct stage *s, unsigned unlocks)
 {
     if (unlocks != 3)
@@ -244,7 +244,7 @@ static void who_leaves_with_a_request_in_hand_is_told_once(void **state)
     end(&s);
 }
 
-/* After each piece, somebody at random comes, goes or is another version; but for the even ones. */
+/* After each piece, a random worker with an odd number is added, removed or changes its version. */
 static void churn(struct stage *s, unsigned unlocks)
 {
     (void)unlocks;

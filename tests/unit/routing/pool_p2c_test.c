@@ -19,7 +19,7 @@ static void start(struct fixture *f, uint64_t seed, int workers)
         fixture_resume(f, i, "");
 }
 
-/* One request of CLS that takes SERVICE_US; who had it. */
+/* Serves one request of CLS that takes SERVICE_US; returns the number of its worker. */
 static int serve(struct fixture *f, const char *cls, uint64_t service_us, bool failed)
 {
     struct pool_request r = {.cls = slice_of(cls)};

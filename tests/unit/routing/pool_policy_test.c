@@ -107,7 +107,7 @@ static void an_explanation_foretells_the_pick_and_changes_nothing(void **state)
             assert_string_equal(e.policy, pool_policy_text(s.policy));
             assert_int_equal(e.workers, 6);
             assert_true(e.nsteps >= 1);
-            /* Who was chosen is not among those passed over. */
+            /* Only the selected worker has no reason for not being selected. */
             for (size_t k = 0; k < e.ncandidates; ++k)
                 assert_int_equal(e.candidates[k].worker == e.worker, e.candidates[k].why == NULL);
             pool_explain_fini(&e);

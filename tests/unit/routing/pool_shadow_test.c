@@ -10,7 +10,7 @@
 
 enum { WORKERS = 6, REQUESTS = 600, IN_HAND_MAX = 20 };
 
-/* One life: the same requests end at the same moments, whoever has them. */
+/* One run: the same requests end at the same times, whichever worker has them. */
 struct life {
     struct fixture f;
     int got[REQUESTS];
@@ -110,7 +110,7 @@ static void a_shadow_of_the_same_policy_never_differs(void **state)
 }
 
 /* Against a pool in which the shadow's policy is obeyed, and one without a shadow. Nothing waits at
- * any worker, so that the end of a request does not depend on who has it. */
+ * any worker, so that the end of a request does not depend on the worker that has it. */
 static void a_shadow_decides_as_if_it_were_obeyed_and_is_not(void **state)
 {
     static struct life shadowed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When requests end for a shadow, against workers that serve in order in a time of our own; and
- * what a shadow of policy adaptive does to those who do not obey it: nothing.
+ * The times at which requests end for a shadow, compared with workers that serve in order in a time
+ * that the test sets. A shadow of policy adaptive has no effect on the policy that is used.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,7 +113,7 @@ static void begin(struct story *t, struct request *r)
     ++t->next;
 }
 
-/* All requests but the last; that one comes when all has ended, whoever had it. */
+/* Runs all requests; the last one arrives when all others have ended. */
 static void tell(struct story *t)
 {
     t->requests[REQUESTS - 1].at_us = t->requests[REQUESTS - 2].at_us + 100000000;
@@ -257,7 +257,7 @@ static void homes_of_a_shadow_are_told_to_nobody_and_taken_from_nobody(void **st
         serve_one(&f, "a", BEGIN_US + i * 1000);
     snprintf(home, sizeof(home), "%s", shadow_says(&f, "a", BEGIN_US + 40000));
     assert_int_equal(strncmp(home, "home ", 5), 0);
-    /* Somebody else's adaptive has another home for it, and moved it there just now. */
+    /* Another load balancer's policy adaptive has just moved it to another home. */
     for (int i = 0; i < 4; ++i) {
         struct pool_home there = {.cls = SLICE_LIT("a"),
                                   .kind = HOME_NEW,

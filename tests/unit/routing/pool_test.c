@@ -131,7 +131,7 @@ static void a_new_resume_replaces_all_scores_and_keeps_place_and_backlog(void **
     assert_true(isnan(fixture_score(&f, 1, "d")));
     assert_true(fixture_score(&f, 0, "c") == 1);
     assert_true(fixture_score(&f, 1, "b") == 7);
-    /* b, c, e: what nobody is good at any more takes no room. */
+    /* b, c, e: a class without a score at any worker takes no memory. */
     assert_int_equal(pool_class_count(f.pool), 3);
     fixture_end(&f);
 }

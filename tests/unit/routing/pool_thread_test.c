@@ -30,7 +30,7 @@ struct stage {
     atomic_uint workers_alive;
     atomic_ulong served;
     atomic_ulong waited;
-    atomic_bool over; /* those who serve are done */
+    atomic_bool over; /* the serving threads are done */
 };
 
 /* One thread's own: its randomness, and what it shares. */

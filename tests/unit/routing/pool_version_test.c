@@ -44,7 +44,7 @@ static void the_version_changes_when_another_has_strictly_more_workers(void **st
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_resume_of(&f, 4, "green", "");
     assert_string_equal(active_version(&f), "green");
-    /* Last joined first, so that who joined first is at the front. */
+    /* Joined in reverse order, so that the first to join is at the front. */
     assert_string_equal(fixture_line(&f), "2 3 4");
     assert_int_equal(fixture_get(&f, "a"), 2);
     fixture_end(&f);

@@ -40,7 +40,7 @@ static bool cancel(struct queue *q, int waiter)
     return ours;
 }
 
-/* The number of the next waiter whose turn has come, or -1. */
+/* The number of the next waiter that was released, or -1. */
 static int next_turn(struct queue *q)
 {
     struct list *node = list_pop_front(&q->f.released);
@@ -103,7 +103,7 @@ static void a_new_request_stands_behind_those_who_wait(void **state)
     fixture_put(&q.f, 0);
     assert_int_equal(next_turn(&q), 2);
     assert_int_equal(get_for(&q, 2, "a"), ERR_OK);
-    /* Nobody waits any more: no need to stand in a queue, busy or not. */
+    /* No request is waiting any more: the next ones need not queue, busy or not. */
     assert_int_equal(get_for(&q, 3, "a"), ERR_OK);
     end(&q);
 }
@@ -133,7 +133,7 @@ static void a_turn_given_back_goes_to_the_next(void **state)
         assert_int_equal(get_for(&q, i, "a"), ERR_BUSY);
     fixture_resume(&q.f, 0, "");
     assert_int_equal(next_turn(&q), 0);
-    /* Whoever was released may have a wake-up on its way. */
+    /* A waiter that was released may have a wake-up in flight. */
     assert_false(cancel(&q, 0));
     assert_true(cancel(&q, 0));
     assert_int_equal(next_turn(&q), 1);
@@ -214,7 +214,7 @@ static void a_turn_used_elsewhere_leaves_the_free_place_to_the_next(void **state
     fixture_resume(&q.f, 1, "");
     assert_int_equal(next_turn(&q), 0);
     assert_int_equal(next_turn(&q), -1);
-    /* It goes to the one who is good at it, and 1 is idle still. */
+    /* It goes to the worker with the skill, and 1 is still idle. */
     assert_int_equal(get_for(&q, 0, "a"), ERR_OK);
     assert_ptr_equal(fixture_latest(&q.f)->worker, q.f.workers[0]);
     assert_int_equal(next_turn(&q), 1);

@@ -10,7 +10,7 @@
 #include "common/base/text.h"
 #include "common/skills/classes.h"
 
-/* An owner's entry, and an owner who counts what it loses. */
+/* An owner's entry, and an owner that counts its evicted entries. */
 struct counted {
     struct class_entry base;
     uint64_t requests;

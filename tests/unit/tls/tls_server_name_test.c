@@ -38,9 +38,9 @@ static void anything_else_is_no_name(void **state)
     const struct slice bad[] = {
         {NULL, 0},
         EXTENSION("\x00\x03\x00\x00\x00"),               /* empty */
-        EXTENSION("\x00\x07\x00\x00\x03www"),            /* the list goes on */
-        EXTENSION("\x00\x06\x00\x00\x04www"),            /* the name goes on */
-        EXTENSION("\x00\x06\x00\x00\x02www"),            /* something after the name */
+        EXTENSION("\x00\x07\x00\x00\x03www"),            /* truncated list */
+        EXTENSION("\x00\x06\x00\x00\x04www"),            /* truncated name */
+        EXTENSION("\x00\x06\x00\x00\x02www"),            /* bytes after the name */
         EXTENSION("\x00\x06\x01\x00\x03www"),            /* another type */
         EXTENSION("\x00\x08\x00\x00\x01w\x00\x00\x01w"), /* two */
         EXTENSION("\x00\x06\x00\x00\x03w\0w"),

@@ -16,7 +16,7 @@
 
 #include "common/base/text.h"
 
-/* Nobody's, which is not that of the test. */
+/* An unused group, different from that of the test. */
 enum { OTHER_GROUP = 65533 };
 
 static char base[] = RLB_TEST_DIR "/rlb-group-XXXXXX";

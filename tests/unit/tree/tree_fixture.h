@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tree in a folder of its own, a loop, and a record of what a watch was told.
+ * A tree in a directory of its own, a loop, and a record of the notifications of a watch.
  */
 #ifndef RLB_TESTS_TREE_FIXTURE_H
 #define RLB_TESTS_TREE_FIXTURE_H

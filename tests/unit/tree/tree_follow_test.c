@@ -260,7 +260,7 @@ static void a_broken_link_is_logged_once_and_when_it_resolves_again(void **state
     watch(w, &workers, "/a/workers");
     watch(w, &below, "/a/workers/deep");
     assert_non_null(strstr(workers.problem, "node /none does not exist"));
-    /* Another change of the node with the link is no news of the link. */
+    /* A change of other properties of the node does not notify watches through the link. */
     put_node(w, "/a", "{\"workers ->\":\"../none\",\"x\":2}");
     watch(w, &holder, "/a");
     wait_for(w, is_json(holder.properties, "{\"x\":2}"));

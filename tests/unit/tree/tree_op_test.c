@@ -7,7 +7,7 @@
 
 #include "common/base/limits.h"
 
-/* What the operations of this test were told. */
+/* The errors of the operations of this test. */
 static struct diag told;
 
 static void on_done(struct tree_op *op)

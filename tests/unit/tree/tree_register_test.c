@@ -70,7 +70,7 @@ static void a_killed_process_is_gone_at_once(void **state)
     turn_for(w, 25);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    /* The kernel told, and no timer: turns that wait for nothing are enough. */
+    /* The kernel notified the loop, not a timer: turns that do not wait are enough. */
     for (int i = 0; i < 20; ++i)
         loop_turn(w->loop, 0);
     assert_int_equal(json_object_size(r.providers), 0);
@@ -180,7 +180,7 @@ static void of_many_claimants_each_gets_the_name_after_the_other(void **state)
         wait_for(w, read(fds[0], &owner, sizeof(owner)) == sizeof(owner));
         wait_for(w, json_integer_value(json_object_get(json_object_get(r.providers, "10.0.0.1:80"),
                                                        "pid")) == owner);
-        /* Nobody else thinks to have it meanwhile. */
+        /* No other process believes it holds the name meanwhile. */
         turn_for(w, 20);
         pid_t other;
         assert_int_equal(read(fds[0], &other, sizeof(other)), -1);
@@ -267,7 +267,7 @@ static void providers_are_kept_while_their_node_is_gone(void **state)
     wait_for(w, json_object_size(r.providers) == 0);
     p = enter(w, "/lb", "10.0.0.1:80", 7);
     wait_for(w, json_object_size(r.providers) == 1);
-    /* Nobody is there to build it again. */
+    /* No process is left that would create it again. */
     assert_int_equal(rename(at(w, ""), at(w, ".away")), 0);
     tree_unregister(p);
     wait_for(w, !r.exists);

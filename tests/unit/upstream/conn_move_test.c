@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections that go from loop to loop, and those who give up waiting for them at each stage.
+ * Connections that move between loops, and requesters that stop waiting for them at each stage.
  */
 #include "tests/unit/upstream/conn_story.h"
 

@@ -231,10 +231,10 @@ static void *work(void *context)
     k->clients_left = CLIENTS_PER_LOOP;
     loop_run(k->loop);
     atomic_fetch_add(&world->loops_done, 1);
-    /* A loop whose clients are done goes on serving the others. */
+    /* A loop continues to serve the others when its own clients are done. */
     while (atomic_load(&world->loops_done) < (int)world->story->nloops)
         loop_turn(k->loop, 1);
-    pthread_barrier_wait(&world->barrier); /* and nobody changes anything any more */
+    pthread_barrier_wait(&world->barrier); /* no thread changes anything any more */
     conn_pool_close_loop(world->pool, k->loop);
     pthread_barrier_wait(&world->barrier); /* all loops are closed in the pool */
     loop_destroy(k->loop);

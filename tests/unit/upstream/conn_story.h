@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stories of a connection pool, told step by step: three loops on one thread, turned by hand, so
- * that each stage of a hand-over can be met. The threads are in conn_pool_thread_test.c.
+ * Scenarios of a connection pool, executed step by step: three loops on one thread, turned by the
+ * test, so that each stage of a hand-over can be reached. Threads: conn_pool_thread_test.c.
  */
 #ifndef RLB_TESTS_CONN_STORY_H
 #define RLB_TESTS_CONN_STORY_H
@@ -139,7 +139,7 @@ static inline struct conn_backend_view view(struct fixture *f)
     return v;
 }
 
-/* A story's last words: A was told once, of R; what it got goes back. */
+/* The end of a scenario: A was called back once, with R; its connection is returned. */
 static inline void told_of(struct fixture *f, struct asker *a, enum conn_result r)
 {
     assert_int_equal(a->told, 1);

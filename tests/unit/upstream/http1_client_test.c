@@ -174,7 +174,7 @@ static void large_bodies_stream_both_ways(void **state)
     r.head = slice_of(head);
     r.body = (struct slice){body, bytes};
     start(f, &r);
-    memset(head, 'x', sizeof(head)); /* the head is no longer needed */
+    memset(head, 'x', sizeof(head)); /* the client no longer needs the head */
     raw_await_bytes(f->loop, &f->worker, bytes + 45);
     assert_true(raw_has(&f->worker, "Content-Length: 67108864\r\n\r\n"));
     assert_memory_equal(f->worker.in.p + f->worker.in.len - 4, "last", 4);

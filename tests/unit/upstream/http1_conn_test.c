@@ -151,14 +151,13 @@ static void idle_connection_that_ends_leaves_its_pool(void **state)
     f->loop = loop_create(0);
 }
 
-/* ---- a look at idle connections ---- */
+/* ---- validation of idle connections ---- */
 
-/* At the end of a turn of the loop: late bytes come, and then somebody would take the connection.
- */
+/* At the end of a turn of the loop, late bytes arrive; then the connection would be leased. */
 struct taker {
     struct loop_deferred at_end;
     struct fixture *f;
-    bool done, unsure, sure; /* whether it seemed alive */
+    bool done, unsure, sure; /* the latter: whether it was considered alive */
 };
 
 static void await_late_bytes(struct fixture *f)
@@ -188,9 +187,9 @@ static void a_rested_connection_needs_no_look_in_the_turn_that_has_heard_nothing
     loop_defer(f->loop, &t.at_end);
     loop_turn(f->loop, 0);
     assert_true(t.done);
-    assert_true(t.unsure); /* no system call: the loop's wait was the look */
+    assert_true(t.unsure); /* no system call: the loop's wait was the check */
     assert_false(t.sure);
-    /* And the next one hears of it before anybody can take it. */
+    /* The next turn detects the bytes before the connection can be leased. */
     loop_turn(f->loop, RAW_TURN_MS);
     assert_false(http1_reusable(f->conn));
 }
@@ -269,7 +268,7 @@ static void refused_connection_is_told_apart(void **state)
     struct addr a;
     int fd = raw_listen(&a);
 
-    close(fd); /* nobody listens there now */
+    close(fd); /* no process listens there now */
     assert_int_equal(connect_error(f, &a, 5000), ERR_CONNECT_REFUSED);
 }
 

@@ -188,7 +188,7 @@ static void bytes_after_the_end_of_a_moved_body_are_nobodys(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->ended);
     assert_int_equal(f->body_bytes, LARGE - 1000);
-    /* They lie in the socket, whose next look finds them. */
+    /* They are in the socket; its next check finds them. */
     for (int i = 0; i < 10; ++i)
         loop_turn(f->loop, 0);
     assert_false(http1_reusable(f->conn));

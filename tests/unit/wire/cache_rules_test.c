@@ -257,7 +257,7 @@ static void what_is_not_for_others_is_not_shared(void **state)
                      CACHE_REFUSAL_RESPONSE_MALFORMED);
 }
 
-/* 4, 4.2.4: those who wait asked before it was made, and nothing wants it validated. */
+/* 4, 4.2.4: waiting requests were sent before it was generated; validation is not required. */
 static void response_that_is_stale_at_once_is_shared(void **state)
 {
     (void)state;

@@ -241,7 +241,7 @@ static void binary_has_one_grammar(void **state)
         {0x21, 0x11, {INET "\x20\0\4\1\0\0\0", 19}},                     /* TLS: too short */
         {0x21, 0x11, {INET "\x20\0\6\1\0\0\0\0\x21", 21}},               /* half a record in it */
         {0x21, 0x11, {INET "\x20\0\xa\1\0\0\0\0\x21\0\3ab", 25}},        /* one beyond its end */
-        {0x21, 0x11, {INET "\x20\0\5\1\0\0\0\0\x20\0\5\0\0\0\0\0", 28}}, /* told twice */
+        {0x21, 0x11, {INET "\x20\0\5\1\0\0\0\0\x20\0\5\0\0\0\0\0", 28}}, /* duplicate */
     };
     struct text t = {0};
 

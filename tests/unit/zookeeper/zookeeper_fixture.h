@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tree in a real ZooKeeper, whose address $RLB_ZOOKEEPER is (tests/support/with-zookeeper), with
- * another client beside it that writes with the library's own calls. Each test has a place of its
- * own in the server.
+ * A tree in a real ZooKeeper at $RLB_ZOOKEEPER (tests/support/with-zookeeper), and another client
+ * that writes with the calls of the library itself. Each test has its own path in the server.
  */
 #ifndef RLB_TESTS_ZOOKEEPER_FIXTURE_H
 #define RLB_TESTS_ZOOKEEPER_FIXTURE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tree in a real ZooKeeper whose session ends, whose server hangs, whose connection breaks. The
- * session's source is included, so that a test can take its password and end it.
+ * A tree in a real ZooKeeper: its session ends, its server hangs, its connection breaks. The source
+ * of the session is included, so that a test can read its password and end it.
  */
 #include "common/zookeeper/zookeeper_session.c"
 
@@ -10,8 +10,8 @@
 #include "tests/unit/zookeeper/zookeeper_fixture.h"
 
 /*
- * As a second client with the session's id and password would. The two fight for it, each
- * connecting anew when the server drops it for the other, so it takes some tries.
+ * Ends the session as a second client with its id and password would. The two compete for it: each
+ * reconnects when the server drops it in favor of the other, so it takes several attempts.
  */
 static void end_session(struct place *p)
 {

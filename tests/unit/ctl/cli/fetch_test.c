@@ -282,12 +282,12 @@ static void who_cannot_be_reached_is_said_with_the_reason(void **state)
     snprintf(address, sizeof(address), "127.0.0.1:%d", ntohs(in.sin_port));
     expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
 
-    snprintf(un.sun_path, sizeof(un.sun_path), RLB_TEST_DIR "/rlb-nobody-%d.sock", (int)getpid());
+    snprintf(un.sun_path, sizeof(un.sun_path), RLB_TEST_DIR "/rlb-closed-%d.sock", (int)getpid());
     snprintf(address, sizeof(address), "unix:%s", un.sun_path);
     assert_int_equal(bind(there, (struct sockaddr *)&un, sizeof(un)), 0);
     expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
     assert_int_equal(chmod(un.sun_path, 0), 0);
-    /* Nobody is kept out of anything as root. */
+    /* Permissions do not apply to root. */
     uid_t user = geteuid();
     assert_int_equal(seteuid(user == 0 ? 65534 : user), 0);
     expect_nobody(address, ERR_CONNECT_FAILED, "connection failed: Permission denied");

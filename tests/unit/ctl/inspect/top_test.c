@@ -53,7 +53,7 @@ static void rates_are_of_the_time_between_two_pages(void **state)
     draw(&v, before, now, &out);
     /* 20 requests and 2 failures in 2 s, in 0.4 s of service. */
     (void)place_of(&out, "10.0      1.0      20.00       7");
-    /* Its counter fell: it began anew. */
+    /* Its counter fell: it was restarted. */
     (void)place_of(&out, " 2.0      0.0");
     /* It was not there before. */
     (void)place_of(&out, "        -        -");

@@ -149,7 +149,7 @@ static void what_is_wrong_is_told_with_line_and_column(void **state)
             fail_msg("not refused: %s", rows[i].text);
         assert_null(tree);
         if (strncmp(d.text, rows[i].said, strlen(rows[i].said)) != 0)
-            fail_msg("%s\nis told: %s", rows[i].text, d.text);
+            fail_msg("%s\nhas the message: %s", rows[i].text, d.text);
         diag_fini(&d);
     }
 }

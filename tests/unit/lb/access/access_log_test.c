@@ -288,7 +288,7 @@ static void a_reader_that_takes_nothing_holds_nobody_up_and_costs_lines(void **s
     size_t added = 0;
 
     assert_int_equal(mkfifo(f->file, 0600), 0);
-    /* Nobody reads it: a start says so rather than wait. */
+    /* A FIFO without a reader: the start fails instead of blocking. */
     assert_int_equal(access_log_create(f->file, &o, LOOPS, &f->log), ERR_SYSTEM);
     int reader = open(f->file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 

@@ -11,7 +11,7 @@
 
 enum { PROVIDERS_MAX = 64 };
 
-/* Self-measured workers at addresses where nobody is: they are in the pool while they are known. */
+/* Self-measured workers at addresses without a server: they are in the pool while registered. */
 struct world {
     struct control *c;
     char root[64];     /* of the tree */

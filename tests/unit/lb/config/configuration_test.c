@@ -71,7 +71,7 @@ static bool read_text(struct fixture *f, const char *text)
     return f->good;
 }
 
-/* A complaint about LINE whose message has WORDS. */
+/* There is a message about LINE that contains WORDS. */
 static void assert_complaint(const struct fixture *f, unsigned line, const char *words)
 {
     char *prefix = xasprintf("%s:%u:", f->path, line);

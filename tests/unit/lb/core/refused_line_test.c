@@ -13,7 +13,7 @@ enum { WAITERS = 8 };
 struct waiter {
     struct refused_wait wait;
     struct fixture *fixture;
-    bool comes_back; /* is refused again */
+    bool comes_back; /* is rejected again */
     unsigned turns;
 };
 
@@ -22,9 +22,9 @@ struct fixture {
     struct refused_line line;
     _Atomic size_t all;
     struct waiter waiters[WAITERS];
-    unsigned gone[WAITERS * 4]; /* who went on, in order */
+    unsigned gone[WAITERS * 4]; /* waiters that continued, in order */
     unsigned ngone;
-    struct waiter *victim; /* leaves when somebody goes on */
+    struct waiter *victim; /* leaves the queue when another waiter continues */
 };
 
 static void on_go(struct refused_wait *w)

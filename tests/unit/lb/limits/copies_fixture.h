@@ -40,7 +40,7 @@ static inline void ask(struct asked *a, const char *field)
                                         .fields = {&a->field, name.len != 0 ? 1 : 0}};
 }
 
-/* What is told a maker; HEAD is a whole head. */
+/* Passes HEAD, a complete head, to a maker. */
 static inline enum cache_refusal tell_head(struct copy_maker *m, const char *head,
                                            const char *request_field, uint64_t asked_us,
                                            uint64_t received_us)

@@ -62,7 +62,7 @@ static void answer_has_the_age_of_its_copy(void **state)
     copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US + 12 * SECOND_US,
                      &f->answer);
     assert_slice(answer_field(&f->answer, "age"), "42");
-    /* Read by a loop whose clock was looked at before the copy was made. */
+    /* Used by a loop that read its clock before the copy was made. */
     copy_answer_make(c, COPY_COALESCED, SLICE_LIT("coalesced"), NOW_US - 1, &f->answer);
     assert_slice(answer_field(&f->answer, "age"), "30");
     copy_put(c);

@@ -62,7 +62,7 @@ static void templates_have_texts_values_and_braces(void **state)
     assert_key("{REQUEST_METHOD}{PATH_INFO}", "c", "/a%20b", NULL, "shop:GET|/a%20b");
     assert_key("{QUERY_STRING}", "c", "/?a=%41", NULL, "shop:a=%2541");
     assert_key("{HTTP_X_NONE}-", "c", "/", NULL, "shop:-");
-    /* Whose case is the client's to choose. */
+    /* Clients choose the case of the host. */
     assert_key("{HTTP_HOST}.{SERVER_NAME}", "c", "/", NULL,
                "shop:www%2Eexample%2Ecom.www.example.com");
 }
@@ -172,7 +172,7 @@ static void the_method_and_a_stripped_prefix_are_part_of_a_url(void **state)
     assert_string_equal(stripped.bytes, "shop:GET|http|www.example.com|/a/b");
 }
 
-/* A path whose key under {PATH_INFO} has LEN bytes in all, its last byte being LAST. */
+/* A path for which the key {PATH_INFO} has LEN bytes in all; LAST is its last byte. */
 static struct made key_long(size_t len, char last)
 {
     char *path = xmalloc(len);

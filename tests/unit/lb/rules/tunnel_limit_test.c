@@ -15,7 +15,7 @@ static void a_place_is_taken_until_the_handshake_fails_or_the_tunnel_ends(void *
     tunnel_limit_set(&t, 2);
     assert_true(tunnel_limit_has_room(&t));
     assert_true(tunnel_limit_take(&t));
-    assert_int_equal(tunnel_limit_open(&t), 0); /* a handshake is no tunnel */
+    assert_int_equal(tunnel_limit_open(&t), 0); /* a handshake does not count as a tunnel */
     tunnel_limit_opened(&t);
     assert_true(tunnel_limit_take(&t));
     assert_int_equal(tunnel_limit_open(&t), 1);

@@ -38,7 +38,7 @@ static void look(void *context, const char *cls, const struct class_figures *f)
         found->requests = f->requests;
 }
 
-/* What is told of CLS; -1: nothing. */
+/* The exported value of CLS; -1: none. */
 static double told(const struct class_metrics *m, const char *cls)
 {
     struct found f = {.cls = cls, .requests = -1};
@@ -113,7 +113,7 @@ static void one_busy_class_at_a_time_is_replaced_but_quiet_ones_all_at_once(void
     assert_true(has(m, "x"));
     assert_false(has(m, "y"));
     assert_int_equal(class_metrics_count(m), 3);
-    /* Nobody asks for a and b any more; x is not known at all. */
+    /* a and b are no longer requested; x is unknown. */
     assert_true(CHOOSE(m, 3, true, RANK("a", 0.1), RANK("b", 0.1), RANK("c", 0.1), RANK("y", 80),
                        RANK("z", 70)));
     assert_true(has(m, "y"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Detours: who would wait behind others while half of the workers have nothing to do.
+ * Overflow (detours): requests that would wait behind others while half of the workers are idle.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ who_would_wait_behind_others_goes_elsewhere_once_while_half_of_the_workers_idle(
     struct homes_worker *at;
     homes_of(f.homes, SLICE_LIT("quiet"), &at, 1);
     assert_ptr_equal(at, f.workers[home]);
-    /* Not who makes the queue. */
+    /* Not the class that causes the queue. */
     assert_int_equal(ask(&f, "loud"), home);
     assert_int_equal(f.choice.reason, HOMES_HOME);
     lodgers_end(&f);

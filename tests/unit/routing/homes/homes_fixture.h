@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Homes with workers by number, whose contexts are their numbers, and requests by number; the clock
- * is the test's. Include after <cmocka.h>.
+ * Homes with numbered workers (the context of a worker is its number) and numbered requests; the
+ * test sets the clock. Include after <cmocka.h>.
  */
 #ifndef RLB_TESTS_UNIT_ROUTING_HOMES_HOMES_FIXTURE_H
 #define RLB_TESTS_UNIT_ROUTING_HOMES_HOMES_FIXTURE_H

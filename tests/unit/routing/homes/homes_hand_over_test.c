@@ -11,7 +11,7 @@
 
 #include "tests/unit/routing/homes/homes_fixture.h"
 
-/* -> how many homes W has handed over, to TO or to whoever has room (-1). */
+/* Returns the number of homes that W hands over, to TO or to any worker with room (-1). */
 static size_t hand_over(struct lodgers *f, int w, int to)
 {
     struct homes_request r = {.now_us = f->now_us, .refuses = lodgers_refuses, .context = f};
@@ -68,7 +68,7 @@ static void who_leaves_has_no_classes_before_it_goes_and_the_rest_shares_them(vo
     for (int w = 0; w < 4; ++w)
         now += view_of(&f, w).homes;
     assert_int_equal(now, homes);
-    /* Nobody has got them all. */
+    /* No worker got all of them. */
     for (int w = 0; w < 4; ++w)
         assert_true(view_of(&f, w).homes < homes - 8);
     for (int i = 0; i < 32; ++i) {
@@ -114,7 +114,7 @@ static void nobody_who_may_not_have_requests_is_handed_a_class(void **state)
     allow_only(&f, next);
     assert_int_equal(hand_over(&f, home, -1), 1);
     assert_int_equal(only_home(&f, "a"), next);
-    /* And when nobody may, it stays, and waits. */
+    /* If no worker may take it, it stays and waits. */
     assert_int_equal(hand_over(&f, next, -1), 0);
     assert_int_equal(only_home(&f, "a"), next);
     lodgers_end(&f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What homes_model_test.c knows of workers, classes and requests, and what the rule is made of: no
- * heaps, no scale of work, everything is counted anew each time. Include after <cmocka.h>.
+ * The model of homes_model_test.c: workers, classes, requests and the rule, without heaps and
+ * without a scale of work; everything is recomputed each time. Include after <cmocka.h>.
  */
 #ifndef RLB_TESTS_UNIT_ROUTING_HOMES_HOMES_MODEL_H
 #define RLB_TESTS_UNIT_ROUTING_HOMES_HOMES_MODEL_H

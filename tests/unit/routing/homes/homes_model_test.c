@@ -166,7 +166,7 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
     }
     if (x < 0)
         return;
-    /* Of equals, the core may have looked at another. */
+    /* Among equals, the core may have considered another one. */
     for (int w = 0; w < WORKERS; ++w) {
         if (w != x && m->workers[w].in_line && !m->classes[cls].home[w] &&
             fabs(s->l[w] + (s->b[w] - s->least) / m->cold - s->l[x] -
@@ -176,7 +176,8 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
     assert_true(copy_tight(m, s, x) <= 10);
     assert_true(move_tight(m, cls, s, x) <= 10);
     assert_true(detour_tight(m, cls, s, x) <= 10);
-    /* Not so of fleeing: who has the most work at a worker is noticed with its next request. */
+    /* Fleeing may be due: the class with the most work at a worker is updated at its next request.
+     */
 }
 
 static void check_plan(struct model *m, int cls, const struct sight *s, const struct homes_plan *p,
@@ -205,13 +206,13 @@ static void check_plan(struct model *m, int cls, const struct sight *s, const st
         assert_true(s->l[x] <= s->least_load + SLACK);
         assert_true(draw_tight(m, cls, s, x) >= -1e-3);
         break;
-    case HOMES_DETOUR: /* nobody is refused */
+    case HOMES_DETOUR: /* not a rejection */
         check_other(m, cls, s, x);
         assert_true(detour_tight(m, cls, s, x) >= -10);
         break;
     case HOMES_WARM:
     case HOMES_REASONS:
-        fail_msg("nobody has published anything");
+        fail_msg("no worker has published anything");
     }
     ++m->seen[p->choice.reason];
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two load balancers before the same workers, who keep what they are told with requests and publish
- * it: the homes that the one finds are the other's, too.
+ * Two load balancers in front of the same workers. The workers record the homes that come with
+ * requests and publish them, so that both load balancers have the same homes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ struct street {
     struct home_records *records[WORKERS];
     uint64_t told[WORKERS];
     int telling; /* the worker that publishes */
-    /* By so much less a balancer takes for the age of what a worker says. */
+    /* A balancer underestimates the age of a worker's report by this much. */
     uint64_t younger_us[BALANCERS][WORKERS];
 };
 
@@ -227,8 +227,8 @@ static void of_two_first_homes_the_one_stays_whose_worker_heard_of_it_first(void
     pass(s, 60 * MS);
     int younger = ask(&s->f[1], "a");
     assert_int_not_equal(older, younger);
-    /* On the way to both it took longer than the one was older: who is younger must not compare
-     * when it decided itself with when the other was heard of. */
+    /* The delay to both workers is longer than the difference in age. The younger home must not
+     * compare the time of its own decision with the time at which the other one was received. */
     pass(s, 30 * MS);
     home_records_use(s->records[older], slice_of("a"), HOME_NEW, SLICE_NULL, now(s));
     pass(s, 40 * MS);
@@ -521,7 +521,7 @@ static void so_it_does_when_nothing_was_asked_for_minutes(void **state)
     street_destroy(s);
 }
 
-/* With another one that goes on, as it does alone. */
+/* The other load balancer continues to run; the result is the same as for a single one. */
 static void one_of_several_that_was_restarted_follows_what_is_old_as_well(void **state)
 {
     struct street *s = street_create();

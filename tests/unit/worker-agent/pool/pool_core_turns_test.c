@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whose turn it is, one decision at a time: three groups of two slots each, whose processes do at
- * once what is decided of them.
+ * Which group gets the next process, one decision at a time: three groups of two slots each, with
+ * processes that carry out each decision at once.
  */
 #include "worker-agent/pool/pool_core.h"
 
@@ -21,7 +21,7 @@ struct pool {
     struct core_process processes[PROCESSES];
     struct core_request requests[REQUESTS];
     unsigned spawned, ended;
-    struct core_group *last; /* who got a process last */
+    struct core_group *last; /* the last group that got a process */
 };
 
 static void carry_out(struct pool *p)
@@ -105,7 +105,7 @@ static void a_lowered_maximum_takes_who_is_free_next_although_requests_wait(void
     struct core_request *r = p->requests;
 
     (void)state;
-    /* The idle ones of the others go first; then there is nobody idle. */
+    /* The idle processes of the other groups end first; then none is idle. */
     for (size_t g = 0; g < GROUPS; ++g)
         p->groups[g].min_processes = 0;
     for (int i = 0; i < REQUESTS; ++i)

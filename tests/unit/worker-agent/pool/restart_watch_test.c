@@ -198,7 +198,7 @@ static void await_look(struct fixture *f)
     await_one_shot(f, false);
 }
 
-/* What has been seen would have been told by now. */
+/* After a further scan, all changes found so far have been reported. */
 static void assert_no_more_restarts(struct fixture *f, unsigned n)
 {
     await_look(f);

@@ -20,7 +20,7 @@ static int setup(void **state)
     assert_int_equal(pipe(ends), 0);
     f->loop = loop_create(0);
     f->process = ends[1];
-    /* Whoever reads too little must not hang the test. */
+    /* A reader that reads too little must not block the test. */
     assert_int_equal(fcntl(f->process, F_SETFL, O_NONBLOCK), 0);
     process_output_start(&f->output, f->loop, ends[0], NULL, NULL);
     *state = f;

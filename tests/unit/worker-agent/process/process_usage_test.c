@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Over real processes: they do what they are told by a byte, and answer with one.
+ * Tests with real processes: each carries out commands of one byte and replies with one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +75,7 @@ static void use_memory(int flags)
     memset(p, 1, MEMORY);
 }
 
-/* A test that fails leaves nobody behind. */
+/* A failed test leaves no process behind. */
 static bool child(void)
 {
     if (fork() != 0)
