@@ -8,10 +8,10 @@ system calls per request.
                        [--bin build/bin]
 
 Servers: gunicorn with one process of 8 threads (kept connections), and the bare WSGI server of bench/. Each is
-measured directly at a port and behind the agent, which talks to it over a unix socket: once by the application's own
-address (`listen`), once by a slot's, which measures classes as well. Each round starts all afresh, in turning order;
-figures are medians over the rounds. On a machine that does other things as well, p99 is theirs: --rt makes all that is
-measured real-time tasks (as root), which the kernel holds to 95 % of a core. Needs wrk and strace.
+measured directly at a port and behind the agent, which connects to it over a unix socket: once at the application's own
+address (`listen`), once at a slot's, which measures classes as well. Each round restarts everything, in rotating order;
+results are medians over the rounds. On a machine with other load, p99 depends on that: --rt makes all measured processes
+real-time tasks (as root), which the kernel limits to 95 % of a core. Needs wrk and strace.
 """
 import argparse
 import json

@@ -11,7 +11,7 @@ connections, CPU time per request of all that is not the application, and memory
 them POSTs, while restart.txt is touched; the application takes --boot seconds to start.
 
 Both run the application with their own or the usual server (passenger's WSGI loader, gunicorn's sync worker) and with
-the same two: gunicorn, and the bare WSGI server of bench/. Each round starts all afresh, in turning order; figures are
+the same two: gunicorn, and the bare WSGI server of bench/. Each round restarts everything, in rotating order; results are
 medians over the rounds, failures their sum. Needs passenger and wrk.
 """
 import argparse
@@ -25,7 +25,7 @@ from agent_support import (ROOT, Agent, Bench, Paced, Passenger, bare, cpu_secon
 PROCESSES = 2
 RATE = 100
 SLOW_S = 0.1
-# How long a restart may take to be seen: passenger looks at the file every ten seconds at most.
+# How long a restart may take to be noticed: passenger checks the file at least every ten seconds.
 PATIENCE_S = 40
 SETTLED_S = 1.5
 

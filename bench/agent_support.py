@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the measurements of resumelb-agent share: the application, the servers side by side (each started afresh and ended
-by pid), the load, and what processes cost.
+Shared parts of the measurements of resumelb-agent: the application, the servers under comparison (each newly started and
+ended by pid), the load, and the cost of processes.
 """
 import ctypes
 import json
@@ -30,7 +30,7 @@ NICE = -10
 PR_SET_CHILD_SUBREAPER = 36
 
 # 1 KiB; BENCH_BOOT seconds to start, as applications that load much do, BENCH_WORK seconds for each answer. X-Process
-# tells the processes apart, a pid alone would not: a later process may get an earlier one's.
+# distinguishes the processes; a pid alone does not, as a later process may get the same one.
 APP = '''
 import os, time
 time.sleep(float(os.environ.get("BENCH_BOOT", "0")))

@@ -74,7 +74,7 @@ def resets(port, worker, pids):
             c.send(b''.join(frame(HEADERS, request(), END_STREAM | END_HEADERS, n) +
                             frame(RST_STREAM, b'\0\0\0\x08', 0, n) for n in range(first, first + 2000, 2)))
     last = None
-    while last != (last := cpu_s(pids)):        # until it has come to rest
+    while last != (last := cpu_s(pids)):        # until it is idle
         time.sleep(0.5)
     return last - before[0], len(worker.connections) - before[1], resident_mb(pids) - before[2]
 

@@ -34,7 +34,8 @@ struct experiment_result {
     double p99_us;
     double cpu_us; /* of the requesters' threads, for each request */
     /* While connections are recycled, every 10 ms: the longest and the mean time that one lock is
-     * held (ours: of the whole look at all backends, which holds no lock all the time). */
+     * held (ours: the duration of the whole scan of all backends, which does not hold a lock all
+     * the time). */
     double recycle_max_us, recycle_mean_us;
     uint64_t opened; /* connections */
 };

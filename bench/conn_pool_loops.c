@@ -40,7 +40,7 @@ struct shared {
     struct conn_pool *pool;
     struct conn_backend *backends[EXPERIMENT_BACKENDS];
     pthread_barrier_t barrier;
-    _Atomic unsigned live; /* requesters that go on */
+    _Atomic unsigned live; /* requesters that continue */
 };
 
 struct loop_run {
@@ -77,7 +77,7 @@ static void on_readable(void *context)
 static bool is_alive(struct pooled_conn *c, bool sure)
 {
     (void)sure;
-    return c->backend != NULL; /* no look at the socket, as in the other designs */
+    return c->backend != NULL; /* no check of the socket, as in the other designs */
 }
 
 static bool detach(struct pooled_conn *pc)

@@ -111,7 +111,7 @@ class Clients:
 
 
 async def come(clients, rate, agent_share, until):
-    """Requests at random moments until then; those under way are waited for."""
+    """Requests at random times until then; waits for those in flight."""
     rng, tasks, due, n = random.Random(1), set(), time.monotonic(), 0
     while due < until:
         due += rng.expovariate(rate)

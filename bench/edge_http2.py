@@ -5,7 +5,7 @@ What hostile HTTP/2 clients cost: resumelb, and those of nginx, HAProxy and h2o 
 
     bench/edge_http2.py [--only ATTACK ...] [--servers NAME ...] [--scale 1.0]
 
-Each attack is one connection, to a server that is started afresh (as for edge_slow.py, with two threads): rapid resets,
+Each attack is one connection, to a server that is newly started (as for edge_slow.py, with two threads): rapid resets,
 errors of streams that make servers reset requests themselves (MadeYouReset), a header table that unpacks to 64 MB with
 each request (HPACK bomb), and floods of small frames. Printed: seconds of CPU, the largest growth in MB (of memory that no
 file backs), connections opened to the worker, and the number of frames after which the connection was closed. Frames are
@@ -29,7 +29,7 @@ from support.scripted import Scripted, serve
 BATCH = 100         # frames, or requests with the frames that belong to them
 READ_S = 20.0       # after so long with bytes unread a server is taken to have stopped reading
 LOOK_S = 0.001
-REST_S = 0.5        # without CPU time: it has come to rest
+REST_S = 0.5        # without CPU time: it is idle
 CODE_CANCEL, CODE_WINDOW_MAX = struct.pack('>I', 8), struct.pack('>I', 2 ** 31 - 1)
 
 
@@ -115,7 +115,7 @@ def unsent(sock):
 
 
 def take_all(c):
-    """What has come. False: the connection has ended, or the server has said that it ends it."""
+    """Reads what has arrived. False: the connection has ended, or the server has announced its end."""
     c.sock.settimeout(LOOK_S)
     try:
         while c.more():

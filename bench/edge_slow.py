@@ -42,7 +42,7 @@ from support.http import Client, get
 
 MB = 1e6
 GIGABYTE = 10 ** 9
-SLOW_READ_S = 6.0       # how long slow clients are there before memory is looked at
+SLOW_READ_S = 6.0       # how long slow clients are connected before memory is measured
 REST_S = 4.0            # and idle ones
 
 

@@ -44,7 +44,7 @@ def stale(name):
             return
         seen.setdefault(first[0].split()[1], []).append('done')
         c.answer(b'ok')
-        # It has decided to close: what comes now is not looked at.
+        # It has decided to close: further bytes are ignored.
         c.sock.recv(1)
         c.reset()
     with fresh_world() as world:

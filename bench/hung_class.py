@@ -1,15 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The database of the class that everybody asks for hangs: what it costs the other classes, with pool counters and without.
+The database of the busiest class hangs: the effect on the other classes, with pool counters and without.
 
     bench/hung_class.py [--rounds 3] [--rate 100] [--quiet 30] [--hang 30] [--processes 8] [--only NAME ...]
 
 A gunicorn with one process, of one request at a time, for each of --processes; --rate requests a second, at random
 moments whatever the answers do: 90 % for one class, the others for ten more. Each waits 10 ms for its database. After
 --quiet seconds that of the hot class hangs: each of its requests takes 10 s, for --hang seconds. Latency counts from when
-the request was due; one without an answer after 30 s counts as failed, and with those 30 s. Everything is started afresh
-for each row and round; of the rounds' ratios the median is taken. RLB_BIN: where the programs are, else build/bin.
+the request was due; one without an answer after 30 s counts as failed, and with those 30 s. Everything is restarted
+for each row and round; the result is the median of the rounds' ratios. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
 import asyncio

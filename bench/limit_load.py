@@ -92,7 +92,7 @@ class OpenLoop:
             t.add_done_callback(self.tasks.discard)
 
     async def stop(self):
-        """Those under way are waited for."""
+        """Waits for those in flight."""
         self.ending = True
         await self.task
         while self.tasks:

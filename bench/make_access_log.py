@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An access log of a day that never was: something to replay (resumelbctl simulate, bench/run-peers affinity -s replay).
 
-Combined format, virtual host first, pages only (as of an application behind a cache of static files). What it is made of
-follows what has been published of real ones, and nothing in it is of anybody:
+Combined format, virtual host first, pages only (as of an application behind a cache of static files). Its distributions
+follow publications on real logs; it has no data of real users:
 
   sites     shares by Zipf's law with 0.9; pages of a site lognormal, few of them many (Arlitt and Williamson 1996)
   pages     within a site by Zipf's law with 0.8 (Breslau et al. 1999 found 0.64 to 0.83)
@@ -11,7 +11,7 @@ follows what has been published of real ones, and nothing in it is of anybody:
             or a popular one, has as many pages as an inverse Gaussian says (Huberman et al. 1998), and pauses that are lognormal
   crawlers  ask for all pages of a site in turn, one in 20 seconds to 3 minutes: a fifth of all requests
   pollers   ask for a site's feed every quarter of an hour
-  a crowd   one page of an ordinary site is asked for by everybody in the afternoon, less and less by the hour
+  a crowd   many people request one page of an ordinary site in the afternoon, fewer every hour
 
     bench/make_access_log.py >day.log             # 60,000 requests, 250 sites; --seed, --requests, --sites
     resumelbctl simulate day.log

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Everybody wants the same expensive page at once, and others want theirs as ever: what pool counters make of it.
+Many clients request the same expensive page at once, beside ordinary requests: the effect of pool counters.
 
     bench/michael_jackson.py [--waves 3] [--any-waves 20] [--clients 200] [--cpu 0.2] [--processes 4] [--rate 40]
                              [--only NAME ...]
@@ -9,8 +9,8 @@ Everybody wants the same expensive page at once, and others want theirs as ever:
 A gunicorn with one process, of one request at a time, for each of --processes. One page of one class costs --cpu seconds
 of processor time for each rendering. Cheap pages of ten other classes are asked for at --rate a second, at random
 moments, from before the first wave to after the last one. In a wave all clients, connected already, ask for the page at
-once. Renderings are those that the application counts. Everything is started afresh for each row. RLB_BIN: where the
-programs are, else build/bin.
+once. Renderings are counted by the application. Everything is restarted for each row. RLB_BIN: directory of the programs
+(default build/bin).
 """
 import argparse
 import asyncio

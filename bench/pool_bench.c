@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a routing decision costs: pool_get + pool_put on a warm pool, by policy and number of
- * threads, and with a shadow policy beside it; and what a look at the overload costs, when there is
- * one and when there is none.
+ * The cost of a routing decision: pool_get + pool_put on a warm pool, by policy and number of
+ * threads, and with a shadow policy; and the cost of a check for overload, with and without one.
  *
  * pool_bench [WORKERS [CLASSES [PAIRS [POLICY]]]], POLICY one of the policies, or shadow.
  */

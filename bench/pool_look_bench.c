@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long a look at a pool keeps its lock from everybody else: pool_view, which copies all at
- * once, and pool_look, which copies it in pieces. The linker puts functions of ours around
- * pthread_mutex_lock and _unlock (--wrap), which read the thread's own CPU clock: so the figures
- * are of the work, whatever else the machine does.
+ * How long a view of a pool holds its lock: pool_view, which copies all at once, and pool_look,
+ * which copies it in pieces. The linker wraps pthread_mutex_lock and _unlock (--wrap) with
+ * functions that read the thread's own CPU clock: so the results do not depend on other load of the
+ * machine.
  *
  * pool_look_bench [WORKERS [CLASSES [ROUNDS]]]
  */

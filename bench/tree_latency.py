@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-From a change in ZooKeeper to what it does: the time from the call that registers a worker to the end of the first
-request answered by it, and from the call that sets a property to a status page that shows it in force.
+From a change in ZooKeeper to its effect: the time from the call that registers a worker to the end of its first response,
+and from the call that sets a property to a status page that shows it as effective.
 
     bench/tree_latency.py [--changes 200] [--servers 1] [--bin build/bin]
 

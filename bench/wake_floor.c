@@ -55,7 +55,7 @@ static void release(int fd)
     answer(fd, "RELEASED\n", 9);
 }
 
-/* The load generator has one request under way on a connection: it comes whole. */
+/* The load generator has one request in flight on a connection: it arrives in one piece. */
 static void serve(int fd)
 {
     char line[LINE_MAX_BYTES];

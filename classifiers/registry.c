@@ -288,7 +288,7 @@ static const struct rlb_classifier *find_contract(void *library, char why[CLASSI
         snprintf(why, CLASSIFIER_WHY_ROOM, "path: the plugin offers no classifier");
         return NULL;
     }
-    /* Nothing behind the version may be looked at before it is known to be ours. */
+    /* Nothing after the version may be read before it is known to match. */
     if (c->api != RLB_CLASSIFIER_API) {
         snprintf(why, CLASSIFIER_WHY_ROOM,
                  "path: built for version %u of the plugin contract, wanted is version %d", c->api,
@@ -327,10 +327,10 @@ static void add_idle_elements(struct text *t, uint64_t bits)
 }
 
 /*
- * PATH, spelt so that each file has a spelling of its own. The dynamic linker takes an object that
- * is loaded under the same name for the same object without a look at the file: at a reload, when
- * the old classifier still serves, a new version at the old path would never be seen. Its folder
- * stays the folder, so $ORIGIN works.
+ * Writes PATH such that each file has a different spelling. The dynamic linker treats an object
+ * that is loaded under the same name as the same object, without checking the file: at a reload,
+ * while the old classifier is still in use, a new version at the old path would not be loaded. The
+ * directory stays the same, so $ORIGIN works.
  */
 static void spell_path(const char *path, const struct stat *st, struct text *out)
 {

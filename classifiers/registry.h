@@ -29,8 +29,8 @@ void classifier_destroy(struct classifier *k);
 size_t classifier_classify(const struct classifier *k, const struct rlb_environment *env,
                            char out[CLASS_BYTES_MAX]);
 /*
- * The same for a classifier that looks at nothing but the Host (as the field has it; empty: there
- * is none), which saves its caller describing the request. False: K looks at more.
+ * The same for a classifier that uses only the Host (as in the field; empty if there is none), so
+ * that the caller need not describe the request. Returns false if K uses more.
  */
 bool classifier_of_host(const struct classifier *k, struct slice host, char out[CLASS_BYTES_MAX],
                         size_t *len) must_check;

@@ -94,7 +94,7 @@ lint_one() {
     [ ! -f "$now" ] || install -D "$now" "$passed"
 }
 
-# clang does not know gcc's ways of copying. What passed is not looked at again before it changes.
+# clang does not know gcc's -mmemcpy-strategy and -mmemset-strategy. Sources that passed are not checked again before they change.
 lint() {
     mkdir -p "$build/lint"
     sed -E 's/ -mmem(set|cpy)-strategy=[^ "]*//g' "$build/compile_commands.json" >"$build/lint/compile_commands.json"

@@ -19,7 +19,7 @@
 
 /* ---- how long we are patient with it ---- */
 
-/* Bytes that are on their way to C. */
+/* Bytes in transit to C. */
 static int unread_bytes(const struct client *c)
 {
     int bytes = 0;
@@ -279,8 +279,8 @@ void client_close(struct client *c)
 
     if (c->fd < 0)
         return;
-    /* Not by the closing alone: a process that is being started has a copy of the descriptor until
-     * its exec is done, and epoll would tell of it, by a pointer to what has been freed. */
+    /* Closing is not sufficient: a process that is being started has a copy of the descriptor until
+     * its exec, and epoll would report events for it, with a pointer to freed memory. */
     (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     c->fd = -1;

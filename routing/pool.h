@@ -126,7 +126,7 @@ struct pool_pick {
     enum pool_told { POOL_TOLD_NOTHING, POOL_TOLD_HOME, POOL_TOLD_PASSING } told;
     enum home_kind home;      /* for HOME: how the worker became a home; never HOME_USED */
     struct worker *home_from; /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
-    struct list node_;        /* pool's: the worker's requests in hand, oldest first */
+    struct list node_;        /* pool's: the worker's requests in flight, oldest first */
     atomic_bool answered;   /* set by the caller at any time: the response headers were received */
     struct pool_hand hand_; /* pool's: its policy's */
     bool counted_;          /* pool's: it is registered with the policy */
@@ -253,7 +253,7 @@ enum {
 struct explain_candidate {
     struct worker *worker; /* counted reference */
     double score;     /* the value the policy compares, usually the higher the better; 0: none */
-    uint64_t backlog; /* with what others have in hand */
+    uint64_t backlog; /* including requests of others */
     double work_s;    /* expected duration of the work in flight; 0: unknown */
     const char *why;  /* reason why it was not picked; NULL: it was not passed over */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The homes of classes (homes.h) as a policy of the pool: members of the line are its workers, what
- * they publish is where a class that is new here begins, and the reports of what others have in
- * hand are part of their work.
+ * The homes of classes (homes.h) as a policy of the pool: eligible workers are its workers, their
+ * publications determine the first home of a class that is new here, and the reported requests of
+ * other load balancers are part of their work.
  */
 #include <stdlib.h>
 
@@ -131,7 +131,8 @@ static void unseated(struct pool *p, struct worker *w)
     homes_set_in_line(state_of(p)->homes, homes_of_worker(w), false, p->now_us);
 }
 
-/* One without a process gets nothing by the rule: it is woken when all have too much in hand. */
+/* A slot without a process gets nothing by the rule: it is activated when all workers are
+ * overloaded. */
 static bool refuses(void *context, void *worker)
 {
     const struct worker *w = worker;

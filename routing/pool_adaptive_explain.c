@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why the homes (homes_rule.c) chose as they did, worker by worker: how many are left after each
- * question of the rule, what each has in hand, and why it was passed over.
+ * The reasons for a choice of the homes (homes_rule.c), worker by worker: how many are left after
+ * each step of the rule, the work in flight of each, and why it was not selected.
  */
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ static const char *why_no_home(const struct story *s, const struct homes_sight *
     if (s->choice->reason != HOMES_HOME)
         return others[s->choice->reason];
     if (x->saves_us <= 0)
-        return "no home, and no less work in hand than the home";
+        return "no home, and no less work in flight than the home";
     if (!s->owned)
         return "no home, and another load balancer gives this class its homes";
     if (s->choice->homes >= s->choice->homes_max)
@@ -52,7 +52,7 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
         [HOMES_UNSERVED] = "a home that the class was handed over to, and that has no time for it",
     };
     static const char *const left[HOMES_REASONS] = {
-        [HOMES_HOME] = "a home with more work in hand, or not picked of equals",
+        [HOMES_HOME] = "a home with more work in flight, or not picked of equals",
         [HOMES_COPY] = "a home: waiting there costs more than one more home",
         [HOMES_DRAW] = "a home that the class is drawn away from: it has much more to do",
         [HOMES_DETOUR] = "a home, busy with other classes while half of the workers have no work",
@@ -69,7 +69,7 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
     if (s->choice->reason == HOMES_MOVE)
         return x->worker == s->choice->from
                    ? moved[s->choice->cause]
-                   : "a home with more work in hand than the one that the class moves away from";
+                   : "a home with more work in flight than the one that the class moves away from";
     if (s->choice->reason == HOMES_DRAW && x->worker != s->choice->from)
         return "a home with less load than the one that the class is drawn away from";
     return left[s->choice->reason];
@@ -115,7 +115,7 @@ static bool is_a_way_out(const struct story *s, const struct homes_sight *x)
     return is_other(s, x) && x->saves_us > s->patience_us;
 }
 
-/* What the numbers of the steps before do not tell. */
+/* What does not follow from the numbers of the previous steps. */
 static void tell_last_step(const struct story *s, size_t others, struct pool_explain *e)
 {
     static const char *const causes[HOMES_CAUSES] = {
@@ -144,7 +144,7 @@ static void tell_steps(const struct story *s, size_t nline, struct pool_explain 
         pool_explain_step(e, "skilled at it, by what they publish", others, s->nwarm);
     if (homes == 0 || count(s, is_open_home) == 0)
         return;
-    pool_explain_step(e, "others with less work in hand than the home", others, count(s, saves));
+    pool_explain_step(e, "others with less work in flight than the home", others, count(s, saves));
     pool_explain_step(e, "others where one more home would pay", others, count(s, pays));
     pool_explain_step(e, "others that save more than the patience", others, count(s, is_a_way_out));
     tell_last_step(s, others, e);

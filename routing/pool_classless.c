@@ -14,7 +14,7 @@ static void explain(const struct pool *p, const struct pool_question *q, uint64_
     list_for_each (it, &p->line) {
         struct worker *w = list_entry(it, struct worker, place_node);
         uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
-        const char *why = backlog > least ? "more in hand" : NULL;
+        const char *why = backlog > least ? "more in flight" : NULL;
 
         if (!pool_may_choose(q, w))
             why = "may not get it";

@@ -9,7 +9,7 @@ static const double CLASS_SHARE = 0.2;
 static const double ALL_SHARE = 0.01;
 /* Before anything is known, each request counts for the same. */
 static const double UNKNOWN_S = 0.01;
-/* What the clock cannot tell from nothing. */
+/* The shortest time that the clock can measure. */
 static const double LEAST_S = 1e-6;
 
 struct cost_class {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a request of a class is expected to cost, in seconds of service: moving averages per class
- * and over all, of what this load balancer has measured. Embedded in a policy's state, which gives
- * each of its requests in hand (pool_hand) to it from begin to end. Under the pool's lock.
+ * and over all, of what this load balancer has measured. Embedded in a policy's state, which
+ * registers each of its requests in flight (pool_hand) from begin to end. Under the pool's lock.
  *
- * Bounded as every table of classes is: a class that is dropped while it has requests in hand lets
- * them go; they count for the average over all alone.
+ * Bounded like every table of classes: if a class is dropped while it has requests in flight, they
+ * count for the average over all only.
  */
 #ifndef RLB_ROUTING_POOL_COST_H
 #define RLB_ROUTING_POOL_COST_H

@@ -2,11 +2,11 @@
  *
  * Consistent hashing with bounded loads. Each worker has POINTS points on a ring of 2^64 by its
  * name; a class belongs to the worker of the first point at or after its own hash; when that has
- * too much in hand the next along the ring gets the request. Sources: Karger and others, Consistent
- * Hashing and Random Trees (STOC 1997); Mirrokni, Thorup, Zadimoghaddam, Consistent Hashing with
- * Bounded Loads (SODA 2018).
+ * too many requests in flight, the next along the ring gets the request. Sources: Karger and
+ * others, Consistent Hashing and Random Trees (STOC 1997); Mirrokni, Thorup, Zadimoghaddam,
+ * Consistent Hashing with Bounded Loads (SODA 2018).
  *
- *     too much = at least ceil(c * (requests in hand in the line + 1) / workers in the line)
+ *     too many = at least ceil(c * (requests in flight in the line + 1) / workers in the line)
  *
  * with c = hash_balance_factor / 100 > 1: at least one worker is always below it. Only requests of
  * this load balancer count: if each of several observes c times its own mean, so do all together.
@@ -24,8 +24,8 @@
 
 enum {
     POINTS = 64, /* a worker's; shares differ by an eighth, 1 / sqrt(POINTS) */
-    /* Points that one choice looks at along the ring. With a bound it takes few; beyond it, as when
-     * most workers may not be chosen, the least loaded of the line is looked for instead. */
+    /* Points that one choice examines along the ring. With a bound it takes few; beyond this limit,
+       as when most workers may not be chosen, the least loaded eligible worker is used instead. */
     WALK_MAX = 512,
     NO_SLOT = 0,
 };
@@ -310,7 +310,7 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
     ++s->in_hand;
 }
 
-/* What W has in hand counts since it took its place in the line. */
+/* The requests in flight of W count from the time when it became eligible. */
 static void adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us)
 {
     (void)p;

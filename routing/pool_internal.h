@@ -11,7 +11,7 @@
  *     outside --new_resume--> aside <--reseat--> line
  *        ^  ^                   |                 |
  *        |  '----- remove ------+-----------------'
- *        |                      v  with requests in hand
+ *        |                      v  with requests in flight
  *        '---- last put ---- leaving
  */
 #ifndef RLB_ROUTING_POOL_INTERNAL_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The power of two choices: of two workers drawn at random the one with less work in hand. Source:
- * Mitzenmacher, The Power of Two Choices in Randomized Load Balancing (IEEE TPDS 12, 2001). Where
- * it counts requests, this counts the seconds that they are expected to take (pool_cost.h), so that
- * one long request weighs as much as it holds a worker up. What others have in hand counts for the
- * average request.
+ * The power of two choices: of two workers drawn at random the one with less work in flight.
+ * Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing (IEEE TPDS 12, 2001).
+ * Where it counts requests, this counts the seconds that they are expected to take (pool_cost.h),
+ * so that one long request weighs as much as it occupies a worker. Requests of other load balancers
+ * count as the average request.
  *
  * The workers in the line are also stored in an array, from which one is drawn in constant time; a
  * worker that leaves is replaced by the last. If the drawn worker may not be chosen, the next one

@@ -3,14 +3,15 @@
  * The rule of the original, exactly. Source: zc.resumelb lb.py Pool.get (formulas:
  * tests/oracle/README.md, section 2). Of equal scores the one given first wins.
  *
- * What other load balancers have in hand at a worker is added to its backlog where scores are
- * divided, and to its mean and the front's where the cutoff compares them. The means themselves are
- * of our own requests: theirs have decayed in theirs. Without reports, and without workers brought
- * in because of overload (pool_called.c), to the bit the original.
+ * The requests in flight of other load balancers at a worker are added to its backlog where scores
+ * are divided, and to its mean and the front's where the cutoff compares them. The means themselves
+ * include our own requests only: those of others have decayed in theirs. Without reports, and
+ * without workers activated because of overload (pool_called.c), the results are bit for bit those
+ * of the original.
  */
 #include "routing/pool_internal.h"
 
-/* The first request in hand is free: a worker that serves one is as good as an idle one. */
+/* The first request in flight is free: a worker that serves one is as good as an idle one. */
 static double effective_score(const struct skill *s, uint64_t others)
 {
     uint64_t backlog = worker_backlog(s->worker) + others;

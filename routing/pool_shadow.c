@@ -290,6 +290,6 @@ void pool_shadow_check(const struct pool *p)
     shadow_time_check(p);
     ASSERT(p->shadow->nline == p->nline);
     ASSERT(p->shadow->nmembers == p->nmembers);
-    /* One that was in hand before the shadow was there has none. */
+    /* A request that was in flight before the shadow was enabled has none. */
     ASSERT(p->shadow->backlog <= p->backlog + p->shadow_clock->ntold);
 }

@@ -8,7 +8,7 @@
  *     the shadow    w1' |--- a ---|--- b ---|   has both at one: b waits, and ends later
  *
  * So a policy that puts more to a worker than it can do sees its queue grow. How long a request was
- * served is known when it has ended in truth; until then it is in hand for the shadow too, though
+ * served is known when it has ended in truth; until then it is in flight for the shadow too, though
  * it may have ended earlier there. One that others have overtaken, was given up, or never sent, had
  * no turn in truth: it ends here when it ends there.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of classes, each with its skills, and the way back from a worker to its classes. A pair
- * of (class, worker) stands in both; either end can take it out without looking for the other:
+ * The table of classes, each with its skills, and the path back from a worker to its classes. A
+ * pair of (class, worker) is in both; either end can remove it without a search in the other:
  *
  *     class "a": skills [ {w1, 35.2, slot 0}, {w2, 1.0, slot 1} ]
  *     w2: slots [ class "b", class "a" ]

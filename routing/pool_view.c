@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking at the pool: copies for status pages, and the check of all invariants.
+ * Views of the pool: copies for status pages, and the check of all invariants.
  */
 #include <stdio.h>
 #include <stdlib.h>

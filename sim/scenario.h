@@ -50,7 +50,7 @@ struct plan {
     struct plan_options options;
     struct plan_phase phases[PLAN_PHASES_MAX];
     size_t nphases;
-    size_t main; /* the phase that counts; caches are looked at after it */
+    size_t main; /* the phase that counts; caches are examined after it */
 };
 
 /* A plan of any scenario but replay. Errors: ERR_TOO_LARGE: too many requests or objects. */

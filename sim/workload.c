@@ -115,8 +115,9 @@ struct drawing {
 };
 
 /*
- * What zc.resumelb's simul.py asks for: one in eight of the sites four times as often as one of the
- * last half, the next eighth three times, the next quarter twice, and the first site once more.
+ * The workload of zc.resumelb's simul.py: one in eight of the sites four times as often as one of
+ * the last half, the next eighth three times, the next quarter twice, and the first site one time
+ * more.
  */
 static double simul_weight(const struct workload *w, uint32_t rank)
 {

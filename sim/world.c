@@ -21,8 +21,7 @@
 
 #define WORLD_NS_PER_US UINT64_C(1000)
 
-/* A request in hand. */
-struct job {
+/* A request in flight. */ struct job {
     struct list node; /* member->jobs, in the order of arrival; or world->free_jobs */
     struct pool_pick pick;
     struct member *member;
@@ -507,7 +506,7 @@ static void publish_one(void *context, const struct home_record *r)
     }
 }
 
-/* An agent tells of decisions soon, of the rest in time. */
+/* An agent publishes decisions soon, and the rest periodically. */
 static bool is_due(const struct world *w, const struct member *m)
 {
     uint64_t delay_ns = w->options.homes_delay_ns;

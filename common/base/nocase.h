@@ -30,8 +30,7 @@ static inline uint64_t nocase_load_short(const char *p, size_t len)
     return (uint64_t)last << 32 | first;
 }
 
-/* Eight bytes at once: the top bit of each is borrowed to tell whether it is between 'A' and 'Z'.
- */
+/* Eight bytes at once: the top bit of each is used to mark whether it is between 'A' and 'Z'. */
 static inline uint64_t nocase_lower(uint64_t word)
 {
     uint64_t low_bits = word & NOCASE_EACH_BYTE(0x7f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A block is aligned to its size, so that an object's address tells its block. Objects that have
- * never been taken are not touched: their pages cost nothing. A block that is empty is freed when
- * another has room.
+ * A block is aligned to its size, so that the block of an object follows from its address. Objects
+ * that were never allocated are not touched: their pages cost nothing. A block that is empty is
+ * freed when another has room.
  */
 #include "common/base/slab.h"
 #include "common/base/base.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libyaml's events, made into nodes that remember their place. Nodes and texts live in one arena,
- * so that a configuration goes away in one piece. A YAML syntax error ends the reading (what
- * follows it cannot be trusted); everything else that is refused is reported and read past, so that
- * one look shows all.
+ * Converts the events of libyaml to nodes with their positions. Nodes and texts are in one arena,
+ * so that a configuration is freed as a whole. A YAML syntax error ends the parsing (what follows
+ * it cannot be trusted); other errors are reported and skipped, so that one run shows all of them.
  */
 #include "common/config/config.h"
 
@@ -88,10 +87,10 @@ struct children {
 /* Messages of libyaml, and their replacements for users. */
 static const struct {
     const char *problem, *plain;
-    bool at_context; /* the place to look at is where the construct began */
+    bool at_context; /* report the position where the construct began */
 } syntax_texts[] = {
     {"mapping values are not allowed in this context",
-     "a \":\" cannot stand here (check the indentation, or put the text in quotes)", false},
+     "a \":\" is not permitted here (check the indentation, or put the text in quotes)", false},
     {"did not find expected key", "expected \"name: value\" here (check the indentation)", false},
     {"could not find expected ':'", "expected \":\" after this name", true},
     {"did not find expected ',' or ']'", "expected \",\" or \"]\" in this list", false},
@@ -125,7 +124,7 @@ static void stop_at(struct reader *r, yaml_mark_t mark, const char *message)
     r->stopped = true;
 }
 
-/* libyaml tells a byte offset, not a place, when the bytes themselves are bad. */
+/* For invalid bytes libyaml reports a byte offset instead of a position. */
 static yaml_mark_t mark_of_offset(const struct reader *r, size_t offset)
 {
     yaml_mark_t m = {0};
@@ -155,7 +154,7 @@ static void syntax_error(struct reader *r)
 
         stop_at(r, mark,
                 tab ? "a tab cannot be used for indentation"
-                    : "a text that starts like this must stand in quotes");
+                    : "a text that starts like this must be in quotes");
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(syntax_texts); ++i) {

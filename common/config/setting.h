@@ -24,7 +24,7 @@ enum setting_type {
     SETTING_SIZE,   /* "256KiB" "32MiB" "1.5GiB", bare bytes; field NAME_bytes */
     SETTING_TEXT,   /* char *; where the default is NULL, an empty text is NULL */
     SETTING_SECRET, /* as TEXT, printed as *** */
-    SETTING_CHOICE, /* int: index into the choices, which stand in MIN as "resume|classless" */
+    SETTING_CHOICE, /* int: index into the choices, which are listed in MIN as "resume|classless" */
     /* struct text_list: a YAML list of scalars. As one text: "a, b"; an item that is empty, starts
      * with a quote, or has a comma or blanks at its ends is in double quotes, with \" and
      * \\ inside. */

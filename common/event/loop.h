@@ -217,7 +217,7 @@ bool watch_reads(const struct watch *w);
 /*
  * Within READABLE: whether the peer has closed its sending side, or the connection has failed,
  * according to the event that READABLE is called for. False does not exclude it: the end may have
- * come later. Unread bytes may precede the end.
+ * arrived later. Unread bytes may precede the end.
  */
 bool watch_ended(const struct watch *w);
 /* Calls WRITABLE once, when FD accepts bytes or has failed. NULL: cancels the call. */

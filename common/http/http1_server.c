@@ -514,7 +514,7 @@ static struct iovec room_of(struct http_conn *c)
     return (struct iovec){x->body.memory.p + x->body.memory.len, max < room ? max : room};
 }
 
-/* N bytes have come to where room_of has said. True: more is to be read. */
+/* N bytes were received at the place given by room_of. Returns true if more is to be read. */
 static bool take(struct http_conn *c, char *p, size_t n)
 {
     struct http1_stream *x = c->http1;

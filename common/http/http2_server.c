@@ -24,7 +24,7 @@ enum {
     LIST_MAX = 1024 * 1024,
     FIELDS_MAX = 4 * REQUEST_FIELDS_MAX,
     READS_PER_EVENT = 4, /* then other connections have their turn */
-    /* Between the two GOAWAYs of a drain: a round trip, for requests that are on their way. */
+    /* Between the two GOAWAYs of a drain: a round trip, for requests in flight. */
     GOAWAY_MS = 1000,
     GOAWAY_ALL = INT32_MAX,
 };

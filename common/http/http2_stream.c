@@ -4,8 +4,8 @@
  * refused or reset.
  *
  * What violates the protocol is reset; what HTTP/1 would answer with a status is answered with the
- * same one. Of a stream that was ended by this side before the client had ended it, more can be on
- * its way: its number is retained for a while (h2->resets), and what comes is discarded.
+ * same one. If this side ends a stream before the client does, further frames of it can be in
+ * flight: its number is retained for a while (h2->resets), and these frames are discarded.
  */
 #include "common/http/http2_stream.h"
 #include "common/base/log.h"

@@ -16,11 +16,11 @@ enum {
     BOX_MAX = 32,
     /* A loop that has left its box alone for so long is busy. */
     BUSY_MS = 5,
-    /* Looked at for each connection; of more loops, others the next time. */
+    /* Loops compared for each connection; if there are more, others the next time. */
     LOOKS_MAX = 8,
-    /* Apart by less than this and an eighth, connections stay where they are: to move one costs
-     * about as much as two system calls, and what is in hand goes up and down. (A connection with a
-     * request is two.) */
+    /* Connections are not moved if the difference is less than this plus an eighth: moving one
+       costs about as much as two system calls, and the load fluctuates. (A connection with a
+       request counts as two.) */
     SLACK = 4,
     SLACK_PART = 8,
 };
@@ -151,7 +151,7 @@ void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_hand)
     atomic_store_explicit(&place_of(b, i)->in_hand, in_hand, memory_order_relaxed);
 }
 
-/* With what is on its way to it. */
+/* Including connections that are being moved to it. */
 static uint64_t load_of(const struct place *p)
 {
     uint64_t in_hand = relaxed(&p->in_hand);

@@ -43,7 +43,7 @@ void http_balance_destroy(struct http_balance *b);
 void http_balance_join(struct http_balance *b, unsigned i, const struct http_balance_place *p);
 /* On its loop: no more is given to it; what was given and not yet taken is taken now. */
 void http_balance_leave(struct http_balance *b, unsigned i);
-/* On its loop: what it has in hand; UINT64_MAX: it can take no more at present. */
+/* On its loop: sets its load; UINT64_MAX: it can take no more at present. */
 void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_hand);
 /* On the loop of place I, which has accepted A: whether another one takes it, with its
  * descriptor. */

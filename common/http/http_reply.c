@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A response on its way to the client.
+ * A response while it is sent to the client.
  *
  *     NEW -> HELD -> OPEN -> CLOSED     CLOSED: the protocol has the end, or the client has left
  *      ^       |

@@ -3,6 +3,7 @@
 
 #include "common/base/put.h"
 #include "common/h2o/url_path.h"
+#include "common/wire/http1_bytes.h"
 
 enum {
     FIELDS_FIRST = 8, /* of an answer: most have fewer to which something is done */

@@ -13,7 +13,7 @@ enum {
     SWEEP_MS_MIN = 20,
     SWEEP_MS_MAX = 1000,
     HELP_MAX = 64,       /* idle connections closed per sweep for other loops */
-    ROOM_LOOKS_MAX = 16, /* idle connections looked at, of which each has sent something */
+    ROOM_LOOKS_MAX = 16, /* idle connections examined that have all sent something */
 };
 
 void http_server_count(struct http_server *s, size_t which)

@@ -117,7 +117,7 @@ struct http_listener;
 /* Takes over FD (bound and listening). */
 struct http_listener *http_server_listen(struct http_server *s, int fd,
                                          const struct http_listen_options *o);
-/* Stop accepting and close the socket. Connections live on. */
+/* Stops accepting and closes the socket. Existing connections continue. */
 void http_listener_close(struct http_listener *l);
 
 /* Accept nothing until it is called with false: connections wait in the sockets' queues. */
@@ -129,8 +129,8 @@ void http_server_each_socket(const struct http_server *s,
 /* No new requests: responses say close, idle connections are shut. done() once no connection is
  * left. */
 void http_server_drain(struct http_server *s, void (*done)(void *context), void *context);
-/* The same, but tunnels live on, and idle connections and those that have not asked yet get one
- * more answer, until http_server_shut_idle. */
+/* The same, but tunnels continue, and idle connections and those without a request so far get one
+ * more response, until http_server_shut_idle. */
 void http_server_retire(struct http_server *s, void (*done)(void *context), void *context);
 void http_server_shut_idle(struct http_server *s);
 /* Cut every connection now. */
@@ -215,21 +215,21 @@ struct http_reply {
     struct timer send_timer; /* http_slow.c's */
 
     /* From here on nothing is zeroed for a new one: few need it, and set it themselves. */
-    uint64_t progress;               /* WATCHED_PROGRESS: as last looked at by the send timer */
+    uint64_t progress;               /* WATCHED_PROGRESS: at the last check of the send timer */
     struct pace pace;                /* HTTP/2: of the stream, while its own window is closed */
     char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */
 };
 
 struct http_reply_events {
     /*
-     * The queue has shrunk (queued_bytes): a paused worker may go on. Never inside http_reply_send,
-     * not after FINAL. May be NULL.
+     * The queue has shrunk (queued_bytes): a paused worker may continue. Never inside
+     * http_reply_send, not after FINAL. May be NULL.
      */
     void (*drained)(void *context);
     /*
-     * The client has gone (noticed while we wait for the worker as well as while sending), or all
-     * has been sent and the request is about to be freed: DONE tells which. Exactly once per
-     * request that was init'ed, the last thing that happens to it.
+     * The client has disconnected (detected while waiting for the worker as well as while sending;
+     * DONE is false), or all has been sent and the request is about to be freed (DONE is true).
+     * Called exactly once per initialized request, as the last call for it.
      */
     void (*gone)(void *context, bool done);
 };
@@ -265,10 +265,10 @@ bool http_reply_withdraw(struct http_reply *r);
  */
 void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
 /*
- * Queue up to MAX bytes of the body that have come FROM the worker; those that the client's
- * connection takes at once do not pass through this program's memory. HTTP/1 without TLS, of an
- * announced length, when nothing else is queued: how many, as recv(2) without waiting; or -1 with
- * errno, ENOTSUP: not now, so that they have to be read; so where R is NULL.
+ * Queue up to MAX received bytes of the body FROM the worker; those that the client's connection
+ * accepts at once do not pass through this program's memory. Only for HTTP/1 without TLS, with a
+ * content length, when nothing else is queued. Returns their number, as recv(2) without waiting, or
+ * -1 with errno. ENOTSUP: not possible now, so that they must be read; also if R is NULL.
  */
 ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max);
 /*
@@ -281,9 +281,9 @@ void http_reply_simple(struct http_reply *r, int status, const char *content_typ
                        struct slice body);
 /*
  * Answer 101 with the fields of req->res (Upgrade among them) and join the client's socket to
- * WORKER (taken over) until both sides have closed, either fails, or nothing has come for the idle
- * time-out (0 = none). HTTP/1.1 only. Counts are given at the end, later; gone() is called when the
- * tunnel starts.
+ * WORKER (ownership passes) until both sides have closed, either fails, or nothing has arrived for
+ * the idle time-out (0 = none). HTTP/1.1 only. The counts are reported at the end, later; gone() is
+ * called when the tunnel starts.
  */
 struct http_tunnel_end {
     void (*ended)(void *context, uint64_t to_worker_bytes, uint64_t to_client_bytes);

@@ -327,8 +327,8 @@ bool http_reply_flows(const struct http_reply *r);
 /* ---- http_held.c ---- */
 void http_held_start_server(struct http_server *s);
 void http_held_stop_server(struct http_server *s);
-/* Flush R (http_reply_flush) once HOLD_MS have passed, never inside this call, unless it is let go
- * before. */
+/* Flush R (http_reply_flush) after HOLD_MS, never inside this call, unless it is released before.
+ */
 void http_hold(struct http_reply *r, uint64_t hold_ms);
 static inline void http_unhold(struct http_reply *r)
 {
@@ -341,9 +341,9 @@ void http_slow_init(struct http_reply *r);
 void http_slow_arm_timer(struct http_reply *r);
 /* What was queued for R has all been taken. */
 void http_slow_drained(struct http_reply *r);
-/* Whether the HTTP/1 body on its way is too slow. */
+/* Whether the HTTP/1 body being received is too slow. */
 bool http_slow_body(struct http_conn *c, uint64_t now_ms);
-/* Responses are on their way: a client that reads too slowly is cut. C may be closed. */
+/* Responses are being sent: a client that reads too slowly is disconnected. C may be closed. */
 void http_slow_sweep_send(struct http_conn *c, uint64_t now_ms);
 
 /* ---- request_check.c ---- */

@@ -116,7 +116,7 @@ struct counter_call {
     struct counter_conn *conn; /* that serves it; NULL when LATER is to come, when FREE or LOST */
     struct timer deadline;
     struct loop_deferred later; /* an answer known at once */
-    enum counter_result result; /* the one that LATER tells */
+    enum counter_result result; /* the one that LATER reports */
     struct counter_request request;
     char *word;      /* the key, escaped; owned while ASKED */
     uint64_t due_ms; /* monotonic */
@@ -162,14 +162,14 @@ void counter_client_destroy(struct counter_client *c);
 enum err counter_client_check(const struct counter_server_address *servers, size_t n) must_check;
 
 /*
- * Others take the place of the servers there were; those of the same name and address stay as they
- * are. Of one that goes, kept connections are closed; calls that wait or hold there go on to their
- * end. Any number of calls may be under way.
+ * Replaces the servers; those of the same name and address are not affected. Idle connections to a
+ * removed server are closed; calls that wait or hold there continue to their end. Any number of
+ * calls may be in progress.
  */
 void counter_client_set_servers(struct counter_client *c,
                                 const struct counter_server_address *servers, size_t n);
 
-/* As in the settings; 0 is not a default here. What is under way keeps its own. */
+/* As in the settings; 0 is not a default here. Calls in progress are not affected. */
 void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_timeout_ms,
                                  uint64_t answer_timeout_ms);
 

@@ -42,7 +42,7 @@ struct counter_conn {
     struct timer timer;             /* of every state but ASKING and HELD */
     struct loop_deferred end_later; /* an attempt that failed at once; ASKING: its server rests */
     struct loop_deferred free_later;
-    enum counter_trouble trouble; /* that END_LATER tells */
+    enum counter_trouble trouble; /* that END_LATER reports */
     uint8_t state;                /* enum counter_conn_state */
     bool reused;                  /* has been kept: it may be dead without our knowing */
     bool probe;                   /* to see whether the daemon responds */
@@ -92,7 +92,7 @@ bool counter_conn_send_and_await(struct counter_conn *c, enum counter_conn_state
 /* Returns false if the connection is dead, or if the socket does not accept even this much. */
 bool counter_conn_send(struct counter_conn *c, struct slice line) must_check;
 
-/* ---- counter_client.c: what a connection tells; each may close C ---- */
+/* ---- counter_client.c: what a connection reports; each may close C ---- */
 
 void counter_conn_connected(struct counter_conn *c);
 void counter_conn_replied(struct counter_conn *c, const struct counter_reply *r);

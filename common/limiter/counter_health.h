@@ -60,9 +60,9 @@ struct counter_daemon_state {
 struct counter_daemon_state counter_daemon_look(struct counter_daemon *d, uint64_t now_ms);
 
 /*
- * Whether the caller is to send a probe now: nothing was heard for SILENT_MS, or a rest is over;
- * and no other loop probes. True: followed by counter_daemon_heard or _failed of that probe, and
- * always by counter_daemon_end_probe.
+ * Whether the caller is to send a probe now: nothing was received for SILENT_MS, or a back-off is
+ * over; and no other loop probes. True: must be followed by counter_daemon_heard or _failed of that
+ * probe, and always by counter_daemon_end_probe.
  */
 bool counter_daemon_begin_probe(struct counter_daemon *d, uint64_t silent_ms,
                                 uint64_t now_ms) must_check;
@@ -121,15 +121,15 @@ struct counter_breaker {
 
 enum counter_breaker_leave {
     COUNTER_BREAKER_GO,
-    COUNTER_BREAKER_PROBE, /* go, and tell what becomes of it: others wait for that */
+    COUNTER_BREAKER_PROBE, /* proceed, and report the result: others wait for it */
     COUNTER_BREAKER_REST,  /* do not try */
 };
 
 /* PROBE is to be followed by counter_breaker_succeeded, _failed or _no_verdict. */
 enum counter_breaker_leave counter_breaker_ask(struct counter_breaker *b, uint64_t now_ms);
 void counter_breaker_succeeded(struct counter_breaker *b);
-/* PROBE: what was let go as one. Others that fail while it rests tell nothing new. Whether a rest
- * begins. */
+/* PROBE: the failed attempt was a probe. Other failures during a back-off are ignored. Returns
+ * whether a back-off begins. */
 bool counter_breaker_failed(struct counter_breaker *b, bool probe, uint64_t now_ms);
 /* The probe has ended without a result: the next attempt becomes the probe. */
 void counter_breaker_no_verdict(struct counter_breaker *b, uint64_t now_ms);

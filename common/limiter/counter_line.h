@@ -42,8 +42,8 @@ enum counter_verb {
 
 struct counter_line {
     enum counter_verb verb;
-    /* VERB_ACQUIRE. It may be refused for what its client does before anybody asks whether it is
-     * well-formed; when not, ERROR BAD_SYNTAX. */
+    /* VERB_ACQUIRE. It may be rejected because of the state of its client before its syntax is
+     * checked; if false, ERROR BAD_SYNTAX. */
     bool well_formed;
     enum counter_kind kind;
     struct slice key;

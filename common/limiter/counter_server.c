@@ -74,7 +74,7 @@ static void on_readable(void *context)
     counter_conn_replied(c, &reply);
 }
 
-/* Whether nothing has come and the peer has not closed, as far as the kernel knows. */
+/* Whether no bytes have arrived and the peer has not closed, as far as the kernel knows. */
 static bool counter_conn_alive(struct counter_conn *c)
 {
     char byte;
@@ -282,8 +282,7 @@ struct counter_conn *counter_server_take(struct counter_server *s)
     while (!list_empty(&s->kept)) {
         struct counter_conn *c = list_first(&s->kept, struct counter_conn, in_kept);
 
-        /* Its end may have come since the loop last looked. */
-        if (!counter_conn_alive(c)) {
+        /* The peer may have closed it since the loop last polled. */ if (!counter_conn_alive(c)) {
             counter_conn_close(c);
             continue;
         }

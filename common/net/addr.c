@@ -20,7 +20,7 @@ enum {
     PORT_DIGITS_MAX = 5,
     NAME_MAX_BYTES = 253, /* a DNS name, RFC 1035 section 2.3.4 */
     LABEL_MAX_BYTES = 63,
-    RESOLVED_MAX = 1024, /* entries looked at of one answer */
+    RESOLVED_MAX = 1024, /* entries of one answer that are examined */
     UNIX_PATH_MAX_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1,
     UNIX_PATH_OFFSET = offsetof(struct sockaddr_un, sun_path),
 };

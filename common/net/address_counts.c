@@ -9,7 +9,7 @@
 
 enum {
     KEY_BYTES = 16, /* an IPv6 address */
-    KEY_IPV6 = 8,   /* of which so many tell IPv6 clients apart */
+    KEY_IPV6 = 8,   /* bytes of an address that distinguish IPv6 clients */
     TELL_MS = 1000,
 };
 

@@ -64,8 +64,8 @@ size_t body_file_release(struct body_file *f, size_t bytes);
 /* Whether the file system that F is on has little space left for other files. */
 bool body_file_crowded(const struct body_file *f);
 /*
- * All of it, as memory that lives as long as F: nothing is read before it is looked at. Nothing is
- * added any more. Errors: p is NULL.
+ * All of it, as memory that is valid as long as F; it is read from the file on access. Nothing may
+ * be added any more. On errors p is NULL.
  */
 struct slice body_file_map(struct body_file *f);
 /*

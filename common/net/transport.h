@@ -109,7 +109,7 @@ static inline ssize_t transport_send(struct transport *t, struct iovec *iov, siz
 }
 /* As sendfile(2), of MAX bytes from AT on in the file FD. With TLS: ENOTSUP. */
 ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max);
-/* As splice(2), of at most MAX bytes that have come, into PIPE. With TLS: ENOTSUP. */
+/* As splice(2): moves at most MAX received bytes into PIPE. With TLS: ENOTSUP. */
 ssize_t transport_splice(struct transport *t, int pipe, size_t max);
 /* The same from PIPE to the peer, as far as it takes them. */
 ssize_t transport_splice_from(struct transport *t, int pipe, size_t max);
@@ -119,8 +119,8 @@ void transport_drop_tls(struct transport *t);
 bool transport_has_failed(const struct transport *t);
 /* Nothing more is sent, with TLS after its own end; the peer should close. */
 void transport_end(struct transport *t);
-/* Nothing more is sent; the peer reads the end. With TLS: ENOTSUP, as no peer can be trusted to go
- * on. */
+/* Nothing more is sent; the peer reads the end. With TLS: ENOTSUP, as some peers do not continue
+ * after it. */
 int transport_end_sending(struct transport *t);
 
 /* ---- what is known of it ---- */
@@ -135,10 +135,10 @@ static inline bool transport_read_ahead(const struct transport *t)
  * record, or the end. Takes nothing. Asks the system.
  */
 bool transport_has_input(const struct transport *t);
-/* Of an idle one: whether neither bytes nor an end have come, but for what is TLS's own. Asks the
- * system. */
+/* For an idle connection: whether neither bytes nor an end have arrived, except records of TLS
+ * itself. Makes a system call. */
 bool transport_is_quiet(struct transport *t);
-/* Whether loop_heard_all applies to T: nothing has come that READABLE was not called for. */
+/* Whether loop_heard_all applies to T: READABLE was called for everything that has arrived. */
 static inline bool transport_is_heard(const struct transport *t)
 {
     return watch_reads(t->watch) && watch_heard(t->watch) && !transport_read_ahead(t);

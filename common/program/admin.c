@@ -626,7 +626,7 @@ static void answer_action(struct admin_call *call, const struct admin *a,
 
     if (!method_fits(call, slice_is(call->reply.req->method, "POST"), "POST"))
         return;
-    /* authorized() has let everybody pass. */
+    /* Without a token, authorized() permits every request. */
     int status = a->token != NULL ? x->act(x->context, argument, &body) : 403;
     if (a->token == NULL)
         text_add(&body, SLICE_LIT("actions are off: the admin address has no token\n"));

@@ -10,7 +10,7 @@
 
 #include "common/base/map.h"
 
-enum { ALIGNED_MIN = 8 /* pieces of a run that tells where in the text before we are */ };
+enum { ALIGNED_MIN = 8 /* pieces in a run that determine the position in the previous text */ };
 
 struct index {
     struct slice *pieces;

@@ -115,8 +115,8 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
     }
     *change = privileges_differ(out);
     if (*change && geteuid() != 0) {
-        log_error(NULL, "rights-not-settled", "user=%s reason=\"only root can become another user\"",
-                  user);
+        log_error(NULL, "rights-not-settled",
+                  "user=%s reason=\"only root can become another user\"", user);
         return false;
     }
     return true;

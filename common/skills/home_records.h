@@ -49,21 +49,21 @@ struct home_records;
 /* MAX_CLASSES >= 1, as in common/skills/classes.h. */
 struct home_records *home_records_create(size_t max_classes);
 void home_records_destroy(struct home_records *h);
-/* A request of CLS has come. FROM: of a MOVE; is copied. Cost: O(1). */
+/* A request of CLS has arrived. FROM: of a MOVE; is copied. Cost: O(1). */
 void home_records_use(struct home_records *h, struct slice cls, enum home_kind kind,
                       struct slice from, uint64_t now_us);
 /* One was served in SERVICE_US; of classes that are not kept nothing is noted. Cost: O(1). */
 void home_records_served(struct home_records *h, struct slice cls, uint64_t service_us,
                          uint64_t now_us);
 /*
- * Tell what has changed after CURSOR (0: everything), the longest unchanged first, at most MAX.
- *   -> the cursor for the next time
+ * Reports what has changed after CURSOR (0: everything), the oldest change first, at most MAX.
+ * Returns the cursor for the next call.
  */
 uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, size_t max,
                               uint64_t now_us,
                               void (*each)(void *context, const struct home_record *r),
                               void *context);
-/* Whether a decision is among what has changed after CURSOR: it is worth telling soon. Cost: O(1).
+/* Whether a decision is among the changes after CURSOR, which should be published soon. Cost: O(1).
  */
 bool home_records_decided(const struct home_records *h, uint64_t cursor);
 size_t home_records_count(const struct home_records *h);
@@ -73,8 +73,8 @@ void home_records_check(const struct home_records *h);
 /* ---- lines ---- */
 
 /*
- * What a worker publishes of the classes that live there, as one JSON line of its resume stream;
- * and what a load balancer tells it with a request (docs/reference/protocols.md). Pure; any thread.
+ * The homes that a worker publishes, as one JSON line of its resume stream; and the header field in
+ * which a load balancer sends it a decision (docs/reference/protocols.md). Pure; any thread.
  */
 
 enum {

@@ -4,8 +4,8 @@
  * others in between is made up for then, as a power. Its score is thus that of its last request
  * until the next.
  *
- * The table's lists are in the order of the last request, so what is too old stands at their
- * fronts, next to loaded classes without totals, which have no age.
+ * The table's lists are in the order of the last request, so expired entries are at their fronts,
+ * next to loaded classes without totals, which have no age.
  */
 #include "common/skills/meter.h"
 
@@ -15,7 +15,7 @@
 #include "common/skills/classes.h"
 #include "common/stats/decay.h"
 
-/* Faster than any clock can tell; keeps scores finite. */
+/* Shorter than any clock can measure; keeps scores finite. */
 static const double SERVICE_MIN_S = 1e-9;
 
 struct metered {
@@ -168,7 +168,7 @@ bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double s
     if (service_s < SERVICE_MIN_S)
         service_s = SERVICE_MIN_S;
     ++m->generation;
-    /* An error tells nothing of a class that has not been served yet. */
+    /* An error has no information on a class that has not been served yet. */
     if (failed && (e == NULL || metered_of(e)->service.weight == 0)) {
         classes_request(&m->classes, NULL);
     } else {

@@ -55,8 +55,8 @@ bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double s
  */
 size_t meter_forget(struct meter *m, const struct slice *cls);
 /*
- * The resume of this moment, appended to OUT (empty). At most MAX_ROWS rows: first the classes that
- * have come back, then those on probation, each the most recently used first.
+ * The current resume, appended to OUT (empty). At most MAX_ROWS rows: first the classes that were
+ * requested repeatedly, then those on probation, each with the most recently used first.
  */
 void meter_resume(const struct meter *m, size_t max_rows, struct resume *out) rare;
 /* Requests counted since the meter was made or loaded. */

@@ -280,7 +280,7 @@ void metrics_describe_stats(const char *prefix, const struct stats_table *t, FIL
 /* ---- which format ---- */
 
 enum {
-    /* Media ranges of one Accept that are looked at. */
+    /* Media ranges of one Accept that are evaluated. */
     RANGES_MAX = 32,
 };
 

@@ -27,7 +27,7 @@ struct tls_link {
     struct tls_peer_use use; /* without a peer: the server's side */
     bool up;                 /* the handshake is over */
     bool asked;              /* the peer has asked for our certificate */
-    bool heard;              /* something of the peer's own has come */
+    bool heard;              /* bytes of the peer have arrived */
     bool drained;            /* the last read has left nothing in the library's buffer */
     bool broken; /* by an alert, or bytes that are not TLS: close_notify must not be sent */
     bool ended;  /* no more to be read */
@@ -268,7 +268,7 @@ bool tls_link_quiet(struct tls_link *l)
 
     if (l->ended || l->broken || SSL_pending(l->ssl) != 0)
         return false;
-    /* Mostly nothing has come at all, which recv finds out at a lower cost. */
+    /* Usually nothing has arrived at all, which recv detects at a lower cost. */
     if (SSL_has_pending(l->ssl) == 0 &&
         recv(SSL_get_fd(l->ssl), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == -1 && errno == EAGAIN) {
         l->drained = true;

@@ -93,7 +93,7 @@ static enum tls_failure failure_of_our_alert(int alert)
     }
 }
 
-/* RET as SSL_CTX_set_info_callback(3) tells of alerts: level and number. */
+/* RET: as for alerts in SSL_CTX_set_info_callback(3), level and number. */
 static void on_alert(enum tls_failure *why, bool ours, int ret)
 {
     bool fatal = (ret >> 8) == SSL3_AL_FATAL;
@@ -129,7 +129,7 @@ static bool begins_http(const char *p)
     return false;
 }
 
-/* Of each connection the first, which is the client's, is looked at. */
+/* Only the first record of each connection, which is the client's, is examined. */
 static void on_record(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
                       void *context)
 {

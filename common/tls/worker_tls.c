@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session is only ever touched by its loop; the generation that it is kept with tells whether it
- * was made under the context that is in force now.
+ * A session is only accessed by its loop; the generation stored with it shows whether it was
+ * created under the present context.
  */
 #include "common/tls/worker_tls.h"
 
@@ -55,7 +55,8 @@ static const char *const *paths(const struct worker_tls *t)
 
 /* ---- the context ---- */
 
-/* A session has come, in the handshake or (TLS 1.3) behind it. 1: it is ours now. */
+/* A session was received, in the handshake or (TLS 1.3) after it. Returns 1 if ownership is taken.
+ */
 static int on_session(SSL *ssl, SSL_SESSION *session)
 {
     tls_peer_keep(SSL_get_app_data(ssl), session);

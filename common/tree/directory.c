@@ -229,7 +229,7 @@ static void dir_vanished(struct dir *d)
         return;
     set_anchor(d->tree);
     struct stat st;
-    /* It may have come before the anchor held; then no event says so. */
+    /* It may have appeared before the watch was established; then there is no event. */
     if (look_up(d, &st))
         d->stale = true;
 }

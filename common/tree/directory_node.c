@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nodes of a directory tree: what a folder says is read into its spot, and operations on single
- * nodes. Anybody in the group may have written what is read: sizes, numbers and kinds of files are
- * checked. A provider lives while its file is locked. The kernel tells of a file's close an instant
- * before it drops the lock, so a close is followed by a few more looks.
+ * Nodes of a directory tree: the contents of a directory are read into its spot; and operations on
+ * single nodes. Any member of the group may have written them: sizes, numbers and types of files
+ * are checked. A provider exists while its file is locked. The kernel reports the close of a file
+ * shortly before it drops the lock, so a close is followed by a few more checks.
  *
  * Directories and files are renamed into place, so that a watch sees the old or the new. A writer
  * holds a lock on the node's directory from its comparison of the version to the rename; readers
@@ -136,7 +136,7 @@ static json_t *read_properties(int fd, const char *path)
     return v;
 }
 
-/* Look at M's file. Returns whether anything about it is new. */
+/* Checks M's file. Returns whether anything about it has changed. */
 static bool member_look(struct dir *d, struct member *m)
 {
     char *path = xasprintf("%s/%s", d->full, m->file);
@@ -147,8 +147,8 @@ static bool member_look(struct dir *d, struct member *m)
     enum err e = plain_file_open(path, &fd, &st);
 
     if (e == ERR_SYSTEM) {
-        /* Cannot tell now (no descriptors, no permission): leave it as it was; the next rescan asks
-         * again. */
+        /* Unknown at present (no descriptors, no permission): leave it as it was until the next
+         * scan. */
         log_warn(NULL, "tree-bad-provider", "file=%s reason=\"%s\"", path, strerror(errno));
         goto out;
     }

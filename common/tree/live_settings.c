@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `now` is what is in force, with the origin of each row. Refusals are those of the last reading,
- * one per row; one is logged and counted when it is new. What is refused goes back to `now` where
- * that came from the tree, so that a mistake does not undo what was good.
+ * `now` has the effective values, with the origin of each row. Rejections are those of the last
+ * reading, one per row; a new one is logged and counted. A rejected value is replaced by that of
+ * `now` if that came from the tree, so that a mistake does not undo the last valid value.
  */
 #include "common/tree/live_settings.h"
 
@@ -23,7 +23,7 @@ enum {
     VALUE_SHOWN_MAX = 128,
 };
 
-/* Why what the tree has for a row is not in force. */
+/* The reason why the tree's value of a row is not effective. */
 struct refusal {
     char *value; /* as it stands there, cut */
     char *why;   /* NULL: nothing is wrong */
@@ -43,7 +43,7 @@ struct live_settings {
     struct refusal *refusals; /* per row */
     json_t *properties;       /* the last good ones; NULL: none */
     json_t *warned;           /* unknown names we have spoken of */
-    uint64_t birth;           /* of the node that said them; 0: cannot tell */
+    uint64_t birth;           /* of the node they are from; 0: unknown */
     char *problem;            /* of the last reading; NULL: none */
     bool heard;               /* the tree has reported the node */
     bool remembered;          /* properties were cached by a previous process */
@@ -669,7 +669,8 @@ static void on_node(void *context, const struct tree_node *node)
     struct live_settings_counts now;
 
     timer_stop(&w->wait);
-    /* A tree that was wiped meanwhile: what it said in another life is held, as in this one. */
+    /* The tree was wiped in the meantime: values from a previous run are held like those of this
+     * one. */
     if (!w->heard && (!good || json_object_size(node->properties) == 0))
         recall(w);
     w->heard = true;

@@ -36,7 +36,7 @@ struct live_settings_options {
      * NULL: it may. False: WHY, and the row is as in YAML. */
     bool (*allowed)(const struct setting_row *row, const void *s, const void *yaml,
                     char why[SETTINGS_WHY_ROOM]);
-    /* How long to hold what the node said. NOW is in force. */
+    /* How long to hold the values of a vanished node. NOW: the effective settings. */
     uint64_t (*hold_ms)(void *context, const void *now);
     /* Whether the tree cannot be reached: then nothing that is held is given up. NULL: it can. */
     bool (*away)(void *context);
@@ -100,9 +100,8 @@ struct settings_watch;
 struct settings_watch *settings_watch_start(struct tree *t, const char *path,
                                             struct live_settings *live, struct snapshot *snapshot,
                                             const char *part, uint64_t wait_ms);
-/* What the snapshot has is in force now, and until the tree answers; not only when that takes
- * WAIT_MS.
- */
+/* Makes the values of the snapshot effective at once, until the tree answers; not only after
+ * WAIT_MS. */
 void settings_watch_recall(struct settings_watch *w);
 /* NULL is fine. */
 void settings_watch_stop(struct settings_watch *w);

@@ -171,7 +171,7 @@ bool provider_file_in_place(const struct provider_file *f, const char *path)
     return f->fd >= 0 && same_file(path, f->dev, f->ino);
 }
 
-/* As provider_file_clear, but only looks: opening for writing would be an event to everybody. */
+/* As provider_file_clear, but read-only: opening for writing would be an event for all watches. */
 static enum err name_taken(const char *path)
 {
     struct stat st;

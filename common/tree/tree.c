@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Watches and registrations over whatever the tree lives in. A watch looks (follows its links,
- * refreshing what was touched), compares with what it reported last, and reports a difference.
- * Touches only start its timer: the first at once, further ones so that looks are TREE_PAUSE_MS
- * apart; a burst of thousands costs one look per pause.
+ * Watches and registrations on any back end of the tree. A watch reads its node (follows its links,
+ * refreshing what was touched), compares it with its last report, and reports a difference. Touches
+ * only start its timer: the first one at once, further ones so that reads are TREE_PAUSE_MS apart;
+ * a burst of thousands costs one read per pause.
  *
  *   touch ──► timer ──► look: PATH ──► node ──► properties, property links
  *                             PATH/providers ──► node ──► providers        ──► compare ──►
@@ -250,7 +250,7 @@ bool tree_is_remote(const struct tree *t)
     return t->backend->remote;
 }
 
-/* Look at once after a quiet time, else TREE_PAUSE_MS after the last look. */
+/* Reads at once after a quiet time, else TREE_PAUSE_MS after the last read. */
 static void look_soon(struct loop *l, struct timer *look, uint64_t looked_ms)
 {
     uint64_t since = loop_now_ms(l) - looked_ms;

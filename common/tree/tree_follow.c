@@ -389,7 +389,7 @@ enum found follow_path(struct follower *f, const char *path, unsigned parts, str
     if (!join(f, "", slice_of(path), out->path) || !trail_add(f, trail, out->path))
         goto out;
     found = resolve(f, trail, out);
-    /* Look once more for the parts: only now is it known of which spot they are wanted. */
+    /* Read again for the parts: only now is the spot known that they are needed of. */
     if (found == FOUND_NODE && look_at(f, out->path, parts) == NULL)
         found = FOUND_BAD;
     else if (found == FOUND_NODE && !out->spot->known)
@@ -489,7 +489,7 @@ json_t *follow_properties(struct follower *f, const struct place *place, const j
     const char *key;
     json_t *value;
 
-    /* Looking at other nodes may refresh this one: walk over what it is now. */
+    /* Reading other nodes may refresh this one: iterate over its present properties. */
     json_t *own = json_incref(place->spot->properties);
     json_object_foreach(own, key, value)
     {

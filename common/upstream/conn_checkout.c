@@ -198,7 +198,7 @@ void conn_cancel(struct conn_waiter *w)
     permission = w->state == WAITER_READY && w->result == CONN_OPEN;
     waiter_enter_locked(b, w, WAITER_NONE, &k);
     if (c != NULL)
-        (void)conn_unpair(c); /* one still on its way is settled where it arrives */
+        (void)conn_unpair(c); /* one in transit is handled where it arrives */
     if (granted)
         conn_settle_locked(b, c, &k);
     if (permission) {
@@ -254,8 +254,7 @@ void conn_checkin(struct pooled_conn **conn, struct loop *l)
     latch_lock(&b->latch);
     ASSERT(c->place == PLACE_USED);
     c->idle_since_ms = now_ms;
-    /* Not detached here: the caller may have been called because of C, and may check C once more.
-     */
+    /* Not detached here: the caller may have been called because of C, and may check C again. */
     if (conn_should_park_locked(b, c))
         conn_enter_locked(b, c, PLACE_LEAVING, &k);
     else

@@ -38,8 +38,8 @@ void conn_work_do_all_(struct conn_pool *p, struct conn_work *k)
 }
 
 /*
- * What counts against the limit. Condemned connections are as good as closed: they only come of a
- * lowered limit, or of the end of the backend.
+ * The number that counts against the limit. Connections marked for closing do not count: they
+ * result from a lowered limit, or from the end of the backend.
  */
 static unsigned total_locked(const struct conn_backend *b)
 {
@@ -93,7 +93,7 @@ void conn_rested_now_locked_(struct conn_shard *s)
     list_splice_back(&s->idle, &s->resting);
 }
 
-/* C counts at its place: BY is 1 when it has come there, and -1 when it is about to leave. */
+/* Counts C at its place: BY is 1 after it has entered it, and -1 before it leaves. */
 static inline void count_locked(struct conn_backend *b, const struct pooled_conn *c, int by)
 {
     if (c->place == PLACE_IDLE) {
@@ -107,7 +107,7 @@ static inline void count_locked(struct conn_backend *b, const struct pooled_conn
     }
 }
 
-/* On its way from loop to loop, or there for any. */
+/* In transit between loops, or available to any. */
 static void list_elsewhere_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
                                   struct conn_work *k)
 {
@@ -470,7 +470,7 @@ static void tell_ready(struct conn_backend *b, struct list *ready)
 /*
  * The message has been handled when no connection is left to be moved; the ready waiters are then
  * notified. From then on, another message may be posted; it would be useless earlier, because work
- * queued until then is done here. The lock is taken once for each connection, and once more.
+ * queued until then is done here. The lock is taken once for each connection, plus once.
  */
 void conn_shard_on_message(struct loop_message *m)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool and its backends: made, found, limited, retired, let go. The use of connections is in
- * conn_checkout.c.
+ * The pool and its backends: creation, look-up, limits, retirement, release. The use of connections
+ * is in conn_checkout.c.
  */
 #include "common/base/text.h"
 #include "common/upstream/conn_pool_internal.h"

@@ -35,12 +35,12 @@ struct pooled_conn {
     int place;                  /* the pool's, under the backend's latch, as are the next three */
     bool detached;              /* from LOOP_INDEX's loop, and attached to no other one */
     bool condemned;             /* to be closed as soon as its loop can */
-    struct conn_waiter *waiter; /* on its way to */
+    struct conn_waiter *waiter; /* the one that it is moved to */
 };
 
 struct conn_pool_ops {
-    /* On the owning loop: whether an idle connection still looks usable (nothing to read, no
-     * error). Not SURE: what the loop has heard of it in this turn is enough. */
+    /* On the owning loop: whether an idle connection seems usable (nothing to read, no error). Not
+     * SURE: the events of this turn of the loop are sufficient. */
     bool (*alive)(struct pooled_conn *c, bool sure);
     /* On the owning loop: close and free it (end of turn). The pool has forgotten it already. */
     void (*close)(struct pooled_conn *c);
@@ -53,8 +53,8 @@ struct conn_pool_ops {
 
 struct conn_pool_settings {
     uint64_t idle_timeout_ms; /* idle connections older than this are closed; 0 = never */
-    size_t
-        max_waiting; /* waiters per backend that nothing is on its way to; over it ERR_QUEUE_FULL */
+    size_t max_waiting;       /* waiters per backend without a connection in transit; above it
+                                 ERR_QUEUE_FULL */
 };
 
 /* LOOPS: the data loops, loops[i] has loop_index i. The array is copied, the loops are borrowed. */
@@ -117,7 +117,7 @@ struct conn_waiter {
 struct conn_checkout {
     bool fresh;           /* no kept connection: a new one, even when idle ones are there */
     uint64_t max_idle_ms; /* kept ones only when idle for less; 0 = any */
-    bool sure; /* a kept one is looked at by itself: what is sent on it must not be lost */
+    bool sure; /* validate an idle one with a system call: what is sent on it must not be lost */
 };
 
 /*
@@ -129,8 +129,7 @@ struct conn_checkout {
  */
 enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
                                const struct conn_checkout *o, struct conn_waiter *w) must_check;
-/* Leave the line, if in it. What was on its way (a connection, a permission) goes to the next in
- * line. */
+/* Leaves the queue, if in it. A connection or permission in transit goes to the next waiter. */
 void conn_cancel(struct conn_waiter *w);
 /* A connection opened with permission: C now belongs to B, in use. */
 void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l);

@@ -35,9 +35,9 @@ enum conn_place {
     PLACE_GONE, /* not the pool's: before conn_opened, after conn_forget, or waiting to be closed */
     PLACE_USED, /* a user has it; no list */
     PLACE_IDLE, /* its shard's idle stack, by way of the resting one */
-    PLACE_LEAVING, /* its shard's leaving list: to be detached by its loop, or closed when condemned
-                    */
-    PLACE_HELD,    /* its loop is detaching or attaching it, without the lock; no list */
+    PLACE_LEAVING,  /* its shard's leaving list: to be detached by its loop, or closed if marked for
+                       that */
+    PLACE_HELD,     /* its loop is detaching or attaching it, without the lock; no list */
     PLACE_ARRIVING, /* its new shard's arriving list: to be attached by that loop */
     PLACE_GRANTED,  /* attached to the waiter's loop; its ready() is called next; no list */
     PLACE_PARKED,   /* idle and attached to no loop: the backend's stack; closed by its last loop */
@@ -46,8 +46,8 @@ enum conn_place {
 /* Where a waiter is (conn_waiter.state); waiter_enter_locked alone moves. */
 enum waiter_state {
     WAITER_NONE,
-    WAITER_IN_LINE, /* the backend's line: nothing is on its way to it */
-    WAITER_COMING,  /* a connection is on its way to it (or to be closed for it); no list */
+    WAITER_IN_LINE, /* the backend's queue: nothing is in transit to it */
+    WAITER_COMING,  /* a connection is in transit to it (or to be closed for it); no list */
     WAITER_READY,   /* its shard's ready list: result is set */
 };
 
@@ -66,8 +66,8 @@ struct conn_shard {
     struct list leaving, arriving;
     struct list ready;
     struct loop_message message;
-    /* The message is, or is about to be, in the loop's mailbox, or looks at the lists; counts as a
-     * reference. */
+    /* The message is, or is about to be, in the loop's mailbox, or is processing the lists; counts
+     * as a reference. */
     bool posted;
     struct conn_shard *next_post; /* while about to be */
 } __attribute__((aligned(64)));
@@ -166,7 +166,7 @@ static inline void conn_rested_locked(struct conn_shard *s)
 }
 void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
                          struct conn_work *k);
-/* C is on its way to W from now on. */
+/* C is in transit to W from now on. */
 void conn_pair(struct pooled_conn *c, struct conn_waiter *w) apart;
 /* C's waiter, or NULL; they know nothing of one another afterwards. */
 struct conn_waiter *conn_unpair(struct pooled_conn *c);

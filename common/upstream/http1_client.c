@@ -38,8 +38,8 @@ enum {
     MOVE_MIN = 32 * 1024,
     BODY_READ_FIRST = 16 * 1024,
     BODY_READS_PER_EVENT = 4, /* then the loop's other sockets have their turn */
-    /* While there is less than this, a head is parsed at every read, so that garbage shows early;
-     * from then on only when its end has come, or the cost would be quadratic. */
+    /* Up to this size a head is parsed at every read, so that garbage is detected early; above it
+       only when its end has arrived, as the cost would be quadratic. */
     EAGER_PARSE_MAX = 4096,
 };
 
@@ -368,7 +368,7 @@ static void enter_tunnel(struct http1_conn *c, const struct http1_head *head)
     r.events->on_upgrade(r.context, head);
 }
 
-/* A head before the final one. Whether to go on with the next. */
+/* An interim head. Returns whether to continue with the next. */
 static rare bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
 {
     bool upgrade = head->status == 101;

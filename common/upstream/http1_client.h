@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One HTTP/1.1 request over one connection to a worker.
- * A struct http1_conn lives on one loop, embeds a struct pooled_conn, and belongs to the user that
- * has checked it out (or to the connection pool while idle). At most one request at a time.
+ * A struct http1_conn belongs to one loop, embeds a struct pooled_conn, and belongs to the user
+ * that has checked it out (or to the connection pool while idle). At most one request at a time.
  * Callbacks are never called from inside http1_request, http1_resume or http1_cancel, nor after
  * http1_cancel or the last callback (on_head FINAL, on_body LAST, on_error, on_upgrade). A
  * connection is always being read, also when idle, except under back-pressure, so that a close is
@@ -24,7 +24,7 @@ enum {
 };
 
 /* ---- connections ---- */
-struct http1_connect; /* an attempt under way */
+struct http1_connect; /* an attempt in progress */
 /*
  * Open a connection to A on L. CB runs once, later: conn (in use, belongs to the caller), or NULL
  * and the error: ERR_CONNECT_REFUSED, ERR_CONNECT_FAILED, ERR_CONNECT_TIMEOUT, ERR_SYSTEM (no

@@ -63,14 +63,15 @@ struct http1_conn {
     bool large_before;          /* the last response's body was worth moving */
     bool dead;                  /* can serve no (further) request */
     bool closed;
-    uint64_t serial; /* of the exchange: tells a callback's caller that it has changed */
+    uint64_t serial; /* of the exchange: a caller of a callback detects by it that the exchange has
+                        changed */
     /* Idle and listened for since before the loop's waits that come after this one. */
     uint64_t quiet_since;
     size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
     struct http1_input in;
     struct http1_exchange x;
     struct deadline deadline;  /* of the exchange; rests while the connection is idle */
-    struct loop_deferred work; /* failure to report, or input to go on with */
+    struct loop_deferred work; /* failure to report, or input to process */
     struct loop_deferred free_later;
 };
 
@@ -82,7 +83,7 @@ static inline size_t at_least(size_t n, size_t min)
 size_t http1_next_read_bytes(const struct http1_exchange *x);
 void http1_adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n);
 
-/* http1_client.c's: called when there is something to read, to write, or to go on with. */
+/* In http1_client.c: called when there is something to read, to write, or to process. */
 void http1_exchange_readable(struct http1_conn *c);
 void http1_exchange_writable(struct http1_conn *c);
 void http1_exchange_work(struct http1_conn *c);

@@ -165,7 +165,7 @@ static apart ssize_t send_file(struct http1_conn *c, struct slice head, size_t l
             return sent;
     }
     ssize_t n = body_file_send(c->x.request.body_file, &c->transport, left);
-    /* The next one tells of the error. */
+    /* The next call reports the error. */
     return n >= 0 ? sent + n : sent != 0 ? sent : n;
 }
 
@@ -209,7 +209,7 @@ static void free_conn(struct loop_deferred *d)
     free(c);
 }
 
-/* Of what A has come to, and leaves. */
+/* Creates a connection from the result of A, which is consumed. */
 static struct http1_conn *create_conn(struct http1_connect *a)
 {
     struct http1_conn *c = xcalloc(1, sizeof(*c));
@@ -318,8 +318,8 @@ static bool conn_alive(struct pooled_conn *p, bool sure)
 
     if (c->dead)
         return false;
-    /* Its end may have come since the loop last looked. */
-    return (!sure && is_heard(c)) || transport_is_quiet(&c->transport);
+    /* The peer may have closed it since the loop last polled. */ return (!sure && is_heard(c)) ||
+        transport_is_quiet(&c->transport);
 }
 
 static void close_pooled(struct pooled_conn *p)
@@ -416,7 +416,7 @@ static void attach(struct http1_connect *a)
     transport_read(&a->transport, false);
 }
 
-/* What connect(2) has come to. */
+/* Handles the result of connect(2). */
 static void connected(struct http1_connect *a, enum err e)
 {
     if (e != ERR_OK || a->peer == NULL) {

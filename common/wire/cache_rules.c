@@ -218,7 +218,7 @@ const char *cache_refusal_text(enum cache_refusal r)
 
 /* ---- requests ---- */
 
-/* The one that is looked at first. */
+/* The one that is checked first. */
 static enum cache_refusal first_of(enum cache_refusal a, enum cache_refusal b)
 {
     if (a == CACHE_OK || b == CACHE_OK)
@@ -583,9 +583,9 @@ bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish 
  */
 
 /*
- * By these a proxy tells an application where it is seen from, and applications make links and
- * decisions of them without saying so in Vary. The client's pass to the worker when the
- * configuration trusts them.
+ * By these fields a proxy informs an application of its external address, and applications derive
+ * links and decisions from them without listing them in Vary. Those of clients are passed to the
+ * worker if the configuration trusts them.
  */
 static const struct slice always[] = {
     {"forwarded", 9},

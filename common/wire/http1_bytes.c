@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values are checked a word at a time: for each byte of a word the top bit of the result tells
- * whether it is below 0x20 or equal to 0x7f (the usual carry trick; a wrong carry can only accuse
- * a byte above a guilty one, so the exact check that follows decides).
+ * Values are checked a word at a time: for each byte of a word the top bit of the result marks
+ * whether it is below 0x20 or equal to 0x7f (the usual carry trick; a wrong carry can only mark a
+ * byte above one that is correctly marked, so the exact check that follows decides).
  */
 #include "common/wire/http1_bytes.h"
 #include "common/base/nocase.h"
@@ -23,7 +23,7 @@ const bool http1_target_bytes[256] = {
     ['?' ... '~'] = true,
 };
 
-/* The top bits of the bytes that may be controls; the lowest that is set tells the truth. */
+/* The top bits of the bytes that may be controls; the lowest bit that is set is correct. */
 static uint64_t controls(uint64_t word)
 {
     uint64_t below_blank = (word - EACH_BYTE(0x20)) & ~word;

@@ -8,7 +8,7 @@
 
 #include "common/base/text.h"
 
-/* Whether every byte may stand in a field value or a reason: no control characters but HTAB. */
+/* Whether every byte is permitted in a field value or a reason: no control characters but HTAB. */
 bool http1_is_text(struct slice s);
 /* Whether S is a token (RFC 9110 section 5.6.2): a method, a field name. Never empty. */
 bool http1_is_token(struct slice s);

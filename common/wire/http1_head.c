@@ -18,7 +18,7 @@ enum {
     STATUS_LINE_MIN = 12, /* "HTTP/1.1 200" */
 };
 
-/* What the framing rules look at, gathered while the headers pass by. */
+/* The input of the framing rules, collected while the header fields are read. */
 struct framing_facts {
     bool has_length;
     bool has_coding;

@@ -7,7 +7,7 @@
  *     Host: a.example\r\nAccept: *\r\n\r\n
  *                     ^ ^            ^ ^ ^ ^
  *
- * Nothing is read beyond the end of the bytes: the last 64 of them are looked at again instead.
+ * Nothing is read beyond the end of the bytes: the last 64 of them are examined again instead.
  * Pure functions over borrowed bytes; any thread.
  */
 #ifndef RLB_WIRE_HTTP1_LINES_H

@@ -113,7 +113,7 @@ http1_inline_ enum request_fault check_request_line(const struct http1_lines *li
         method = http1_token_length_bytes(line, method);
     if (method == 0 || line.p[method] != ' ')
         return bad_request_line(line, out);
-    /* What may stand in a target ends at the CR at the latest. */
+    /* The valid bytes of a target end at the CR at the latest. */
     const char *target = line.p + method + 1;
     size_t length = http1_scan_target((struct slice){target, (size_t)(lines->end - target)});
     if (length == 0 || target[length] != ' ')
@@ -152,14 +152,14 @@ static enum request_fault note_host(const struct http1_lines *lines, struct slic
     return FAULT_AUTHORITY;
 }
 
-/* RFC 9110 section 10.1.1: the only expectation there is, and no list of others has come up. */
+/* RFC 9110 section 10.1.1: the only defined expectation; lists of others are not in use. */
 static enum request_fault check_expectation(struct slice value, struct http1_request_facts *out)
 {
     out->expects = true;
     return slice_eq_nocase(value, SLICE_LIT("100-continue")) ? FAULT_NONE : FAULT_EXPECTATION;
 }
 
-/* Tells H's kind, and looks at those that decide something here. */
+/* Sets the kind of H, and checks the fields that matter here. */
 http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
                                              struct http1_header *h, struct head_counts *n,
                                              struct http1_request_facts *out)

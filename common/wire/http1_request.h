@@ -34,11 +34,10 @@ struct http1_request_facts {
     struct slice method, target, host; /* host: NULL when there is none */
 };
 /*
- * Check the request head at the start of BYTES; one empty line before it counts as part of it.
- * What follows it is not looked at.
- *   out  filled as far as the head was read; whole when FAULT_NONE is returned
- * The first fault met, in the order of the bytes; a head that is not whole is FAULT_REQUEST_LINE or
- * FAULT_HEADER.
+ * Check the request head at the start of BYTES; one empty line before it counts as part of it. The
+ * bytes after it are not examined. out  filled as far as the head was read; whole when FAULT_NONE
+ * is returned The first fault met, in the order of the bytes; a head that is not whole is
+ * FAULT_REQUEST_LINE or FAULT_HEADER.
  */
 enum request_fault http1_request_check(struct slice bytes,
                                        struct http1_request_facts *out) must_check;
@@ -49,7 +48,7 @@ enum request_fault http1_request_check(struct slice bytes,
 enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
                                       struct http1_header *fields, size_t max) must_check;
 
-/* A target in origin form: "/", and after it what may stand in a target. */
+/* A target in origin form: "/", followed by valid bytes of a target. */
 bool http_target_is_path(struct slice target);
 /*
  * host[:port] as Host and :authority have it: a name, an IPv4 address or an IPv6 one in brackets.

@@ -10,10 +10,10 @@
 /*
  * Read an HTTP-date in any of its three forms (RFC 9110 5.6.7): "Sun, 06 Nov 1994 08:49:37 GMT",
  * "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994".
- *   now_s  seconds since 1970; tells the century of a year of two digits
+ *   now_s  seconds since 1970; determines the century of a two-digit year
  *   out    seconds since 1970; may be negative
- * False, and *OUT untouched, for anything else: another zone, a day that is not in its month, a
- * weekday that is none. Whether the weekday is the date's is not looked at.
+ * False, and *OUT untouched, for anything else: another zone, a day that is not in its month, an
+ * invalid weekday. Whether the weekday matches the date is not checked.
  */
 bool http_date_parse(struct slice s, int64_t now_s, int64_t *out) must_check;
 

@@ -18,7 +18,7 @@ enum {
     /* Of tracestate, as much as section 3.3.1.5 wants passed on, and no more. */
     TRACE_STATE_BYTES_MAX = 512,
     TRACE_STATE_MEMBERS_MAX = 32,
-    /* A traceparent of a later version that is still looked at. */
+    /* The longest traceparent of a later version that is evaluated. */
     TRACE_PARENT_BYTES_MAX = 256,
 };
 

@@ -3,7 +3,7 @@
  * A record of a trace log, as zc.zservertracelog describes them: a letter, the request's name, the
  * time, and what else belongs to the letter. Pure functions; slices point into the line.
  *
- *   S 0 TIME                    the server starts: no request of before is under way
+ *   S 0 TIME                    the server starts: no earlier request is in progress
  *   B ID TIME METHOD PATH       a request begins
  *   I ID TIME BYTES             its body is there
  *   C ID TIME                   the application has it

@@ -27,10 +27,10 @@ static void zk_node_unreadable(struct zk_read *r, const char *why);
  * A read is wanted at first, at each event, and after each lost connection. The first is made at
  * once, the next not before TREE_PAUSE_MS; so a burst of changes costs one read per pause.
  *
- * A reply of more than 1 MiB breaks the connection instead of giving an error, and takes all other
- * reads under way with it. Replies come in order, so the first read that is lost is the suspect:
- * when all others are served, it is looked at alone, its size first. The second time it is left
- * alone for ZK_QUARANTINE_MS, and then for as long as it has not changed.
+ * A reply of more than 1 MiB breaks the connection instead of returning an error, and all other
+ * reads in flight fail with it. Replies arrive in order, so the first read that is lost is the
+ * suspect: when all others are served, it is repeated alone, its size first. The second time it is
+ * not read for ZK_QUARANTINE_MS, and then for as long as it has not changed.
  */
 
 static void on_pause_over(struct timer *timer);
@@ -213,11 +213,11 @@ static void on_exists(struct zk_call *c)
     else if (c->result == ZK_NO_NODE)
         zk_node_data(r->node, c);
     else
-        call(r); /* it has come */
+        call(r); /* the reply has arrived */
     zk_reads_begin(t);
 }
 
-/* The connection broke while R was under way. */
+/* The connection broke while R was in flight. */
 static void lost(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);

@@ -34,7 +34,7 @@ struct tree_entry {
     bool look;     /* something happened to the node */
     bool leaving;  /* unregistered; goes when the node has gone */
     bool told;     /* that it cannot be had: once until it can */
-    size_t parent; /* parents under way: so much of the path is made next; 0: none */
+    size_t parent; /* parents being created: the length of the path that is created next; 0: none */
     char path[];
 };
 

@@ -105,7 +105,7 @@ struct zk_session {
     int64_t id;
 };
 
-/* A session event, or the change of a node, on its way to the loop. */
+/* A session event, or the change of a node, in transit to the loop. */
 struct notice {
     struct loop_message message;
     struct zk_session *session;
@@ -265,7 +265,8 @@ static void notice_post(struct notice *n)
         notice_free(n);
 }
 
-/* Of the session, and of every node: the library tells each node's watcher of the session too. */
+/* For the session and every node: the library notifies the watcher of each node of session events,
+ * too. */
 static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     bool of_node = path != NULL && path[0] != '\0';
@@ -495,7 +496,7 @@ static enum zk_result result_of(int rc)
     }
 }
 
-/* C has come back. On the completion thread, or the loop's where a call could not begin. */
+/* C has completed. On the completion thread, or on the loop if the call could not begin. */
 static void finish(struct zk_call *c, int rc)
 {
     struct zk_session *s = c->session;

@@ -125,7 +125,7 @@ void zk_entries_changed(struct zookeeper *t, const char *path);
 void zk_entries_free(struct zookeeper *t);
 
 /* ---- zookeeper_op.c ---- */
-/* Reads and writes begin by a look at the node. */
+/* Reads and writes begin by reading the node. */
 void zk_op_look(struct tree_op *op);
 void zk_op_act(struct tree_op *op);
 void zk_op_abandon(struct tree_op *op);

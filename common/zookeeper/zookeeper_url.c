@@ -216,7 +216,7 @@ static enum err check_file(const char *file, int fd, struct diag *d)
         return ERR_UNSUPPORTED;
     }
     if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-        diag_add(d, file, 0, 0, "holds a secret and is open to everybody: chmod o-rw it");
+        diag_add(d, file, 0, 0, "contains a secret and is accessible to all users: chmod o-rw it");
         return ERR_UNSUPPORTED;
     }
     return ERR_OK;

@@ -518,7 +518,7 @@ static void print_help(void)
     text_add(
         &out,
         SLICE_LIT("\n"
-                  "resumelbctl WORD --help tells the options of a word; --version, the "
+                  "resumelbctl WORD --help lists the options of a word; --version, the "
                   "version.\n"
                   "exit codes: 0 success; 1 server unreachable or error response; 2 usage error\n"
                   "            (check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)\n"));
@@ -561,8 +561,7 @@ static int find_word(int argc, char **argv, int *at)
     return CTL_OK;
 }
 
-/* -1: go on; else the exit code. */
-static int run_without_word(int argc, char **argv)
+/* Returns -1 to continue; else the exit code. */ static int run_without_word(int argc, char **argv)
 {
     for (int i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "-v") == 0 || strcmp(argv[i], "--version") == 0) {

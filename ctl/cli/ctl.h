@@ -118,8 +118,8 @@ extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes,
 /* One option was given. CTL_OK: fine; else the exit code, and it has said why. */
 typedef int (*ctl_take_fn)(void *context, int letter, const char *value);
 /*
- * Give each option of ARGV to TAKE; -h prints the help of C. Returns -1: go on, arguments begin at
- * *FIRST, and are not more than C has; else the exit code.
+ * Passes each option of ARGV to TAKE; -h prints the help of C. Returns -1 to continue: arguments
+ * begin at *FIRST, and are not more than C has; else the exit code.
  */
 int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *first,
                       ctl_take_fn take, void *context) must_check;

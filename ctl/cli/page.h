@@ -25,7 +25,7 @@ struct table_column {
     bool right; /* numbers */
 };
 
-/* What a row tells, on a terminal that shows colours. */
+/* The color of a row, on terminals with colors. */
 enum table_style { TABLE_PLAIN, TABLE_GOOD, TABLE_WARNING, TABLE_BAD, TABLE_FAINT };
 
 struct table {

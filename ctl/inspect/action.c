@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl drain, undrain, confirm-removal, forget, reload: orders to an admin address, with its
- * actions_token. What is to be forgotten has to go from the agents too, which would tell it again;
- * they are named one by one. The token goes to addresses that the operator has typed and nowhere
- * else: those in the tree or on the status page may be written by others.
+ * resumelbctl drain, undrain, confirm-removal, forget, reload: actions at an admin address, with
+ * its actions_token. Scores must also be removed from the agents, which would report them again;
+ * these are named one by one. The token is only sent to addresses that the operator has typed:
+ * those in the tree or on the status page may be written by others.
  */
 #include "common/base/json.h"
 #include "common/base/limits.h"
@@ -161,8 +161,8 @@ static enum err order_all(const struct action_run *r, struct text *out, struct d
     return e != ERR_OK ? e : worst;
 }
 
-/* -1: go on; else the exit code. */
-static int complete(struct action_run *r, const char *argument)
+/* Returns -1 to continue; else the exit code. */ static int complete(struct action_run *r,
+                                                                      const char *argument)
 {
     bool is_forget = strcmp(r->command->name, "forget") == 0;
 
@@ -242,8 +242,8 @@ static const struct ctl_flag forget_flags[] = {
 const struct ctl_command ctl_word_forget = {
     .name = "forget",
     .summary = "clear what was learnt, in the load balancer's and the agents' files too",
-    .text = "The cure for what a wrong classifier has taught. An agent tells its load balancers "
-            "what its workers\nknow: name each with --agent.\n",
+    .text = "Removes what was learned by a wrong classifier. Agents report the scores of their "
+            "workers\nagain: name each with --agent.\n",
     .flags = forget_flags,
     .nflags = ARRAY_LEN(forget_flags),
     .run = run,

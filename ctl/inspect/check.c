@@ -105,7 +105,7 @@ static const struct {
 static const enum check_metric order[CHECK_METRICS] = {CHECK_MEAN_BACKLOG, CHECK_MAX_BACKLOG,
                                                        CHECK_MAX_AGE, CHECK_WORKERS};
 
-/* Whether there is anything to look at but metrics. */
+/* Whether there is anything to check except metrics. */
 static bool check_has_thresholds(const struct check_thresholds *t)
 {
     for (size_t i = 0; i < CHECK_METRICS; ++i) {

@@ -97,7 +97,7 @@ static void print_remarks(const json_t *counter, struct text *out)
     if (json_is_false(json_object_get(counter, "in_force"))) {
         text_add(out, SLICE_LIT("  "));
         page_add_text(out, counter, "name");
-        text_add(out, SLICE_LIT(": not in force: "));
+        text_add(out, SLICE_LIT(": not effective: "));
         page_add_why(out, counter);
         text_add_char(out, '\n');
     }

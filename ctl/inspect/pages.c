@@ -180,7 +180,7 @@ static const struct page_word pages[] = {
     {&ctl_word_limits, "/status.json", ctl_limits_text},
 };
 
-/* A command line under way. */
+/* A command line being executed. */
 struct asking {
     const struct ctl_command *command;
     struct ctl_options o;

@@ -380,7 +380,8 @@ static void add_warnings(const json_t *application, struct text *out)
 
     if (json_is_true(json_object_get(tree, "used")) &&
         json_is_false(json_object_get(tree, "connected")))
-        text_add(out, SLICE_LIT("  the tree cannot be reached: going on with what was known\n"));
+        text_add(out,
+                 SLICE_LIT("  the tree cannot be reached: continuing with the last known state\n"));
     json_array_foreach(json_object_get(tree, "refused_providers"), i, row)
     {
         text_add(out, SLICE_LIT("  refused provider: "));

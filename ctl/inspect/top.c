@@ -237,7 +237,7 @@ static void fill_row(struct row *r, const json_t *w, const json_t *then, double 
         return;
     r->values[TOP_REQUESTS] = rate(then, w, "requests", span_s);
     r->values[TOP_FAILURES] = rate(then, w, "failures", span_s);
-    /* Of those it has served since: what is going on now. */
+    /* Based on those served since then: the present state. */
     double served = requests - number(then, "requests");
     if (served > 0)
         r->values[TOP_SERVICE] =
@@ -358,7 +358,7 @@ static void draw_titles(struct screen *s, const struct layout *l)
     text_fini(&line);
 }
 
-/* Of a name that is too long the end tells more than its beginning. */
+/* If a name is too long, its end is more significant than its beginning. */
 static void add_name(struct text *line, const struct layout *l, const struct row *r)
 {
     struct text name = {0};
@@ -944,7 +944,7 @@ static const struct ctl_flag flags[] = {
 };
 const struct ctl_command ctl_word_top = {
     .name = "top",
-    .summary = "workers, live, in a terminal; h tells the keys, q ends it",
+    .summary = "workers, live, in a terminal; h lists the keys, q ends it",
     .flags = flags,
     .nflags = ARRAY_LEN(flags),
     .run = run,

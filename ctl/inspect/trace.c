@@ -19,8 +19,7 @@
  *                            S, X, an end of another kind, the log's end: unfinished
  */
 
-/* A request under way. */
-struct active {
+/* A request in progress. */ struct active {
     struct map_node node;
     char id[TRACE_LINE_ID_MAX + 1];
     struct trace_url *url;
@@ -338,7 +337,7 @@ void trace_report_end(struct trace_report *r)
     size_t i = 0;
 
     close_minute(r);
-    end_all(r, SLICE_LIT("under way at the end of the log"));
+    end_all(r, SLICE_LIT("in progress at the end of the log"));
     r->by_impact = xcalloc(r->nurls + 1, sizeof(r->by_impact[0]));
     map_for_each (struct trace_url, u, &r->urls, node) {
         settle(u);
@@ -406,7 +405,7 @@ static void print_head(const struct trace_report *r, const struct trace_print *p
         ull(r->requests), ull(r->finished), ull(r->unfinished_all), ull(r->refused), ull(r->again));
     text_addf(out, "%llu restarts, %llu upgrades\n", ull(r->restarts), ull(r->upgrades));
     if (r->busiest != 0) {
-        text_addf(out, "busiest moment: %zu requests under way at ", r->busiest);
+        text_addf(out, "busiest moment: %zu requests in progress at ", r->busiest);
         trace_line_print_second(r->busiest_us, out);
         text_add_char(out, '\n');
     }
@@ -414,7 +413,7 @@ static void print_head(const struct trace_report *r, const struct trace_print *p
         text_addf(out, "%llu lines left out; the first, line %llu: %s\n", ull(p->bad_lines),
                   ull(p->first_bad), p->bad_why);
     if (r->left_out != 0)
-        text_addf(out, "%llu requests left out: too many under way at once\n", ull(r->left_out));
+        text_addf(out, "%llu requests left out: too many in progress at once\n", ull(r->left_out));
 }
 
 static void print_minutes(const struct trace_report *r, struct text *out)
@@ -440,7 +439,7 @@ static void print_minutes(const struct trace_report *r, struct text *out)
         table_addf(&t, "%.3f", mean_seconds(m->total_us, m->finished));
         table_addf(&t, "%.3f", mean_seconds(m->app_us, m->timed));
     }
-    text_add(out, SLICE_LIT("\nrequests under way at the end of each minute\n"));
+    text_add(out, SLICE_LIT("\nrequests in progress at the end of each minute\n"));
     table_print(&t, 2, out);
     if (r->minutes_cut)
         text_add(out, SLICE_LIT("  ... and more\n"));
@@ -534,7 +533,7 @@ static void put_time(struct json_writer *w, const char *name, uint64_t us)
     json_put_real(w, name, seconds(us));
 }
 
-/* What stands in a log need not be UTF-8, which JSON is. */
+/* Text from a log need not be UTF-8, which JSON requires. */
 static void put_bytes(struct json_writer *w, const char *name, const char *s)
 {
     struct text t = {0};
@@ -754,7 +753,7 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
 
 static const struct ctl_flag flags[] = {
     {'n', "top", "N", NULL, "so many URLs and unfinished requests (20); 0: all"},
-    {'m', "minutes", NULL, NULL, "requests under way, minute by minute"},
+    {'m', "minutes", NULL, NULL, "requests in progress, minute by minute"},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a trace log says, added up: times and ends by URL, requests under way over time, what never
- * ended. Plain computation but for printing; embedded, zeroed, trace_report_fini. One thread.
+ * The summary of a trace log: times and ends by URL, requests in progress over time, and those that
+ * never ended. Plain computation but for printing; embedded, zeroed, trace_report_fini. One thread.
  * Source: zc.zservertracelog's tracereport, for what is counted.
  */
 #ifndef RLB_CTL_INSPECT_TRACE_H
@@ -42,7 +42,7 @@ struct trace_url {
 struct trace_minute {
     uint64_t at_us;
     size_t states[TRACE_STATES]; /* at its end */
-    size_t most;                 /* under way at once */
+    size_t most;                 /* in progress at once */
     uint64_t finished, timed, total_us, app_us;
 };
 
@@ -67,12 +67,12 @@ struct trace_report {
     uint64_t left_out;                         /* requests beyond TRACE_ACTIVE_MAX */
     bool minutes_cut;
     uint64_t first_us, last_us;
-    size_t busiest; /* most requests under way at once */
+    size_t busiest; /* most requests in progress at once */
     uint64_t busiest_us;
 };
 
 void trace_report_add(struct trace_report *r, const struct trace_line *l);
-/* After the last record: what is under way has no end; medians, order. */
+/* After the last record: requests in progress have no end; computes medians and the order. */
 void trace_report_end(struct trace_report *r);
 void trace_report_fini(struct trace_report *r);
 

@@ -2,7 +2,7 @@
  *
  * Formats: Apache's mod_log_config "combined" and "common", and the same behind "%v" (with port or
  * without); nginx writes the same with other escapes. Ours is lb/access/access_log.h. Read from the
- * left, a field at a time; the time's bracket tells whether there is a host first.
+ * left, a field at a time; the position of the time's bracket shows whether a host comes first.
  */
 #include "ctl/simulate/access_line.h"
 #include "common/base/json.h"
@@ -84,7 +84,7 @@ static int take_escaped(struct reading *r)
     return (unsigned char)bytes[name - names];
 }
 
-/* What stands in quotes, unescaped. */
+/* The text in quotes, unescaped. */
 static bool take_quoted(struct reading *r, struct slice *out)
 {
     char *begin = r->room;

@@ -231,8 +231,8 @@ static int take_configured(struct classify_run *r)
     return CTL_OK;
 }
 
-/* -1: go on; else the exit code. */
-static int parse(struct classify_run *r, int argc, char **argv)
+/* Returns -1 to continue; else the exit code. */ static int parse(struct classify_run *r, int argc,
+                                                                   char **argv)
 {
     int first = 0;
     int code = ctl_command_parse(r->command, argc, argv, &first, take, r);

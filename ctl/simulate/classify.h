@@ -32,8 +32,8 @@ struct class_facts {
 void classify_sort(struct class_counts *c);
 void classify_facts(const struct class_counts *c, struct class_facts *out);
 /*
- * A line of text for each thing that is wrong, without its end; the caller frees it. None when
- * there are too few requests to tell.
+ * A line of text for each problem, without its end; the caller frees it. None if there are too few
+ * requests to judge.
  */
 enum { CLASSIFY_WARNINGS_MAX = 8 };
 size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_WARNINGS_MAX]);

@@ -60,8 +60,8 @@ static bool take_request(struct playback *p, const struct access_line *l, uint64
     return true;
 }
 
-/* Times of a second: spread over it, as logs tell no more. They may go back a little, as a line is
- * written when its request is done: they stand still then. */
+/* Requests of one second are spread over it, as logs have no finer times. Times may decrease a
+ * little, as a line is written when its request is done; then the previous time is used. */
 static void spread(struct playback *p)
 {
     enum { SECOND_US = 1000000 };
@@ -622,7 +622,7 @@ static void playback_report(const struct playback *p, struct text *out)
 
 enum {
     CLIENTS_CLOSED = 8,
-    CLIENTS_PACED = 256, /* enough for what a log's servers had in hand together */
+    CLIENTS_PACED = 256, /* enough for all requests in flight at the servers of a log */
     TIMEOUT_S = 30,
     TIMEOUT_MAX_S = 3600,
     TOP_DEFAULT = 10,
@@ -721,8 +721,8 @@ static int take_url(struct playback *p, const char *url)
     return CTL_FAILED;
 }
 
-/* -1: go on; else the exit code. */
-static int parse(struct playback *p, int argc, char **argv)
+/* Returns -1 to continue; else the exit code. */ static int parse(struct playback *p, int argc,
+                                                                   char **argv)
 {
     int first = 0;
     int code = ctl_command_parse(p->command, argc, argv, &first, take, p);
@@ -778,9 +778,9 @@ static const struct ctl_flag flags[] = {
     {'c', "classifier", "SPEC", "host segment path regex:",
      "classes of the report: host (default), segment, path or regex:VARIABLE:PATTERN"},
     {'n', "top", "N", NULL, "so many classes (10); 0: all"},
-    {'t', "timeout", "SECONDS", NULL, "for an answer to begin, and to go on (30)"},
+    {'t', "timeout", "SECONDS", NULL, "for a response to begin, and to continue (30)"},
     {LOADS_HEADER, "loads-header", "NAME", NULL,
-     "in which the server tells what it had to load (X-Database-Loads)"},
+     "in which the server reports its loads (X-Database-Loads)"},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,
 };
@@ -788,7 +788,7 @@ const struct ctl_command ctl_word_playback = {
     .name = "playback",
     .arguments = "LOG URL [URL2]",
     .summary = "the GETs of a log against one or two real servers: latency, errors, loads",
-    .text = "URL is http://HOST:PORT; each request goes there under the Host that the log tells. "
+    .text = "URL is http://HOST:PORT; each request goes there under the Host in the log. "
             "With two, both\nare asked the same, one after the other, and compared. Closed loop "
             "unless --speed is given; paced,\na latency counts from when the request was due.\n",
     .completes = CTL_FILES,

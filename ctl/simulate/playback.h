@@ -27,7 +27,7 @@ struct playback_request {
 /* What came of a request. */
 struct playback_record {
     uint32_t latency_us; /* paced: from when it was due; else from when it was asked */
-    uint32_t loads;      /* as the server tells; PLAYBACK_NO_LOADS */
+    uint32_t loads;      /* as reported by the server; or PLAYBACK_NO_LOADS */
     uint16_t status;     /* 0: no answer, ERROR says why */
     uint16_t error;      /* enum err */
     bool played;

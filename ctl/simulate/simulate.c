@@ -80,7 +80,7 @@ static void set_zipf(struct simulate *s, double v)
     NUMBER(base, "base-ms", "MS", 0, 60000, false, "work of a request that finds all its objects (10)") \
     NUMBER(hit, "hit-us", "US", 0, 1e6, false, "... and for each object in the cache (20)") \
     NUMBER(load, "load-ms", "MS", 0, 60000, false, "... and for each that is loaded (2)") \
-    NUMBER(db, "db-slots", "N", 0, WORLD_DB_SLOTS_MAX, true, "loads that all workers can have going on together; 0: no bound (0)") \
+    NUMBER(db, "db-slots", "N", 0, WORLD_DB_SLOTS_MAX, true, "loads that all workers can have in progress at once; 0: no bound (0)") \
     NUMBER(clients, "clients", "N", 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)") \
     NUMBER(rate, "rate", "N", 0.001, 1e6, false, "open loop: so many requests a second, at random times") \
     NUMBER(speed, "speed", "FACTOR", 1e-6, 1e6, false, "open loop: when the log says, so many times as fast") \
@@ -339,7 +339,7 @@ static int complete(struct simulate *s)
     return code;
 }
 
-/* The options and the command line; -1: go on; else the exit code. */
+/* The options and the command line; -1: continue; else the exit code. */
 static int simulate_parse(int argc, char **argv, struct simulate *s)
 {
     int first = 0;

@@ -312,8 +312,9 @@ static enum err add_page(const struct reader *r, uint32_t page, struct trace *t,
 }
 
 /*
- * When a request is due. Logs tell seconds: those of one are spread over it. A line is written when
- * its request is done, so times may go back a little: they stand still then.
+ * When a request is due. Logs have whole seconds: requests of one second are spread over it. A line
+ * is written when its request is done, so times may decrease a little; then the previous time is
+ * used.
  */
 static void due_times(const struct reader *r, uint64_t *due_ns)
 {

@@ -384,7 +384,7 @@ static void add_node(struct reader *r, struct level *l, const struct tree_text_i
         json_object_set_new(n->properties, "type", json_stringn(item->rest.p, item->rest.len));
 }
 
-/* One line that is neither empty nor a comment. False: reading cannot go on. */
+/* One line that is neither empty nor a comment. Returns false if reading cannot continue. */
 static bool read_item(struct reader *r, struct slice line, size_t indent)
 {
     struct tree_text_item item;
@@ -425,7 +425,7 @@ static bool read_item(struct reader *r, struct slice line, size_t indent)
     return true;
 }
 
-/* Whether LINE holds what may stand in a line. */
+/* Whether all bytes of LINE are valid in a line. */
 static bool check_bytes(struct reader *r, struct slice line)
 {
     struct slice rest = line;
@@ -466,7 +466,7 @@ static bool read_line(struct reader *r, struct slice line)
     return read_item(r, line, indent);
 }
 
-/* Sort what was read, and tell of nodes that are there twice. */
+/* Sorts the nodes, and reports duplicate ones. */
 static void finish(struct reader *r, struct tree_text_node *n)
 {
     tree_text_sort(n);
@@ -512,8 +512,8 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
 /* ---- printing ---- */
 
 /*
- * A tree as text. Whether a line says what it is meant to say is found out by reading it back: the
- * patterns overlap, and names come from anybody.
+ * A tree as text. Each line is checked by parsing it again: the patterns overlap, and names are not
+ * trusted.
  */
 
 struct printer {

@@ -60,10 +60,10 @@ struct tree_text_node *tree_text_find(const struct tree_text_node *n, const char
 enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_node **top,
                          struct diag *d) must_check;
 /*
- * Append the children of TOP, which are sorted: reads back as the same tree. What the format has no
- * way to say (a name with blanks, properties of TOP itself) is left out, with what is below; a
- * comment in its place and a line in LEFT_OUT tell so. Returns how many such items there were.
- *   left_out  NULL: for people only, nothing is left out; odd names are in quotes
+ * Append the children of TOP, which are sorted: reads back as the same tree. Items that the format
+ * cannot express (a name with blanks, properties of TOP itself) are omitted, with everything below;
+ * a comment in their place and a line in LEFT_OUT report it. Returns the number of such items.
+ *   left_out  NULL: for people only, nothing is omitted; odd names are in quotes
  */
 size_t tree_text_print(const struct tree_text_node *top, struct text *out, struct diag *left_out);
 

@@ -10,8 +10,8 @@
 
 The first label of the Host names the newspaper: harbour-herald.localhost, harbour-herald.example. Each page is
 made of 17 to 20 objects of one newspaper. They are kept in a cache that has room for a quarter of all
-newspapers (NEWSPAPERS_CACHE objects); what is not there costs a query and some unpacking. Every response tells
-what it cost: X-Database-Loads, X-Cache-Hits, X-Worker-Pid.
+newspapers (NEWSPAPERS_CACHE objects); what is not there costs a query and some unpacking. Every response reports
+its cost: X-Database-Loads, X-Cache-Hits, X-Worker-Pid.
 
 Settings are environment variables: NEWSPAPERS_DB, NEWSPAPERS_CACHE, NEWSPAPERS_LOAD_DELAY_MS (as if the database
 were that far away), and those of generate.py, which makes the database at the first start.

@@ -45,7 +45,7 @@ struct active_check *active_check_create(struct application *app, const struct a
 /* If there is something to check: it fails until the checks say otherwise. CHANGED is not called.
  */
 void active_check_doubt(struct active_check *c);
-/* Whatever is under way ends. NULL is fine. */
+/* Cancels a check in progress. NULL is fine. */
 void active_check_destroy(struct active_check *c);
 /* Settings have changed. Without a path all is forgotten, and the worker passes; may call CHANGED.
  */

@@ -12,14 +12,14 @@
 
 struct balancers;
 
-/* The property of a registration that tells one process from another, and its length with NUL. */
+/* The property of a registration that identifies a process, and its length with NUL. */
 #define BALANCER_INSTANCE "instance"
 enum { BALANCER_INSTANCE_ROOM = 33 };
 
 /* Watches PATH of T. OWN: the instance of this process, as it registers. */
 struct balancers *balancers_create(struct application *a, struct tree *t, const char *path,
                                    const char *own);
-/* Lets go of the tree; the pool decides alone from now on. NULL is fine. */
+/* Releases the tree; the pool decides alone from now on. NULL is fine. */
 void balancers_destroy(struct balancers *b);
 /* Those that the pool knows of, this one included; 1: it is alone. */
 size_t balancers_count(const struct balancers *b);

@@ -31,8 +31,8 @@
 #include "lb/core/route_wait.h"
 
 enum {
-    /* Looks at the overload: ten per spawn_after, within these. One at 1,000 workers, all of them
-     * overloaded, takes 3 us (bench/RESULTS.md). */
+    /* Checks for overload: ten per spawn_after, within these bounds. With 1,000 workers, all of
+       them overloaded, a check takes 3 us (bench/RESULTS.md). */
     LOOKS = 10,
     LOOK_MIN_MS = 10,
     LOOK_MAX_MS = 100,

@@ -141,7 +141,7 @@ void drained_names_set(struct drained_names *d, const char *name, bool on)
 
     if (on == (at < json_array_size(d->names)))
         return;
-    /* A name that is not UTF-8 is none that anybody could have asked for. */
+    /* A name that is not UTF-8 cannot have been requested. */
     if (on)
         (void)json_array_append_new(d->names, json_string(name));
     else

@@ -8,7 +8,7 @@
  *
  *   data loop   failure -> eject_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again
- *               message -> timer -> it is connected to -> available again, or the timer once more
+ *               message -> timer -> a connection is tried -> available again, or another timer
  *   any thread  no other worker is left -> all are available again, at once -> message
  *
  * A data loop decides alone and at once, so that the requests behind this one do not try the same
@@ -26,7 +26,7 @@
 #include "lb/core/route_wait.h"
 
 struct ejection {
-    struct list node; /* app->ejections, while in force; under members_lock */
+    struct list node; /* app->ejections, while effective; under members_lock */
     struct loop_message message;
     bool on_its_way; /* the message is, and frees it if it is over by then; under members_lock */
     bool counted;    /* control thread */

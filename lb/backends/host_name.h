@@ -27,7 +27,7 @@ struct host_name {
 struct host_name *host_name_create(struct application *a, const char *text,
                                    void (*changed)(void *context), void *context);
 void host_name_destroy(struct host_name *h);
-/* Look now, unless that is under way. */
+/* Resolves now, unless a query is in progress. */
 void host_name_ask(struct host_name *h);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cold and starting processes are not brought in here: that takes a look at the whole application
+ * Cold and starting processes are not added to the pool here: that depends on the whole application
  * (cold_slots.c).
  */
 #include "lb/backends/known_worker.h"
@@ -449,7 +449,7 @@ static bool outlives_registration(struct known_worker *k)
         return true;
     if (k->refuted || !(k->vanished || k->held))
         return false;
-    /* Remembered from another life, and not tried in this one yet. */
+    /* Cached by a previous run, and not tried in this one yet. */
     if (k->held && !k->started)
         start(k);
     return true;
@@ -464,7 +464,7 @@ static bool same_standby(const struct known_worker *k)
     return addr_equal(standby_addr(k->standby), wanted);
 }
 
-/* Why what is started cannot go on as it is; NULL: it can. */
+/* The reason why what is started must be restarted; NULL if it need not. */
 static const char *outdated(const struct known_worker *k)
 {
     char room[INCARNATION_MAX + 16];
@@ -474,7 +474,7 @@ static const char *outdated(const struct known_worker *k)
     if (!same_peer(k))
         return "another-tls";
     if (k->streams)
-        return NULL; /* the stream tells incarnation and version itself */
+        return NULL; /* the stream itself reports incarnation and version */
     if (!same_standby(k))
         return "another-standby";
     if (strcmp(worker_incarnation(k->worker), incarnation_of(k, room)) != 0)

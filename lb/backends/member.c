@@ -23,8 +23,8 @@ static unsigned tunnels_of(const struct member *m, const struct app_settings *s)
 }
 
 /*
- * Of a worker without an agent only max_connections tells that it serves one request at a time: its
- * concurrency is 1 unless it is set.
+ * For a worker without an agent, only max_connections shows that it serves one request at a time:
+ * its concurrency is 1 unless it is set.
  */
 static void apply_limits(struct member *m, const struct app_settings *s)
 {

@@ -17,7 +17,7 @@
 enum member_unavailable {
     MEMBER_EJECTED = 1,   /* it failed (health.c) */
     MEMBER_DRAINING = 2,  /* it says so */
-    MEMBER_SILENT = 4,    /* its stream broke; one reconnect is under way */
+    MEMBER_SILENT = 4,    /* its stream broke; one reconnect is in progress */
     MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
     MEMBER_DRAINED = 16,  /* an operator has said so */
 };
@@ -55,7 +55,7 @@ struct member {
     bool joined;
     unsigned unavailable; /* enum member_unavailable */
     struct strikes strikes;
-    _Atomic bool struck; /* strikes holds something; to be looked at without the lock */
+    _Atomic bool struck; /* strikes is not empty; may be read without the lock */
     /* Self-measured: the meter under its lock, which comes before app->members_lock; NULL with a
      * feed. */
     struct latch meter_lock;
@@ -66,11 +66,12 @@ struct member {
     /* Called when its address fails (standby.h); NULL: not reported. */
     void (*reports)(struct member *m, bool certain); /* on the control thread */
     struct loop_message report;
-    _Atomic bool reporting, certain; /* REPORT is under way, with a reference to the worker */
+    _Atomic bool reporting, certain; /* REPORT is posted, with a reference to the worker */
     /* Ejection (health.c): until when, monotonic ms; 0: not. */
     _Atomic uint64_t ejected_until_ms;
     _Atomic unsigned ejected_why; /* enum worker_fault */
-    /* Its kept connections are doubtful until then, monotonic ms; 0: not. */
+    /* Idle connections are not reused for non-idempotent requests until this time, monotonic ms; 0:
+     * no restriction. */
     _Atomic uint64_t doubted_until_ms;
     _Atomic bool keeps;       /* a request was answered on one since */
     _Atomic unsigned untried; /* requests that went out on fresh ones for want of that */
@@ -115,7 +116,8 @@ struct worker *member_create(const struct member_options *o);
  */
 void member_resume(struct member *m, const struct resume *r, const char *version,
                    const char *fingerprint);
-/* Control thread: out of the pool; it may come back by member_resume. Requests in hand go on. */
+/* Control thread: removes it from the pool; member_resume may add it again. Requests in flight
+ * continue. */
 void member_leave(struct member *m);
 /* Control thread: its life is over. Out of the pool, and none of its connections is used again. */
 void member_retire(struct member *m);
@@ -196,7 +198,7 @@ void health_check(struct application *a);
  * at once. Returns false if no other worker is ejected.
  */
 bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried) rare;
-/* Control thread, when no data loop runs any more: drops what is under way. */
+/* Control thread, when no data loop runs any more: drops all ejections and probes. */
 void health_stop(struct application *a);
 
 #endif

@@ -21,7 +21,7 @@ struct membership;
  */
 enum err membership_start(struct application *a, const struct application_config *config,
                           struct diag *d) must_check;
-/* Everybody leaves. Data loops still run, without exchanges. Harmless when not started. */
+/* Removes all workers. Data loops still run, without exchanges. Harmless if not started. */
 void membership_stop(struct application *a);
 /* SIGHUP: other workers are listed, other settings given. */
 void membership_reload(struct membership *ms, struct application_config *config);
@@ -52,7 +52,7 @@ struct membership_figures {
     size_t providers; /* registered workers, of this application */
     size_t refused;   /* providers */
     size_t held;      /* workers kept although their registration vanished, with many others */
-    bool remembered;  /* providers are of another life: the tree has not answered */
+    bool remembered;  /* providers are from a previous run: the tree has not answered */
 };
 /* False: the application has no tree. */
 bool membership_figures(const struct membership *ms, struct membership_figures *out);

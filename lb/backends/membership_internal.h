@@ -55,7 +55,7 @@ struct membership {
     struct cold_slots cold;
     struct tree_registration **entries; /* our own, where we are registered */
     size_t nentries;
-    char instance[BALANCER_INSTANCE_ROOM]; /* what tells this process in them */
+    char instance[BALANCER_INSTANCE_ROOM]; /* identifies this process in them */
     struct balancers *balancers;           /* the other registered load balancers */
     struct timer tls_look;                 /* at the files of worker_tls */
     bool stopping;
@@ -81,7 +81,7 @@ bool listed_workers_settled(const struct listed_workers *l);
 
 /* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
 struct providers *providers_create(struct membership *ms, uint64_t wait_ms);
-/* Lets go of the tree; the table stays as it is. */
+/* Releases the tree; the table is not changed. */
 void providers_destroy(struct providers *p);
 /* Judge all providers again. */
 void providers_judge(struct providers *p);

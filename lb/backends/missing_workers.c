@@ -11,7 +11,7 @@ enum {
     /* What vanishes within this time vanishes at once: a lost session takes its nodes away in
        several steps. */
     VANISH_WINDOW_MS = 500,
-    /* How often those that are held are looked at. */
+    /* How often held workers are checked. */
     HELD_LOOK_MS = 1000,
 };
 

@@ -310,7 +310,7 @@ static void report(struct providers *set, const struct tree_provider *fresh, siz
     keep_soon(set);
 }
 
-/* ---- another life ---- */
+/* ---- the previous run ---- */
 
 static void keep_facts(json_t *kept, const char *name, const char *version, const char *incarnation)
 {

@@ -29,10 +29,10 @@ struct resume_feed {
     const struct resume_feed_events *events;
     void *context;
     struct http_fetch fetch;
-    bool open;          /* a resume has come by it */
+    bool open;          /* a resume was received on it */
     struct timer timer; /* the next try */
     uint64_t rest_ms;
-    struct text line;  /* what has come of the present line */
+    struct text line;  /* the received part of the present line */
     bool skipping;     /* the present line is over its limit: the rest of it is dropped */
     bool reconnecting; /* the stream broke: this is the one try at once */
     bool settled;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The resume stream of one worker's address: opened, read line by line, opened again. Owned by
- * membership.c; lives on the control loop.
+ * membership.c; used on the control loop.
  *
  *   CONNECTING -> ASKED -> OPEN --- broken: at once again ---> CONNECTING
  *       |           |        '----- orderly end -------------> RESTING
@@ -24,7 +24,7 @@ struct resume_feed_events {
     void (*resume)(void *context, const struct resume_line *line);
     /* Which classes live there; borrowed. After a resume of the same stream. */
     void (*homes)(void *context, const struct home_line *line);
-    /* The stream fell silent or ended without its end line; one reconnect is under way. */
+    /* The stream fell silent or ended without its end line; one reconnect is in progress. */
     void (*broken)(void *context);
     /*
      * The worker is absent: it refused the connection, did not open a stream, or ended the stream
@@ -42,7 +42,7 @@ struct resume_feed *resume_feed_create(struct application *app, const struct add
                                        const struct resume_feed_events *events, void *context);
 /* NULL is fine. */
 void resume_feed_destroy(struct resume_feed *f);
-/* Whether a resume has come by the stream that is open now. */
+/* Whether a resume was received on the stream that is open now. */
 bool resume_feed_open(const struct resume_feed *f);
 /* Whether the last attempt failed because the connection was refused. */
 bool resume_feed_refused(const struct resume_feed *f);

@@ -21,7 +21,7 @@ bool self_measure_flushed(struct self_measure *s);
 int self_measure_lock(const struct self_measure *s);
 /* Another process keeps what is learnt from now on: we write no more. */
 void self_measure_hand_over(struct self_measure *s);
-/* Writes what has changed, and lets go of the folder. NULL is fine. */
+/* Writes what has changed, and releases the directory. NULL is fine. */
 void self_measure_destroy(struct self_measure *s);
 
 /*

@@ -327,7 +327,7 @@ static void read_pool(struct configuration *c, struct application_config *a, str
 
 /* ---- the rules across fields ---- */
 
-/* What may stand in a request line: "/..." of visible ASCII characters. */
+/* Whether PATH is valid in a request line: "/..." of visible ASCII characters. */
 static bool check_path_is_valid(const char *path)
 {
     size_t n = strnlen(path, CHECK_PATH_MAX + 1);

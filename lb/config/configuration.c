@@ -2,8 +2,8 @@
  *
  * The top of the file, listeners and the admin address; applications are application_config.c's.
  *
- * With one application its keys may stand at the top. The top map is then cut in two, by the tables
- * that know the keys, and each half is read as if it stood alone.
+ * With a single application its keys may be at the top. The top map is then split by the tables of
+ * known keys, and each part is read separately.
  */
 #include "lb/config/configuration.h"
 
@@ -138,7 +138,7 @@ static void read_proxy_from(struct configuration *c, const struct config_node *n
     if (!addr_is_loopback(&out->addr)) {
         config_complain(&c->file, node, d,
                         "proxy_protocol on %s, which others reach, needs proxy_from: the networks "
-                        "of the proxies, as anybody else could name any client",
+                        "of the proxies, as any other peer could claim any client address",
                         s->address);
     }
 }

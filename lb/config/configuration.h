@@ -117,7 +117,8 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
 /* No two applications want the same requests. */
 void application_configs_check(const struct configuration *c, struct diag *d);
 void application_config_fini(struct application_config *a);
-/* The bounded file PATH (NULL: none) of the setting NAME, which stands at AT; problems to D. */
+/* Reads the bounded file PATH (NULL: none) of the setting NAME at the node AT; errors are added to
+ * D. */
 void config_read_page(const struct config *c, const struct config_node *at, const char *name,
                       const char *path, struct text *out, struct diag *d);
 

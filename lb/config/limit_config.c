@@ -100,7 +100,7 @@ static const char *check_server(const char *text, struct counter_server_address 
             return "is a duplicate";
     }
     return counter_client_check(servers, n + 1) == ERR_OK ? NULL
-                                                          : "only visible ASCII may stand here";
+                                                          : "only visible ASCII is permitted here";
 }
 
 bool limit_servers_check(const struct text_list *l, size_t *at, char why[SETTINGS_WHY_ROOM])
@@ -161,7 +161,8 @@ void limit_configs_read(struct configuration *c, struct application_config *a, s
     }
     if (map->n > LIMIT_RULES_MAX) {
         config_complain(&c->file, map->keys[LIMIT_RULES_MAX], d,
-                        "pool_counters: at most %d; each request looks at each", LIMIT_RULES_MAX);
+                        "pool_counters: at most %d, because each request checks all of them",
+                        LIMIT_RULES_MAX);
         return;
     }
     a->limits.items = xcalloc(map->n + 1, sizeof(*a->limits.items));

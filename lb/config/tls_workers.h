@@ -25,8 +25,8 @@ bool server_name_is_valid(const char *name);
 void tls_workers_read(const struct config *file, const struct config_node *map, bool wanted,
                       struct tls_workers *out, struct diag *d);
 /*
- * At SIGHUP: C is what FRESH is from now on, which keeps or loses nothing. Peers made of C's tls
- * go on, with what is believed now.
+ * At SIGHUP: moves the contents of FRESH to C. Peers created from C's tls continue, with the new
+ * authorities.
  */
 void tls_workers_take(struct tls_workers *c, struct tls_workers *fresh);
 void tls_workers_fini(struct tls_workers *c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How settings travel: the control thread makes an immutable snapshot and posts it to each loop,
- * which keeps it aside (`next`) and swaps it in at the end of that turn. A loop that sleeps is
- * woken by the message, so a change is in force everywhere at once.
+ * Distribution of settings: the control thread creates an immutable snapshot and posts it to each
+ * loop, which stores it in `next` and switches to it at the end of that turn. A sleeping loop is
+ * woken by the message, so a change is effective everywhere at once.
  */
 #include "lb/core/application.h"
 

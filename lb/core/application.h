@@ -85,12 +85,12 @@ void limit_daemons_fini(struct limit_daemons *d);
  */
 struct application_loop {
     _Alignas(CACHE_LINE_BYTES) struct application *app;
-    struct app_snapshot *settings; /* the snapshot in force on this loop; one reference */
+    struct app_snapshot *settings; /* the effective snapshot on this loop; one reference */
     struct app_snapshot
         *next; /* comes into force at the end of this turn; one reference, or NULL */
     struct stats_cell *stats;
     _Atomic uint64_t outcomes[OUTCOMES];
-    struct list exchanges; /* under way on this loop; for drain and status */
+    struct list exchanges; /* in progress on this loop; for drain and status */
     struct refused_line refused;
     struct counter_client *counters; /* to pool counter daemons; NULL: none was wanted yet */
     struct limit_daemons daemons;    /* its own lock: what that client says, for the status page */
@@ -124,7 +124,7 @@ struct application {
     pthread_mutex_t members_lock;
     size_t njoined;             /* in the pool */
     size_t navailable;          /* of those, for no reason unavailable */
-    struct list ejections;      /* in force; health.c's, under members_lock */
+    struct list ejections;      /* effective ones; health.c's, under members_lock */
     struct ejection_rule eject; /* under members_lock */
     _Atomic size_t nrefused;    /* in the lines of all loops (refused_line.h) */
     struct retry_budget retry_budget;
@@ -154,7 +154,7 @@ void application_publish(struct application *a, const struct app_settings *s);
 void application_set_limits(struct application *a, struct limit_rules *limits);
 /* The same with other header rules. */
 void application_set_headers(struct application *a, struct header_rules *headers);
-/* The same with other rates (NULL: none), which go on with what those of their names counted. */
+/* The same with other rates (NULL: none). A rate of the same name continues with the counts. */
 void application_set_rates(struct application *a, struct rate_rules *rates);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
@@ -223,7 +223,7 @@ application_private_headers(const struct application_loop *al)
     return &al->settings->private_headers;
 }
 
-/* Exchanges of this loop read settings here, afresh in each turn. */
+/* Exchanges of this loop read settings here, again in each turn. */
 static inline const struct app_settings *application_settings(const struct application_loop *al)
 {
     return &al->settings->s;

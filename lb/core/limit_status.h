@@ -65,8 +65,8 @@ void limit_daemons_publish(struct application_loop *al);
 size_t limit_daemons(const struct application *a, struct limit_daemon_view *out);
 
 /*
- * Member "figures" of the counter called NAME, beside its settings (limits_live_describe): what is
- * in force and what it counts; null when no rule in force has that name.
+ * Writes the member "figures" of the counter NAME, beside its settings (limits_live_describe): its
+ * effective settings and its counts; null if no effective rule has that name.
  */
 void limit_status_put(const struct application *a, const char *name, struct json_writer *w);
 /* "pool_counter_servers" and "copies", members of the application's object. */

@@ -420,7 +420,7 @@ static void retire_counters(struct limits_live *l)
     }
 }
 
-/* ---- what is in force ---- */
+/* ---- effective rules ---- */
 
 static void take_rule(struct limits_live *l, const struct live_limit *live, struct limit_rule *out)
 {

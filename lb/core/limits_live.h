@@ -16,7 +16,7 @@
 struct limits_live;
 
 /*
- * YAML's rules are in force after this.
+ * Makes the rules of YAML effective.
  *   path  the application's node, "" is the tree's root; copied
  *   away  whether the tree cannot be reached; NULL: it can
  */
@@ -25,8 +25,9 @@ struct limits_live *limits_live_create(struct application *a, const struct limit
 /* The application has no pool counters after this; claims in progress continue. L may be NULL. */
 void limits_live_destroy(struct limits_live *l);
 /*
- * Follow the tree T from now on, and keep what it says in M; both are there until limits_live_stop.
- *   wait_ms  how long the tree may take to answer; then what M remembers is in force
+ * Follow the tree T from now on, and store its values in M; both must be valid until
+ * limits_live_stop.
+ *   wait_ms  how long the tree may take to answer; then the values of M become effective
  */
 void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m, uint64_t wait_ms);
 /* Harmless when not started. */

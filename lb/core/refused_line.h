@@ -14,7 +14,7 @@
 
 struct refused_wait {
     struct list node;
-    bool in_line; /* counted; else NODE is on its way out, or in no list */
+    bool in_line; /* counted; else NODE is in the list of released ones, or in no list */
     /* On the loop, never inside of a call of this module: try again; it is out of the line. */
     void (*go_on)(struct refused_wait *w);
 };
@@ -23,7 +23,7 @@ struct refused_line {
     struct loop *loop;
     struct list waiting;
     struct timer tick;
-    unsigned turns;      /* how many the next tick lets go; 0: one */
+    unsigned turns;      /* how many the next tick releases; 0: one */
     _Atomic size_t *all; /* how many wait in the lines of all loops */
 };
 
@@ -34,7 +34,7 @@ void refused_line_init(struct refused_line *line, struct loop *l, _Atomic size_t
  * loops together.
  */
 bool refused_line_join(struct refused_line *line, struct refused_wait *w, size_t max, bool again);
-/* It does not go on any more. Harmless when it was not to. */
+/* Cancels the wait: go_on is not called any more. Harmless if it is not in the queue. */
 void refused_line_leave(struct refused_line *line, struct refused_wait *w);
 /* A worker has answered a request. */
 void refused_line_served(struct refused_line *line);

@@ -39,10 +39,10 @@ struct response_spill *response_spill_create(struct spill_loop *l) returns_nonnu
 void response_spill_destroy(struct response_spill *s);
 
 /*
- * How many bytes may be added now, with at most MAX_BYTES of this response in its file, as far as
- * the space of all allows; promised to S until it is empty. A few hundred KiB at most: ask again
- * after adding. 0: a limit was reached; or no file can be made or the file system is nearly full,
- * which response_spill_error tells.
+ * Returns how many bytes may be added now, with at most MAX_BYTES of this response in its file, as
+ * far as the space of all permits; reserved for S until it is empty. At most a few hundred KiB:
+ * call again after adding. 0: a limit was reached; or no file can be created or the file system is
+ * nearly full, which response_spill_error reports.
  */
 size_t response_spill_room(struct response_spill *s, uint64_t max_bytes);
 /*

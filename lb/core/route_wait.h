@@ -15,8 +15,8 @@ struct route_wait {
     struct pool_waiter waiter; /* pass it to pool_get; its context is this */
     struct loop *loop;
     struct loop_message message;
-    bool owed; /* cancelled while a wake-up was on its way: it is only waited for */
-    /* On the loop: a turn has come; call pool_get again with the waiter, or route_wait_cancel. */
+    bool owed; /* cancelled while a wake-up was in flight: only its arrival is awaited */
+    /* On the loop: the waiter was released; call pool_get again with it, or route_wait_cancel. */
     void (*woken)(struct route_wait *w);
     /* On the loop: the wake-up that route_wait_cancel left owed has arrived; nothing refers to it
      * now. */

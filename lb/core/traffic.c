@@ -24,7 +24,7 @@ enum {
 };
 
 struct note_head {
-    uint32_t bytes; /* of the whole note, padded; 0: go on at the start */
+    uint32_t bytes; /* of the whole note, padded; 0: continue at the start */
     uint16_t application;
     uint8_t flags;
     uint8_t cls_len;

@@ -20,8 +20,8 @@
 
 enum {
     /*
-     * When URLs were invalidated, by their hash: two with the same share it, which costs a copy of
-     * a response that was under way just then.
+     * When URLs were invalidated, by their hash: two with the same hash share the entry, which may
+     * cost a copy of a response in progress at that time.
      */
     INVALIDATED_SLOTS = 1024,
 };
@@ -52,7 +52,7 @@ struct copies {
     struct copies_limits limits;
     struct map urls;
     struct list by_use, by_time;
-    uint64_t clock_us; /* the latest time heard of; loops differ a little */
+    uint64_t clock_us; /* the latest time received; loops differ a little */
     struct copies_stats stats;
     uint64_t invalidated_us[INVALIDATED_SLOTS];
 };

@@ -187,7 +187,7 @@ struct copy_maker *copy_maker_create(const struct copy_maker_options *o)
     return m;
 }
 
-/* Lets go of what there is. */
+/* Releases everything. */
 static apart void give_up(struct copy_maker *m)
 {
     m->failed = true;

@@ -59,8 +59,7 @@ struct copy_maker_options {
     struct copy_memory *memory;
     size_t max_bytes; /* of the copy */
     /*
-     * No memory left: free some, BYTES or more, and tell whether there was any to free. May be
-     * NULL.
+     * No memory left: free BYTES or more; return whether there was anything to free. May be NULL.
      */
     bool (*make_room)(void *context, size_t bytes);
     void *context;

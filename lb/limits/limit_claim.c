@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A lock is granted under its counter's mutex, by whatever thread gave one back; there it is marked
- * that a message is under way, so that the claim's owner, which looks under the same mutex, leaves
- * the claim in memory until that has come. The message is posted once the mutex is let go.
+ * A lock is granted under its counter's mutex, by the thread that released one. There the claim is
+ * marked as having a message in flight, so that its owner, which checks this under the same mutex,
+ * retains the claim until the message has arrived. The message is posted after the mutex is
+ * released.
  */
 #include "lb/limits/limit_claim.h"
 
@@ -383,7 +384,7 @@ static void give_back_daemon(struct limit_claim *c, bool done)
     end_asking(c, held);
 }
 
-/* True: its message is under way. */
+/* Returns true if its message is in flight. */
 static bool give_back_lock(struct limit_claim *c, bool done)
 {
     struct list woken;

@@ -43,7 +43,7 @@ struct limit_claim {
 
     /* limit_claim.c's */
     struct counter_lock lock;      /* in the counter's table: under its mutex */
-    bool posted;                   /* the message is under way: under the same */
+    bool posted;                   /* the message is in flight: under the same */
     struct limit_claim *next_told; /* list of claims to post */
     struct loop_message message;
     struct counter_call call;

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 
 enum {
-    /* Keys of one counter with a holder or a waiter; each has at least one request under way. */
+    /* Keys of one counter with a holder or a waiter; each has at least one request in flight. */
     LIMIT_KEYS_MAX = 1000000,
     LIMIT_WAITERS_MAX = 1000000,
 };

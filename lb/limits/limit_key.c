@@ -259,7 +259,7 @@ static bool take_text(struct template *t)
             return problem(t->p, t->at, "a } without its {; a brace itself is written }}");
         }
         if (c < 0x21 || c > 0x7e)
-            return problem(t->p, t->at, "only visible ASCII may stand here");
+            return problem(t->p, t->at, "only visible ASCII is permitted here");
         text[n++] = c;
         t->at += brace ? 2 : 1;
     }

@@ -27,7 +27,7 @@ static bool check_across(const struct counter_settings *s, struct limit_problem 
     if (s->workers > s->maxqueue) {
         p->row = "maxqueue";
         snprintf(p->why, sizeof(p->why),
-                 "workers (%lld) is above maxqueue (%lld), which counts those under way too",
+                 "workers (%lld) is above maxqueue (%lld), which includes requests in progress",
                  (long long)s->workers, (long long)s->maxqueue);
         return false;
     }

@@ -13,7 +13,7 @@
 #include "lb/limits/limit_match.h"
 
 enum {
-    /* Rules of one application, YAML's and the tree's together: each request looks at each. */
+    /* Rules of one application, YAML's and the tree's together: each request checks all of them. */
     LIMIT_RULES_MAX = 64,
     /* Counters that one request may hold: rules that fit beyond it refuse the request, 500. */
     LIMIT_CLAIMS_MAX = 8,

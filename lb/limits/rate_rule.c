@@ -155,7 +155,8 @@ struct rate_rules *rate_rules_read(const struct config *c, const struct config_n
     }
     if (node->n > RATE_RULES_MAX) {
         config_complain(c, node->keys[RATE_RULES_MAX], d,
-                        "rates: at most %d; each request looks at each", RATE_RULES_MAX);
+                        "rates: at most %d, because each request checks all of them",
+                        RATE_RULES_MAX);
         return NULL;
     }
     struct rate_rules *r = xcalloc(1, sizeof(*r));

@@ -12,7 +12,7 @@
 #include "lb/limits/rate_counter.h"
 
 enum {
-    /* Rules of one application: each request looks at each. */
+    /* Rules of one application: each request checks all of them. */
     RATE_RULES_MAX = 64,
 };
 

@@ -17,7 +17,7 @@ struct lb_parts {
     struct lb *lb;
     const struct daemon_line *line;
     struct configuration
-        config; /* in force; after a reload: LOCAL and BOOT rows are still those of the start */
+        config; /* effective; after a reload: LOCAL and BOOT rows are still those of the start */
     struct listeners *listeners; /* NULL: not listening */
     struct admin *admin;         /* NULL: none */
     struct daemon_watch *signals;
@@ -29,7 +29,7 @@ struct lb_parts {
     struct inherited *inherited; /* until we serve; then NULL */
     struct upgrade upgrade;      /* to a new process */
     bool handed_over;            /* DRAINING, and it serves in our place */
-    bool patient;                /* of that: idle clients may still ask once more */
+    bool patient;                /* of that: idle clients may still send one request */
     bool told;                   /* of that: SIGTERM was received */
     bool loops_gone, admin_gone;
     int exit_code;
@@ -37,7 +37,8 @@ struct lb_parts {
 
 /* ---- lb_stop.c ---- */
 
-/* No new requests; those under way get drain_timeout. What is not accepted yet is lost. */
+/* Accepts no new requests; those in flight get drain_timeout. Connections not accepted yet are
+ * lost. */
 void lb_drain(struct lb *lb);
 /* The same for a process that was replaced by a new one, which accepts from the same sockets. */
 void lb_hand_over(struct lb *lb);

@@ -309,7 +309,7 @@ static void checkout(struct exchange *x)
     }
 }
 
-/* The pool looks at those it takes from a stack, not at those that come on their way to us. */
+/* The pool validates connections that it takes from a stack, not those that were moved to us. */
 static bool may_use(const struct exchange *x, struct pooled_conn *c)
 {
     return (x->safe || !must_be_fresh(x)) && http1_conn_pool_ops.alive(c, !x->safe);

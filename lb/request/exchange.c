@@ -7,7 +7,7 @@
  *
  * The request may end inside any call of http_reply_*: the client's side is then over
  * (on_gone), and perhaps the whole exchange accounted for. The exchange's own memory stays until
- * the turn has ended, so callers go on by looking at client_over.
+ * the turn has ended, so callers must check client_over before they continue.
  */
 #include "lb/request/exchange.h"
 
@@ -367,7 +367,7 @@ static void on_gone(void *context, bool done)
     if (x->slow != NULL)
         exchange_slow_end(x);
     if (x->tunnel) {
-        /* The request is over, the connection lives on: on_tunnel_ended in forward.c. */
+        /* The request is over, the connection continues: on_tunnel_ended in forward.c. */
         x->req = NULL;
         return;
     }

@@ -56,7 +56,7 @@ struct exchange_waits {
     struct http1_connect *attempt;
     struct timer timer; /* for any worker, or a connection */
     struct refused_wait refused;
-    /* Of these two the end and the beginning are looked at for each. */
+    /* The end and the beginning of these two are read for each request. */
     struct conn_waiter conn;
     struct route_wait route;
 };
@@ -123,7 +123,7 @@ struct exchange {
     bool event_stream;  /* the response is one: it is not put into a file */
     bool has_user;      /* came with what identifies its user: not to be copied */
     /* ... and of the worker's */
-    bool active;          /* a request is under way on http */
+    bool active;          /* a request is in progress on http */
     bool keep;            /* http may serve another */
     bool reused;          /* http was a kept one */
     bool fresh;           /* nothing but a new connection will do, for this pick */
@@ -194,7 +194,7 @@ struct exchange_loop *exchange_loop_create(struct lb_loop *home);
 /* No exchange is left. */
 void exchange_loop_destroy(struct exchange_loop *l);
 
-/* A complete request has come on CONN: serve it. */
+/* Serves REQ, a complete request received on CONN. */
 void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn);
 /* The load balancer stops: end it now, with an answer if none has begun. */
 void exchange_cut(struct exchange *x);
@@ -255,7 +255,7 @@ void exchange_add_allow(struct exchange *x);
 void exchange_receive(struct exchange *x);
 /* connect.c: picks a worker and continues from there. */
 void exchange_route(struct exchange *x);
-/* connect.c: get a connection to the picked worker and go on. */
+/* connect.c: gets a connection to the selected worker and continues. */
 void exchange_connect(struct exchange *x);
 /* connect.c: X is of new memory, or one that has waited is free: it waits for nothing. */
 void exchange_make_waits(struct exchange *x);
@@ -279,8 +279,8 @@ void exchange_forward(struct exchange *x);
  */
 void exchange_slow(struct exchange *x) rare;
 /*
- * slow_client.c: BODY has come from the worker, LAST or not, and X is slow. True: it was taken
- * over, to follow what is in the file.
+ * slow_client.c: BODY, LAST or not, was received from the worker, and X is slow. Returns true if it
+ * was taken over, to follow the bytes in the file.
  */
 bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) apart;
 /* slow_client.c: whether what comes from the worker goes into a file; X is slow. */

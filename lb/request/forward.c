@@ -4,7 +4,7 @@
  * whether to try again. The rules, before the first byte of a response was passed on:
  *
  *   what happened                                    GET, HEAD            other methods
- *   a kept connection is dead, no response byte      once more, fresh     if no byte was written
+ *   an idle connection is dead, no response byte     retried once, new    if no byte was written
  *   the worker failed, no byte was written           another worker       another worker
  *   the worker, or its process, failed               another, `retries`,  502
  *                                                    `retry_budget`
@@ -12,8 +12,8 @@
  *   Resumelb-Unprocessed (from an agent)             another worker       another worker; when all
  *                                                    have refused it: again, worker_wait_timeout
  *
- * A time-out is not tried again: a request that is slow anywhere would be run several times over.
- * A response that fails later is passed on as cut short, never as complete.
+ * A time-out is not retried: a request that is slow everywhere would be executed several times. A
+ * response that fails later is passed on truncated, never as complete.
  */
 #include "lb/request/exchange.h"
 
@@ -257,7 +257,8 @@ static void take_head(struct exchange *x, const struct http1_head *head)
                      x->times.first_byte_us - x->times.written_us);
 }
 
-/* What the worker has in hand in all, as its agent says. While our request still counts. */
+/* Takes the worker's total number of requests in flight as reported by its agent, while our request
+ * still counts. */
 static void take_backlog(struct exchange *x, const struct http1_head *head)
 {
     uint64_t total = 0;
@@ -273,7 +274,7 @@ static void take_backlog(struct exchange *x, const struct http1_head *head)
     }
 }
 
-/* An agent's promise that no byte reached a process: anybody else may have the request. */
+/* An agent's statement that no byte reached a process: any other worker may get the request. */
 static bool is_unprocessed(const struct exchange *x, const struct http1_head *head)
 {
     return head->status == 503 && x->member->has_feed && headers_unprocessed(head);

@@ -42,7 +42,7 @@ static void on_refused(void *context, const struct http_refusal *r)
     account_refused(f->home, r);
 }
 
-/* Many clients come by a proxy's address, and the proxy tells them apart. */
+/* Many clients share a proxy's address, and the proxy distinguishes them. */
 static bool is_trusted_proxy(void *context, const struct addr *peer)
 {
     const struct front *f = context;
@@ -116,7 +116,7 @@ static void close_listeners(struct front *f)
     list_init(&f->listeners);
 }
 
-/* An exchange may outlive its connection: it is freed between turns, or when a wake-up has come. */
+/* An exchange may outlive its connection: it is freed between turns, or after a wake-up. */
 static void tell_when_done(struct front *f)
 {
     void (*done)(void *context) = f->done;

@@ -31,8 +31,9 @@ struct front *front_create(struct lb *lb, struct loop *l, const struct http_serv
 void front_listen(struct front *f, int fd, const struct http_listen_options *o);
 void front_set(struct front *f, const struct http_server_options *limits);
 /*
- * Listeners close, no new requests; done() when the last exchange and connection are gone. PATIENT:
- * idle connections may ask once more, until front_shut_idle.
+ * Closes the listeners and accepts no new requests; calls done() when the last exchange and
+ * connection have ended. PATIENT: idle connections may send one more request, until
+ * front_shut_idle.
  */
 void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context);
 void front_shut_idle(struct front *f);

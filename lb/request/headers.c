@@ -23,7 +23,7 @@ enum {
 
 /* ---- requests: what may pass at all ---- */
 
-/* Of HTTP/1 the server has looked at every byte as it came. */
+/* For HTTP/1 the server has checked every byte when it was read. */
 static apart bool is_text(const struct message_fields *fields)
 {
     for (size_t i = 0; i < fields->n; ++i) {
@@ -421,7 +421,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head)
 {
-    /* A line may have come without the blank that it is written with. */
+    /* A received line may lack the space that it is written with. */
     return sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len +
            head->bytes + head->nheaders;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Header fields on their way through: which pass, which are dropped, which are ours; and the head
- * of a request as a worker gets it. Stateless; on the exchange's loop.
+ * Header fields in transit: which are passed on, dropped, or added; and the head of a request as a
+ * worker gets it. Stateless; on the exchange's loop.
  *
  * Never passed on, in either direction: hop-by-hop fields, what Connection lists, framing (which is
  * generated), and Resumelb-*. A name is compared with '_' taken for '-', because CGI-like
@@ -91,8 +91,9 @@ size_t headers_response_room(const struct headers_response *r, const struct http
 /* Whether an agent says that no byte of the request reached a process. */
 bool headers_unprocessed(const struct http1_head *head) apart;
 /*
- * How many requests an agent says it has in hand (Resumelb-Backlog).
- * Errors: ERR_NOT_FOUND it does not say; ERR_SYNTAX no number up to WORKER_REPORT_MAX, or several.
+ * The number of requests in flight that an agent reports (Resumelb-Backlog).
+ * Errors: ERR_NOT_FOUND if the field is missing; ERR_SYNTAX if it is not a number up to
+ * WORKER_REPORT_MAX, or duplicate.
  */
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
 /* Whether an agent says that its process had the request and failed it without a response. */

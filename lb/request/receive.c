@@ -16,8 +16,8 @@
 #include "common/base/nocase.h"
 #include "common/net/networks.h"
 #include "common/skills/classes.h"
-#include "common/tls/tls_server.h"
 #include "common/tls/tls_listener.h"
+#include "common/tls/tls_server.h"
 #include "common/wire/http1_request.h"
 #include "common/wire/trace_context.h"
 #include "lb/limits/rate_rule.h"
@@ -208,7 +208,7 @@ static void put_trace(const struct exchange *x, struct text *out)
     text_add(out, SLICE_LIT("\r\n"));
 }
 
-/* Max-Forwards has come to its end here. */
+/* Max-Forwards is 0. */
 static apart void answer_here(struct exchange *x, bool trace)
 {
     struct text body = {0};

@@ -324,7 +324,7 @@ static bool feed(struct exchange *x)
     return true;
 }
 
-/* The client has taken some: the worker's side may go on. */
+/* The client has read some bytes: the worker's side may continue. */
 static void go_on(struct exchange *x)
 {
     struct slow_client *s = x->slow;

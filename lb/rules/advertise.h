@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Under which names a load balancer registers itself: what the setting `advertise` says, else where
- * its listeners are. Plain computation, but for a look at the machine's addresses.
+ * The names under which a load balancer registers itself: those of the setting `advertise`, else
+ * the addresses of its listeners. Plain computation, except that the addresses of the machine are
+ * read.
  */
 #ifndef RLB_LB_RULES_ADVERTISE_H
 #define RLB_LB_RULES_ADVERTISE_H
@@ -15,8 +16,8 @@ enum {
 };
 
 /*
- * Whether TEXT may stand in `advertise`: HOST:PORT or unix:/path as it is, HOST with the port of
- * the first listener that has one, :PORT for every address of this machine.
+ * Whether TEXT is valid in `advertise`: HOST:PORT or unix:/path as it is, HOST with the port of the
+ * first listener that has one, :PORT for every address of this machine.
  */
 bool advertise_good(const char *text);
 /*

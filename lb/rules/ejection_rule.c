@@ -18,7 +18,7 @@ bool worker_fault_connects(enum worker_fault f)
     return f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT || f == FAULT_TLS;
 }
 
-/* A connection that fails is plain: no request was under way that could be to blame. */
+/* A failed connection is unambiguous: no request in flight can have caused it. */
 static unsigned needed(const struct ejection_rule *r, enum worker_fault f)
 {
     return worker_fault_connects(f) ? r->after_refused : r->after;

@@ -145,7 +145,7 @@ static const char *take_text(struct slice *rest, struct text *out)
             return "a } without its {; a brace itself is written }}";
         }
         if (c < 0x20 || c > 0x7e)
-            return "only blanks and visible ASCII may stand here";
+            return "only blanks and visible ASCII are permitted here";
         text_add_char(out, c);
         rest->p += used;
         rest->len -= used;

@@ -50,8 +50,8 @@ struct header_rules *header_rules_ref(struct header_rules *r);
 /* NULL is fine. */
 void header_rules_unref(struct header_rules *r);
 /*
- * One rule more; VALUE is not looked at for HEADER_REMOVE. Removals come before settings and those
- * before additions: this is the caller's to see to. False: WHY says what is wrong.
+ * Adds a rule; VALUE is ignored for HEADER_REMOVE. The caller must add removals before settings,
+ * and those before additions. Returns false with the reason in WHY if the rule is invalid.
  */
 bool header_rules_add(struct header_rules *r, enum header_side side, enum header_op op,
                       struct slice name, struct slice value,

@@ -214,7 +214,7 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
     struct poison_entry *e = find_locked(p, hashed);
     if (e == NULL)
         e = add_locked(p, key, hashed);
-    /* What was under way when it began to be held may go on to kill. */
+    /* Requests in flight when it became blocked may still kill workers. */
     if (!e->held) {
         forget_deaths(e, r->window_ms, now_ms);
         if (note_death(e, worker, now_ms)) {

@@ -21,7 +21,7 @@
 #include "common/base/limits.h"
 
 enum {
-    /* Classes and paths remembered: each takes a death that it was under way at. */
+    /* Classes and paths that are stored: each counts the deaths during its requests. */
     POISON_KEYS_MAX = 1024,
     /* Held at once. When more would be, it is not requests that kill the workers. */
     POISON_HELD_MAX = 16,
@@ -29,7 +29,7 @@ enum {
     POISON_DEATHS_MAX = 16,
     /* Of a path, for people to read. */
     POISON_PATH_MAX = 256,
-    /* Requests that a worker had in hand end together when it dies: one death. */
+    /* Requests in flight at a worker end together when it dies: one death. */
     POISON_SAME_DEATH_MS = 1000,
 };
 
@@ -50,8 +50,7 @@ enum poison_verdict {
     POISON_TOO_MANY, /* it would have been one too many: none is held any more */
 };
 
-/* How many there are of each, which may be looked at without the lock: what a struct poison begins
- * with. */
+/* The number of each, which may be read without the lock: the beginning of struct poison. */
 struct poison_counts {
     _Atomic size_t nsuspects, nheld;
 };
@@ -73,7 +72,7 @@ static inline bool poison_any_held(const struct poison *p)
 struct poison *poison_create(void);
 /* NULL is fine. */
 void poison_destroy(struct poison *p);
-/* It was under way at WORKER (any name of it) when that died. */
+/* It was in flight at WORKER (any name of it) when that died. */
 enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
                                  const struct poison_key *key, const void *worker, uint64_t now_ms);
 /* It was answered. Costs nothing while there are no suspects. */

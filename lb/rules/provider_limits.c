@@ -46,8 +46,9 @@ static const char *outside(const struct provider_limits *l, const struct addr *a
 }
 
 /*
- * Whether A is this machine's: the kernel would send from it, or from loopback, what is sent to it.
- * (Binding to it tells less: net.ipv4.ip_nonlocal_bind allows every address.) Nothing is sent.
+ * Whether A is an address of this machine: for packets to it, the kernel would select it, or
+ * loopback, as the source address. (Binding to it shows less: net.ipv4.ip_nonlocal_bind permits
+ * every address.) Nothing is sent.
  */
 static bool is_local(const struct addr *a)
 {

@@ -10,14 +10,14 @@
 #include "common/base/base.h"
 
 struct retry_budget {
-    _Atomic size_t taken; /* requests under way that are being tried again */
+    _Atomic size_t taken; /* requests in flight that are retries */
 };
 
 /*
- * A request is to be tried again. False: there are as many already.
- *   active  requests under way, this one among them
- *   share   of them, 0..1
- *   least   so many may be in any case
+ * Reserves a retry of a request. Returns false if the budget is exhausted.
+ *   active  requests in flight, including this one
+ *   share   permitted fraction of them, 0..1
+ *   least   number that is always permitted
  */
 bool retry_budget_take(struct retry_budget *b, size_t active, double share, size_t least);
 /* Once for each that was taken. */

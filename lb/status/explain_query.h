@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The query of /explain: class=CLASS or url=URL, and application=NAME. The class is as it stands in
+ * The query of /explain: class=CLASS or url=URL, and application=NAME. The class is written as in
  * the access log and on the status page; all are percent-encoded as in any query ('+' is itself).
- * Bounded, and strict: what is not known, or said twice, is refused. Plain computation.
+ * Bounded and strict: unknown or duplicate parameters are rejected. Plain computation.
  */
 #ifndef RLB_LB_STATUS_EXPLAIN_QUERY_H
 #define RLB_LB_STATUS_EXPLAIN_QUERY_H

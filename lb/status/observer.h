@@ -31,7 +31,7 @@ struct observer *observer_create(struct lb *lb);
 /* After the data loops. NULL is fine. */
 void observer_destroy(struct observer *o);
 const struct events *observer_events(const struct observer *o);
-/* Tell an event of an operator's doing. KIND is constant. */
+/* Reports an event caused by an operator. KIND is constant. */
 void observer_tell(struct observer *o, const char *kind, bool bad, const char *application,
                    const char *subject, const char *text);
 

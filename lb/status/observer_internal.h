@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What observer.c (figures), observer_watch.c (what has changed) and observer_view.c (telling it)
- * share. Control thread.
+ * Shared by observer.c (metrics), observer_watch.c (changes) and observer_view.c (JSON). Control
+ * thread.
  */
 #ifndef RLB_LB_STATUS_OBSERVER_INTERNAL_H
 #define RLB_LB_STATUS_OBSERVER_INTERNAL_H
@@ -13,7 +13,7 @@
 #include "lb/status/class_metrics.h"
 #include "lb/status/observer.h"
 
-/* A sum that fades: of what has come lately. */
+/* A decaying sum of recent values. */
 struct fading {
     double sum;
     double at_s; /* up to date then */
@@ -61,7 +61,7 @@ struct seen_app {
     struct fading requests, failed, placed, skilled;
     struct histogram times;
     char active_version[64];
-    struct app_settings settings; /* as last looked at */
+    struct app_settings settings; /* at the last check */
     bool has_settings;
     char **refused; /* why, per row of app_row; or NULL */
     bool settled;   /* what was present at the start does not cause events */

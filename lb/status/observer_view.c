@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Telling what is known, as JSON. Each class of the map costs the pool's lock once, briefly.
+ * Writes the state as JSON. The pool's lock is taken briefly, once per class of the map.
  */
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 static void put_rounded(struct json_writer *w, const char *name, double v)
 {
-    /* Three decimals are what anybody reads, and half the bytes. */
+    /* Three decimals are sufficient, and halve the size. */
     json_put_real(w, name, (double)(int64_t)(v * 1000 + (v < 0 ? -0.5 : 0.5)) / 1000);
 }
 

@@ -76,7 +76,7 @@ static void put_connections(struct json_writer *w, struct member *m)
     json_close_object(w);
 }
 
-/* The age of the oldest request in hand, and when it came (Unix time). */
+/* The age of the oldest request in flight, and its arrival (Unix time). */
 static void put_oldest(struct json_writer *w, uint64_t oldest_us, uint64_t now_ms)
 {
     struct timespec wall;
@@ -217,7 +217,7 @@ static void add_known(void *context, const struct known_worker *k)
                                     .view = e != NULL ? e->view : NULL});
 }
 
-/* Those we know, then those that are gone but have requests in hand. */
+/* The known workers, then removed ones with requests in flight. */
 static void find_workers(struct workers_page *p)
 {
     const struct pool_view *pv = p->pool;

@@ -114,7 +114,7 @@ void *homes_worker_context(const struct homes_worker *w)
     return w->context;
 }
 
-/* ---- a request in hand ---- */
+/* ---- a request in flight ---- */
 
 /* Sets all members except those set by enter_pair and enter. */
 static void start(struct homes_ticket *t, uint64_t now_us, double expected_us)

@@ -78,7 +78,7 @@ struct homes_choice {
 struct homes_ticket {
     struct list of_worker; /* worker->in_hand, oldest first */
     struct list of_pair;
-    struct homes_worker *worker; /* NULL: not in hand */
+    struct homes_worker *worker; /* NULL: not in flight */
     struct homes_pair *pair;     /* NULL if its class or worker was deleted */
     uint64_t start_us;
     uint64_t serve_us;    /* estimated start of service at the worker */

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* exp(50) is 5e21, and its inverse is below what a double tells apart. */
+/* exp(50) is 5e21, and its inverse is below the resolution of a double. */
 #define FADING_EPOCH_TAUS 50
 /* Between two calls of exp, so much of TAU apart, the weight is a polynomial: off by 1e-11 of it at
  * the most. */

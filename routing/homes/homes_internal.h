@@ -136,7 +136,7 @@ struct homes_pair {
     struct list in_hand; /* homes_ticket.of_pair */
     uint64_t used_us;    /* last */
     uint64_t settled_us; /* when it became a home */
-    uint64_t own_us;     /* expected work in hand */
+    uint64_t own_us;     /* expected work in flight */
     uint32_t in_hand_n;
     uint32_t at;  /* cls->pairs[at] */
     bool touched; /* it had a request, or the cache is known to be warm */
@@ -186,7 +186,7 @@ struct homes_worker {
     size_t nin_hand, nserving, ncold;
     struct homes_ticket *waiting; /* the first in flight that is not served yet, or NULL */
     struct homes_pair *most;      /* the pair that has had the most work in flight, or NULL */
-    uint64_t own_us;              /* expected work in hand */
+    uint64_t own_us;              /* expected work in flight */
     double foreign_us;            /* of other load balancers, smoothed */
     double stalled_us;
     uint64_t alive_us; /* the last progress */
@@ -297,8 +297,7 @@ static inline void homes_tick(struct homes *h, uint64_t now_us)
     if (now_us >= h->look_us)
         homes_look(h);
 }
-/* A request has come. */
-void homes_let_fade(struct homes *h);
+/* Call when a request has arrived. */ void homes_let_fade(struct homes *h);
 /* B has changed. */
 void homes_work_changed(struct homes *h, struct homes_worker *w);
 double homes_work_of(const struct homes_worker *w);

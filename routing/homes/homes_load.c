@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work that decays, and the two orders of workers: by B, the work in hand, and by L, the load.
+ * Work that decays, and the two orders of workers: by B, the work in flight, and by L, the load.
  *
  * L = LOAD_WORK * work / mean work + (1 - LOAD_WORK) * homes / mean homes. The means change with
  * every request, which would change all the keys; so the heap is by
@@ -77,8 +77,9 @@ void homes_line_remove(struct homes *h, struct homes_worker *w)
         h->line_work = 0;
 }
 
-/* Of the work in hand; of a sample of every STEPth in the order of the heap, from the least to the
- * most. Of two workers the lesser: no queue is longer than four times itself. */
+/* The median of the work in flight, of a sample of every STEPth worker in the order of the heap,
+ * from the least to the most. For two workers the lesser value: no queue is longer than four times
+ * itself. */
 double homes_median(const struct homes *h)
 {
     const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pairs of a class and a worker. Those with requests in hand stay, whatever their number; requests
- * in hand are bounded elsewhere.
+ * Pairs of a class and a worker. Those with requests in flight stay, whatever their number;
+ * requests in flight are bounded elsewhere.
  */
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  *     h = number of its homes                 at most max_share * n, fewer in a flood, more when
  *                                             there is hardly anything else
  *
- * and of a worker B, its work in hand, and L, its load (homes_load.c). P is what a cold request
+ * and of a worker B, its work in flight, and L, its load (homes_load.c). P is what a cold request
  * costs, V = PATIENCE_COLD * P + PATIENCE_MEDIAN * median(B) how long one may wait for its home.
  *
  *     no home:  argmin over x of L(x) + (B(x) - min B) / P                                    NEW
@@ -75,7 +75,7 @@ size_t homes_room(const struct homes *h, double part, double own_us, double all_
     return (size_t)(whole + ((double)whole < room));
 }
 
-/* As if the request had come already. */
+/* As if the request had already arrived. */
 static void weigh(struct choosing *g)
 {
     static const struct homes_class nothing = {0};
@@ -107,7 +107,7 @@ static void weigh(struct choosing *g)
 
 /* ---- which worker ---- */
 
-/* The home with the least work in hand, of those that may have the request; counts the homes. */
+/* The home with the least work in flight, of those that may have the request; counts the homes. */
 static struct homes_pair *least_home(const struct choosing *g)
 {
     struct homes_pair *best = NULL;

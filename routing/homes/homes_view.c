@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking at the homes, and the check of all invariants.
+ * Views of the homes, and the check of all invariants.
  */
 #include <math.h>
 

@@ -15,7 +15,7 @@ APPLICATION = r'''
 import os, time
 fault = os.environ.get("FAULT", "")
 if fault == "exits at once":
-    print("cannot go on: no database", flush=True)
+    print("cannot continue: no database", flush=True)
     os._exit(3)
 if fault == "never ready":
     print("waiting for a database", flush=True)

@@ -46,7 +46,7 @@ class HeldApp:
 
     def let_go(self, n=1):
         """Releases the responses of the N oldest requests in progress."""
-        wait_until(lambda: len(self.waiting) >= n, '%d under way' % n)
+        wait_until(lambda: len(self.waiting) >= n, '%d in progress' % n)
         with self.lock:
             for done in [self.waiting.pop(0) for _ in range(n)]:
                 done.set()
@@ -55,7 +55,7 @@ class HeldApp:
         self.open.set()
 
     def under_way(self, n):
-        wait_until(lambda: len(self.waiting) == n, '%d under way, not %d' % (n, len(self.waiting)))
+        wait_until(lambda: len(self.waiting) == n, '%d in progress, not %d' % (n, len(self.waiting)))
 
 
 class Asked:

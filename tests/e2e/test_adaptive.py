@@ -33,7 +33,7 @@ def visit(lb, rounds=1, held=0):
     for _ in range(rounds):
         for site in SITES:
             assert lb.get(host=site).status == 200
-    wait_until(lambda: lb.app('app')['backlog'] == held, 'nothing else in hand')
+    wait_until(lambda: lb.app('app')['backlog'] == held, 'nothing else in flight')
 
 
 def test_a_worker_that_hangs_gets_no_more_work(world):

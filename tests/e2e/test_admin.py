@@ -80,7 +80,7 @@ def test_metrics_are_prometheus_text(lb):
     assert seen['resumelb_client_connections_total', None] >= 1
     assert seen['resumelb_client_refused_total', '{reason="no Host"}'] == 0
     manual = subprocess.run([BIN / 'resumelb', '--describe', 'stats'], capture_output=True, text=True, timeout=LIMIT)
-    assert families == set(re.findall(r'^\| `(\w+)`', manual.stdout, re.M)), 'the manual tells of each'
+    assert families == set(re.findall(r'^\| `(\w+)`', manual.stdout, re.M)), 'the manual has each'
 
 
 def test_resumelbctl_shows_status_and_resumes(lb):

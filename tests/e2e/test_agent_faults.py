@@ -38,7 +38,7 @@ def test_a_command_that_is_not_there(world, server):
 @short('uwsgi')
 def test_a_server_that_exits_at_once(world, server):
     agent = Two(world, server, fault='exits at once', respawn_delay='200ms')
-    agent.output_has('cannot go on: no database')
+    agent.output_has('cannot continue: no database')
     wait_until(lambda: agent.start_failures() >= 2, 'another try')
     r = agent.ask()
     assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')

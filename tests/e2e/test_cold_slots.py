@@ -88,10 +88,10 @@ def looks(lb):
 def look_on(lb):
     """Waits for 15 more checks of the overload. There are ten per spawn_after: a lasting overload would activate a slot by then."""
     wanted = looks(lb) + 15
-    wait_until(lambda: looks(lb) >= wanted, 'looks at the overload')
+    wait_until(lambda: looks(lb) >= wanted, 'checks of the overload')
 
 
-# ---- by the state that the streams tell ----
+# ---- by the state in the streams ----
 
 def test_a_cold_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(world):
     lb, warm, (first, second) = stage(world, spawn_after='1s')

@@ -576,7 +576,7 @@ def test_auth_file_open_to_all_is_refused(zookeeper, identities):
     file = identities('ops', 'hush')
     file.chmod(0o644)
     error = zookeeper.tool('print', '--auth-file', file, code=1).error
-    assert 'open to everybody' in error and 'hush' not in error
+    assert 'accessible to all users' in error and 'hush' not in error
 
 
 def test_nobody_there_is_told_in_time(tmp_path):

@@ -36,7 +36,7 @@ class Site:
     def visit(self, n=6):
         for i in range(n):
             assert self.lb.get(host='h%d.example' % i).status == 200
-        wait_until(lambda: self.lb.app()['backlog'] == 0, 'nothing in hand')
+        wait_until(lambda: self.lb.app()['backlog'] == 0, 'nothing in flight')
 
     def skills(self):
         return self.lb.json('/resumes.json')['applications']['default']
@@ -59,7 +59,7 @@ def test_explain_names_the_worker_that_then_gets_the_request(site):
         site.lb.get(host=host)
         grown = [w for w, x in zip(site.names, site.workers) if len(x.requests) > before[w]]
         assert grown == [told['worker']]
-        wait_until(lambda: site.lb.app()['backlog'] == 0, 'nothing in hand')
+        wait_until(lambda: site.lb.app()['backlog'] == 0, 'nothing in flight')
 
 
 def test_explain_tells_class_candidates_steps_and_values(site):
@@ -69,7 +69,7 @@ def test_explain_tells_class_candidates_steps_and_values(site):
     assert re.search(r"^127\.0\.0\.1:\d+ would get it: home\n  Policy adaptive: the class's home with the least work in flight\.$",
                      out, re.M), out
     assert 'homes_max' in out and '1. homes of the class: 1 of 2' in out
-    assert 'no home, and no less work in hand than the home' in out
+    assert 'no home, and no less work in flight than the home' in out
     assert re.search(r'^  >  127\.0\.0\.1:\d+ +\d', out, re.M) and 'gets it' in out
     assert '\033' not in out
 

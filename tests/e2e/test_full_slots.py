@@ -47,7 +47,7 @@ class Load:
     def refused_in(self, n, lb):
         """
         N more requests, and how many a worker has refused meanwhile; as many as it may refuse: when it is asked again, each
-        client may be on its way to it before the first of them is refused.
+        client may have been sent to it before the first of them is refused.
         """
         began, before = time.monotonic(), lb.app()['stats']['unprocessed']
         self.go_on(n)

@@ -52,14 +52,14 @@ class Balancer:
                 r = self.lb.get(host=site)
                 assert r.status == 200
                 pids[site] = json.loads(r.text)['pid']
-        wait_until(lambda: self.lb.app('app')['backlog'] == held, 'nothing else in hand')
+        wait_until(lambda: self.lb.app('app')['backlog'] == held, 'nothing else in flight')
         return pids
 
     def hold(self, site, gate):
         """Sends a request that is in flight until the file GATE exists."""
         client = Client(self.lb.address)
         client.send(host=site, headers=[('X-Until', str(gate))])
-        wait_until(lambda: self.lb.app('app')['backlog'] == 1, 'the request to be in hand')
+        wait_until(lambda: self.lb.app('app')['backlog'] == 1, 'the request to be in flight')
         return client
 
 
@@ -101,7 +101,7 @@ def test_an_agent_that_stops_has_handed_over_before_its_processes_end(world):
     process = first.pid(first.addresses.index(b.homes()[leaving]))
     held = b.hold(leaving, world.folder / 'gate')
     first.process.kill(signal.SIGTERM)
-    wait_until(lambda: b.homes() and set(b.homes().values()) <= set(second.addresses), 'all classes to live at the other')
+    wait_until(lambda: b.homes() and set(b.homes().values()) <= set(second.addresses), 'all classes to have their homes at the other')
     assert sorted(b.homes()) == sorted(SITES) and len(set(b.homes().values())) == 2
     assert alive(process), 'it has a request in flight'
     b.visit(held=1)

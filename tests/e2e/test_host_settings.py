@@ -116,7 +116,7 @@ def all_busy(agent, world, n):
     return held, go
 
 
-# ---- in force ----
+# ---- effective ----
 
 def test_the_maximum_follows_the_tree_under_load(world, tree):
     agent = HostAgent(world, tree)

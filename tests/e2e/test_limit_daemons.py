@@ -114,7 +114,7 @@ def test_no_visitor_waits_for_a_daemon_that_hangs_and_it_is_found_again_without_
     assert lb.process.output().count('for_ms=500') == 1
     assert [lb.get('/', 'site%d.example' % i).status for i in range(16)] == [200] * 16
     daemon.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: 'counter-server-back' in lb.process.output(), 'it to be found, with no request on its way')
+    wait_until(lambda: 'counter-server-back' in lb.process.output(), 'it to be found, without any request')
     acquired = int(daemon.stats()['total_acquired'])
 
     def counted():

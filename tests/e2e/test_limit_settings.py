@@ -239,7 +239,7 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
             t.join(LIMIT)
     assert not any(t.is_alive() for t in threads), 'a request waits for ever'
     assert set(answers) == {200}
-    wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'nothing to be under way')
+    wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'no request to be active')
 
 
 def test_t_says_where_each_mistake_is(world):

@@ -178,7 +178,7 @@ def test_a_node_of_the_tree_that_counts_nothing_is_shown_with_the_reason(world, 
     lb = balancer(world, app, {'pages': PAGES}, tree='directory:%s' % tree)
     lame = wait_until(lambda: limits(lb).get('lame'), 'the node to be seen')
     assert lame['in_force'] is False and lame['figures'] is None and lame['why']
-    assert 'lame: not in force: ' + lame['why'] in ctl('limits', '-a', lb.admin).stdout
+    assert 'lame: not effective: ' + lame['why'] in ctl('limits', '-a', lb.admin).stdout
     assert ('pool_limit_held', of('lame')) not in metrics(lb)
 
 

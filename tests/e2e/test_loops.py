@@ -46,7 +46,7 @@ def in_hand(lb):
 def test_clients_that_stay_are_spread_evenly(world):
     lb = start(world, 4)
     held = [dial(lb)[0] for _ in range(60)]
-    wait_until(lambda: sum(in_hand(lb)) == 60, 'no request under way')
+    wait_until(lambda: sum(in_hand(lb)) == 60, 'no request in flight')
     assert max(in_hand(lb)) - min(in_hand(lb)) <= 8, 'four, an eighth, and the request of the last connection'
     assert all(c.request().status == 200 for c in held), 'in any loop'
 

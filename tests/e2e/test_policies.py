@@ -78,7 +78,7 @@ def test_explain_foretells_who_gets_a_request(world, workers, policy):
     served(lb, 1)
     for site in SITES:
         # The previous worker is released shortly after its response.
-        wait_until(lambda: lb.app()['backlog'] == 0, 'nothing in hand')
+        wait_until(lambda: lb.app()['backlog'] == 0, 'nothing in flight')
         status, told = explain(lb, 'class=' + site)
         assert status == 200 and told['policy'] == policy and told['class'] == site and told['workers'] == 4
         (chosen,) = [c for c in told['candidates'] if c['chosen']]

@@ -114,7 +114,7 @@ class Pair:
             if time.monotonic() > deadline:
                 raise AssertionError('original: %s %s\nours:     %s %s\nafter:\n%s' % (
                     figures[0], heard[0], figures[1], heard[1], '\n'.join(map(repr, self.trace[-40:]))))
-        self.trace += [('heard', i, h) for i, h in enumerate(heard[1]) if h]
+        self.trace += [('received', i, h) for i, h in enumerate(heard[1]) if h]
         for s in self.sides:
             s.heard = [b''] * CLIENTS
         self.steps += 1

@@ -28,7 +28,7 @@ def lb(world):
 def the_page_shows_what_there_is_and_loads_only_what_is_ours(lb, b):
     b.open_status(lb.admin)
     shown = b.text()
-    for name in lb.names + ['class-0.example', 'Who serves what', 'to skilled workers', 'Workers', 'Classes', 'Events',
+    for name in lb.names + ['class-0.example', 'Workers by class', 'to skilled workers', 'Workers', 'Classes', 'Events',
                             'Settings of the application', 'Settings of the program']:
         assert name in shown, name
     assert b.js('[...document.querySelectorAll(".settings tr")].map(r => [...r.cells].map(c => c.textContent).join(" ")).find(t => t.startsWith("variance"))'
@@ -55,7 +55,7 @@ def the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, b):
     wait_until(lambda: any(c['name'] == 'fresher.example' for c in lb.app()['classes_now']), 'it to be known')
     assert 'fresher.example' not in b.text()
     b.press('Enter')
-    wait_until(lambda: 'fresher.example' in b.text(), 'it to go on')
+    wait_until(lambda: 'fresher.example' in b.text(), 'it to continue')
     # sort by name; the order is kept over updates
     b.js('document.querySelector("[aria-label=Classes] th button").focus()')
     b.press('Enter')
@@ -278,7 +278,7 @@ def test_status_json_has_what_the_original_told(lb):
         assert w['name'] and w['backlog'] == 0 and w['mean_backlog'] >= 0 and w['oldest_time'] is None
     now = app['now']
     assert now['p50_s'] > 0 and now['p99_s'] >= now['p50_s'] and 0 <= now['skilled_share'] <= 1
-    wait_until(lambda: sum(w.get('requests_per_s', 0) for w in lb.app()['workers']) > 0, 'a look at the workers')
+    wait_until(lambda: sum(w.get('requests_per_s', 0) for w in lb.app()['workers']) > 0, 'the rates of the workers')
     shares = {c['class']: sum(c['share']) for c in app['map']['classes']}
     assert set(shares) == {'class-%d.example' % i for i in range(3)}
     assert all(0.98 < s < 1.02 for s in shares.values()), shares

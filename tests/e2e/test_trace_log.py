@@ -81,7 +81,7 @@ def test_a_request_whose_process_is_killed_is_told_as_unfinished(world):
     agent.wait_records('C', 1)
     running = ctl('trace', '--json', agent.trace).json()
     assert [u['state'] for u in running['unfinished']] == ['application']
-    assert running['unfinished'][0]['why'] == 'under way at the end of the log'
+    assert running['unfinished'][0]['why'] == 'in progress at the end of the log'
     # Kill gunicorn's worker, and its master, which would start another one.
     pid = int(agent.hangs.read_text())
     os.kill(agent.pid(), signal.SIGKILL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is taken is within bounds, and printed so that it is taken again, as the same; a line of the
- * worker, or what a load balancer tells it.
+ * An accepted line is within bounds, and parses to the same again when printed; a line of the
+ * worker, or the header field of a load balancer.
  */
 #include "common/skills/home_records.h"
 

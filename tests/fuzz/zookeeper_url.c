@@ -23,7 +23,7 @@ static void check_hosts(const char *hosts)
         ASSERT(colon != NULL && colon != one.p);
         ASSERT(parse_u64((struct slice){colon + 1, one.len - (size_t)(colon + 1 - one.p)}, 65535,
                          &port));
-        /* Not octal to anybody. */
+        /* No leading zero, which other parsers read as octal. */
         ASSERT(port != 0 && colon[1] != '0');
         ++n;
     }

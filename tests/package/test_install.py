@@ -168,7 +168,7 @@ def test_manual_pages_are_there_for_every_program_and_without_a_warning(machine)
     for p in pages:
         assert machine.run('mandoc -Tlint -Wwarning %s' % p) == ''
         assert machine.run('man --warnings -E UTF-8 -l -Tutf8 -Z %s 2>&1 >/dev/null' % p) == ''
-    # A setting of each program's tables stands in its page.
+    # Each program's page has a setting of its tables.
     for page, setting in (('resumelb', 'retry_budget'), ('resumelb-agent', 'adopt_timeout'), ('resumelb-poolcounter', 'upgrade_timeout')):
         assert setting in machine.run('man -P cat %s.yaml' % page)
 

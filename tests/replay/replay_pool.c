@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kinds pool, single_version, classless: a pool, its workers by name, the requests each has in
- * hand.
+ * Kinds pool, single_version, classless: a pool, its workers by name, the requests in flight of
+ * each.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -295,7 +295,7 @@ static json_t *step_put(struct driven_pool *d, const json_t *line, const char **
     if (h == NULL)
         return NULL;
     if (list_empty(&h->handed)) {
-        *why = "the worker has no request in hand";
+        *why = "the worker has no request in flight";
         return NULL;
     }
     put_oldest(d, h);

@@ -20,11 +20,11 @@
 
 enum { STEPS = 20000, WORKERS = 6, REQUESTS = 24, CLASSES = 60, EXCLUDED_MAX = 4 };
 
-/* A request is idle, waits (parked, or woken and not yet asked again), or is in hand. */
+/* A request is idle, waits (parked, or woken and not yet retried), or is in flight. */
 struct request {
     struct pool_waiter waiter;
     bool woken;
-    struct pool_pick pick; /* worker != NULL: in hand */
+    struct pool_pick pick; /* worker != NULL: in flight */
     char cls[16];
 };
 

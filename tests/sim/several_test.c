@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several load balancers before the same workers, in virtual time: each has a pool of its own and
- * gets requests of its own kind at times of their own; workers serve one request at a time, keep
- * the data of the classes they served last, and tell in each response how many requests they have
- * in hand. Requests and responses are on the way for a moment, so what a report says is a little
- * old when it comes.
+ * Several load balancers in front of the same workers, in virtual time: each has its own pool, and
+ * gets its own kind of requests at its own times. Workers serve one request at a time, cache the
+ * data of the classes they served last, and report their requests in flight in each response.
+ * Requests and responses are delayed a little, so reports are slightly old when they arrive.
  *
  *   arrival -> pool_get -> (transit) -> the worker's queue -> served, reported -> (transit)
  *           -> worker_report, pool_put
@@ -289,7 +288,7 @@ static void start(struct sim *s, const struct story *story, bool shared, uint64_
     }
 }
 
-/* No more requests: all that is under way comes to its end. */
+/* No more requests: those in flight are finished. */
 static void settle(struct sim *s)
 {
     size_t left = 0;
@@ -383,7 +382,7 @@ static const struct story two_classless = {
     .traffic = {{0, 1, 0.040, 120}, {1, 10, 0.005, 800}},
 };
 
-/* With what others have in hand, and without: means and 99th percentiles in ms. */
+/* With the requests of others, and without: means and 99th percentiles in ms. */
 static void compare(const char *name, const struct story *story, uint64_t seed,
                     struct outcome *with, struct outcome *without)
 {
@@ -443,7 +442,7 @@ static void the_same_seed_gives_the_same_outcome(void **state)
     assert_true(a.p99_ms == b.p99_ms);
 }
 
-/* What BALANCER believes that others have in hand, at all workers. */
+/* The requests of others in flight that BALANCER assumes, at all workers. */
 static uint64_t others(struct sim *s, int balancer)
 {
     struct pool_view v;
@@ -475,7 +474,7 @@ static void what_a_load_balancer_had_that_is_gone_is_forgotten(void **state)
     while (s.asked < LEARNING)
         step(&s);
     assert_true(others(&s, 1) > 0);
-    /* The one with the heavy class asks no more; what it has in hand is served. */
+    /* The balancer with the heavy class sends no more; its requests in flight are served. */
     s.balancers[0].next_s = INFINITY;
     while (has_in_hand(&s, 0))
         step(&s);
@@ -491,7 +490,7 @@ static void what_a_load_balancer_had_that_is_gone_is_forgotten(void **state)
     end(&s);
 }
 
-/* The process behind WORKER dies with all that it has in hand; another one takes its address. */
+/* The process of WORKER dies with all its requests; another one gets its address. */
 static void replace(struct sim *s, int worker)
 {
     struct sim_worker *w = &s->workers[worker];
@@ -545,7 +544,7 @@ static void the_next_life_of_a_worker_begins_with_nothing_in_hand(void **state)
     replace(&s, busiest);
     assert_int_equal(others_at(&s, 0, busiest), 0);
     assert_int_equal(others_at(&s, 1, busiest), 0);
-    /* Responses that were on their way speak of the life before. */
+    /* Responses in transit are from the previous process. */
     for (size_t left = s.to_balancer.n; left != 0 && s.to_balancer.n != 0; --left)
         take_response(&s);
     assert_int_equal(others_at(&s, 0, busiest), 0);

@@ -59,7 +59,8 @@ static inline void odd_add_rows(struct text *t, const struct odd_row *rows, cons
 
 /*
  * The good configuration with NAME: VALUE (NAME NULL: as it is) at the top level (PLACE NULL) or in
- * the map PLACE. What an application has stands in `applications` or at the top level, never both.
+ * the map PLACE. The settings of an application are in `applications` or at the top level, never
+ * both.
  */
 static inline void odd_text(const struct odd_program *p, const char *place, const char *name,
                             const char *value, struct text *t)

@@ -27,7 +27,7 @@ enum { RAW_DEADLINE_MS = 60000, RAW_TURN_MS = 5 };
 
 struct raw_peer {
     int fd;
-    struct text in; /* all that has come */
+    struct text in; /* all received bytes */
     bool ended;     /* in an orderly way */
     bool reset;
 };
@@ -176,7 +176,7 @@ static inline bool raw_has_text(void *context)
            memmem(w->peer->in.p, w->peer->in.len, w->text, strlen(w->text)) != NULL;
 }
 
-/* Until TEXT is among what has come. */
+/* Turns the loop until TEXT is in the received bytes. */
 static inline void raw_await(struct loop *l, struct raw_peer *p, const char *text)
 {
     raw_turn_until(l, raw_has_text, &(struct raw_wait){.peer = p, .text = text});
@@ -209,7 +209,7 @@ static inline void raw_await_end(struct loop *l, struct raw_peer *p)
     raw_turn_until(l, raw_is_over, &(struct raw_wait){.peer = p});
 }
 
-/* Whether what has come holds TEXT now. */
+/* Whether the received bytes contain TEXT now. */
 static inline bool raw_has(const struct raw_peer *p, const char *text)
 {
     return p->in.len != 0 && memmem(p->in.p, p->in.len, text, strlen(text)) != NULL;

@@ -36,8 +36,8 @@ static bool is_stream_path(const struct http_request *req)
     return slice_is(req->target, RESUME_STREAM_PATH);
 }
 
-/* Before anything is read of a connection, its handshake included. An application's own address is
- * for anybody. */
+/* Called before anything is read from a connection, including its handshake. An application's own
+ * address is open to all peers. */
 static bool allows(void *context, void *tag, const struct addr *peer)
 {
     const struct front *f = context;

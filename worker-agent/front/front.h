@@ -46,7 +46,7 @@ struct http_server *front_server(const struct front *f);
  * the settings of C.
  */
 void front_turn_away(struct front *f, bool on, const struct agent_config *c);
-/* Cut all connections, and give up what is under way at processes. */
+/* Closes all connections, and aborts requests in flight at processes. */
 void front_cut(struct front *f);
 /* Drained or cut. */
 void front_destroy(struct front *f);

@@ -76,7 +76,7 @@ static void add_lines(const char *title, const struct last_lines *lines, struct 
     }
 }
 
-/* Whether the lines of the process tell more than the failure does. */
+/* Whether the lines of the process have more information than the failure. */
 static bool process_tells(const struct error_facts *e)
 {
     return e->lines != NULL && e->lines->n > 0 && (e->failure == NULL || e->failure->pid != e->pid);

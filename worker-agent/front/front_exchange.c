@@ -153,7 +153,7 @@ static void leave_worker(struct exchange *x)
     slot_leave(&x->place);
 }
 
-/* Tell the meter. END_US: when the last byte came, or it failed. */
+/* Updates the meter. END_US: when the last byte arrived, or the request failed. */
 static void account(struct exchange *x, uint64_t end_us, bool failed)
 {
     struct slice fingerprint = {x->cls.fingerprint, x->cls.fingerprint_len};
@@ -411,7 +411,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     }
     if (!final)
         return;
-    /* The place first: the next request may then be under way before this answer is. */
+    /* Release the process first: the next request may then be sent before this response. */
     worker_finished(x);
     if (x->reply != NULL)
         http_reply_send(x->reply, NULL, true);

@@ -22,7 +22,7 @@ bool front_method_is(const struct http_request *req, const char *name)
     return slice_is(req->method, name);
 }
 
-/* ---- what load balancers tell ---- */
+/* ---- fields of load balancers ---- */
 
 void front_read_class(const struct http_request *req, struct request_class *out)
 {

@@ -21,7 +21,7 @@ struct front {
     struct list exchanges; /* all, from request to both ends done */
 };
 
-/* What load balancers tell us about a request. */
+/* The information of load balancers about a request. */
 struct request_class {
     char cls[CLASS_BYTES_MAX];
     size_t cls_len;

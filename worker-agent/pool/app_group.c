@@ -53,8 +53,8 @@ static void grow(struct app_group *g, unsigned wanted)
         struct slot *s = g->slots[g->nslots - 1];
 
         if (!slot_listen(s)) {
-            log_error(g, "slot-not-made", "slot=%u wanted=%u action=\"go on with %u slots\"", s->n,
-                      wanted, s->n);
+            log_error(g, "slot-not-made", "slot=%u wanted=%u action=\"continue with %u slots\"",
+                      s->n, wanted, s->n);
             --g->nslots;
             slot_destroy(s);
             show_slots(g);
@@ -338,7 +338,7 @@ static void say_old_ones_stay(const struct app_group *g)
 
     log_warn(g, "configuration-for-new-processes",
              "reason=\"command, environment, root, user, group, socket or version has changed\" "
-             "old_processes=%u action=\"they go on as they were started\" "
+             "old_processes=%u action=\"they continue as started\" "
              "hint=\"touch %s%s%s/restart.txt to replace them\"",
              g->core.nprocesses, absolute ? "" : s->root, absolute ? "" : "/", s->restart_dir);
 }

@@ -14,11 +14,11 @@
 #include "worker-agent/pool/restart_watch.h"
 #include "worker-agent/pool/slot.h"
 
-/* How often the core looks at what time brings: idle processes, back-offs. */
+/* How often the core checks for expired times: idle processes, back-offs. */
 enum {
     TICK_MS = 1000,
-    /* How long the keeper may take to see that an agent has died, and to tell what it had started:
-       nothing is started in its place meanwhile. */
+    /* How long the keeper may take to detect that an agent has died, and to report its processes:
+       until then no process is started in their place. */
     THAW_MS = 100,
 };
 

@@ -638,7 +638,7 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     k->output_fd = -1;
     bool good = make_backend(p, k->address);
     log_info(p, "process-adopted", "incarnation=%s address=%s state=%s action=%s", p->id,
-             k->address, k->note, s != NULL ? "\"go on\"" : "\"end it\"");
+             k->address, k->note, s != NULL ? "\"continue\"" : "\"end it\"");
     /* The slot does not know it yet. */
     p->slot = NULL;
     ++pool->core.strays;

@@ -76,7 +76,7 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
 /* What was known of it. */
 bool app_process_was_ready(const struct kept_process *k);
 bool app_process_was_leaving(const struct kept_process *k);
-/* S, which knows it now, lets it go on: WAS_READY, or to be found ready. */
+/* P continues in the slot S: either WAS_READY, or to be found ready. */
 void app_process_go_on(struct app_process *p, bool was_ready);
 
 /* ---- going; any state, harmless when it is going already ---- */
@@ -115,7 +115,7 @@ void app_process_hand_over(struct app_process *p);
 void app_process_take_back(struct app_process *p);
 /* The old agent has finished: ends the processes that were kept for it. */
 void app_process_before_gone(struct app_process *p);
-/* Tell the keeper how many requests P has from us, if that has changed. */
+/* Notifies the keeper of the number of our requests at P, if that has changed. */
 void app_process_tell_busy(struct app_process *p);
 /* Forget P. */
 void app_process_let_go(struct app_process *p);

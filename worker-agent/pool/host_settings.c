@@ -43,7 +43,7 @@ static bool is_away(void *context)
     return !tree.connected;
 }
 
-/* What only a start reads stays what it was then: it is in force. */
+/* A value that is read at a start only stays effective until the next one. */
 static bool is_frozen(const struct setting_row *row)
 {
     return agent_setting_wants_restart(row);

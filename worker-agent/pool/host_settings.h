@@ -17,8 +17,8 @@ struct host_settings_options {
     const char *tree_url;  /* NULL: none; copied */
     const char *state_dir; /* where tree.json remembers what the node said last; copied */
     uint64_t wait_ms;      /* how long the tree may take to answer at a start */
-    /* Another value is in force. Inside host_settings_start() and host_settings_configure(), or
-     * whenever the tree says so. */
+    /* An effective value has changed. Called inside host_settings_start() and
+     * host_settings_configure(), or when the tree changes. */
     void (*changed)(void *context);
     void *context;
 };
@@ -27,9 +27,9 @@ struct host_settings_options {
 struct host_settings *host_settings_create(const struct host_settings_options *o,
                                            const struct agent_config *c);
 /*
- * Follow the node. What it said in another life is in force at once, rather than when the tree has
- * had its time to answer: under a smaller maximum of the file, processes that have just been taken
- * over would be ended for a moment's sake.
+ * Follow the node. Its values cached by a previous run are effective at once, and not only after
+ * the tree has failed to answer in time: under a smaller maximum of the file, processes that have
+ * just been taken over would be ended unnecessarily.
  */
 void host_settings_start(struct host_settings *h);
 /* Applies a re-read configuration. */

@@ -113,7 +113,7 @@ struct app_group {
     struct log_subject subject;
     struct app_pool *pool;
     const struct app_config *config; /* of the newest configuration */
-    const struct app_settings *s;    /* in force: live's */
+    const struct app_settings *s;    /* effective: live's */
     struct live_settings *live;
     struct live_settings_counts told; /* what the figures have of its counts */
     char *name;

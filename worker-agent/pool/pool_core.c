@@ -510,8 +510,8 @@ static void wait_in(struct core_request *r, struct core_slot *s)
 
 /*
  * Whether R is what the slot's successor waits for: without a ready_probe it becomes ready by
- * answering a request, which the process before it would go on to get. When that one is spent, the
- * successor takes any request, like the first process of a slot.
+ * answering a request, which would otherwise go to the old process. When that one is at
+ * max_requests, the successor takes any request, like the first process of a slot.
  */
 static bool takes_probe(const struct core_slot *s, const struct core_request *r)
 {

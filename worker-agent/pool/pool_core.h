@@ -147,8 +147,8 @@ struct core {
     unsigned successors;
     uint64_t turns;
     bool changed;         /* since processes were last assigned to slots */
-    struct list replaces; /* groups that have doomed processes or a replacement in progress; only
-                             these are scanned for replacements */
+    struct list replaces; /* groups with processes marked for replacement or a replacement in
+                             progress; only these are scanned for replacements */
     struct list idle, wants, runnable, to_end, to_tell;
 };
 

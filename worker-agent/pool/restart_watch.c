@@ -26,7 +26,7 @@
 enum restart_presence {
     RESTART_GONE,
     RESTART_THERE,
-    RESTART_UNKNOWN, /* could not be looked at: as it was */
+    RESTART_UNKNOWN, /* could not be checked: unchanged */
 };
 
 struct restart_found {
@@ -72,7 +72,7 @@ struct restart_folder {
     char awaited[NAME_MAX + 1];
     struct timer soon;   /* running: touched; checked on expiry */
     struct timer settle; /* running: restart.txt has changed, and more changes may follow */
-    struct look *look;   /* under way */
+    struct look *look;   /* in progress */
     bool again;          /* touched since that check began */
     bool due;            /* settled: the next check reports the change */
     bool known;          /* checked before */
@@ -92,7 +92,7 @@ int64_t restart_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* ---- one look at a folder ---- */
+/* ---- one check of a folder ---- */
 
 /* The same for folders and ancestors: a folder of one application may be another's ancestor, and
  * the kernel has one watch per folder. */
@@ -120,7 +120,7 @@ static bool watch_nearest(const char *path, int inotify, struct restart_found *o
     return out->wd < 0 || out->awaited[0] == '\0';
 }
 
-/* What errno says of a file that cannot be looked at. */
+/* The presence of a file that cannot be checked, from errno. */
 static enum restart_presence absence(void)
 {
     return errno == ENOENT || errno == ENOTDIR ? RESTART_GONE : RESTART_UNKNOWN;

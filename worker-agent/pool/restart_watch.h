@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What operators say by files, Phusion Passenger's way: restart.txt, touched, has an application's
- * processes replaced; always_restart.txt, while it is there, has each process serve one request.
- * One watch for all applications, owned by the pool; a folder is one application's, and ends before
- * the watch. Control loop; the file systems are looked at by a thread of the watch's own, so that
- * one that hangs delays such news and nothing else.
+ * Restarts by files, as in Phusion Passenger: touching restart.txt replaces an application's
+ * processes; while always_restart.txt exists, each process serves one request. One watch for all
+ * applications, owned by the pool; a folder belongs to one application, and ends before the watch.
+ * Control loop; a thread of the watch reads the file systems, so that one that hangs delays nothing
+ * else.
  *
- * Only what the files are counts (existence, mtime, inode); nothing is read from them. In a folder
- * that everybody may write to they do not count: any user of the host could restart applications.
+ * Only existence, mtime and inode of the files matter; they are not read. In a world-writable
+ * directory they are ignored: any user of the host could restart applications.
  */
 #ifndef RLB_AGENT_POOL_RESTART_WATCH_H
 #define RLB_AGENT_POOL_RESTART_WATCH_H
@@ -17,12 +17,12 @@
 struct restart_times {
     /* Changes of restart.txt within this time of the first are one restart. */
     uint64_t settle_ms;
-    /* How often folders are looked at beside what inotify tells: it is silent about what other
-       hosts do on network file systems, and about a link on the way that now leads elsewhere. */
+    /* How often directories are scanned in addition to events of inotify: it reports neither
+     * changes by other hosts on network file systems nor a changed link in the path. */
     uint64_t poll_ms;
     /* The same while the kernel has no inotify for us. */
     uint64_t poll_blind_ms;
-    /* Between two looks at one folder, however often it changes. */
+    /* Between two scans of one directory, however often it changes. */
     uint64_t look_ms;
 };
 
@@ -30,9 +30,9 @@ struct restart_watch;
 struct restart_folder;
 
 struct restart_events { /* neither inside a call, nor may they end a folder */
-    /* restart.txt has changed, or has come. */
+    /* restart.txt has changed, or was created. */
     void (*restart)(void *context);
-    /* always_restart.txt has come (ON) or gone. Off to begin with. */
+    /* always_restart.txt was created (ON) or removed. Initially off. */
     void (*one_shot)(void *context, bool on);
 };
 

@@ -39,7 +39,7 @@ struct process_usage {
     uint64_t interval_ms;
     struct timer next;
     struct list targets;
-    struct sample *sample; /* under way */
+    struct sample *sample; /* in progress */
     size_t turn;
     uint64_t last_at_us;
 };
@@ -62,7 +62,8 @@ static void sum_up(const struct proc_table *t, struct sample *s)
     }
 }
 
-/* Of all processes of row N. One that does not tell its share counts whole. */
+/* The sum over all processes of row N. Without its share, the resident memory of a process counts
+ * in full. */
 static uint64_t pss_of(const struct proc_table *t, const char *proc, int n)
 {
     uint64_t sum = 0;

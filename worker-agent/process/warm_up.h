@@ -93,7 +93,7 @@ struct warm_up {
  */
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms);
-/* Harmless when it is not under way. */
+/* Harmless if it is not in progress. */
 void warm_up_stop(struct warm_up *w);
 
 #endif

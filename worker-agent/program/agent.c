@@ -295,8 +295,8 @@ static void on_old_gone(void *context)
 
 static const struct inherited_events inherited_events = {on_old_message, on_old_gone};
 
-/* All but the configuration, the lock and the keeper (unless there is an agent that lets go of it
- * now), which are there. */
+/* Starts everything except the configuration, the lock and the keeper, which exist (the keeper:
+ * unless an agent releases it now). */
 static bool start(struct agent *a, struct kept_list *adopted)
 {
     char admin[ADDR_TEXT_MAX];

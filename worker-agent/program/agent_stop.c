@@ -9,9 +9,9 @@
  *                                                        loop stops <---- CLOSING <-----+ keeper
  * has ended
  *
- * DRAINING: slots publish "draining" and serve on, until load balancers have taken note: nothing
- * has come for a while, or the grace is over. Listening sockets close last: what is in their
- * backlog when they do is lost.
+ * DRAINING: slots publish "draining" and continue to serve until load balancers have reacted: no
+ * request for a while, or the grace period is over. Listening sockets close last: connections in
+ * their backlog at that time are lost.
  */
 #include "worker-agent/program/agent.h"
 

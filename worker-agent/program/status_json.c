@@ -63,7 +63,7 @@ static void put_usage(struct json_writer *w, const struct app_process *p)
 {
     const struct usage *u = &p->usage.usage;
 
-    /* 0: not spawned yet; the largest: gone before it was looked at. */
+    /* 0: not spawned yet; the largest: ended before it was checked. */
     if (p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX)
         json_put_real(w, "uptime_s", uptime_s(p));
     else

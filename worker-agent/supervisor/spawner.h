@@ -30,7 +30,7 @@ struct spawn_request {
     uint64_t stop_timeout_ms;
 };
 
-/* The message of a request (new), and back; WHY tells what is wrong with the message. */
+/* The message of a request (new), and back; WHY has the reason why a message is invalid. */
 json_t *spawn_request_message(const struct app_config *c, unsigned slot, const char *id,
                               uint64_t stop_timeout_ms);
 bool spawn_request_parse(const json_t *message, struct spawn_request *out,

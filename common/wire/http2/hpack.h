@@ -49,7 +49,7 @@ struct hpack {
 
 enum hpack_result {
     HPACK_OK,
-    HPACK_MALFORMED, /* a COMPRESSION_ERROR: the connection cannot go on */
+    HPACK_MALFORMED, /* a COMPRESSION_ERROR: the connection cannot continue */
     HPACK_TOO_LARGE, /* over the limits; neither can it then */
 };
 

@@ -33,7 +33,7 @@ function pool(a) {
 
 const className = name => name === '' ? h('i', null, '(none)') : name;
 
-/** What tells a worker from its neighbors: the port, or the end of a path. */
+/** The part of the name that distinguishes a worker from its neighbors: the port, or the end of a path. */
 function shortName(name) {
   const end = name.slice(Math.max(name.lastIndexOf(':'), name.lastIndexOf('/')) + 1) || name;
   return end.slice(-SHORT_NAME);
@@ -66,7 +66,7 @@ function map(name, title, {workers, classes}, cell) {
 const LEGEND = [['m0', '0'], ['m1', '12'], ['m2', '25'], ['m4', '50'], ['m6', '75'], ['m8', '100']];
 
 function maps(name, a) {
-  return [h('h3', null, 'Who serves what'),
+  return [h('h3', null, 'Workers by class'),
     h('p', {class: 'explain'}, 'resumelb keeps each kind of request (a ', h('b', null, 'class'), ', one per row) with the few ',
       h('b', null, 'workers'), ' (columns) whose caches are already warm for it. One or two strong cells in a row are good; a row ' +
       'that is pale all over is a class that no worker is good at yet.'),

@@ -77,7 +77,7 @@ def claim_cases():
     yield Case(g, 'Via is appended', get(b'Via: 1.0 fred'), only='resumelb', check=lambda out: None if
                out.arrived[0].head.lower().index(b'via: 1.0 fred') < out.arrived[0].head.lower().rindex(b'via: 1.1 ')
                else 'order')
-    yield Case(g, 'Via tells HTTP/1.0', get(version=b'HTTP/1.0'), after='closed', only='resumelb', check=lambda out: None
+    yield Case(g, 'Via has HTTP/1.0', get(version=b'HTTP/1.0'), after='closed', only='resumelb', check=lambda out: None
                if b'\r\nvia: 1.0 ' in out.arrived[0].head.lower() else 'no Via')
     for name in (b'Accept', b'Range', b'If-Match', b'If-None-Match', b'Referer', b'Origin', b'Date', b'From', b'Age',
                  b'Cache-Control', b'Pragma', b'Content-Type', b'Content-Encoding', b'Max-Forwards', b'X_Under', b'Accept-Encoding',

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Under the thread sanitizer it is looked at here what the latch is made of. */
+/* This test inspects the internals of the latch under the thread sanitizer, too. */
 #define LATCH_UNTOLD
 #include "common/base/latch.h"
 

@@ -113,11 +113,11 @@ static void duplicate_names_are_refused_at_their_place(void **state)
 static void syntax_errors_are_told_in_plain_words(void **state)
 {
     (void)state;
-    expect_refused(SLICE_LIT("a: b: c\n"), "f.yaml:1:5: a \":\" cannot stand here (check the "
+    expect_refused(SLICE_LIT("a: b: c\n"), "f.yaml:1:5: a \":\" is not permitted here (check the "
                                            "indentation, or put the text in quotes)\n");
     expect_refused(SLICE_LIT("a:\n\t- b\n"), "f.yaml:2:1: a tab cannot be used for indentation\n");
     expect_refused(SLICE_LIT("a: @x\n"),
-                   "f.yaml:1:4: a text that starts like this must stand in quotes\n");
+                   "f.yaml:1:4: a text that starts like this must be in quotes\n");
     expect_refused(SLICE_LIT("x: 1\na: \"x\nb: 2\n"),
                    "f.yaml:2:4: this text in quotes does not end\n");
     expect_refused(SLICE_LIT("a: [1, 2\nb: 3\n"),

@@ -87,7 +87,7 @@ static void who_looks_closer_is_told_the_due_time_itself(void **state)
         add(w, &t[i], 987654321 + 10000 * hour_ms - i);
     assert_true(timer_wheel_next(w) < t[WHEEL_SEARCH_MAX - 1].due_ms);
     assert_true(timer_wheel_next_due(w) == t[WHEEL_SEARCH_MAX - 1].due_ms);
-    /* One more, and none of them is looked at. */
+    /* With one more, none of them is searched. */
     add(w, &t[WHEEL_SEARCH_MAX], 987654321 + 10000 * hour_ms);
     assert_true(timer_wheel_next_due(w) == timer_wheel_next(w));
     /* Slept through at once, with all levels between. */

@@ -521,7 +521,7 @@ static void each_of_many_messages_wakes_a_loop_that_watches(void **state)
     }
 }
 
-/* By then epoll has had more to tell than once. */
+/* By then epoll has reported more than one event. */
 static void a_watch_stays_heard_when_it_goes_into_epoll(void **state)
 {
     struct fixture *f = *state;

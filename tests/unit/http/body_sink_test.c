@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where request bodies are collected: the sink alone, in memory and in a file; and large bodies on
- * their way into it, however they come and end.
+ * Where request bodies are collected: the sink alone, in memory and in a file; and large bodies
+ * while they are received, in all forms and with all ends.
  */
 #include "common/http/body_sink.h"
 #include "common/net/body_file.h"

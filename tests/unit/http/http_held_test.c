@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lines of heads that wait, alone: replies are only what stands in them. The clock is the
- * test's, and so is what a flush does (both wrapped when this is linked).
+ * The queues of held heads, tested alone: replies are only entries in them. The test controls the
+ * clock and the flush (both are wrapped by the linker).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -66,7 +66,7 @@ static size_t write_some(const struct stream *s, const char *p, size_t bytes)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* A body on its way. */
+/* A body in transit. */
 struct course {
     struct stream *stream;
     const char *p;
@@ -359,7 +359,7 @@ static void memory_is_free_again_before_the_call_returns_when_the_client_takes_a
                     http1_body_borrow((struct slice){body + 10, 10}, count_release, &released),
                     true);
     assert_int_equal(released, 2);
-    assert_int_equal(f->gone, 0); /* the caller still has the answer in hand */
+    assert_int_equal(f->gone, 0); /* the caller still owns the response */
     assert_client_has(f, body, 20);
     fixture_await_gone(f, 1);
     assert_true(f->gone_done);

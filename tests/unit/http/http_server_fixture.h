@@ -209,7 +209,7 @@ static inline bool fixture_has_requests(void *context)
     return w->fixture->requests >= w->count;
 }
 
-/* Until COUNT requests have come in all. */
+/* Turns the loop until COUNT requests have arrived in all. */
 static inline void fixture_await_requests(struct fixture *f, unsigned count)
 {
     raw_turn_until(f->loop, fixture_has_requests,

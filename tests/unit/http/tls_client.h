@@ -76,7 +76,7 @@ static inline void tls_flush(struct tls_client *t)
     text_fini(&all);
 }
 
-/* What has come goes to TLS. */
+/* Passes the received bytes to TLS. */
 static inline void tls_feed(struct tls_client *t)
 {
     struct raw_peer *p = &t->fixture->client;

@@ -24,7 +24,7 @@ enum {
     NONE = 0,
     STEPS = 2000000,
     STEPS_PER_RUN = 4000,
-    CHECKED = 64, /* with more locks than that, counter_check only looks at every so-manieth step */
+    CHECKED = 64, /* with more locks than that, counter_check runs only every few steps */
 };
 
 struct model_lock {

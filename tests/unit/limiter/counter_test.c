@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of one key, one by one; the table's bounds; what it tells.
+ * The rules of one key, one by one; the bounds of the table; its reports.
  */
 #include "tests/unit/limiter/counter_fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line and what goes with it. What is printed is read back through a file that stands
- * in for stdout or stderr.
+ * The command line and related functions. Output is read back through a file in place of stdout or
+ * stderr.
  */
 #include "common/base/text.h"
 #include "common/program/daemon.h"

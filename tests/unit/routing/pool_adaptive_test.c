@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Policy adaptive as the pool's: resumes, availability, overload, explanations, and a change of
- * policy with requests in hand. The rule itself is homes_test.c's.
+ * Policy adaptive in the pool: resumes, availability, overload, explanations, and a change of
+ * policy with requests in flight. The rule itself is tested in homes_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -251,10 +251,11 @@ static void a_choice_explains_itself_without_an_effect(void **state)
     assert_ptr_equal(e.candidates[0].worker, f.workers[home]);
     assert_null(e.candidates[0].why);
     for (size_t i = 1; i < e.ncandidates; ++i)
-        assert_string_equal(e.candidates[i].why, "no home, and no less work in hand than the home");
+        assert_string_equal(e.candidates[i].why,
+                            "no home, and no less work in flight than the home");
     assert_string_equal(e.steps[0].name, "homes of the class");
     assert_int_equal(e.steps[0].after, 1);
-    assert_string_equal(e.steps[3].name, "others with less work in hand than the home");
+    assert_string_equal(e.steps[3].name, "others with less work in flight than the home");
     assert_int_equal(e.steps[3].after, 0);
     assert_true(e.nvalues >= 5);
     pool_explain_fini(&e);

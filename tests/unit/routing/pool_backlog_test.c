@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What other load balancers have in hand at the workers: where it counts, where not, and how long.
+ * Requests of other load balancers in flight at the workers: where they count, where not, and how
+ * long.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +73,7 @@ static void others_divide_a_score_as_our_own_requests_do(void **state)
     start(&f, POOL_POLICY_RESUME);
     fixture_resume(&f, 0, "a=10");
     fixture_resume(&f, 1, "a=6");
-    /* One request in hand is free, be it ours or another's. */
+    /* One request in flight is free, be it ours or another's. */
     worker_report(f.workers[0], 1, 1);
     assert_int_equal(ask_at(&f, "a", 1), 0);
     /* 10 / 2 < 6 */

@@ -26,7 +26,7 @@ static void start(struct fixture *f, enum pool_policy policy)
     fixture_start(f, &s);
 }
 
-/* Warm ones, N of them, each good at class "a" and with BACKLOG requests in hand. */
+/* Adds N warm workers, each skilled at class "a" and with BACKLOG requests in flight. */
 static void load(struct fixture *f, int n, int backlog)
 {
     for (int i = 0; i < n; ++i)
@@ -163,7 +163,7 @@ static void who_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_o
     assert_int_equal(fixture_latest(&f)->reason, PICK_CALLED);
     assert_true(pool_woke(f.pool, f.workers[5]));
     assert_true(overloaded(&f, 2, 1));
-    /* The rest go elsewhere, even when its request has come to nothing. */
+    /* The rest go to other workers, even if its request was aborted. */
     assert_in_range(fixture_get(&f, "a"), 0, 1);
     assert_int_equal(fixture_latest(&f)->reason, PICK_SKILLED);
     assert_in_range(fixture_get(&f, "new"), 0, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Floods of class names, as a client can make them up. Under a sanitizer memory is counted
- * differently and everything is slow, so there the floods are smaller and memory is not looked at.
+ * Floods of class names that a client invents. Under a sanitizer memory is counted differently and
+ * everything is slow, so there the floods are smaller and memory is not checked.
  */
 #include <malloc.h>
 #include <setjmp.h>

@@ -130,7 +130,7 @@ static inline const struct pool_pick *fixture_latest(const struct fixture *f)
     return &f->picks[f->npicks - 1];
 }
 
-/* The oldest request in hand of WORKER is done. */
+/* The oldest request in flight of WORKER is done. */
 static inline void fixture_put(struct fixture *f, int worker)
 {
     for (size_t i = 0; i < f->npicks; ++i) {
@@ -140,7 +140,7 @@ static inline void fixture_put(struct fixture *f, int worker)
         pool_check(f->pool);
         return;
     }
-    fail_msg("worker %d has nothing in hand", worker);
+    fail_msg("worker %d has no request in flight", worker);
 }
 
 static inline void fixture_remove(struct fixture *f, int worker)

@@ -159,7 +159,7 @@ static void nobody_has_more_than_the_bound_in_hand(void **state)
     for (size_t k = 0; k < ARRAY_LEN(percents); ++k) {
         start(&f, percents[k], 8);
         for (int i = 0; i < 80; ++i) {
-            /* Two classes that everybody asks for. */
+            /* Two classes that are requested often. */
             int w = fixture_get(&f, i % 3 != 0 ? "hot" : "warm");
             uint64_t most = ((uint64_t)(i + 1) * percents[k] + 799) / 800;
 

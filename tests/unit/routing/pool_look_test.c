@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A look at the pool in pieces: what may change between two of them, and what may not. The linker
- * puts a function of ours in the place of pool_let_in (--wrap), so that a test does what
- * another thread would have done just there, each time.
+ * A scan of the pool in pieces: what may change between two of them, and what may not. The linker
+ * replaces pool_let_in by a function of the test (--wrap), which does what another thread could
+ * have done at that point.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -213,7 +213,7 @@ static void who_goes_meanwhile_takes_nobody_else_along(void **state)
     end(&s);
 }
 
-/* One with a request in hand leaves; it is then among those that have left. */
+/* A worker with a request in flight leaves; it is then among those that have left. */
 static void leave_in_hand(struct stage *s, unsigned unlocks)
 {
     if (unlocks == 4)

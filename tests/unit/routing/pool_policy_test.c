@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What holds for every policy: explanations without effect, changes while requests are in hand.
+ * Common properties of all policies: explanations without effect, changes while requests are in
+ * flight.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,7 +180,7 @@ static void any_policy_follows_any_other_with_requests_in_hand(void **state)
             s = settings_of(to);
             pool_set(f.pool, &s);
             pool_check(f.pool);
-            /* It comes back while its requests of the other policy are in hand. */
+            /* It comes back while its requests of the other policy are in flight. */
             fixture_resume(&f, 2, "c3=1");
             fixture_available(&f, 1, true);
             for (int i = 0; i < 20; ++i) {

@@ -29,8 +29,8 @@ static void come_and_go(struct fixture *f, int i)
         fixture_available(f, (i / 97) % WORKERS, true);
     if (i % 131 == 40)
         fixture_remove(f, (i / 131) % WORKERS);
-    /* Back while it still has requests in hand: with none it would be a new worker to the shadow,
-     * whatever it has in hand there. */
+    /* It returns while it still has requests in flight: with none it would be a new worker to the
+     * shadow, whatever it has in flight there. */
     if (i % 131 == 41)
         fixture_resume(f, (i / 131) % WORKERS, "c3=9");
     if (i % 53 == 20)

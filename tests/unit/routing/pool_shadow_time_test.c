@@ -153,7 +153,7 @@ static void a_shadow_has_the_queues_that_its_own_choices_would_make(void **state
         assert_int_equal(c.requests, REQUESTS);
         assert_int_equal(c.differed, differ);
         assert_int_equal(c.shadow_wait_us, obeyed.waited_us);
-        /* Or there was nothing to tell apart. */
+        /* Otherwise there was no difference to measure. */
         assert_true(policy != POOL_POLICY_ADAPTIVE || (differ > 0 && obeyed.waited_us > 0));
         fixture_end(&alone.f);
         fixture_end(&obeyed.f);

@@ -69,7 +69,7 @@ static void wake(struct list *released)
         sem_post(list_entry(node, struct pool_waiter, node)->context);
 }
 
-/* Whether the turn has come; if not in time, the wait is over. */
+/* Whether the waiter was released; if not in time, the wait is over. */
 static bool sleep_until_turn(struct actor *a, struct pool_waiter *w)
 {
     struct list released = LIST_INIT(released);
@@ -90,7 +90,7 @@ static bool sleep_until_turn(struct actor *a, struct pool_waiter *w)
     }
     bool still_ours = pool_wait_cancel(a->stage->pool, w, &released);
     wake(&released);
-    /* A wake-up is on its way, and W must be here to get it. */
+    /* A wake-up is in flight, and W must be valid when it arrives. */
     while (!still_ours && sem_wait(w->context) != 0)
         continue;
     return false;

@@ -206,7 +206,7 @@ static void the_manual_has_every_row(void **state)
 enum { REQUESTS, ACTIVE, SERVICE };
 static const struct stat_row stat_rows[] = {
     {"requests", STAT_COUNTER, "REQUESTS", "Requests \\ answered."},
-    {"active", STAT_GAUGE, "REQUESTS", "Requests under way."},
+    {"active", STAT_GAUGE, "REQUESTS", "Requests in flight."},
     {"service_us", STAT_HISTOGRAM, "US", "Time a|b."},
 };
 static const struct stats_table table = {stat_rows, ARRAY_LEN(stat_rows)};
@@ -231,7 +231,7 @@ static void stats_are_written_once_with_all_their_sets(void **state)
                             "# TYPE x_requests_total counter\n"
                             "x_requests_total{application=\"shop\"} 5\n"
                             "x_requests_total 0\n"
-                            "# HELP x_active Requests under way.\n"
+                            "# HELP x_active Requests in flight.\n"
                             "# TYPE x_active gauge\n"
                             "x_active{application=\"shop\"} 0\n"
                             "x_active -1\n"
@@ -265,7 +265,7 @@ static void the_manual_of_stats_has_every_row(void **state)
     assert_string_equal(manual,
                         "| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n"
                         "| `x_requests_total` | counter | requests | Requests \\ answered. |\n"
-                        "| `x_active` | gauge | requests | Requests under way. |\n"
+                        "| `x_active` | gauge | requests | Requests in flight. |\n"
                         "| `x_service_seconds` | histogram | seconds | Time a\\|b. |\n");
     free(manual);
 }

@@ -25,7 +25,7 @@ static struct fake_conn *one_is_parked(struct fixture *f)
 
     give_back(f, c);
     gone(a);
-    /* Not at once: it may be given back from within what it has called, which looks at it again. */
+    /* Not at once: it may be returned from within its callback, which checks it again. */
     assert_ptr_equal(c->loop, f->loops[1]);
     turn(f, 1);
     assert_int_equal(view(f).parked, 1);

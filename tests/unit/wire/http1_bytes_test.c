@@ -163,7 +163,7 @@ static void control_characters_of_a_block_are_marked_each_by_its_bit(void **stat
     free(room);
 }
 
-/* What LINES go on with has to be LINE, NULL: no more. */
+/* The next of LINES must be LINE; NULL: there is none. */
 static void assert_next_line(struct http1_lines *lines, const char *line)
 {
     struct slice next = SLICE_NULL;

@@ -2,7 +2,7 @@ foreach(noun cache_control cache_rules cache_variant http1_bytes http1_head http
     request_chunks trace_context trace_line url_line)
   rlb_unit_test(wire/${noun} LINK rlb::wire)
 endforeach()
-# The parsers of heads once more, as a machine without SSE2 has them (tests/unit/CMakeLists.txt compiles them into the program).
+# The parsers of heads again, as on a machine without SSE2 (tests/unit/CMakeLists.txt compiles them into the program).
 foreach(noun http1_bytes http1_head http1_request)
   rlb_test_source(unit wire_portable ${noun} ${CMAKE_CURRENT_SOURCE_DIR}/wire/${noun}_test.c LINK rlb::wire PkgConfig::CMOCKA)
   add_test(NAME unit.wire.${noun}_portable COMMAND unit.wire_portable ${noun})

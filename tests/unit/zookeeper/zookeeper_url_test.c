@@ -229,7 +229,7 @@ static void auth_file_open_to_others_is_refused(void **state)
     text_fini(&out);
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(zookeeper_auth_read(path, &out, &d), ERR_UNSUPPORTED);
-    assert_non_null(strstr(d.text, "open to everybody"));
+    assert_non_null(strstr(d.text, "accessible to all users"));
     diag_fini(&d);
     assert_int_equal(zookeeper_auth_read("/tmp", &out, &d), ERR_UNSUPPORTED);
     diag_fini(&d);

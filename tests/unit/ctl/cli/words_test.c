@@ -60,7 +60,7 @@ static void status_shows_each_application_and_its_workers(void **state)
            "resumelb 0.1.0, pid 12, serving, up 1h 1m, 2 threads\n"
            "\n"
            "shop: policy resume, backlog 3 (mean 1.25, cutoff 9), waiting 0, classes 42\n"
-           "  the tree cannot be reached: going on with what was known\n"
+           "  the tree cannot be reached: continuing with the last known state\n"
            "  refused provider: x: other application\n"
            "  refused setting variance: \"-\\-\" \\x1b[2J\n"
            "  picks: skilled 90 (90.0 %), unskilled 10 (10.0 %)\n"

@@ -78,7 +78,7 @@ static void counters_keys_daemons_and_copies_are_shown(void **state)
            "  far: 3 let through, the daemon being unreachable\n"
            "  far: 4 refused, the daemon being unreachable\n"
            "  far: 5 locks lost at the daemon\n"
-           "  lame: not in force: no workers\n"
+           "  lame: not effective: no workers\n"
            "  key most waited for  waited  waits\n"
            "  pages:/b              2.5 s      3\n"
            "  far:c                 2.2 s      2\n"

@@ -92,7 +92,7 @@ static void what_is_under_way_at_a_restart_never_ends(void **state)
     assert_int_equal(r.unfinished[0].age_us, 4000000);
     assert_string_equal(r.unfinished[0].why, "the server was restarted");
     assert_int_equal(r.unfinished[1].state, TRACE_INPUT);
-    assert_string_equal(r.unfinished[1].why, "under way at the end of the log");
+    assert_string_equal(r.unfinished[1].why, "in progress at the end of the log");
     trace_report_fini(&r);
 }
 

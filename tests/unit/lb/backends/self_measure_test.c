@@ -319,7 +319,7 @@ static void when_the_last_one_refuses_the_ejected_ones_come_back(void **state)
     c->app->eject.time_ms = 3600000;
     member_failed(member_of(a), FAULT_REFUSED, 0);
     loop_turn(c->lb.control, 0);
-    member_failed(member_of(b), FAULT_REFUSED, 0); /* its message is still on its way below */
+    member_failed(member_of(b), FAULT_REFUSED, 0); /* its message is still in flight below */
     member_failed(member_of(d), FAULT_REFUSED, 0);
     assert_false(is_ejected(a));
     assert_false(is_ejected(b));

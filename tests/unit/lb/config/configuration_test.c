@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each test writes a file, reads it, and looks at what came out: values, or complaints with their
- * places.
+ * Each test writes a file, reads it, and checks the result: values, or errors with their positions.
  */
 #include "lb/config/configuration.h"
 
@@ -235,7 +234,7 @@ static void an_auth_file_that_cannot_be_used_is_refused(void **state)
     assert_true(read_text(f, text));
     assert_int_equal(chmod(file, 0644), 0);
     assert_false(read_text(f, text));
-    assert_complaint(f, 3, "open to everybody");
+    assert_complaint(f, 3, "accessible to all users");
     unlink(file);
     free(file);
     free(text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The pool counters of an application over a real directory tree: the test writes nodes, turns the
- * loop, and looks at the application's snapshot and at the status.
+ * loop, and checks the application's snapshot and the status.
  */
 #include "lb/core/limits_live.h"
 
@@ -126,7 +126,7 @@ static const struct limit_rule *rule(const struct fixture *f, const char *name)
     return NULL;
 }
 
-/* NAME's `workers` in force, or 0: there is no such rule. */
+/* The effective `workers` of NAME, or 0 if there is no such rule. */
 static int64_t workers(const struct fixture *f, const char *name)
 {
     const struct limit_rule *r = rule(f, name);
@@ -401,7 +401,7 @@ static void responses_are_shared_only_where_the_file_says_so(void **state)
     tree_says(f, "database", "{\"workers\": 8, \"mode\": \"any\"}");
     wait_workers(f, "database", 8);
     assert_int_equal(rule(f, "database")->s.mode, LIMIT_ANY);
-    /* And no longer: what the tree has does not stay in force as the last good value. */
+    /* And no longer: the value of the tree does not stay effective as the last good one. */
     reread(f, HEAD DATABASE);
     loop_turn(f->c->lb.control, 0);
     assert_int_equal(rule(f, "database")->s.mode, LIMIT_EACH);
@@ -458,7 +458,7 @@ static void a_rule_that_comes_back_while_it_is_held_counts_on(void **state)
 
 #define HOLDING "listen: [\"127.0.0.1:0\"]\nworkers: [\"127.0.0.1:1\"]\nsettings_hold: 1h\n"
 
-/* Another life, over the same memory. */
+/* Another run, with the same snapshot. */
 static void start_again(struct fixture *f, const char *yaml)
 {
     struct configuration again;

@@ -168,7 +168,7 @@ static struct entry *model_newest(struct model *m, unsigned target, unsigned var
 
 /* ---- one call to both ---- */
 
-/* Often later than all that has happened; else a response that was long under way. */
+/* Often later than all that has happened; else a response that took long. */
 static uint64_t choose_made(struct model *m, unsigned target)
 {
     uint64_t late_us = m->now_us - below(m, 30) * SECOND_US + m->step;
@@ -275,7 +275,7 @@ static void do_limits(struct model *m)
     model_fit(m, 0, 0);
 }
 
-/* ---- and a look at them ---- */
+/* ---- and a check of them ---- */
 
 /* What all copies that are alive are charged: those kept, and those held that are not kept. */
 static size_t live_bytes(const struct model *m)

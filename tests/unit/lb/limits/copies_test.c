@@ -118,7 +118,7 @@ static void waiter_takes_only_what_was_finished_since_it_began_to_wait(void **st
     assert_int_equal(stats(f).hits_stale, 0);
 }
 
-/* RFC 9111 4: a request may join one that is under way. */
+/* RFC 9111 4: a request may join one that is in flight. */
 static void waiter_takes_what_was_under_way_when_it_began_to_wait(void **state)
 {
     struct fixture *f = *state;

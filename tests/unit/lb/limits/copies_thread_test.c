@@ -137,7 +137,7 @@ static void *act_onlooker(void *context)
     return NULL;
 }
 
-/* Whatever went on before, there is room for a copy, and it is found. */
+/* Whatever happened before, there is room for a copy, and it is found. */
 static void check_use(struct stage *stage)
 {
     const struct copies_limits limits = {TIGHT_BYTES, TARGETS, BODY_MAX * 2, 60};

@@ -183,7 +183,7 @@ static void a_turn_that_comes_to_one_that_has_left_goes_on_to_the_next(void **st
     assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
     assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), LIMIT_WAITS);
     assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ME), true), LIMIT_WAITS);
-    give_back(o, 0, true); /* the turn is on its way to 2 */
+    give_back(o, 0, true); /* the grant is in transit to 2 */
     give_back(o, 2, false);
     turn_until(o, 1);
     assert_int_equal(o->told[3], LIMIT_HELD);
@@ -362,7 +362,7 @@ static void *run(void *arg)
         assert_true(i < TURNS_MAX);
         loop_turn(t->loop, 50);
     }
-    /* Turns may be on their way to claims that have left. */
+    /* Grants may be in transit to claims that have left. */
     pthread_barrier_wait(&t->crowd->all_done);
     loop_destroy(t->loop);
     return NULL;

@@ -231,7 +231,7 @@ static void mistakes_in_a_template_are_told_with_their_place(void **state)
     assert_no_rule(SETTINGS({"key", "{http_x}"}, ), "key", "at its character 2");
     assert_no_rule(SETTINGS({"key", "{HTTP_X-Y}"}, ), "key", "at its character 2");
     assert_no_rule(SETTINGS({"key", "a b"}, ), "key",
-                   "visible ASCII may stand here (at its character 2)");
+                   "visible ASCII is permitted here (at its character 2)");
     assert_no_rule(SETTINGS({"key", "\xc3\xa9"}, ), "key", "visible ASCII");
 }
 

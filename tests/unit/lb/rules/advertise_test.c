@@ -60,7 +60,7 @@ static void a_wildcard_is_every_address_of_the_machine(void **state)
     assert_true(v4 > 0 && v6 > 0);
     assert_false(has(&names, "0.0.0.0:8080"));
     assert_false(has(&names, "[::]:8080"));
-    /* Loopback stands in only where there is no other. */
+    /* Loopback is used only if there is no other. */
     assert_true(v4 == 1 || !has(&names, "127.0.0.1:8080"));
     advertise_free(&names);
 }

@@ -18,8 +18,9 @@ static void take_only(struct lodgers *f, int worker)
         f->refused[w] = w != worker;
 }
 
-/* "loud" and "quiet" live at the same worker of 8, as no class may have two homes; LOUD's requests
- * there are more than two cold ones of work, and less than makes a class move. -> the worker */
+/* "loud" and "quiet" have their home at the same worker of 8, as no class may have two homes; the
+ * work of LOUD's requests there is above two cold ones, and below what makes a class move. Returns
+ * the worker. */
 static int queue_up(struct lodgers *f)
 {
     char cls[32];

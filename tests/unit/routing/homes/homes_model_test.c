@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The homes beside a model of them that is written down as the rule reads: no heaps, no scale of
- * work, all workers looked at for each request. Workers come, go and stand aside, requests begin
- * and end at random; each plan is what the model would do (of equals, one of them), with the same
- * figures, and every invariant holds. RLB_SEED in the environment chooses another walk.
+ * The homes compared with a model that implements the rule literally: no heaps, no scale of work,
+ * all workers examined for each request. Workers are added, removed and made ineligible, requests
+ * begin and end at random; each plan is that of the model (among equals, one of them), with the
+ * same numbers, and every invariant holds. RLB_SEED in the environment selects another walk.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -78,7 +78,7 @@ static int in_hand(const struct model *m, int w, int cls)
     return n;
 }
 
-/* Another class has most of what is in hand at the home, and many requests. */
+/* Another class has most of the work in flight at the home, and many requests. */
 static double flee_tight(const struct model *m, int cls, const struct sight *s, int x)
 {
     double tight = -INFINITY;
@@ -461,7 +461,7 @@ static void step_end(struct model *m)
         end_ticket(m, t);
 }
 
-/* Everybody but one has done all there was to do. */
+/* All workers but one have finished their work. */
 static void step_calm(struct model *m)
 {
     const struct homes_worker *busy = m->workers[below(m, WORKERS)].homes;
@@ -530,7 +530,7 @@ static void the_core_does_what_the_rule_says_at_every_step(void **state)
                        .cold = 30e3,
                        .usual = 0.06};
     struct homes_view start;
-    homes_view(m.homes, m.now_us, &start); /* which tells it the time */
+    homes_view(m.homes, m.now_us, &start); /* which updates its clock */
     for (int i = 0; i < STEPS; ++i) {
         int what = below(&m, 1000);
 

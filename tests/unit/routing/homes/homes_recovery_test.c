@@ -88,7 +88,7 @@ static void run(struct load *l, uint64_t for_us)
     homes_check(l->f.homes);
 }
 
-/* Each class lives at another worker than ABSENT when this returns. */
+/* Each class has a home at another worker than ABSENT when this returns. */
 static void be_absent(struct load *l, int classes)
 {
     *l = (struct load){.classes = classes, .random = 1};

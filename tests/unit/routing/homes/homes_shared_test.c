@@ -68,7 +68,7 @@ static struct slice name_of(const struct homes_worker *w)
                      : SLICE_NULL;
 }
 
-/* A request to balancer B, which stays in hand. -> its worker */
+/* A request to balancer B that stays in flight. Returns its worker. */
 static int send(struct street *s, int b, const char *cls)
 {
     struct lodgers *f = &s->f[b];
@@ -138,7 +138,7 @@ static void owned_class(struct street *s, int b, char out[16])
     fail();
 }
 
-/* All that B has in hand is answered. */
+/* All requests in flight of B are answered. */
 static void answer_all(struct street *s, int b)
 {
     struct lodgers *f = &s->f[b];
@@ -357,7 +357,7 @@ static void a_move_is_not_undone_by_what_was_published_before_it_was_known(void 
     int moved = send(s, 0, cls);
     assert_int_equal(s->f[0].choice.reason, HOMES_MOVE);
     assert_int_not_equal(moved, first);
-    /* The other has not heard, and uses the old home; that is published first. */
+    /* The other balancer is not informed yet, and uses the old home; that is published first. */
     assert_int_equal(served(s, 1, cls, 10 * MS), first);
     s->telling = first;
     s->told[first] =

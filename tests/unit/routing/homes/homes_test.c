@@ -123,8 +123,8 @@ static void a_home_that_the_class_is_not_worth_is_given_up_after_a_while(void **
     for (size_t i = 0; i < f.ntickets; ++i)
         answer_how(&f, i, false);
     f.ntickets = 0;
-    /* A fiftieth of the work is a third of a worker's: worth five homes. All are used, each in its
-     * turn, more often than those that are given up because they are not. */
+    /* A fiftieth of the work is a third of a worker's: worth five homes. All are used alternately,
+     * more often than homes that are given up as unused. */
     for (int i = 0; i < 20000; ++i) {
         for (int w = 0; w < 16 && i % 50 == 0; ++w)
             f.refused[w] = w != i / 50 % 16;
@@ -328,7 +328,7 @@ static void a_detour_leaves_the_homes_as_they_are(void **state)
     lodgers_end(&f);
 }
 
-/* ---- what a request tells ---- */
+/* ---- the choice reported for a request ---- */
 
 static void a_fast_error_lowers_no_cost(void **state)
 {

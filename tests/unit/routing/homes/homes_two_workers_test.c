@@ -17,8 +17,8 @@ static const char *const sites[] = {"a", "b", "c", "d"};
 enum { SITES = 4, SEEN_ONCE = 200 };
 
 /*
- * All that is asked for lives at worker 0; at 1 is what was asked for once, before 0 came. For its
- * many homes 1 is not the less loaded one, so nothing is drawn there.
+ * All requested classes have their home at worker 0; those of 1 were requested once, before 0 was
+ * added. Because of its many homes, 1 is not the less loaded one, so nothing is drawn there.
  */
 static void lodge_all_at_one(struct lodgers *f)
 {

@@ -424,7 +424,7 @@ static void a_stream_may_be_dropped_within_a_frame(void **state)
     http2_owner_finish(&o);
 }
 
-/* Each event in its turn. */
+/* Each event in order. */
 static void a_fault_of_the_owner_ends_the_reading(void **state)
 {
     static const char bytes[] = PREFACE "\0\0\x6\4\0\0\0\0\0\0\3\0\0\0\1"

@@ -302,7 +302,7 @@ static bool anybody_waits(const struct model *m)
     return false;
 }
 
-/* When nothing fails any more, everybody is served, and what is to be there is there. */
+/* When nothing fails any more, all requests are served, and the required processes exist. */
 static void settles(struct model *m)
 {
     enum { ROUNDS = 2000 };
@@ -667,7 +667,7 @@ static void a_group_without_a_process_competes_for_the_next_one_that_becomes_idl
     core_leave(&r[1], m->now_ms);
     let_run(m);
     assert_int_equal(r[3].state, CORE_REQUEST_RUNNING);
-    /* The first group competes in its turn. */
+    /* The first group competes in the regular order. */
     core_leave(&r[3], m->now_ms);
     let_run(m);
     assert_int_equal(r[5].state, CORE_REQUEST_RUNNING);

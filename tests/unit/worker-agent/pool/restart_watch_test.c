@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Over real folders and a real loop. Each look tells of always_restart.txt at once, and so shows
- * when a folder has been looked at.
+ * Tests with real directories and a real loop. Each scan reports always_restart.txt at once, which
+ * shows when a directory has been scanned.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -189,7 +189,7 @@ static void await_one_shot(struct fixture *f, bool on)
     assert_int_equal(f->told.one_shot, on);
 }
 
-/* The folder has been looked at after what was done to it before. */
+/* Waits until the directory has been scanned after all previous changes. */
 static void await_look(struct fixture *f)
 {
     touch(f, "tmp/always_restart.txt");

@@ -5,7 +5,7 @@ import pathlib
 from .proxy import SECURE_PROXY_SSL_HEADER  # noqa: F401
 
 BASE_DIR = pathlib.Path(__file__).resolve().parent.parent
-SECRET_KEY = 'only for tests, known to everybody'
+SECRET_KEY = 'only for tests, public'
 DEBUG = False
 ALLOWED_HOSTS = ['django.example']
 INSTALLED_APPS = ['django.contrib.admin', 'django.contrib.auth', 'django.contrib.contenttypes', 'django.contrib.sessions',
