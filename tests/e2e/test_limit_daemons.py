@@ -157,7 +157,8 @@ def test_all_connections_taken_is_not_a_full_queue(world, daemon, mode):
     assert 'counter-connections-exhausted application=default server=%s limit=4' % daemon.address in lb.process.output()
     app.let_all_go()
     assert [a.wait().status for a in asked] == [200] * 4
-    assert lb.get('/', 'idle.example').status == 200
+    # A connection is free again when the daemon has answered the release.
+    wait_until(lambda: lb.get('/', 'idle.example').status == 200, 'a free connection')
 
 
 def test_a_class_with_many_waiting_requests_takes_no_connection_from_another(world, daemon):
