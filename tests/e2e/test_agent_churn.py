@@ -5,10 +5,13 @@ import os
 import random
 import signal
 
+import pytest
 from load_support import Load
 from support.base import wait_until
 from support.http import CutShort
 from test_agent_restart import MarkedAgent
+
+pytestmark = pytest.mark.soak
 
 # Number of processes to kill; more in `make soak`.
 KILLS = 60 if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else 6

@@ -25,7 +25,7 @@ def answer(response):
     return json.loads(response.body)
 
 
-@pytest.mark.parametrize('slots', [1, 2])
+@pytest.mark.parametrize('slots', [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_with_always_restart_each_request_is_served_by_the_newest_code(world, slots):
     agent = MarkedAgent(world, slots=slots, gunicorn=slots == 1, top={'max_processes': slots}).wait_ready()
     for n in range(2 * slots):

@@ -16,6 +16,8 @@ import apps_support
 from apps_support import CLIENT, DOWNLOAD, PROTOCOLS
 from support.base import LIMIT
 
+pytestmark = pytest.mark.soak
+
 # The program and the option that print a version; the server's response to an unknown path and to an exception.
 SERVERS = {
     'Flask': (['gunicorn', '--version'], 'The requested URL was not found on the server.', 'The server encountered an internal error'),

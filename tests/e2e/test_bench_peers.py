@@ -5,7 +5,10 @@ import os
 import pathlib
 import subprocess
 
+import pytest
 from support.base import BIN, LIMIT
+
+pytestmark = pytest.mark.soak
 
 RUN = pathlib.Path(__file__).parents[2] / 'bench/peers/run'
 SOAK = int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1

@@ -17,6 +17,8 @@ import apps_support
 from apps_support import CLIENT, DOWNLOAD
 from support.base import LIMIT
 
+pytestmark = pytest.mark.soak
+
 PASSWORD = 'correct horse'
 
 

@@ -22,7 +22,7 @@ def short_world():
         w.close()
 
 
-@pytest.mark.parametrize('page', PAGES)
+@pytest.mark.parametrize('page', [pytest.param(p, marks=pytest.mark.soak if p == 'docs/tutorial.md' else []) for p in PAGES])
 def test_all_commands_of_the_page_work_and_print_what_it_says(page, short_world):
     assert Page(short_world, page).do() > 0
 

@@ -7,7 +7,10 @@ import os
 import socket
 import threading
 
+import pytest
 from support.base import LIMIT, wait_until
+
+pytestmark = pytest.mark.soak
 
 DISTINCT = int(os.environ.get('RLB_FLOOD', '10000'))
 CLASSES = min(100_000, 2 * DISTINCT // 3)      # max_classes: fewer than are sent, and at most the default

@@ -15,6 +15,8 @@ from support.base import BIN, LIMIT, wait_until
 from support.http import Client
 from support.scripted import serve
 
+pytestmark = pytest.mark.soak
+
 REQUESTS = int(os.environ.get('RLB_MEMORY_REQUESTS', '2400'))
 CLIENTS = 1500
 IDLE_BYTES = 2000               # a connection between two requests

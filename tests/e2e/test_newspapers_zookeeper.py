@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import pytest
 from agent_support import alive
 from support.base import BIN, LIMIT, ROOT, Process, free_ports, reap_all, wait_until
 from support.http import get
@@ -14,6 +15,8 @@ EXAMPLE = ROOT / 'examples' / 'newspapers'
 sys.path.insert(0, str(EXAMPLE))
 import generate  # noqa: E402
 import stack  # noqa: E402
+
+pytestmark = pytest.mark.soak
 
 SITES = 12
 HOSTS = ['%s.localhost' % slug for slug, _ in generate.site_names(SITES)]

@@ -6,8 +6,11 @@ import random
 import select
 import time
 
+import pytest
 from poolcounter_support import COUNTERS, ORIGINAL, TIMES, Daemon
 from support.base import LIMIT
+
+pytestmark = pytest.mark.soak
 
 CONVERSATIONS = int(os.environ.get('RLB_DIFFERENTIAL_CONVERSATIONS', '30'))
 CLIENTS = 6
