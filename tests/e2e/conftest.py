@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """A file whose tests are all deselected passes; one that cannot be imported fails."""
+    """A file passes if all its tests are deselected, and fails if it cannot be imported."""
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.testsfailed == 0:
         session.exitstatus = pytest.ExitCode.OK
 
