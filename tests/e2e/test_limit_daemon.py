@@ -121,6 +121,7 @@ def test_where_changes_while_requests_wait_and_they_get_their_turns_in_order(wor
     asked = []
     for i in range(4):
         asked += [Asked(lb.address, '/old-%d' % i, method='PUT', body=b'x')]
+        app.under_way(1)
         waits(lb, i)
     lb.reload({'pool_counters': rule(new)})
     wait_until(lambda: lb.app()['limits'][0]['figures']['where'] == new, 'the change')

@@ -84,6 +84,7 @@ def test_above_maxqueue_the_counters_own_error_is_answered_at_once(world, app):
 def test_who_has_waited_for_its_timeout_gets_503(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1, 'timeout': '150ms'}})
     asked = ask(lb, 1)
+    app.under_way(1)
     r = lb.get('/late', 'a.example')
     assert (r.status, r['retry-after']) == (503, '1')
     ends(lb, 'limit-timeout', 1)
