@@ -21,7 +21,7 @@ def lb(world):
     lb.names = [w.address for w in workers]
     for i in range(30):
         assert lb.get(host='class-%d.example' % (i % 3)).status == 200
-    wait_until(lambda: lb.app()['now']['requests_per_s'] > 0, 'the requests to be noted')
+    wait_until(lambda: (app := lb.app())['now']['requests_per_s'] > 0 and len(app['map']['classes']) == 3, 'all requests to be noted')
     return lb
 
 
