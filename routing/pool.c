@@ -176,7 +176,7 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
 }
 
 /* Nothing of W is left here. */
-static rare void step_out(struct pool *p, struct worker *w)
+static cold_ void step_out(struct pool *p, struct worker *w)
 {
     pool_policy_gone_locked(p, w);
     pool_shadow_gone_locked(p, w);
@@ -298,7 +298,7 @@ static bool all_members_excluded(const struct pool *p, const struct pool_request
 }
 
 /* Returns true if waiting is useless because all workers are excluded. */
-static rare bool hopeless(const struct pool *p, const struct pool_request *r)
+static cold_ bool hopeless(const struct pool *p, const struct pool_request *r)
 {
     return r->waiter == NULL || p->nline != 0 || all_members_excluded(p, r);
 }

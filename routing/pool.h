@@ -160,7 +160,7 @@ void pool_set(struct pool *p, const struct pool_settings *s);
  *                NULL: the turns are then granted by the next call with a list
  */
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
-                     const char *fingerprint, struct list *released) rare;
+                     const char *fingerprint, struct list *released) cold_;
 /*
  * Removes the worker. Its requests in flight must still be put. No effect if W is not a member. A
  * worker that returns (pool_new_resume) before all of them were put retains its backlog and mean.

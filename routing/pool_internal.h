@@ -394,7 +394,7 @@ void pool_shadow_forget(struct worker *w);
 void pool_shadow_reseat_locked(struct pool *p);
 /* PICK was made. */
 void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
-                            struct pool_pick *pick) apart;
+                            struct pool_pick *pick) noinline_;
 /* Ends the requests that are due to end in the shadow. */
 void pool_shadow_catch_up_locked(struct pool *p);
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
@@ -409,7 +409,7 @@ void pool_explain_candidate(struct pool_explain *e, struct worker *w, double sco
 
 /* pool_adaptive_explain.c: adds what H has planned for R to the explanation of Q */
 void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
-                           const struct homes_request *r, const struct homes_plan *plan) apart;
+                           const struct homes_request *r, const struct homes_plan *plan) noinline_;
 
 /* pool.c */
 /* Sets all of OUT except explain. Returns false if no worker may be chosen. */
@@ -464,7 +464,7 @@ void pool_uncall_locked(struct pool *p, struct worker *w);
 
 /* pool_wait.c: requests that wait for a worker */
 /* Returns ERR_BUSY if parked, or ERR_QUEUE_FULL if not. */
-enum err pool_park_locked(struct pool *p, struct pool_waiter *w) apart;
+enum err pool_park_locked(struct pool *p, struct pool_waiter *w) noinline_;
 /* Returns true if W has to queue behind other waiters. W may be NULL. */
 bool pool_must_park(const struct pool *p, const struct pool_waiter *w);
 /* Ends the turn of W, if it has one. W may be NULL. */

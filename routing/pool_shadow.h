@@ -84,7 +84,7 @@ void shadow_time_begin(struct pool *p, struct shadow_request *r);
 /* The request has ended in reality, by HOW (NULL: aborted). Ownership of R passes to the clock, or
  * R is freed. */
 void shadow_time_tell(struct pool *p, struct shadow_request *r,
-                      const struct pool_served *how) apart;
+                      const struct pool_served *how) noinline_;
 /* Ends the requests that are due. Cost: O(log SHADOW_BEHIND_MAX) for each. */
 void shadow_time_catch_up(struct pool *p);
 /* Ends the requests at MIRROR, or all (NULL), immediately. Cost: O(SHADOW_BEHIND_MAX). */

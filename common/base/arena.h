@@ -38,7 +38,7 @@ static inline void arena_fini(struct arena *a);
 
 /* ---- inside ---- */
 
-void *arena_take_more(struct arena *a, size_t n) returns_nonnull_ rare;
+void *arena_take_more(struct arena *a, size_t n) returns_nonnull_ cold_;
 void arena_free_blocks(struct arena *a);
 
 static inline void arena_fini(struct arena *a)

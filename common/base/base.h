@@ -16,10 +16,10 @@
 #define no_return __attribute__((noreturn))
 /* Called only on errors or rarely: the branches that lead to it are moved out of the hot path,
  * and the function is optimized for size. */
-#define rare __attribute__((cold))
+#define cold_ __attribute__((cold))
 /* Never inlined: most requests do not need the function, and its code would lengthen their path
  * through the caller. */
-#define apart __attribute__((noinline))
+#define noinline_ __attribute__((noinline))
 #define returns_nonnull_ __attribute__((returns_nonnull))
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -47,13 +47,13 @@ struct slice {
     } while (0)
 #define UNREACHABLE() assert_failed("unreachable", __FILE__, __LINE__, __func__)
 
-void assert_failed(const char *expr, const char *file, int line, const char *func) no_return rare;
+void assert_failed(const char *expr, const char *file, int line, const char *func) no_return cold_;
 
 /*
  * Memory. Sizes that come from outside are bounded before they get here, so running out is not an
  * event to handle: these abort instead of returning NULL. Free with free().
  */
-void out_of_memory(void) no_return rare;
+void out_of_memory(void) no_return cold_;
 void *xmalloc(size_t bytes) returns_nonnull_ __attribute__((malloc));
 void *xcalloc(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
 /*

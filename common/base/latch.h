@@ -39,8 +39,8 @@ struct latch {
 enum { LATCH_FREE, LATCH_HELD, LATCH_AWAITED };
 
 /* In latch.c: the latch is locked, or was locked a moment ago. */
-void latch_wait_(struct latch *l) rare;
-void latch_wake_(struct latch *l) rare;
+void latch_wait_(struct latch *l) cold_;
+void latch_wake_(struct latch *l) cold_;
 
 static inline void latch_lock(struct latch *l)
 {

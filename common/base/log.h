@@ -54,7 +54,7 @@ struct log_subject {
     } while (0)
 
 void log_line(enum log_level level, bool fold, const void *subject, const char *event,
-              const char *fmt, ...) printf_like(5, 6) rare;
+              const char *fmt, ...) printf_like(5, 6) cold_;
 bool log_wants(enum log_level level);
 void log_set_level(enum log_level level);
 /* Reports the events that were folded in previous seconds. Must be called about once per second;

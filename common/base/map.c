@@ -60,7 +60,7 @@ static void make_seed(void)
     atomic_store_explicit(&seed, made, memory_order_relaxed);
 }
 
-static rare uint64_t first_seed(void)
+static cold_ uint64_t first_seed(void)
 {
     pthread_once(&seed_once, make_seed);
     return atomic_load_explicit(&seed, memory_order_relaxed);

@@ -93,7 +93,7 @@ static void unmap_block(struct block *b)
 }
 #endif
 
-static rare struct block *add_block(struct slab *s)
+static cold_ struct block *add_block(struct slab *s)
 {
     struct block *b = map_block();
 
@@ -103,7 +103,7 @@ static rare struct block *add_block(struct slab *s)
     return b;
 }
 
-static rare void drop_block(struct slab *s, struct block *b)
+static cold_ void drop_block(struct slab *s, struct block *b)
 {
     list_remove(&b->node);
     unmap_block(b);

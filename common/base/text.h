@@ -134,7 +134,7 @@ static inline struct slice text_slice(const struct text *t)
 {
     return (struct slice){t->p, t->len};
 }
-void text_grow(struct text *t, size_t n) rare;
+void text_grow(struct text *t, size_t n) cold_;
 /* Room for N more bytes; returns where they go. The caller adds to ->len what it wrote. */
 static inline char *text_reserve(struct text *t, size_t n)
 {

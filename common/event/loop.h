@@ -44,7 +44,7 @@ struct loop_clock {
 struct loop_time {
     struct loop_clock *clock; /* a pointer, so that a const loop can read the clock */
 };
-uint64_t loop_read_clock_us(const struct loop *l) apart;
+uint64_t loop_read_clock_us(const struct loop *l) noinline_;
 
 /* Monotonic time [us]. */
 static inline uint64_t loop_now_us(const struct loop *l)

@@ -243,7 +243,7 @@ static struct iovec literal(const char *text)
  * Makes the N vectors of IOV the body of one chunk, and the last chunk with it if that ENDS the
  * response; there is room for one vector before them and one after.
  */
-static apart size_t frame_chunk(struct http_reply *r, struct iovec **iov, size_t n, bool ends)
+static noinline_ size_t frame_chunk(struct http_reply *r, struct iovec **iov, size_t n, bool ends)
 {
     size_t bytes = 0;
 
@@ -306,7 +306,7 @@ static void keep_unsent(struct http_conn *c, const struct iovec *iov, size_t n, 
 }
 
 /* "100 Continue", of which the client has not taken all, precedes the head. */
-static apart struct iovec take_interim(struct http1_stream *x)
+static noinline_ struct iovec take_interim(struct http1_stream *x)
 {
     struct iovec iov = {writable(x->interim), x->interim_left};
 
@@ -342,7 +342,7 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
     return true;
 }
 
-static apart void write_interim_on(struct http_conn *c)
+static noinline_ void write_interim_on(struct http_conn *c)
 {
     struct http1_stream *x = c->http1;
     struct iovec interim = {writable(x->interim), x->interim_left};

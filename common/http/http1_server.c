@@ -251,7 +251,7 @@ static void put_fields(struct http1_stream *x, size_t n)
 }
 
 /* RFC 9110 section 7.8: Upgrade counts if Connection lists it. */
-static apart void take_upgrade(struct http_request *req)
+static noinline_ void take_upgrade(struct http_request *req)
 {
     const struct message_field *f = message_fields_find(&req->fields, SLICE_LIT("upgrade"), NULL);
 
@@ -466,7 +466,7 @@ static void grow_input(struct http1_stream *x)
 }
 
 /* An incomplete head, which may stay so for long, takes no more memory than its bytes. */
-static apart void set_aside(struct http_conn *c)
+static noinline_ void set_aside(struct http_conn *c)
 {
     const struct http1_stream *x = c->http1;
     struct http1_partial *p = xmalloc(sizeof(*p) + x->in_len);
@@ -479,7 +479,7 @@ static apart void set_aside(struct http_conn *c)
     c->partial = p;
 }
 
-static apart void take_up(struct http_conn *c)
+static noinline_ void take_up(struct http_conn *c)
 {
     struct http1_partial *p = c->partial;
     struct http1_stream *x = create(c);

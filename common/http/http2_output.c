@@ -126,7 +126,8 @@ static size_t begin_block(struct http2_server *h2, int status)
 }
 
 /* The block at AT has LEN bytes, which are too many for one frame. */
-static rare void split_block(struct http2_server *h2, size_t at, size_t len, uint32_t id, bool ends)
+static cold_ void split_block(struct http2_server *h2, size_t at, size_t len, uint32_t id,
+                              bool ends)
 {
     struct text block = {0};
     unsigned flags = ends ? FLAG_END_STREAM : 0;

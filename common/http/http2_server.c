@@ -134,7 +134,7 @@ void http2_end_if_done(struct http2_server *h2)
 
 /* ---- faults ---- */
 
-static rare void fail(struct http2_server *h2, enum request_fault f)
+static cold_ void fail(struct http2_server *h2, enum request_fault f)
 {
     const struct http_refusal refusal = {.conn = h2->conn, .fault = f, .version = 0x200};
 

@@ -174,7 +174,7 @@ static void report(struct http2_server *h2, enum request_fault f, int status,
 }
 
 /* S, which has not been handed over, is answered with the status of F. */
-static rare enum request_fault refuse(struct http2_stream *s, enum request_fault f)
+static cold_ enum request_fault refuse(struct http2_stream *s, enum request_fault f)
 {
     struct http2_server *h2 = s->h2;
     int status = request_fault_status(f);

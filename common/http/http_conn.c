@@ -248,7 +248,7 @@ static void start_http(struct http_conn *c, bool http2)
  * OpenSSL has sent its alert, if it has one. The client must be able to read that, or the answer to
  * one that speaks plain HTTP: both are lost if unread bytes reset the connection.
  */
-static rare void handshake_failed(struct http_conn *c)
+static cold_ void handshake_failed(struct http_conn *c)
 {
     struct text answer = {0};
 

@@ -19,7 +19,7 @@
 enum { PEEK_MAX = 4096 };
 
 /* The connection goes. */
-static rare void refuse(struct http_conn *c, enum request_fault f)
+static cold_ void refuse(struct http_conn *c, enum request_fault f)
 {
     const struct http_refusal r = {.conn = c, .fault = f};
 
@@ -29,7 +29,7 @@ static rare void refuse(struct http_conn *c, enum request_fault f)
 
 /* ---- how many of one address ---- */
 
-static rare void tell_over_limit(struct http_conn *c)
+static cold_ void tell_over_limit(struct http_conn *c)
 {
     const struct http_server_options *o = &c->server->options;
     char client[ADDR_TEXT_MAX];

@@ -115,7 +115,7 @@ void http_reply_finished(struct http_reply *r)
 }
 
 /* What is queued has been taken, and the rest will not come. Nothing of R after it. */
-static rare void send_cut(struct http_reply *r)
+static cold_ void send_cut(struct http_reply *r)
 {
     r->state = REPLY_CLOSED;
     r->in_flight = true;

@@ -90,7 +90,7 @@ void message_fields_drop(struct message_fields *fields, uint32_t kinds);
 /* The first called NAME (in any case); NULL: none. AFTER: behind that one; NULL: of all. */
 const struct message_field *message_fields_find(const struct message_fields *fields,
                                                 struct slice name,
-                                                const struct message_field *after) apart;
+                                                const struct message_field *after) noinline_;
 
 /* ---- fields of proxied messages; http_field.h of common/wire classifies them ---- */
 

@@ -293,6 +293,6 @@ void http_reply_tunnel(struct http_reply *r, const struct http1_upgraded *worker
                        uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
 size_t http_server_tunnels(const struct http_server *s);
 /* Standard reason phrase, NUL-terminated: "Not Found"; "Unknown" for others. */
-const char *http_status_reason(int status) apart;
+const char *http_status_reason(int status) noinline_;
 
 #endif

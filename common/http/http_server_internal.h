@@ -266,14 +266,14 @@ void http1_stop_server(struct http_server *s);
 void http1_readable(struct http_conn *c);
 void http1_sweep(struct http_conn *c, uint64_t now_ms);
 /* Refuse the request that is incomplete: in its head, or in its body. */
-void http1_refuse(struct http_conn *c, enum request_fault f) rare;
+void http1_refuse(struct http_conn *c, enum request_fault f) cold_;
 /* Release the stream of C, which is being closed. */
 void http1_fini(struct http_conn *c);
 /* The head of R's 101, and what was read behind its request. */
 struct http_tunnel_bytes http1_upgrade(struct http_reply *r);
 /* Response: see http_reply.c, "the protocols". */
 bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
-void http1_cut(struct http_reply *r) rare;
+void http1_cut(struct http_reply *r) cold_;
 /* The response is complete, or cut: continue with the next request, or close. */
 void http1_finish(struct http_conn *c);
 /* An answer of the server's own, as a whole. */

@@ -42,7 +42,7 @@ void classes_fini(struct classes *t)
         classes_remove(t, first_of(&t->probation));
 }
 
-static rare void keep_known_within(struct classes *t, size_t room)
+static cold_ void keep_known_within(struct classes *t, size_t room)
 {
     while (t->nknown > room)
         classes_remove(t, first_of(&t->known));
@@ -92,7 +92,7 @@ struct class_entry *classes_add(struct classes *t, struct slice cls)
     return e;
 }
 
-static rare void make_known(struct classes *t, struct class_entry *e)
+static cold_ void make_known(struct classes *t, struct class_entry *e)
 {
     e->known = true;
     list_remove(&e->node);

@@ -75,7 +75,7 @@ struct class_entry *classes_find(const struct classes *t, struct slice cls);
 /* HASH: class_hash of CLS. */
 struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash);
 /* A class that is not there: on probation, zero behind the class_entry. May drop another. */
-struct class_entry *classes_add(struct classes *t, struct slice cls) rare;
+struct class_entry *classes_add(struct classes *t, struct slice cls) cold_;
 /* Counts one request; E is its class's entry, or NULL when it has none. May drop another than E. */
 void classes_request(struct classes *t, struct class_entry *e);
 /* E is still of use, though it was not requested: if it is on probation, it is the last to be
@@ -83,7 +83,7 @@ void classes_request(struct classes *t, struct class_entry *e);
 void classes_refresh(struct classes *t, struct class_entry *e);
 /* Makes E known without waiting for its second request, provided that no entry is dropped. */
 void classes_trust(struct classes *t, struct class_entry *e);
-void classes_remove(struct classes *t, struct class_entry *e) apart;
+void classes_remove(struct classes *t, struct class_entry *e) noinline_;
 /* Asserts every invariant; for tests. */
 void classes_check(const struct classes *t);
 

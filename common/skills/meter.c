@@ -118,7 +118,7 @@ static uint64_t max_age(const struct meter *m)
     return __builtin_mul_overflow(m->settings.history, (uint64_t)10, &age) ? UINT64_MAX : age;
 }
 
-static rare void drop_old(struct meter *m, struct list *least_recent_first)
+static cold_ void drop_old(struct meter *m, struct list *least_recent_first)
 {
     struct list *it;
     struct list *next;

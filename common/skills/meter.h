@@ -58,7 +58,7 @@ size_t meter_forget(struct meter *m, const struct slice *cls);
  * The current resume, appended to OUT (empty). At most MAX_ROWS rows: first the classes that were
  * requested repeatedly, then those on probation, each with the most recently used first.
  */
-void meter_resume(const struct meter *m, size_t max_rows, struct resume *out) rare;
+void meter_resume(const struct meter *m, size_t max_rows, struct resume *out) cold_;
 /* Requests counted since the meter was made or loaded. */
 uint64_t meter_generation(const struct meter *m);
 /* The score of CLS, or NULL when it has none. Valid until the next call that changes the meter. */

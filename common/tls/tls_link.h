@@ -47,7 +47,7 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room);
  * bytes. */
 ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n);
 /* Whether tls_link_recv() can return data although the socket is not readable. */
-bool tls_link_more(const struct tls_link *l) apart;
+bool tls_link_more(const struct tls_link *l) noinline_;
 /* Whether the library has data or an end of the connection that tls_link_recv()
  * has not returned. */
 bool tls_link_has_input(const struct tls_link *l);
@@ -61,7 +61,7 @@ bool tls_link_broken(const struct tls_link *l);
  * Whether an idle connection has received nothing but TLS messages without data (session tickets).
  * Reads from the socket.
  */
-bool tls_link_quiet(struct tls_link *l) apart;
+bool tls_link_quiet(struct tls_link *l) noinline_;
 /* Sends close_notify if that is still possible. Must be called before the socket is closed. */
 void tls_link_bye(struct tls_link *l);
 

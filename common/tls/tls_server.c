@@ -264,7 +264,7 @@ void tls_server_switch(SSL *ssl, SSL_CTX *ctx)
 /* ---- client certificates ---- */
 
 /* The length of the subject in ROOM; 0: it is empty or too long. */
-static apart size_t print_subject(X509 *certificate, char room[CLIENT_SUBJECT_MAX])
+static noinline_ size_t print_subject(X509 *certificate, char room[CLIENT_SUBJECT_MAX])
 {
     BIO *out = BIO_new(BIO_s_mem());
     char *text = NULL;

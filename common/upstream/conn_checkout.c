@@ -43,9 +43,9 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
 
 /* The latest that is attached to no loop, if it will do; used from now on, and yet to be attached
  * to L. */
-static apart struct pooled_conn *take_parked_locked(struct conn_backend *b, struct loop *l,
-                                                    const struct conn_checkout *o, uint64_t now_ms,
-                                                    struct conn_work *k)
+static noinline_ struct pooled_conn *take_parked_locked(struct conn_backend *b, struct loop *l,
+                                                        const struct conn_checkout *o,
+                                                        uint64_t now_ms, struct conn_work *k)
 {
     if (o->fresh || b->retired || list_empty(&b->parked))
         return NULL;
@@ -111,9 +111,9 @@ static enum conn_result open_locked(struct conn_backend *b)
 }
 
 /* No idle connection of this loop will do. */
-static apart enum conn_result open_or_wait_locked(struct conn_backend *b, struct conn_shard *own,
-                                                  const struct conn_checkout *o, uint64_t now_ms,
-                                                  struct conn_waiter *w, struct conn_work *k)
+static noinline_ enum conn_result
+open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct conn_checkout *o,
+                    uint64_t now_ms, struct conn_waiter *w, struct conn_work *k)
 {
     if (b->retired)
         return refuse_locked(b, w, ERR_NO_WORKER);

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-static apart void want_post_locked(struct conn_shard *s, struct conn_work *k)
+static noinline_ void want_post_locked(struct conn_shard *s, struct conn_work *k)
 {
     if (s->posted)
         return;
@@ -221,8 +221,8 @@ void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum er
 }
 
 /* W is to get C, which is attached to W's loop. */
-static apart void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w,
-                                      struct pooled_conn *c, struct conn_work *k)
+static noinline_ void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w,
+                                          struct pooled_conn *c, struct conn_work *k)
 {
     ASSERT(c->loop_index == loop_index(w->loop));
     if (c->waiter != w)

@@ -142,7 +142,7 @@ void conn_checkin(struct pooled_conn **c, struct loop *l);
  * Must be called by the user of a connection before it closes it. Also for an idle connection that
  * its loop has found dead: the pool removes it from its stack.
  */
-void conn_forget(struct pooled_conn *c) rare;
+void conn_forget(struct pooled_conn *c) cold_;
 /*
  * As conn_forget, for a connection in use that continues as something else (a tunnel): it belongs
  * to the caller alone, but its place stays occupied, as a permission, until conn_not_opened.

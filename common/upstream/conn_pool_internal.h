@@ -158,7 +158,7 @@ void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_
 struct pooled_conn *conn_latest_locked(const struct conn_shard *s);
 struct pooled_conn *conn_oldest_locked(const struct conn_shard *s);
 /* On the shard's loop: those that were given back before its last wait rest no longer. */
-void conn_rested_now_locked_(struct conn_shard *s) apart;
+void conn_rested_now_locked_(struct conn_shard *s) noinline_;
 static inline void conn_rested_locked(struct conn_shard *s)
 {
     if (s->rested_at != loop_waits(s->loop))
@@ -167,7 +167,7 @@ static inline void conn_rested_locked(struct conn_shard *s)
 void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
                          struct conn_work *k);
 /* C is in transit to W from now on. */
-void conn_pair(struct pooled_conn *c, struct conn_waiter *w) apart;
+void conn_pair(struct pooled_conn *c, struct conn_waiter *w) noinline_;
 /* C's waiter, or NULL; they know nothing of one another afterwards. */
 struct conn_waiter *conn_unpair(struct pooled_conn *c);
 void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
@@ -180,7 +180,7 @@ void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
  */
 void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 /* As conn_leave_locked, and closes C, which must be attached to the calling loop. */
-void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k) rare;
+void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k) cold_;
 /* C, attached to the calling loop and without a user, is given to the first in line, becomes idle,
  * or is closed. */
 void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);

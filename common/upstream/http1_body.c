@@ -148,8 +148,8 @@ static void add_data(struct held_body *h, struct slice data)
     h->body.bytes += data.len;
 }
 
-static apart enum err take_chunks(struct held_body *h, struct http1_chunked *chunked,
-                                  struct slice *bytes)
+static noinline_ enum err take_chunks(struct held_body *h, struct http1_chunked *chunked,
+                                      struct slice *bytes)
 {
     enum err e = ERR_OK;
 

@@ -26,7 +26,7 @@ struct http1_body {      /* bytes of a body, valid until http1_body_release */
 void http1_body_release(struct http1_body *b);
 /* For a body that is not passed on at once: B, or a copy in its place, where B's few bytes are in a
  * large piece of memory. */
-struct http1_body *http1_body_compact(struct http1_body *b) returns_nonnull_ apart;
+struct http1_body *http1_body_compact(struct http1_body *b) returns_nonnull_ noinline_;
 /* The same for all that are in a list, and how many bytes these have. */
 void http1_bodies_release(struct list *bodies);
 size_t http1_bodies_bytes(const struct list *bodies);

@@ -85,7 +85,7 @@ static void leave_exchange(struct http1_conn *c)
     drop_output(c);
 }
 
-static rare void fail(struct http1_conn *c, enum err e)
+static cold_ void fail(struct http1_conn *c, enum err e)
 {
     const struct http1_request r = c->x.request;
 
@@ -110,7 +110,7 @@ static void complete(struct http1_conn *c)
     leave_exchange(c);
 }
 
-static rare enum err error_of_end(const struct http1_conn *c, ssize_t n)
+static cold_ enum err error_of_end(const struct http1_conn *c, ssize_t n)
 {
     if (c->transport.tls != NULL && tls_link_broken(c->transport.tls))
         return ERR_TLS_FAILED;
@@ -369,7 +369,7 @@ static void enter_tunnel(struct http1_conn *c, const struct http1_head *head)
 }
 
 /* An interim head. Returns whether to continue with the next. */
-static rare bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
+static cold_ bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
 {
     bool upgrade = head->status == 101;
     struct slice protocol = c->x.request.upgrade;
@@ -388,7 +388,7 @@ static rare bool on_interim_head(struct http1_conn *c, const struct http1_head *
 }
 
 /* The head's strings lie in c->in, which a callback may drop: it is put aside meanwhile. */
-static apart void on_last_head(struct http1_conn *c, const struct http1_head *head)
+static noinline_ void on_last_head(struct http1_conn *c, const struct http1_head *head)
 {
     const struct http1_request r = c->x.request;
     struct loop *l = c->loop;

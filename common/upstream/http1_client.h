@@ -109,7 +109,7 @@ void http1_room(struct http1_conn *c, size_t bytes);
 void http1_pause(struct http1_conn *c);
 void http1_resume(struct http1_conn *c);
 /* Give the exchange up. The connection can only be closed then. */
-void http1_cancel(struct http1_conn *c) rare;
+void http1_cancel(struct http1_conn *c) cold_;
 /* After the last byte: whether the connection may serve another request. */
 bool http1_reusable(const struct http1_conn *c);
 /* Facts for retry rules, valid until the next request. */

@@ -126,7 +126,7 @@ void http1_conn_read_stop(struct http1_conn *c)
 }
 
 /* Bytes or an end without a request: a user of the connection finds it dead; the pool drops it. */
-static rare void on_idle_event(struct http1_conn *c)
+static cold_ void on_idle_event(struct http1_conn *c)
 {
     if (c->transport.tls != NULL && !c->dead && transport_is_quiet(&c->transport))
         return; /* a session ticket */
@@ -154,7 +154,7 @@ static void on_writable(void *context)
 }
 
 /* HEAD, then what is left of the body, LEFT bytes, from its file. */
-static apart ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
+static noinline_ ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
 {
     struct iovec iov = {writable(head.p), head.len};
     ssize_t sent = 0;

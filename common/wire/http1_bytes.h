@@ -61,7 +61,7 @@ size_t http1_text_length_words(struct slice s);
 /* http1_marks (http1_lines.h). */
 uint64_t http1_marks_words(const char *p);
 /* The same for the first N, fewer than 64. */
-uint64_t http1_few_marks(const char *p, size_t n) apart;
+uint64_t http1_few_marks(const char *p, size_t n) noinline_;
 
 static inline size_t http1_token_length_bytes(struct slice s, size_t from)
 {

@@ -41,11 +41,11 @@ enum response_fault http1_chunked_fault(const struct http1_chunked *d);
  *   *ended  whether the body has ended; bytes after *USED belong to another request
  */
 enum request_fault http1_chunked_check(struct http1_chunked *d, struct slice bytes, size_t *used,
-                                       bool *ended) must_check apart;
+                                       bool *ended) must_check noinline_;
 /*
  * Moves the data among LEN BYTES, which were checked, to their start; returns its length. D is
  * another decoder, to which all previous bytes of this body were given.
  */
-size_t http1_chunked_strip(struct http1_chunked *d, char *bytes, size_t len) apart;
+size_t http1_chunked_strip(struct http1_chunked *d, char *bytes, size_t len) noinline_;
 
 #endif

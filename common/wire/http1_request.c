@@ -91,7 +91,7 @@ static struct slice behind(struct slice s, size_t n)
 }
 
 /* Why a line is none that check_request_line takes at once. */
-static rare enum request_fault bad_request_line(struct slice line, struct http1_request_facts *out)
+static cold_ enum request_fault bad_request_line(struct slice line, struct http1_request_facts *out)
 {
     struct slice rest = line;
 

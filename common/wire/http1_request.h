@@ -54,7 +54,7 @@ bool http_target_is_path(struct slice target);
  * host[:port] as Host and :authority have it: a name, an IPv4 address or an IPv6 one in brackets.
  * Not empty (RFC 9110 4.2.1), no user, no path.
  */
-bool http_authority_valid(struct slice authority) apart;
+bool http_authority_valid(struct slice authority) noinline_;
 /*
  * Split "http://authority/path" (or https; the path may be missing) into its parts. False for
  * anything else.

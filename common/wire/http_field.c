@@ -70,7 +70,7 @@ static enum http_field kind_of_variable(struct slice name)
 }
 
 /* One that is none of those with a name of their own, as it is spelled. */
-static apart enum http_field unusual_field(struct slice name)
+static noinline_ enum http_field unusual_field(struct slice name)
 {
     if (begins(name, ours))
         return FIELD_OURS;

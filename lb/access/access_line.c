@@ -115,7 +115,7 @@ static size_t room_for(const struct access_entry *e)
     return bytes * 4 + LINE_FRAME_MAX;
 }
 
-static apart char *put_escapes(char *at, struct slice s)
+static noinline_ char *put_escapes(char *at, struct slice s)
 {
     while (s.len != 0) {
         size_t plain = text_plain_length(s);

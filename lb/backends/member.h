@@ -149,7 +149,7 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
 /* Any loop: its `reports` is called on the control thread. CERTAIN: it is not to be had there. */
 void member_report(struct member *m, bool certain);
 /* Any loop: what its failures have added up to is forgotten. */
-void member_forgive(struct member *m) rare;
+void member_forgive(struct member *m) cold_;
 /* Any loop: it has begun a response, so it lives. */
 static inline void member_answered(struct member *m)
 {
@@ -197,7 +197,7 @@ void health_check(struct application *a);
  * Any loop: to be called when a request finds no worker besides those in TRIED. Ends all ejections
  * at once. Returns false if no other worker is ejected.
  */
-bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried) rare;
+bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried) cold_;
 /* Control thread, when no data loop runs any more: drops all ejections and probes. */
 void health_stop(struct application *a);
 

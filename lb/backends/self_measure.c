@@ -219,7 +219,7 @@ static void write_round(struct worker_job *j)
     worker_thread_add(s->writer, j, WRITE_EVERY_MS);
 }
 
-static rare void write_soon(struct self_measure *s)
+static cold_ void write_soon(struct self_measure *s)
 {
     worker_thread_add(s->writer, &s->round, WRITE_PAUSE_MS);
 }
@@ -369,7 +369,7 @@ void self_measure_leave(struct self_measure *s, struct member *m)
 
 /* With the meter locked, so that resumes of two loops reach the pool in the order in which they
  * were made. */
-static rare void tell_pool(struct member *m, struct list *released)
+static cold_ void tell_pool(struct member *m, struct list *released)
 {
     struct application *a = m->app;
     struct resume r = {0};

@@ -112,7 +112,7 @@ static struct application *entry_pick(const struct host_entry *e, struct slice p
 
 /* Host as sent, into OUT: lower case, without port and trailing dot. Empty when it can be nobody's.
  */
-static apart struct slice normalise(struct slice host, char out[HOST_ROOM])
+static noinline_ struct slice normalise(struct slice host, char out[HOST_ROOM])
 {
     size_t n = host.len;
 

@@ -188,7 +188,7 @@ struct copy_maker *copy_maker_create(const struct copy_maker_options *o)
 }
 
 /* Releases everything. */
-static apart void give_up(struct copy_maker *m)
+static noinline_ void give_up(struct copy_maker *m)
 {
     m->failed = true;
     copy_put(m->copy);

@@ -80,15 +80,15 @@ struct copy_maker_head {
  * (cache_check_response, cache_variant_key), or none to be copied (CACHE_REFUSAL_END_UNSURE,
  * _FIELDS_TOO_MANY, _TOO_LARGE), and the maker has given up.
  */
-enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h) apart;
+enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h) noinline_;
 /* The next piece of its body; borrowed. Nothing when the maker has given up. */
-void copy_maker_body(struct copy_maker *m, const struct http1_body *body) apart;
+void copy_maker_body(struct copy_maker *m, const struct http1_body *body) noinline_;
 /* Given up: too large, no memory, or not to be shared. The rest does nothing then. */
 bool copy_maker_failed(const struct copy_maker *m);
 /*
  * The response is whole; *M is NULL after it. The copy, with one reference, or NULL: given up, or
  * it has not the length that it announced. Destroy the maker instead where it was cut short.
  */
-struct copy *copy_maker_end(struct copy_maker **m) apart;
+struct copy *copy_maker_end(struct copy_maker **m) noinline_;
 
 #endif

@@ -91,7 +91,7 @@ static bool has_odd_segments(struct slice raw)
 }
 
 /* Too long to be normalized: fits, as what cannot be decided does. */
-static apart bool normalized_fits(const struct pattern *p, struct slice raw)
+static noinline_ bool normalized_fits(const struct pattern *p, struct slice raw)
 {
     char room[PATH_NORMALIZED_MAX];
 

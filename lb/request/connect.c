@@ -29,7 +29,7 @@ enum {
 static void pick(struct exchange *x);
 
 /* Excludes this worker for the request, and routes the request again. */
-static rare void without_it(struct exchange *x, enum outcome why)
+static cold_ void without_it(struct exchange *x, enum outcome why)
 {
     exchange_exclude(x, why, true);
     if (x->nbarred == TRIED_MAX)
@@ -66,7 +66,7 @@ static void stop_waiting_refused(struct exchange *x)
 }
 
 /* All that are there have been tried: wait, or give up. */
-static rare void wait_refused(struct exchange *x)
+static cold_ void wait_refused(struct exchange *x)
 {
     bool again = x->waits.refused_since_ms != 0;
     uint64_t left_ms = refused_left_ms(x);
@@ -130,7 +130,7 @@ static void on_picked(struct exchange *x)
     exchange_connect(x);
 }
 
-static apart void on_parked(struct exchange *x)
+static noinline_ void on_parked(struct exchange *x)
 {
     if (x->waiting)
         return; /* its turn failed; the time-out of its wait keeps running */
@@ -150,7 +150,7 @@ static bool is_full_of_tunnels(void *context, const struct worker *w)
 }
 
 /* Why pool_get has failed with E. */
-static rare enum outcome why_none(struct exchange *x, enum err e)
+static cold_ enum outcome why_none(struct exchange *x, enum err e)
 {
     if (e == ERR_QUEUE_FULL)
         return OUTCOME_WAIT_QUEUE_FULL;
@@ -163,7 +163,7 @@ static rare enum outcome why_none(struct exchange *x, enum err e)
 /*
  * No worker is available: fails with the outcome of the last attempt, or with O if there was none.
  */
-static rare void no_worker(struct exchange *x, enum outcome o)
+static cold_ void no_worker(struct exchange *x, enum outcome o)
 {
     exchange_fail(x, x->ntried != 0 || x->waits.refused_since_ms != 0 ? x->failure : o);
 }
@@ -244,7 +244,7 @@ static void open_connection(struct exchange *x)
                                          exchange_settings(x)->connect_timeout_ms, on_connected, x);
 }
 
-static apart void wait_for_connection(struct exchange *x)
+static noinline_ void wait_for_connection(struct exchange *x)
 {
     x->conn_waiting = x->has_waited = true;
     stat_add(x->al->stats, APP_STAT_connection_waiting, 1);
@@ -263,7 +263,7 @@ static void stop_waiting_for_connection(struct exchange *x)
 }
 
 /* Its line is full, or this life of it is over. */
-static rare void refused(struct exchange *x, enum err e)
+static cold_ void refused(struct exchange *x, enum err e)
 {
     without_it(x, e == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY : OUTCOME_NO_WORKER);
 }
@@ -407,7 +407,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
 }
 
 /* Once for a worker, though it may be connected to again. False: others took the last one. */
-static apart bool take_tunnel_place(struct exchange *x)
+static noinline_ bool take_tunnel_place(struct exchange *x)
 {
     if (!x->tunnel_place)
         x->tunnel_place = tunnel_limit_take(&x->member->tunnels);

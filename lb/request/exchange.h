@@ -217,14 +217,14 @@ void exchange_take_back(struct exchange *x);
  * The worker's side cannot give (the rest of) an answer and holds nothing any more: answer with O's
  * status, or let the client see the answer cut short. May end X's client side.
  */
-void exchange_fail(struct exchange *x, enum outcome o) rare;
+void exchange_fail(struct exchange *x, enum outcome o) cold_;
 /*
  * Ends X with a small response of our own. Additional header fields must have been added before. X
  * must not hold a worker.
  */
 void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
 /* The request as classifiers and rules see it; borrowed from X. */
-void exchange_describe(const struct exchange *x, struct classify_request *out) apart;
+void exchange_describe(const struct exchange *x, struct classify_request *out) noinline_;
 /* It is tried again no more; harmless when it was not. */
 void exchange_end_retry(struct exchange *x);
 /* RELEASE: give back the connection, and the worker's place. */
@@ -261,9 +261,9 @@ void exchange_connect(struct exchange *x);
 void exchange_make_waits(struct exchange *x);
 /* connect.c: the picked worker has refused it; others are asked, and in the end all of them again.
  */
-void exchange_refused(struct exchange *x, enum outcome o) rare;
+void exchange_refused(struct exchange *x, enum outcome o) cold_;
 /* connect.c: leave every queue, stop connecting. */
-void exchange_leave_queues_(struct exchange *x) apart;
+void exchange_leave_queues_(struct exchange *x) noinline_;
 static inline void exchange_stop_waiting(struct exchange *x)
 {
     /* Mostly it has stood in none. */
@@ -277,38 +277,38 @@ struct slice exchange_head(struct exchange *x);
 void exchange_forward(struct exchange *x);
 /* slow_client.c: response_buffer is full. Reading from the worker stops, or continues into a file.
  */
-void exchange_slow(struct exchange *x) rare;
+void exchange_slow(struct exchange *x) cold_;
 /*
  * slow_client.c: BODY, LAST or not, was received from the worker, and X is slow. Returns true if it
  * was taken over, to follow the bytes in the file.
  */
-bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) apart;
+bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) noinline_;
 /* slow_client.c: whether what comes from the worker goes into a file; X is slow. */
 bool exchange_slow_spills(const struct exchange *x);
 /* slow_client.c: the client has taken some, and X is slow. May end X's client side. */
-void exchange_slow_drained(struct exchange *x) apart;
+void exchange_slow_drained(struct exchange *x) noinline_;
 /* slow_client.c: the rest of the response will not come, and X is slow: abort it behind what is in
  * the file. */
-void exchange_slow_abort(struct exchange *x) rare;
+void exchange_slow_abort(struct exchange *x) cold_;
 /* slow_client.c: bytes that wait in memory beside the reply's queue; X is slow. */
 size_t exchange_slow_bytes(const struct exchange *x);
 /* slow_client.c: reading from the worker is not stopped (any more). */
 void exchange_end_pause(struct exchange *x);
 /* slow_client.c: the client's side is over. X->slow is NULL then. */
-void exchange_slow_end(struct exchange *x) apart;
+void exchange_slow_end(struct exchange *x) noinline_;
 /*
  * guard.c: X's worker, or its process, died with it. True: its class and path is refused now.
  */
 bool guard_worker_died(struct exchange *x);
 /* guard.c: it has an answer, which says something when there are suspects. */
-void guard_answered_(const struct exchange *x) rare;
+void guard_answered_(const struct exchange *x) cold_;
 static inline void guard_answered(const struct exchange *x)
 {
     if (poison_any_suspects(x->app->poison))
         guard_answered_(x);
 }
 /* guard.c: whether its class and path is refused, workers having died of it. */
-bool guard_refuses_(const struct exchange *x) rare;
+bool guard_refuses_(const struct exchange *x) cold_;
 static inline bool guard_refuses(const struct exchange *x)
 {
     return poison_any_held(x->app->poison) && guard_refuses_(x);

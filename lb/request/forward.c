@@ -293,7 +293,7 @@ static void drop_answer(struct exchange *x, bool final)
     x->keep = final && http1_reusable(x->http);
 }
 
-static rare void on_process_failure(struct exchange *x, bool final)
+static cold_ void on_process_failure(struct exchange *x, bool final)
 {
     drop_answer(x, final);
     log_failure(x, ERR_PEER_CLOSED);
@@ -308,7 +308,7 @@ static rare void on_process_failure(struct exchange *x, bool final)
     try_another(x, o);
 }
 
-static rare void on_unprocessed(struct exchange *x, bool final)
+static cold_ void on_unprocessed(struct exchange *x, bool final)
 {
     stat_add(x->al->stats, APP_STAT_unprocessed, 1);
     /* Too many tunnels (upgrade_concurrency) are no reason to spare it other requests. */

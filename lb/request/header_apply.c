@@ -16,7 +16,7 @@ struct change {
     struct slice values[HEADER_RULES_MAX]; /* taken from the request */
 };
 
-static apart void make_values(struct exchange *x, struct change *c)
+static noinline_ void make_values(struct exchange *x, struct change *c)
 {
     struct classify_request r;
     struct classify_environment e;
@@ -75,8 +75,8 @@ static bool describes_a_body(struct slice name)
     return false;
 }
 
-static apart void apply(struct exchange *x, const struct change *c, struct message_fields *to,
-                        bool ours)
+static noinline_ void apply(struct exchange *x, const struct change *c, struct message_fields *to,
+                            bool ours)
 {
     for (size_t i = 0; i < c->n; ++i) {
         const struct header_rule *rule = &c->rules[i];
@@ -116,7 +116,7 @@ static bool wants_receipt(const struct exchange *x)
  *   worker_us=12; connection_us=3
  * Without a pick all from `worker` on but the waits is left out.
  */
-static apart void add_receipt(struct exchange *x)
+static noinline_ void add_receipt(struct exchange *x)
 {
     struct text t = {0};
 

@@ -24,7 +24,7 @@ enum {
 /* ---- requests: what may pass at all ---- */
 
 /* For HTTP/1 the server has checked every byte when it was read. */
-static apart bool is_text(const struct message_fields *fields)
+static noinline_ bool is_text(const struct message_fields *fields)
 {
     for (size_t i = 0; i < fields->n; ++i) {
         if (!http1_is_token(fields->at[i].name) || !http1_is_text(fields->at[i].value))
@@ -156,8 +156,9 @@ static bool connection_lists(const struct message_fields *fields)
 }
 
 /* All fields of one kind as one, glued, with LAST (may be empty) at the end. */
-static apart char *put_merged(char *at, const struct message_fields *fields, enum http_field kind,
-                              struct slice name, struct slice glue, struct slice last)
+static noinline_ char *put_merged(char *at, const struct message_fields *fields,
+                                  enum http_field kind, struct slice name, struct slice glue,
+                                  struct slice last)
 {
     bool first = true;
 

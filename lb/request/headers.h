@@ -46,7 +46,8 @@ struct slice headers_request_id(const struct http_request *req);
  * Max-Forwards, at most MAX_FORWARDS_MAX + 1.
  * Errors: ERR_NOT_FOUND; ERR_SYNTAX: no number, or several fields.
  */
-enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out) must_check apart;
+enum err headers_max_forwards(const struct message_fields *fields,
+                              uint64_t *out) must_check noinline_;
 /* N, at most MAX_FORWARDS_MAX, in place of REQ's Max-Forwards, which is there. */
 void headers_set_max_forwards(struct http_request *req, uint64_t n);
 /* REQ as the rules for shared responses want it. The fields are borrowed from REQ, their list is
@@ -89,7 +90,7 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
                               char *at);
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
 /* Whether an agent says that no byte of the request reached a process. */
-bool headers_unprocessed(const struct http1_head *head) apart;
+bool headers_unprocessed(const struct http1_head *head) noinline_;
 /*
  * The number of requests in flight that an agent reports (Resumelb-Backlog).
  * Errors: ERR_NOT_FOUND if the field is missing; ERR_SYNTAX if it is not a number up to
@@ -97,7 +98,7 @@ bool headers_unprocessed(const struct http1_head *head) apart;
  */
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
 /* Whether an agent says that its process had the request and failed it without a response. */
-bool headers_process_failed(const struct http1_head *head) apart;
+bool headers_process_failed(const struct http1_head *head) noinline_;
 /* Add a field to FIELDS, REQ's own or its answer's. Both are copied. */
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value);

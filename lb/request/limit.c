@@ -192,7 +192,7 @@ static bool claim(struct exchange *x, const struct limit_rule *rule,
     return take(x, c, limit_claim_ask(c, !c->hurried));
 }
 
-static apart void walk(struct exchange *x)
+static noinline_ void walk(struct exchange *x)
 {
     struct classify_request r;
 

@@ -70,7 +70,7 @@ static struct cache_fields sent_fields(struct exchange *x)
     return (struct cache_fields){fields, n};
 }
 
-static apart struct limit_copying *copying_of(struct exchange *x)
+static noinline_ struct limit_copying *copying_of(struct exchange *x)
 {
     struct limit_copying *k = x->copying;
     struct cache_policy policy = policy_of(x);

@@ -106,7 +106,7 @@ static uint64_t make_digits(const struct exchange *x, char purpose, char out[SPA
     return v;
 }
 
-static apart void begin_trace(const struct exchange *x, struct trace_parent *p)
+static noinline_ void begin_trace(const struct exchange *x, struct trace_parent *p)
 {
     make_digits(x, 't', p->trace_id);
     uint64_t low = make_digits(x, 'u', p->trace_id + SPAN_ID_LEN) & UINT32_MAX;
@@ -116,7 +116,7 @@ static apart void begin_trace(const struct exchange *x, struct trace_parent *p)
 }
 
 /* What the request says, if it says one thing and may. */
-static apart bool find_parent(const struct exchange *x, struct trace_parent *out)
+static noinline_ bool find_parent(const struct exchange *x, struct trace_parent *out)
 {
     const struct message_fields *fields = &x->req->fields;
 
@@ -209,7 +209,7 @@ static void put_trace(const struct exchange *x, struct text *out)
 }
 
 /* Max-Forwards is 0. */
-static apart void answer_here(struct exchange *x, bool trace)
+static noinline_ void answer_here(struct exchange *x, bool trace)
 {
     struct text body = {0};
 
@@ -353,7 +353,7 @@ static bool rates_pass(struct exchange *x)
  * 301 has clients change POST into GET, so it is for GET and HEAD; 308 is for all else (RFC 9110
  * sections 15.4.2 and 15.4.9).
  */
-static apart void redirect(struct exchange *x, const struct redirect *to)
+static noinline_ void redirect(struct exchange *x, const struct redirect *to)
 {
     int status = x->safe ? outcome_status(OUTCOME_REDIRECTED) : 308;
     struct text location = {0};
@@ -419,7 +419,7 @@ static struct application *find_application(const struct exchange *x)
  * A client of HTTP/1.0 need not say for which host it asks, but applications refuse a request
  * without one: it gets the first exact host of its application, else the address it came to.
  */
-static apart struct slice usual_host(const struct exchange *x)
+static noinline_ struct slice usual_host(const struct exchange *x)
 {
     const struct text_list *hosts = &x->app->hosts;
 

@@ -143,7 +143,7 @@ void exchange_end_pause(struct exchange *x)
 }
 
 /* Nothing of S after it. */
-static rare void cut(struct exchange *x)
+static cold_ void cut(struct exchange *x)
 {
     char cls[LOG_CUT_ROOM];
 
@@ -175,7 +175,7 @@ static void on_hold(struct timer *t)
 
 /* ---- into the file ---- */
 
-static rare void note_failure(struct exchange *x)
+static cold_ void note_failure(struct exchange *x)
 {
     int error = response_spill_error(x->slow->spill);
 
@@ -268,7 +268,7 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
 /* ---- out of the file ---- */
 
 /* What is left of the response cannot be read. */
-static rare void fail_reading(struct exchange *x)
+static cold_ void fail_reading(struct exchange *x)
 {
     note_failure(x);
     response_spill_destroy(x->slow->spill);

@@ -21,6 +21,6 @@ struct retry_budget {
  */
 bool retry_budget_take(struct retry_budget *b, size_t active, double share, size_t least);
 /* Once for each that was taken. */
-void retry_budget_give(struct retry_budget *b) apart;
+void retry_budget_give(struct retry_budget *b) noinline_;
 
 #endif

@@ -205,14 +205,14 @@ static void leave(struct homes *h, struct homes_ticket *t)
 /* ---- homes are added and removed, as planned ---- */
 
 /* Removes P as a home, by our decision. */
-static apart void give_up(struct homes *h, struct homes_pair *p, double work_us)
+static noinline_ void give_up(struct homes *h, struct homes_pair *p, double work_us)
 {
     homes_unsettle(h, p, work_us);
     p->left_us = h->now_us;
 }
 
 /* Removes homes outside the line, because there is another one now. */
-static rare void drop_absent(struct homes *h, struct homes_class *c, double work_us)
+static cold_ void drop_absent(struct homes *h, struct homes_class *c, double work_us)
 {
     uint32_t n = c->nhomes;
 
@@ -299,8 +299,8 @@ static void shed(struct homes *h, struct homes_class *c, const struct homes_work
 }
 
 /* Adds a home; the others share their work with it. */
-static rare void add_home(struct homes *h, struct homes_class *c, struct homes_worker *w,
-                          double work_us)
+static cold_ void add_home(struct homes *h, struct homes_class *c, struct homes_worker *w,
+                           double work_us)
 {
     uint32_t n = c->nhomes;
 
@@ -400,7 +400,7 @@ void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
 
 /* ---- what is learned from a request ---- */
 
-static rare void learn_cold(struct homes *h, double service)
+static cold_ void learn_cold(struct homes *h, double service)
 {
     double step = HOMES_COLD_STEP * h->cold_us;
 

@@ -45,9 +45,9 @@ struct fading {
 
 void fading_clock_init(struct fading_clock *c, double tau_us);
 /* The same for longer than FADING_ANCHOR_TAUS. -> whether an epoch has begun. */
-bool fading_run_far(struct fading_clock *c, uint64_t now_us) rare;
+bool fading_run_far(struct fading_clock *c, uint64_t now_us) cold_;
 /* What a sum counted from EPOCH_US is in C's epoch, a later one. */
-double fading_bring(double sum, uint64_t epoch_us, const struct fading_clock *c) rare;
+double fading_bring(double sum, uint64_t epoch_us, const struct fading_clock *c) cold_;
 
 /* It is NOW_US, no earlier than before. -> whether an epoch has begun. */
 static inline bool fading_run(struct fading_clock *c, uint64_t now_us)

@@ -276,7 +276,7 @@ void homes_heap_check(const struct homes_heap *h, enum homes_key key);
 
 /* homes_load.c: work that decays, and the two orders of workers */
 /* Converts workers' work from the epoch that began at BEFORE_US. */
-void homes_bring_over(struct homes *h, uint64_t before_us) rare;
+void homes_bring_over(struct homes *h, uint64_t before_us) cold_;
 /* Checks all workers for progress. */
 void homes_look(struct homes *h);
 /* Must be called first in each public call, with its time. Work decays with the time that has
@@ -320,7 +320,7 @@ static inline struct homes_worth homes_worth(const struct homes *h)
     };
 }
 /* Recomputes all keys by load with this exchange rate. */
-void homes_exchange_at(struct homes *h, double rate) apart;
+void homes_exchange_at(struct homes *h, double rate) noinline_;
 /* Recomputes the keys by load if necessary; must be called before the order by load is used. */
 static inline struct homes_worth homes_order(struct homes *h)
 {
@@ -341,7 +341,7 @@ static inline double homes_load_by(const struct homes_worth *worth, const struct
 {
     return worth->work * homes_work_per_place(w) + worth->home * real_of(w->nhomes);
 }
-double homes_median(const struct homes *h) apart;
+double homes_median(const struct homes *h) noinline_;
 void homes_line_add(struct homes *h, struct homes_worker *w);
 void homes_line_remove(struct homes *h, struct homes_worker *w);
 
@@ -360,7 +360,7 @@ struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct
 void homes_pair_free(struct homes *h, struct homes_pair *p);
 /* Makes P a home, or a past home; WORK_US is added or removed. */
 void homes_settle(struct homes *h, struct homes_pair *p, double work_us);
-void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us) apart;
+void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us) noinline_;
 static inline bool homes_is_home(const struct homes_pair *p)
 {
     return p->at < p->cls->nhomes;
@@ -376,15 +376,16 @@ static inline bool homes_shared(const struct homes *h)
 }
 /* Returns a worker that has ceased to be a home of HOME's class for this load balancer, which owns
  * the class, but not for others; or NULL. Cost: O(workers stored for the class). */
-struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair *home) apart;
+struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair *home) noinline_;
 /* Records that P has become a home by our decision; FROM is NULL except for a MOVE. */
 void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
-                const struct homes_worker *from) apart;
+                const struct homes_worker *from) noinline_;
 
 /* homes_rule.c */
 double homes_patience(const struct homes *h);
 /* Returns the home with the oldest record, excluding KEEP; or NULL. */
-struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_worker *keep) apart;
+struct homes_pair *homes_oldest(const struct homes_class *c,
+                                const struct homes_worker *keep) noinline_;
 bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w);
 
 #endif

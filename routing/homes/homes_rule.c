@@ -156,7 +156,7 @@ static void look_at(const struct choosing *g, struct homes_worker *w, struct fou
  * argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
  * levels of both orders, where it most likely is; when all of these are refused, any that is not.
  */
-static apart struct homes_worker *best_other(const struct choosing *g)
+static noinline_ struct homes_worker *best_other(const struct choosing *g)
 {
     const struct homes_heap *by_work = &g->h->heaps[HOMES_BY_WORK];
     const struct homes_heap *by_load = &g->h->heaps[HOMES_BY_LOAD];
@@ -188,7 +188,7 @@ static bool decide(struct choosing *g, struct homes_worker *w, enum homes_reason
     return true;
 }
 
-static apart bool first_home(struct choosing *g)
+static noinline_ bool first_home(struct choosing *g)
 {
     struct homes_plan *plan = g->plan;
     const struct homes_options *o = &g->h->o;
@@ -204,8 +204,8 @@ static apart bool first_home(struct choosing *g)
     return decide(g, best_other(g), HOMES_NEW);
 }
 
-static apart bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
-                          enum homes_reason reason)
+static noinline_ bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
+                              enum homes_reason reason)
 {
     g->plan->from = from;
     g->out->from = from->worker;
@@ -285,7 +285,7 @@ static bool pass_on(struct choosing *g, struct homes_pair *home)
 
 /* How far apart the loads of two workers may be by chance: of N requests at each, the work is off
  * by a part of sqrt(1 / N). */
-static apart double noise_of(const struct choosing *g)
+static noinline_ double noise_of(const struct choosing *g)
 {
     double n = g->plan->all_asked / (double)homes_line(g->h);
 
