@@ -75,14 +75,14 @@ static double pair_ns(struct bench *b, unsigned nthreads)
     return (double)(clock_mono_us() - start) * 1000 / (double)(b->pairs * nthreads);
 }
 
-/* Each worker with IN_HAND requests. */
-static void bench_look(const struct bench *b, size_t nworkers, size_t in_hand, const char *what)
+/* Each worker with IN_FLIGHT requests. */
+static void bench_look(const struct bench *b, size_t nworkers, size_t in_flight, const char *what)
 {
-    struct pool_pick *picks = xcalloc(nworkers * in_hand + 1, sizeof(*picks));
+    struct pool_pick *picks = xcalloc(nworkers * in_flight + 1, sizeof(*picks));
     uint64_t for_ms = 0;
     bool above = false;
 
-    for (size_t i = 0; i < nworkers * in_hand; ++i) {
+    for (size_t i = 0; i < nworkers * in_flight; ++i) {
         struct pool_request request = {.cls = slice_of(b->classes[i % b->nclasses])};
 
         if (pool_get(b->pool, &request, i, &picks[i]) != ERR_OK)
@@ -93,9 +93,9 @@ static void bench_look(const struct bench *b, size_t nworkers, size_t in_hand, c
         above = pool_overloaded(b->pool, i, &for_ms);
     printf("look       %zu workers, %s: %9.1f us per look\n", nworkers, what,
            (double)(clock_mono_us() - start) / LOOKS);
-    if (above != (in_hand >= ABOVE))
+    if (above != (in_flight >= ABOVE))
         abort();
-    for (size_t i = 0; i < nworkers * in_hand; ++i)
+    for (size_t i = 0; i < nworkers * in_flight; ++i)
         pool_put(b->pool, &picks[i], NULL, NULL);
     free(picks);
 }

@@ -322,7 +322,7 @@ static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
     if (w->call != WORKER_NOT_CALLED)
         pool_called_took_locked(p, w);
     tick(p, w);
-    list_push_back(&w->in_hand, &out->node_);
+    list_push_back(&w->in_flight, &out->node_);
     out->worker = worker_ref(w);
 }
 

@@ -51,8 +51,8 @@ struct hash {
     uint32_t nslots, slots_room;
     uint32_t *free; /* slots without worker and without points */
     uint32_t nfree;
-    bool stale;       /* the ring is not what the line is */
-    uint64_t in_hand; /* of the workers in the line */
+    bool stale;         /* the ring is not what the line is */
+    uint64_t in_flight; /* of the workers in the line */
 };
 
 static struct hash_worker *own(const struct worker *w)
@@ -211,7 +211,7 @@ static void seated(struct pool *p, struct worker *w)
 
     own(w)->slot = take_slot(s);
     s->slots[own(w)->slot] = (struct slot){.worker = w};
-    s->in_hand += worker_backlog(w);
+    s->in_flight += worker_backlog(w);
     s->stale = true;
 }
 
@@ -221,20 +221,20 @@ static void unseated(struct pool *p, struct worker *w)
 
     s->slots[own(w)->slot].worker = NULL;
     own(w)->slot = NO_SLOT;
-    s->in_hand -= worker_backlog(w);
+    s->in_flight -= worker_backlog(w);
     s->stale = true;
 }
 
 /* ---- choosing ---- */
 
-static uint64_t most_in_hand(const struct pool *p, const struct hash *s)
+static uint64_t most_in_flight(const struct pool *p, const struct hash *s)
 {
     uint64_t percent = p->settings.hash_balance_percent;
     uint64_t parts = 100 * (uint64_t)p->nline;
 
     if (percent == 0)
         return UINT64_MAX;
-    return ((s->in_hand + 1) * percent + parts - 1) / parts;
+    return ((s->in_flight + 1) * percent + parts - 1) / parts;
 }
 
 static struct worker *least_loaded(const struct pool *p, const struct pool_question *q)
@@ -287,7 +287,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     /* The contents depend only on the line, so it does not matter when the ring is built. */
     if (s->stale)
         renew(s, p->nline);
-    uint64_t most = most_in_hand(p, s);
+    uint64_t most = most_in_flight(p, s);
     out->worker = walk(s, q, most, out);
     out->reason = out->skipped == 0 ? PICK_HASHED : PICK_HASH_NEXT;
     if (q->explain != NULL) {
@@ -307,7 +307,7 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
     (void)q;
     (void)c;
     (void)h;
-    ++s->in_hand;
+    ++s->in_flight;
 }
 
 /* The requests in flight of W count from the time when it became eligible. */
@@ -326,23 +326,23 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
 
     (void)h;
     (void)how;
-    s->in_hand -= w->place == WORKER_IN_LINE;
+    s->in_flight -= w->place == WORKER_IN_LINE;
 }
 
 static void check(struct pool *p)
 {
     const struct hash *s = p->state;
-    uint64_t in_hand = 0;
+    uint64_t in_flight = 0;
     struct list *it;
 
     list_for_each (it, &p->line) {
         const struct worker *w = list_entry(it, struct worker, place_node);
 
-        in_hand += worker_backlog(w);
+        in_flight += worker_backlog(w);
         ASSERT(own(w)->slot != NO_SLOT);
         ASSERT(s->slots[own(w)->slot].worker == w);
     }
-    ASSERT(in_hand == s->in_hand);
+    ASSERT(in_flight == s->in_flight);
     ASSERT(s->stale || s->n == p->nline * POINTS);
     for (size_t i = 1; i < s->n; ++i)
         ASSERT(compare_points(&s->ring[i - 1], &s->ring[i]) < 0);

@@ -98,7 +98,7 @@ struct worker {
     _Atomic uint64_t report;
     /* it rejected a request; written without the lock; 0: it did not */
     _Atomic uint64_t full_until_ms;
-    struct list in_hand;   /* pool_pick.node_, oldest first */
+    struct list in_flight; /* pool_pick.node_, oldest first */
     struct worker *of;     /* its report and rejections count: itself, or the mirrored worker */
     struct worker *mirror; /* in pool->shadow; or NULL */
     struct shadow_notes *notes; /* pool_shadow.c's; or NULL */

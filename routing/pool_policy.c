@@ -31,7 +31,7 @@ static void adopt(struct pool *p, struct worker *w)
 
     if (p->rule->adopt == NULL)
         return;
-    list_for_each (it, &w->in_hand) {
+    list_for_each (it, &w->in_flight) {
         struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
 
         if (pick->counted_)
@@ -173,7 +173,7 @@ static void forget_requests(const struct worker *w)
 {
     struct list *it;
 
-    list_for_each (it, &w->in_hand) {
+    list_for_each (it, &w->in_flight) {
         struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
 
         pick->hand_ = (struct pool_hand){0};

@@ -223,7 +223,7 @@ static void end_requests(struct pool *p, struct worker *w)
 {
     struct list *it;
 
-    list_for_each (it, &w->in_hand)
+    list_for_each (it, &w->in_flight)
         pool_shadow_put_locked(p, list_entry(it, struct pool_pick, node_), NULL);
 }
 

@@ -12,7 +12,7 @@ static struct pool_pick *oldest_unanswered_locked(const struct worker *w)
 {
     struct list *it;
 
-    list_for_each (it, &w->in_hand) {
+    list_for_each (it, &w->in_flight) {
         struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
 
         if (!atomic_load_explicit(&pick->answered, memory_order_relaxed))
@@ -186,17 +186,17 @@ struct tally {
 static void check_worker(const struct pool *p, const struct worker *w, enum worker_place place,
                          struct tally *t)
 {
-    uint64_t in_hand = 0;
+    uint64_t in_flight = 0;
     uint64_t backlog = worker_backlog(w);
     struct list *it;
 
-    list_for_each (it, &w->in_hand) {
+    list_for_each (it, &w->in_flight) {
         ASSERT(list_entry(it, struct pool_pick, node_)->worker == w);
-        ++in_hand;
+        ++in_flight;
     }
     ASSERT(w->pool == p);
     ASSERT(w->place == place);
-    ASSERT(backlog == in_hand);
+    ASSERT(backlog == in_flight);
     ASSERT(place != WORKER_LEAVING || w->call == WORKER_NOT_CALLED);
     ASSERT(list_linked(&w->called_node) ==
            (w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES));

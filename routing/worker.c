@@ -26,7 +26,7 @@ struct worker *worker_create(const struct worker_options *o)
     w->concurrency = o->concurrency;
     w->context = o->context;
     w->context_release = o->context_release;
-    list_init(&w->in_hand);
+    list_init(&w->in_flight);
     w->of = w;
     return w;
 }
@@ -49,7 +49,7 @@ void worker_unref(struct worker *w)
     if (before != 1)
         return;
     ASSERT(w->place == WORKER_OUTSIDE);
-    ASSERT(list_empty(&w->in_hand));
+    ASSERT(list_empty(&w->in_flight));
     ASSERT(w->nslots == 0);
     ASSERT(w->mirror == NULL);
     pool_shadow_forget(w);

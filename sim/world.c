@@ -44,7 +44,7 @@ struct member {
     uint64_t published_ns;
     struct lru *cache;
     uint64_t free_ns;
-    size_t in_hand;
+    size_t in_flight;
     struct list jobs;
 };
 
@@ -63,7 +63,7 @@ struct world {
     struct world_record *records;
     uint64_t begin_ns;
     size_t next, next_event;
-    size_t in_hand;
+    size_t in_flight;
 };
 
 static inline uint64_t world_now_ms(const struct world *w)
@@ -170,7 +170,7 @@ static void kill_member(struct world *w, struct member *m)
         list_remove(&old->node);
         list_push_back(&lost, &j->node);
     }
-    m->in_hand = 0;
+    m->in_flight = 0;
     world_forget_member(w, m);
     while ((it = lost.next) != &lost) {
         list_remove(it);
@@ -196,7 +196,7 @@ static void replace_member(struct world *w, struct member *m)
     end_process(m);
     while (!list_empty(&m->jobs))
         list_remove(m->jobs.next);
-    m->in_hand = 0;
+    m->in_flight = 0;
     world_start_member(w, m);
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         pool_hand_over(w->pools[b], old[b], m->known[b]);
@@ -344,7 +344,7 @@ static void serve(struct world *w, struct member *m, struct job *j)
     j->member = m;
     j->life = m->life;
     list_push_back(&m->jobs, &j->node);
-    ++m->in_hand;
+    ++m->in_flight;
     event_queue_add(&w->events, m->free_ns, j, 0);
 }
 
@@ -404,7 +404,7 @@ static void world_send(struct world *w, struct job *j)
     }
     j->service_ns = 0;
     record(w, j, true);
-    --w->in_hand;
+    --w->in_flight;
     list_push_back(&w->free_jobs, &j->node);
 }
 
@@ -438,7 +438,7 @@ static void finish(struct world *w, struct job *j)
 {
     struct member *m = j->member;
     struct slice cls = class_of(w, j->request);
-    uint64_t total = m->in_hand < WORKER_REPORT_MAX ? m->in_hand : WORKER_REPORT_MAX;
+    uint64_t total = m->in_flight < WORKER_REPORT_MAX ? m->in_flight : WORKER_REPORT_MAX;
 
     uint64_t service_ns = w->options.queue_is_service ? w->now_ns - j->sent_ns : j->service_ns;
     struct pool_served how = {.now_us = world_now_us(w),
@@ -450,8 +450,8 @@ static void finish(struct world *w, struct job *j)
     bool due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
     home_records_served(m->homes, cls, j->service_ns / WORLD_NS_PER_US, world_now_us(w));
     pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
-    --m->in_hand;
-    --w->in_hand;
+    --m->in_flight;
+    --w->in_flight;
     list_remove(&j->node);
     list_push_back(&w->free_jobs, &j->node);
     if (due)
@@ -466,7 +466,7 @@ static void finish_past(struct world *w, struct job *j)
 
     record(w, j, false);
     pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
-    --w->in_hand;
+    --w->in_flight;
     list_push_back(&w->free_jobs, &j->node);
 }
 
@@ -547,7 +547,7 @@ static uint64_t next_due(const struct world *w)
     if (w->next == run->trace->n)
         return NEVER_NS;
     if (run->clients != 0)
-        return w->in_hand < run->clients ? w->now_ns : NEVER_NS;
+        return w->in_flight < run->clients ? w->now_ns : NEVER_NS;
     double due_ns = (double)run->trace->requests[w->next].due_ns / run->speed;
     uint64_t due = w->begin_ns + (uint64_t)due_ns;
     return due > w->now_ns ? due : w->now_ns;
@@ -564,7 +564,7 @@ static void issue(struct world *w)
     j->request = w->next++;
     j->balancer = (unsigned)(w->turn++ % w->options.balancers);
     j->start_ns = w->now_ns;
-    ++w->in_hand;
+    ++w->in_flight;
     world_send(w, j);
 }
 
@@ -605,7 +605,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
         }
     }
     ASSERT(w->next == run->trace->n);
-    ASSERT(w->in_hand == 0);
+    ASSERT(w->in_flight == 0);
     w->run = NULL;
     w->now_ns += PAUSE_NS;
 }

@@ -101,10 +101,10 @@ static void on_accept_again(struct timer *t)
 
 void http_server_load_changed(struct http_server *s)
 {
-    uint64_t in_hand = s->accept_paused ? UINT64_MAX : (uint64_t)s->nconns + s->nrequests;
+    uint64_t in_flight = s->accept_paused ? UINT64_MAX : (uint64_t)s->nconns + s->nrequests;
 
     if (s->balanced)
-        http_balance_has(s->options.balance, loop_index(s->loop), in_hand);
+        http_balance_has(s->options.balance, loop_index(s->loop), in_flight);
 }
 
 void http_server_hold(struct http_server *s, bool hold)

@@ -36,7 +36,7 @@ struct box {
 };
 
 struct place {
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t in_hand;
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t in_flight;
     _Atomic uint64_t given;
     unsigned look_at; /* next */
     _Alignas(CACHE_LINE_BYTES) _Atomic bool open;
@@ -146,18 +146,18 @@ void http_balance_leave(struct http_balance *b, unsigned i)
     empty(p);
 }
 
-void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_hand)
+void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_flight)
 {
-    atomic_store_explicit(&place_of(b, i)->in_hand, in_hand, memory_order_relaxed);
+    atomic_store_explicit(&place_of(b, i)->in_flight, in_flight, memory_order_relaxed);
 }
 
 /* Including connections that are being moved to it. */
 static uint64_t load_of(const struct place *p)
 {
-    uint64_t in_hand = relaxed(&p->in_hand);
+    uint64_t in_flight = relaxed(&p->in_flight);
     unsigned coming = atomic_load_explicit(&p->box.n, memory_order_relaxed);
 
-    return in_hand < UINT64_MAX - coming ? in_hand + coming : UINT64_MAX;
+    return in_flight < UINT64_MAX - coming ? in_flight + coming : UINT64_MAX;
 }
 
 static struct place *least_loaded(struct http_balance *b, struct place *own)
@@ -218,6 +218,7 @@ void http_balance_view(const struct http_balance *b, unsigned i, struct http_bal
     ASSERT(i < b->n);
     const struct place *p = &b->places[i];
 
-    *out = (struct http_balance_view){
-        .in_hand = relaxed(&p->in_hand), .given = relaxed(&p->given), .taken = relaxed(&p->taken)};
+    *out = (struct http_balance_view){.in_flight = relaxed(&p->in_flight),
+                                      .given = relaxed(&p->given),
+                                      .taken = relaxed(&p->taken)};
 }

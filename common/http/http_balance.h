@@ -44,14 +44,14 @@ void http_balance_join(struct http_balance *b, unsigned i, const struct http_bal
 /* On its loop: no more is given to it; what was given and not yet taken is taken now. */
 void http_balance_leave(struct http_balance *b, unsigned i);
 /* On its loop: sets its load; UINT64_MAX: it can take no more at present. */
-void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_hand);
+void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_flight);
 /* On the loop of place I, which has accepted A: whether another one takes it, with its
  * descriptor. */
 bool http_balance_give(struct http_balance *b, unsigned i, const struct http_accepted *a,
                        uint64_t now_ms) must_check;
 
 struct http_balance_view {
-    uint64_t in_hand;
+    uint64_t in_flight;
     uint64_t given; /* to others */
     uint64_t taken; /* from others */
 };

@@ -475,7 +475,7 @@ static void put_loops(struct json_writer *w, struct lb *lb)
             json_put_int(w, "cpu", ll->cpu);
         else
             json_put_null(w, "cpu");
-        json_put_int(w, "in_hand", (int64_t)v.in_hand);
+        json_put_int(w, "in_hand", (int64_t)v.in_flight);
         json_put_int(w, "accepted", (int64_t)c.accepted);
         json_put_int(w, "given", (int64_t)v.given);
         json_put_int(w, "taken", (int64_t)v.taken);

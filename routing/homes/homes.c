@@ -77,7 +77,7 @@ struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *con
     w->context = context;
     w->number = h->njoined++;
     list_init(&w->pairs);
-    list_init(&w->in_hand);
+    list_init(&w->in_flight);
     list_push_back(&h->workers, &w->node);
     return w;
 }
@@ -93,7 +93,7 @@ void homes_leave(struct homes *h, struct homes_worker *w)
         homes_pair_free(h, list_entry(it, struct homes_pair, of_worker));
     list_remove(&w->node);
     w->gone = true;
-    if (w->nin_hand == 0)
+    if (w->nin_flight == 0)
         free(w);
     else
         list_push_back(&h->gone, &w->node);
@@ -142,18 +142,18 @@ static void enter_pair(struct homes_pair *p, struct homes_ticket *t)
     t->cold = !p->touched;
     p->touched = true;
     p->own_us += t->expected_us;
-    ++p->in_hand_n;
+    ++p->in_flight_n;
     if (p->worker->most == NULL || p->own_us > p->worker->most->own_us)
         p->worker->most = p;
-    list_push_back(&p->in_hand, &t->of_pair);
+    list_push_back(&p->in_flight, &t->of_pair);
 }
 
 static void enter(struct homes *h, struct homes_worker *w, struct homes_ticket *t)
 {
     ++h->ntickets;
     t->worker = w;
-    list_push_back(&w->in_hand, &t->of_worker);
-    ++w->nin_hand;
+    list_push_back(&w->in_flight, &t->of_worker);
+    ++w->nin_flight;
     w->ncold += t->cold;
     w->own_us += t->expected_us;
     if (w->nserving < w->concurrency)
@@ -167,7 +167,7 @@ static struct homes_ticket *after(const struct homes_worker *w, const struct hom
 {
     struct list *next = t->of_worker.next;
 
-    return next != &w->in_hand ? list_entry(next, struct homes_ticket, of_worker) : NULL;
+    return next != &w->in_flight ? list_entry(next, struct homes_ticket, of_worker) : NULL;
 }
 
 static void leave(struct homes *h, struct homes_ticket *t)
@@ -177,7 +177,7 @@ static void leave(struct homes *h, struct homes_ticket *t)
     --h->ntickets;
     if (t->pair != NULL) {
         t->pair->own_us -= t->expected_us;
-        --t->pair->in_hand_n;
+        --t->pair->in_flight_n;
         list_remove(&t->of_pair);
     }
     if (w->waiting == t)
@@ -190,11 +190,11 @@ static void leave(struct homes *h, struct homes_ticket *t)
         serve(h, w, next);
     }
     list_remove(&t->of_worker);
-    --w->nin_hand;
+    --w->nin_flight;
     w->ncold -= t->cold;
     w->own_us -= t->expected_us;
     t->worker = NULL;
-    if (w->gone && w->nin_hand == 0) {
+    if (w->gone && w->nin_flight == 0) {
         list_remove(&w->node);
         free(w);
     } else {
@@ -425,7 +425,7 @@ static void learn_cost(struct homes *h, const struct homes_ticket *t, double ser
  * progress. */
 static void overtake(struct homes_worker *w, struct homes_ticket *t)
 {
-    for (struct list *it = t->of_worker.prev; it != &w->in_hand; it = it->prev) {
+    for (struct list *it = t->of_worker.prev; it != &w->in_flight; it = it->prev) {
         struct homes_ticket *before = list_entry(it, struct homes_ticket, of_worker);
 
         if (before->overtaken)

@@ -76,7 +76,7 @@ struct homes_choice {
 
 /* A request in flight. All members are private. */
 struct homes_ticket {
-    struct list of_worker; /* worker->in_hand, oldest first */
+    struct list of_worker; /* worker->in_flight, oldest first */
     struct list of_pair;
     struct homes_worker *worker; /* NULL: not in flight */
     struct homes_pair *pair;     /* NULL if its class or worker was deleted */
@@ -244,7 +244,7 @@ double homes_price(const struct homes *h, const struct homes_plan *plan);
 struct homes_worker_view {
     bool in_line;
     size_t homes;
-    size_t in_hand;
+    size_t in_flight;
     double work_us;    /* B */
     double stalled_us; /* the part of B that is time without progress */
     double load;       /* L; 1 is the mean */

@@ -133,11 +133,11 @@ struct homes_pair {
     struct list of_worker; /* worker->pairs */
     struct homes_class *cls;
     struct homes_worker *worker;
-    struct list in_hand; /* homes_ticket.of_pair */
-    uint64_t used_us;    /* last */
-    uint64_t settled_us; /* when it became a home */
-    uint64_t own_us;     /* expected work in flight */
-    uint32_t in_hand_n;
+    struct list in_flight; /* homes_ticket.of_pair */
+    uint64_t used_us;      /* last */
+    uint64_t settled_us;   /* when it became a home */
+    uint64_t own_us;       /* expected work in flight */
+    uint32_t in_flight_n;
     uint32_t at;  /* cls->pairs[at] */
     bool touched; /* it had a request, or the cache is known to be warm */
 
@@ -182,8 +182,8 @@ struct homes_worker {
     struct list node;  /* homes->workers, then ->gone */
     struct list pairs; /* homes_pair.of_worker */
     size_t nhomes;
-    struct list in_hand; /* homes_ticket.of_worker */
-    size_t nin_hand, nserving, ncold;
+    struct list in_flight; /* homes_ticket.of_worker */
+    size_t nin_flight, nserving, ncold;
     struct homes_ticket *waiting; /* the first in flight that is not served yet, or NULL */
     struct homes_pair *most;      /* the pair that has had the most work in flight, or NULL */
     uint64_t own_us;              /* expected work in flight */

@@ -133,7 +133,7 @@ static double stall_of(const struct homes *h, struct homes_worker *w)
 {
     struct list *it;
 
-    list_for_each (it, &w->in_hand) {
+    list_for_each (it, &w->in_flight) {
         struct homes_ticket *t = list_entry(it, struct homes_ticket, of_worker);
 
         if (t->overtaken)
@@ -143,7 +143,7 @@ static double stall_of(const struct homes *h, struct homes_worker *w)
         uint64_t since_us = w->alive_us > t->serve_us ? w->alive_us : t->serve_us;
         double expected = t->cold && h->cold_us > t->expected_us ? h->cold_us : t->expected_us;
         double over = (double)(h->now_us - since_us) - expected;
-        if (over <= HOMES_STALL_MAX_US || w->nin_hand >= w->concurrency)
+        if (over <= HOMES_STALL_MAX_US || w->nin_flight >= w->concurrency)
             return over > 0 ? over : 0;
         t->overtaken = true;
     }
@@ -160,7 +160,7 @@ void homes_look(struct homes *h)
     h->line_work = 0;
     list_for_each (it, &h->workers) {
         struct homes_worker *w = list_entry(it, struct homes_worker, node);
-        double stalled = w->nin_hand != 0 ? stall_of(h, w) : 0;
+        double stalled = w->nin_flight != 0 ? stall_of(h, w) : 0;
 
         if (w->in_line)
             h->line_work += w->work;

@@ -70,7 +70,7 @@ void homes_pair_free(struct homes *h, struct homes_pair *p)
 
     if (homes_is_home(p))
         homes_unsettle(h, p, 0);
-    while ((node = list_pop_front(&p->in_hand)) != NULL)
+    while ((node = list_pop_front(&p->in_flight)) != NULL)
         list_entry(node, struct homes_ticket, of_pair)->pair = NULL;
     list_remove(&p->of_worker);
     if (p->worker->most == p)
@@ -100,7 +100,7 @@ static void forget_one(struct homes *h, const struct homes_class *c)
     for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
         struct homes_pair *p = c->pairs[i];
 
-        if (p->in_hand_n == 0 && (oldest == NULL || p->used_us < oldest->used_us))
+        if (p->in_flight_n == 0 && (oldest == NULL || p->used_us < oldest->used_us))
             oldest = p;
     }
     if (oldest != NULL)
@@ -122,7 +122,7 @@ struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct
     }
     p = xcalloc(1, sizeof(*p));
     *p = (struct homes_pair){.cls = c, .worker = w, .used_us = now_us, .at = c->npairs};
-    list_init(&p->in_hand);
+    list_init(&p->in_flight);
     list_push_back(&w->pairs, &p->of_worker);
     c->pairs[c->npairs++] = p;
     return p;

@@ -257,7 +257,7 @@ static bool flee(struct choosing *g, struct homes_pair *home)
     double saves = HOMES_FLOODED_COLD * h->cold_us;
 
     if (w->most == NULL || w->most == home ||
-        w->most->in_hand_n * h->nbalancers < HOMES_FLOODED_REQUESTS ||
+        w->most->in_flight_n * h->nbalancers < HOMES_FLOODED_REQUESTS ||
         real_of(w->most->own_us) < HOMES_FLOODED_PART * real_of(w->own_us) ||
         g->out->home_us - g->least_us <= saves)
         return false;

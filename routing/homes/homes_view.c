@@ -31,7 +31,7 @@ void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t n
     *out = (struct homes_worker_view){
         .in_line = w->in_line,
         .homes = w->nhomes,
-        .in_hand = w->nin_hand,
+        .in_flight = w->nin_flight,
         .work_us = homes_work_of(w),
         .stalled_us = w->stalled_us,
         .load = homes_load(h, w),
@@ -115,7 +115,7 @@ static void check_pair(const struct homes_pair *p, const struct homes_class *c, 
     ASSERT(p->cls == c);
     ASSERT(p->at == at);
     ASSERT(!p->worker->gone);
-    list_for_each (it, &p->in_hand) {
+    list_for_each (it, &p->in_flight) {
         const struct homes_ticket *t = list_entry(it, struct homes_ticket, of_pair);
 
         ASSERT(t->pair == p);
@@ -125,7 +125,7 @@ static void check_pair(const struct homes_pair *p, const struct homes_class *c, 
     }
     ASSERT(homes_is_home(p) || p->weight.sum == 0);
     ASSERT(p->own_us == own_us);
-    ASSERT(p->in_hand_n == n);
+    ASSERT(p->in_flight_n == n);
 }
 
 static size_t check_classes(const struct list *head)
@@ -146,7 +146,7 @@ static size_t check_classes(const struct list *head)
     return npairs;
 }
 
-static size_t check_in_hand(const struct homes_worker *w)
+static size_t check_in_flight(const struct homes_worker *w)
 {
     uint64_t own_us = 0;
     size_t n = 0;
@@ -155,7 +155,7 @@ static size_t check_in_hand(const struct homes_worker *w)
     const struct homes_ticket *waiting = NULL;
     struct list *it;
 
-    list_for_each (it, &w->in_hand) {
+    list_for_each (it, &w->in_flight) {
         const struct homes_ticket *t = list_entry(it, struct homes_ticket, of_worker);
 
         ASSERT(t->worker == w);
@@ -173,7 +173,7 @@ static size_t check_in_hand(const struct homes_worker *w)
     ASSERT(nserving <= w->concurrency);
     ASSERT(waiting == NULL || nserving == w->concurrency);
     ASSERT(w->ncold == ncold);
-    ASSERT(w->nin_hand == n);
+    ASSERT(w->nin_flight == n);
     return n;
 }
 
@@ -203,7 +203,7 @@ static size_t check_worker(const struct homes *h, const struct homes_worker *w)
 void homes_check(struct homes *h)
 {
     size_t npairs = 0;
-    size_t nin_hand = 0;
+    size_t nin_flight = 0;
     size_t nline = 0;
     size_t line_homes = 0;
     size_t line_places = 0;
@@ -215,7 +215,7 @@ void homes_check(struct homes *h)
         const struct homes_worker *w = list_entry(it, struct homes_worker, node);
 
         npairs += check_worker(h, w);
-        nin_hand += check_in_hand(w);
+        nin_flight += check_in_flight(w);
         if (!w->in_line)
             continue;
         ASSERT(w->key[HOMES_BY_WORK] == homes_work_of(w));
@@ -226,7 +226,7 @@ void homes_check(struct homes *h)
     }
     ASSERT(check_classes(&h->classes.known) + check_classes(&h->classes.probation) == npairs);
     /* Those that are gone may have some more. */
-    ASSERT(nin_hand <= h->ntickets);
+    ASSERT(nin_flight <= h->ntickets);
     for (int i = 0; i < HOMES_KEYS; ++i) {
         ASSERT(h->heaps[i].n == nline);
         homes_heap_check(&h->heaps[i], (enum homes_key)i);

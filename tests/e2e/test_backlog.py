@@ -169,7 +169,7 @@ def test_a_report_is_forgotten_after_backlog_max_age(world):
     stage.empty([*filled, waits])
 
 
-def test_the_next_life_of_a_worker_starts_with_nothing_in_hand(world):
+def test_the_next_life_of_a_worker_starts_with_nothing_in_flight(world):
     stage = Stage(world)
     seeing = balancer(world, 'seeing', stage.agent.addresses)
     stage.home(seeing)

@@ -107,7 +107,7 @@ def test_check_speaks_as_rlb_nagios_did(site):
     assert told == {'state': 'WARNING', 'code': 1, 'text': 'too few workers (2)', 'performance_data': ''}
 
 
-def test_check_sees_what_a_worker_has_in_hand(world):
+def test_check_sees_what_a_worker_has_in_flight(world):
     go = threading.Event()
     worker = world.scripted(serve(lambda c, head, body: (go.wait(LIMIT), c.answer(b'late'))))
     lb = world.resumelb({'workers': [worker.address]})

@@ -41,26 +41,26 @@ def dial(lb):
     return c, grown.index(1)
 
 
-def in_hand(lb):
+def in_flight(lb):
     return [one['in_hand'] for one in loops(lb)]
 
 
 def test_clients_that_stay_are_spread_evenly(world):
     lb = start(world, 4)
     held = [dial(lb)[0] for _ in range(60)]
-    wait_until(lambda: sum(in_hand(lb)) == 60, 'no request in flight')
-    assert max(in_hand(lb)) - min(in_hand(lb)) <= 8, 'four, an eighth, and the request of the last connection'
+    wait_until(lambda: sum(in_flight(lb)) == 60, 'no request in flight')
+    assert max(in_flight(lb)) - min(in_flight(lb)) <= 8, 'four, an eighth, and the request of the last connection'
     assert all(c.request().status == 200 for c in held), 'in any loop'
 
 
-def test_a_loop_that_has_more_in_hand_is_given_no_more(world):
+def test_a_loop_that_has_more_in_flight_is_given_no_more(world):
     lb = start(world, 2)
     held = [dial(lb) for _ in range(60)]
     for c, loop in held:
         if loop == 1:
             c.close()
     kept = [c for c, loop in held if loop == 0]
-    wait_until(lambda: in_hand(lb) == [len(kept), 0], 'those of the other loop are gone')
+    wait_until(lambda: in_flight(lb) == [len(kept), 0], 'those of the other loop are gone')
     assert len(kept) >= 20
     later = [dial(lb) for _ in range(12)]
     assert [loop for _, loop in later] == [1] * 12
@@ -86,7 +86,7 @@ def test_who_says_nothing_at_first_is_accepted_in_the_end_and_served(world, defe
     lb = world.resumelb({'threads': 2, 'workers': [{'address': w.address}]},
                         listen=[{'address': address, 'defer_accept': defer}])
     silent = Client(address)
-    wait_until(lambda: sum(in_hand(lb)) == 1, 'to be accepted')
+    wait_until(lambda: sum(in_flight(lb)) == 1, 'to be accepted')
     assert silent.request().status == 200
     assert sum(shares(lb)) == 1
 
@@ -156,7 +156,7 @@ def test_with_few_descriptors_who_waits_at_any_loop_is_served_in_the_end(world):
         os.kill(pid, signal.SIGCONT)
     with concurrent.futures.ThreadPoolExecutor(80) as pool:
         assert sum(pool.map(ask, waiting)) == 320
-    wait_until(lambda: sum(in_hand(lb)) == 0, 'all to be gone')
+    wait_until(lambda: sum(in_flight(lb)) == 0, 'all to be gone')
     assert sum(one['accepted'] for one in loops(lb)) >= 320
     pauses, = re.findall(r'^resumelb_accept_pauses_total (\d+)', get(lb.admin, '/metrics', host=lb.admin).text, re.M)
     assert int(pauses) > 0, 'there were not enough file descriptors'

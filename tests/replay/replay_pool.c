@@ -20,7 +20,7 @@ struct handed {
 };
 
 struct hand {
-    struct map_node in_hands;
+    struct map_node in_flights;
     struct worker *worker;
     struct list handed; /* oldest first */
     bool removed;
@@ -84,11 +84,11 @@ static void destroy(struct subject *s)
 {
     struct driven_pool *d = pool_of(s);
 
-    map_for_each_safe (struct hand, h, &d->hands, in_hands) {
+    map_for_each_safe (struct hand, h, &d->hands, in_flights) {
         while (!list_empty(&h->handed))
             put_oldest(d, h);
         pool_remove(d->pool, h->worker, NULL);
-        map_remove(&d->hands, &h->in_hands);
+        map_remove(&d->hands, &h->in_flights);
         worker_unref(h->worker);
         free(h);
     }
@@ -98,7 +98,7 @@ static void destroy(struct subject *s)
 
 static struct hand *find_hand(const struct driven_pool *d, const char *name)
 {
-    return map_entry(map_find(&d->hands, name, strlen(name)), struct hand, in_hands);
+    return map_entry(map_find(&d->hands, name, strlen(name)), struct hand, in_flights);
 }
 
 static struct hand *add_hand(struct driven_pool *d, const char *name)
@@ -109,7 +109,7 @@ static struct hand *add_hand(struct driven_pool *d, const char *name)
     h->worker = worker_create(&options);
     list_init(&h->handed);
     const char *key = worker_name(h->worker);
-    map_add(&d->hands, &h->in_hands, key, strlen(key));
+    map_add(&d->hands, &h->in_flights, key, strlen(key));
     return h;
 }
 

@@ -455,7 +455,7 @@ static uint64_t others(struct sim *s, int balancer)
     return sum;
 }
 
-static bool has_in_hand(struct sim *s, int balancer)
+static bool has_in_flight(struct sim *s, int balancer)
 {
     struct pool_view v;
 
@@ -476,7 +476,7 @@ static void what_a_load_balancer_had_that_is_gone_is_forgotten(void **state)
     assert_true(others(&s, 1) > 0);
     /* The balancer with the heavy class sends no more; its requests in flight are served. */
     s.balancers[0].next_s = INFINITY;
-    while (has_in_hand(&s, 0))
+    while (has_in_flight(&s, 0))
         step(&s);
     double gone_s = s.now_s;
     while (s.now_s < gone_s + MAX_AGE_MS / 1000.0)
@@ -527,7 +527,7 @@ static uint64_t others_at(struct sim *s, int balancer, int worker)
     return found;
 }
 
-static void the_next_life_of_a_worker_begins_with_nothing_in_hand(void **state)
+static void the_next_life_of_a_worker_begins_with_nothing_in_flight(void **state)
 {
     struct sim s;
     int busiest = 0;
@@ -560,7 +560,7 @@ int main(void)
         cmocka_unit_test(load_balancers_with_the_same_traffic_are_better_off_too),
         cmocka_unit_test(the_least_backlog_of_all_is_served_sooner_than_that_of_one),
         cmocka_unit_test(what_a_load_balancer_had_that_is_gone_is_forgotten),
-        cmocka_unit_test(the_next_life_of_a_worker_begins_with_nothing_in_hand),
+        cmocka_unit_test(the_next_life_of_a_worker_begins_with_nothing_in_flight),
         cmocka_unit_test(the_same_seed_gives_the_same_outcome),
     };
 

@@ -124,7 +124,7 @@ unsigned slot_upgrades(const struct slot_request *r);
  */
 void slot_upgraded(struct slot_request *r);
 /* The backlog of S: requests waiting and running, of all senders, without upgraded connections. */
-size_t slot_in_hand(const struct slot *s);
+size_t slot_in_flight(const struct slot *s);
 /* The backlog of R's slot. R is included even after slot_leave. */
 size_t slot_backlog(const struct slot_request *r);
 /* Reports that R's process did not answer in time. */

@@ -237,7 +237,7 @@ unsigned slot_upgrades(const struct slot_request *r)
     return p != NULL ? p->sessions - p->places : 0;
 }
 
-size_t slot_in_hand(const struct slot *s)
+size_t slot_in_flight(const struct slot *s)
 {
     return s->core.nwaiting + s->nrunning - s->ntunnels;
 }
@@ -246,7 +246,7 @@ size_t slot_backlog(const struct slot_request *r)
 {
     if (r->slot == NULL)
         return r->group->core.nwaiting + 1;
-    return slot_in_hand(r->slot) + (r->state == SLOT_REQUEST_NONE ? 1 : 0);
+    return slot_in_flight(r->slot) + (r->state == SLOT_REQUEST_NONE ? 1 : 0);
 }
 
 void slot_hold(struct slot_request *r)

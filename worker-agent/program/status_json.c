@@ -180,7 +180,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
     json_put_int(w, "running", (int64_t)s->nrunning);
     json_put_int(w, "tunnels", (int64_t)s->ntunnels);
-    json_put_int(w, "backlog", (int64_t)slot_in_hand(s));
+    json_put_int(w, "backlog", (int64_t)slot_in_flight(s));
     json_put_int(w, "served", (int64_t)s->served);
     json_put_int(w, "streams", (int64_t)streams);
     json_put_int(w, "start_failures", s->start_failures);

@@ -82,7 +82,7 @@ static void have(struct fixture *f, uint64_t a, uint64_t b, uint64_t c)
     http_balance_has(f->balance, 2, c);
 }
 
-static void the_loop_with_least_in_hand_gets_the_connection(void **state)
+static void the_loop_with_least_in_flight_gets_the_connection(void **state)
 {
     struct fixture *f = *state;
     struct http_balance_view v;
@@ -96,7 +96,7 @@ static void the_loop_with_least_in_hand_gets_the_connection(void **state)
     assert_int_equal(f->takers[2].last_listener, 7);
     http_balance_view(f->balance, 0, &v);
     assert_int_equal(v.given, 1);
-    assert_int_equal(v.in_hand, 100);
+    assert_int_equal(v.in_flight, 100);
     http_balance_view(f->balance, 2, &v);
     assert_int_equal(v.taken, 1);
 }
@@ -113,7 +113,7 @@ static void a_connection_stays_when_nobody_has_clearly_less(void **state)
     assert_false(give(f, 0, 5));
 }
 
-static void what_is_on_its_way_counts_as_in_hand(void **state)
+static void what_is_on_its_way_counts_as_in_flight(void **state)
 {
     struct fixture *f = *state;
     unsigned n = 0;
@@ -250,9 +250,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(the_loop_with_least_in_hand_gets_the_connection),
+        TEST(the_loop_with_least_in_flight_gets_the_connection),
         TEST(a_connection_stays_when_nobody_has_clearly_less),
-        TEST(what_is_on_its_way_counts_as_in_hand),
+        TEST(what_is_on_its_way_counts_as_in_flight),
         TEST(a_loop_that_does_not_come_round_is_given_no_more),
         TEST(no_more_is_on_its_way_to_a_loop_than_there_is_room_for),
         TEST(a_loop_that_can_take_no_more_gets_none),

@@ -160,7 +160,7 @@ static void a_class_that_comes_with_its_hash_is_the_same_class(void **state)
     fixture_end(&f);
 }
 
-static void one_without_a_process_is_woken_only_when_all_have_too_much_in_hand(void **state)
+static void one_without_a_process_is_woken_only_when_all_have_too_much_in_flight(void **state)
 {
     struct fixture f;
     struct pool_settings s = adaptive_settings();
@@ -179,7 +179,7 @@ static void one_without_a_process_is_woken_only_when_all_have_too_much_in_hand(v
     fixture_end(&f);
 }
 
-static void the_policy_may_change_with_requests_in_hand(void **state)
+static void the_policy_may_change_with_requests_in_flight(void **state)
 {
     struct fixture f;
     struct pool_settings s = adaptive_settings();
@@ -436,8 +436,8 @@ int main(void)
         cmocka_unit_test(a_drained_worker_hands_its_classes_over_and_gets_none),
         cmocka_unit_test(a_further_try_is_a_detour_that_moves_no_home),
         cmocka_unit_test(a_class_that_comes_with_its_hash_is_the_same_class),
-        cmocka_unit_test(one_without_a_process_is_woken_only_when_all_have_too_much_in_hand),
-        cmocka_unit_test(the_policy_may_change_with_requests_in_hand),
+        cmocka_unit_test(one_without_a_process_is_woken_only_when_all_have_too_much_in_flight),
+        cmocka_unit_test(the_policy_may_change_with_requests_in_flight),
         cmocka_unit_test(what_another_load_balancer_sends_counts),
         cmocka_unit_test(a_choice_explains_itself_without_an_effect),
         cmocka_unit_test(a_further_home_is_explained_by_what_waiting_would_cost),

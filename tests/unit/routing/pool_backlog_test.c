@@ -249,7 +249,7 @@ static void nothing_of_it_counts_when_it_is_switched_off(void **state)
     fixture_end(&f);
 }
 
-static void classless_takes_the_least_of_all_that_is_in_hand(void **state)
+static void classless_takes_the_least_of_all_that_is_in_flight(void **state)
 {
     struct fixture f;
 
@@ -383,7 +383,7 @@ int main(void)
         cmocka_unit_test(loops_whose_clocks_differ_a_little_agree),
         cmocka_unit_test(others_are_what_is_not_our_own_when_the_response_comes),
         cmocka_unit_test(nothing_of_it_counts_when_it_is_switched_off),
-        cmocka_unit_test(classless_takes_the_least_of_all_that_is_in_hand),
+        cmocka_unit_test(classless_takes_the_least_of_all_that_is_in_flight),
         cmocka_unit_test(who_comes_back_comes_without_the_last_report),
         cmocka_unit_test(who_refused_a_request_is_spared_for_a_while),
         cmocka_unit_test(its_next_answer_ends_that),

@@ -99,7 +99,7 @@ static void a_worker_that_serves_several_at_once_may_have_so_many_for_each(void 
     pool_destroy(p);
 }
 
-static void what_others_have_in_hand_counts_until_it_is_old(void **state)
+static void what_others_have_in_flight_counts_until_it_is_old(void **state)
 {
     struct fixture f;
 
@@ -332,7 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_overload_when_each_worker_has_more_than_spawn_backlog),
         cmocka_unit_test(a_worker_that_serves_several_at_once_may_have_so_many_for_each),
-        cmocka_unit_test(what_others_have_in_hand_counts_until_it_is_old),
+        cmocka_unit_test(what_others_have_in_flight_counts_until_it_is_old),
         cmocka_unit_test(it_is_never_overload_when_it_is_switched_off),
         cmocka_unit_test(those_out_of_the_line_do_not_count),
         cmocka_unit_test(who_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_one),

@@ -150,7 +150,7 @@ static void many_changes_before_a_request_come_to_the_same(void **state)
     fixture_end(&f);
 }
 
-static void nobody_has_more_than_the_bound_in_hand(void **state)
+static void nobody_has_more_than_the_bound_in_flight(void **state)
 {
     static const uint64_t percents[] = {101, 125, 200, 1000};
     struct fixture f;
@@ -170,7 +170,7 @@ static void nobody_has_more_than_the_bound_in_hand(void **state)
     }
 }
 
-static void without_a_bound_a_class_stays_whatever_its_worker_has_in_hand(void **state)
+static void without_a_bound_a_class_stays_whatever_its_worker_has_in_flight(void **state)
 {
     struct fixture f;
 
@@ -219,7 +219,7 @@ static void who_was_tried_before_is_passed_over(void **state)
     fixture_end(&f);
 }
 
-static void the_bound_counts_what_was_in_hand_before_the_policy(void **state)
+static void the_bound_counts_what_was_in_flight_before_the_policy(void **state)
 {
     struct fixture f;
 
@@ -249,11 +249,11 @@ int main(void)
         cmocka_unit_test(who_leaves_moves_its_own_classes_alone_and_gets_them_back),
         cmocka_unit_test(a_newcomer_takes_its_share_and_nothing_else_moves),
         cmocka_unit_test(many_changes_before_a_request_come_to_the_same),
-        cmocka_unit_test(nobody_has_more_than_the_bound_in_hand),
-        cmocka_unit_test(without_a_bound_a_class_stays_whatever_its_worker_has_in_hand),
+        cmocka_unit_test(nobody_has_more_than_the_bound_in_flight),
+        cmocka_unit_test(without_a_bound_a_class_stays_whatever_its_worker_has_in_flight),
         cmocka_unit_test(whom_the_bound_passes_over_gets_its_class_back),
         cmocka_unit_test(who_was_tried_before_is_passed_over),
-        cmocka_unit_test(the_bound_counts_what_was_in_hand_before_the_policy),
+        cmocka_unit_test(the_bound_counts_what_was_in_flight_before_the_policy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -214,13 +214,13 @@ static void who_goes_meanwhile_takes_nobody_else_along(void **state)
 }
 
 /* A worker with a request in flight leaves; it is then among those that have left. */
-static void leave_in_hand(struct stage *s, unsigned unlocks)
+static void leave_in_flight(struct stage *s, unsigned unlocks)
 {
     if (unlocks == 4)
         pool_remove(s->pool, s->pick.worker, &s->released);
 }
 
-static void who_leaves_with_a_request_in_hand_is_told_once(void **state)
+static void who_leaves_with_a_request_in_flight_is_told_once(void **state)
 {
     struct stage s;
     struct pool_view v;
@@ -229,7 +229,7 @@ static void who_leaves_with_a_request_in_hand_is_told_once(void **state)
     start(&s, WORKERS, 1);
     struct pool_request r = {.cls = SLICE_LIT("class-0"), .released = &s.released};
     assert_int_equal(pool_get(s.pool, &r, 1, &s.pick), ERR_OK);
-    s.meanwhile = leave_in_hand;
+    s.meanwhile = leave_in_flight;
     pool_look(s.pool, false, &v);
     for (int i = 0; i < WORKERS; ++i)
         assert_int_equal(times(&v, s.workers[i]), 1);
@@ -356,7 +356,7 @@ int main(void)
         cmocka_unit_test(a_pool_without_workers_can_be_looked_at),
         cmocka_unit_test(pieces_are_as_many_as_the_bound_asks_for),
         cmocka_unit_test(who_goes_meanwhile_takes_nobody_else_along),
-        cmocka_unit_test(who_leaves_with_a_request_in_hand_is_told_once),
+        cmocka_unit_test(who_leaves_with_a_request_in_flight_is_told_once),
         cmocka_unit_test(who_stays_is_there_once_whatever_others_do),
         cmocka_unit_test(skills_are_of_one_moment_each_class_once),
         cmocka_unit_test(skills_that_never_rest_are_copied_all_the_same),

@@ -159,7 +159,7 @@ static void an_explanation_keeps_within_its_room(void **state)
     pool_destroy(p);
 }
 
-static void any_policy_follows_any_other_with_requests_in_hand(void **state)
+static void any_policy_follows_any_other_with_requests_in_flight(void **state)
 {
     (void)state;
     for (int from = 0; from < POOL_POLICIES; ++from) {
@@ -267,7 +267,7 @@ int main(void)
         cmocka_unit_test(an_explanation_foretells_the_pick_and_changes_nothing),
         cmocka_unit_test(an_explanation_keeps_within_its_room),
         cmocka_unit_test(what_is_unfit_is_not_picked_and_asking_in_vain_changes_nothing),
-        cmocka_unit_test(any_policy_follows_any_other_with_requests_in_hand),
+        cmocka_unit_test(any_policy_follows_any_other_with_requests_in_flight),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 
 #include "tests/unit/routing/pool_fixture.h"
 
-enum { WORKERS = 6, REQUESTS = 600, IN_HAND_MAX = 20 };
+enum { WORKERS = 6, REQUESTS = 600, IN_FLIGHT_MAX = 20 };
 
 /* One run: the same requests end at the same times, whichever worker has them. */
 struct life {
@@ -54,7 +54,7 @@ static void live(struct life *l, const struct pool_settings *s, unsigned concurr
         fixture_resume(&l->f, i, "");
     for (int i = 0; i < REQUESTS; ++i) {
         char cls[16];
-        size_t place = (size_t)i % IN_HAND_MAX;
+        size_t place = (size_t)i % IN_FLIGHT_MAX;
 
         come_and_go(&l->f, i);
         snprintf(cls, sizeof(cls), "c%u", some((uint32_t)i) % 17);
@@ -64,9 +64,9 @@ static void live(struct life *l, const struct pool_settings *s, unsigned concurr
         pool_check(l->f.pool);
         l->got[i] = fixture_number(&l->f, l->f.picks[place].worker);
         if (some((uint32_t)i) % 3 == 0)
-            end_one(&l->f, some((uint32_t)i) / 3 % IN_HAND_MAX);
+            end_one(&l->f, some((uint32_t)i) / 3 % IN_FLIGHT_MAX);
     }
-    l->f.npicks = IN_HAND_MAX;
+    l->f.npicks = IN_FLIGHT_MAX;
 }
 
 static struct pool_shadow_counts counts(struct life *l)
@@ -123,12 +123,12 @@ static void a_shadow_decides_as_if_it_were_obeyed_and_is_not(void **state)
             struct pool_settings s = settings_of(policy);
             uint64_t differ = 0;
 
-            live(&alone, &s, IN_HAND_MAX);
+            live(&alone, &s, IN_FLIGHT_MAX);
             s.shadowed = true;
             s.shadow = (enum pool_policy)shadow;
-            live(&shadowed, &s, IN_HAND_MAX);
+            live(&shadowed, &s, IN_FLIGHT_MAX);
             s = settings_of(shadow);
-            live(&obeyed, &s, IN_HAND_MAX);
+            live(&obeyed, &s, IN_FLIGHT_MAX);
             for (int i = 0; i < REQUESTS; ++i)
                 differ += alone.got[i] != obeyed.got[i];
             assert_memory_equal(shadowed.got, alone.got, sizeof(alone.got));
@@ -188,7 +188,7 @@ static void the_figures_tell_who_keeps_a_class_with_few_workers(void **state)
     fixture_end(&f);
 }
 
-static void it_comes_and_goes_while_requests_are_in_hand(void **state)
+static void it_comes_and_goes_while_requests_are_in_flight(void **state)
 {
     struct fixture f;
     struct pool_settings s = settings_of(POOL_POLICY_RESUME);
@@ -253,7 +253,7 @@ int main(void)
         cmocka_unit_test(a_shadow_of_the_same_policy_never_differs),
         cmocka_unit_test(a_shadow_decides_as_if_it_were_obeyed_and_is_not),
         cmocka_unit_test(the_figures_tell_who_keeps_a_class_with_few_workers),
-        cmocka_unit_test(it_comes_and_goes_while_requests_are_in_hand),
+        cmocka_unit_test(it_comes_and_goes_while_requests_are_in_flight),
         cmocka_unit_test(a_retry_is_a_retry_for_the_shadow_too),
     };
 

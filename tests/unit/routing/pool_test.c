@@ -83,7 +83,7 @@ static void get_takes_the_score_given_first_of_equals(void **state)
     fixture_end(&f);
 }
 
-static void a_second_request_in_hand_divides_the_score(void **state)
+static void a_second_request_in_flight_divides_the_score(void **state)
 {
     struct fixture f;
 
@@ -289,7 +289,7 @@ static void a_worker_that_left_lives_until_its_last_request_is_put(void **state)
     fixture_end(&f);
 }
 
-static void a_worker_that_rejoins_keeps_what_it_has_in_hand(void **state)
+static void a_worker_that_rejoins_keeps_what_it_has_in_flight(void **state)
 {
     struct fixture f;
 
@@ -397,7 +397,7 @@ int main(void)
         cmocka_unit_test(get_prefers_a_skilled_worker_until_its_backlog_exceeds_variance),
         cmocka_unit_test(get_teaches_the_front_of_the_line_what_nobody_knows),
         cmocka_unit_test(get_takes_the_score_given_first_of_equals),
-        cmocka_unit_test(a_second_request_in_hand_divides_the_score),
+        cmocka_unit_test(a_second_request_in_flight_divides_the_score),
         cmocka_unit_test(scores_of_zero_or_less_never_win_and_are_kept),
         cmocka_unit_test(a_new_resume_replaces_all_scores_and_keeps_place_and_backlog),
         cmocka_unit_test(an_excluded_worker_is_neither_candidate_nor_front),
@@ -406,7 +406,7 @@ int main(void)
         cmocka_unit_test(an_unavailable_worker_comes_back_to_the_front_as_it_was),
         cmocka_unit_test(a_worker_may_be_unavailable_before_it_joins),
         cmocka_unit_test(a_worker_that_left_lives_until_its_last_request_is_put),
-        cmocka_unit_test(a_worker_that_rejoins_keeps_what_it_has_in_hand),
+        cmocka_unit_test(a_worker_that_rejoins_keeps_what_it_has_in_flight),
         cmocka_unit_test(settings_are_in_force_from_the_next_call_on),
         cmocka_unit_test(classless_takes_the_least_backlog_nearest_to_the_front),
         cmocka_unit_test(the_view_counts_picks_by_reason_and_knows_the_oldest_request),

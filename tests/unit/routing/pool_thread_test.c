@@ -23,7 +23,7 @@ enum { STEPS = 2000 };
 #else
 enum { STEPS = 20000 };
 #endif
-enum { SERVERS = 5, CHURNERS = 2, WORKERS_EACH = 2, IN_HAND = 4, CLASSES = 40 };
+enum { SERVERS = 5, CHURNERS = 2, WORKERS_EACH = 2, IN_FLIGHT = 4, CLASSES = 40 };
 
 struct stage {
     struct pool *pool;
@@ -128,13 +128,13 @@ static void *act_server(void *context)
 {
     struct actor *a = context;
     struct list released = LIST_INIT(released);
-    struct pool_pick in_hand[IN_HAND] = {0};
+    struct pool_pick in_flight[IN_FLIGHT] = {0};
     sem_t turn;
     struct pool_waiter w = {.context = &turn};
 
     sem_init(&turn, 0, 0);
     for (unsigned i = 0; i < STEPS; ++i) {
-        struct pool_pick *pick = &in_hand[i % IN_HAND];
+        struct pool_pick *pick = &in_flight[i % IN_FLIGHT];
 
         if (pick->worker != NULL) {
             worker_report(pick->worker, below(a, 10), below(a, 3));
@@ -146,9 +146,9 @@ static void *act_server(void *context)
         if (serve_one(a, &w, pick))
             atomic_fetch_add(&a->stage->served, 1);
     }
-    for (unsigned i = 0; i < IN_HAND; ++i) {
-        if (in_hand[i].worker != NULL)
-            pool_put(a->stage->pool, &in_hand[i], NULL, &released);
+    for (unsigned i = 0; i < IN_FLIGHT; ++i) {
+        if (in_flight[i].worker != NULL)
+            pool_put(a->stage->pool, &in_flight[i], NULL, &released);
     }
     wake(&released);
     sem_destroy(&turn);

@@ -176,7 +176,7 @@ static void a_turn_that_comes_to_nothing_keeps_its_place(void **state)
     end(&q);
 }
 
-static void an_idle_newcomer_gets_a_turn_whatever_the_others_have_in_hand(void **state)
+static void an_idle_newcomer_gets_a_turn_whatever_the_others_have_in_flight(void **state)
 {
     struct queue q;
 
@@ -263,7 +263,7 @@ int main(void)
         cmocka_unit_test(a_full_queue_says_so),
         cmocka_unit_test(a_turn_given_back_goes_to_the_next),
         cmocka_unit_test(a_turn_that_comes_to_nothing_keeps_its_place),
-        cmocka_unit_test(an_idle_newcomer_gets_a_turn_whatever_the_others_have_in_hand),
+        cmocka_unit_test(an_idle_newcomer_gets_a_turn_whatever_the_others_have_in_flight),
         cmocka_unit_test(a_turn_used_elsewhere_leaves_the_free_place_to_the_next),
         cmocka_unit_test(without_a_list_a_turn_is_owed_until_there_is_one),
         cmocka_unit_test(without_a_waiter_nobody_waits),

@@ -81,7 +81,7 @@ static void who_leaves_has_no_classes_before_it_goes_and_the_rest_shares_them(vo
     lodgers_end(&f);
 }
 
-static void what_is_in_hand_at_who_leaves_ends_there(void **state)
+static void what_is_in_flight_at_who_leaves_ends_there(void **state)
 {
     struct lodgers f;
 
@@ -92,11 +92,11 @@ static void what_is_in_hand_at_who_leaves_ends_there(void **state)
     assert_int_equal(ask(&f, "c1"), home);
     assert_true(hand_over(&f, home, -1) > 0);
     assert_int_not_equal(only_home(&f, "c1"), home);
-    assert_int_equal(view_of(&f, home).in_hand, 2);
+    assert_int_equal(view_of(&f, home).in_flight, 2);
     f.now_us += 10 * MS;
     answer_how(&f, 0, false);
     answer_how(&f, 1, false);
-    assert_int_equal(view_of(&f, home).in_hand, 0);
+    assert_int_equal(view_of(&f, home).in_flight, 0);
     homes_leave(f.homes, f.workers[home]);
     f.workers[home] = NULL;
     homes_check(f.homes);
@@ -224,7 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_has_no_classes_before_it_goes_and_the_rest_shares_them),
-        cmocka_unit_test(what_is_in_hand_at_who_leaves_ends_there),
+        cmocka_unit_test(what_is_in_flight_at_who_leaves_ends_there),
         cmocka_unit_test(nobody_who_may_not_have_requests_is_handed_a_class),
         cmocka_unit_test(a_class_with_another_home_keeps_that_one_only),
         cmocka_unit_test(a_successor_has_all_classes_of_the_one_before_and_its_share_of_work),

@@ -122,7 +122,7 @@ static inline double own_work(const struct model *m, int w, int cls)
 }
 
 /* The time without a sign of life is taken from the core: homes_test.c is about that. */
-static inline double work_in_hand(struct model *m, int w)
+static inline double work_in_flight(struct model *m, int w)
 {
     struct homes_worker_view v;
 
@@ -166,7 +166,7 @@ static inline struct sight look(struct model *m, int cls)
     for (int w = 0; w < WORKERS; ++w) {
         if (!m->workers[w].in_line)
             continue;
-        s.b[w] = work_in_hand(m, w);
+        s.b[w] = work_in_flight(m, w);
         s.l[w] = load_of(m, w);
         s.least = fmin(s.least, s.b[w]);
         s.least_load = fmin(s.least_load, s.l[w]);

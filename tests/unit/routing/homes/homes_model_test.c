@@ -66,7 +66,7 @@ static double move_tight(const struct model *m, int cls, const struct sight *s, 
     return fmin(tight, s->b[s->home] - s->b[x] - patience / 2);
 }
 
-static int in_hand(const struct model *m, int w, int cls)
+static int in_flight(const struct model *m, int w, int cls)
 {
     int n = 0;
 
@@ -84,7 +84,7 @@ static double flee_tight(const struct model *m, int cls, const struct sight *s, 
     double tight = -INFINITY;
 
     for (int c = 0; c < CLASSES; ++c) {
-        if (c != cls && in_hand(m, s->home, c) >= 14)
+        if (c != cls && in_flight(m, s->home, c) >= 14)
             tight = fmax(tight, own_work(m, s->home, c) - 0.75 * own_work(m, s->home, -1));
     }
     return fmin(tight, s->b[s->home] - s->b[x] - 4 * m->cold);

@@ -480,7 +480,7 @@ static void years_of_work_stay_within_numbers(void **state)
 
 /* ---- bounds ---- */
 
-static void classes_that_anybody_makes_up_are_forgotten_with_their_requests_in_hand(void **state)
+static void classes_that_anybody_makes_up_are_forgotten_with_their_requests_in_flight(void **state)
 {
     struct lodgers f;
     struct homes_view v;
@@ -500,7 +500,7 @@ static void classes_that_anybody_makes_up_are_forgotten_with_their_requests_in_h
         answer_how(&f, i, false);
     homes_check(f.homes);
     for (int w = 0; w < 4; ++w)
-        assert_int_equal(view_of(&f, w).in_hand, 0);
+        assert_int_equal(view_of(&f, w).in_flight, 0);
     lodgers_end(&f);
 }
 
@@ -512,11 +512,11 @@ static void what_another_rule_has_begun_ends_here(void **state)
     lodgers_start(&f, 2, 1);
     homes_adopt(f.homes, f.workers[1], f.now_us, &f.tickets[f.ntickets++]);
     homes_check(f.homes);
-    assert_int_equal(view_of(&f, 1).in_hand, 1);
+    assert_int_equal(view_of(&f, 1).in_flight, 1);
     assert_int_equal(ask(&f, "a"), 0);
     f.now_us += 10 * MS;
     answer_how(&f, 0, false);
-    assert_int_equal(view_of(&f, 1).in_hand, 0);
+    assert_int_equal(view_of(&f, 1).in_flight, 0);
     lodgers_end(&f);
 }
 
@@ -546,7 +546,7 @@ int main(void)
         cmocka_unit_test(a_long_poll_alone_keeps_others_away_for_a_while_only),
         cmocka_unit_test(load_is_forgotten_when_nothing_happens),
         cmocka_unit_test(years_of_work_stay_within_numbers),
-        cmocka_unit_test(classes_that_anybody_makes_up_are_forgotten_with_their_requests_in_hand),
+        cmocka_unit_test(classes_that_anybody_makes_up_are_forgotten_with_their_requests_in_flight),
         cmocka_unit_test(what_another_rule_has_begun_ends_here),
     };
 

@@ -61,7 +61,7 @@ static void classes_leave_the_longer_queue_of_two_until_it_is_no_longer_too_long
     homes_view(f.homes, f.now_us, &v);
     double gap = view_of(&f, 0).work_us - view_of(&f, 1).work_us;
     assert_true(gap < 5 * v.cold_us + 4 * v.median_us);
-    assert_true(view_of(&f, 1).in_hand > 10);
+    assert_true(view_of(&f, 1).in_flight > 10);
     lodgers_end(&f);
 }
 
