@@ -51,7 +51,7 @@ def subjects(bench, binary):
 
 
 def hop_pids(server):
-    """The agent without its keeper's children; direct: nothing."""
+    """The agent without its supervisor's children; direct: nothing."""
     return [p for p in server.pids() if not is_application(p)] if isinstance(server, Agent) else []
 
 
@@ -71,7 +71,7 @@ def traced(pid):
 
 def system_calls(server, count, connections):
     """Calls per request of the agent's process and its threads, by name."""
-    pid = max(hop_pids(server), key=lambda p: int(stat(p)[17]))     # the one with threads; the keeper has none
+    pid = max(hop_pids(server), key=lambda p: int(stat(p)[17]))     # the one with threads; the supervisor has none
     out = server.bench.folder / 'strace.txt'
     tracer = server.bench.process(['strace', '-c', '-f', '-o', out, '-p', str(pid)], 'strace')
     wait_until(lambda: traced(pid), 'strace')

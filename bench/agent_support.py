@@ -185,7 +185,7 @@ class Agent(Server):
 
     def launch(self):
         self.admin = '127.0.0.1:%d' % free_port()
-        # A fresh folder: no resume and no keeper of a round before.
+        # A fresh folder: no resume and no supervisor of a round before.
         self.state = tempfile.mkdtemp(prefix='state-', dir=self.bench.folder)
         self.path = self.bench.folder / 'agent.yaml'
         self.write_config()

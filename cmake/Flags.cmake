@@ -52,7 +52,7 @@ if(RLB_FUZZ)
   target_compile_options(rlb_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(RLB_COVERAGE)
-  # Threads count together; and a process that leaves by _exit (the keeper, a child before its program) reports what it ran, too.
+  # Threads count together; and a process that leaves by _exit (the supervisor, a child before its program) reports what it ran, too.
   target_compile_options(rlb_flags INTERFACE --coverage -fprofile-update=atomic)
   target_link_options(rlb_flags INTERFACE --coverage -Wl,--wrap=_exit)
 endif()

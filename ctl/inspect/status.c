@@ -195,7 +195,7 @@ static void print_pool(const json_t *page, struct text *out)
 
     text_add(out, SLICE_LIT("resumelb-agent "));
     page_add_text(out, page, "version");
-    text_addf(out, ", pid %" PRId64 ", keeper %" PRId64 ", ", page_int(page, "pid"),
+    text_addf(out, ", pid %" PRId64 ", supervisor %" PRId64 ", ", page_int(page, "pid"),
               page_int(page, "keeper_pid"));
     page_add_text(out, page, "phase");
     text_add(out, SLICE_LIT(", up "));

@@ -116,7 +116,7 @@ class Two(Agent):
         super().start()
         wait_until(lambda: self.state_of('good') == 'ready', 'the good application')
         self.good_pid = self.good_process()['pid']
-        self.keeper = self.json()['keeper_pid']
+        self.supervisor = self.json()['keeper_pid']
         self.load = Load([self.good])
 
     def app(self, name='app'):
@@ -153,13 +153,13 @@ class Two(Agent):
 
     def nothing_left_over(self, but=()):
         """
-        Waits until the keeper has no descendants except the processes of the slots, the descendants of those, and BUT, and until
+        Waits until the supervisor has no descendants except the processes of the slots, the descendants of those, and BUT, and until
         none of them is a zombie.
         """
         def clean():
             slots = [s for a in self.json()['applications'].values() for s in a['slots']]
             pids = {s['process']['pid'] for s in slots if s.get('process')}
-            under = below([self.keeper]) - {self.keeper}
+            under = below([self.supervisor]) - {self.supervisor}
             expected = below(pids) | set(but)
             return under == expected and not [p for p in under if state_of(p) == 'Z']
         wait_until(clean, 'no zombie and no orphan')
@@ -177,7 +177,7 @@ class Two(Agent):
 
     def end(self):
         """Stops the agent and waits until none of its processes exists."""
-        everybody = below([self.keeper])
+        everybody = below([self.supervisor])
         self.load.stop()
         assert self.process.stop() == 0
         wait_until(lambda: not any(map(state_of, everybody)), 'all to be gone')

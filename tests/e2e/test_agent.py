@@ -230,7 +230,7 @@ def test_children_of_a_process_do_not_outlive_it_or_get_its_requests(world, kind
     agent.wait_ready()
     assert agent.get().status == 200
     agent.process.stop()
-    wait_until(lambda: not alive(child), 'the child to end with the keeper')
+    wait_until(lambda: not alive(child), 'the child to end with the supervisor')
 
 
 def test_a_process_that_dies_again_and_again_is_started_at_growing_intervals(world):

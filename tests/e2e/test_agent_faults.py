@@ -110,7 +110,7 @@ def test_children_die_with_their_process(world, server):
     wait_until(lambda: not alive(children[0]), 'the child of its group to end')
     agent.wait_ready()
     assert agent.ask().status == 200
-    # a child that has left the process group is not ended while the keeper is running
+    # a child that has left the process group is not ended while the supervisor is running
     agent.unharmed(but=[children[1]] if alive(children[1]) else ())
     agent.end()
     assert not alive(children[1])

@@ -61,15 +61,15 @@ def test_an_adopted_process_keeps_what_it_wrote_since(world):
 def test_a_process_that_died_without_an_agent_is_started_anew(world):
     agent = TinyAgent(world).wait_ready()
     pid = agent.pid()
-    keeper = agent.json()['keeper_pid']
+    supervisor = agent.json()['keeper_pid']
     agent.process.kill()
     agent.process.wait()
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not alive(pid), 'the keeper to reap it')
+    wait_until(lambda: not alive(pid), 'the supervisor to reap it')
     agent.start()
     agent.wait_ready()
     assert agent.pid() != pid
-    assert agent.json()['keeper_pid'] == keeper
+    assert agent.json()['keeper_pid'] == supervisor
 
 
 def test_a_process_of_another_command_is_not_taken_over(world):
@@ -88,13 +88,13 @@ def test_a_process_of_another_command_is_not_taken_over(world):
 def test_without_a_successor_all_processes_end(world):
     agent = TinyAgent(world, slots=2, top={'adopt_timeout': '200ms'}).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
-    keeper = agent.json()['keeper_pid']
+    supervisor = agent.json()['keeper_pid']
     agent.process.kill()
     agent.process.wait()
-    wait_until(lambda: not [p for p in [*pids, keeper] if alive(p)], 'processes and keeper to end')
+    wait_until(lambda: not [p for p in [*pids, supervisor] if alive(p)], 'processes and supervisor to end')
 
 
-def test_when_the_keeper_dies_so_do_processes_and_agent(world):
+def test_when_the_supervisor_dies_so_do_processes_and_agent(world):
     agent = TinyAgent(world, slots=2).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
     os.kill(agent.json()['keeper_pid'], signal.SIGKILL)

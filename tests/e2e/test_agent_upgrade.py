@@ -29,7 +29,7 @@ def test_a_new_agent_serves_with_the_same_processes(world):
     pids = [agent.pid(n) for n in range(2)]
     incarnations = [agent.slot(n)['incarnation'] for n in range(2)]
     stream = agent.stream()
-    keeper = agent.json()['keeper_pid']
+    supervisor = agent.json()['keeper_pid']
     for _ in range(3):
         upgrade(agent)
         agent.wait_ready()
@@ -39,7 +39,7 @@ def test_a_new_agent_serves_with_the_same_processes(world):
         assert [json.loads(agent.get(n=n).body)['pid'] for n in range(2)] == pids
         wait_until(lambda: agent.provider() and agent.provider()['incarnation'] == incarnations[0]
                    and str(agent.process.pid) in agent.provider()['agent'], 'its registration')
-    assert agent.json()['keeper_pid'] == keeper
+    assert agent.json()['keeper_pid'] == supervisor
     wait_until(lambda: stream.ended, 'the stream to end')
     assert stream.last() == {'end': 'upgrade'}
     # it works like any agent: it is notified of exits, starts processes, and ends all of them
@@ -48,7 +48,7 @@ def test_a_new_agent_serves_with_the_same_processes(world):
     agent.wait_ready()
     last = [agent.pid(n) for n in range(2)]
     agent.process.stop()
-    assert not [p for p in [*last, keeper] if alive(p)]
+    assert not [p for p in [*last, supervisor] if alive(p)]
 
 
 # ---- under load ----

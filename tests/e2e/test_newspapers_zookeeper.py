@@ -70,7 +70,7 @@ def test_run_with_zookeeper_starts_two_of_each_and_ends_them(tmp_path):
         folder = next((tmp_path / 'r').iterdir())
         run.kill(signal.SIGINT)
         assert run.wait() == 0, run.output()
-        # the keeper of an agent and its processes may end shortly after the agent
+        # the supervisor of an agent and its processes may end shortly after the agent
         wait_until(lambda: not [p for p in pids if alive(p)], 'all processes to be gone')
         assert all(stack.port_is_free(int(port)) for port in balancers)
         for name in ('zookeeper', 'resumelb', 'resumelb2', 'resumelb-agent', 'resumelb-agent2'):

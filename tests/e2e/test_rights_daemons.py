@@ -49,12 +49,12 @@ def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_
                       listen=['unix:%s' % door])
     agent.addresses = ['127.0.0.1:%d' % low]
     agent.wait_ready()
-    keeper = agent.json()['keeper_pid']
+    supervisor = agent.json()['keeper_pid']
     seen = json.loads(agent.get().body)
     assert (seen['uid'], seen['gid'], seen['groups']) == (NOBODY, NOBODY, [NOBODY])
     assert (seen['env']['USER'], seen['env']['LOGNAME']) == ('nobody', 'nobody')
     assert seen['env']['HOME'] != '/root'
-    for pid in (agent.process.pid, keeper, seen['pid']):
+    for pid in (agent.process.pid, supervisor, seen['pid']):
         assert_is_nobody(pid)
     assert (door.stat().st_uid, stat.S_IMODE(door.stat().st_mode)) == (NOBODY, 0o660)
     with Client('unix:%s' % door) as c:
@@ -93,20 +93,20 @@ def test_an_application_may_name_the_user_that_its_agent_has(open_world):
 
 
 class SplitAgent(TinyAgent):
-    """An agent that runs as an unprivileged user, with a supervisor (keeper) of root and application processes of another user."""
+    """An agent that runs as an unprivileged user, with a supervisor of root and application processes of another user."""
 
     def __init__(self, world, user='daemon', top=None, **settings):
         super().__init__(world, top={'user': 'nobody', **(top or {})}, root='/', user=user, **settings)
 
-    def keeper(self):
+    def supervisor(self):
         return self.json()['keeper_pid']
 
     def seen(self):
         return json.loads(self.get().body)
 
     def assert_split(self, user=DAEMON):
-        """Checks the users and the capabilities of the keeper, the agent and the process. Returns the pid of the process."""
-        for t in threads_of(self.keeper()):
+        """Checks the users and the capabilities of the supervisor, the agent and the process. Returns the pid of the process."""
+        for t in threads_of(self.supervisor()):
             assert t['Uid'] == ['0'] * 4 and int(t['CapEff'][0], 16) != 0, t
         assert_is_nobody(self.process.pid)
         seen = self.seen()
@@ -132,11 +132,11 @@ only_root = pytest.mark.skipif(not ROOT, reason='what only root can do')
 
 @only_root
 @pytest.mark.parametrize('settings', [{}, {'socket': 'tcp'}, {'server': ('{port}',)}])
-def test_the_keeper_alone_stays_root_where_applications_have_other_users(open_world, split, settings):
+def test_the_supervisor_alone_stays_root_where_applications_have_other_users(open_world, split, settings):
     agent = split(**settings).wait_ready()
     agent.assert_split()
     state = open_world.folder / 'agent-state'
-    # The agent cannot replace the files of the keeper.
+    # The agent cannot replace the files of the supervisor.
     assert (state.stat().st_uid, state.stat().st_gid, stat.S_IMODE(state.stat().st_mode)) == (0, NOBODY, 0o1771)
     assert {(state / name).stat().st_uid for name in ('run', 'keeper.lock', 'keeper.sock')} == {0}
     assert stat.S_IMODE((state / 'run').stat().st_mode) == 0o711
@@ -159,26 +159,26 @@ def test_a_process_that_dies_comes_back_as_its_user(split):
 @only_root
 def test_an_upgrade_and_the_one_after_need_no_root(split):
     agent = split().wait_ready()
-    pid, keeper = agent.assert_split(), agent.keeper()
+    pid, supervisor = agent.assert_split(), agent.supervisor()
     for _ in range(2):
         upgrade(agent)
-        assert agent.assert_split() == pid and agent.keeper() == keeper
+        assert agent.assert_split() == pid and agent.supervisor() == supervisor
 
 
 @only_root
 def test_a_killed_agent_is_followed_by_one_that_drops_its_rights_as_well(split):
     agent = split().wait_ready()
-    pid, keeper = agent.assert_split(), agent.keeper()
+    pid, supervisor = agent.assert_split(), agent.supervisor()
     agent.process.kill(signal.SIGKILL)
     agent.process.wait()
     agent.start()
     agent.wait_ready()
-    assert agent.assert_split() == pid and agent.keeper() == keeper
+    assert agent.assert_split() == pid and agent.supervisor() == supervisor
 
 
 @only_root
 def test_an_agent_that_was_root_gets_a_user_at_a_restart(open_world, split):
-    """The state_dir is assigned to the user manually; the agent then makes root the owner of the keeper's files again."""
+    """The state_dir is assigned to the user manually; the agent then makes root the owner of the supervisor's files again."""
     agent = split(top={'user': 'root'}).wait_ready()
     agent.process.kill(signal.SIGINT)
     agent.process.wait()
@@ -197,7 +197,7 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
     # A program that fails to start exits without freeing its memory.
     monkeypatch.setenv('ASAN_OPTIONS', os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0')
     agent = split().wait_ready()
-    pid, keeper = agent.assert_split(), agent.keeper()
+    pid, supervisor = agent.assert_split(), agent.supervisor()
     config = agent.path
     before = config.read_text()
     assert before.count('daemon') == 1
@@ -205,31 +205,31 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
     agent.process.kill(signal.SIGHUP)
     wait_until(lambda: 'configuration-refused' in agent.process.output(), 'it to be refused')
     assert 'an application has one that none had at the start: restart' in agent.process.output()
-    # A new process cannot make the keeper accept the user either.
+    # A new process cannot make the supervisor accept the user either.
     agent.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the upgrade to fail')
-    assert 'keeper-users-refused' in agent.process.output() and 'keeper-not-joined' in agent.process.output()
+    assert 'supervisor-users-refused' in agent.process.output() and 'supervisor-not-joined' in agent.process.output()
     assert agent.assert_split() == pid
-    # A start as root succeeds, with a new keeper.
+    # A start as root succeeds, with a new supervisor.
     agent.process.kill(signal.SIGKILL)
     agent.process.wait()
     agent.config['applications']['app']['user'] = 'bin'
     agent.start()
     agent.wait_ready()
-    assert agent.assert_split(user=2) != pid and agent.keeper() != keeper
+    assert agent.assert_split(user=2) != pid and agent.supervisor() != supervisor
 
 
 @only_root
-def test_a_keeper_of_an_agent_that_stayed_root_is_not_taken_over(split):
-    """The keeper of such an agent would start processes of any user."""
+def test_a_supervisor_of_an_agent_that_stayed_root_is_not_taken_over(split):
+    """The supervisor of such an agent would start processes of any user."""
     agent = split(top={'user': 'root'}).wait_ready()
-    pid, keeper = agent.seen()['pid'], agent.keeper()
+    pid, supervisor = agent.seen()['pid'], agent.supervisor()
     agent.process.kill(signal.SIGKILL)
     agent.process.wait()
     agent.top['user'] = 'nobody'
     agent.start()
     agent.wait_ready()
-    assert agent.assert_split() != pid and agent.keeper() != keeper
+    assert agent.assert_split() != pid and agent.supervisor() != supervisor
 
 
 def try_as(user, code):
@@ -240,7 +240,7 @@ def try_as(user, code):
     return out.stdout.strip()
 
 
-# A client of the keeper, like a compromised agent: it states the listed user, and requests a process of another one.
+# A client of the supervisor, like a compromised agent: it states the listed user, and requests a process of another one.
 ASK = """
 import json, socket
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -268,14 +268,14 @@ except OSError as e:
     (NOBODY, DAEMON, True, '"spawned"'),
     (DAEMON, DAEMON, True, 'closed'),
 ])
-def test_the_keeper_starts_processes_of_its_list_alone(open_world, split, user, want, switch, said):
+def test_the_supervisor_starts_processes_of_its_list_alone(open_world, split, user, want, switch, said):
     split().wait_ready()
     path = str(open_world.folder / 'agent-state' / 'keeper.sock')
     assert said in try_as(user, ASK % {'path': path, 'uid': NOBODY, 'gid': NOBODY, 'want': want, 'switch': switch})
 
 
 @only_root
-def test_the_agents_user_cannot_put_links_in_the_keepers_way(open_world, split):
+def test_the_agents_user_cannot_put_links_in_the_supervisors_way(open_world, split):
     split().wait_ready()
     state = open_world.folder / 'agent-state'
     for name in ('run', 'keeper.sock', 'keeper.lock'):
@@ -295,7 +295,7 @@ def not_started(open_world):
 
 
 @only_root
-@pytest.mark.parametrize('name, said', [('run', 'keeper-folder-failed'), ('keeper.lock', 'keeper-lock-failed'),
+@pytest.mark.parametrize('name, said', [('run', 'supervisor-directory-failed'), ('keeper.lock', 'supervisor-lock-failed'),
                                         ('agent.lock', 'state-dir-not-locked')])
 def test_links_that_were_there_before_are_not_followed(open_world, name, said):
     open_world.folder.chmod(0o755)

@@ -19,7 +19,7 @@ static void check_list(char *const *list, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct spawn_request r = {.slot = 0};
-    char why[KEEPER_WHY_MAX] = "";
+    char why[SUPERVISOR_WHY_MAX] = "";
     json_t *message;
 
     if (json_parse((struct slice){(const char *)data, size}, PACKET_BYTES_MAX, &message, NULL) !=

@@ -116,7 +116,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     # Removed: nothing runs, configuration and state stay. Purged: nothing is left.
     machine.run('rm -f /run/client.py')
     machine.run(page.take('Removal', 0))
-    # The agent's keeper ends by itself, after it (KillMode=process).
+    # The agent's supervisor ends by itself, after it (KillMode=process).
     machine.wait('! pgrep -x "resumelb|resumelb-agent|resumelb-poolco"')
     journal = machine.run('journalctl --no-pager -o cat')
     assert 'signal SIGKILL' not in journal

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "worker-agent/config/keeper_rights.h"
+#include "worker-agent/config/supervisor_rights.h"
 
 #include "common/program/privileges.h"
 #include "common/program/program_config.h"
@@ -232,13 +232,13 @@ static void find_users(struct agent_config *c, struct diag *d)
     if (!c->own.wanted || c->own.uid == 0)
         return;
     c->users = xcalloc(1, sizeof(*c->users));
-    fits = keeper_rights_add(c->users, &c->own);
+    fits = supervisor_rights_add(c->users, &c->own);
     for (size_t i = 0; i < c->napps && fits; ++i)
-        fits = !c->apps[i]->user.wanted || keeper_rights_add(c->users, &c->apps[i]->user);
+        fits = !c->apps[i]->user.wanted || supervisor_rights_add(c->users, &c->apps[i]->user);
     if (!fits)
         config_complain(&c->yaml, c->s.applications, d,
                         "applications: more than %d users, with an agent that has one itself",
-                        KEEPER_USERS_MAX);
+                        SUPERVISOR_USERS_MAX);
 }
 
 static void read_apps(struct agent_config *c, struct diag *d)

@@ -18,7 +18,7 @@ enum {
     STATE_DIR_MAX = 107 - 5 - 16 - 2,
 };
 
-struct keeper_rights;
+struct supervisor_rights;
 
 struct agent_config {
     struct config yaml;
@@ -31,7 +31,7 @@ struct agent_config {
     struct tls_listener *tls; /* NULL: plain; front_create and front_configure take it out */
     struct app_config **apps;
     size_t napps;
-    struct keeper_rights *users; /* NULL: the agent has no user, or root */
+    struct supervisor_rights *users; /* NULL: the agent has no user, or root */
 };
 
 /* Every problem goes to D; NULL when there was any. */

@@ -35,8 +35,8 @@ static void complain(const struct reader *r, const char *name, const char *what)
 /* Of tree.json there are also tree.json.bad and tree.json.tmp.PID. */
 static bool is_own_file(struct slice name)
 {
-    return slice_is(name, AGENT_LOCK_NAME) || slice_is(name, KEEPER_SOCKET_NAME) ||
-           slice_is(name, KEEPER_LOCK_NAME) || slice_is(name, KEEPER_RUN_NAME) ||
+    return slice_is(name, AGENT_LOCK_NAME) || slice_is(name, SUPERVISOR_SOCKET_NAME) ||
+           slice_is(name, SUPERVISOR_LOCK_NAME) || slice_is(name, SUPERVISOR_RUN_NAME) ||
            slice_is(name, HOST_MEMORY_NAME) || slice_starts(name, SLICE_LIT(HOST_MEMORY_NAME "."));
 }
 
@@ -89,7 +89,7 @@ static bool any_word_has(const struct app_config *c, const char *place)
     return false;
 }
 
-/* What the message to the keeper would have of it. */
+/* What the message to the supervisor would have of it. */
 static size_t count_bytes(const struct app_config *c)
 {
     json_t *all = json_pack("[o, o]", command_words(c), command_environment(c));
@@ -274,7 +274,7 @@ static bool find_group(const struct reader *r, gid_t *gid)
     return true;
 }
 
-/* Whether the agent runs as a user other than root. Only its keeper can then start processes as
+/* Whether the agent runs as a user other than root. Only its supervisor can then start processes as
  * other users. */
 static bool has_own_user(const struct reader *r)
 {

@@ -23,12 +23,13 @@ enum {
 };
 
 /* The agent's own files in state_dir. No application may have their names, because its state is in
- * the directory of its name beside them. */
+ * the directory of its name beside them. The names keeper.* stay: another version's agent or
+ * supervisor uses them. */
 #define AGENT_LOCK_NAME "agent.lock"
 #define HOST_MEMORY_NAME "tree.json"
-#define KEEPER_SOCKET_NAME "keeper.sock"
-#define KEEPER_LOCK_NAME "keeper.lock"
-#define KEEPER_RUN_NAME "run"
+#define SUPERVISOR_SOCKET_NAME "keeper.sock"
+#define SUPERVISOR_LOCK_NAME "keeper.lock"
+#define SUPERVISOR_RUN_NAME "run"
 
 /* How a process comes by its listening socket. */
 enum listen_mode {

@@ -17,8 +17,8 @@
 /* How often the core checks for expired times: idle processes, back-offs. */
 enum {
     TICK_MS = 1000,
-    /* How long the keeper may take to detect that an agent has died, and to report its processes:
-       until then no process is started in their place. */
+    /* How long the supervisor may take to detect that an agent has died, and to report its
+       processes: until then no process is started in their place. */
     THAW_MS = 100,
 };
 
@@ -271,7 +271,7 @@ static void on_tick(struct timer *t)
     app_pool_settle(pool);
 }
 
-/* ---- from the keeper ---- */
+/* ---- from the supervisor ---- */
 
 struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
 {
@@ -298,7 +298,7 @@ static void on_spawned(void *context, const char *id, pid_t pid, const char *add
         return;
     }
     /* We had given it up. */
-    keeper_link_signal(pool->keeper, id, SIGKILL);
+    supervisor_link_signal(pool->supervisor, id, SIGKILL);
     if (output_fd >= 0)
         close(output_fd);
 }
@@ -342,10 +342,10 @@ static void on_lost(void *context)
 {
     struct app_pool *pool = context;
 
-    pool->keeper_lost(pool->context);
+    pool->supervisor_lost(pool->context);
 }
 
-const struct keeper_link_events app_pool_keeper_events = {
+const struct supervisor_link_events app_pool_supervisor_events = {
     .spawned = on_spawned,
     .refused = on_refused,
     .died = on_died,
@@ -354,7 +354,7 @@ const struct keeper_link_events app_pool_keeper_events = {
     .lost = on_lost,
 };
 
-void app_pool_keeper_lost(struct app_pool *pool)
+void app_pool_supervisor_lost(struct app_pool *pool)
 {
     app_pool_leave(pool);
     for (size_t i = 0; i < PROCESS_ENDED; ++i) {
@@ -363,7 +363,7 @@ void app_pool_keeper_lost(struct app_pool *pool)
 
             if (p->pid > 0)
                 kill(-p->pid, SIGKILL);
-            app_process_on_died(p, "the keeper is gone");
+            app_process_on_died(p, "the supervisor is gone");
         }
     }
 }

@@ -7,7 +7,7 @@
 #define RLB_AGENT_POOL_APP_POOL_H
 
 #include "worker-agent/pool/model.h"
-#include "worker-agent/supervisor/keeper_link.h"
+#include "worker-agent/supervisor/supervisor_link.h"
 
 /* The shared parts of POOL must be set. */
 void app_pool_init(struct app_pool *pool);
@@ -22,10 +22,10 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c);
 /* The process with that id, or NULL. */
 struct app_process *app_pool_process(const struct app_pool *pool, struct slice id);
 
-/* ---- keeper's messages ---- */
-extern const struct keeper_link_events app_pool_keeper_events; /* context: the pool */
-/* Handles the loss of the keeper: all processes are treated as dead. */
-void app_pool_keeper_lost(struct app_pool *pool);
+/* ---- supervisor's messages ---- */
+extern const struct supervisor_link_events app_pool_supervisor_events; /* context: the pool */
+/* Handles the loss of the supervisor: all processes are treated as dead. */
+void app_pool_supervisor_lost(struct app_pool *pool);
 
 /* ---- another agent takes over ---- */
 /* From now on nothing is started, ended, published or stored. */
@@ -37,7 +37,7 @@ void app_pool_hand_over_names(struct app_pool *pool);
 /* The old agent no longer sends requests to processes: ends those of its processes that are to be
  * replaced. */
 void app_pool_before_gone(struct app_pool *pool);
-/* Reports changes in the number of this agent's requests at each process to the keeper. */
+/* Reports changes in the number of this agent's requests at each process to the supervisor. */
 void app_pool_tell_busy(struct app_pool *pool);
 /* Releases all processes without ending them. */
 void app_pool_let_go(struct app_pool *pool);

@@ -30,8 +30,8 @@ const char *process_state_text(enum process_state s)
 /* ---- life ---- */
 
 enum {
-    /* Maximum time for the keeper to answer, and for a stray process to end. */
-    KEEPER_ANSWER_MS = 30000,
+    /* Maximum time for the supervisor to answer, and for a stray process to end. */
+    SUPERVISOR_ANSWER_MS = 30000,
     STRAY_STOP_MS = 10000,
     /* Maximum time until the death of a process is reported after its connection broke. */
     HOLD_MS = 50,
@@ -40,7 +40,7 @@ enum {
     PROBE_DELAY_MAX_MS = 250,
 };
 
-/* Notes stored with the keeper for the next agent. */
+/* Notes stored with the supervisor for the next agent. */
 #define NOTE_READY "ready"
 #define NOTE_LEAVING "leaving"
 
@@ -137,9 +137,9 @@ void app_process_spawn(struct slot *s, const char *id)
 
     core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
-    timer_start(pool->loop, &p->deadline, KEEPER_ANSWER_MS);
-    keeper_link_spawn(pool->keeper, spawn_request_message(s->group->config, s->n, p->id,
-                                                          s->group->s->stop_timeout_ms));
+    timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
+    supervisor_link_spawn(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
+                                                                  s->group->s->stop_timeout_ms));
 }
 
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how)
@@ -235,8 +235,8 @@ void app_process_kill(struct app_process *p)
         app_process_let_go(p);
         return;
     }
-    keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
-    keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
+    supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
+    supervisor_link_signal(p->pool->supervisor, p->id, SIGKILL);
     enter(p, PROCESS_KILLING);
 }
 
@@ -252,8 +252,8 @@ void app_process_stop(struct app_process *p)
     stop_getting_ready(p);
     stop_timers(p);
     /* So that no other agent takes it for one that serves. */
-    keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
-    keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
+    supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
+    supervisor_link_signal(p->pool->supervisor, p->id, SIGTERM);
     timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
     enter(p, PROCESS_STOPPING);
 }
@@ -294,7 +294,7 @@ void app_process_leaves(struct app_process *p)
         return;
     stop_getting_ready(p);
     timer_stop(&p->deadline);
-    keeper_link_note(p->pool->keeper, p->id, NOTE_LEAVING);
+    supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
     if (patience_ms != 0)
         timer_start(p->pool->loop, &p->shutdown, patience_ms);
     enter(p, PROCESS_LEAVING);
@@ -330,7 +330,7 @@ static void on_deadline(struct timer *t)
 
     switch (p->state) {
     case PROCESS_SPAWNING:
-        log_error(p, "process-not-spawned", "reason=\"the keeper does not answer\"");
+        log_error(p, "process-not-spawned", "reason=\"the supervisor does not answer\"");
         app_process_on_refused(p, "no answer");
         return;
     case PROCESS_STARTING:
@@ -363,7 +363,7 @@ static void become_ready(struct app_process *p)
     if (p->pool->handed_over && is_successor(p))
         return;
     timer_stop(&p->deadline);
-    keeper_link_note(p->pool->keeper, p->id, NOTE_READY);
+    supervisor_link_note(p->pool->supervisor, p->id, NOTE_READY);
     log_info(p, "process-ready", "incarnation=%s after_ms=%llu", p->id,
              (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
     p->pool->process_events->ready(p);
@@ -606,7 +606,7 @@ static void watch_usage(struct app_process *p)
     usage_start(p->pool->usage, &p->usage, p->pid);
 }
 
-/* ---- from the keeper ---- */
+/* ---- from the supervisor ---- */
 
 void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd)
 {
@@ -622,7 +622,7 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
         return;
     }
     log_error(p, "process-address-strange",
-              "reason=\"the keeper and the agent do not fit together\"");
+              "reason=\"the supervisor and the agent do not fit together\"");
     app_process_kill(p);
 }
 
@@ -692,7 +692,7 @@ void app_process_on_died(struct app_process *p, const char *how)
     /* One of no application waits for the agent before us, to be ended. */
     if (app_process_ends(p) || p->group == NULL) {
         log_info(p, "process-ended", "how=\"%s\"", how);
-    } else if (p->has_served && strcmp(how, KEEPER_EXIT_SUCCESS) == 0) {
+    } else if (p->has_served && strcmp(how, SUPERVISOR_EXIT_SUCCESS) == 0) {
         /* Its server's own limit of requests, for example: no failure. What waits for it waits for
            the next one. */
         log_info(p, "process-exited", "requests=%llu action=\"start another if it is needed\"",
@@ -729,11 +729,11 @@ void app_process_hand_over(struct app_process *p)
 void app_process_take_back(struct app_process *p)
 {
     process_output_mute(&p->output, false);
-    /* The keeper ignored requests of this agent meanwhile. */
+    /* The supervisor ignored requests of this agent meanwhile. */
     if (p->state == PROCESS_STOPPING)
-        keeper_link_signal(p->pool->keeper, p->id, SIGTERM);
+        supervisor_link_signal(p->pool->supervisor, p->id, SIGTERM);
     else if (p->state == PROCESS_KILLING)
-        keeper_link_signal(p->pool->keeper, p->id, SIGKILL);
+        supervisor_link_signal(p->pool->supervisor, p->id, SIGKILL);
     else if (p->slot != NULL && p->core.ending)
         app_process_stop(p);
     else if (is_successor(p)) {
@@ -761,5 +761,5 @@ void app_process_tell_busy(struct app_process *p)
     if (n == p->busy_told || p->pid == 0)
         return;
     p->busy_told = n;
-    keeper_link_busy(p->pool->keeper, p->id, n);
+    supervisor_link_busy(p->pool->supervisor, p->id, n);
 }

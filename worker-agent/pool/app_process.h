@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One application process: one incarnation, from the request to the keeper to its burial. Made for
- * a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it has
- * ended, between turns. Whether it is its slot's process, the successor of that, or has left the
- * slot is the core's to say (pool_core.h). It reports to its slot by the events of the pool.
+ * One application process: one incarnation, from the request to the supervisor to its burial. Made
+ * for a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it
+ * has ended, between turns. Whether it is its slot's process, the successor of that, or has left
+ * the slot is the core's to say (pool_core.h). It reports to its slot by the events of the pool.
  * Control loop only.
  */
 #ifndef RLB_AGENT_POOL_APP_PROCESS_H
@@ -12,7 +12,7 @@
 #include "common/upstream/conn_pool.h"
 #include "common/upstream/http_fetch.h"
 #include "worker-agent/pool/model.h"
-#include "worker-agent/supervisor/keeper_link.h"
+#include "worker-agent/supervisor/supervisor_link.h"
 
 /*
  * Determines whether a process serves: requests its ready_probe until the response has a status
@@ -54,7 +54,7 @@ struct app_process {
     uint64_t since_ms, ready_since_ms;
     uint64_t requests;
     unsigned busy_elsewhere; /* requests of the old agent that are still in flight */
-    unsigned busy_told;      /* requests of this agent as last reported to the keeper */
+    unsigned busy_told;      /* requests of this agent as last reported to the supervisor */
     struct loop_deferred freeing;
 };
 
@@ -65,10 +65,10 @@ static inline struct app_process *app_process_of(struct core_process *p)
     return container_of(p, struct app_process, core);
 }
 
-/* Requests the process ID for S from the keeper. */
+/* Requests the process ID for S from the supervisor. */
 void app_process_spawn(struct slot *s, const char *id);
 /*
- * One that the keeper had: behind S, which is cold, or (S NULL) to be ended. Takes K's output
+ * One that the supervisor had: behind S, which is cold, or (S NULL) to be ended. Takes K's output
  * descriptor. NULL: it is to be ended.
  */
 struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
@@ -115,12 +115,12 @@ void app_process_hand_over(struct app_process *p);
 void app_process_take_back(struct app_process *p);
 /* The old agent has finished: ends the processes that were kept for it. */
 void app_process_before_gone(struct app_process *p);
-/* Notifies the keeper of the number of our requests at P, if that has changed. */
+/* Notifies the supervisor of the number of our requests at P, if that has changed. */
 void app_process_tell_busy(struct app_process *p);
 /* Forget P. */
 void app_process_let_go(struct app_process *p);
 
-/* ---- from the keeper ---- */
+/* ---- from the supervisor ---- */
 void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd);
 /* Could not be started, or has died; HOW for the log. P is freed at the end of this turn. */
 void app_process_on_refused(struct app_process *p, const char *why);

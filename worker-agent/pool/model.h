@@ -54,7 +54,7 @@ struct process_events {
  * agent; outlives groups, slots, processes and requests. */
 struct app_pool {
     struct loop *loop;
-    struct keeper_link *keeper;
+    struct supervisor_link *supervisor;
     struct resume_store *store;
     struct tree *tree; /* NULL: none */
     struct conn_pool *conn_pool;
@@ -70,7 +70,7 @@ struct app_pool {
     uint64_t settings_hold_ms;
     struct inherited
         *inherited; /* NULL: this agent serves, and the old agent does not exist or has exited */
-    void (*keeper_lost)(void *context);
+    void (*supervisor_lost)(void *context);
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;
     /* The rest is set by app_pool.c. */
@@ -92,8 +92,8 @@ struct app_pool {
     bool handed_over;  /* to another agent: nothing is started, ended, published or stored */
     bool sealed;       /* and no request is left: further ones are refused or passed on */
     bool before_sends; /* the old agent may still send requests to its processes */
-    struct timer thaw; /* running: the new agent has died, and the keeper is reporting the processes
-                          that it started */
+    struct timer thaw; /* running: the new agent has died, and the supervisor is reporting the
+                          processes that it started */
     bool leaving;      /* streams are closed, no slot is registered, new requests are refused */
 };
 

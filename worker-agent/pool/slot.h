@@ -136,7 +136,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
 
 /* ---- from its processes and the pool ---- */
 extern const struct process_events slot_process_events;
-/* Requests a process from the keeper, or the successor of the present one. */
+/* Requests a process from the supervisor, or the successor of the present one. */
 void slot_spawn(struct slot *s);
 /* K becomes the process of S, which is cold. Returns false if it is to be ended instead. */
 bool slot_adopt(struct slot *s, struct kept_process *k);

@@ -91,7 +91,7 @@ void process_output_forget(struct process_output *o);
 /* ---- failures ---- */
 
 enum {
-    /* Of how a process ended: a sentence of the keeper. */
+    /* Of how a process ended: a sentence of the supervisor. */
     FAILURE_HOW_MAX = 200,
     /* Bytes of the last lines in the log: one line of it has room for four times as many, which is
        what escaping may make of them. */

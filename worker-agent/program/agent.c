@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * In this order: configuration, lock, keeper (which may have to be forked, so before any thread),
- * then everything else on one loop.
+ * In this order: configuration, lock, supervisor (which may have to be forked, so before any
+ * thread), then everything else on one loop.
  */
 #include "worker-agent/program/agent.h"
 
@@ -14,7 +14,7 @@
 #include "common/base/log.h"
 #include "common/upstream/http1_client.h"
 #include "version.h"
-#include "worker-agent/config/keeper_rights.h"
+#include "worker-agent/config/supervisor_rights.h"
 #include "worker-agent/pool/resume_store.h"
 
 /* ---- what main.c needs without running ---- */
@@ -109,7 +109,7 @@ static void reload(struct agent *a)
             NULL, "configuration-refused",
             "reason=\"applications were added or removed: restart\" action=\"the old one stays\"");
         agent_config_destroy(c);
-    } else if (!keeper_rights_cover(a->config->users, c->users)) {
+    } else if (!supervisor_rights_cover(a->config->users, c->users)) {
         log_error(NULL, "configuration-refused",
                   "reason=\"user or group of the agent was changed, or an application has one that "
                   "none had at the start: restart\" action=\"the old one stays\"");
@@ -117,7 +117,7 @@ static void reload(struct agent *a)
     } else {
         struct agent_config *old = a->config;
 
-        /* What the keeper was given at the start. */
+        /* What the supervisor was given at the start. */
         free(c->users);
         c->users = old->users;
         old->users = NULL;
@@ -180,9 +180,9 @@ static void on_each_second(struct timer *t)
     timer_start(a->loop, t, 1000);
 }
 
-static void on_keeper_lost(void *context)
+static void on_supervisor_lost(void *context)
 {
-    agent_keeper_lost(context);
+    agent_supervisor_lost(context);
 }
 
 static bool open_tree(struct agent *a)
@@ -243,7 +243,7 @@ static void name_agent(struct agent *a)
 static void set_up_pool(struct agent *a)
 {
     a->pool.loop = a->loop;
-    a->pool.keeper = a->keeper;
+    a->pool.supervisor = a->supervisor;
     a->pool.store = a->store;
     a->pool.tree = a->tree;
     a->pool.conn_pool = a->conn_pool;
@@ -256,21 +256,21 @@ static void set_up_pool(struct agent *a)
     a->pool.admin = a->admin_text;
     a->pool.tree_start_wait_ms = a->config->s.tree_start_wait_ms;
     a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
-    a->pool.keeper_lost = on_keeper_lost;
+    a->pool.supervisor_lost = on_supervisor_lost;
     a->pool.before_sends = inherited_from_old(a->pool.inherited);
     a->pool.context = a;
     app_pool_init(&a->pool);
 }
 
-static bool open_keeper(struct agent *a, struct kept_list *adopted)
+static bool open_supervisor(struct agent *a, struct kept_list *adopted)
 {
-    const struct keeper_options o = {.state_dir = a->state_dir,
-                                     .nofile = a->nofile,
-                                     .rights = a->config->users,
-                                     .follow = inherited_from_old(a->pool.inherited)};
+    const struct supervisor_options o = {.state_dir = a->state_dir,
+                                         .nofile = a->nofile,
+                                         .rights = a->config->users,
+                                         .follow = inherited_from_old(a->pool.inherited)};
 
-    a->keeper = keeper_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
-    return a->keeper != NULL;
+    a->supervisor = supervisor_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
+    return a->supervisor != NULL;
 }
 
 static void on_old_message(void *context, const char *op)
@@ -295,8 +295,8 @@ static void on_old_gone(void *context)
 
 static const struct inherited_events inherited_events = {on_old_message, on_old_gone};
 
-/* Starts everything except the configuration, the lock and the keeper, which exist (the keeper:
- * unless an agent releases it now). */
+/* Starts everything except the configuration, the lock and the supervisor, which exist (the
+ * supervisor: unless an agent releases it now). */
 static bool start(struct agent *a, struct kept_list *adopted)
 {
     char admin[ADDR_TEXT_MAX];
@@ -316,7 +316,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
     if (!open_trace_log(a) || !open_tree(a))
         return false;
     if (!inherited_take_over(a->pool.inherited) ||
-        (inherited_from_old(a->pool.inherited) && !open_keeper(a, adopted)))
+        (inherited_from_old(a->pool.inherited) && !open_supervisor(a, adopted)))
         return false;
     /* Of an upgrade: requests in progress continue in the old agent. */
     if (inherited_from_old(a->pool.inherited))
@@ -324,7 +324,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
     else
         trace_log_started(a->trace);
     set_up_pool(a);
-    keeper_link_start(a->keeper, a->loop, &app_pool_keeper_events, &a->pool);
+    supervisor_link_start(a->supervisor, a->loop, &app_pool_supervisor_events, &a->pool);
     return app_pool_start(&a->pool, a->config, adopted) && open_admin(a);
 }
 
@@ -348,7 +348,7 @@ static void drop(struct agent *a)
     loop_turn(a->loop, 0);
     conn_pool_destroy(a->conn_pool);
     resume_store_destroy(a->store);
-    keeper_link_destroy(a->keeper);
+    supervisor_link_destroy(a->supervisor);
     loop_destroy(a->loop);
     free(a->name);
     free(a->admin_text);
@@ -376,20 +376,20 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     a.state_dir = xstrdup(a.config->s.state_dir);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
     if (!inherited_begin(&a.pool.inherited) || !agent_rights_settle(&a) || !lock_state_dir(&a) ||
-        (!inherited_from_old(a.pool.inherited) && !open_keeper(&a, &adopted)) ||
+        (!inherited_from_old(a.pool.inherited) && !open_supervisor(&a, &adopted)) ||
         !agent_rights_drop(&a) || !make_folders(a.config))
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {
-        /* The keeper takes it for the agent's death; processes adopted have adopt_timeout for
+        /* The supervisor takes it for the agent's death; processes adopted have adopt_timeout for
          * another try. */
         log_error(NULL, "agent-not-started", "hint=\"see the messages above\"");
         return EXIT_CONFIG;
     }
     free(adopted.items);
     a.signals = daemon_signals_start(a.loop, &signals);
-    log_info(NULL, "agent-started", "version=%s pid=%ld keeper=%ld processes_adopted=%zu",
-             RLB_VERSION, (long)getpid(), (long)keeper_link_pid(a.keeper), adopted.n);
+    log_info(NULL, "agent-started", "version=%s pid=%ld supervisor=%ld processes_adopted=%zu",
+             RLB_VERSION, (long)getpid(), (long)supervisor_link_pid(a.supervisor), adopted.n);
     inherited_ready(&a.pool.inherited, a.loop, &inherited_events, &a);
     loop_run(a.loop);
     drop(&a);

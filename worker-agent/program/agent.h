@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The assembled agent: owns loop, keeper's socket, pool, front, tree, writer and admin address;
+ * The assembled agent: owns loop, supervisor's socket, pool, front, tree, writer and admin address;
  * builds them in order and drops them in reverse. agent.c starts and reloads; the other files are
  * named below. Main thread only.
  */
@@ -34,8 +34,8 @@ struct agent {
     const struct daemon_line *line;
     struct agent_config *config;
     struct loop *loop;
-    struct keeper_link *keeper;
-    bool keeper_gone;
+    struct supervisor_link *supervisor;
+    bool supervisor_gone;
     struct app_pool pool;
     struct front *front;
     struct trace_log *trace; /* NULL: none */
@@ -52,7 +52,7 @@ struct agent {
     struct rlimit nofile;   /* as at birth */
     struct upgrade upgrade; /* to a new agent */
     int lock_fd;
-    bool drop_later; /* agent_rights.c: still root, for the keeper to be forked */
+    bool drop_later; /* agent_rights.c: still root, for the supervisor to be forked */
     int exit_code;
     uint64_t started_ms;
     /* agent_stop.c's: */
@@ -73,10 +73,10 @@ int agent_run(void *context, void *config, const struct daemon_line *line);
 /* ---- agent_stop.c: the ways to end ---- */
 
 const char *agent_phase_text(enum agent_phase p);
-/* SIGTERM, SIGINT, and the loss of the keeper. */
+/* SIGTERM, SIGINT, and the loss of the supervisor. */
 void agent_drain(struct agent *a);
 void agent_stop_at_once(struct agent *a, int exit_code);
-void agent_keeper_lost(struct agent *a);
+void agent_supervisor_lost(struct agent *a);
 /* Close connections, then end the loop: no process is left, or another agent has them. */
 void agent_close(struct agent *a);
 
@@ -85,7 +85,7 @@ void agent_close(struct agent *a);
 /* The configuration is read, and it is known whether there is an old agent. False: it cannot be
  * (logged). */
 bool agent_rights_settle(struct agent *a) must_check;
-/* The keeper is there: what rights are left are given up. False: they cannot be (logged). */
+/* The supervisor is there: what rights are left are given up. False: they cannot be (logged). */
 bool agent_rights_drop(struct agent *a) must_check;
 
 /* ---- upgrade.c ---- */

@@ -3,14 +3,13 @@
  * Setting `user`: what root alone can do is done first (keys are read with the configuration,
  * addresses bound, state_dir made), then the agent becomes that user, before any thread is there.
  *
- *   no application has another user   the agent drops its rights, then forks the keeper: the keeper
- *                                     and the processes are that user's, too
- *   some have                         the agent forks the keeper, then drops its rights: the keeper
- *                                     stays root, and starts processes of the configuration's users
- *                                     alone (keeper_rights.h). state_dir is root's.
+ *   no application has another user   the agent drops its rights, then forks the supervisor: the
+ * supervisor and the processes are that user's, too some have                         the agent
+ * forks the supervisor, then drops its rights: the supervisor stays root, and starts processes of
+ * the configuration's users alone (supervisor_rights.h). state_dir is root's.
  *
- * A new agent after SIGUSR2 is that user from its start, and has the keeper of the one before. Main
- * thread.
+ * A new agent after SIGUSR2 is that user from its start, and has the supervisor of the one before.
+ * Main thread.
  */
 #include "worker-agent/program/agent.h"
 
@@ -23,12 +22,12 @@
 
 #include "common/base/log.h"
 #include "common/program/privileges.h"
-#include "worker-agent/config/keeper_rights.h"
+#include "worker-agent/config/supervisor_rights.h"
 
 enum {
     SOCKET_MODE = 0660,
     /* The agent's group may create files. The directory is owned by root and has the sticky bit, so
-       the group cannot replace root's files, which are the keeper's. */
+       the group cannot replace root's files, which are the supervisor's. */
     SHARED_STATE_DIR_MODE = 01771,
 };
 
@@ -75,7 +74,7 @@ static bool bind_all(struct agent *a, const struct privileges *p)
     return true;
 }
 
-/* ---- state_dir, for an agent with a user and a keeper of root ---- */
+/* ---- state_dir, for an agent with a user and a supervisor of root ---- */
 
 static bool say_unsafe(const char *path, const char *why)
 {
@@ -94,14 +93,14 @@ static bool are_roots(char *path)
         if (!S_ISDIR(st.st_mode))
             return say_unsafe(path, "it is a link, or no folder");
         if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
-            return say_unsafe(path, "others than root can write it: the keeper stays root");
+            return say_unsafe(path, "others than root can write it: the supervisor stays root");
         if (path[1] == '\0')
             return true;
         path = dirname(path);
     }
 }
 
-/* Root's, as the keeper's files in it are; the agent's group may make more. */
+/* Root's, as the supervisor's files in it are; the agent's group may make more. */
 static bool share_folder(const char *folder, const struct privileges *p)
 {
     int fd = -1;
@@ -138,10 +137,10 @@ static bool say_not_settled(const struct agent *a, const char *why)
     return false;
 }
 
-/* Before the keeper is there, which stays root. */
+/* Before the supervisor is there, which stays root. */
 static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
 {
-    /* The agent before has given up its rights; its keeper has not. */
+    /* The agent before has given up its rights; its supervisor has not. */
     if (!change && inherited_from_old(a->pool.inherited))
         return true;
     if (!change)
@@ -161,7 +160,7 @@ bool agent_rights_settle(struct agent *a)
     if (!user_rights_find(s->user, s->group, &p, &change))
         return false;
     user_rights_warn_of_root(&p);
-    if (keeper_rights_has_others(a->config->users))
+    if (supervisor_rights_has_others(a->config->users))
         return prepare_shared(a, &p, change);
     return !change || (user_rights_make_folder(s->state_dir, AGENT_STATE_DIR_MODE, &p) &&
                        bind_all(a, &p) && user_rights_drop(s->user, &p));

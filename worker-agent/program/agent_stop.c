@@ -3,11 +3,11 @@
  *   SIGTERM                        quiet, or grace over           no request left, or drain_timeout
  *   RUNNING ----------> DRAINING ----------------------> LEAVING -----------------------+
  *      |                                                                                v
- *      +--- SIGINT, keeper lost ----------------------------------------------> STOPPING: processes
- * end
+ *      +--- SIGINT, supervisor lost ----------------------------------------------> STOPPING:
+ * processes end
  *                                                                                       |
- *                                                        loop stops <---- CLOSING <-----+ keeper
- * has ended
+ *                                                        loop stops <---- CLOSING <-----+
+ * supervisor has ended
  *
  * DRAINING: slots publish "draining" and continue to serve until load balancers have reacted: no
  * request for a while, or the grace period is over. Listening sockets close last: connections in
@@ -25,8 +25,9 @@ enum {
     GRACE_MS = 2000,
     /* For load balancers to take the last bytes of answers. */
     CLOSE_MS = 2000,
-    /* Processes have their stop_timeout, then SIGKILL; this is for a keeper that does not end. */
-    KEEPER_END_MS = 60000,
+    /* Processes have their stop_timeout, then SIGKILL; this is for a supervisor that does not end.
+     */
+    SUPERVISOR_END_MS = 60000,
 };
 
 static const char *const phase_texts[] = {"running", "draining", "leaving", "stopping", "closing"};
@@ -63,7 +64,7 @@ static void on_closed(void *context)
         on_admin_closed(a);
 }
 
-/* The keeper has ended, and with it every process. */
+/* The supervisor has ended, and with it every process. */
 static void close_down(struct agent *a)
 {
     if (a->phase == AGENT_CLOSING)
@@ -77,10 +78,10 @@ static void on_empty(void *context)
 {
     struct agent *a = context;
 
-    if (a->keeper_gone)
+    if (a->supervisor_gone)
         close_down(a);
     else
-        keeper_link_bye(a->keeper);
+        supervisor_link_bye(a->supervisor);
 }
 
 static void stop_processes(struct agent *a, bool at_once)
@@ -132,8 +133,9 @@ static void step(struct agent *a)
         stop_processes(a, false);
         break;
     case AGENT_STOPPING:
-        if (over(a, KEEPER_END_MS) && !a->keeper_gone) {
-            log_error(NULL, "keeper-does-not-end", "pid=%ld", (long)keeper_link_pid(a->keeper));
+        if (over(a, SUPERVISOR_END_MS) && !a->supervisor_gone) {
+            log_error(NULL, "supervisor-does-not-end", "pid=%ld",
+                      (long)supervisor_link_pid(a->supervisor));
             a->exit_code = EXIT_FAILURE;
             close_down(a);
         }
@@ -204,9 +206,9 @@ void agent_stop_at_once(struct agent *a, int exit_code)
     stop_processes(a, true);
 }
 
-void agent_keeper_lost(struct agent *a)
+void agent_supervisor_lost(struct agent *a)
 {
-    a->keeper_gone = true;
+    a->supervisor_gone = true;
     if (agent_handed_over(a)) {
         /* It was ended by the agent that has it now. */
         agent_stop_at_once(a, EXIT_SUCCESS);
@@ -216,10 +218,11 @@ void agent_keeper_lost(struct agent *a)
         close_down(a);
         return;
     }
-    /* Its processes die with it (PR_SET_PDEATHSIG). A new keeper can only come from a new agent. */
-    log_error(NULL, "keeper-lost", "pid=%ld action=\"exit; a restart starts everything again\"",
-              (long)keeper_link_pid(a->keeper));
-    app_pool_keeper_lost(&a->pool);
+    /* Its processes die with it (PR_SET_PDEATHSIG). A new supervisor can only come from a new
+     * agent. */
+    log_error(NULL, "supervisor-lost", "pid=%ld action=\"exit; a restart starts everything again\"",
+              (long)supervisor_link_pid(a->supervisor));
+    app_pool_supervisor_lost(&a->pool);
     a->pool.empty = NULL;
     agent_stop_at_once(a, EXIT_FAILURE);
     close_down(a);

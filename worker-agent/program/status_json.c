@@ -331,7 +331,7 @@ void status_json(const struct agent *a, struct text *out)
     put_text(&w, "program", "resumelb-agent");
     put_text(&w, "version", RLB_VERSION);
     json_put_int(&w, "pid", getpid());
-    json_put_int(&w, "keeper_pid", keeper_link_pid(a->keeper));
+    json_put_int(&w, "keeper_pid", supervisor_link_pid(a->supervisor));
     put_text(&w, "phase", agent_phase_text(a->phase));
     json_put_real(&w, "uptime_s", seconds(a->started_ms, now_ms));
     put_pool(&w, a);

@@ -3,9 +3,9 @@
  * What the agent passes to a new one (common/program/upgrade.h), and its end.
  *
  * HANDING_OVER: neither agent accepts; connections wait in the queues of the sockets, which both
- * have, until the new agent got the processes from the keeper. HANDED_OVER: the new agent accepts.
- * The old one finishes the requests it has, on connections that each get one more response; if the
- * new agent dies meanwhile, the old one takes everything back.
+ * have, until the new agent got the processes from the supervisor. HANDED_OVER: the new agent
+ * accepts. The old one finishes the requests it has, on connections that each get one more
+ * response; if the new agent dies meanwhile, the old one takes everything back.
  */
 #include <errno.h>
 #include <stdlib.h>

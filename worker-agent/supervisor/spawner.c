@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   keeper                                 child
+ *   supervisor                                 child
  *   socket, pipes; fork           ->       own process group, signals as at birth
  *                                          0 /dev/null, 1 and 2 the output pipe, 3 the listening
- * socket all other descriptors closed; user; folder dies with the keeper (PR_SET_PDEATHSIG)
+ * socket all other descriptors closed; user; folder dies with the supervisor (PR_SET_PDEATHSIG)
  *                                          LISTEN_PID, exec; or why not, into the error pipe
  *
- * The keeper keeps the listening socket, so that it can empty the backlog when the process is dead:
- * a descendant that escaped from the process group may still hold the same socket.
+ * The supervisor keeps the listening socket, so that it can empty the backlog when the process is
+ * dead: a descendant that escaped from the process group may still hold the same socket.
  */
 #include "worker-agent/supervisor/spawner.h"
 
@@ -36,7 +36,7 @@ json_t *spawn_request_message(const struct app_config *c, unsigned slot, const c
                           command_environment(c), "root", c->s.root, "switch_user",
                           (int)c->user.wanted, "stop_timeout_ms", (json_int_t)stop_timeout_ms);
 
-    keeper_user_put(&c->user, m);
+    supervisor_user_put(&c->user, m);
     return m;
 }
 
@@ -82,7 +82,7 @@ static bool good_id(const char *id)
     return strlen(id) >= 16 && strspn(id, "0123456789abcdef") == strlen(id);
 }
 
-bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[KEEPER_WHY_MAX])
+bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[SUPERVISOR_WHY_MAX])
 {
     json_int_t slot;
     json_int_t listen;
@@ -94,12 +94,12 @@ bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[KE
                 take_number(m, "slot", INT32_MAX, &slot) &&
                 take_number(m, "listen", LISTEN_BY_SOCKET, &listen) &&
                 take_number(m, "stop_timeout_ms", INT64_MAX, &stop) && root != NULL &&
-                keeper_user_parse(m, &out->user) &&
+                supervisor_user_parse(m, &out->user) &&
                 take_list(m, "words", &out->words, &out->nwords) && out->nwords > 0 &&
                 take_list(m, "env", &out->env, &out->nenv);
 
     if (!good) {
-        snprintf(why, KEEPER_WHY_MAX, "the request to spawn is not complete");
+        snprintf(why, SUPERVISOR_WHY_MAX, "the request to spawn is not complete");
         return false;
     }
     out->user.wanted = json_is_true(json_object_get(m, "switch_user"));
@@ -130,13 +130,13 @@ void spawn_request_fini(struct spawn_request *r)
 /* How many bytes of an incarnation a file's name has. */
 enum { ID_SHOWN = 16, PORT_TRIES = 32 };
 
-static enum err fail(char why[KEEPER_WHY_MAX], const char *what)
+static enum err fail(char why[SUPERVISOR_WHY_MAX], const char *what)
 {
-    snprintf(why, KEEPER_WHY_MAX, "%s: %s", what, strerror(errno));
+    snprintf(why, SUPERVISOR_WHY_MAX, "%s: %s", what, strerror(errno));
     return ERR_SYSTEM;
 }
 
-static enum err bind_listening(const char *text, struct spawned *p, char why[KEEPER_WHY_MAX])
+static enum err bind_listening(const char *text, struct spawned *p, char why[SUPERVISOR_WHY_MAX])
 {
     struct addr a;
     struct addr bound;
@@ -144,7 +144,7 @@ static enum err bind_listening(const char *text, struct spawned *p, char why[KEE
     const struct addr_listen_options o = {.backlog = 128, .mode = 0600};
 
     if (addr_parse(slice_of(text), &a) != ERR_OK) {
-        snprintf(why, KEEPER_WHY_MAX, "not an address to listen on: %.100s", text);
+        snprintf(why, SUPERVISOR_WHY_MAX, "not an address to listen on: %.100s", text);
         return ERR_SYNTAX;
     }
     if (addr_listen(&a, &o, &p->listen_fd) != ERR_OK ||
@@ -168,7 +168,7 @@ static bool lately_given(const struct spawner *s, unsigned port)
 
 /* A port that is free now, and that none of the last processes had: theirs may still be connected
  * to. */
-static enum err choose_port(struct spawner *s, struct spawned *p, char why[KEEPER_WHY_MAX])
+static enum err choose_port(struct spawner *s, struct spawned *p, char why[SUPERVISOR_WHY_MAX])
 {
     const struct addr_listen_options o = {.backlog = 1};
 
@@ -192,7 +192,7 @@ static enum err choose_port(struct spawner *s, struct spawned *p, char why[KEEPE
 }
 
 static enum err make_socket_folder(const struct spawner *s, const struct spawn_request *r,
-                                   struct spawned *p, char why[KEEPER_WHY_MAX])
+                                   struct spawned *p, char why[SUPERVISOR_WHY_MAX])
 {
     char *folder = xasprintf("%s/%.*s", s->run_dir, ID_SHOWN, r->id);
 
@@ -209,7 +209,7 @@ static enum err make_socket_folder(const struct spawner *s, const struct spawn_r
 }
 
 static enum err make_socket(struct spawner *s, const struct spawn_request *r, struct spawned *p,
-                            char why[KEEPER_WHY_MAX])
+                            char why[SUPERVISOR_WHY_MAX])
 {
     enum err e;
 
@@ -243,7 +243,7 @@ static enum err make_socket(struct spawner *s, const struct spawn_request *r, st
 static void child_fail(int error_fd, const char *what) no_return;
 static void child_fail(int error_fd, const char *what)
 {
-    char text[KEEPER_WHY_MAX];
+    char text[SUPERVISOR_WHY_MAX];
     int n = snprintf(text, sizeof(text), "%.120s: %s", what, strerror(errno));
 
     if (n > 0 && write(error_fd, text, strnlen(text, sizeof(text))) < 0)
@@ -284,7 +284,8 @@ static int arrange_descriptors(const struct spawned *p, int output_fd, int error
     return error_at;
 }
 
-/* The keeper of an agent that has become a user before is that user, and can become no other. */
+/* The supervisor of an agent that has become a user before is that user, and can become no other.
+ */
 static bool is_ours_already(const struct privileges *u)
 {
     return geteuid() != 0 && !privileges_differ(u);
@@ -343,7 +344,7 @@ static void child_run(const struct spawner *s, const struct spawn_request *r,
     /* A change of user clears it, so it comes after. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         child_fail(error_fd, "PR_SET_PDEATHSIG");
-    if (getppid() != s->keeper)
+    if (getppid() != s->supervisor)
         _exit(127);
     if (chdir(r->root) != 0)
         child_fail(error_fd, r->root);
@@ -354,7 +355,7 @@ static void child_run(const struct spawner *s, const struct spawn_request *r,
     child_fail(error_fd, r->words[0]);
 }
 
-/* ---- the keeper's side ---- */
+/* ---- the supervisor's side ---- */
 
 static void close_fd(int *fd)
 {
@@ -376,14 +377,14 @@ static void remove_files(struct spawned *p)
 }
 
 enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct spawned *out,
-                       char why[KEEPER_WHY_MAX])
+                       char why[SUPERVISOR_WHY_MAX])
 {
     struct spawned p = {.listen_fd = -1, .output_fd = -1, .error_fd = -1};
     int output[2] = {-1, -1};
     int error[2] = {-1, -1};
 
-    if (s->rights != NULL && !(r->user.wanted && keeper_rights_allow(s->rights, &r->user))) {
-        snprintf(why, KEEPER_WHY_MAX,
+    if (s->rights != NULL && !(r->user.wanted && supervisor_rights_allow(s->rights, &r->user))) {
+        snprintf(why, SUPERVISOR_WHY_MAX,
                  "uid %ld, gid %ld, with its groups, is not a user of an application known at the "
                  "start: "
                  "restart the agent",

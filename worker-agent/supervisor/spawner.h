@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starting one application process, in the keeper: a fresh listening socket, clean descriptors,
+ * Starting one application process, in the supervisor: a fresh listening socket, clean descriptors,
  * user, environment, exec. Single-threaded process only; blocks for a fork.
  */
 #ifndef RLB_AGENT_SUPERVISOR_SPAWNER_H
@@ -12,8 +12,8 @@
 
 #include "common/base/limits.h"
 #include "worker-agent/config/app_config.h"
-#include "worker-agent/config/keeper_rights.h"
-#include "worker-agent/supervisor/keeper_wire.h"
+#include "worker-agent/config/supervisor_rights.h"
+#include "worker-agent/supervisor/supervisor_wire.h"
 
 struct spawn_request {
     char id[INCARNATION_MAX + 1]; /* the incarnation, at least 16 bytes */
@@ -34,10 +34,10 @@ struct spawn_request {
 json_t *spawn_request_message(const struct app_config *c, unsigned slot, const char *id,
                               uint64_t stop_timeout_ms);
 bool spawn_request_parse(const json_t *message, struct spawn_request *out,
-                         char why[KEEPER_WHY_MAX]);
+                         char why[SUPERVISOR_WHY_MAX]);
 void spawn_request_fini(struct spawn_request *r);
 
-/* What the keeper then has of a process. */
+/* What the supervisor then has of a process. */
 struct spawned {
     pid_t pid;
     char address[ADDR_TEXT_MAX]; /* where it serves */
@@ -50,19 +50,19 @@ struct spawned {
 
 struct spawner {
     char *run_dir;
-    pid_t keeper;
-    mode_t umask;            /* for the processes: what the agent had, as the keeper has its own */
-    struct rlimit nofile;    /* the same */
+    pid_t supervisor;
+    mode_t umask;         /* for the processes: what the agent had, as the supervisor has its own */
+    struct rlimit nofile; /* the same */
     unsigned last_ports[64]; /* given out by {port} lately: not given to the next one */
     unsigned next_port;
     /* The users that processes may have, where the agent has a user that is not ours; NULL: all
        that we can become. */
-    const struct keeper_rights *rights;
+    const struct supervisor_rights *rights;
 };
 
 /* ERR_SYSTEM; ERR_UNSUPPORTED: a user that is not allowed; WHY says what. */
 enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct spawned *out,
-                       char why[KEEPER_WHY_MAX]) must_check;
+                       char why[SUPERVISOR_WHY_MAX]) must_check;
 /*
  * The process has died (and is not reaped yet, so that its pid is still its own): kill what is left
  * of its group, and see to it that nothing in its socket's backlog is ever accepted.

@@ -109,14 +109,14 @@ def _living_since(before):
     return sorted(pid for (pid, _), state in found.items() if state not in 'ZX')
 
 
-def dismiss_keepers(outputs):
+def dismiss_supervisors(outputs):
     """
-    Ends the supervisors (keepers) of agents that a test has killed: they would wait for a new agent for adopt_timeout.
+    Ends the supervisors of agents that a test has killed: they would wait for a new agent for adopt_timeout.
     OUTPUTS: the logs of the agents.
     """
     ours = {pid for pid, _ in below()}
     for output in outputs:
-        for pid in map(int, re.findall(r'agent-started .* keeper=(\d+)', output)):
+        for pid in map(int, re.findall(r'agent-started .* supervisor=(\d+)', output)):
             if pid in ours:
                 os.kill(pid, signal.SIGTERM)
 

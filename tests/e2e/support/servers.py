@@ -271,7 +271,7 @@ class World:
         try:
             reap_all(self.processes)
         finally:
-            leftovers.dismiss_keepers(p.output() for p in self.processes)
+            leftovers.dismiss_supervisors(p.output() for p in self.processes)
 
 
 __all__ = ['World', 'Resumelb', 'Gunicorn', 'LIMIT']

@@ -56,7 +56,7 @@ static void status_of_an_agent_shows_its_pool_and_processes(void **state)
 {
     (void)state;
     expect(page_of_two, (struct ctl_options){0},
-           "resumelb-agent 0.1.0, pid 12, keeper 11, running, up 1m 15s\n"
+           "resumelb-agent 0.1.0, pid 12, supervisor 11, running, up 1m 15s\n"
            "max      = 8\n"
            "count    = 3\n"
            "active   = 1\n"

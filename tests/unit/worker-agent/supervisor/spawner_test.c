@@ -28,8 +28,8 @@ static int make_folder(void **state)
     snprintf(folder, sizeof(folder), RLB_TEST_DIR "/rlb-spawn-XXXXXX");
     if (mkdtemp(folder) == NULL)
         return -1;
-    spawner =
-        (struct spawner){.run_dir = folder, .keeper = getpid(), .umask = 022, .nofile = {256, 256}};
+    spawner = (struct spawner){
+        .run_dir = folder, .supervisor = getpid(), .umask = 022, .nofile = {256, 256}};
     return 0;
 }
 
@@ -52,7 +52,7 @@ static struct spawned run(char **words, size_t n, enum listen_mode mode)
                               .nenv = 1,
                               .root = root};
     struct spawned p;
-    char why[KEEPER_WHY_MAX] = "";
+    char why[SUPERVISOR_WHY_MAX] = "";
 
     assert_int_equal(spawner_start(&spawner, &r, &p, why), ERR_OK);
     return p;
@@ -140,7 +140,7 @@ static void why_exec_failed_comes_through_the_error_pipe(void **state)
 {
     char program[] = "/nonexistent/program";
     char *words[] = {program, NULL};
-    char why[KEEPER_WHY_MAX];
+    char why[SUPERVISOR_WHY_MAX];
     struct spawned p = run(words, 1, LISTEN_INHERITED_UNIX);
 
     (void)state;
@@ -188,7 +188,7 @@ static void a_request_survives_its_message(void **state)
         .spec = "0123456789abcdef"};
     char name[] = "shop";
     struct spawn_request r = {.slot = 0};
-    char why[KEEPER_WHY_MAX];
+    char why[SUPERVISOR_WHY_MAX];
 
     (void)state;
     c.name = name;
@@ -230,9 +230,9 @@ static void a_request_survives_its_message(void **state)
     json_decref(whole);
 }
 
-static struct keeper_rights two_users(void)
+static struct supervisor_rights two_users(void)
 {
-    struct keeper_rights rights = {
+    struct supervisor_rights rights = {
         .n = 2,
         .users = {{.uid = 7, .gid = 8, .ngroups = 2, .groups = {8, 9}},
                   {.uid = 17, .gid = 18, .ngroups = 1, .groups = {18}}},
@@ -241,9 +241,9 @@ static struct keeper_rights two_users(void)
     return rights;
 }
 
-static void a_keeper_with_a_list_of_users_starts_no_other(void **state)
+static void a_supervisor_with_a_list_of_users_starts_no_other(void **state)
 {
-    struct keeper_rights rights = two_users();
+    struct supervisor_rights rights = two_users();
     char word[] = "true";
     char root[] = "/";
     char *words[] = {word, NULL};
@@ -270,7 +270,7 @@ static void a_keeper_with_a_list_of_users_starts_no_other(void **state)
                                   .root = root,
                                   .user = refused[i]};
         struct spawned p;
-        char why[KEEPER_WHY_MAX] = "";
+        char why[SUPERVISOR_WHY_MAX] = "";
 
         assert_int_equal(spawner_start(&spawner, &r, &p, why), ERR_UNSUPPORTED);
         assert_non_null(strstr(why, "restart the agent"));
@@ -279,29 +279,29 @@ static void a_keeper_with_a_list_of_users_starts_no_other(void **state)
 
 static void users_are_compared_with_those_of_the_start(void **state)
 {
-    struct keeper_rights rights = two_users();
-    struct keeper_rights wanted = rights;
+    struct supervisor_rights rights = two_users();
+    struct supervisor_rights wanted = rights;
 
     (void)state;
-    json_t *list = keeper_rights_message(&rights);
-    assert_true(keeper_rights_allow_all(&rights, list));
+    json_t *list = supervisor_rights_message(&rights);
+    assert_true(supervisor_rights_allow_all(&rights, list));
     /* An agent that says nothing of users would have processes started as it is. */
-    assert_false(keeper_rights_allow_all(&rights, NULL));
+    assert_false(supervisor_rights_allow_all(&rights, NULL));
     json_object_set_new(json_array_get(list, 1), "uid", json_integer(0));
-    assert_false(keeper_rights_allow_all(&rights, list));
+    assert_false(supervisor_rights_allow_all(&rights, list));
     json_array_set_new(list, 1, json_string("root"));
-    assert_false(keeper_rights_allow_all(&rights, list));
+    assert_false(supervisor_rights_allow_all(&rights, list));
     json_decref(list);
-    assert_true(keeper_rights_cover(&rights, &wanted));
-    assert_true(keeper_rights_cover(NULL, NULL));
-    assert_false(keeper_rights_cover(NULL, &wanted));
-    assert_false(keeper_rights_cover(&rights, NULL));
+    assert_true(supervisor_rights_cover(&rights, &wanted));
+    assert_true(supervisor_rights_cover(NULL, NULL));
+    assert_false(supervisor_rights_cover(NULL, &wanted));
+    assert_false(supervisor_rights_cover(&rights, NULL));
     wanted.n = 1;
-    assert_true(keeper_rights_cover(&rights, &wanted));
-    assert_false(keeper_rights_cover(&wanted, &rights));
+    assert_true(supervisor_rights_cover(&rights, &wanted));
+    assert_false(supervisor_rights_cover(&wanted, &rights));
     /* The agent's own user stays, even where the list has the other. */
     wanted.users[0] = rights.users[1];
-    assert_false(keeper_rights_cover(&rights, &wanted));
+    assert_false(supervisor_rights_cover(&rights, &wanted));
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
@@ -315,7 +315,7 @@ int main(void)
         TEST(why_exec_failed_comes_through_the_error_pipe),
         TEST(burying_empties_the_backlog_of_a_socket_that_others_still_hold),
         TEST(a_request_survives_its_message),
-        TEST(a_keeper_with_a_list_of_users_starts_no_other),
+        TEST(a_supervisor_with_a_list_of_users_starts_no_other),
         TEST(users_are_compared_with_those_of_the_start),
     };
 

@@ -1,3 +1,3 @@
-foreach(noun keeper_kept spawner)
+foreach(noun supervisor_kept spawner)
   rlb_unit_test(worker-agent/supervisor/${noun} LINK rlb::agent)
 endforeach()

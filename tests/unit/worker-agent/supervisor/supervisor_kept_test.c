@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "worker-agent/supervisor/keeper_kept.h"
+#include "worker-agent/supervisor/supervisor_kept.h"
 
 static struct kept_all all;
 

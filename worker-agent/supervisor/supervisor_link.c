@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/supervisor/keeper_link.h"
+#include "worker-agent/supervisor/supervisor_link.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,42 +16,42 @@
 #include "common/net/packet.h"
 
 enum {
-    /* How long a keeper that is there may take to answer; one just forked may have to wait for the
-       lock of the one before, which is ending its processes. */
+    /* How long a supervisor that is there may take to answer; one just forked may have to wait for
+       the lock of the one before, which is ending its processes. */
     HELLO_MS = 5000,
     FORKED_HELLO_MS = 70000,
     /* Until a full socket is tried again. */
     RETRY_MS = 5,
 };
 
-struct keeper_link {
+struct supervisor_link {
     struct packet_queue out; /* bounded by what the processes there may be need: a few each */
     pid_t pid;
     struct loop *loop;
     struct watch *watch;
     struct timer retry;
-    const struct keeper_link_events *events;
+    const struct supervisor_link_events *events;
     void *context;
 };
 
 /* ---- opening: blocking ---- */
 
-static json_t *hello_message(const struct keeper_options *o, uint64_t adopt_timeout_ms)
+static json_t *hello_message(const struct supervisor_options *o, uint64_t adopt_timeout_ms)
 {
-    json_t *m = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", KEEPER_VERSION, "adopt_timeout_ms",
-                          (json_int_t)adopt_timeout_ms);
+    json_t *m = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", SUPERVISOR_VERSION,
+                          "adopt_timeout_ms", (json_int_t)adopt_timeout_ms);
 
     if (o->rights != NULL)
-        json_object_set_new(m, "users", keeper_rights_message(o->rights));
+        json_object_set_new(m, "users", supervisor_rights_message(o->rights));
     return m;
 }
 
-/* A keeper without a list of users starts processes of any user, root's too: that would leave the
- * agent with root's rights after all. */
-static bool is_acceptable(const struct keeper_options *o, const json_t *answer)
+/* A supervisor without a list of users starts processes of any user, root's too: that would leave
+ * the agent with root's rights after all. */
+static bool is_acceptable(const struct supervisor_options *o, const json_t *answer)
 {
-    return json_integer_value(json_object_get(answer, "v")) == KEEPER_VERSION &&
-           (!keeper_rights_has_others(o->rights) ||
+    return json_integer_value(json_object_get(answer, "v")) == SUPERVISOR_VERSION &&
+           (!supervisor_rights_has_others(o->rights) ||
             json_is_true(json_object_get(answer, "limited")));
 }
 
@@ -114,8 +114,8 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *
     return true;
 }
 
-/* Say hello on FD; the keeper's pid, or 0. */
-static pid_t greet(int fd, const struct keeper_options *o, uint64_t adopt_timeout_ms,
+/* Say hello on FD; the supervisor's pid, or 0. */
+static pid_t greet(int fd, const struct supervisor_options *o, uint64_t adopt_timeout_ms,
                    uint64_t wait_ms, struct kept_list *out)
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
@@ -129,17 +129,17 @@ static pid_t greet(int fd, const struct keeper_options *o, uint64_t adopt_timeou
     if (answer == NULL)
         return 0;
     json_int_t n = json_integer_value(json_object_get(answer, "processes"));
-    if (is_acceptable(o, answer) && n >= 0 && n <= KEEPER_PROCESSES_MAX &&
+    if (is_acceptable(o, answer) && n >= 0 && n <= SUPERVISOR_PROCESSES_MAX &&
         receive_list(fd, (size_t)n, until_us, out))
         pid = (pid_t)json_integer_value(json_object_get(answer, "pid"));
     json_decref(answer);
     return pid;
 }
 
-static int connect_to_keeper(const char *state_dir)
+static int connect_to_supervisor(const char *state_dir)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int n = snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s", state_dir, KEEPER_SOCKET_NAME);
+    int n = snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s", state_dir, SUPERVISOR_SOCKET_NAME);
     int fd = -1;
 
     if (n < 0 || (size_t)n >= sizeof(a.sun_path))
@@ -155,29 +155,29 @@ static int connect_to_keeper(const char *state_dir)
 
 static void dismiss(int fd)
 {
-    log_warn(NULL, "keeper-dismissed",
+    log_warn(NULL, "supervisor-dismissed",
              "reason=\"it is ending, of another version, or has other users; its processes are "
              "ended and "
              "started again\"");
     if (packet_say(fd, "bye") != ERR_OK)
-        log_warn(NULL, "keeper-does-not-listen",
+        log_warn(NULL, "supervisor-does-not-listen",
                  "action=\"it ends by itself after its adopt_timeout\"");
     close(fd);
 }
 
-static int fork_keeper(const struct keeper_options *o)
+static int fork_supervisor(const struct supervisor_options *o)
 {
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        log_error(NULL, "keeper-socket-failed", "reason=\"%s\"", strerror(errno));
+        log_error(NULL, "supervisor-socket-failed", "reason=\"%s\"", strerror(errno));
         return -1;
     }
     pid_t pid = fork();
     if (pid == 0)
-        keeper_run(pair[1], o);
+        supervisor_run(pair[1], o);
     if (pid < 0)
-        log_error(NULL, "keeper-fork-failed", "reason=\"%s\"", strerror(errno));
+        log_error(NULL, "supervisor-fork-failed", "reason=\"%s\"", strerror(errno));
     close(pair[1]);
     if (pid > 0)
         return pair[0];
@@ -194,39 +194,40 @@ static void enlarge(int fd)
 }
 
 /* Find one, or (unless it is to be there) fork one. *PID is 0: neither. The socket to it. */
-static int reach_keeper(const struct keeper_options *o, uint64_t adopt_timeout_ms, pid_t *pid,
-                        struct kept_list *out)
+static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_timeout_ms,
+                            pid_t *pid, struct kept_list *out)
 {
-    int fd = connect_to_keeper(o->state_dir);
+    int fd = connect_to_supervisor(o->state_dir);
 
     *pid = fd >= 0 ? greet(fd, o, adopt_timeout_ms, HELLO_MS, out) : 0;
     if (*pid != 0)
         return fd;
     if (o->follow) {
-        log_error(NULL, "keeper-not-joined",
+        log_error(NULL, "supervisor-not-joined",
                   "reason=\"it is not there, is ending, of another version, or may not become the "
                   "applications' users: restart\"");
         return fd;
     }
     if (fd >= 0)
         dismiss(fd);
-    fd = fork_keeper(o);
+    fd = fork_supervisor(o);
     if (fd < 0)
         return fd;
     *pid = greet(fd, o, adopt_timeout_ms, FORKED_HELLO_MS, out);
     if (*pid == 0)
-        log_error(NULL, "keeper-failed", "reason=\"it did not start\" hint=\"see its messages\"");
+        log_error(NULL, "supervisor-failed",
+                  "reason=\"it did not start\" hint=\"see its messages\"");
     return fd;
 }
 
-struct keeper_link *keeper_link_open(const struct keeper_options *o, uint64_t adopt_timeout_ms,
-                                     struct kept_list *out)
+struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
+                                             uint64_t adopt_timeout_ms, struct kept_list *out)
 {
-    struct keeper_link *k;
+    struct supervisor_link *k;
     pid_t pid;
 
     *out = (struct kept_list){0};
-    int fd = reach_keeper(o, adopt_timeout_ms, &pid, out);
+    int fd = reach_supervisor(o, adopt_timeout_ms, &pid, out);
     if (pid == 0) {
         if (fd >= 0)
             close(fd);
@@ -241,23 +242,23 @@ struct keeper_link *keeper_link_open(const struct keeper_options *o, uint64_t ad
 
 /* ---- running ---- */
 
-static void lost(struct keeper_link *k)
+static void lost(struct supervisor_link *k)
 {
     watch_stop(k->watch);
     k->watch = NULL;
     timer_stop(&k->retry);
-    /* A keeper that we forked and that is gone is ours to reap. */
+    /* A supervisor that we forked and that is gone is ours to reap. */
     waitpid(k->pid, NULL, WNOHANG);
     k->events->lost(k->context);
 }
 
-static void on_message(struct keeper_link *k, const json_t *m, int passed)
+static void on_message(struct supervisor_link *k, const json_t *m, int passed)
 {
     const char *op = json_string_value(json_object_get(m, "op"));
     const char *id = json_string_value(json_object_get(m, "id"));
 
     if (op == NULL || id == NULL) {
-        log_warn(NULL, "keeper-message-strange", "reason=\"without op or id\"");
+        log_warn(NULL, "supervisor-message-strange", "reason=\"without op or id\"");
     } else if (strcmp(op, "spawned") == 0) {
         const char *address = json_string_value(json_object_get(m, "address"));
 
@@ -289,7 +290,7 @@ static void on_message(struct keeper_link *k, const json_t *m, int passed)
 
 static void on_readable(void *context)
 {
-    struct keeper_link *k = context;
+    struct supervisor_link *k = context;
 
     while (k->watch != NULL) {
         json_t *message;
@@ -303,7 +304,7 @@ static void on_readable(void *context)
             return;
         }
         if (e != ERR_OK) {
-            log_warn(NULL, "keeper-message-strange", "reason=\"%s\"", err_text(e));
+            log_warn(NULL, "supervisor-message-strange", "reason=\"%s\"", err_text(e));
             continue;
         }
         on_message(k, message, passed);
@@ -311,7 +312,7 @@ static void on_readable(void *context)
     }
 }
 
-static void flush(struct keeper_link *k)
+static void flush(struct supervisor_link *k)
 {
     /* That it has gone is found out about by reading. */
     if (packet_queue_flush(&k->out) == ERR_BUSY)
@@ -320,17 +321,17 @@ static void flush(struct keeper_link *k)
 
 static void on_retry(struct timer *t)
 {
-    flush(container_of(t, struct keeper_link, retry));
+    flush(container_of(t, struct supervisor_link, retry));
 }
 
-static void tell(struct keeper_link *k, json_t *message)
+static void tell(struct supervisor_link *k, json_t *message)
 {
     packet_queue_add(&k->out, message, -1);
     flush(k);
 }
 
-void keeper_link_start(struct keeper_link *k, struct loop *l, const struct keeper_link_events *e,
-                       void *context)
+void supervisor_link_start(struct supervisor_link *k, struct loop *l,
+                           const struct supervisor_link_events *e, void *context)
 {
     k->loop = l;
     k->events = e;
@@ -339,32 +340,32 @@ void keeper_link_start(struct keeper_link *k, struct loop *l, const struct keepe
     k->watch = watch_start(l, k->out.fd, on_readable, k);
 }
 
-void keeper_link_spawn(struct keeper_link *k, json_t *message)
+void supervisor_link_spawn(struct supervisor_link *k, json_t *message)
 {
     tell(k, message);
 }
 
-void keeper_link_signal(struct keeper_link *k, const char *id, int signal_number)
+void supervisor_link_signal(struct supervisor_link *k, const char *id, int signal_number)
 {
     tell(k, json_pack("{s:s, s:s, s:i}", "op", "signal", "id", id, "signal", signal_number));
 }
 
-void keeper_link_note(struct keeper_link *k, const char *id, const char *note)
+void supervisor_link_note(struct supervisor_link *k, const char *id, const char *note)
 {
     tell(k, json_pack("{s:s, s:s, s:s}", "op", "note", "id", id, "note", note));
 }
 
-void keeper_link_busy(struct keeper_link *k, const char *id, unsigned n)
+void supervisor_link_busy(struct supervisor_link *k, const char *id, unsigned n)
 {
     tell(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", id, "n", (int)n));
 }
 
-void keeper_link_bye(struct keeper_link *k)
+void supervisor_link_bye(struct supervisor_link *k)
 {
     tell(k, json_pack("{s:s}", "op", "bye"));
 }
 
-void keeper_link_destroy(struct keeper_link *k)
+void supervisor_link_destroy(struct supervisor_link *k)
 {
     if (k == NULL)
         return;
@@ -375,7 +376,7 @@ void keeper_link_destroy(struct keeper_link *k)
     free(k);
 }
 
-pid_t keeper_link_pid(const struct keeper_link *k)
+pid_t supervisor_link_pid(const struct supervisor_link *k)
 {
     return k->pid;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/supervisor/keeper_kept.h"
+#include "worker-agent/supervisor/supervisor_kept.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,18 +96,18 @@ json_t *kept_message(const struct kept *p, uint64_t now_ms)
                      p->note, "age_ms", (json_int_t)(now_ms - p->started_ms), "busy", (int)p->busy);
 }
 
-void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[KEEPER_WHY_MAX])
+void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX])
 {
-    ssize_t n = read(p->spawned.error_fd, out, KEEPER_WHY_MAX - 1);
+    ssize_t n = read(p->spawned.error_fd, out, SUPERVISOR_WHY_MAX - 1);
 
     if (n > 0) {
         out[n] = '\0';
         /* A path in it may be no UTF-8, which JSON has to be. */
         ascii_clean(out);
     } else if (si->si_code == CLD_EXITED)
-        snprintf(out, KEEPER_WHY_MAX, "exit %d", si->si_status);
+        snprintf(out, SUPERVISOR_WHY_MAX, "exit %d", si->si_status);
     else
-        snprintf(out, KEEPER_WHY_MAX, "signal %d", si->si_status);
+        snprintf(out, SUPERVISOR_WHY_MAX, "signal %d", si->si_status);
 }
 
 void kept_end_all(struct kept_all *all, uint64_t now_ms)

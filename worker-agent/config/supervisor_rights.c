@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/config/keeper_rights.h"
+#include "worker-agent/config/supervisor_rights.h"
 
 #include <string.h>
 
@@ -9,22 +9,22 @@ static bool same_user(const struct privileges *a, const struct privileges *b)
            memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof(gid_t)) == 0;
 }
 
-bool keeper_rights_add(struct keeper_rights *r, const struct privileges *user)
+bool supervisor_rights_add(struct supervisor_rights *r, const struct privileges *user)
 {
-    if (keeper_rights_allow(r, user))
+    if (supervisor_rights_allow(r, user))
         return true;
-    if (r->n == KEEPER_USERS_MAX)
+    if (r->n == SUPERVISOR_USERS_MAX)
         return false;
     r->users[r->n++] = *user;
     return true;
 }
 
-bool keeper_rights_has_others(const struct keeper_rights *r)
+bool supervisor_rights_has_others(const struct supervisor_rights *r)
 {
     return r != NULL && r->n > 1;
 }
 
-bool keeper_rights_allow(const struct keeper_rights *r, const struct privileges *user)
+bool supervisor_rights_allow(const struct supervisor_rights *r, const struct privileges *user)
 {
     for (size_t i = 0; i < r->n; ++i) {
         if (same_user(&r->users[i], user))
@@ -33,12 +33,13 @@ bool keeper_rights_allow(const struct keeper_rights *r, const struct privileges 
     return false;
 }
 
-bool keeper_rights_cover(const struct keeper_rights *r, const struct keeper_rights *wanted)
+bool supervisor_rights_cover(const struct supervisor_rights *r,
+                             const struct supervisor_rights *wanted)
 {
     if (r == NULL || wanted == NULL)
         return r == wanted;
     for (size_t i = 0; i < wanted->n; ++i) {
-        if (!keeper_rights_allow(r, &wanted->users[i]))
+        if (!supervisor_rights_allow(r, &wanted->users[i]))
             return false;
     }
     return same_user(&r->users[0], &wanted->users[0]);
@@ -46,7 +47,7 @@ bool keeper_rights_cover(const struct keeper_rights *r, const struct keeper_righ
 
 /* ---- messages ---- */
 
-void keeper_user_put(const struct privileges *user, json_t *m)
+void supervisor_user_put(const struct privileges *user, json_t *m)
 {
     json_t *groups = json_array();
 
@@ -57,14 +58,14 @@ void keeper_user_put(const struct privileges *user, json_t *m)
     json_object_set_new(m, "groups", groups);
 }
 
-json_t *keeper_rights_message(const struct keeper_rights *r)
+json_t *supervisor_rights_message(const struct supervisor_rights *r)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < r->n; ++i) {
         json_t *user = json_object();
 
-        keeper_user_put(&r->users[i], user);
+        supervisor_user_put(&r->users[i], user);
         json_array_append_new(list, user);
     }
     return list;
@@ -78,7 +79,7 @@ static bool take_number(const json_t *v, uint32_t *out)
     return json_is_integer(v) && n >= 0 && n < UINT32_MAX;
 }
 
-bool keeper_user_parse(const json_t *m, struct privileges *out)
+bool supervisor_user_parse(const json_t *m, struct privileges *out)
 {
     const json_t *groups = json_object_get(m, "groups");
 
@@ -94,12 +95,13 @@ bool keeper_user_parse(const json_t *m, struct privileges *out)
     return true;
 }
 
-bool keeper_rights_allow_all(const struct keeper_rights *r, const json_t *list)
+bool supervisor_rights_allow_all(const struct supervisor_rights *r, const json_t *list)
 {
     struct privileges user;
 
     for (size_t i = 0; i < json_array_size(list); ++i) {
-        if (!keeper_user_parse(json_array_get(list, i), &user) || !keeper_rights_allow(r, &user))
+        if (!supervisor_user_parse(json_array_get(list, i), &user) ||
+            !supervisor_rights_allow(r, &user))
             return false;
     }
     return json_array_size(list) > 0;

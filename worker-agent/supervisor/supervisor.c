@@ -10,7 +10,7 @@
  *     +--- either's closes --- two agents    |                                      stop_timeout,
  *     +------------ hello -------------------+                                      exit
  */
-#include "worker-agent/supervisor/keeper.h"
+#include "worker-agent/supervisor/supervisor.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -35,13 +35,13 @@
 #include "common/base/text.h"
 #include "common/net/addr.h"
 #include "common/net/packet.h"
-#include "worker-agent/supervisor/keeper_kept.h"
+#include "worker-agent/supervisor/supervisor_kept.h"
 
 enum {
     /* Maximum number of connections that have not sent "hello", and their time limit. */
     STRANGERS_MAX = 4,
     STRANGER_MS = 5000,
-    /* Maximum time for the previous keeper to release its lock. */
+    /* Maximum time for the previous supervisor to release its lock. */
     LOCK_WAIT_MS = 60000,
     /* The agent that is obeyed, and the old one. */
     AGENTS_MAX = 2,
@@ -57,7 +57,7 @@ struct stranger {
     uint64_t until_ms;
 };
 
-struct keeper {
+struct supervisor {
     struct spawner spawner;
     const char *state_dir;
     char *socket_path;
@@ -79,19 +79,19 @@ static uint64_t now_ms(void)
 
 /* ---- to the agents ---- */
 
-static bool is_obeyed(const struct keeper *k, size_t i)
+static bool is_obeyed(const struct supervisor *k, size_t i)
 {
     return i + 1 == k->nagents;
 }
 
 /* Takes MESSAGE. PASS is borrowed. A peer that has gone is found out about by reading. */
-static void tell_one(struct keeper *k, size_t i, json_t *message, int pass)
+static void tell_one(struct supervisor *k, size_t i, json_t *message, int pass)
 {
     packet_queue_add(&k->agents[i].out, message, pass);
     (void)!packet_queue_flush(&k->agents[i].out);
 }
 
-static void tell(struct keeper *k, json_t *message, int pass)
+static void tell(struct supervisor *k, json_t *message, int pass)
 {
     ASSERT(message != NULL);
     if (k->nagents > 0)
@@ -100,14 +100,14 @@ static void tell(struct keeper *k, json_t *message, int pass)
         json_decref(message);
 }
 
-static void tell_all(struct keeper *k, json_t *message)
+static void tell_all(struct supervisor *k, json_t *message)
 {
     for (size_t i = 0; i < k->nagents; ++i)
         tell_one(k, i, json_incref(message), -1);
     json_decref(message);
 }
 
-static void add_agent(struct keeper *k, int fd)
+static void add_agent(struct supervisor *k, int fd)
 {
     struct agent_end *a = &k->agents[k->nagents++];
 
@@ -115,17 +115,17 @@ static void add_agent(struct keeper *k, int fd)
     a->number = ++k->agents_so_far;
 }
 
-static void tell_busy(struct keeper *k, const struct kept *p)
+static void tell_busy(struct supervisor *k, const struct kept *p)
 {
     tell(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
 }
 
 /* The one that was followed has finished, or died: nothing is busy any more. */
-static void former_gone(struct keeper *k)
+static void former_gone(struct supervisor *k)
 {
     struct list *it;
 
-    log_info(NULL, "keeper-former-agent-gone", "processes=%zu", k->kept.n);
+    log_info(NULL, "supervisor-former-agent-gone", "processes=%zu", k->kept.n);
     list_for_each (it, &k->kept.items) {
         struct kept *p = list_entry(it, struct kept, node);
 
@@ -138,11 +138,11 @@ static void former_gone(struct keeper *k)
 
 /* The one that followed has died: the one before is obeyed again, and gets what the other had
  * started. */
-static void heir_gone(struct keeper *k, uint64_t number)
+static void heir_gone(struct supervisor *k, uint64_t number)
 {
     struct list *it;
 
-    log_warn(NULL, "keeper-back-to-former-agent", "processes=%zu", k->kept.n);
+    log_warn(NULL, "supervisor-back-to-former-agent", "processes=%zu", k->kept.n);
     list_for_each (it, &k->kept.items) {
         struct kept *p = list_entry(it, struct kept, node);
 
@@ -153,7 +153,7 @@ static void heir_gone(struct keeper *k, uint64_t number)
     }
 }
 
-static void none_left(struct keeper *k)
+static void none_left(struct supervisor *k)
 {
     struct list *it;
 
@@ -161,11 +161,11 @@ static void none_left(struct keeper *k)
         kept_set_busy(list_entry(it, struct kept, node), 0);
     k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
     if (!k->ending)
-        log_warn(NULL, "keeper-agent-gone", "processes=%zu adopt_timeout_ms=%llu", k->kept.n,
+        log_warn(NULL, "supervisor-agent-gone", "processes=%zu adopt_timeout_ms=%llu", k->kept.n,
                  (unsigned long long)k->adopt_timeout_ms);
 }
 
-static void agent_gone(struct keeper *k, size_t i)
+static void agent_gone(struct supervisor *k, size_t i)
 {
     bool was_obeyed = is_obeyed(k, i);
     uint64_t number = k->agents[i].number;
@@ -188,14 +188,14 @@ static void agent_gone(struct keeper *k, size_t i)
 
 /* ---- processes ---- */
 
-static enum err spawn(struct keeper *k, const struct spawn_request *r, struct kept **out,
-                      char why[KEEPER_WHY_MAX])
+static enum err spawn(struct supervisor *k, const struct spawn_request *r, struct kept **out,
+                      char why[SUPERVISOR_WHY_MAX])
 {
     struct spawned spawned;
 
-    if (k->kept.n >= KEEPER_PROCESSES_MAX) {
-        snprintf(why, KEEPER_WHY_MAX, "%d processes are all that one keeper has",
-                 KEEPER_PROCESSES_MAX);
+    if (k->kept.n >= SUPERVISOR_PROCESSES_MAX) {
+        snprintf(why, SUPERVISOR_WHY_MAX, "%d processes are all that one supervisor has",
+                 SUPERVISOR_PROCESSES_MAX);
         return ERR_TOO_LARGE;
     }
     enum err e = spawner_start(&k->spawner, r, &spawned, why);
@@ -204,10 +204,10 @@ static enum err spawn(struct keeper *k, const struct spawn_request *r, struct ke
     return e;
 }
 
-static void on_spawn(struct keeper *k, size_t from, const json_t *message)
+static void on_spawn(struct supervisor *k, size_t from, const json_t *message)
 {
     struct spawn_request r = {0};
-    char why[KEEPER_WHY_MAX] = "";
+    char why[SUPERVISOR_WHY_MAX] = "";
     const char *id = json_string_value(json_object_get(message, "id"));
     struct kept *p = NULL;
     bool good = spawn_request_parse(message, &r, why) && !k->ending;
@@ -230,9 +230,9 @@ static void on_spawn(struct keeper *k, size_t from, const json_t *message)
     spawn_request_fini(&r);
 }
 
-static void bury(struct keeper *k, struct kept *p, const siginfo_t *si)
+static void bury(struct supervisor *k, struct kept *p, const siginfo_t *si)
 {
-    char how[KEEPER_WHY_MAX];
+    char how[SUPERVISOR_WHY_MAX];
 
     kept_describe_death(p, si, how);
     spawner_bury(&p->spawned);
@@ -241,7 +241,7 @@ static void bury(struct keeper *k, struct kept *p, const siginfo_t *si)
     kept_remove(&k->kept, p);
 }
 
-static void reap(struct keeper *k)
+static void reap(struct supervisor *k)
 {
     for (;;) {
         siginfo_t si = {0};
@@ -256,7 +256,7 @@ static void reap(struct keeper *k)
     }
 }
 
-static void end_all(struct keeper *k)
+static void end_all(struct supervisor *k)
 {
     if (k->ending)
         return;
@@ -266,12 +266,12 @@ static void end_all(struct keeper *k)
 
 /* ---- from the agents ---- */
 
-static void send_list(struct keeper *k)
+static void send_list(struct supervisor *k)
 {
     struct list *it;
 
     tell(k,
-         json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", KEEPER_VERSION, "pid",
+         json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", SUPERVISOR_VERSION, "pid",
                    (json_int_t)getpid(), "processes", (json_int_t)k->kept.n, "limited",
                    k->spawner.rights != NULL),
          -1);
@@ -282,23 +282,23 @@ static void send_list(struct keeper *k)
     }
 }
 
-static void on_hello(struct keeper *k, const json_t *message)
+static void on_hello(struct supervisor *k, const json_t *message)
 {
     json_int_t v = json_integer_value(json_object_get(message, "v"));
     json_int_t timeout = json_integer_value(json_object_get(message, "adopt_timeout_ms"));
 
-    const struct keeper_rights *rights = k->spawner.rights;
+    const struct supervisor_rights *rights = k->spawner.rights;
     bool allowed =
-        rights == NULL || keeper_rights_allow_all(rights, json_object_get(message, "users"));
+        rights == NULL || supervisor_rights_allow_all(rights, json_object_get(message, "users"));
 
     if (!allowed)
-        log_warn(NULL, "keeper-users-refused",
+        log_warn(NULL, "supervisor-users-refused",
                  "reason=\"the agent has applications of other users than at the start\"");
-    if (v != KEEPER_VERSION || k->ending || !allowed) {
-        /* Not the keeper it needs: it will say bye, or (while it is to follow another) go. */
+    if (v != SUPERVISOR_VERSION || k->ending || !allowed) {
+        /* Not the supervisor it needs: it will say bye, or (while it is to follow another) go. */
         tell(k,
              json_pack("{s:s, s:i, s:i}", "op", "hello", "v",
-                       k->ending || !allowed ? 0 : KEEPER_VERSION, "processes", 0),
+                       k->ending || !allowed ? 0 : SUPERVISOR_VERSION, "processes", 0),
              -1);
         return;
     }
@@ -307,7 +307,7 @@ static void on_hello(struct keeper *k, const json_t *message)
     send_list(k);
 }
 
-static void on_signal(struct keeper *k, const json_t *message)
+static void on_signal(struct supervisor *k, const json_t *message)
 {
     struct kept *p = kept_of_message(&k->kept, message);
     json_int_t signal_number = json_integer_value(json_object_get(message, "signal"));
@@ -316,17 +316,17 @@ static void on_signal(struct keeper *k, const json_t *message)
         kept_signal(p, (int)signal_number);
 }
 
-static void on_note(struct keeper *k, const json_t *message)
+static void on_note(struct supervisor *k, const json_t *message)
 {
     struct kept *p = kept_of_message(&k->kept, message);
     const char *note = json_string_value(json_object_get(message, "note"));
 
-    if (p != NULL && note != NULL && strlen(note) <= KEEPER_WHY_MAX)
+    if (p != NULL && note != NULL && strlen(note) <= SUPERVISOR_WHY_MAX)
         kept_set_note(p, note);
 }
 
 /* Before it is followed, or after. */
-static void on_busy(struct keeper *k, size_t from, const json_t *message)
+static void on_busy(struct supervisor *k, size_t from, const json_t *message)
 {
     struct kept *p = kept_of_message(&k->kept, message);
     json_int_t n = json_integer_value(json_object_get(message, "n"));
@@ -338,7 +338,7 @@ static void on_busy(struct keeper *k, size_t from, const json_t *message)
         tell_busy(k, p);
 }
 
-static void on_message(struct keeper *k, size_t from, const json_t *message)
+static void on_message(struct supervisor *k, size_t from, const json_t *message)
 {
     const char *op = json_string_value(json_object_get(message, "op"));
 
@@ -362,7 +362,7 @@ static void on_message(struct keeper *k, size_t from, const json_t *message)
 }
 
 /* What agent I has said, AT_MOST messages of it. May be its end. */
-static void read_agent(struct keeper *k, size_t i, int at_most)
+static void read_agent(struct supervisor *k, size_t i, int at_most)
 {
     for (int n = 0; n < at_most; ++n) {
         json_t *message;
@@ -386,13 +386,13 @@ static void read_agent(struct keeper *k, size_t i, int at_most)
 
 /* ---- the next agent ---- */
 
-static void accept_stranger(struct keeper *k)
+static void accept_stranger(struct supervisor *k)
 {
     int fd = accept4(k->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0)
         return;
-    const struct keeper_rights *rights = k->spawner.rights;
+    const struct supervisor_rights *rights = k->spawner.rights;
     bool ours = packet_peer_is(fd, rights != NULL ? rights->users[0].uid : geteuid());
     for (size_t i = 0; ours && i < STRANGERS_MAX; ++i) {
         if (k->strangers[i].fd >= 0)
@@ -408,7 +408,7 @@ static void accept_stranger(struct keeper *k)
  * what that one had asked for before is done first, and it stays to finish its requests. Either
  * way the new one has the lock on state_dir.
  */
-static void read_stranger(struct keeper *k, struct stranger *s)
+static void read_stranger(struct supervisor *k, struct stranger *s)
 {
     json_t *message;
     int passed;
@@ -424,19 +424,19 @@ static void read_stranger(struct keeper *k, struct stranger *s)
     if (passed >= 0)
         close(passed);
     if (k->nagents > 0)
-        read_agent(k, k->nagents - 1, 4 * KEEPER_PROCESSES_MAX);
+        read_agent(k, k->nagents - 1, 4 * SUPERVISOR_PROCESSES_MAX);
     if (k->nagents == AGENTS_MAX)
         agent_gone(k, 0);
     add_agent(k, s->fd);
     s->fd = -1;
-    log_info(NULL, "keeper-has-new-agent", "processes=%zu agents=%zu", k->kept.n, k->nagents);
+    log_info(NULL, "supervisor-has-new-agent", "processes=%zu agents=%zu", k->kept.n, k->nagents);
     on_message(k, k->nagents - 1, message);
     json_decref(message);
 }
 
 /* ---- the loop ---- */
 
-static void on_signals(struct keeper *k)
+static void on_signals(struct supervisor *k)
 {
     struct signalfd_siginfo si;
 
@@ -454,7 +454,7 @@ static void sooner(uint64_t *at, uint64_t other)
         *at = other;
 }
 
-static int wait_ms(const struct keeper *k)
+static int wait_ms(const struct supervisor *k)
 {
     enum { LONGEST_MS = 60000 };
     uint64_t now = now_ms();
@@ -474,7 +474,7 @@ static int wait_ms(const struct keeper *k)
     return at <= now ? 1 : (int)(at - now);
 }
 
-static void look_at_clock(struct keeper *k)
+static void look_at_clock(struct supervisor *k)
 {
     for (size_t i = 0; i < STRANGERS_MAX; ++i) {
         if (k->strangers[i].fd >= 0 && now_ms() >= k->strangers[i].until_ms) {
@@ -483,7 +483,7 @@ static void look_at_clock(struct keeper *k)
         }
     }
     if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
-        log_warn(NULL, "keeper-ends", "reason=\"no agent within adopt_timeout\" processes=%zu",
+        log_warn(NULL, "supervisor-ends", "reason=\"no agent within adopt_timeout\" processes=%zu",
                  k->kept.n);
         end_all(k);
     }
@@ -491,7 +491,7 @@ static void look_at_clock(struct keeper *k)
         kept_kill_overdue(&k->kept, now_ms());
 }
 
-static void turn(struct keeper *k)
+static void turn(struct supervisor *k)
 {
     enum { AT_ONCE = 64 };
     struct pollfd fds[2 + AGENTS_MAX + STRANGERS_MAX] = {
@@ -545,14 +545,15 @@ static void close_others(int fd)
     close_range((unsigned)fd + 1, ~0U, 0);
 }
 
-/* One keeper per state_dir: waits for the previous one to release its lock. Errors are logged. */
+/* One supervisor per state_dir: waits for the previous one to release its lock. Errors are logged.
+ */
 static bool lock_state_dir(const char *state_dir, int *fd)
 {
-    char *path = xasprintf("%s/%s", state_dir, KEEPER_LOCK_NAME);
+    char *path = xasprintf("%s/%s", state_dir, SUPERVISOR_LOCK_NAME);
 
     *fd = file_lock(path, LOCK_WAIT_MS);
     if (*fd < 0)
-        log_error(NULL, "keeper-lock-failed", "file=%s reason=\"%s\"", path, strerror(errno));
+        log_error(NULL, "supervisor-lock-failed", "file=%s reason=\"%s\"", path, strerror(errno));
     free(path);
     return *fd >= 0;
 }
@@ -585,7 +586,7 @@ static bool is_our_folder(const char *path, int fd)
            there.st_uid == geteuid();
 }
 
-/* An empty folder of our own, and no link to another one: sockets that a keeper before us left
+/* An empty folder of our own, and no link to another one: sockets that a supervisor before us left
  * behind go. Needs the lock. Errors are logged. */
 static bool make_run_dir(const char *path)
 {
@@ -610,14 +611,15 @@ static bool make_run_dir(const char *path)
     closedir(dir);
     return true;
 failed:
-    log_error(NULL, "keeper-folder-failed", "directory=%s reason=\"%s\"", path, strerror(errno));
+    log_error(NULL, "supervisor-directory-failed", "directory=%s reason=\"%s\"", path,
+              strerror(errno));
     if (fd >= 0)
         close(fd);
     return false;
 }
 
 /* The agent's group may connect; the user is checked at each connection. */
-static bool admit_agent(const char *path, const struct keeper_rights *rights)
+static bool admit_agent(const char *path, const struct supervisor_rights *rights)
 {
     if (rights == NULL)
         return chmod(path, 0600) == 0;
@@ -626,7 +628,7 @@ static bool admit_agent(const char *path, const struct keeper_rights *rights)
 
 /* Where the next agent connects, which is the first user of RIGHTS, or (NULL) our own. Needs the
  * lock. Errors are logged. */
-static bool listen_for_agents(const char *path, const struct keeper_rights *rights, int *fd)
+static bool listen_for_agents(const char *path, const struct supervisor_rights *rights, int *fd)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
 
@@ -644,7 +646,7 @@ static bool listen_for_agents(const char *path, const struct keeper_rights *righ
         goto failed;
     return true;
 failed:
-    log_error(NULL, "keeper-socket-failed", "file=%s reason=\"%s\"", path, strerror(errno));
+    log_error(NULL, "supervisor-socket-failed", "file=%s reason=\"%s\"", path, strerror(errno));
     return false;
 }
 
@@ -674,15 +676,15 @@ static void end_orphans(void)
 
 /* ---- start ---- */
 
-static void set_up_process(struct keeper *k)
+static void set_up_process(struct supervisor *k)
 {
     sigset_t mask;
 
-    prctl(PR_SET_NAME, "resumelb-keeper");
+    prctl(PR_SET_NAME, "resumelb-superv"); /* at most 15 bytes */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     /* What a terminal sends to all of its foreground group is meant for the agent. */
     setpgid(0, 0);
-    k->spawner.keeper = getpid();
+    k->spawner.supervisor = getpid();
     k->spawner.umask = umask(0077);
     sigfillset(&mask);
     sigprocmask(SIG_SETMASK, &mask, NULL);
@@ -690,14 +692,15 @@ static void set_up_process(struct keeper *k)
     ASSERT(k->signals_fd >= 0);
 }
 
-void keeper_run(int agent_fd, const struct keeper_options *o)
+void supervisor_run(int agent_fd, const struct supervisor_options *o)
 {
-    /* Processes of other users than the agent's own are for the keeper alone to start; without any
-     * there are no rights to keep. */
-    const struct keeper_rights *rights = keeper_rights_has_others(o->rights) ? o->rights : NULL;
-    struct keeper k = {.state_dir = o->state_dir,
-                       .spawner = {.nofile = o->nofile, .rights = rights},
-                       .adopt_timeout_ms = 10000};
+    /* Processes of other users than the agent's own are for the supervisor alone to start; without
+     * any there are no rights to keep. */
+    const struct supervisor_rights *rights =
+        supervisor_rights_has_others(o->rights) ? o->rights : NULL;
+    struct supervisor k = {.state_dir = o->state_dir,
+                           .spawner = {.nofile = o->nofile, .rights = rights},
+                           .adopt_timeout_ms = 10000};
 
     kept_init(&k.kept);
     for (size_t i = 0; i < STRANGERS_MAX; ++i)
@@ -706,8 +709,8 @@ void keeper_run(int agent_fd, const struct keeper_options *o)
     close_others(agent_fd);
     add_agent(&k, agent_fd);
     set_up_process(&k);
-    k.spawner.run_dir = xasprintf("%s/%s", k.state_dir, KEEPER_RUN_NAME);
-    k.socket_path = xasprintf("%s/%s", k.state_dir, KEEPER_SOCKET_NAME);
+    k.spawner.run_dir = xasprintf("%s/%s", k.state_dir, SUPERVISOR_RUN_NAME);
+    k.socket_path = xasprintf("%s/%s", k.state_dir, SUPERVISOR_SOCKET_NAME);
     if (!lock_state_dir(k.state_dir, &k.lock_fd) || !make_run_dir(k.spawner.run_dir) ||
         !listen_for_agents(k.socket_path, rights, &k.listen_fd))
         _exit(1);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The processes that a keeper has, and how they are signalled. The keeper's own; one thread.
+ * The processes that a supervisor has, and how they are signalled. The supervisor's own; one
+ * thread.
  *
- * While one agent follows another (keeper.h), the one before may still have requests at a process
+ * While one agent follows another (supervisor.h), the one before may still have requests at a
+ * process
  * (`busy`, which it reports): SIGTERM then waits until these are over, SIGKILL does not.
  */
-#ifndef RLB_AGENT_SUPERVISOR_KEEPER_KEPT_H
-#define RLB_AGENT_SUPERVISOR_KEEPER_KEPT_H
+#ifndef RLB_AGENT_SUPERVISOR_SUPERVISOR_KEPT_H
+#define RLB_AGENT_SUPERVISOR_SUPERVISOR_KEPT_H
 
 #include <signal.h>
 
@@ -53,7 +55,7 @@ void kept_set_busy(struct kept *p, unsigned busy);
 /* The "process" message about P for an agent; the output descriptor is sent with it. */
 json_t *kept_message(const struct kept *p, uint64_t now_ms);
 /* Describes the cause of its death: exit status, signal, or start error (from the error pipe). */
-void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[KEEPER_WHY_MAX]);
+void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX]);
 
 /* Sends SIGTERM to all; kept_kill_overdue ends those that exceed their stop_timeout. */
 void kept_end_all(struct kept_all *all, uint64_t now_ms);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages between the agent and its keeper, as packets (common/net/packet.h). Each conversation
- * begins with "hello" and its version.
+ * Messages between the agent and its supervisor, as packets (common/net/packet.h). Each
+ * conversation begins with "hello" and its version.
  *
- *   agent                                      keeper
+ *   agent                                      supervisor
  *   hello {v, adopt_timeout_ms, users}    ->   (users: where the agent has a user)
  *                                         <-   hello {v, pid, processes, limited}
  *                                         <-   process {id, application, slot, spec, pid, address,
@@ -24,20 +24,20 @@
  *                                         <-   busy {id, n}
  *                                         <-   process {...} + output
  */
-#ifndef RLB_AGENT_SUPERVISOR_KEEPER_WIRE_H
-#define RLB_AGENT_SUPERVISOR_KEEPER_WIRE_H
+#ifndef RLB_AGENT_SUPERVISOR_SUPERVISOR_WIRE_H
+#define RLB_AGENT_SUPERVISOR_SUPERVISOR_WIRE_H
 
 #include "common/net/packet.h"
 
 enum {
-    KEEPER_VERSION = 2,
-    /* Processes of one keeper. */
-    KEEPER_PROCESSES_MAX = 4096,
+    SUPERVISOR_VERSION = 2,
+    /* Processes of one supervisor. */
+    SUPERVISOR_PROCESSES_MAX = 4096,
     /* The cause of death of a process, or the reason of a start error. */
-    KEEPER_WHY_MAX = 200,
+    SUPERVISOR_WHY_MAX = 200,
 };
 
 /* The "how" of a process that exited with status 0. */
-#define KEEPER_EXIT_SUCCESS "exit 0"
+#define SUPERVISOR_EXIT_SUCCESS "exit 0"
 
 #endif

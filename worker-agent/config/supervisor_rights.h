@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The users that processes may be started as, where the agent has a user itself and the supervisor
+ * alone keeps the right to switch users. The list is made from the configuration at the start, and
+ * inherited by the supervisor when it is forked: nothing that an agent says later changes it.
+ */
+#ifndef RLB_AGENT_CONFIG_SUPERVISOR_RIGHTS_H
+#define RLB_AGENT_CONFIG_SUPERVISOR_RIGHTS_H
+
+#include <jansson.h>
+
+#include "common/program/privileges.h"
+
+enum { SUPERVISOR_USERS_MAX = 100 };
+
+struct supervisor_rights {
+    size_t n;
+    struct privileges users[SUPERVISOR_USERS_MAX]; /* the first: the agent's own */
+};
+
+/* Adds USER unless R has it already. Returns false if R is full. */
+bool supervisor_rights_add(struct supervisor_rights *r, const struct privileges *user) must_check;
+/* Users other than the agent's own: only a supervisor that may switch users will do. R may be NULL.
+ */
+bool supervisor_rights_has_others(const struct supervisor_rights *r);
+/* Exactly this user, in exactly this group and these further ones. */
+bool supervisor_rights_allow(const struct supervisor_rights *r, const struct privileges *user);
+/* The same user of the agent, and no user that is not in R; both may be NULL. */
+bool supervisor_rights_cover(const struct supervisor_rights *r,
+                             const struct supervisor_rights *wanted);
+
+/* ---- messages ---- */
+/* Adds the members "uid", "gid" and "groups" to M; and back. Returns false if they are incomplete.
+ */
+void supervisor_user_put(const struct privileges *user, json_t *m);
+bool supervisor_user_parse(const json_t *m, struct privileges *out);
+/* For the hello: a list of all users (new); and whether R allows each of such a list. */
+json_t *supervisor_rights_message(const struct supervisor_rights *r);
+bool supervisor_rights_allow_all(const struct supervisor_rights *r, const json_t *list);
+
+#endif
