@@ -123,7 +123,11 @@ struct pool_pick {
     double max_backlog, min_backlog;
     size_t skipped;
     /* What to report to the worker about the class's homes (policy adaptive). */
-    enum pool_told { POOL_TOLD_NOTHING, POOL_TOLD_HOME, POOL_TOLD_PASSING } told;
+    enum pool_reported {
+        POOL_REPORTED_NOTHING,
+        POOL_REPORTED_HOME,
+        POOL_REPORTED_PASSING
+    } reported;
     enum home_kind home;      /* for HOME: how the worker became a home; never HOME_USED */
     struct worker *home_from; /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
     struct list node_;        /* pool's: the worker's requests in flight, oldest first */

@@ -132,9 +132,9 @@ static void tell(struct pool_pick *pick)
     if (t->worker == NULL)
         return;
     if (t->passing)
-        pick->told = POOL_TOLD_PASSING;
+        pick->reported = POOL_REPORTED_PASSING;
     else if (t->kind != HOME_USED)
-        pick->told = POOL_TOLD_HOME;
+        pick->reported = POOL_REPORTED_HOME;
     pick->home = t->kind;
     if (t->from != NULL)
         pick->home_from = worker_ref(homes_worker_context(t->from));

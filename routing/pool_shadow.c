@@ -291,5 +291,5 @@ void pool_shadow_check(const struct pool *p)
     ASSERT(p->shadow->nline == p->nline);
     ASSERT(p->shadow->nmembers == p->nmembers);
     /* A request that was in flight before the shadow was enabled has none. */
-    ASSERT(p->shadow->backlog <= p->backlog + p->shadow_clock->ntold);
+    ASSERT(p->shadow->backlog <= p->backlog + p->shadow_clock->nreported);
 }

@@ -59,12 +59,12 @@ struct shadow_request {
     struct shadow_turn in_truth, here;
     uint64_t start_us;
     /* The following members are valid for a request that has ended in reality. */
-    struct list told_node; /* of shadow_clock.waiting or .served */
-    uint64_t took_us;      /* time of service */
-    uint64_t service_us;   /* as measured, without the wait before; 0: not measured */
-    bool with_wait;        /* the measured time includes the wait */
+    struct list reported_node; /* of shadow_clock.waiting or .served */
+    uint64_t took_us;          /* time of service */
+    uint64_t service_us;       /* as measured, without the wait before; 0: not measured */
+    bool with_wait;            /* the measured time includes the wait */
     bool failed;
-    bool told;
+    bool reported;
     uint64_t due_us;
     size_t at; /* shadow_clock.due[at]; or SIZE_MAX */
 };
@@ -73,7 +73,7 @@ struct shadow_request {
 struct shadow_clock {
     struct list waiting; /* for their turn, oldest first */
     struct list served;
-    size_t ntold;                                      /* both */
+    size_t nreported;                                  /* both */
     struct shadow_request *due[SHADOW_BEHIND_MAX + 1]; /* a heap of the requests being served */
     size_t ndue;
 };

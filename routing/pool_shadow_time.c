@@ -93,8 +93,8 @@ static void await(struct shadow_clock *c, struct shadow_request *r)
 {
     ASSERT(c->ndue < ARRAY_LEN(c->due));
     r->due_us = r->here.serve_us + r->took_us;
-    list_remove(&r->told_node);
-    list_push_back(&c->served, &r->told_node);
+    list_remove(&r->reported_node);
+    list_push_back(&c->served, &r->reported_node);
     rise(c, r, c->ndue++);
 }
 
@@ -119,19 +119,19 @@ static void end(struct pool *p, struct shadow_request *r, uint64_t now_us,
     struct shadow_clock *c = p->shadow_clock;
 
     /* One that is cut off while it waits has waited until now. */
-    uint64_t until_us = r->told && !r->here.serving ? now_us : r->here.serve_us;
+    uint64_t until_us = r->reported && !r->here.serving ? now_us : r->here.serve_us;
     p->shadow_counts.shadow_wait_us += until_us - r->start_us;
     if (r->at != SIZE_MAX)
         await_no_more(c, r);
-    if (r->told) {
-        list_remove(&r->told_node);
-        --c->ntold;
+    if (r->reported) {
+        list_remove(&r->reported_node);
+        --c->nreported;
     }
     struct shadow_turn *turn = leave(r->pick.worker, &r->here, now_us);
     if (turn != NULL) {
         struct shadow_request *next = container_of(turn, struct shadow_request, here);
 
-        if (next->told)
+        if (next->reported)
             await(c, next);
     }
     pool_put(p->shadow, &r->pick, how, NULL);
@@ -162,7 +162,7 @@ static struct shadow_request *longest(const struct shadow_clock *c)
 {
     const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;
 
-    return list_entry(of->next, struct shadow_request, told_node);
+    return list_entry(of->next, struct shadow_request, reported_node);
 }
 
 static size_t behind_max(const struct pool *p)
@@ -189,13 +189,13 @@ void shadow_time_tell(struct pool *p, struct shadow_request *r, const struct poo
     r->failed = how->failed;
     r->with_wait = how->service_us > r->took_us && how->service_us > waited_us;
     r->service_us = how->service_us - (r->with_wait ? waited_us : 0);
-    r->told = true;
-    list_push_back(&c->waiting, &r->told_node);
-    ++c->ntold;
+    r->reported = true;
+    list_push_back(&c->waiting, &r->reported_node);
+    ++c->nreported;
     if (r->here.serving)
         await(c, r);
     shadow_time_catch_up(p);
-    while (c->ntold > behind_max(p)) {
+    while (c->nreported > behind_max(p)) {
         ++p->shadow_counts.overdue;
         end(p, longest(c), p->now_us, NULL);
     }
@@ -214,7 +214,7 @@ static void cut(struct pool *p, struct list *of, const struct worker *mirror)
     struct list *it, *next;
 
     list_for_each_safe (it, next, of) {
-        struct shadow_request *r = list_entry(it, struct shadow_request, told_node);
+        struct shadow_request *r = list_entry(it, struct shadow_request, reported_node);
 
         if (mirror == NULL || r->pick.worker == mirror)
             end(p, r, p->now_us, NULL);
@@ -228,15 +228,15 @@ void shadow_time_cut(struct pool *p, const struct worker *mirror)
     cut(p, &p->shadow_clock->served, mirror);
 }
 
-static size_t check_told(const struct list *of, bool serving)
+static size_t check_reported(const struct list *of, bool serving)
 {
     size_t n = 0;
     struct list *it;
 
     list_for_each (it, of) {
-        const struct shadow_request *r = list_entry(it, struct shadow_request, told_node);
+        const struct shadow_request *r = list_entry(it, struct shadow_request, reported_node);
 
-        ASSERT(r->told);
+        ASSERT(r->reported);
         ASSERT(r->live == NULL);
         ASSERT(r->here.serving == serving);
         ASSERT((r->at != SIZE_MAX) == serving);
@@ -248,11 +248,11 @@ static size_t check_told(const struct list *of, bool serving)
 void shadow_time_check(const struct pool *p)
 {
     const struct shadow_clock *c = p->shadow_clock;
-    size_t served = check_told(&c->served, true);
+    size_t served = check_reported(&c->served, true);
 
     ASSERT(served == c->ndue);
-    ASSERT(check_told(&c->waiting, false) + served == c->ntold);
-    ASSERT(c->ntold <= SHADOW_BEHIND_MAX);
+    ASSERT(check_reported(&c->waiting, false) + served == c->nreported);
+    ASSERT(c->nreported <= SHADOW_BEHIND_MAX);
     for (size_t i = 0; i < c->ndue; ++i) {
         ASSERT(c->due[i]->at == i);
         ASSERT(i == 0 || c->due[(i - 1) / 2]->due_us <= c->due[i]->due_us);

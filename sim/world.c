@@ -40,7 +40,7 @@ struct member {
     struct worker **known; /* by balancer */
     struct meter *meter;
     struct home_records *homes;
-    uint64_t homes_told; /* the cursor */
+    uint64_t homes_reported; /* the cursor */
     uint64_t published_ns;
     struct lru *cache;
     uint64_t free_ns;
@@ -107,7 +107,7 @@ static void world_start_member(struct world *w, struct member *m)
     m->free_ns = 0;
     m->meter = meter_create(&s);
     m->homes = home_records_create(CLASSES_MAX);
-    m->homes_told = 0;
+    m->homes_reported = 0;
     snprintf(name, sizeof(name), "w%u", m->index);
     snprintf(incarnation, sizeof(incarnation), "%u", m->life);
     for (unsigned b = 0; b < w->options.balancers; ++b) {
@@ -387,7 +387,7 @@ static void tell(struct world *w, const struct job *j)
     const struct pool_pick *p = &j->pick;
     struct slice from = p->home_from != NULL ? slice_of(worker_name(p->home_from)) : SLICE_NULL;
 
-    if (p->told != POOL_TOLD_PASSING)
+    if (p->reported != POOL_REPORTED_PASSING)
         home_records_use(j->member->homes, class_of(w, j->request), p->home, from, world_now_us(w));
 }
 
@@ -513,7 +513,7 @@ static bool is_due(const struct world *w, const struct member *m)
 
     if (!m->up)
         return false;
-    if (home_records_decided(m->homes, m->homes_told) && delay_ns > DECISION_NS)
+    if (home_records_decided(m->homes, m->homes_reported) && delay_ns > DECISION_NS)
         delay_ns = DECISION_NS;
     return w->now_ns - m->published_ns >= delay_ns;
 }
@@ -529,8 +529,8 @@ static void publish(struct world *w)
 
         if (!is_due(w, m))
             continue;
-        m->homes_told = home_records_changed(m->homes, m->homes_told, SIZE_MAX, world_now_us(w),
-                                             publish_one, &p);
+        m->homes_reported = home_records_changed(m->homes, m->homes_reported, SIZE_MAX,
+                                                 world_now_us(w), publish_one, &p);
         m->published_ns = w->now_ns;
     }
 }

@@ -220,10 +220,10 @@ static enum request_fault on_setting(void *owner, unsigned id, uint32_t value)
     struct http2_server *h2 = owner;
 
     if (id == HTTP2_SETTING_HEADER_TABLE) {
-        if (!h2->table_told || value < h2->table_lowest)
+        if (!h2->table_reported || value < h2->table_lowest)
             h2->table_lowest = value;
         h2->table_last = value;
-        h2->table_told = true;
+        h2->table_reported = true;
     }
     if (id == HTTP2_SETTING_INITIAL_WINDOW && !http2_set_initial_window(h2, value))
         return FAULT_HTTP2_WINDOW;
@@ -235,11 +235,11 @@ static enum request_fault on_settings_end(void *owner)
     struct http2_server *h2 = owner;
 
     http2_put_settings_ack(h2);
-    if (h2->table_told) {
+    if (h2->table_reported) {
         hpack_encoder_limit(&h2->encoder, h2->table_lowest);
         hpack_encoder_limit(&h2->encoder, h2->table_last);
     }
-    h2->table_told = false;
+    h2->table_reported = false;
     return FAULT_NONE;
 }
 

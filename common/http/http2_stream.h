@@ -65,7 +65,7 @@ struct http2_server {
     uint32_t credit;  /* used, and not yet renewed */
     uint32_t updates; /* WINDOW_UPDATE frames for DATA that was sent, which are not counted */
     /* HEADER_TABLE_SIZE in a SETTINGS frame that is not complete. */
-    bool table_told;
+    bool table_reported;
     uint32_t table_lowest, table_last;
     /* Output. It begins with a frame's head. */
     struct text out;

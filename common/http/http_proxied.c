@@ -33,13 +33,13 @@ static cold_ void tell_over_limit(struct http_conn *c)
 {
     const struct http_server_options *o = &c->server->options;
     char client[ADDR_TEXT_MAX];
-    uint64_t untold;
+    uint64_t unreported;
 
-    if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &untold)) {
+    if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
         log_warn(NULL, "address-over-limit",
                  "client=%s max_connections_per_address=%zu not_logged_before=%llu",
                  addr_host(http_conn_peer(c), client), o->max_connections_per_address,
-                 (unsigned long long)untold);
+                 (unsigned long long)unreported);
     }
 }
 

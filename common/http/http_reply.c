@@ -251,8 +251,8 @@ static void prepare(struct http_reply *r, uint64_t content_length)
         req->res.reason = http_status_reason(req->res.status);
     r->bodyless = is_bodyless(req);
     /* That of a 304 is the length of what is not sent: some HTTP/2 clients reject it. */
-    bool untold = req->res.status == 204 || (req->res.status == 304 && is_http2(r));
-    bool announced = content_length != UINT64_MAX && !untold;
+    bool omitted = req->res.status == 204 || (req->res.status == 304 && is_http2(r));
+    bool announced = content_length != UINT64_MAX && !omitted;
     req->res.content_length = announced ? content_length : UINT64_MAX;
     if (announced && !r->bodyless)
         r->left_bytes = content_length;

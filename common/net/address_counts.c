@@ -22,8 +22,8 @@ struct address_count {
 struct address_counts {
     pthread_mutex_t lock;
     struct split_map map;
-    uint64_t told_ms; /* 0: never */
-    uint64_t untold;
+    uint64_t reported_ms; /* 0: never */
+    uint64_t unreported;
 };
 
 struct address_counts *address_counts_create(void)
@@ -134,15 +134,15 @@ size_t address_counts_size(struct address_counts *t)
     return n;
 }
 
-bool address_counts_tell(struct address_counts *t, uint64_t now_ms, uint64_t *untold)
+bool address_counts_tell(struct address_counts *t, uint64_t now_ms, uint64_t *unreported)
 {
     pthread_mutex_lock(&t->lock);
-    bool tell = t->told_ms == 0 || now_ms >= t->told_ms + TELL_MS;
+    bool tell = t->reported_ms == 0 || now_ms >= t->reported_ms + TELL_MS;
 
-    *untold = t->untold;
-    t->untold = tell ? 0 : t->untold + 1;
+    *unreported = t->unreported;
+    t->unreported = tell ? 0 : t->unreported + 1;
     if (tell)
-        t->told_ms = now_ms;
+        t->reported_ms = now_ms;
     pthread_mutex_unlock(&t->lock);
     return tell;
 }

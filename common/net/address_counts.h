@@ -38,6 +38,7 @@ size_t address_counts_size(struct address_counts *t);
 
 /* Whether a rejection at NOW_MS is to be logged: at most one per second is. Sets *UNTOLD to the
  * number of rejections not logged since the last logged one. */
-bool address_counts_tell(struct address_counts *t, uint64_t now_ms, uint64_t *untold) must_check;
+bool address_counts_tell(struct address_counts *t, uint64_t now_ms,
+                         uint64_t *unreported) must_check;
 
 #endif

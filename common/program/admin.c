@@ -126,7 +126,7 @@ struct listener {
     struct list node;
     struct topic *topic;
     struct http_reply *reply;
-    uint64_t told; /* the serial of the last text sent to it */
+    uint64_t reported; /* the serial of the last text sent to it */
     unsigned late;
 };
 
@@ -186,11 +186,11 @@ struct event {
 static void tell(struct listener *x, const struct event *e)
 {
     const struct topic *t = x->topic;
-    bool has_last = x->told != 0 && x->told + 1 == t->serial && e->delta.len < e->whole.len;
+    bool has_last = x->reported != 0 && x->reported + 1 == t->serial && e->delta.len < e->whole.len;
 
     if (x->reply->queued_bytes == 0) {
         x->late = 0;
-        x->told = t->serial;
+        x->reported = t->serial;
         http_reply_send(x->reply, http1_body_copy(text_slice(has_last ? &e->delta : &e->whole)),
                         false);
     } else if (++x->late >= ADMIN_LISTENER_LATE_MAX) {

@@ -31,7 +31,7 @@ enum { OPTIONS_MAX = 16 };
 struct command_line {
     struct daemon_line line;
     const char *what; /* ACTION_DESCRIBE */
-    bool told;        /* ACTION_BAD: why, instead of the usage */
+    bool reported;    /* ACTION_BAD: why, instead of the usage */
 };
 
 static void print_usage(const struct daemon_program *p, FILE *out)
@@ -88,7 +88,7 @@ static enum action check_words(const struct daemon_program *p, int argc, char **
                                struct command_line *out, enum action action)
 {
     if (p->finish != NULL && !p->finish(p->context)) {
-        out->told = true;
+        out->reported = true;
         return ACTION_BAD;
     }
     if (p->lenient)
@@ -178,7 +178,7 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
 
     switch (action) {
     case ACTION_BAD:
-        if (!line.told)
+        if (!line.reported)
             print_usage(p, stderr);
         break;
     case ACTION_VERSION:

@@ -354,7 +354,7 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out)
 
 static const char move_from[] = "move; from=";
 
-void home_told_print(const struct home_told *t, struct text *out)
+void home_report_print(const struct home_report *t, struct text *out)
 {
     if (t->passing)
         text_add(out, SLICE_LIT("passing"));
@@ -364,10 +364,10 @@ void home_told_print(const struct home_told *t, struct text *out)
         text_add(out, slice_of(home_kind_text(t->kind)));
 }
 
-enum err home_told_parse(struct slice value, struct home_told *out)
+enum err home_report_parse(struct slice value, struct home_report *out)
 {
     size_t n = sizeof(move_from) - 1;
-    struct home_told t = {0};
+    struct home_report t = {0};
 
     if (slice_is(value, "passing")) {
         t.passing = true;

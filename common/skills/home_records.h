@@ -112,14 +112,14 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out);
 
 /* ---- with a request ---- */
 
-struct home_told {
+struct home_report {
     bool passing; /* no home of the class: the request only passes by */
     enum home_kind kind;
     struct slice from; /* of a MOVE */
 };
 /* The value of Resumelb-Home: "new", "copy", "move; from=NAME", "passing". */
-void home_told_print(const struct home_told *t, struct text *out);
+void home_report_print(const struct home_report *t, struct text *out);
 /* Errors: ERR_SYNTAX. FROM is borrowed from VALUE. */
-enum err home_told_parse(struct slice value, struct home_told *out) must_check;
+enum err home_report_parse(struct slice value, struct home_report *out) must_check;
 
 #endif

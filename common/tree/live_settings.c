@@ -27,7 +27,7 @@ enum {
 struct refusal {
     char *value; /* as it stands there, cut */
     char *why;   /* NULL: nothing is wrong */
-    bool untold;
+    bool unreported;
 };
 
 struct values {
@@ -119,10 +119,10 @@ static char *show(const struct setting_row *row, const json_t *value)
 /* Logs what is new, as one line: of several within a second the log would have the first alone. */
 static void tell_refusals(struct live_settings *l)
 {
-    for (size_t i = 0; i < l->nrows; l->refusals[i++].untold = false) {
+    for (size_t i = 0; i < l->nrows; l->refusals[i++].unreported = false) {
         const struct refusal *r = &l->refusals[i];
 
-        if (r->untold)
+        if (r->unreported)
             log_warn(l->o.subject, "setting-refused",
                      "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, row_of(l, i)->name,
                      r->value, r->why);
@@ -144,10 +144,10 @@ static void refuse(struct live_settings *l, size_t i, const char *why)
             xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "bad value" : why);
         r->value = show(row, property_of(l, i));
         /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-        r->untold = old.untold;
+        r->unreported = old.unreported;
         if (old.why == NULL || strcmp(old.why, r->why) != 0 || strcmp(old.value, r->value) != 0) {
             ++l->counts.refusals;
-            r->untold = true;
+            r->unreported = true;
         }
     }
     free(old.value);

@@ -173,7 +173,7 @@ static enum request_fault read_records(struct slice header, size_t at, bool *tls
     struct slice rest = {header.p + at, header.len - at};
     struct slice value;
     const char *checksum = NULL;
-    bool told = false;
+    bool seen = false;
     unsigned char type;
 
     while (rest.len != 0) {
@@ -184,9 +184,9 @@ static enum request_fault read_records(struct slice header, size_t at, bool *tls
                 return FAULT_PROXY_LINE;
             checksum = value.p;
         } else if (type == RECORD_TLS) {
-            if (told || !read_tls(value, tls))
+            if (seen || !read_tls(value, tls))
                 return FAULT_PROXY_LINE;
-            told = true;
+            seen = true;
         }
     }
     return checksum == NULL || checksum_fits(header, (size_t)(checksum - header.p))

@@ -33,7 +33,7 @@ struct tree_entry {
     bool outdated; /* the node may have other properties */
     bool look;     /* something happened to the node */
     bool leaving;  /* unregistered; goes when the node has gone */
-    bool told;     /* that it cannot be had: once until it can */
+    bool reported; /* that it cannot be had: once until it can */
     size_t parent; /* parents being created: the length of the path that is created next; 0: none */
     char path[];
 };
@@ -169,10 +169,10 @@ static void taken(struct tree_entry *e)
     char path[LOG_CUT_ROOM];
 
     e->held = false;
-    if (!e->told)
+    if (!e->reported)
         log_info(NULL, "tree-name-taken", "path=%s action=\"wait for its owner to exit\"",
                  log_cut(slice_of(e->path), path));
-    e->told = true;
+    e->reported = true;
     retry(e, TAKEN_MS);
 }
 
@@ -203,7 +203,7 @@ static void on_looked(struct zk_call *c)
             return;
     } else {
         e->held = true;
-        e->told = false;
+        e->reported = false;
         timer_stop(&e->retry);
         e->outdated = !slice_eq(text_slice(&c->data), text_slice(&e->bytes));
     }

@@ -399,7 +399,7 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
                       struct playback_figures *out)
 {
     uint32_t *latencies = xmalloc((p->n + 1) * sizeof(latencies[0]));
-    size_t answered = 0, told = 0;
+    size_t answered = 0, reported = 0;
     double loads = 0;
 
     *out = (struct playback_figures){.loads = -1};
@@ -415,7 +415,7 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
         latencies[answered++] = r->latency_us;
         if (r->loads != PLAYBACK_NO_LOADS) {
             loads += r->loads;
-            ++told;
+            ++reported;
         }
     }
     qsort(latencies, answered, sizeof(latencies[0]), compare_latency);
@@ -423,8 +423,8 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
     out->p90_ms = percentile_ms(latencies, answered, 90);
     out->p99_ms = percentile_ms(latencies, answered, 99);
     out->max_ms = percentile_ms(latencies, answered, 100);
-    if (told != 0)
-        out->loads = loads / (double)told;
+    if (reported != 0)
+        out->loads = loads / (double)reported;
     free(latencies);
 }
 

@@ -491,7 +491,7 @@ static enum err tell_scenarios(struct simulate *s, struct text *out, struct diag
 {
     struct plan *plans[SCENARIOS] = {NULL};
     struct simulate_story stories[SCENARIOS] = {0};
-    const struct simulate_story *told[SCENARIOS];
+    const struct simulate_story *reported[SCENARIOS];
     size_t n = 0;
     enum err e = ERR_OK;
 
@@ -503,10 +503,10 @@ static enum err tell_scenarios(struct simulate *s, struct text *out, struct diag
             e = simulate_tune(s, plans[i], out, d);
         else if (e == ERR_OK)
             e = tell(s, plans[i], &stories[i], out, d);
-        told[n++] = &stories[i];
+        reported[n++] = &stories[i];
     }
     if (e == ERR_OK && s->json)
-        simulate_print_json(told, n, out);
+        simulate_print_json(reported, n, out);
     for (unsigned i = 0; i < SCENARIOS; ++i) {
         simulate_story_fini(&stories[i]);
         plan_destroy(plans[i]);
@@ -518,7 +518,7 @@ static enum err tell_log(struct simulate *s, struct text *out, struct diag *d)
 {
     struct plan *plan = NULL;
     struct simulate_story story = {0};
-    const struct simulate_story *told[] = {&story};
+    const struct simulate_story *reported[] = {&story};
     enum err e = simulate_read_log(s, &plan, d);
 
     if (e == ERR_OK && !s->json)
@@ -528,7 +528,7 @@ static enum err tell_log(struct simulate *s, struct text *out, struct diag *d)
     else if (e == ERR_OK)
         e = tell(s, plan, &story, out, d);
     if (e == ERR_OK && s->json)
-        simulate_print_json(told, 1, out);
+        simulate_print_json(reported, 1, out);
     simulate_story_fini(&story);
     plan_destroy(plan);
     return e;

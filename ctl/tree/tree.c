@@ -198,7 +198,7 @@ struct watched {
     struct tree_command *command;
     struct timer patience; /* until the first report */
     const char *path;
-    bool told; /* there has been a report */
+    bool reported; /* there has been a report */
     bool exists;
     char *problem;
     json_t *properties; /* as last reported */
@@ -307,9 +307,9 @@ static void on_changed(void *context, const struct tree_node *node)
     struct watched *w = context;
 
     timer_stop(&w->patience);
-    if (!w->told || w->exists != node->exists)
+    if (!w->reported || w->exists != node->exists)
         say(w, node->exists ? "is there" : "is not there", NULL, NULL);
-    w->told = true;
+    w->reported = true;
     w->exists = node->exists;
     tell_problem(w, node->problem);
     tell(w, &w->properties, json_incref(node->properties), "property", "no property");

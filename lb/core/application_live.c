@@ -11,7 +11,7 @@ struct application_live {
     struct log_subject subject;
     struct application *app;
     struct live_settings *engine;
-    struct live_settings_counts told; /* what the figures have of its counts */
+    struct live_settings_counts reported; /* what the figures have of its counts */
     void (*changed)(struct application *a);
     bool (*away)(struct application *a);
 };
@@ -51,15 +51,15 @@ static bool is_frozen(const struct setting_row *row)
 }
 
 void application_count_settings(struct application *a, const struct live_settings_counts *now,
-                                struct live_settings_counts *told)
+                                struct live_settings_counts *reported)
 {
     struct stats_cell *cell = application_control_stats(a);
 
-    stat_add(cell, APP_STAT_settings_changes, (int64_t)(now->changes - told->changes));
-    stat_add(cell, APP_STAT_settings_refused, (int64_t)(now->refusals - told->refusals));
-    stat_add(cell, APP_STAT_refused_settings, (int64_t)now->refused - (int64_t)told->refused);
-    stat_add(cell, APP_STAT_settings_held, (int64_t)now->held - (int64_t)told->held);
-    *told = *now;
+    stat_add(cell, APP_STAT_settings_changes, (int64_t)(now->changes - reported->changes));
+    stat_add(cell, APP_STAT_settings_refused, (int64_t)(now->refusals - reported->refusals));
+    stat_add(cell, APP_STAT_refused_settings, (int64_t)now->refused - (int64_t)reported->refused);
+    stat_add(cell, APP_STAT_settings_held, (int64_t)now->held - (int64_t)reported->held);
+    *reported = *now;
 }
 
 static void on_changed(void *context, bool values)
@@ -68,7 +68,7 @@ static void on_changed(void *context, bool values)
     struct live_settings_counts now;
 
     live_settings_counts(l->engine, &now);
-    application_count_settings(l->app, &now, &l->told);
+    application_count_settings(l->app, &now, &l->reported);
     if (!values)
         return;
     application_publish(l->app, live_settings_now(l->engine));

@@ -30,7 +30,7 @@ struct live_settings *application_live_engine(struct application_live *l);
  * were added before (the last parameter), which are then set to NOW.
  */
 void application_count_settings(struct application *a, const struct live_settings_counts *now,
-                                struct live_settings_counts *told);
+                                struct live_settings_counts *reported);
 void application_live_describe(const struct application_live *l, struct json_writer *w);
 
 #endif

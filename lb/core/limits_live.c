@@ -43,8 +43,8 @@ struct live_limit {
     char *path; /* the node's */
     char *part; /* of the snapshot */
     struct live_settings *engine;
-    struct live_settings_counts told; /* what the figures have of its counts */
-    struct settings_watch *watch;     /* NULL: no tree */
+    struct live_settings_counts reported; /* what the figures have of its counts */
+    struct settings_watch *watch;         /* NULL: no tree */
     struct snapshot *snapshot;
     size_t place;     /* in YAML's list, or NOWHERE */
     struct text page; /* YAML's */
@@ -152,7 +152,7 @@ static void on_changed(void *context, bool values)
 
     (void)values;
     live_settings_counts(r->engine, &now);
-    application_count_settings(r->owner->app, &now, &r->told);
+    application_count_settings(r->owner->app, &now, &r->reported);
     if (now.held || now.remembered)
         r->recalled = false;
     schedule(r->owner);
@@ -246,9 +246,9 @@ static void rule_destroy(struct live_limit *r, bool forget)
         snapshot_forget(r->snapshot, r->part);
     rule_unwatch(r);
     live_settings_destroy(r->engine);
-    none.changes = r->told.changes;
-    none.refusals = r->told.refusals;
-    application_count_settings(r->owner->app, &none, &r->told);
+    none.changes = r->reported.changes;
+    none.refusals = r->reported.refusals;
+    application_count_settings(r->owner->app, &none, &r->reported);
     text_fini(&r->page);
     free(r->part);
     free(r->path);

@@ -39,7 +39,7 @@ struct traffic {
     _Atomic uint64_t dropped;                         /* notes, ever */
     uint64_t seen_tail;                               /* the writer's copy of the reader's place */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t tail; /* bytes ever read */
-    uint64_t told;                                    /* the reader's: dropped, last time */
+    uint64_t reported;                                /* the reader's: dropped, last time */
     _Alignas(CACHE_LINE_BYTES) char bytes[TRAFFIC_BYTES];
 };
 
@@ -149,15 +149,15 @@ size_t traffic_drain(struct traffic *t,
     size_t noted = 0;
 
     double weight = 1;
-    if (dropped != t->told) {
+    if (dropped != t->reported) {
         while (take(t, head, &at, &n))
             ++noted;
         if (noted != 0)
-            weight += (double)(dropped - t->told) / (double)noted;
+            weight += (double)(dropped - t->reported) / (double)noted;
     }
     for (noted = 0, at = tail; take(t, head, &at, &n); ++noted)
         each(context, &n, weight);
-    t->told = dropped;
+    t->reported = dropped;
     atomic_store_explicit(&t->tail, head, memory_order_release);
     return noted;
 }

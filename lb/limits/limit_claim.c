@@ -39,9 +39,9 @@ static struct limit_claim *mark_locked(struct list *woken)
 
         ASSERT(!c->posted);
         c->posted = true;
-        c->next_told = NULL;
+        c->next_reported = NULL;
         *end = c;
-        end = &c->next_told;
+        end = &c->next_reported;
     }
     return first;
 }
@@ -50,7 +50,7 @@ static struct limit_claim *mark_locked(struct list *woken)
 static void post(struct limit_claim *c)
 {
     while (c != NULL) {
-        struct limit_claim *next = c->next_told;
+        struct limit_claim *next = c->next_reported;
 
         loop_post(c->loop, &c->message);
         c = next;
@@ -107,9 +107,9 @@ void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
     /* A table has one type, or none: there is room. */
     enum err e = counter_limit(c->table, slice_of(c->name), limits, clock_mono_us(), &woken);
     ASSERT(e == ERR_OK);
-    struct limit_claim *told = mark_locked(&woken);
+    struct limit_claim *marked = mark_locked(&woken);
     pthread_mutex_unlock(&c->lock);
-    post(told);
+    post(marked);
 }
 
 /* ---- asking ---- */
@@ -252,7 +252,7 @@ static void on_message(struct loop_message *m)
     else if (c->flying)
         c->flying = false;
     if (r != LIMIT_WAITS)
-        c->told(c, r);
+        c->on_result(c, r);
 }
 
 static void on_timeout(struct timer *t)
@@ -269,7 +269,7 @@ static void on_timeout(struct timer *t)
     pthread_mutex_unlock(&c->counter->lock);
     /* Otherwise it was granted at the same moment, and the message is in flight. */
     if (expired)
-        c->told(c, LIMIT_TIMEOUT);
+        c->on_result(c, LIMIT_TIMEOUT);
 }
 
 /* The daemon does not hold it any more, or never did. */
@@ -324,12 +324,12 @@ static void on_answered(struct counter_call *call, enum counter_result r)
         atomic_fetch_sub_explicit(&f->daemon_waiting, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&f->daemon_held, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&f->daemon_locked, 1, memory_order_relaxed);
-        c->told(c, LIMIT_HELD);
+        c->on_result(c, LIMIT_HELD);
         return;
     }
     end_asking(c, false);
     enum limit_result refused = refused_by_daemon(r);
-    c->told(c, c->rule->s.shadow ? shadow_of(c, refused) : refused);
+    c->on_result(c, c->rule->s.shadow ? shadow_of(c, refused) : refused);
 }
 
 static void on_lost(struct counter_call *call)
@@ -403,9 +403,9 @@ static bool give_back_lock(struct limit_claim *c, bool done)
             counter_leave(table_of(c), &c->lock, now_us, &woken);
     }
     bool posted = c->posted;
-    struct limit_claim *told = mark_locked(&woken);
+    struct limit_claim *marked = mark_locked(&woken);
     pthread_mutex_unlock(&c->counter->lock);
-    post(told);
+    post(marked);
     return posted;
 }
 

@@ -39,12 +39,12 @@ struct limit_claim {
     const struct limit_rule *rule; /* borrowed; not after it has been given back */
     struct limit_counter *counter; /* one reference */
     /* On the loop, never inside a call of this interface: what it waited for. */
-    void (*told)(struct limit_claim *c, enum limit_result r);
+    void (*on_result)(struct limit_claim *c, enum limit_result r);
 
     /* limit_claim.c's */
-    struct counter_lock lock;      /* in the counter's table: under its mutex */
-    bool posted;                   /* the message is in flight: under the same */
-    struct limit_claim *next_told; /* list of claims to post */
+    struct counter_lock lock;          /* in the counter's table: under its mutex */
+    bool posted;                       /* the message is in flight: under the same */
+    struct limit_claim *next_reported; /* list of claims to post */
     struct loop_message message;
     struct counter_call call;
     struct timer timer;

@@ -30,7 +30,7 @@ struct lb_parts {
     struct upgrade upgrade;      /* to a new process */
     bool handed_over;            /* DRAINING, and it serves in our place */
     bool patient;                /* of that: idle clients may still send one request */
-    bool told;                   /* of that: SIGTERM was received */
+    bool sigterm_received;       /* of that */
     bool loops_gone, admin_gone;
     int exit_code;
 };

@@ -226,8 +226,8 @@ void lb_drain_again(struct lb *lb)
      */
     if (p->patient)
         lose_patience(lb);
-    else if (p->handed_over && !p->told)
-        p->told = true;
+    else if (p->handed_over && !p->sigterm_received)
+        p->sigterm_received = true;
     else
         lb_cut(lb);
 }

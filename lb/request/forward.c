@@ -480,7 +480,7 @@ static const struct http1_events events = {
 };
 
 /* HOME: sent to the worker's agent; NULL: nothing. */
-static struct slice build_head(struct exchange *x, const struct home_told *home)
+static struct slice build_head(struct exchange *x, const struct home_report *home)
 {
     char subject[CLIENT_SUBJECT_MAX];
     struct client_certificate client = client_certificate_of(http_conn_ssl(x->conn), subject);
@@ -516,11 +516,13 @@ struct slice exchange_head(struct exchange *x)
 
 static struct slice head_for_worker(struct exchange *x)
 {
-    struct home_told home = {.passing = x->pick.told == POOL_TOLD_PASSING, .kind = x->pick.home};
+    struct home_report home = {.passing = x->pick.reported == POOL_REPORTED_PASSING,
+                               .kind = x->pick.home};
 
     if (x->pick.home_from != NULL)
         home.from = slice_of(worker_name(x->pick.home_from));
-    return build_head(x, x->pick.told != POOL_TOLD_NOTHING && x->member->has_feed ? &home : NULL);
+    return build_head(x, x->pick.reported != POOL_REPORTED_NOTHING && x->member->has_feed ? &home
+                                                                                          : NULL);
 }
 
 void exchange_forward(struct exchange *x)

@@ -322,7 +322,7 @@ void headers_put_request(const struct headers_request *r, struct text *out)
     out->len += bytes;
     if (r->home != NULL) {
         text_add(out, SLICE_LIT("Resumelb-Home: "));
-        home_told_print(r->home, out);
+        home_report_print(r->home, out);
         text_add(out, SLICE_LIT("\r\n"));
     }
     if (r->websocket)

@@ -65,7 +65,7 @@ struct headers_request {
     struct slice via;            /* our name; empty: no Via */
     struct slice request_id;     /* empty: the client's passes as it is */
     struct slice cls, fingerprint;
-    const struct home_told *home; /* sent to the worker's agent; NULL: nothing */
+    const struct home_report *home; /* sent to the worker's agent; NULL: nothing */
     bool websocket;
     struct slice client_verdict, client_subject; /* p == NULL: not said */
 };

@@ -136,7 +136,7 @@ static bool take(struct exchange *x, struct limit_claim *c, enum limit_result r)
     UNREACHABLE();
 }
 
-static void on_told(struct limit_claim *c, enum limit_result r)
+static void on_result(struct limit_claim *c, enum limit_result r)
 {
     struct exchange *x = c->owner;
 
@@ -172,7 +172,7 @@ static struct limit_claim *begin(struct exchange *x, const struct limit_rule *ru
         shares && rule->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME, x->home->loop,
         at_daemon ? application_counters(x->al, x->home->loop) : NULL);
     c->owner = x;
-    c->told = on_told;
+    c->on_result = on_result;
     list_push_front(&x->claims, &c->node);
     return c;
 }

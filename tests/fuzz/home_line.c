@@ -40,14 +40,14 @@ static void check_line(struct slice bytes)
     text_fini(&printed);
 }
 
-static void check_told(struct slice value)
+static void check_reported(struct slice value)
 {
-    struct home_told t;
+    struct home_report t;
     struct text printed = {0};
 
-    if (home_told_parse(value, &t) != ERR_OK)
+    if (home_report_parse(value, &t) != ERR_OK)
         return;
-    home_told_print(&t, &printed);
+    home_report_print(&t, &printed);
     ASSERT(slice_eq(text_slice(&printed), value));
     text_fini(&printed);
 }
@@ -55,6 +55,6 @@ static void check_told(struct slice value)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     check_line((struct slice){(const char *)data, size});
-    check_told((struct slice){(const char *)data, size});
+    check_reported((struct slice){(const char *)data, size});
     return 0;
 }

@@ -512,11 +512,11 @@ static void tell_home(struct exchange *x)
     struct slice cls = {x->cls.cls, x->cls.cls_len};
 
     /* The text of a move is the request's, which goes when its client does. */
-    bool told = x->cls.has_told && x->reply != NULL;
+    bool reported = x->cls.has_reported && x->reply != NULL;
 
     if (cls.len != 0 && !is_direct(x))
         slot_homes_use(&x->place, (struct slice){x->cls.fingerprint, x->cls.fingerprint_len}, cls,
-                       told ? &x->cls.told : NULL);
+                       reported ? &x->cls.reported : NULL);
 }
 
 static void send_request(struct exchange *x)

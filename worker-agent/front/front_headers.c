@@ -34,7 +34,8 @@ void front_read_class(const struct http_request *req, struct request_class *out)
         memcpy(out->cls, cls.p, cls.len);
         out->cls_len = cls.len;
     }
-    out->has_told = home_told_parse(header_of(req, "resumelb-home"), &out->told) == ERR_OK;
+    out->has_reported =
+        home_report_parse(header_of(req, "resumelb-home"), &out->reported) == ERR_OK;
     if (fingerprint.len > 0 && resume_is_fingerprint(fingerprint)) {
         memcpy(out->fingerprint, fingerprint.p, fingerprint.len);
         out->fingerprint_len = fingerprint.len;

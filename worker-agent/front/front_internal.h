@@ -27,8 +27,8 @@ struct request_class {
     size_t cls_len;
     char fingerprint[FINGERPRINT_LEN];
     size_t fingerprint_len;
-    bool has_told; /* the next field is set; its `from` points into the request's header */
-    struct home_told told;
+    bool has_reported; /* the next field is set; its `from` points into the request's header */
+    struct home_report reported;
 };
 
 /* ---- front_headers.c: pure over a request or a response head ---- */

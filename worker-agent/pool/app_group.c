@@ -15,14 +15,15 @@ static void describe(const struct log_subject *self, struct log_text *out)
 static void count_live(struct app_group *g)
 {
     struct live_settings_counts now;
-    struct live_settings_counts *told = &g->told;
+    struct live_settings_counts *reported = &g->reported;
 
     live_settings_counts(g->live, &now);
-    stat_add(g->cell, AGENT_STAT_settings_changes, (int64_t)(now.changes - told->changes));
-    stat_add(g->cell, AGENT_STAT_settings_refused, (int64_t)(now.refusals - told->refusals));
-    stat_add(g->cell, AGENT_STAT_refused_settings, (int64_t)now.refused - (int64_t)told->refused);
-    stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)now.held - (int64_t)told->held);
-    *told = now;
+    stat_add(g->cell, AGENT_STAT_settings_changes, (int64_t)(now.changes - reported->changes));
+    stat_add(g->cell, AGENT_STAT_settings_refused, (int64_t)(now.refusals - reported->refusals));
+    stat_add(g->cell, AGENT_STAT_refused_settings,
+             (int64_t)now.refused - (int64_t)reported->refused);
+    stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)now.held - (int64_t)reported->held);
+    *reported = now;
 }
 
 /* ---- slots ---- */

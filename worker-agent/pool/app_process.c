@@ -758,8 +758,8 @@ void app_process_tell_busy(struct app_process *p)
     /* Those come before any that another agent has for it. */
     if (p->slot != NULL && p->slot->core.process == &p->core)
         n += (unsigned)p->slot->core.nwaiting;
-    if (n == p->busy_told || p->pid == 0)
+    if (n == p->busy_reported || p->pid == 0)
         return;
-    p->busy_told = n;
+    p->busy_reported = n;
     supervisor_link_busy(p->pool->supervisor, p->id, n);
 }

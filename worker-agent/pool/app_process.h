@@ -54,7 +54,7 @@ struct app_process {
     uint64_t since_ms, ready_since_ms;
     uint64_t requests;
     unsigned busy_elsewhere; /* requests of the old agent that are still in flight */
-    unsigned busy_told;      /* requests of this agent as last reported to the supervisor */
+    unsigned busy_reported;  /* requests of this agent as last reported to the supervisor */
     struct loop_deferred freeing;
 };
 

@@ -115,7 +115,7 @@ struct app_group {
     const struct app_config *config; /* of the newest configuration */
     const struct app_settings *s;    /* effective: live's */
     struct live_settings *live;
-    struct live_settings_counts told; /* what the figures have of its counts */
+    struct live_settings_counts reported; /* what the figures have of its counts */
     char *name;
     char *path;      /* in the tree, as at start */
     char *advertise; /* host under which slots are registered, as at start; or NULL */

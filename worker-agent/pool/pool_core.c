@@ -19,7 +19,7 @@ void core_init(struct core *c)
     list_init(&c->wants);
     list_init(&c->runnable);
     list_init(&c->to_end);
-    list_init(&c->to_tell);
+    list_init(&c->to_report);
 }
 
 void core_group_init(struct core *c, struct core_group *g)
@@ -38,7 +38,7 @@ void core_group_fini(struct core_group *g)
     for (unsigned n = 0; n < g->nslots; ++n) {
         list_remove(&g->slots[n]->want);
         list_remove(&g->slots[n]->runnable);
-        list_remove(&g->slots[n]->told);
+        list_remove(&g->slots[n]->report_node);
     }
     list_remove(&g->replaces);
     list_remove(&g->node);
@@ -131,8 +131,8 @@ void core_run_soon(struct core_slot *s)
 
 void core_tell(struct core_slot *s)
 {
-    if (!list_linked(&s->told))
-        list_push_back(&s->group->core->to_tell, &s->told);
+    if (!list_linked(&s->report_node))
+        list_push_back(&s->group->core->to_report, &s->report_node);
 }
 
 /* P, in no slot, is to be ended. */

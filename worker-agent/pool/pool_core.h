@@ -75,13 +75,13 @@ struct core_slot {
     struct list leaving;            /* former processes of the slot */
     struct list waiting;            /* core_request */
     size_t nwaiting;
-    uint64_t not_before_ms; /* no process is started earlier; the owner's back-off */
-    bool renew;             /* its process was ended in order to start another one in this slot */
-    bool for_group;         /* one is wanted because all others of the group were busy */
-    bool for_min;           /* one is wanted because the group has less than min_processes */
-    struct list want;       /* core->wants */
-    struct list runnable;   /* core->runnable */
-    struct list told;       /* core->to_tell */
+    uint64_t not_before_ms;  /* no process is started earlier; the owner's back-off */
+    bool renew;              /* its process was ended in order to start another one in this slot */
+    bool for_group;          /* one is wanted because all others of the group were busy */
+    bool for_min;            /* one is wanted because the group has less than min_processes */
+    struct list want;        /* core->wants */
+    struct list runnable;    /* core->runnable */
+    struct list report_node; /* core->to_report */
 };
 
 struct core_group {
@@ -149,7 +149,7 @@ struct core {
     bool changed;         /* since processes were last assigned to slots */
     struct list replaces; /* groups with processes marked for replacement or a replacement in
                              progress; only these are scanned for replacements */
-    struct list idle, wants, runnable, to_end, to_tell;
+    struct list idle, wants, runnable, to_end, to_report;
 };
 
 void core_init(struct core *c);

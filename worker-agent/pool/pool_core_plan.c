@@ -346,11 +346,11 @@ enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action
         /* Must precede dispatch: under load there is always a request that would take an idle
          * process. */
         decide_excess(c);
-        struct list *node = list_pop_front(&c->to_tell);
+        struct list *node = list_pop_front(&c->to_report);
 
         if (node != NULL) {
             out->what = CORE_TELL;
-            out->slot = list_entry(node, struct core_slot, told);
+            out->slot = list_entry(node, struct core_slot, report_node);
             return out->what;
         }
         node = list_pop_front(&c->to_end);

@@ -25,10 +25,10 @@ struct resume_stream {
     struct http_reply *reply;
     struct timer keep_alive;
     bool wants_homes;
-    struct timer homes;    /* the next line of them */
-    uint64_t homes_due_ms; /* while it runs */
-    uint64_t homes_number; /* of these records ... */
-    uint64_t homes_told;   /* ... so many changes have been sent */
+    struct timer homes;      /* the next line of them */
+    uint64_t homes_due_ms;   /* while it runs */
+    uint64_t homes_number;   /* of these records ... */
+    uint64_t homes_reported; /* ... so many changes have been sent */
     char fingerprint[FINGERPRINT_LEN + 1];
     bool has_fingerprint;
     bool behind; /* there is something newer than what was sent, and the reader is slow */
@@ -184,9 +184,9 @@ static const struct slot_homes_of *homes_of(const struct resume_stream *st)
 }
 
 /* How many of their changes have been sent. */
-static uint64_t told_of(const struct resume_stream *st, const struct slot_homes_of *one)
+static uint64_t reported_of(const struct resume_stream *st, const struct slot_homes_of *one)
 {
-    return st->homes_number == one->number ? st->homes_told : 0;
+    return st->homes_number == one->number ? st->homes_reported : 0;
 }
 
 /* All that has changed, in as many lines as it takes; there are at most max_skills records. */
@@ -194,13 +194,13 @@ static void print_homes(struct resume_stream *st, const struct slot_homes_of *on
 {
     struct telling *t = xcalloc(1, sizeof(*t));
 
-    st->homes_told = told_of(st, one);
+    st->homes_reported = reported_of(st, one);
     st->homes_number = one->number;
     t->now_us = loop_now_us(loop_of(st));
     do {
         t->n = 0;
-        st->homes_told = home_records_changed(one->records, st->homes_told, HOME_LINE_ROWS_MAX,
-                                              t->now_us, add_row, t);
+        st->homes_reported = home_records_changed(one->records, st->homes_reported,
+                                                  HOME_LINE_ROWS_MAX, t->now_us, add_row, t);
         if (t->n == 0)
             break;
         home_line_print(t->rows, t->n, out);
@@ -261,8 +261,9 @@ static void homes_changed(struct slot *s)
         const struct slot_homes_of *one = homes_of(st);
 
         if (st->wants_homes && !st->ended && one != NULL)
-            plan_homes(st, home_records_decided(one->records, told_of(st, one)) ? HOMES_DECIDED_MS
-                                                                                : HOMES_MS);
+            plan_homes(st, home_records_decided(one->records, reported_of(st, one))
+                               ? HOMES_DECIDED_MS
+                               : HOMES_MS);
     }
 }
 
@@ -279,16 +280,16 @@ static bool is_at_process(const struct slot_request *r)
 }
 
 void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,
-                    const struct home_told *told)
+                    const struct home_report *reported)
 {
-    static const struct home_told nothing = {0};
+    static const struct home_report nothing = {0};
     struct slot *s = r->slot;
 
     if (s == NULL || !is_at_process(r) || (r->housed && r->housed_life == s->life))
         return;
-    if (told == NULL)
-        told = &nothing;
-    if (told->passing)
+    if (reported == NULL)
+        reported = &nothing;
+    if (reported->passing)
         return;
     r->housed = true;
     r->housed_life = s->life;
@@ -298,7 +299,8 @@ void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct sli
     struct slot_homes_of *one =
         find_or_begin(&s->homes, fingerprint, (size_t)s->group->s->max_skills);
     one->used = ++s->homes.clock;
-    home_records_use(one->records, cls, told->kind, told->from, loop_now_us(s->group->pool->loop));
+    home_records_use(one->records, cls, reported->kind, reported->from,
+                     loop_now_us(s->group->pool->loop));
     homes_changed(s);
 }
 

@@ -184,11 +184,11 @@ struct resume_line slot_line(const struct slot *s);
 /*
  * Notes that R runs at its process or waits for it. The load balancer that made this process a home
  * did so before the request arrived, and other load balancers must be notified before R has waited.
- * Noted once per process, so call this in both cases. A NULL home_told means that no home data was
- * received with R.
+ * Noted once per process, so call this in both cases. A NULL home_report means that no home data
+ * was received with R.
  */
 void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,
-                    const struct home_told *told);
+                    const struct home_report *reported);
 /* Records that R was served. */
 void slot_homes_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
                        uint64_t service_us);

@@ -295,9 +295,9 @@ bool over_memory_may_replace(struct over_memory *o, uint64_t ready_ms, uint64_t 
 bool over_memory_tell(struct over_memory *o)
 {
     /* The first may have been an unlucky one. */
-    if (o->told || o->delay_ms <= OVER_MEMORY_DELAY_MS)
+    if (o->reported || o->delay_ms <= OVER_MEMORY_DELAY_MS)
         return false;
-    o->told = true;
+    o->reported = true;
     return true;
 }
 

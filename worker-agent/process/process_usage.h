@@ -70,7 +70,7 @@ void usage_stop(struct usage_target *t);
 struct over_memory {
     uint64_t delay_ms;      /* after the last replacement; 0: none */
     uint64_t not_before_ms; /* no replacement earlier */
-    bool told;              /* the warning that the limit is too low was logged */
+    bool reported;          /* the warning that the limit is too low was logged */
 };
 
 enum {

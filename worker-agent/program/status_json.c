@@ -253,7 +253,7 @@ static void put_over_memory(struct json_writer *w, const struct app_group *g, ui
 
     json_open_object(w, "over_memory");
     json_put_int(w, "max_bytes", (int64_t)g->max_memory_bytes);
-    json_put_bool(w, "too_low", o->told);
+    json_put_bool(w, "too_low", o->reported);
     json_put_real(w, "interval_s", (double)o->delay_ms / 1000);
     json_put_real(w, "next_s", (double)over_memory_wait_ms(o, now_ms) / 1000);
     json_close_object(w);

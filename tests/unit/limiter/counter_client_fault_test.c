@@ -76,7 +76,7 @@ static void a_reply_may_come_byte_by_byte(void **state)
 
     begin(w, &a, &waiting);
     for (const char *p = "LOCKED\n"; *p != '\0'; ++p) {
-        assert_false(a.told);
+        assert_false(a.reported);
         raw_send_bytes(w->f.loop, &w->peer, (struct slice){p, 1});
         loop_turn(w->f.loop, RAW_TURN_MS);
     }
@@ -195,7 +195,7 @@ static void a_daemon_that_answers_probes_may_be_waited_for(void **state)
         raw_await(w->f.loop, &probe, "STATS UPTIME\n");
         raw_send(w->f.loop, &probe, "uptime: 0 days, 0h 0m 1s\n");
     }
-    assert_false(a.told);
+    assert_false(a.reported);
     say(w, "LOCKED\n");
     assert_int_equal(await_answer(&a), COUNTER_RESULT_LOCKED);
     assert_int_equal(stats(w)->opened, 2);
@@ -326,7 +326,7 @@ static void a_connection_whose_asker_leaves_is_kept_for_the_next(void **state)
     acquire(&w->f, &a, &waiting);
     leave(&a); /* before the loop has turned: nothing is asked yet */
     await_idle(&w->f, 1);
-    assert_false(a.told);
+    assert_false(a.reported);
     acquire(&w->f, &a, &waiting);
     accept_next(w);
     raw_await(w->f.loop, &w->peer, "ACQ4ME page:1 1 10 60\n");
@@ -384,7 +384,7 @@ static void a_kept_connection_that_ends_without_answer_is_tried_once_anew(void *
     raw_reset(&w->peer);
     accept_next(w);
     raw_await(w->f.loop, &w->peer, "ACQ4ME page:1 1 10 60\n");
-    assert_false(a.told);
+    assert_false(a.reported);
     say(w, "QUEUE_FULL\n");
     assert_int_equal(await_answer(&a), COUNTER_RESULT_QUEUE_FULL);
     assert_int_equal(stats(w)->repeated, 1);

@@ -11,7 +11,7 @@
 struct asker {
     struct counter_call call;
     struct fixture *f;
-    bool told, lost;
+    bool reported, lost;
     enum counter_result result;
     unsigned order; /* among all answers */
 };
@@ -54,9 +54,9 @@ static inline void on_answered(struct counter_call *c, enum counter_result r)
     struct asker *a = container_of(c, struct asker, call);
 
     assert_false(a->f->inside);
-    assert_false(a->told);
+    assert_false(a->reported);
     assert_int_equal(c->state, r == COUNTER_RESULT_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
-    a->told = true;
+    a->reported = true;
     a->result = r;
     a->order = ++a->f->answers;
 }
@@ -74,7 +74,7 @@ static inline void on_lost(struct counter_call *c)
 static inline void acquire(struct fixture *f, struct asker *a, const struct counter_request *r)
 {
     a->f = f;
-    a->told = false;
+    a->reported = false;
     a->call.answered = on_answered;
     a->call.lost = on_lost;
     f->inside = true;
@@ -100,7 +100,7 @@ static inline void leave(struct asker *a)
 
 static inline enum counter_result await_answer(struct asker *a)
 {
-    raw_turn_until_set(a->f->loop, &a->told);
+    raw_turn_until_set(a->f->loop, &a->reported);
     return a->result;
 }
 

@@ -87,7 +87,7 @@ static void a_kept_connection_ends_with_its_server(void **state)
 struct last_asker {
     struct counter_call call;
     struct fixture *f;
-    bool told;
+    bool reported;
 };
 
 static void destroy_all(struct counter_call *c, enum counter_result r)
@@ -132,7 +132,7 @@ static void whoever_leaves_before_the_loop_turns_hears_nothing(void **state)
     leave(&a);
     for (unsigned i = 0; i < 3; ++i)
         loop_turn(w->f.loop, 0);
-    assert_false(a.told);
+    assert_false(a.reported);
     leave(&a); /* free already */
     acquire(&w->f, &a, &waiting);
     check_unreachable(&a, COUNTER_TROUBLE_NO_SERVER);

@@ -120,7 +120,7 @@ static void the_second_asker_waits_for_the_first_one_to_release(void **state)
     assert_int_equal(ask(f, &first, &waiting), COUNTER_RESULT_LOCKED);
     acquire(f, &second, &waiting);
     await_queue(f, 2);
-    assert_false(second.told);
+    assert_false(second.reported);
     release(&first);
     assert_int_equal(await_answer(&second), COUNTER_RESULT_LOCKED);
     release(&second);
@@ -176,7 +176,7 @@ static void who_leaves_without_having_worked_is_followed_by_one_of_those_who_wai
     await_queue(f, 3);
     leave(&holder);
     assert_int_equal(await_answer(&first), COUNTER_RESULT_LOCKED);
-    assert_false(second.told);
+    assert_false(second.reported);
     release(&first);
     assert_int_equal(await_answer(&second), COUNTER_RESULT_DONE);
 }
@@ -199,7 +199,7 @@ static void who_leaves_while_waiting_gives_his_place_in_the_queue_back(void **st
         assert_int_equal(probe.result, COUNTER_RESULT_QUEUE_FULL);
         assert_true(clock_mono_us() < deadline_us);
     }
-    assert_false(waiter.told);
+    assert_false(waiter.reported);
     assert_int_equal(counter_client_stats(f->client)->left, 1);
     release(&holder);
 }
@@ -479,7 +479,7 @@ static void a_lock_stays_when_its_server_goes(void **state)
     struct asker c = {0};
     assert_int_equal(ask(f, &c, &waiting), COUNTER_RESULT_LOCKED);
     assert_false(a.lost);
-    assert_false(b.told);
+    assert_false(b.reported);
     release(&a);
     assert_int_equal(await_answer(&b), COUNTER_RESULT_LOCKED);
     counter_client_set_servers(f->client, &one, 1);

@@ -98,17 +98,17 @@ static void unix_peers_are_not_counted(void **state)
 static void one_a_second_is_told_with_the_number_of_the_others(void **state)
 {
     struct address_counts *t = address_counts_create();
-    uint64_t untold;
+    uint64_t unreported;
 
     (void)state;
-    assert_true(address_counts_tell(t, 5000, &untold));
-    assert_int_equal(untold, 0);
+    assert_true(address_counts_tell(t, 5000, &unreported));
+    assert_int_equal(unreported, 0);
     for (uint64_t ms = 5000; ms < 6000; ms += 250)
-        assert_false(address_counts_tell(t, ms, &untold));
-    assert_true(address_counts_tell(t, 6000, &untold));
-    assert_int_equal(untold, 4);
-    assert_true(address_counts_tell(t, 9000, &untold));
-    assert_int_equal(untold, 0);
+        assert_false(address_counts_tell(t, ms, &unreported));
+    assert_true(address_counts_tell(t, 6000, &unreported));
+    assert_int_equal(unreported, 4);
+    assert_true(address_counts_tell(t, 9000, &unreported));
+    assert_int_equal(unreported, 0);
     address_counts_destroy(t);
 }
 

@@ -105,16 +105,16 @@ static void a_resume_is_no_such_line(void **state)
     assert_false(home_line_is(SLICE_LIT("{\"v\":1,\"incarnation\":\"i\",\"homes\":{}}")));
 }
 
-static void expect_told(const char *value, enum home_kind kind, bool passing, const char *from)
+static void expect_reported(const char *value, enum home_kind kind, bool passing, const char *from)
 {
-    struct home_told t;
+    struct home_report t;
     struct text printed = {0};
 
-    assert_int_equal(home_told_parse(slice_of(value), &t), ERR_OK);
+    assert_int_equal(home_report_parse(slice_of(value), &t), ERR_OK);
     assert_int_equal(t.kind, kind);
     assert_int_equal(t.passing, passing);
     assert_true(slice_eq(t.from, slice_of(from)));
-    home_told_print(&t, &printed);
+    home_report_print(&t, &printed);
     assert_string_equal(text_cstr(&printed), value);
     text_fini(&printed);
 }
@@ -123,15 +123,15 @@ static void what_a_worker_is_told_is_one_of_four(void **state)
 {
     static const char *const bad[] = {
         "", "used", "NEW", "move", "move; from=", "move;from=w", "new; from=w", "move; from=a b"};
-    struct home_told t;
+    struct home_report t;
 
     (void)state;
-    expect_told("new", HOME_NEW, false, "");
-    expect_told("copy", HOME_COPY, false, "");
-    expect_told("move; from=127.0.0.1:9001", HOME_MOVE, false, "127.0.0.1:9001");
-    expect_told("passing", HOME_USED, true, "");
+    expect_reported("new", HOME_NEW, false, "");
+    expect_reported("copy", HOME_COPY, false, "");
+    expect_reported("move; from=127.0.0.1:9001", HOME_MOVE, false, "127.0.0.1:9001");
+    expect_reported("passing", HOME_USED, true, "");
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
-        assert_int_equal(home_told_parse(slice_of(bad[i]), &t), ERR_SYNTAX);
+        assert_int_equal(home_report_parse(slice_of(bad[i]), &t), ERR_SYNTAX);
 }
 
 int main(void)

@@ -52,7 +52,7 @@ struct fixture {
     uint64_t hold_ms;
     int64_t most; /* of high, by a rule */
     bool away;
-    unsigned values_changed, told;
+    unsigned values_changed, reported;
 };
 
 static struct fixture f;
@@ -90,7 +90,7 @@ static void changed(void *context, bool values)
 {
     (void)context;
     f.values_changed += values;
-    ++f.told;
+    ++f.reported;
 }
 
 static int start(void **state)
@@ -488,7 +488,7 @@ static void a_node_that_never_said_anything_holds_nothing(void **state)
     tell("{}");
     tell(NULL);
     assert_false(is_held());
-    assert_int_equal(f.told, 0);
+    assert_int_equal(f.reported, 0);
 }
 
 static void what_is_remembered_is_checked_and_gives_way_to_the_tree(void **state)

@@ -8,7 +8,7 @@
 #include "common/base/limits.h"
 
 /* The errors of the operations of this test. */
-static struct diag told;
+static struct diag reported;
 
 static void on_done(struct tree_op *op)
 {
@@ -19,7 +19,7 @@ static enum err run(struct world *w, struct tree_op *op)
 {
     bool done = false;
 
-    op->diag = &told;
+    op->diag = &reported;
     op->done = on_done;
     op->context = &done;
     tree_op_begin(w->tree, op);
@@ -60,9 +60,9 @@ static enum err remove_node(struct world *w, const char *path)
     return run(w, &op);
 }
 
-static int teardown_told(void **state)
+static int teardown_reported(void **state)
 {
-    diag_fini(&told);
+    diag_fini(&reported);
     return teardown(state);
 }
 
@@ -79,7 +79,7 @@ static void create(struct world *w, const char *path, const char *properties)
     json_t *v = json(properties);
 
     if (create_node(w, path, v) != ERR_OK)
-        fail_msg("%s: %s", path, told.text != NULL ? told.text : "");
+        fail_msg("%s: %s", path, reported.text != NULL ? reported.text : "");
     json_decref(v);
 }
 
@@ -108,11 +108,11 @@ static void expect_children(struct world *w, const char *path, const char *names
     tree_record_fini(&n);
 }
 
-static void expect_told(const char *what)
+static void expect_reported(const char *what)
 {
-    if (told.text == NULL || strstr(told.text, what) == NULL)
-        fail_msg("says '%s', not '%s'", told.text != NULL ? told.text : "", what);
-    diag_fini(&told);
+    if (reported.text == NULL || strstr(reported.text, what) == NULL)
+        fail_msg("says '%s', not '%s'", reported.text != NULL ? reported.text : "", what);
+    diag_fini(&reported);
 }
 
 static void put_bytes(struct world *w, const char *path, struct slice bytes)
@@ -170,7 +170,7 @@ static void node_is_made_with_all_above_it_and_read_back(void **state)
     assert_int_equal(create_node(w, "/a/b", none), ERR_EXISTS);
     json_decref(none);
     assert_int_equal(read_node(w, "/a/x", &n), ERR_NOT_FOUND);
-    assert_null(told.text);
+    assert_null(reported.text);
     /* Whatever the umask, the group is let in. */
     char *file = xasprintf("%s/tree/a/b/c", w->folder);
     assert_int_equal(stat(file, &st), 0);
@@ -201,7 +201,7 @@ static void write_replaces_only_the_version_it_was_made_of(void **state)
     json_object_clear(v);
     assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
     expect_bytes(w, "/a/properties.json", SLICE_LIT("{}"));
-    assert_null(told.text);
+    assert_null(reported.text);
     tree_record_fini(&first);
     json_decref(v);
 }
@@ -217,7 +217,7 @@ static void write_waits_for_the_folder_but_not_for_ever(void **state)
     assert_int_equal(flock(fd, LOCK_EX), 0);
     struct tree_op op = {.kind = TREE_WRITE, .path = "/a", .properties = v, .timeout_ms = 200};
     assert_int_equal(run(w, &op), ERR_TIMEOUT);
-    expect_told("/a: cannot lock its folder: Connection timed out");
+    expect_reported("/a: cannot lock its folder: Connection timed out");
     close(fd);
     assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
     free(folder);
@@ -254,11 +254,11 @@ static void data_that_are_no_json_are_shown_and_survive(void **state)
     memset(large, ' ', NODE_BYTES_MAX + 1);
     put_bytes(w, "/a/properties.json", (struct slice){large, NODE_BYTES_MAX + 1});
     assert_int_equal(read_node(w, "/a", &n), ERR_TOO_LARGE);
-    expect_told("/a: properties.json has more than 1048576 bytes");
+    expect_reported("/a: properties.json has more than 1048576 bytes");
     memset(large, 'x', NODE_BYTES_MAX);
     v = json_pack("{s:s%}", "x", large, (size_t)NODE_BYTES_MAX);
     assert_int_equal(write_node(w, "/a", v, NULL), ERR_TOO_LARGE);
-    expect_told("/a: over 1048576 bytes");
+    expect_reported("/a: over 1048576 bytes");
     json_decref(v);
     free(large);
 }
@@ -275,12 +275,12 @@ static void names_that_cannot_be_nodes_are_refused(void **state)
     expect_properties(w, "", "{\"top\": 1}");
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         assert_int_equal(create_node(w, bad[i], none), ERR_UNSUPPORTED);
-        expect_told("no name for a node here");
+        expect_reported("no name for a node here");
         assert_int_equal(read_node(w, bad[i], &n), ERR_NOT_FOUND);
     }
     text_addf(&path, "/%0*d", TREE_PATH_MAX, 1);
     assert_int_equal(create_node(w, text_cstr(&path), none), ERR_TOO_LARGE);
-    expect_told("path longer than 512");
+    expect_reported("path longer than 512");
     text_fini(&path);
     json_decref(none);
 }
@@ -301,7 +301,7 @@ static void symbolic_links_are_not_followed_below_the_root(void **state)
     expect_children(w, "", "a");
     assert_int_equal(symlink("/etc/passwd", file), 0);
     assert_int_equal(read_node(w, "/a/b", &n), ERR_UNSUPPORTED);
-    expect_told("not a regular file");
+    expect_reported("not a regular file");
     /* What is written replaces the link, not what it leads to. */
     assert_int_equal(write_node(w, "/a/b", v, NULL), ERR_OK);
     expect_properties(w, "/a/b", "{\"x\": 1}");
@@ -347,12 +347,12 @@ static void providers_are_there_while_they_are_held(void **state)
     assert_int_equal(json_integer_value(json_object_get(n.properties, "pid")), 1);
     tree_record_fini(&n);
     assert_int_equal(write_node(w, "/a/providers/127.0.0.1:80", v, NULL), ERR_UNSUPPORTED);
-    expect_told("belongs to the process that registered it");
+    expect_reported("belongs to the process that registered it");
     assert_int_equal(read_node(w, "/a/providers/127.0.0.1:80/x", &n), ERR_NOT_FOUND);
     let_go(&f);
     expect_children(w, "/a/providers", "");
     assert_int_equal(read_node(w, "/a/providers/127.0.0.1:80", &n), ERR_NOT_FOUND);
-    assert_null(told.text);
+    assert_null(reported.text);
     json_decref(v);
 }
 
@@ -374,7 +374,7 @@ static void only_nodes_without_others_below_are_removed(void **state)
     assert_int_equal(remove_node(w, "/a"), ERR_OK);
     assert_int_equal(remove_node(w, "/a"), ERR_NOT_FOUND);
     expect_children(w, "", "");
-    assert_null(told.text);
+    assert_null(reported.text);
 }
 
 static void what_cannot_be_removed_keeps_its_properties(void **state)
@@ -392,7 +392,7 @@ static void a_directory_has_no_permissions_of_its_own(void **state)
     struct tree_op op = {.kind = TREE_RESET_ACL, .path = "/a"};
 
     assert_int_equal(run(*state, &op), ERR_UNSUPPORTED);
-    expect_told("a directory's permissions are its owner's");
+    expect_reported("a directory's permissions are its owner's");
 }
 
 /* ---- links ---- */
@@ -426,16 +426,16 @@ static void links_lead_as_they_do_for_watches(void **state)
     expect_resolved(w, "/ghm/up/main", ERR_OK, "/ghm/databases/main");
     expect_resolved(w, "/loop/no", ERR_NOT_FOUND, "/nowhere");
     expect_resolved(w, "/nowhere/at/all", ERR_NOT_FOUND, "/nowhere/at/all");
-    assert_null(told.text);
+    assert_null(reported.text);
     expect_resolved(w, "/loop/a", ERR_RANGE, NULL);
-    expect_told("link loop: comes back to /loop/a");
+    expect_reported("link loop: comes back to /loop/a");
     expect_resolved(w, "/ghm/out", ERR_RANGE, NULL);
-    expect_told("/ghm: link to ../..: leaves the tree");
+    expect_reported("/ghm: link to ../..: leaves the tree");
     expect_resolved(w, "/..", ERR_RANGE, NULL);
-    diag_fini(&told);
+    diag_fini(&reported);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown_told)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown_reported)
 
 int main(void)
 {

@@ -16,7 +16,7 @@ static void at_the_limit_an_idle_connection_of_another_loop_is_handed_over(void 
     assert_null(c->loop);
     turn(f, 1);
     assert_ptr_equal(a->w.conn, &c->pooled);
-    told_of(f, a, CONN_REUSED);
+    reported_of(f, a, CONN_REUSED);
     turn(f, 1);
     assert_int_equal(view(f).handed_over, 1);
     assert_int_equal(view(f).idle, 2);
@@ -35,11 +35,11 @@ static void a_connection_given_back_is_handed_over_to_the_first_in_line(void **s
     assert_int_equal(ask(f, 0, &any, own), CONN_WAIT);
     give_back(f, c);
     turn_all(f);
-    assert_int_equal(own->told, 0);
+    assert_int_equal(own->reported, 0);
     assert_ptr_equal(c->loop, f->loops[2]);
-    told_of(f, a, CONN_REUSED);
+    reported_of(f, a, CONN_REUSED);
     turn_all(f);
-    told_of(f, own, CONN_REUSED);
+    reported_of(f, own, CONN_REUSED);
     give_back(f, d);
 }
 
@@ -52,7 +52,7 @@ static void a_connection_that_cannot_leave_is_closed_for_the_one_who_waits(void 
     c->stuck = true;
     turn_all(f);
     assert_int_equal(atomic_load(&f->counts.closed), 1);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
 }
 
 static void a_connection_that_cannot_arrive_is_closed_for_the_one_who_waits(void **state)
@@ -64,7 +64,7 @@ static void a_connection_that_cannot_arrive_is_closed_for_the_one_who_waits(void
     c->unwelcome = true;
     turn_all(f);
     assert_int_equal(atomic_load(&f->counts.closed), 1);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
 }
 
 static void a_connection_found_dead_before_it_leaves_makes_room(void **state)
@@ -76,7 +76,7 @@ static void a_connection_found_dead_before_it_leaves_makes_room(void **state)
     c->dead = true;
     turn_all(f);
     assert_int_equal(atomic_load(&f->counts.detached), 0);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
 }
 
 static void a_connection_that_dies_while_leaving_makes_room(void **state)
@@ -87,7 +87,7 @@ static void a_connection_that_dies_while_leaving_makes_room(void **state)
 
     forget_and_close(f, c);
     turn_all(f);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
 }
 
 static void one_whose_connection_died_on_its_way_is_served_before_those_in_line(void **state)
@@ -102,13 +102,13 @@ static void one_whose_connection_died_on_its_way_is_served_before_those_in_line(
     assert_int_equal(ask(f, 2, &any, later), CONN_WAIT);
     forget_and_close(f, upper);
     turn_all(f);
-    assert_int_equal(later->told, 0);
+    assert_int_equal(later->reported, 0);
     assert_int_equal(a->w.result, CONN_OPEN);
     assert_int_equal(b->w.result, CONN_REUSED);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
     turn_all(f);
-    told_of(f, later, CONN_OPEN);
-    told_of(f, b, CONN_REUSED);
+    reported_of(f, later, CONN_OPEN);
+    reported_of(f, b, CONN_REUSED);
 }
 
 /* Two of them, which come back in the order they came in, though there is room for one only. */
@@ -126,10 +126,10 @@ static void those_served_in_vain_keep_their_order(void **state)
     conn_backend_set(f->b, 1, &settings);
     both[0]->dead = both[1]->dead = true;
     turn_all(f);
-    assert_int_equal(second->told, 0);
-    told_of(f, first, CONN_OPEN);
+    assert_int_equal(second->reported, 0);
+    reported_of(f, first, CONN_OPEN);
     turn_all(f);
-    told_of(f, second, CONN_OPEN);
+    reported_of(f, second, CONN_OPEN);
 }
 
 static void a_granted_connection_that_dies_before_it_is_told_of_makes_room(void **state)
@@ -143,7 +143,7 @@ static void a_granted_connection_that_dies_before_it_is_told_of_makes_room(void 
     give_back(f, c);
     forget_and_close(f, c);
     turn_all(f);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
     give_back(f, d);
 }
 
@@ -176,7 +176,7 @@ static void fresh_at_the_limit_closes_an_idle_one_of_another_loop(void **state)
     assert_int_equal(atomic_load(&f->counts.closed), 0);
     turn_all(f);
     assert_int_equal(atomic_load(&f->counts.closed), 1);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
     assert_int_equal(view(f).idle, 1);
 }
 
@@ -191,7 +191,7 @@ static void fresh_in_line_gets_the_room_of_a_connection_given_back(void **state)
     give_back(f, c);
     turn_all(f);
     assert_int_equal(atomic_load(&f->counts.closed), 1);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
     give_back(f, d);
 }
 
@@ -210,7 +210,7 @@ static void one_who_left_the_line_gets_nothing(void **state)
     gone(left);
     give_back(f, c);
     turn_all(f);
-    told_of(f, stayed, CONN_REUSED);
+    reported_of(f, stayed, CONN_REUSED);
     give_back(f, d);
 }
 
@@ -227,7 +227,7 @@ static void a_permission_on_its_way_to_one_who_left_goes_to_the_next(void **stat
     forget_and_close(f, c);
     gone(left);
     turn_all(f);
-    told_of(f, stayed, CONN_OPEN);
+    reported_of(f, stayed, CONN_OPEN);
     give_back(f, d);
 }
 
@@ -247,8 +247,8 @@ static void leave_after(struct fixture *f, unsigned turns)
     gone(left);
     turn_all(f);
     assert_ptr_equal(stayed->w.conn, &c->pooled);
-    told_of(f, stayed, CONN_REUSED);
-    told_of(f, other, CONN_REUSED);
+    reported_of(f, stayed, CONN_REUSED);
+    reported_of(f, other, CONN_REUSED);
 }
 
 static void a_connection_about_to_leave_for_one_who_left_goes_to_the_next(void **state)
@@ -274,7 +274,7 @@ static void a_granted_connection_of_one_who_left_goes_to_the_next_or_is_idle(voi
     give_back(f, c);
     gone(left);
     turn_all(f);
-    told_of(f, stayed, CONN_REUSED);
+    reported_of(f, stayed, CONN_REUSED);
     left = asker();
     give_back(f, d);
     assert_int_equal(view(f).idle, 2);

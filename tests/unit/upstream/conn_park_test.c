@@ -11,7 +11,7 @@ static struct fake_conn *loops_are_short(struct fixture *f, struct asker *a)
     struct fake_conn *c = hand_over_begins(f, a);
 
     turn_all(f);
-    assert_int_equal(a->told, 1);
+    assert_int_equal(a->reported, 1);
     assert_ptr_equal(a->w.conn, &c->pooled);
     assert_int_equal(view(f).parked, 0);
     return c;
@@ -88,7 +88,7 @@ static void a_loop_keeps_a_quarter_of_its_part_of_the_connections_and_parks_the_
     give_back(f, all[0]);
     assert_int_equal(ask(f, 1, &any, a), CONN_WAIT);
     turn_all(f);
-    told_of(f, a, CONN_REUSED); /* which loop 1 keeps */
+    reported_of(f, a, CONN_REUSED); /* which loop 1 keeps */
     for (unsigned i = 1; i < 8 * LOOPS; ++i)
         give_back(f, all[i]);
     turn(f, 0);
@@ -188,8 +188,8 @@ static void who_wants_a_fresh_one_has_a_parked_one_closed_for_it(void **state)
     turn_all(f);
     assert_int_equal(atomic_load(&f->counts.closed), 2);
     assert_int_equal(view(f).parked, 0);
-    told_of(f, a, CONN_OPEN);
-    told_of(f, b, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
+    reported_of(f, b, CONN_OPEN);
 }
 
 static void a_parked_one_about_to_be_closed_for_one_who_left_parks_again(void **state)
@@ -257,7 +257,7 @@ static void one_about_to_park_goes_to_who_came_to_wait_meanwhile(void **state)
     assert_int_equal(ask(f, 2, &any, b), CONN_WAIT); /* nothing is idle yet */
     turn_all(f);
     assert_ptr_equal(b->w.conn, &c->pooled);
-    told_of(f, b, CONN_REUSED);
+    reported_of(f, b, CONN_REUSED);
     give_back(f, fake_of(own->w.conn));
     gone(own);
     gone(a);

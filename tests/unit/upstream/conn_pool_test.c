@@ -19,7 +19,7 @@ static void checkout_takes_the_latest_idle_connection_first(void **state)
     assert_ptr_equal(a->w.conn, &second->pooled);
     assert_int_equal(second->pooled.uses, 2);
     give_back(f, second);
-    assert_int_equal(a->told, 0);
+    assert_int_equal(a->reported, 0);
     gone(a);
 }
 
@@ -114,7 +114,7 @@ static void permissions_count_against_the_limit(void **state)
     conn_not_opened(f->b);
     turn(f, 2);
     conn_not_opened(f->b);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
     assert_int_equal(view(f).opening, 0);
 }
 
@@ -142,13 +142,13 @@ static void checkin_goes_to_the_first_in_line(void **state)
     assert_int_equal(ask(f, 0, &any, first), CONN_WAIT);
     assert_int_equal(ask(f, 0, &any, second), CONN_WAIT);
     give_back(f, c);
-    assert_int_equal(first->told, 0); /* never inside a call */
+    assert_int_equal(first->reported, 0); /* never inside a call */
     turn(f, 0);
-    assert_int_equal(second->told, 0);
+    assert_int_equal(second->reported, 0);
     assert_ptr_equal(first->w.conn, &c->pooled);
-    told_of(f, first, CONN_REUSED);
+    reported_of(f, first, CONN_REUSED);
     turn(f, 0);
-    told_of(f, second, CONN_REUSED);
+    reported_of(f, second, CONN_REUSED);
     give_back(f, d);
 }
 
@@ -190,7 +190,7 @@ static void a_forgotten_connection_leaves_room_for_the_next(void **state)
     assert_int_equal(ask(f, 2, &any, a), CONN_WAIT);
     forget_and_close(f, used);
     turn(f, 2);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
     give_back(f, idle);
 }
 
@@ -207,10 +207,10 @@ static void a_connection_that_became_something_else_keeps_its_place(void **state
     assert_int_equal(view(f).opening, 1);
     assert_int_equal(ask(f, 0, &any, a), CONN_WAIT);
     turn(f, 0);
-    assert_int_equal(a->told, 0);
+    assert_int_equal(a->reported, 0);
     conn_not_opened(f->b);
     turn(f, 0);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
     give_back(f, other);
     atomic_store(&tunnel->taken, false);
     fake_close(&tunnel->pooled);
@@ -317,7 +317,7 @@ static void a_raised_limit_serves_those_who_wait_at_once(void **state)
     assert_int_equal(ask(f, 1, &any, a), CONN_WAIT);
     conn_backend_set(f->b, 3, &settings);
     turn(f, 1);
-    told_of(f, a, CONN_OPEN);
+    reported_of(f, a, CONN_OPEN);
     give_back(f, c);
     give_back(f, d);
 }
@@ -340,10 +340,10 @@ static void a_lowered_limit_closes_idle_ones_and_then_those_given_back(void **st
     give_back(f, used[1]);
     assert_int_equal(atomic_load(&f->counts.closed), 3);
     turn_all(f);
-    assert_int_equal(a->told, 0);
+    assert_int_equal(a->reported, 0);
     give_back(f, used[2]);
     turn_all(f);
-    told_of(f, a, CONN_REUSED);
+    reported_of(f, a, CONN_REUSED);
 }
 
 static void retiring_closes_idle_ones_each_on_its_loop_and_fails_all_who_wait(void **state)
@@ -363,9 +363,9 @@ static void retiring_closes_idle_ones_each_on_its_loop_and_fails_all_who_wait(vo
     conn_pool_check(f->pool);
     turn_all(f);
     assert_int_equal(coming->w.error, ERR_NO_WORKER);
-    told_of(f, coming, CONN_REFUSED);
-    told_of(f, second, CONN_REFUSED);
-    told_of(f, in_line, CONN_REFUSED);
+    reported_of(f, coming, CONN_REFUSED);
+    reported_of(f, second, CONN_REFUSED);
+    reported_of(f, in_line, CONN_REFUSED);
     assert_int_equal(atomic_load(&f->counts.live), 1);
     give_back(f, used);
     assert_int_equal(atomic_load(&f->counts.live), 0);

@@ -32,7 +32,7 @@ struct world {
     struct fake_counts counts;
     atomic_int held; /* connections and permissions that clients have */
     atomic_int most_held;
-    atomic_int refused, cancelled, told;
+    atomic_int refused, cancelled, reported;
     atomic_int loops_done;
 };
 
@@ -113,7 +113,7 @@ static void on_ready(struct conn_waiter *w)
     ASSERT(c->ask == ask);
     c->ask = NULL;
     timer_stop(&c->timer);
-    atomic_fetch_add(&c->worker->world->told, 1);
+    atomic_fetch_add(&c->worker->world->reported, 1);
     got(c, w->result, w);
     memset(ask, 0xee, sizeof(*ask));
     free(ask);
@@ -289,7 +289,7 @@ static void tell(const struct story *story)
         pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&world->counts.live), 0);
     assert_int_equal(atomic_load(&world->held), 0);
-    assert_true(atomic_load(&world->told) > 0);
+    assert_true(atomic_load(&world->reported) > 0);
     assert_true(atomic_load(&world->cancelled) > 0);
     if (!story->changing) {
         assert_in_range(atomic_load(&world->most_held), 1, story->limit);

@@ -27,7 +27,7 @@ struct fixture {
 /* Allocated one by one, so that the address sanitizer sees a pool that touches one too late. */
 struct asker {
     struct conn_waiter w;
-    int told;
+    int reported;
 };
 
 static const struct conn_pool_settings settings = {.idle_timeout_ms = 0, .max_waiting = 3};
@@ -66,7 +66,7 @@ static inline int tear_down(void **state)
 
 static inline void on_ready(struct conn_waiter *w)
 {
-    ++container_of(w, struct asker, w)->told;
+    ++container_of(w, struct asker, w)->reported;
 }
 
 static inline struct asker *asker(void)
@@ -140,9 +140,9 @@ static inline struct conn_backend_view view(struct fixture *f)
 }
 
 /* The end of a scenario: A was called back once, with R; its connection is returned. */
-static inline void told_of(struct fixture *f, struct asker *a, enum conn_result r)
+static inline void reported_of(struct fixture *f, struct asker *a, enum conn_result r)
 {
-    assert_int_equal(a->told, 1);
+    assert_int_equal(a->reported, 1);
     assert_int_equal(a->w.result, r);
     if (r == CONN_REUSED) {
         struct fake_conn *c = fake_of(a->w.conn);

@@ -227,15 +227,15 @@ static void what_is_no_worker_of_ours_is_refused_with_its_reason(void **state)
     const json_t *list = json_object_get(json_object_get(d, "tree"), "provider_refusals");
     assert_int_equal(json_array_size(list), ARRAY_LEN(cases));
     for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
-        bool told = false;
+        bool reported = false;
 
         for (size_t k = 0; k < ARRAY_LEN(cases); ++k) {
             const json_t *r = json_array_get(list, k);
 
-            told =
-                told || strstr(json_string_value(json_object_get(r, "why")), cases[i].why) != NULL;
+            reported = reported ||
+                       strstr(json_string_value(json_object_get(r, "why")), cases[i].why) != NULL;
         }
-        assert_true(told);
+        assert_true(reported);
     }
     json_decref(d);
     text_fini(&out);

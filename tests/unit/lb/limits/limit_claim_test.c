@@ -57,19 +57,19 @@ struct one {
     struct loop *loop;
     struct limit_rule rule;
     struct limit_claim *claims[4];
-    enum limit_result told[4];
-    int ntold;
+    enum limit_result reported[4];
+    int nreported;
 };
 
-static void on_told(struct limit_claim *c, enum limit_result r)
+static void on_claim_result(struct limit_claim *c, enum limit_result r)
 {
     struct one *o = c->owner;
 
     for (int i = 0; i < 4; ++i) {
         if (o->claims[i] == c)
-            o->told[i] = r;
+            o->reported[i] = r;
     }
-    ++o->ntold;
+    ++o->nreported;
 }
 
 static struct limit_claim *begin(struct one *o, int i, enum counter_kind kind)
@@ -77,9 +77,9 @@ static struct limit_claim *begin(struct one *o, int i, enum counter_kind kind)
     struct limit_claim *c = limit_claim_create(&o->rule, SLICE_LIT("some:x"), kind, o->loop, NULL);
 
     c->owner = o;
-    c->told = on_told;
+    c->on_result = on_claim_result;
     o->claims[i] = c;
-    o->told[i] = LIMIT_WAITS;
+    o->reported[i] = LIMIT_WAITS;
     return c;
 }
 
@@ -89,9 +89,9 @@ static void give_back(struct one *o, int i, bool done)
     o->claims[i] = NULL;
 }
 
-static void turn_until(struct one *o, int ntold)
+static void turn_until(struct one *o, int nreported)
 {
-    for (int i = 0; o->ntold < ntold; ++i) {
+    for (int i = 0; o->nreported < nreported; ++i) {
         assert_true(i < TURNS_MAX);
         loop_turn(o->loop, 50);
     }
@@ -145,9 +145,9 @@ static void the_next_one_is_told_never_inside_of_a_call(void **state)
     assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
     assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), LIMIT_WAITS);
     give_back(o, 0, true);
-    assert_int_equal(o->ntold, 0);
+    assert_int_equal(o->nreported, 0);
     turn_until(o, 1);
-    assert_int_equal(o->told[2], LIMIT_HELD);
+    assert_int_equal(o->reported[2], LIMIT_HELD);
 }
 
 static void who_may_not_wait_is_told_so_at_once_and_may_ask_again(void **state)
@@ -161,7 +161,7 @@ static void who_may_not_wait_is_told_so_at_once_and_may_ask_again(void **state)
     assert_int_equal(limit_claim_ask(c, true), LIMIT_WAITS);
     give_back(o, 1, true);
     turn_until(o, 1);
-    assert_int_equal(o->told[2], LIMIT_HELD);
+    assert_int_equal(o->reported[2], LIMIT_HELD);
 }
 
 static void a_wait_ends_with_its_time(void **state)
@@ -172,7 +172,7 @@ static void a_wait_ends_with_its_time(void **state)
     assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
     assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), LIMIT_WAITS);
     turn_until(o, 1);
-    assert_int_equal(o->told[2], LIMIT_TIMEOUT);
+    assert_int_equal(o->reported[2], LIMIT_TIMEOUT);
 }
 
 static void a_turn_that_comes_to_one_that_has_left_goes_on_to_the_next(void **state)
@@ -186,7 +186,7 @@ static void a_turn_that_comes_to_one_that_has_left_goes_on_to_the_next(void **st
     give_back(o, 0, true); /* the grant is in transit to 2 */
     give_back(o, 2, false);
     turn_until(o, 1);
-    assert_int_equal(o->told[3], LIMIT_HELD);
+    assert_int_equal(o->reported[3], LIMIT_HELD);
 }
 
 static void the_work_done_once_is_told_to_all_who_want_any(void **state)
@@ -199,8 +199,8 @@ static void the_work_done_once_is_told_to_all_who_want_any(void **state)
     assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), LIMIT_WAITS);
     give_back(o, 0, true);
     turn_until(o, 2);
-    assert_int_equal(o->told[2], LIMIT_DONE);
-    assert_int_equal(o->told[3], LIMIT_DONE);
+    assert_int_equal(o->reported[2], LIMIT_DONE);
+    assert_int_equal(o->reported[3], LIMIT_DONE);
     /* ... and one that has no use for it does it itself */
     assert_int_equal(limit_claim_again(o->claims[2]), LIMIT_HELD);
     assert_int_equal(limit_claim_again(o->claims[3]), LIMIT_WAITS);
@@ -216,8 +216,8 @@ static void work_that_failed_is_the_next_ones(void **state)
     assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), LIMIT_WAITS);
     give_back(o, 0, false);
     turn_until(o, 1);
-    assert_int_equal(o->told[2], LIMIT_HELD);
-    assert_int_equal(o->told[3], LIMIT_WAITS);
+    assert_int_equal(o->reported[2], LIMIT_HELD);
+    assert_int_equal(o->reported[3], LIMIT_WAITS);
 }
 
 static void limits_that_are_raised_let_those_go_on_who_wait(void **state)
@@ -229,7 +229,7 @@ static void limits_that_are_raised_let_those_go_on_who_wait(void **state)
     assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_WAITS);
     limit_counter_set(o->rule.counter, (struct counter_limits){.workers = 2});
     turn_until(o, 1);
-    assert_int_equal(o->told[1], LIMIT_HELD);
+    assert_int_equal(o->reported[1], LIMIT_HELD);
 }
 
 /* ---- many loops ---- */
@@ -318,7 +318,7 @@ static void on_result(struct claimant *m, enum limit_result r)
         timer_start(m->thread->loop, &m->pause, pick(m->thread, 3));
 }
 
-static void on_crowd_told(struct limit_claim *c, enum limit_result r)
+static void on_crowd_result(struct limit_claim *c, enum limit_result r)
 {
     struct claimant *m = c->owner;
 
@@ -340,7 +340,7 @@ static void ask_anew(struct claimant *m)
     m->claim = limit_claim_create(&t->crowd->rule, slice_of(names[m->key]),
                                   pick(t, 2) != 0 ? COUNTER_ANY : COUNTER_ME, t->loop, NULL);
     m->claim->owner = m;
-    m->claim->told = on_crowd_told;
+    m->claim->on_result = on_crowd_result;
     on_result(m, limit_claim_ask(m->claim, true));
 }
 

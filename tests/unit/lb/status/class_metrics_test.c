@@ -39,7 +39,7 @@ static void look(void *context, const char *cls, const struct class_figures *f)
 }
 
 /* The exported value of CLS; -1: none. */
-static double told(const struct class_metrics *m, const char *cls)
+static double reported(const struct class_metrics *m, const char *cls)
 {
     struct found f = {.cls = cls, .requests = -1};
 
@@ -82,7 +82,7 @@ static void a_class_without_a_name_is_a_class(void **state)
     assert_non_null(class_metrics_find(m, SLICE_NULL));
     assert_non_null(class_metrics_find(m, SLICE_LIT("")));
     count(m, "", 4);
-    assert_true(told(m, "") == 4);
+    assert_true(reported(m, "") == 4);
     class_metrics_destroy(m);
 }
 
@@ -163,23 +163,23 @@ static void counters_only_rise_and_all_together_are_what_was_counted(void **stat
 
     (void)state;
     count(m, "a", 1);
-    assert_true(told(m, NULL) == 1);
+    assert_true(reported(m, NULL) == 1);
     CHOOSE(m, 1, true, RANK("a", 8));
     count(m, "a", 2);
     count(m, "b", 3);
-    assert_true(told(m, "a") == 2);
-    assert_true(told(m, NULL) == 4);
+    assert_true(reported(m, "a") == 2);
+    assert_true(reported(m, NULL) == 4);
     CHOOSE(m, 1, true, RANK("a", 8), RANK("b", 100));
-    assert_true(told(m, "a") == -1);
-    assert_true(told(m, "b") == 0);
-    assert_true(told(m, NULL) == 4);
+    assert_true(reported(m, "a") == -1);
+    assert_true(reported(m, "b") == 0);
+    assert_true(reported(m, NULL) == 4);
     count(m, "a", 5);
-    assert_true(told(m, NULL) == 9);
+    assert_true(reported(m, NULL) == 9);
     CHOOSE(m, 1, true, RANK("a", 1000), RANK("b", 100));
-    assert_true(told(m, "a") == 0);
+    assert_true(reported(m, "a") == 0);
     count(m, "a", 0.25);
     count(m, "a", 0.5);
-    assert_true(told(m, "a") == 0.75);
+    assert_true(reported(m, "a") == 0.75);
     class_metrics_destroy(m);
 }
 

@@ -18,7 +18,7 @@ enum { BALANCERS = 2, WORKERS = 8 };
 struct street {
     struct lodgers f[BALANCERS];
     struct home_records *records[WORKERS];
-    uint64_t told[WORKERS];
+    uint64_t reported[WORKERS];
     int telling; /* the worker that publishes */
     /* A balancer underestimates the age of a worker's report by this much. */
     uint64_t younger_us[BALANCERS][WORKERS];
@@ -112,8 +112,8 @@ static void hear(void *context, const struct home_record *r)
 static void publish(struct street *s)
 {
     for (s->telling = 0; s->telling < WORKERS; ++s->telling)
-        s->told[s->telling] = home_records_changed(s->records[s->telling], s->told[s->telling],
-                                                   SIZE_MAX, now(s), hear, s);
+        s->reported[s->telling] = home_records_changed(
+            s->records[s->telling], s->reported[s->telling], SIZE_MAX, now(s), hear, s);
     for (int b = 0; b < BALANCERS; ++b)
         homes_check(s->f[b].homes);
 }
@@ -360,8 +360,8 @@ static void a_move_is_not_undone_by_what_was_published_before_it_was_known(void 
     /* The other balancer is not informed yet, and uses the old home; that is published first. */
     assert_int_equal(served(s, 1, cls, 10 * MS), first);
     s->telling = first;
-    s->told[first] =
-        home_records_changed(s->records[first], s->told[first], SIZE_MAX, now(s), hear, s);
+    s->reported[first] =
+        home_records_changed(s->records[first], s->reported[first], SIZE_MAX, now(s), hear, s);
     assert_int_equal(home_at(s, 0, cls), moved);
     assert_int_equal(home_at(s, 1, cls), first);
     publish(s);
@@ -656,7 +656,7 @@ static void a_worker_that_leaves_takes_its_records_along(void **state)
         s->f[b].workers[home] = NULL;
         assert_int_equal(homes_count(&s->f[b], "a"), 0);
     }
-    s->told[home] = UINT64_MAX;
+    s->reported[home] = UINT64_MAX;
     int next = served(s, 1, "a", 10 * MS);
     publish(s);
     assert_int_equal(home_at(s, 0, "a"), next);

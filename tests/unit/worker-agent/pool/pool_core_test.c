@@ -17,7 +17,7 @@ enum { GROUPS = 4, SLOTS = 6, PROCESSES = 200, REQUESTS = 64, STEPS = 300000 };
 
 struct model_process {
     struct core_process core;
-    bool used, told_to_end;
+    bool used, asked_to_end;
 };
 
 struct model {
@@ -107,10 +107,10 @@ static void carry_out(struct model *m)
         } else {
             struct model_process *p = container_of(a.process, struct model_process, core);
 
-            assert_true(p->used && !p->told_to_end);
+            assert_true(p->used && !p->asked_to_end);
             assert_int_equal(a.process->state, CORE_LEAVING);
             assert_int_not_equal(a.why, CORE_KEEP);
-            p->told_to_end = true;
+            p->asked_to_end = true;
             ++m->ended;
         }
     }
@@ -137,7 +137,7 @@ static void bury(struct model *m, struct model_process *p)
 
     core_gone(&p->core, m->now_ms);
     p->used = false;
-    if (p->told_to_end)
+    if (p->asked_to_end)
         return;
     if (was_successor)
         s->group->replace_not_before_ms = m->now_ms + below(m, 500);
@@ -175,7 +175,7 @@ static void do_process(struct model *m)
             core_condemn(&p->core, CORE_CONDEMNED);
         break;
     default:
-        if (p->told_to_end)
+        if (p->asked_to_end)
             bury(m, p);
         else
             core_ready(&p->core, m->now_ms);
@@ -275,7 +275,7 @@ static void calm(struct model *m)
             continue;
         core_hold(&p->core, false);
         core_elsewhere(&p->core, 0);
-        if (p->told_to_end)
+        if (p->asked_to_end)
             bury(m, p);
         else
             core_ready(&p->core, m->now_ms);
@@ -406,7 +406,7 @@ static void serve(struct model *m, size_t g)
     for (int i = 0; i < 4 && r->state != CORE_REQUEST_RUNNING; ++i) {
         carry_out(m);
         for (size_t k = 0; k < PROCESSES; ++k) {
-            if (m->processes[k].used && m->processes[k].told_to_end)
+            if (m->processes[k].used && m->processes[k].asked_to_end)
                 bury(m, &m->processes[k]);
             else if (m->processes[k].used)
                 core_ready(&m->processes[k].core, m->now_ms);
@@ -543,7 +543,7 @@ static void let_run(struct model *m)
     for (int i = 0; i < 8; ++i) {
         carry_out(m);
         for (size_t k = 0; k < PROCESSES; ++k) {
-            if (m->processes[k].used && m->processes[k].told_to_end)
+            if (m->processes[k].used && m->processes[k].asked_to_end)
                 bury(m, &m->processes[k]);
             else if (m->processes[k].used)
                 core_ready(&m->processes[k].core, m->now_ms);

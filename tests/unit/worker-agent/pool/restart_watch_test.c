@@ -30,7 +30,7 @@ static const struct restart_times quick = {
 static const struct restart_times patient = {
     .settle_ms = 500, .poll_ms = 2000, .poll_blind_ms = 80, .look_ms = 10};
 
-struct told {
+struct reported {
     unsigned restarts, changes;
     bool one_shot;
 };
@@ -41,17 +41,17 @@ struct fixture {
     struct restart_watch *watch;
     struct restart_folder *folder;
     char root[64];
-    struct told told;
+    struct reported reported;
 };
 
 static void on_restart(void *context)
 {
-    ++((struct told *)context)->restarts;
+    ++((struct reported *)context)->restarts;
 }
 
 static void on_one_shot(void *context, bool on)
 {
-    struct told *t = context;
+    struct reported *t = context;
 
     ++t->changes;
     t->one_shot = on;
@@ -157,7 +157,7 @@ static void remove_file(const struct fixture *f, const char *name)
 
 static void watch(struct fixture *f, int64_t since_ns)
 {
-    f->folder = restart_folder_add(f->watch, f->root, "tmp", since_ns, &events, &f->told);
+    f->folder = restart_folder_add(f->watch, f->root, "tmp", since_ns, &events, &f->reported);
     assert_non_null(f->folder);
 }
 
@@ -175,18 +175,18 @@ static void await_restarts(struct fixture *f, unsigned n)
 {
     uint64_t until_us = clock_mono_us() + WAIT_LIMIT_MS * 1000;
 
-    while (f->told.restarts < n && clock_mono_us() < until_us)
+    while (f->reported.restarts < n && clock_mono_us() < until_us)
         loop_turn(f->loop, TURN_MS);
-    assert_int_equal(f->told.restarts, n);
+    assert_int_equal(f->reported.restarts, n);
 }
 
 static void await_one_shot(struct fixture *f, bool on)
 {
     uint64_t until_us = clock_mono_us() + WAIT_LIMIT_MS * 1000;
 
-    while (f->told.one_shot != on && clock_mono_us() < until_us)
+    while (f->reported.one_shot != on && clock_mono_us() < until_us)
         loop_turn(f->loop, TURN_MS);
-    assert_int_equal(f->told.one_shot, on);
+    assert_int_equal(f->reported.one_shot, on);
 }
 
 /* Waits until the directory has been scanned after all previous changes. */
@@ -203,7 +203,7 @@ static void assert_no_more_restarts(struct fixture *f, unsigned n)
 {
     await_look(f);
     turn_for(f, f->times.settle_ms + 100);
-    assert_int_equal(f->told.restarts, n);
+    assert_int_equal(f->reported.restarts, n);
 }
 
 /* ---- restart.txt ---- */
@@ -314,10 +314,10 @@ static void each_process_serves_one_request_while_the_file_is_there(void **state
     touch(f, "tmp/always_restart.txt");
     touch(f, "tmp/restart.txt");
     await_restarts(f, 1);
-    assert_int_equal(f->told.changes, 1);
+    assert_int_equal(f->reported.changes, 1);
     remove_file(f, "tmp/always_restart.txt");
     await_one_shot(f, false);
-    assert_int_equal(f->told.changes, 2);
+    assert_int_equal(f->reported.changes, 2);
 }
 
 /* ---- folders ---- */
@@ -327,7 +327,7 @@ static void a_folder_may_come_and_go(void **state)
     struct fixture *f = *state;
 
     f->folder =
-        restart_folder_add(f->watch, f->root, "a/b/tmp", restart_now_ns(), &events, &f->told);
+        restart_folder_add(f->watch, f->root, "a/b/tmp", restart_now_ns(), &events, &f->reported);
     turn_for(f, f->times.look_ms);
     make_folder(f, "a");
     turn_for(f, f->times.look_ms * 2);
@@ -378,8 +378,8 @@ static void a_folder_open_to_all_does_not_count_until_it_is_closed(void **state)
     touch(f, "tmp/restart.txt");
     touch(f, "tmp/always_restart.txt");
     turn_for(f, f->times.settle_ms + 100);
-    assert_int_equal(f->told.restarts, 0);
-    assert_false(f->told.one_shot);
+    assert_int_equal(f->reported.restarts, 0);
+    assert_false(f->reported.one_shot);
     assert_int_equal(chmod(path, 0755), 0);
     await_one_shot(f, true);
     await_restarts(f, 1);
@@ -396,8 +396,8 @@ static void what_is_no_file_does_not_count(void **state)
     in_root(f, "tmp/always_restart.txt", path);
     assert_int_equal(mkfifo(path, 0600), 0);
     turn_for(f, f->times.settle_ms + 100);
-    assert_int_equal(f->told.restarts, 0);
-    assert_int_equal(f->told.changes, 0);
+    assert_int_equal(f->reported.restarts, 0);
+    assert_int_equal(f->reported.changes, 0);
 }
 
 static void applications_may_share_folders(void **state)
@@ -405,14 +405,14 @@ static void applications_may_share_folders(void **state)
     enum { FOLDERS = 60 };
     struct fixture *f = *state;
     struct restart_folder *folders[FOLDERS];
-    struct told told[FOLDERS] = {0};
+    struct reported reported[FOLDERS] = {0};
     unsigned sum = 0;
 
     make_folder(f, "tmp");
     /* Every other one waits for a folder that does not exist in the one of the others. */
     for (unsigned i = 0; i < FOLDERS; ++i)
         folders[i] = restart_folder_add(f->watch, f->root, i % 2 == 0 ? "tmp" : "tmp/sub",
-                                        restart_now_ns(), &events, &told[i]);
+                                        restart_now_ns(), &events, &reported[i]);
     turn_for(f, f->times.look_ms * 2);
     touch(f, "tmp/restart.txt");
     make_folder(f, "tmp/sub");
@@ -421,10 +421,10 @@ static void applications_may_share_folders(void **state)
         turn_for(f, 20);
         sum = 0;
         for (unsigned k = 0; k < FOLDERS; ++k)
-            sum += told[k].restarts;
+            sum += reported[k].restarts;
     }
     for (unsigned i = 0; i < FOLDERS; ++i) {
-        assert_int_equal(told[i].restarts, 1);
+        assert_int_equal(reported[i].restarts, 1);
         restart_folder_remove(folders[i]);
     }
 }
@@ -433,10 +433,10 @@ static void the_host_s_own_folder_is_nobody_s(void **state)
 {
     struct fixture *f = *state;
 
-    assert_null(restart_folder_add(f->watch, "/", "tmp", 0, &events, &f->told));
+    assert_null(restart_folder_add(f->watch, "/", "tmp", 0, &events, &f->reported));
     assert_true(restart_folder_is(NULL, "/", "tmp"));
     assert_false(restart_folder_is(NULL, "/srv/shop", "tmp"));
-    f->folder = restart_folder_add(f->watch, "/", f->root, 0, &events, &f->told);
+    f->folder = restart_folder_add(f->watch, "/", f->root, 0, &events, &f->reported);
     assert_non_null(f->folder);
     assert_true(restart_folder_is(f->folder, "/elsewhere", f->root));
     assert_false(restart_folder_is(f->folder, f->root, "tmp"));
@@ -454,7 +454,7 @@ static void a_folder_may_end_while_it_is_looked_at(void **state)
     }
     watch(f, restart_now_ns());
     await_one_shot(f, true);
-    assert_int_equal(f->told.changes, 1);
+    assert_int_equal(f->reported.changes, 1);
     restart_folder_remove(f->folder);
     watch(f, 0);
 }

@@ -27,15 +27,15 @@ static void those_that_are_over_it_soon_wait_twice_as_long_each_time(void **stat
     struct over_memory o = {0};
     uint64_t expected_ms = OVER_MEMORY_DELAY_MS;
     uint64_t now_ms = 5000;
-    unsigned told = 0;
+    unsigned reported = 0;
 
     (void)state;
     for (unsigned i = 0; i < 100; ++i) {
         assert_true(over_memory_may_replace(&o, SHORT_MS, now_ms));
         assert_int_equal(over_memory_wait_ms(&o, now_ms), expected_ms);
-        told += over_memory_tell(&o);
+        reported += over_memory_tell(&o);
         /* The first may have been an unlucky one; then it is said once. */
-        assert_int_equal(told, i == 0 ? 0 : 1);
+        assert_int_equal(reported, i == 0 ? 0 : 1);
         assert_false(over_memory_may_replace(&o, SHORT_MS, now_ms + expected_ms - 1));
         now_ms += expected_ms;
         assert_int_equal(over_memory_wait_ms(&o, now_ms), 0);
