@@ -372,7 +372,7 @@ static void check_backend_locked(struct conn_backend *b)
     }
     ASSERT(b->idle == idle);
     ASSERT(b->in_use >= moving);
-    ASSERT(b->in_use >= b->condemned);
+    ASSERT(b->in_use >= b->marked);
     ASSERT(b->in_line == count_waiters(&b->line, WAITER_IN_LINE));
     ASSERT(b->waiting >= b->in_line + ready);
     if (b->in_line != 0) {

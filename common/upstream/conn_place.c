@@ -43,7 +43,7 @@ void conn_work_do_all_(struct conn_pool *p, struct conn_work *k)
  */
 static unsigned total_locked(const struct conn_backend *b)
 {
-    return b->in_use + b->idle + b->opening - b->condemned;
+    return b->in_use + b->idle + b->opening - b->marked;
 }
 
 bool conn_has_room_locked(const struct conn_backend *b)
@@ -254,8 +254,8 @@ void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct con
     struct conn_waiter *w = conn_unpair(c);
 
     conn_enter_locked(b, c, PLACE_GONE, k);
-    b->condemned -= c->condemned;
-    c->condemned = false;
+    b->marked -= c->marked;
+    c->marked = false;
     if (w != NULL && b->retired)
         waiter_refuse_locked(b, w, ERR_NO_WORKER, k);
     else if (w != NULL)
@@ -271,7 +271,7 @@ void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn
 
 static bool unwanted_locked(const struct conn_backend *b, const struct pooled_conn *c)
 {
-    return b->retired || c->condemned || over_limit_locked(b) ||
+    return b->retired || c->marked || over_limit_locked(b) ||
            atomic_load(&b->pool->loop_closed[c->loop_index]);
 }
 
@@ -335,11 +335,11 @@ void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct co
     }
 }
 
-void conn_condemn_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
-    ASSERT(!c->condemned);
-    c->condemned = true;
-    ++b->condemned;
+    ASSERT(!c->marked);
+    c->marked = true;
+    ++b->marked;
     conn_enter_locked(b, c, PLACE_LEAVING, k);
 }
 
@@ -361,7 +361,7 @@ enum way {
 
 static enum way way_of_locked(const struct conn_backend *b, const struct pooled_conn *c)
 {
-    if (c->detached || c->condemned || b->retired)
+    if (c->detached || c->marked || b->retired)
         return WAY_NONE;
     if (c->waiter != NULL)
         return c->waiter->fresh ? WAY_NONE : WAY_ON;
@@ -423,7 +423,7 @@ static void end_arriving_locked(struct conn_backend *b, const struct job *j, str
     c->detached = !j->moved;
     if (j->moved)
         ++b->handed_over;
-    if (!j->moved || b->retired || c->condemned)
+    if (!j->moved || b->retired || c->marked)
         conn_drop_locked(b, c, k);
     else if (c->waiter != NULL)
         waiter_grant_locked(b, c->waiter, c, k);

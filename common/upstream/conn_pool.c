@@ -107,7 +107,7 @@ static bool give_up_idle(struct conn_backend *b, unsigned index, bool own, struc
     if (c != NULL && own)
         conn_drop_locked(b, c, k);
     else if (c != NULL)
-        conn_condemn_locked(b, c, k);
+        conn_mark_locked(b, c, k);
     latch_unlock(&b->latch);
     return c != NULL;
 }
@@ -305,15 +305,15 @@ struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address
     return b;
 }
 
-/* Condemn N idle connections, the oldest of each loop first. */
-static void condemn_idle_locked(struct conn_backend *b, unsigned n, struct conn_work *k)
+/* Marks N idle connections for closing, the oldest of each loop first. */
+static void mark_idle_locked(struct conn_backend *b, unsigned n, struct conn_work *k)
 {
     while (n != 0 && b->idle != 0) {
         for (unsigned i = 0; i < b->pool->nloops && n != 0; ++i) {
             struct pooled_conn *oldest = conn_oldest_of_locked(b, i);
             if (oldest == NULL)
                 continue;
-            conn_condemn_locked(b, oldest, k);
+            conn_mark_locked(b, oldest, k);
             --n;
         }
     }
@@ -328,9 +328,9 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections,
     latch_lock(&b->latch);
     b->settings = *s;
     b->max_connections = max_connections;
-    unsigned total = b->in_use + b->idle + b->opening - b->condemned;
+    unsigned total = b->in_use + b->idle + b->opening - b->marked;
     if (max_connections != 0 && total > max_connections)
-        condemn_idle_locked(b, total - max_connections, &k);
+        mark_idle_locked(b, total - max_connections, &k);
     conn_serve_locked(b, &k);
     conn_unlock_and_do(b, &k);
 }
@@ -367,7 +367,7 @@ void conn_backend_retire(struct conn_backend *b)
         refuse_waiters_of_locked(b, &b->shards[i].leaving, &k);
         refuse_waiters_of_locked(b, &b->shards[i].arriving, &k);
     }
-    condemn_idle_locked(b, b->idle, &k);
+    mark_idle_locked(b, b->idle, &k);
     conn_unlock_and_do(b, &k);
 }
 

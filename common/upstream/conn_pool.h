@@ -34,7 +34,7 @@ struct pooled_conn {
     uint64_t uses;              /* requests it was checked out for */
     int place;                  /* the pool's, under the backend's latch, as are the next three */
     bool detached;              /* from LOOP_INDEX's loop, and attached to no other one */
-    bool condemned;             /* to be closed as soon as its loop can */
+    bool marked;                /* to be closed as soon as its loop can */
     struct conn_waiter *waiter; /* the one that it is moved to */
 };
 

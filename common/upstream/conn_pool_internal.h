@@ -92,7 +92,7 @@ struct conn_backend {
     unsigned max_connections;
     struct conn_pool_settings settings;
     unsigned in_use; /* every place but IDLE, PARKED and GONE */
-    unsigned idle, opening, condemned;
+    unsigned idle, opening, marked;
     struct list parked; /* idle connections beside the loops, latest first */
     unsigned nparked;
     unsigned parks_left; /* so many more may be parked, unless a loop lacks one again */
@@ -189,7 +189,7 @@ bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_c
 /* The oldest idle connection of loop LOOP_INDEX, parked ones that were its last among them. */
 struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop_index);
 /* An idle connection of any loop will be closed there, or at once on the loop that calls. */
-void conn_condemn_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
+void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 
 void conn_shard_on_message(struct loop_message *m);
 

@@ -259,7 +259,7 @@ static bool pass_on(struct exchange *x, enum slot_refusal why)
         return false;
     slot_pass_on(&x->place, &to,
                  conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
-                                   SLICE_LIT("heir"), 0, &cs));
+                                   SLICE_LIT("new-agent"), 0, &cs));
     if (!is_direct(x)) {
         text_clear(&x->head);
         front_write_agents_head(x->reply->req, &x->head);

@@ -142,7 +142,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
         if (!app_group_listen(pool->groups[i]))
             return false;
     }
-    /* Adopts ready processes first: another process of the same slot was its successor. */
+    /* Adopts ready processes first: another process of the same slot was its replacement. */
     for (int ready = 1; ready >= 0; --ready) {
         for (size_t i = 0; i < adopted->n; ++i) {
             if (app_process_was_ready(&adopted->items[i]) == (ready == 1))
@@ -193,10 +193,9 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 static void count_end(const struct app_process *p, enum core_reason why)
 {
     static const char *const words[] = {
-        [CORE_KEEP] = "none",           [CORE_IDLE] = "idle",
-        [CORE_GIVES_WAY] = "gives-way", [CORE_OVER_MAX] = "over-max",
-        [CORE_OUTDATED] = "outdated",   [CORE_SPENT] = "spent",
-        [CORE_CONDEMNED] = "condemned",
+        [CORE_KEEP] = "none",          [CORE_IDLE] = "idle",         [CORE_GIVES_WAY] = "gives-way",
+        [CORE_OVER_MAX] = "over-max",  [CORE_OUTDATED] = "outdated", [CORE_SPENT] = "spent",
+        [CORE_REPLACED] = "condemned",
     };
 
     log_info(p, "process-to-end", "reason=%s requests=%llu", words[why],

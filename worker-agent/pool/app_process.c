@@ -45,9 +45,9 @@ enum {
 #define NOTE_LEAVING "leaving"
 
 /* P is to replace its slot's process. */
-static bool is_successor(const struct app_process *p)
+static bool is_replacement(const struct app_process *p)
 {
-    return p->slot != NULL && p->slot->core.successor == &p->core;
+    return p->slot != NULL && p->slot->core.replacement == &p->core;
 }
 
 static void describe(const struct log_subject *self, struct log_text *out)
@@ -219,7 +219,7 @@ static uint64_t stop_timeout_ms(const struct app_process *p)
 static void leave_core(struct app_process *p)
 {
     if (p->slot != NULL)
-        core_end(&p->core, CORE_CONDEMNED);
+        core_end(&p->core, CORE_REPLACED);
     app_pool_settle(p->pool);
 }
 
@@ -258,12 +258,12 @@ void app_process_stop(struct app_process *p)
     enter(p, PROCESS_STOPPING);
 }
 
-void app_process_condemn(struct app_process *p, const char *why)
+void app_process_mark(struct app_process *p, const char *why)
 {
-    if (p->slot == NULL || p->core.state == CORE_LEAVING || p->core.doomed != CORE_KEEP)
+    if (p->slot == NULL || p->core.state == CORE_LEAVING || p->core.marked != CORE_KEEP)
         return;
     log_info(p, "process-condemned", "reason=\"%s\" action=\"replace it, then end it\"", why);
-    core_condemn(&p->core, CORE_CONDEMNED);
+    core_mark(&p->core, CORE_REPLACED);
     app_pool_settle(p->pool);
 }
 
@@ -272,7 +272,7 @@ void app_process_detach(struct app_process *p, const char *why)
     if (p->slot == NULL || p->core.state == CORE_LEAVING)
         return;
     log_info(p, "process-detached", "reason=\"%s\" requests=%u", why, p->core.sessions);
-    core_detach(&p->core, CORE_CONDEMNED);
+    core_detach(&p->core, CORE_REPLACED);
     app_pool_settle(p->pool);
 }
 
@@ -360,7 +360,7 @@ static void on_deadline(struct timer *t)
 static void become_ready(struct app_process *p)
 {
     /* The other agent ends it: it must not get the slot's requests here. */
-    if (p->pool->handed_over && is_successor(p))
+    if (p->pool->handed_over && is_replacement(p))
         return;
     timer_stop(&p->deadline);
     supervisor_link_note(p->pool->supervisor, p->id, NOTE_READY);
@@ -392,13 +392,13 @@ static void on_warm(struct warm_up *w)
     become_ready(p);
 }
 
-/* P serves. Starts the warm-up if P is a successor, while the slot's requests still go to the old
+/* P serves. Starts the warm-up if P is a replacement, while the slot's requests still go to the old
  * process. */
 static bool warm_up(struct app_process *p)
 {
     p->warm_up.done = on_warm;
-    if (!is_successor(p) || !warm_up_start(&p->warm_up, p->pool->loop, &p->addr, &p->slot->targets,
-                                           p->group->s->warm_up_timeout_ms))
+    if (!is_replacement(p) || !warm_up_start(&p->warm_up, p->pool->loop, &p->addr,
+                                             &p->slot->targets, p->group->s->warm_up_timeout_ms))
         return false;
     timer_stop(&p->deadline);
     return true;
@@ -580,8 +580,8 @@ static void on_over_memory(struct usage_target *t)
     uint64_t lasted_ms = t->over_since_ms - p->ready_since_ms;
 
     /* Ignores a process that is being replaced already, and one that has served no request, because
-     * its successor would be no better. */
-    if (p->state != PROCESS_READY || p->core.doomed != CORE_KEEP || p->requests == 0)
+     * its replacement would be no better. */
+    if (p->state != PROCESS_READY || p->core.marked != CORE_KEEP || p->requests == 0)
         return;
     if (t->over_since_ms < p->ready_since_ms)
         lasted_ms = 0;
@@ -596,7 +596,7 @@ static void on_over_memory(struct usage_target *t)
              (unsigned long long)p->group->over_memory.delay_ms);
     say_limit_is_too_low(p);
     group_count(p->group, AGENT_STAT_over_max_memory);
-    app_process_condemn(p, "over max_memory");
+    app_process_mark(p, "over max_memory");
 }
 
 static void watch_usage(struct app_process *p)
@@ -718,7 +718,7 @@ void app_process_hand_over(struct app_process *p)
     process_output_mute(&p->output, true);
     /* The new agent ends processes that are not a slot's process so far: nothing must be sent to
      * them. */
-    if (is_successor(p)) {
+    if (is_replacement(p)) {
         readiness_stop(p);
         timer_stop(&p->deadline);
         timer_stop(&p->held);
@@ -736,7 +736,7 @@ void app_process_take_back(struct app_process *p)
         supervisor_link_signal(p->pool->supervisor, p->id, SIGKILL);
     else if (p->slot != NULL && p->core.ending)
         app_process_stop(p);
-    else if (is_successor(p)) {
+    else if (is_replacement(p)) {
         core_hold(&p->core, false);
         if (p->state == PROCESS_STARTING)
             app_process_go_on(p, false);

@@ -2,7 +2,7 @@
  *
  * One application process: one incarnation, from the request to the supervisor to its burial. Made
  * for a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it
- * has ended, between turns. Whether it is its slot's process, the successor of that, or has left
+ * has ended, between turns. Whether it is its slot's process, the replacement of that, or has left
  * the slot is the core's to say (pool_core.h). It reports to its slot by the events of the pool.
  * Control loop only.
  */
@@ -48,7 +48,7 @@ struct app_process {
     struct timer shutdown; /* LEAVING: shutdown_timeout */
     struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
     struct readiness readiness;
-    struct warm_up warm_up; /* a successor that is ready, before it takes its slot over */
+    struct warm_up warm_up; /* a replacement that is ready, before it takes its slot over */
     struct usage_target usage;
     struct process_output output;
     uint64_t since_ms, ready_since_ms;
@@ -85,7 +85,7 @@ void app_process_go_on(struct app_process *p, bool was_ready);
  * where it would be missed, one process of the application at a time, and ends when it has nothing
  * to do any more.
  */
-void app_process_condemn(struct app_process *p, const char *why);
+void app_process_mark(struct app_process *p, const char *why);
 /* P receives no further requests and is ended when its requests are finished. */
 void app_process_detach(struct app_process *p, const char *why);
 /* Ends P immediately, even if requests are in flight: SIGTERM, and SIGKILL after stop_timeout. */

@@ -144,7 +144,7 @@ static void end_now(struct core_process *p)
         return;
     p->ending = true;
     ++c->nending;
-    c->ngiving -= p->doomed == CORE_GIVES_WAY;
+    c->ngiving -= p->marked == CORE_GIVES_WAY;
     list_remove(&p->leaving);
     list_push_back(&c->to_end, &p->leaving);
 }
@@ -156,9 +156,9 @@ static void end_when_done(struct core_process *p)
 }
 
 /* One more of G's processes is to be replaced. */
-static void add_doomed(struct core_group *g)
+static void add_marked(struct core_group *g)
 {
-    ++g->ndoomed;
+    ++g->nmarked;
     if (!list_linked(&g->replaces))
         list_push_back(&g->core->replaces, &g->replaces);
 }
@@ -173,12 +173,12 @@ static void take_slot(struct core_slot *s, struct core_process *p)
     core_run_soon(s);
     ++g->nprocesses;
     g->nstarting += p->state == CORE_STARTING;
-    if (p->doomed != CORE_KEEP)
-        add_doomed(g);
+    if (p->marked != CORE_KEEP)
+        add_marked(g);
     g->core->changed = true;
 }
 
-/* It has no process any more, but maybe its successor, ready or not. */
+/* It has no process any more, but maybe its replacement, ready or not. */
 static void vacate_slot(struct core_slot *s)
 {
     struct core_group *g = s->group;
@@ -186,13 +186,13 @@ static void vacate_slot(struct core_slot *s)
 
     --g->nprocesses;
     g->nstarting -= p->state == CORE_STARTING;
-    g->ndoomed -= p->doomed != CORE_KEEP;
+    g->nmarked -= p->marked != CORE_KEEP;
     s->process = NULL;
     core_tell(s);
-    p = s->successor;
-    s->successor = NULL;
+    p = s->replacement;
+    s->replacement = NULL;
     if (p != NULL) {
-        --g->core->successors;
+        --g->core->replacements;
         take_slot(s, p);
     }
     g->core->changed = true;
@@ -206,9 +206,9 @@ static void drop_from_slot(struct core_process *p)
         vacate_slot(s);
         return;
     }
-    ASSERT(s->successor == p);
-    s->successor = NULL;
-    --s->group->core->successors;
+    ASSERT(s->replacement == p);
+    s->replacement = NULL;
+    --s->group->core->replacements;
 }
 
 /* Requests that wait for any process may get a place at every slot. */
@@ -254,7 +254,7 @@ void core_leave_slot(struct core_process *p, enum core_reason why)
     p->state = CORE_LEAVING;
     ++s->group->core->leaving;
     s->group->core->ngiving += why == CORE_GIVES_WAY;
-    p->doomed = why;
+    p->marked = why;
     p->probing = false;
     core_place(p);
     list_push_back(&s->leaving, &p->leaving);
@@ -265,15 +265,15 @@ void core_leave_slot(struct core_process *p, enum core_reason why)
     core_want_again(s);
 }
 
-void core_condemn(struct core_process *p, enum core_reason reason)
+void core_mark(struct core_process *p, enum core_reason reason)
 {
     struct core_slot *s = p->slot;
 
-    if (p->state == CORE_LEAVING || p->doomed != CORE_KEEP)
+    if (p->state == CORE_LEAVING || p->marked != CORE_KEEP)
         return;
-    p->doomed = reason;
+    p->marked = reason;
     if (s->process == p)
-        add_doomed(s->group);
+        add_marked(s->group);
     s->group->core->changed = true;
 }
 
@@ -307,13 +307,13 @@ static void enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
         take_slot(s, p);
         return;
     }
-    s->successor = p;
-    ++g->core->successors;
+    s->replacement = p;
+    ++g->core->replacements;
 }
 
 void core_spawned(struct core_slot *s, struct core_process *p, uint64_t now_ms)
 {
-    ASSERT(s->successor == NULL);
+    ASSERT(s->replacement == NULL);
     enter(s, p, now_ms);
 }
 
@@ -339,8 +339,8 @@ void core_ready(struct core_process *p, uint64_t now_ms)
     if (p->state != CORE_STARTING)
         return;
     core_tell(s);
-    if (s->successor == p)
-        core_leave_slot(old, old->doomed);
+    if (s->replacement == p)
+        core_leave_slot(old, old->marked);
     ASSERT(s->process == p);
     p->state = CORE_READY;
     p->probing = false;
@@ -392,7 +392,7 @@ void core_gone(struct core_process *p, uint64_t now_ms)
     if (p->state == CORE_LEAVING) {
         list_remove(&p->leaving);
         --c->leaving;
-        c->ngiving -= !p->ending && p->doomed == CORE_GIVES_WAY;
+        c->ngiving -= !p->ending && p->marked == CORE_GIVES_WAY;
     } else {
         drop_from_slot(p);
     }
@@ -421,7 +421,7 @@ static void count_traffic(struct core_group *g, uint64_t now_ms)
     g->traffic_ms = now_ms;
 }
 
-/* Its successor is to be ready before P is spent. */
+/* Its replacement is to be ready before P is spent. */
 bool core_nearly_spent(const struct core_process *p)
 {
     enum { PARTS = 10 };
@@ -445,7 +445,7 @@ static void begin(struct core_request *r, struct core_process *p, uint64_t now_m
     ++p->served;
     p->last_used_ms = now_ms;
     if (core_nearly_spent(p))
-        core_condemn(p, CORE_SPENT);
+        core_mark(p, CORE_SPENT);
     count_traffic(g, now_ms);
     core_place(p);
 }
@@ -509,13 +509,13 @@ static void wait_in(struct core_request *r, struct core_slot *s)
 }
 
 /*
- * Whether R is what the slot's successor waits for: without a ready_probe it becomes ready by
+ * Whether R is what the slot's replacement waits for: without a ready_probe it becomes ready by
  * answering a request, which would otherwise go to the old process. When that one is at
- * max_requests, the successor takes any request, like the first process of a slot.
+ * max_requests, the replacement takes any request, like the first process of a slot.
  */
 static bool takes_probe(const struct core_slot *s, const struct core_request *r)
 {
-    const struct core_process *p = s->successor;
+    const struct core_process *p = s->replacement;
 
     return p != NULL && has_place(p) && suits(p, r) && (r->may_probe || is_spent(s->process));
 }
@@ -529,7 +529,7 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
     if (!core_slot_enabled(s))
         return CORE_QUEUE_FULL;
     if (takes_probe(s, r))
-        p = s->successor;
+        p = s->replacement;
     if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) &&
         !core_yields(p, r, now_ms)) {
         begin(r, p, now_ms);
@@ -573,7 +573,7 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
 
     if (g->nwaiting == 0 && g->replacing != NULL && g->replacing->nwaiting == 0 &&
         takes_probe(g->replacing, r)) {
-        begin(r, g->replacing->successor, now_ms);
+        begin(r, g->replacing->replacement, now_ms);
         return CORE_GO_NOW;
     }
     if (g->nwaiting == 0 && !list_empty(free))
@@ -651,7 +651,7 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
     if (r == NULL)
         return NULL;
     if (takes_probe(s, r))
-        p = s->successor;
+        p = s->replacement;
     if (!has_place(p) || !suits(p, r))
         return NULL;
     if (core_yields(p, r, now_ms)) {
@@ -669,7 +669,7 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
 /* ---- the invariants of the algorithm, as its source lists them and as ours adds to them ---- */
 
 struct sums {
-    unsigned processes, successors, leaving, active, idle, ending, sessions;
+    unsigned processes, replacements, leaving, active, idle, ending, sessions;
 };
 
 static size_t length(const struct list *l)
@@ -700,23 +700,23 @@ static void check_slot(const struct core_slot *s, struct sums *sum)
     struct list *it;
 
     ASSERT(length(&s->waiting) == s->nwaiting);
-    ASSERT(s->process != NULL || s->successor == NULL);
+    ASSERT(s->process != NULL || s->replacement == NULL);
     if (s->process != NULL) {
         ASSERT(s->process->state == CORE_STARTING || s->process->state == CORE_READY);
         ASSERT(!s->process->ending);
         check_process(s->process, s, sum);
         ++sum->processes;
     }
-    if (s->successor != NULL) {
-        ASSERT(s->successor->state == CORE_STARTING);
-        check_process(s->successor, s, sum);
-        ++sum->successors;
+    if (s->replacement != NULL) {
+        ASSERT(s->replacement->state == CORE_STARTING);
+        check_process(s->replacement, s, sum);
+        ++sum->replacements;
     }
     /* Detached is for ever. */
     list_for_each (it, &s->leaving) {
         const struct core_process *p = list_entry(it, struct core_process, leaving);
 
-        ASSERT(p->state == CORE_LEAVING && p != s->process && p != s->successor);
+        ASSERT(p->state == CORE_LEAVING && p != s->process && p != s->replacement);
         ASSERT(p->sessions > 0 && !p->ending);
         check_process(p, s, sum);
         ++sum->leaving;
@@ -727,20 +727,20 @@ static unsigned check_group(const struct core_group *g, struct sums *sum)
 {
     unsigned before = sum->processes;
     unsigned starting = 0;
-    unsigned doomed = 0;
+    unsigned marked = 0;
 
     for (unsigned n = 0; n < g->nslots; ++n) {
         const struct core_slot *s = g->slots[n];
 
         check_slot(s, sum);
         starting += s->process != NULL && s->process->state == CORE_STARTING;
-        doomed += s->process != NULL && s->process->doomed != CORE_KEEP;
+        marked += s->process != NULL && s->process->marked != CORE_KEEP;
     }
     ASSERT(sum->processes - before == g->nprocesses);
     ASSERT(starting == g->nstarting);
-    ASSERT(doomed == g->ndoomed);
+    ASSERT(marked == g->nmarked);
     ASSERT(length(&g->waiting) == g->nwaiting);
-    ASSERT(list_linked(&g->replaces) || (doomed == 0 && g->replacing == NULL));
+    ASSERT(list_linked(&g->replaces) || (marked == 0 && g->replacing == NULL));
     return g->nprocesses;
 }
 
@@ -777,8 +777,8 @@ void core_check(const struct core *c)
         check_no_lost_wakeup(c, g);
     }
     ASSERT(in_groups == sum.processes);
-    ASSERT(sum.processes + c->successors + c->leaving == c->count);
-    ASSERT(sum.successors == c->successors);
+    ASSERT(sum.processes + c->replacements + c->leaving == c->count);
+    ASSERT(sum.replacements == c->replacements);
     /* END was issued for the other LEAVING processes, which may still have sessions. */
     ASSERT(sum.leaving + c->nending == c->leaving);
     ASSERT(c->active <= c->count);

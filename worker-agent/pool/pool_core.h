@@ -14,7 +14,7 @@
  * slot, an address known to load balancers, and requests for a slot wait for that slot's process.
  *
  *   slot:  cold ── wanted, room ──► process (STARTING ──► READY) ──► LEAVING ──► gone
- *                                   successor (STARTING) ── ready: takes its place ──┘
+ *                                   replacement (STARTING) ─ ready: takes its place ─┘
  */
 #ifndef RLB_AGENT_POOL_POOL_CORE_H
 #define RLB_AGENT_POOL_POOL_CORE_H
@@ -24,7 +24,7 @@
 enum core_queue { CORE_QUEUE_PRIVATE, CORE_QUEUE_GLOBAL };
 
 enum core_process_state {
-    CORE_STARTING, /* process or successor of its slot; counted; at most one session, the probe */
+    CORE_STARTING, /* process or replacement of its slot; counted; at most one session, the probe */
     CORE_READY,
     CORE_LEAVING, /* permanently detached from its slot; ended when its sessions are over */
 };
@@ -37,7 +37,7 @@ enum core_reason {
     CORE_OVER_MAX,  /* a maximum was lowered */
     CORE_OUTDATED,  /* restart.txt; another configuration */
     CORE_SPENT,     /* max_requests, or one request where each process serves one */
-    CORE_CONDEMNED, /* over max_memory, or detached by an operator */
+    CORE_REPLACED,  /* over max_memory, or detached by an operator */
 };
 
 enum core_request_state { CORE_REQUEST_NONE, CORE_REQUEST_WAITING, CORE_REQUEST_RUNNING };
@@ -54,7 +54,7 @@ struct core_process {
     struct list leaving;    /* LEAVING: in its slot; then, while it is to be ended, core->to_end */
     struct list running;    /* core_request */
     enum core_process_state state;
-    enum core_reason doomed;   /* why it is to be replaced; LEAVING: why it is ended */
+    enum core_reason marked;   /* why it is to be replaced; LEAVING: why it is ended */
     bool probing;              /* STARTING: it takes one request, which shows whether it serves */
     bool ending;               /* END was issued, or is about to be */
     bool held;                 /* new sessions are temporarily held */
@@ -70,10 +70,10 @@ struct core_process {
 struct core_slot {
     struct core_group *group;
     unsigned n;
-    struct core_process *process;   /* STARTING or READY; NULL: cold */
-    struct core_process *successor; /* STARTING; takes over when it is ready */
-    struct list leaving;            /* former processes of the slot */
-    struct list waiting;            /* core_request */
+    struct core_process *process;     /* STARTING or READY; NULL: cold */
+    struct core_process *replacement; /* STARTING; takes over when it is ready */
+    struct list leaving;              /* former processes of the slot */
+    struct list waiting;              /* core_request */
     size_t nwaiting;
     uint64_t not_before_ms;  /* no process is started earlier; the owner's back-off */
     bool renew;              /* its process was ended in order to start another one in this slot */
@@ -102,17 +102,17 @@ struct core_group {
     bool one_shot;
     /* Incremented by the owner: every process made earlier is replaced. */
     uint64_t generation;
-    /* Set by the owner after a successor failed: no successor is started earlier. */
+    /* Set by the owner after a replacement failed: no replacement is started earlier. */
     uint64_t replace_not_before_ms;
     /* The core's. */
     struct list waiting; /* requests for any process */
     size_t nwaiting;
     struct list replaces;        /* core->replaces */
     struct list idle, partly;    /* READY ones with free places: without sessions, and with */
-    unsigned nprocesses;         /* of its slots; LEAVING ones and successors do not count */
+    unsigned nprocesses;         /* of its slots; LEAVING ones and replacements do not count */
     unsigned nstarting;          /* of those */
-    unsigned ndoomed;            /* of those */
-    struct core_slot *replacing; /* the one that has a successor, or waits for its renewal */
+    unsigned nmarked;            /* of those */
+    struct core_slot *replacing; /* the one that has a replacement, or waits for its renewal */
     double traffic;              /* decayed sum of sessions */
     uint64_t traffic_ms;
 };
@@ -126,8 +126,8 @@ struct core_request {
     uint64_t turn;                /* order of asking; counted with the births of processes */
     bool any;                     /* it was made for any process */
     bool placeless;               /* an upgraded connection: holds its process, but no place */
-    /* Set by the owner: the request may be sent to an unproven successor, because it can be retried
-     * at another process. */
+    /* Set by the owner: the request may be sent to an unproven replacement, because it can be
+     * retried at another process. */
     bool may_probe;
 };
 
@@ -144,7 +144,7 @@ struct core {
     unsigned leaving; /* of them LEAVING */
     unsigned nending; /* of those, for which END was issued */
     unsigned ngiving; /* of those, without END so far, that give way */
-    unsigned successors;
+    unsigned replacements;
     uint64_t turns;
     bool changed;         /* since processes were last assigned to slots */
     struct list replaces; /* groups with processes marked for replacement or a replacement in
@@ -185,8 +185,8 @@ void core_hold(struct core_process *p, bool held);
 /* P has exited, requested or not. Its sessions are over, and its RUNNING requests no longer have a
  * process. */
 void core_gone(struct core_process *p, uint64_t now_ms);
-/* Marks P for replacement because of REASON. A successor is started only where P is needed. */
-void core_condemn(struct core_process *p, enum core_reason reason);
+/* Marks P for replacement because of REASON. A replacement is started only where P is needed. */
+void core_mark(struct core_process *p, enum core_reason reason);
 /* Detaches P from its slot: no further request is sent to it. END follows when its sessions are
  * over. */
 void core_detach(struct core_process *p, enum core_reason reason);

@@ -246,14 +246,14 @@ static bool decide_wants(struct core *c, uint64_t now_ms, struct core_action *ou
 }
 
 /* The coldest process of G that is to be replaced; NULL: none can be at present. */
-static struct core_process *coldest_doomed(const struct core_group *g)
+static struct core_process *coldest_marked(const struct core_group *g)
 {
     struct core_process *best = NULL;
 
     for (unsigned n = 0; n < g->nslots; ++n) {
         struct core_process *p = g->slots[n]->process;
 
-        if (p == NULL || p->doomed == CORE_KEEP || p->state != CORE_READY ||
+        if (p == NULL || p->marked == CORE_KEEP || p->state != CORE_READY ||
             !core_slot_enabled(p->slot))
             continue;
         if (best == NULL || p->warmth < best->warmth ||
@@ -273,7 +273,7 @@ static bool is_replacing(const struct core_group *g)
 {
     const struct core_slot *s = g->replacing;
 
-    return s != NULL && (s->successor != NULL || (s->renew && has_reason(s)) ||
+    return s != NULL && (s->replacement != NULL || (s->renew && has_reason(s)) ||
                          (s->process != NULL && s->process->state == CORE_STARTING));
 }
 
@@ -284,9 +284,9 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
 
     if (!is_replacing(g))
         g->replacing = NULL;
-    if (g->ndoomed == 0 || g->replacing != NULL || now_ms < g->replace_not_before_ms)
+    if (g->nmarked == 0 || g->replacing != NULL || now_ms < g->replace_not_before_ms)
         return false;
-    struct core_process *p = coldest_doomed(g);
+    struct core_process *p = coldest_marked(g);
     if (p == NULL || c->stopped || g->one_shot)
         return false;
     struct core_slot *s = p->slot;
@@ -300,7 +300,7 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
     if (!c->overlap && !room_comes(c, 0)) {
         g->replacing = s;
         s->renew = true;
-        core_leave_slot(p, p->doomed);
+        core_leave_slot(p, p->marked);
         list_remove(&s->want);
         list_push_front(&c->wants, &s->want);
     }
@@ -321,7 +321,7 @@ static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_act
             list_push_back(&c->replaces, &g->replaces);
             return true;
         }
-        if (g->ndoomed == 0 && g->replacing == NULL)
+        if (g->nmarked == 0 && g->replacing == NULL)
             list_remove(&g->replaces);
     }
     return false;
@@ -330,7 +330,7 @@ static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_act
 /* After a maximum was lowered: detaches one idle process for each excess process. */
 static void decide_excess(struct core *c)
 {
-    while (c->max != 0 && c->count - c->leaving - c->successors > c->max) {
+    while (c->max != 0 && c->count - c->leaving - c->replacements > c->max) {
         struct core_process *victim = find_victim(c, NULL, 0);
 
         if (victim == NULL)
@@ -359,7 +359,7 @@ enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action
 
             out->what = CORE_END;
             out->process = p;
-            out->why = p->doomed;
+            out->why = p->marked;
             return out->what;
         }
         node = list_pop_front(&c->runnable);
@@ -395,15 +395,15 @@ static void tick_slot(struct core_slot *s)
         return;
     }
     if (!core_slot_enabled(s)) {
-        /* And its successor, if there is one. */
+        /* And its replacement, if there is one. */
         while (s->process != NULL)
             core_leave_slot(s->process, CORE_OVER_MAX);
         return;
     }
     if (p->generation < g->generation)
-        core_condemn(p, CORE_OUTDATED);
+        core_mark(p, CORE_OUTDATED);
     else if (core_nearly_spent(p))
-        core_condemn(p, CORE_SPENT);
+        core_mark(p, CORE_SPENT);
     core_place(p);
     core_run_soon(s);
 }
@@ -451,7 +451,7 @@ uint64_t core_due_ms(const struct core *c, uint64_t now_ms)
     list_for_each (it, &c->replaces) {
         const struct core_group *g = list_entry(it, struct core_group, replaces);
 
-        if (g->ndoomed > 0 && g->replace_not_before_ms > now_ms && g->replace_not_before_ms < due)
+        if (g->nmarked > 0 && g->replace_not_before_ms > now_ms && g->replace_not_before_ms < due)
             due = g->replace_not_before_ms;
     }
     return due;

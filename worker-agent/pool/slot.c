@@ -334,7 +334,7 @@ bool slot_adopt(struct slot *s, struct kept_process *k)
 static void process_ready(struct app_process *p)
 {
     struct slot *s = p->slot;
-    bool succeeds = s->core.successor == &p->core;
+    bool succeeds = s->core.replacement == &p->core;
 
     s->start_failures = 0;
     core_ready(&p->core, loop_now_ms(s->group->pool->loop));
@@ -385,12 +385,12 @@ static void process_failed(struct app_process *p)
 
     if (p->core.state == CORE_LEAVING)
         return;
-    if (s->core.successor == &p->core) {
+    if (s->core.replacement == &p->core) {
         g->core.replace_not_before_ms = next_try_ms(g, &g->replace_delay_ms, 0);
         group_count(g, AGENT_STAT_replace_failures);
         log_warn(s, "process-not-replaced", "next_in_ms=%llu action=\"the old one stays\"",
                  (unsigned long long)(g->core.replace_not_before_ms - loop_now_ms(g->pool->loop)));
-        core_detach(&p->core, CORE_CONDEMNED);
+        core_detach(&p->core, CORE_REPLACED);
         return;
     }
     s->start_failures += !was_ready;
@@ -399,7 +399,7 @@ static void process_failed(struct app_process *p)
         s->delay_ms = 0;
     else
         s->core.not_before_ms = next_try_ms(g, &s->delay_ms, lived_ms);
-    core_detach(&p->core, CORE_CONDEMNED);
+    core_detach(&p->core, CORE_REPLACED);
     follow_process(s);
     if (s->core.process != NULL && s->core.process->state == CORE_READY)
         return;
@@ -490,8 +490,8 @@ void slot_settings_changed(struct slot *s)
     warm_targets_want(&s->targets, (size_t)s->group->s->warm_up);
     if (slot_process(s) != NULL)
         app_process_settings_changed(slot_process(s));
-    if (slot_successor(s) != NULL)
-        app_process_settings_changed(slot_successor(s));
+    if (slot_replacement(s) != NULL)
+        app_process_settings_changed(slot_replacement(s));
     slot_publish(s);
 }
 

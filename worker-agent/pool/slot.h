@@ -5,9 +5,9 @@
  *
  *   cold -- wanted --> starting -- ready --> ready -- process dies or ends --> cold, or starting
  *
- * While its process is being replaced, the slot has a second process, the successor. When the
- * successor is ready, it takes over the slot under a new incarnation, and the old process finishes
- * its outstanding requests. pool_core.h decides which slot gets a process and when.
+ * While its process is being replaced, the slot has a second process, the replacement. When the
+ * replacement is ready, it takes over the slot under a new incarnation, and the old process
+ * finishes its outstanding requests. pool_core.h decides which slot gets a process and when.
  *
  * slot.c: its life, its processes, its resume and registration. slot_queue.c: requests.
  * resume_stream.c: what load balancers are sent.
@@ -91,9 +91,9 @@ static inline struct app_process *slot_process(const struct slot *s)
 }
 
 /* The process that will replace slot_process(), or NULL. */
-static inline struct app_process *slot_successor(const struct slot *s)
+static inline struct app_process *slot_replacement(const struct slot *s)
 {
-    return s->core.successor != NULL ? app_process_of(s->core.successor) : NULL;
+    return s->core.replacement != NULL ? app_process_of(s->core.replacement) : NULL;
 }
 
 /* ---- requests ---- */
@@ -136,7 +136,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
 
 /* ---- from its processes and the pool ---- */
 extern const struct process_events slot_process_events;
-/* Requests a process from the supervisor, or the successor of the present one. */
+/* Requests a process from the supervisor, or the replacement of the present one. */
 void slot_spawn(struct slot *s);
 /* K becomes the process of S, which is cold. Returns false if it is to be ended instead. */
 bool slot_adopt(struct slot *s, struct kept_process *k);

@@ -98,7 +98,7 @@ bool agent_handed_over(const struct agent *a);
 
 /* Numbers of processes of an application by state. */
 struct process_counts {
-    size_t starting; /* including successors */
+    size_t starting; /* including replacements */
     size_t busy, idle;
     size_t leaving; /* including those being ended */
 };

@@ -102,7 +102,7 @@ void status_count(const struct app_group *g, struct process_counts *out)
     *out = (struct process_counts){0};
     for (unsigned n = 0; n < g->nslots; ++n) {
         count_one(slot_process(g->slots[n]), out);
-        count_one(slot_successor(g->slots[n]), out);
+        count_one(slot_replacement(g->slots[n]), out);
     }
     for (size_t state = PROCESS_LEAVING; state < PROCESS_ENDED; ++state) {
         struct list *it;
@@ -117,7 +117,7 @@ void status_count(const struct app_group *g, struct process_counts *out)
 bool status_has_left(const struct app_process *p, const struct app_group *g)
 {
     return p->group == g && p->slot != NULL && p != slot_process(p->slot) &&
-           p != slot_successor(p->slot);
+           p != slot_replacement(p->slot);
 }
 
 static int act_detach(void *context, struct slice id, struct text *body)

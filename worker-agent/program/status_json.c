@@ -42,7 +42,7 @@ static const char *reason_text(enum core_reason r)
         return "outdated";
     case CORE_SPENT:
         return "max requests";
-    case CORE_CONDEMNED:
+    case CORE_REPLACED:
         return "condemned";
     }
     UNREACHABLE();
@@ -80,10 +80,10 @@ static void put_usage(struct json_writer *w, const struct app_process *p)
 }
 
 static void put_process(struct json_writer *w, const char *name, const struct app_process *p,
-                        bool successor, uint64_t now_ms)
+                        bool replacement, uint64_t now_ms)
 {
     const struct core_process *c = &p->core;
-    const char *going = reason_text(c->doomed);
+    const char *going = reason_text(c->marked);
     char address[ADDR_TEXT_MAX];
 
     json_open_object(w, name);
@@ -92,7 +92,7 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     json_put_int(w, "pid", p->pid);
     put_text(w, "state", process_state_text(p->state));
     json_put_real(w, "state_s", seconds(p->since_ms, now_ms));
-    json_put_bool(w, "successor", successor);
+    json_put_bool(w, "successor", replacement);
     if (going != NULL)
         put_text(w, "going", going);
     else
@@ -188,8 +188,8 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     put_slot_failure(w, s);
     if (slot_process(s) != NULL)
         put_process(w, "process", slot_process(s), false, now_ms);
-    if (slot_successor(s) != NULL)
-        put_process(w, "successor", slot_successor(s), true, now_ms);
+    if (slot_replacement(s) != NULL)
+        put_process(w, "successor", slot_replacement(s), true, now_ms);
     put_meters(w, s);
     json_close_object(w);
 }

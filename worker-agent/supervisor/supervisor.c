@@ -121,7 +121,7 @@ static void tell_busy(struct supervisor *k, const struct kept *p)
 }
 
 /* The one that was followed has finished, or died: nothing is busy any more. */
-static void former_gone(struct supervisor *k)
+static void old_agent_gone(struct supervisor *k)
 {
     struct list *it;
 
@@ -138,7 +138,7 @@ static void former_gone(struct supervisor *k)
 
 /* The one that followed has died: the one before is obeyed again, and gets what the other had
  * started. */
-static void heir_gone(struct supervisor *k, uint64_t number)
+static void new_agent_gone(struct supervisor *k, uint64_t number)
 {
     struct list *it;
 
@@ -181,9 +181,9 @@ static void agent_gone(struct supervisor *k, size_t i)
     if (k->nagents == 0)
         none_left(k);
     else if (was_obeyed)
-        heir_gone(k, number);
+        new_agent_gone(k, number);
     else
-        former_gone(k);
+        old_agent_gone(k);
 }
 
 /* ---- processes ---- */

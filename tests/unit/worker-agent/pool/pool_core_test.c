@@ -53,7 +53,7 @@ static void spawn(struct model *m, struct core_slot *s)
     bool beside = s->process != NULL;
 
     assert_true(core_slot_enabled(s));
-    assert_null(s->successor);
+    assert_null(s->replacement);
     unsigned all = c->count + c->strays;
     assert_true(c->max == 0 || all < c->max || (c->overlap && beside && all == c->max));
     assert_true(m->now_ms >= s->not_before_ms || beside);
@@ -133,13 +133,13 @@ static struct model_process *some_process(struct model *m)
 static void bury(struct model *m, struct model_process *p)
 {
     struct core_slot *s = p->core.slot;
-    bool was_successor = s->successor == &p->core;
+    bool was_replacement = s->replacement == &p->core;
 
     core_gone(&p->core, m->now_ms);
     p->used = false;
     if (p->asked_to_end)
         return;
-    if (was_successor)
+    if (was_replacement)
         s->group->replace_not_before_ms = m->now_ms + below(m, 500);
     else
         s->not_before_ms = m->now_ms + below(m, 500);
@@ -164,15 +164,15 @@ static void do_process(struct model *m)
         break;
     case 3:
         if (below(m, 10) == 0)
-            core_detach(&p->core, CORE_CONDEMNED);
+            core_detach(&p->core, CORE_REPLACED);
         else if (below(m, 10) == 0)
-            core_end(&p->core, CORE_CONDEMNED);
+            core_end(&p->core, CORE_REPLACED);
         else if (below(m, 4) == 0)
             core_elsewhere(&p->core, below(m, 3) / 2);
         break;
     case 4:
         if (below(m, 10) == 0)
-            core_condemn(&p->core, CORE_CONDEMNED);
+            core_mark(&p->core, CORE_REPLACED);
         break;
     default:
         if (p->asked_to_end)
@@ -327,7 +327,7 @@ static void settles(struct model *m)
         for (unsigned n = 0; n < SLOTS; ++n) {
             const struct core_slot *s = &m->slots[g][n];
 
-            assert_true(s->process == NULL || s->process->doomed == CORE_KEEP);
+            assert_true(s->process == NULL || s->process->marked == CORE_KEEP);
         }
     }
 }
@@ -532,8 +532,8 @@ static void the_coldest_is_replaced_first_and_one_at_a_time(void **state)
     assert_ptr_equal(a.slot, &m->slots[0][1]);
     spawn(m, a.slot);
     carry_out(m);
-    assert_int_equal(m->core.successors, 1);
-    assert_non_null(m->slots[0][1].successor);
+    assert_int_equal(m->core.replacements, 1);
+    assert_non_null(m->slots[0][1].replacement);
     free(m);
 }
 
@@ -783,7 +783,7 @@ static void in_a_burst_no_process_gets_more_than_max_requests(void **state)
     free(m);
 }
 
-static void a_successor_is_ready_before_max_requests_are_reached(void **state)
+static void a_replacement_is_ready_before_max_requests_are_reached(void **state)
 {
     struct model *m = create_calm();
     struct core_group *g = &m->groups[0];
@@ -814,7 +814,7 @@ static void an_upgraded_connection_holds_its_process_but_no_place(void **state)
     serve(m, 0);
     assert_int_equal(m->spawned, 1);
     struct core_process *p = upgraded->process;
-    core_detach(p, CORE_CONDEMNED);
+    core_detach(p, CORE_REPLACED);
     carry_out(m);
     assert_int_equal(m->ended, 0);
     core_leave(upgraded, m->now_ms);
@@ -873,7 +873,7 @@ int main(void)
         cmocka_unit_test(a_process_that_is_never_idle_makes_room_too),
         cmocka_unit_test(under_light_load_the_others_idle_and_end),
         cmocka_unit_test(in_a_burst_no_process_gets_more_than_max_requests),
-        cmocka_unit_test(a_successor_is_ready_before_max_requests_are_reached),
+        cmocka_unit_test(a_replacement_is_ready_before_max_requests_are_reached),
         cmocka_unit_test(an_upgraded_connection_holds_its_process_but_no_place),
         cmocka_unit_test(upgraded_connections_leave_all_places_to_requests),
     };

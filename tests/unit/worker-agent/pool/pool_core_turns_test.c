@@ -88,12 +88,12 @@ static void groups_take_turns_at_being_replaced_where_there_is_room_for_one(void
     core_tick(&p->core, NOW_MS);
     for (size_t turn = 0; turn < (size_t)GROUPS * SLOTS; ++turn) {
         carry_out(p);
-        assert_int_equal(p->core.successors, 1);
+        assert_int_equal(p->core.replacements, 1);
         assert_ptr_equal(p->last, &p->groups[turn % GROUPS]);
         all_ready(p);
     }
     carry_out(p);
-    assert_int_equal(p->core.successors, 0);
+    assert_int_equal(p->core.replacements, 0);
     assert_int_equal(p->ended, GROUPS * SLOTS);
     assert_true(list_empty(&p->core.replaces));
     free(p);
