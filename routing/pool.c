@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Membership, and the counting of requests. Other files: which workers are in the line
+ * Membership, and the counting of requests. Other files: which workers are eligible
  * (pool_version.c), skills (pool_skills.c), the choice of a worker (pool_policy.c, pool_resume.c,
  * ...), workers activated because of overload (pool_called.c), waiting requests (pool_wait.c).
  */
@@ -52,8 +52,8 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
 
     pthread_mutex_init(&p->look_lock, NULL);
     list_init(&p->members);
-    list_init(&p->line);
-    list_init(&p->aside);
+    list_init(&p->eligible);
+    list_init(&p->ineligible);
     list_init(&p->leaving);
     list_init(&p->versions);
     list_init(&p->waiting);
@@ -100,14 +100,14 @@ void pool_set(struct pool *p, const struct pool_settings *s)
     classes_set_max(&p->classes, s->max_classes);
     pool_policy_set_locked(p);
     pool_shadow_set_locked(p);
-    pool_reseat_locked(p);
+    pool_update_eligible_locked(p);
     pool_release_locked(p, NULL);
     pool_unlock(p);
 }
 
 static bool is_member(const struct worker *w)
 {
-    return w->place == WORKER_ASIDE || w->place == WORKER_IN_LINE;
+    return w->place == WORKER_INELIGIBLE || w->place == WORKER_ELIGIBLE;
 }
 
 /* A worker that returns with requests in flight retains backlog and mean; else they are reset. */
@@ -124,8 +124,8 @@ static void admit(struct pool *p, struct worker *w)
     atomic_store_explicit(&w->report, 0, memory_order_relaxed);
     atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
     w->pool = p;
-    w->place = WORKER_ASIDE;
-    list_push_back(&p->aside, &w->place_node);
+    w->place = WORKER_INELIGIBLE;
+    list_push_back(&p->ineligible, &w->place_node);
     list_push_back(&p->members, &w->member_node);
     ++p->nmembers;
     worker_ref(w);
@@ -163,14 +163,14 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     w->has_shown = r->n != 0;
     if (w->call == WORKER_RELIEVES && w->has_shown)
         pool_uncall_locked(p, w);
-    if (w->place == WORKER_IN_LINE)
+    if (w->place == WORKER_ELIGIBLE)
         pool_skills_replace(p, w, r);
     else
         keep(w, r);
     pool_policy_learned_locked(p, w, r);
     if (p->shadow != NULL)
         pool_shadow_resume_locked(p, w, r);
-    pool_reseat_locked(p);
+    pool_update_eligible_locked(p);
     pool_release_locked(p, released);
     pool_unlock(p);
 }
@@ -186,8 +186,8 @@ static cold_ void step_out(struct pool *p, struct worker *w)
 
 static void expel(struct pool *p, struct worker *w)
 {
-    if (w->place == WORKER_IN_LINE)
-        pool_unseat_locked(p, w, false);
+    if (w->place == WORKER_ELIGIBLE)
+        pool_make_ineligible_locked(p, w, false);
     pool_uncall_locked(p, w);
     pool_look_past_locked(p, &w->member_node);
     list_remove(&w->place_node);
@@ -215,7 +215,7 @@ void pool_remove(struct pool *p, struct worker *w, struct list *released)
     if (was_member) {
         ASSERT(w->pool == p);
         expel(p, w);
-        pool_reseat_locked(p);
+        pool_update_eligible_locked(p);
         pool_release_locked(p, released);
     }
     pool_unlock(p);
@@ -228,7 +228,7 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
     pool_lock(p);
     w->unavailable = !available;
     if (is_member(w)) {
-        pool_reseat_locked(p);
+        pool_update_eligible_locked(p);
         pool_release_locked(p, released);
     }
     pool_unlock(p);
@@ -244,8 +244,8 @@ static void leaves(struct pool *p, struct worker *from, struct worker *to)
 void pool_hand_over(struct pool *p, struct worker *from, struct worker *to)
 {
     pool_lock(p);
-    bool aside = from->place == WORKER_ASIDE;
-    if (to != NULL ? is_member(from) && is_member(to) : aside)
+    bool ineligible = from->place == WORKER_INELIGIBLE;
+    if (to != NULL ? is_member(from) && is_member(to) : ineligible)
         leaves(p, from, to);
     pool_unlock(p);
 }
@@ -255,23 +255,24 @@ size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
     size_t n = 0;
 
     pool_lock(p);
-    if (w->place == WORKER_IN_LINE)
+    if (w->place == WORKER_ELIGIBLE)
         n = pool_skills_forget(p, w, cls);
-    else if (w->place == WORKER_ASIDE)
+    else if (w->place == WORKER_INELIGIBLE)
         n = resume_forget(&w->kept, cls);
     ++w->lost;
     pool_unlock(p);
     return n;
 }
 
-/* The first of the line that is not excluded and has room; else the first not excluded; or NULL. */
+/* The first eligible worker that is not excluded and has room; else the first not excluded; or
+ * NULL. */
 static struct worker *front_for(const struct pool *p, const struct pool_request *r, uint64_t now_ms,
                                 bool *has_room)
 {
     struct worker *first = NULL;
     struct list *it;
 
-    list_for_each (it, &p->line) {
+    list_for_each (it, &p->eligible) {
         struct worker *w = list_entry(it, struct worker, place_node);
 
         if (pool_excludes(r, w))
@@ -300,7 +301,7 @@ static bool all_members_excluded(const struct pool *p, const struct pool_request
 /* Returns true if waiting is useless because all workers are excluded. */
 static cold_ bool hopeless(const struct pool *p, const struct pool_request *r)
 {
-    return r->waiter == NULL || p->nline != 0 || all_members_excluded(p, r);
+    return r->waiter == NULL || p->neligible != 0 || all_members_excluded(p, r);
 }
 
 static void tick(struct pool *p, struct worker *w)
@@ -313,7 +314,7 @@ static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
 {
     uint64_t backlog = worker_backlog(w);
 
-    list_move_back(&p->line, &w->place_node);
+    list_move_back(&p->eligible, &w->place_node);
     if (backlog < w->concurrency)
         --p->places;
     out->backlog = backlog;
@@ -404,7 +405,7 @@ struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struc
     worker_set_backlog(w, --backlog);
     --p->backlog;
     tick(p, w);
-    if (w->place == WORKER_IN_LINE && backlog < w->concurrency)
+    if (w->place == WORKER_ELIGIBLE && backlog < w->concurrency)
         ++p->places;
     pool_policy_end_locked(p, w, pick, how);
     pool_shadow_put_locked(p, pick, how);

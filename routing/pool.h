@@ -85,7 +85,7 @@ struct pool_request {
     struct slice cls;  /* encoded class */
     uint64_t cls_hash; /* class_hash of it; 0: not computed yet */
     /* Workers already tried, ejected for this request, or with a full queue: they are neither
-     * candidates nor the front of the line. Their counts and means do not change. */
+     * candidates nor the front of the list. Their counts and means do not change. */
     struct worker *const *excluded; /* all must be alive; NULL: none */
     size_t nexcluded;               /* <= TRIED_MAX */
     bool retry;                     /* not the first attempt: the reason is PICK_RETRY */
@@ -155,8 +155,8 @@ void pool_destroy(struct pool *p);
 void pool_set(struct pool *p, const struct pool_settings *s);
 
 /*
- * The first resume of a worker makes it a member, at the front of the line. A later one replaces
- * its skills; its place and backlog do not change. Acquires its own reference.
+ * The first resume of a worker makes it a member, at the front of the list of eligible workers. A
+ * later one replaces its skills; its place and backlog do not change. Acquires its own reference.
  *   version      application version of the worker; used with single_version; NULL is ""
  *   fingerprint  of the classifier that produced R; skills are ignored if it is not the pool's
  *                fingerprint
@@ -177,8 +177,8 @@ void pool_remove(struct pool *p, struct worker *w, struct list *released);
 size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls);
 /*
  * Drained or ejected workers (available = false) are ineligible, as are workers of an inactive
- * version: they leave the line, retain backlog, means and resume, and return to the front of the
- * line. May be called before the first resume.
+ * version: they leave the list of eligible workers, retain backlog, means and resume, and return to
+ * the front of it. May be called before the first resume.
  */
 void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released);
 
@@ -267,7 +267,7 @@ struct pool_explain {
     const char *policy;
     struct worker *worker; /* counted reference; NULL: there are no workers, or all are excluded */
     enum pick_reason reason; /* valid if WORKER is not NULL */
-    size_t workers;          /* in the line */
+    size_t workers;          /* eligible */
     /* The first workers considered and the chosen one; CONSIDERED is the total number. */
     struct explain_candidate candidates[EXPLAIN_CANDIDATES_MAX];
     size_t ncandidates, considered;
@@ -288,7 +288,7 @@ struct pool_explain {
 /*
  * Determines what pool_get would do with R at NOW_US, without side effects; the waiter and the list
  * of R are ignored. The result is not binding: concurrent requests may change it.
- * Cost: as pool_get's, and for some policies O(workers in the line). Release OUT with
+ * Cost: as pool_get's, and for some policies O(eligible workers). Release OUT with
  * pool_explain_fini.
  */
 void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
@@ -302,11 +302,11 @@ void pool_explain_fini(struct pool_explain *e);
 /* ---- workers brought in because of overload; by one thread ---- */
 
 /*
- * Checks whether every worker in the line is overloaded, including requests of other load
+ * Checks whether every eligible worker is overloaded, including requests of other load
  * balancers; slots to be activated are not considered.
  *   for_ms  how long every check has returned true, since the last check that returned false or
  *           pool_overload_forget
- * Cost: O(workers in the line) if true; else stops at the first worker that is not overloaded.
+ * Cost: O(eligible workers) if true; else stops at the first worker that is not overloaded.
  */
 bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms);
 /* Resets the overload time. */
@@ -330,7 +330,7 @@ bool pool_woke(struct pool *p, const struct worker *w);
 
 struct worker_view {
     char *name, *incarnation, *version;
-    bool active; /* in the line */
+    bool active; /* eligible */
     bool available;
     uint64_t backlog;
     double mean_backlog;
@@ -356,10 +356,10 @@ struct pool_shadow_counts {
 };
 
 struct pool_view {
-    /* The line from front to back, then the inactive workers, then those that left with requests in
-     * flight. */
+    /* The list of eligible workers from front to back, then the inactive workers, then those that
+     * left with requests in flight. */
     struct worker_view *workers;
-    size_t n, nactive; /* members; those in the line */
+    size_t n, nactive; /* members; those eligible */
     size_t ndetached;  /* behind the members: workers[n] .. workers[n + ndetached - 1] */
     struct pool_settings settings;
     uint64_t backlog;
@@ -405,7 +405,7 @@ uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w
  * assigned. */
 enum { POOL_CLASS_ROWS_MAX = 128, POOL_CLASS_NAME_MAX = 127 };
 struct pool_class_view {
-    size_t total; /* workers in the line with a score for the class */
+    size_t total; /* eligible workers with a score for the class */
     bool lives;   /* the policy assigns homes to classes (adaptive) */
     size_t homes; /* number of homes */
     size_t n;

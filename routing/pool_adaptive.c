@@ -121,14 +121,14 @@ static void left(struct pool *p, struct worker *w)
     homes_leave(state_of(p)->homes, homes_of_worker(w));
 }
 
-static void seated(struct pool *p, struct worker *w)
+static void became_eligible(struct pool *p, struct worker *w)
 {
-    homes_set_in_line(state_of(p)->homes, homes_of_worker(w), true, p->now_us);
+    homes_set_eligible(state_of(p)->homes, homes_of_worker(w), true, p->now_us);
 }
 
-static void unseated(struct pool *p, struct worker *w)
+static void became_ineligible(struct pool *p, struct worker *w)
 {
-    homes_set_in_line(state_of(p)->homes, homes_of_worker(w), false, p->now_us);
+    homes_set_eligible(state_of(p)->homes, homes_of_worker(w), false, p->now_us);
 }
 
 /* A slot without a process gets nothing by the rule: it is activated when all workers are
@@ -248,8 +248,8 @@ const struct pool_rule pool_rule_adaptive = {
     .changed = changed,
     .joined = joined,
     .left = left,
-    .seated = seated,
-    .unseated = unseated,
+    .became_eligible = became_eligible,
+    .became_ineligible = became_ineligible,
     .leaves = leaves,
     .choose = choose,
     .begin = begin,

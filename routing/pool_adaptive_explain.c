@@ -62,7 +62,7 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
         return NULL;
     if (!x->home)
         return why_no_home(s, x);
-    if (!x->in_line)
+    if (!x->eligible)
         return "a home that stands aside: drained, ejected, silent, or of another version";
     if (x->refused)
         return "a home that may not get it now: tried before, just refused one, or has no process";
@@ -90,7 +90,7 @@ static size_t count(const struct story *s,
 static bool is_open_home(const struct story *s, const struct homes_sight *x)
 {
     (void)s;
-    return x->home && x->in_line && !x->refused;
+    return x->home && x->eligible && !x->refused;
 }
 
 static bool is_other(const struct story *s, const struct homes_sight *x)
@@ -131,15 +131,15 @@ static void tell_last_step(const struct story *s, size_t others, struct pool_exp
                           others, 1);
 }
 
-static void tell_steps(const struct story *s, size_t nline, struct pool_explain *e)
+static void tell_steps(const struct story *s, size_t neligible, struct pool_explain *e)
 {
     size_t homes = s->choice->homes;
     size_t others = count(s, is_other);
 
-    pool_explain_step(e, "homes of the class", nline, homes);
+    pool_explain_step(e, "homes of the class", neligible, homes);
     if (homes != 0)
         pool_explain_step(e, "homes that may get it", homes, count(s, is_open_home));
-    pool_explain_step(e, "other workers that may get it", nline - homes, others);
+    pool_explain_step(e, "other workers that may get it", neligible - homes, others);
     if (s->nwarm != 0)
         pool_explain_step(e, "skilled at it, by what they publish", others, s->nwarm);
     if (homes == 0 || count(s, is_open_home) == 0)

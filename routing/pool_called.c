@@ -5,7 +5,7 @@
  * Whether all workers are overloaded is checked periodically, not counted at each get and put. The
  * reports of other load balancers' requests arrive without the pool's lock and expire without an
  * event that could be counted; and the check costs a request nothing. A check ends at the first
- * worker that is not overloaded, usually the one at the front of the line.
+ * worker that is not overloaded, usually the one at the front of the list of eligible workers.
  *
  * The policy alone would leave a new worker without work. A worker without known skills gets only
  * new classes, and classes of workers with far more work than the others; if all are equally
@@ -33,7 +33,7 @@ static bool all_above(const struct pool *p, uint64_t now_ms)
     uint64_t since_ms = pool_reports_since(&p->settings, now_ms);
     struct list *it;
 
-    list_for_each (it, &p->line) {
+    list_for_each (it, &p->eligible) {
         const struct worker *w = list_entry(it, struct worker, place_node);
 
         /* A slot without a process does not indicate the load of the others. */
@@ -74,7 +74,7 @@ void pool_uncall_locked(struct pool *p, struct worker *w)
 void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released)
 {
     pool_lock(p);
-    bool is_member = w->place == WORKER_IN_LINE || w->place == WORKER_ASIDE;
+    bool is_member = w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE;
     bool woke = w->call == WORKER_WOKEN;
     pool_uncall_locked(p, w);
     if (how == POOL_CALL_WAKE && is_member)
@@ -84,7 +84,7 @@ void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list
     if (w->call != WORKER_NOT_CALLED)
         list_push_back(&p->called, &w->called_node);
     if (woke && is_member) {
-        pool_reseat_locked(p);
+        pool_update_eligible_locked(p);
         pool_release_locked(p, released);
     }
     pool_unlock(p);
@@ -102,7 +102,7 @@ bool pool_woke(struct pool *p, const struct worker *w)
 static bool may_take(const struct pool *p, const struct pool_request *r, const struct worker *w,
                      uint64_t since_ms)
 {
-    if (w->place != WORKER_IN_LINE || pool_excludes(r, w))
+    if (w->place != WORKER_ELIGIBLE || pool_excludes(r, w))
         return false;
     uint64_t others = worker_others(w, since_ms);
     return w->call == WORKER_TO_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others);
@@ -114,7 +114,7 @@ void pool_called_took_locked(struct pool *p, struct worker *w)
     list_remove(&w->called_node);
     if (w->call == WORKER_TO_WAKE) {
         w->call = WORKER_WOKEN;
-        pool_reseat_locked(p);
+        pool_update_eligible_locked(p);
     } else if (w->call == WORKER_RELIEVES) {
         list_push_back(&p->called, &w->called_node);
     }

@@ -11,7 +11,7 @@ static void explain(const struct pool *p, const struct pool_question *q, uint64_
     struct list *it;
     size_t may = 0;
 
-    list_for_each (it, &p->line) {
+    list_for_each (it, &p->eligible) {
         struct worker *w = list_entry(it, struct worker, place_node);
         uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
         const char *why = backlog > least ? "more in flight" : NULL;
@@ -22,7 +22,7 @@ static void explain(const struct pool *p, const struct pool_question *q, uint64_
             ++may;
         pool_explain_candidate(q->explain, w, 0, 0, why);
     }
-    pool_explain_step(q->explain, "the line, without those that may not get it", p->nline, may);
+    pool_explain_step(q->explain, "the line, without those that may not get it", p->neligible, may);
     pool_explain_value(q->explain, "least_backlog", (double)least);
 }
 
@@ -32,7 +32,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     uint64_t least = UINT64_MAX;
 
     /* Workers before FRONT may not be picked. */
-    for (struct list *it = &q->front->place_node; it != &p->line && least != 0; it = it->next) {
+    for (struct list *it = &q->front->place_node; it != &p->eligible && least != 0; it = it->next) {
         struct worker *w = list_entry(it, struct worker, place_node);
         uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
 

@@ -85,8 +85,8 @@ void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
 
     ASSERT(r->nexcluded <= TRIED_MAX);
     pool_lock(p);
-    *out =
-        (struct pool_explain){.policy = pool_policy_text(p->settings.policy), .workers = p->nline};
+    *out = (struct pool_explain){.policy = pool_policy_text(p->settings.policy),
+                                 .workers = p->neligible};
     if (pool_question_locked(p, r, now_us, &q)) {
         q.explain = out;
         pool_policy_choose_locked(p, &q, &c);

@@ -6,16 +6,16 @@
  * others, Consistent Hashing and Random Trees (STOC 1997); Mirrokni, Thorup, Zadimoghaddam,
  * Consistent Hashing with Bounded Loads (SODA 2018).
  *
- *     too many = at least ceil(c * (requests in flight in the line + 1) / workers in the line)
+ *     too many = at least ceil(c * (requests in flight at eligible workers + 1) / eligible workers)
  *
  * with c = hash_balance_factor / 100 > 1: at least one worker is always below it. Only requests of
  * this load balancer count: if each of several observes c times its own mean, so do all together.
  * The hashes have no key, so that all load balancers assign a class to the same worker.
  *
- * The ring is an array in the order of hashes. A change of the line is recorded, and applied on the
- * next request: the points of workers that left are removed, and those of new workers are sorted
- * and merged in, so a hundred changes at once cost one pass. A slot is not reused for another
- * worker while its points are still in the ring.
+ * The ring is an array in the order of hashes. A change of the list of eligible workers is
+ * recorded, and applied on the next request: the points of workers that left are removed, and those
+ * of new workers are sorted and merged in, so a hundred changes at once cost one pass. A slot is
+ * not reused for another worker while its points are still in the ring.
  */
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ struct point {
 };
 
 struct hash_worker {
-    uint32_t slot; /* NO_SLOT: not in the line */
+    uint32_t slot; /* NO_SLOT: not eligible */
 };
 
 struct slot {
@@ -51,8 +51,8 @@ struct hash {
     uint32_t nslots, slots_room;
     uint32_t *free; /* slots without worker and without points */
     uint32_t nfree;
-    bool stale;         /* the ring is not what the line is */
-    uint64_t in_flight; /* of the workers in the line */
+    bool stale;         /* the ring differs from the list of eligible workers */
+    uint64_t in_flight; /* of the eligible workers */
 };
 
 static struct hash_worker *own(const struct worker *w)
@@ -167,7 +167,7 @@ static size_t find(const struct hash *s, uint64_t at)
     return from != s->n ? from : 0;
 }
 
-/* ---- the line ---- */
+/* ---- the eligible workers ---- */
 
 static void *create(struct pool *p)
 {
@@ -205,7 +205,7 @@ static uint32_t take_slot(struct hash *s)
     return s->nslots++;
 }
 
-static void seated(struct pool *p, struct worker *w)
+static void became_eligible(struct pool *p, struct worker *w)
 {
     struct hash *s = p->state;
 
@@ -215,7 +215,7 @@ static void seated(struct pool *p, struct worker *w)
     s->stale = true;
 }
 
-static void unseated(struct pool *p, struct worker *w)
+static void became_ineligible(struct pool *p, struct worker *w)
 {
     struct hash *s = p->state;
 
@@ -230,7 +230,7 @@ static void unseated(struct pool *p, struct worker *w)
 static uint64_t most_in_flight(const struct pool *p, const struct hash *s)
 {
     uint64_t percent = p->settings.hash_balance_percent;
-    uint64_t parts = 100 * (uint64_t)p->nline;
+    uint64_t parts = 100 * (uint64_t)p->neligible;
 
     if (percent == 0)
         return UINT64_MAX;
@@ -241,7 +241,7 @@ static struct worker *least_loaded(const struct pool *p, const struct pool_quest
 {
     struct worker *best = q->front;
 
-    for (struct list *it = &q->front->place_node; it != &p->line; it = it->next) {
+    for (struct list *it = &q->front->place_node; it != &p->eligible; it = it->next) {
         struct worker *w = list_entry(it, struct worker, place_node);
 
         if (worker_backlog(w) < worker_backlog(best) && pool_may_choose(q, w))
@@ -284,9 +284,10 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
 {
     struct hash *s = p->state;
 
-    /* The contents depend only on the line, so it does not matter when the ring is built. */
+    /* The contents depend only on the list of eligible workers, so it does not matter when the ring
+     * is built. */
     if (s->stale)
-        renew(s, p->nline);
+        renew(s, p->neligible);
     uint64_t most = most_in_flight(p, s);
     out->worker = walk(s, q, most, out);
     out->reason = out->skipped == 0 ? PICK_HASHED : PICK_HASH_NEXT;
@@ -326,7 +327,7 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
 
     (void)h;
     (void)how;
-    s->in_flight -= w->place == WORKER_IN_LINE;
+    s->in_flight -= w->place == WORKER_ELIGIBLE;
 }
 
 static void check(struct pool *p)
@@ -335,7 +336,7 @@ static void check(struct pool *p)
     uint64_t in_flight = 0;
     struct list *it;
 
-    list_for_each (it, &p->line) {
+    list_for_each (it, &p->eligible) {
         const struct worker *w = list_entry(it, struct worker, place_node);
 
         in_flight += worker_backlog(w);
@@ -343,7 +344,7 @@ static void check(struct pool *p)
         ASSERT(s->slots[own(w)->slot].worker == w);
     }
     ASSERT(in_flight == s->in_flight);
-    ASSERT(s->stale || s->n == p->nline * POINTS);
+    ASSERT(s->stale || s->n == p->neligible * POINTS);
     for (size_t i = 1; i < s->n; ++i)
         ASSERT(compare_points(&s->ring[i - 1], &s->ring[i]) < 0);
 }
@@ -352,8 +353,8 @@ const struct pool_rule pool_rule_hash = {
     .worker_bytes = sizeof(struct hash_worker),
     .create = create,
     .destroy = destroy,
-    .seated = seated,
-    .unseated = unseated,
+    .became_eligible = became_eligible,
+    .became_ineligible = became_ineligible,
     .choose = choose,
     .begin = begin,
     .adopt = adopt,

@@ -3,16 +3,16 @@
  * Internals of rlb::routing, included only by pool*.c and worker.c. pool->lock guards everything
  * here except what is constant after creation and a worker's reference count.
  *
- * A member is either in the line (the list of eligible workers) or aside (ineligible: another
- * version is active, it is drained or ejected, or it has just been woken). The skills of a worker
- * in the line are stored in the table of classes; those of a worker aside are stored as a resume
- * until it returns.
+ * A member is either eligible (in the list of eligible workers) or ineligible (another version is
+ * active, it is drained or ejected, or it has just been woken). The skills of an eligible worker
+ * are stored in the table of classes; those of an ineligible one are stored as a resume until it
+ * returns.
  *
- *     outside --new_resume--> aside <--reseat--> line
- *        ^  ^                   |                 |
- *        |  '----- remove ------+-----------------'
- *        |                      v  with requests in flight
- *        '---- last put ---- leaving
+ *     outside --new_resume--> ineligible <--update_eligible--> eligible
+ *        ^  ^                     |                               |
+ *        |  '------ remove -------+-------------------------------'
+ *        |                        v  with requests in flight
+ *        '----- last put ----- leaving
  */
 #ifndef RLB_ROUTING_POOL_INTERNAL_H
 #define RLB_ROUTING_POOL_INTERNAL_H
@@ -37,11 +37,11 @@ enum {
 enum worker_call {
     WORKER_NOT_CALLED,
     WORKER_TO_WAKE,
-    WORKER_WOKEN, /* it was to be woken and has received its request: it is aside */
+    WORKER_WOKEN, /* it was to be woken and has received its request: it is ineligible */
     WORKER_RELIEVES,
 };
 
-enum worker_place { WORKER_OUTSIDE, WORKER_ASIDE, WORKER_IN_LINE, WORKER_LEAVING };
+enum worker_place { WORKER_OUTSIDE, WORKER_INELIGIBLE, WORKER_ELIGIBLE, WORKER_LEAVING };
 
 /* A worker's score for one class. The skills of a class are in the order of assignment, oldest
  * first.
@@ -84,7 +84,7 @@ struct worker {
     /* The following members belong to the pool. */
     struct pool *pool; /* NULL outside */
     enum worker_place place;
-    struct list place_node;  /* pool->aside, ->line or ->leaving, as PLACE says */
+    struct list place_node;  /* pool->ineligible, ->eligible or ->leaving, as PLACE says */
     struct list member_node; /* pool->members */
     struct list called_node; /* pool->called: those to be woken and those that relieve */
     enum worker_call call;   /* of a member */
@@ -107,7 +107,7 @@ struct worker {
     uint32_t nslots;
     uint32_t slots_room;
     uint32_t resume_no;
-    struct resume kept; /* while aside */
+    struct resume kept; /* while ineligible */
     uint32_t lost;      /* changes whenever a score is deleted or its place changes */
     uint64_t looked_at; /* number of the last scan (pool->look) that included it */
 };
@@ -115,7 +115,7 @@ struct worker {
 /* Input of a policy's choice. */
 struct pool_question {
     const struct pool_request *request;
-    struct worker *front; /* the first in the line that is neither excluded nor spared */
+    struct worker *front; /* the first eligible that is neither excluded nor spared */
     uint64_t now_us;      /* pool->now_us */
     uint64_t now_ms;
     uint64_t since_ms;   /* for worker_others: reports from this time on count */
@@ -143,9 +143,9 @@ struct pool_choice {
  *     create     creates the state of the policy, owned by the pool
  *       joined, adopt, learned    for each member: adopt for each request in flight, oldest first;
  *                                 learned including scores assigned by the pool
- *       seated                    for each worker in the line, front first
+ *       became_eligible           for each eligible worker, front first
  *
- *       joined < learned < seated ... unseated < left     as workers join and leave
+ *       joined < learned < became_eligible ... became_ineligible < left   as workers join and leave
  *       choose, begin ... end                             for each request
  *       choose                                            without begin, for pool_explain
  *     destroy    frees the state; left and end are not called before
@@ -169,25 +169,25 @@ struct pool_rule {
     /* W has become a member, or has ceased to be one; its requests in flight still end. */
     void (*joined)(struct pool *p, struct worker *w);
     void (*left)(struct pool *p, struct worker *w);
-    /* W has joined the line, or has left it: drained, ejected, of an inactive version, or about to
+    /* W has become eligible, or ineligible: drained, ejected, of an inactive version, or about to
      * leave. */
-    void (*seated)(struct pool *p, struct worker *w);
-    void (*unseated)(struct pool *p, struct worker *w);
-    /* W, a member that is aside, is about to leave; or TO, another member, takes its place. */
+    void (*became_eligible)(struct pool *p, struct worker *w);
+    void (*became_ineligible)(struct pool *p, struct worker *w);
+    /* W, a member that is ineligible, is about to leave; or TO, another member, takes its place. */
     void (*leaves)(struct pool *p, struct worker *w, struct worker *to);
     /* W, a member, has sent the resume R; R is empty if it is of another classifier. */
     void (*learned)(struct pool *p, struct worker *w, const struct resume *r);
 
     /*
-     * Chooses a worker in the line that is neither excluded nor spared; there is at least one,
+     * Chooses an eligible worker that is neither excluded nor spared; there is at least one,
      * q->front. Sets worker, reason and, if the policy has them, the numbers. Must not have an
      * effect on a later choice: the request may go to another worker, or to none (pool_explain,
      * pool_called.c).
      */
     void (*choose)(struct pool *p, const struct pool_question *q, struct pool_choice *out);
     /* c->worker gets the request: the chosen worker, or an activated one (PICK_CALLED). Called
-     * immediately after choose, before the counts and the line are updated. H does not move until
-     * end. */
+     * immediately after choose, before the counts and the list of eligible workers are updated. H
+     * does not move until end. */
     void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h);
     /* A request, of any class, that W received under another policy. Called immediately after
@@ -218,9 +218,9 @@ struct pool {
 
     struct list members; /* in the order they joined */
     size_t nmembers;
-    struct list line; /* least recently picked first */
-    size_t nline;
-    struct list aside;
+    struct list eligible; /* least recently picked first */
+    size_t neligible;
+    struct list ineligible;
     struct list leaving;
     size_t nleaving;
     struct list versions;
@@ -230,7 +230,7 @@ struct pool {
     struct decayed mean;
     double decay; /* 0 before the first worker */
     double worker_decay;
-    uint64_t places; /* sum over the line of max(concurrency - backlog, 0) */
+    uint64_t places; /* sum over eligible workers of max(concurrency - backlog, 0) */
 
     struct classes classes; /* of struct pool_class */
     size_t nscored;         /* classes with at least one skill */
@@ -242,7 +242,7 @@ struct pool {
     bool owes_turns; /* a turn was due while no list for the waiter was passed */
 
     struct list called;
-    bool above; /* the last check found all workers in the line above spawn_backlog ... */
+    bool above;              /* the last check found all eligible workers above spawn_backlog ... */
     uint64_t above_since_ms; /* ... as did each check since this time */
 
     uint64_t balancers[HOMES_BALANCERS_MAX];
@@ -330,7 +330,7 @@ static inline bool pool_spares(const struct pool_question *q, const struct worke
     return q->some_have_room && worker_is_full(w, q->now_ms);
 }
 
-/* Returns true if W, which is in the line, may be chosen. */
+/* Returns true if W, which is eligible, may be chosen. */
 static inline bool pool_may_choose(const struct pool_question *q, const struct worker *w)
 {
     return !pool_excludes(q->request, w) && !pool_spares(q, w);
@@ -359,9 +359,9 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w);
 void pool_policy_left_locked(struct pool *p, struct worker *w);
 /* W's last request was put, or it had none when it left. */
 void pool_policy_gone_locked(struct pool *p, struct worker *w);
-void pool_policy_seated_locked(struct pool *p, struct worker *w);
-void pool_policy_unseated_locked(struct pool *p, struct worker *w);
-/* If TO is NULL, W must be aside. */
+void pool_policy_eligible_locked(struct pool *p, struct worker *w);
+void pool_policy_ineligible_locked(struct pool *p, struct worker *w);
+/* If TO is NULL, W must be ineligible. */
 void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r);
 /* Chooses the worker and states the reason. No side effects. */
@@ -390,8 +390,8 @@ void pool_shadow_left_locked(struct pool *p, struct worker *w);
 void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_shadow_gone_locked(struct pool *p, struct worker *w);
 void pool_shadow_forget(struct worker *w);
-/* The line has changed. */
-void pool_shadow_reseat_locked(struct pool *p);
+/* The list of eligible workers has changed. */
+void pool_shadow_update_eligible_locked(struct pool *p);
 /* PICK was made. */
 void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
                             struct pool_pick *pick) noinline_;
@@ -424,7 +424,7 @@ void pool_view_worker_locked(struct worker *w, struct worker_view *out);
 /* Sets the texts of OUT that are constant during a worker's lifetime. */
 void pool_view_names(struct worker_view *out);
 
-/* pool_skills.c: which workers in the line are skilled at a class */
+/* pool_skills.c: which eligible workers are skilled at a class */
 void pool_skills_init(struct pool *p);
 void pool_skills_fini(struct pool *p);
 /* Returns the entry of CLS, or NULL if the class is unknown. */
@@ -437,22 +437,22 @@ const struct skill *pool_skill_of(const struct pool_class *c, const struct worke
 void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, double score);
 /* Replaces the skills of W with R. */
 void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *r);
-/* Of CLS, or of all classes (NULL); W is in the line. Returns how many. */
+/* Of CLS, or of all classes (NULL); W is eligible. Returns how many. */
 size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *cls);
 void pool_skills_clear(struct pool *p, struct worker *w);
 void pool_skills_copy(const struct worker *w, struct resume *out);
-/* Returns the score of W, which is in the line, for the class of its slot I. */
+/* Returns the score of W, which is eligible, for the class of its slot I. */
 double pool_skills_score(const struct worker *w, uint32_t i);
 void pool_skills_check(const struct pool *p);
 
-/* pool_version.c: which workers are in the line */
+/* pool_version.c: which workers are eligible */
 struct version *pool_version_locked(struct pool *p, const char *name);
-/* Elects the active version and moves each member to the line or aside accordingly. Call after each
- * change of membership, version, availability or settings. */
-void pool_reseat_locked(struct pool *p);
+/* Elects the active version and makes each member eligible or ineligible accordingly. Call after
+ * each change of membership, version, availability or settings. */
+void pool_update_eligible_locked(struct pool *p);
 void pool_versions_fini(struct pool *p);
-/* Removes W from the line. KEEP: retain a copy of its skills. */
-void pool_unseat_locked(struct pool *p, struct worker *w, bool keep);
+/* Removes W from the list of eligible workers. KEEP: retain a copy of its skills. */
+void pool_make_ineligible_locked(struct pool *p, struct worker *w, bool keep);
 
 /* pool_called.c: workers activated because of overload */
 /* Returns the worker that gets the request instead of PICKED, the policy's choice; or NULL. */

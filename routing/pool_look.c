@@ -100,16 +100,16 @@ struct skill_piece {
 
 static size_t skills_of(const struct worker *w)
 {
-    return w->place == WORKER_IN_LINE ? w->nslots : w->kept.n;
+    return w->place == WORKER_ELIGIBLE ? w->nslots : w->kept.n;
 }
 
 static void take_skill(const struct worker *w, size_t i, struct skill_piece *out)
 {
-    bool seated = w->place == WORKER_IN_LINE;
-    struct slice cls = seated ? class_name(&w->slots[i].cls->base) : w->kept.rows[i].cls;
+    bool eligible = w->place == WORKER_ELIGIBLE;
+    struct slice cls = eligible ? class_name(&w->slots[i].cls->base) : w->kept.rows[i].cls;
 
     ASSERT(cls.len <= CLASS_BYTES_MAX);
-    out->rows[out->n].score = seated ? pool_skills_score(w, (uint32_t)i) : w->kept.rows[i].score;
+    out->rows[out->n].score = eligible ? pool_skills_score(w, (uint32_t)i) : w->kept.rows[i].score;
     out->rows[out->n].len = cls.len;
     if (cls.len != 0)
         memcpy(out->rows[out->n].cls, cls.p, cls.len);
@@ -153,7 +153,7 @@ static void look_at_skills(struct pool *p, struct worker *w, struct resume *out)
     }
     /* It is never at rest: once with the lock held throughout. */
     pool_lock(p);
-    if (w->place == WORKER_IN_LINE)
+    if (w->place == WORKER_ELIGIBLE)
         pool_skills_copy(w, out);
     else
         resume_copy(out, &w->kept);

@@ -6,7 +6,7 @@
  * so that one long request weighs as much as it occupies a worker. Requests of other load balancers
  * count as the average request.
  *
- * The workers in the line are also stored in an array, from which one is drawn in constant time; a
+ * The eligible workers are also stored in an array, from which one is drawn in constant time; a
  * worker that leaves is replaced by the last. If the drawn worker may not be chosen, the next one
  * in the array is used.
  */
@@ -17,13 +17,13 @@
 
 struct p2c_worker {
     double work_s;
-    uint32_t seat; /* in p2c.seats, while it is in the line */
+    uint32_t index; /* in p2c.eligible, while it is eligible */
 };
 
 struct p2c {
     uint64_t random; /* xorshift64's; never 0 */
     struct cost_table costs;
-    struct worker **seats;
+    struct worker **eligible;
     uint32_t n, room;
 };
 
@@ -63,7 +63,7 @@ static void destroy(struct pool *p, void *state)
 
     (void)p;
     cost_fini(&s->costs);
-    free(s->seats);
+    free(s->eligible);
     free(s);
 }
 
@@ -74,26 +74,26 @@ static void changed(struct pool *p)
     classes_set_max(&s->costs.classes, p->settings.max_classes);
 }
 
-static void seated(struct pool *p, struct worker *w)
+static void became_eligible(struct pool *p, struct worker *w)
 {
     enum { FIRST_ROOM = 16 };
     struct p2c *s = p->state;
 
     if (s->n == s->room) {
         s->room = s->room != 0 ? s->room * 2 : FIRST_ROOM;
-        s->seats = xrealloc(s->seats, s->room * sizeof(struct worker *));
+        s->eligible = xrealloc(s->eligible, s->room * sizeof(struct worker *));
     }
-    own(w)->seat = s->n;
-    s->seats[s->n++] = w;
+    own(w)->index = s->n;
+    s->eligible[s->n++] = w;
 }
 
-static void unseated(struct pool *p, struct worker *w)
+static void became_ineligible(struct pool *p, struct worker *w)
 {
     struct p2c *s = p->state;
-    struct worker *last = s->seats[--s->n];
+    struct worker *last = s->eligible[--s->n];
 
-    s->seats[own(w)->seat] = last;
-    own(last)->seat = own(w)->seat;
+    s->eligible[own(w)->index] = last;
+    own(last)->index = own(w)->index;
 }
 
 /* From AT on, round the array, the first that may be chosen and is not OTHER; or NULL. */
@@ -101,7 +101,7 @@ static struct worker *first_from(const struct p2c *s, const struct pool_question
                                  const struct worker *other)
 {
     for (uint32_t i = 0; i < s->n; ++i) {
-        struct worker *w = s->seats[at];
+        struct worker *w = s->eligible[at];
 
         if (w != other && pool_may_choose(q, w))
             return w;
@@ -185,10 +185,10 @@ static void check(struct pool *p)
 {
     const struct p2c *s = p->state;
 
-    ASSERT(s->n == p->nline);
+    ASSERT(s->n == p->neligible);
     for (uint32_t i = 0; i < s->n; ++i) {
-        ASSERT(s->seats[i]->place == WORKER_IN_LINE);
-        ASSERT(own(s->seats[i])->seat == i);
+        ASSERT(s->eligible[i]->place == WORKER_ELIGIBLE);
+        ASSERT(own(s->eligible[i])->index == i);
     }
     classes_check(&s->costs.classes);
 }
@@ -198,8 +198,8 @@ const struct pool_rule pool_rule_p2c = {
     .create = create,
     .destroy = destroy,
     .changed = changed,
-    .seated = seated,
-    .unseated = unseated,
+    .became_eligible = became_eligible,
+    .became_ineligible = became_ineligible,
     .choose = choose,
     .begin = begin,
     .adopt = adopt,

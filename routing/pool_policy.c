@@ -65,18 +65,18 @@ void pool_policy_gone_locked(struct pool *p, struct worker *w)
     w->policy = NULL;
 }
 
-void pool_policy_seated_locked(struct pool *p, struct worker *w)
+void pool_policy_eligible_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
-    if (p->rule->seated != NULL)
-        p->rule->seated(p, w);
+    if (p->rule->became_eligible != NULL)
+        p->rule->became_eligible(p, w);
 }
 
-void pool_policy_unseated_locked(struct pool *p, struct worker *w)
+void pool_policy_ineligible_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
-    if (p->rule->unseated != NULL)
-        p->rule->unseated(p, w);
+    if (p->rule->became_ineligible != NULL)
+        p->rule->became_ineligible(p, w);
 }
 
 void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to)
@@ -144,7 +144,7 @@ void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
                               const struct pool_choice *c, struct pool_pick *pick)
 {
     ASSERT(p->held);
-    ASSERT(c->worker->place == WORKER_IN_LINE);
+    ASSERT(c->worker->place == WORKER_ELIGIBLE);
     if (p->rule->begin == NULL)
         return;
     pick->counted_ = true;
@@ -203,7 +203,7 @@ static void end_old(struct pool *p)
 void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out)
 {
     ASSERT(p->held);
-    if (w->place == WORKER_IN_LINE)
+    if (w->place == WORKER_ELIGIBLE)
         pool_skills_copy(w, out);
     else
         resume_copy(out, &w->kept);
@@ -233,8 +233,8 @@ static void start_new(struct pool *p)
         pool_policy_joined_locked(p, w);
         tell_resume(p, w);
     }
-    list_for_each (it, &p->line)
-        pool_policy_seated_locked(p, list_entry(it, struct worker, place_node));
+    list_for_each (it, &p->eligible)
+        pool_policy_eligible_locked(p, list_entry(it, struct worker, place_node));
 }
 
 void pool_policy_set_locked(struct pool *p)

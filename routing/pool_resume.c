@@ -89,14 +89,14 @@ static void explain(const struct pool *p, const struct pool_class *c, const stru
     }
     pool_explain_value(q->explain, "max_backlog", out->max_backlog);
     pool_explain_value(q->explain, "min_backlog", out->min_backlog);
-    pool_explain_step(q->explain, "skilled at the class", p->nline, n);
+    pool_explain_step(q->explain, "skilled at the class", p->neligible, n);
     pool_explain_step(q->explain, "within the cutoff", n, within);
 }
 
 static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     const struct pool_class *c = out->entry = pool_skills_find(p, q->request->cls);
-    double spread = p->settings.variance * p->mean.mean / (double)p->nline;
+    double spread = p->settings.variance * p->mean.mean / (double)p->neligible;
 
     out->max_backlog = spread > 1 ? spread : 1;
     out->min_backlog = q->front->mean.mean + (double)worker_others(q->front, q->since_ms) + 1;

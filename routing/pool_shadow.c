@@ -4,16 +4,16 @@
  * effect.
  *
  * The shadow is a separate pool of mirrors of the workers, so that it decides as if its decisions
- * took effect: it has its own backlogs, means, line, skills and state. It is notified of each
- * resume, of each change of the line (which is always that of the pool), of workers that leave and
- * their successors, and of each request that begins. It is notified of a request's end when the
- * request would have ended at the shadow's worker (pool_shadow_time.c). The workers' reports of
- * other load balancers' requests, their rejections, and whether they have a process are those of
- * the real workers. Its decisions about homes are not published, and homes published by other load
- * balancers are ignored, because those use another policy.
+ * took effect: it has its own backlogs, means, list, skills and state. It is notified of each
+ * resume, of each change of the list of eligible workers (which is always that of the pool), of
+ * workers that leave and their successors, and of each request that begins. It is notified of a
+ * request's end when the request would have ended at the shadow's worker (pool_shadow_time.c). The
+ * workers' reports of other load balancers' requests, their rejections, and whether they have a
+ * process are those of the real workers. Its decisions about homes are not published, and homes
+ * published by other load balancers are ignored, because those use another policy.
  *
  *     pool                                     shadow
- *     w1 (in line)  <--------- of ---------    mirror of w1 (in line)
+ *     w1 (eligible)  <-------- of --------    mirror of w1 (eligible)
  *     pick: w1      --- pool_pick.shadow_ -->  pick: mirror of w2
  *
  * A choice is rated by whether the worker has served the class within its last RECENT requests,
@@ -120,7 +120,7 @@ void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct
 
 /* ---- workers ---- */
 
-/* W is a member: so is its mirror, aside, with what it is good at. */
+/* W is a member: so is its mirror, ineligible, with what it is good at. */
 void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r)
 {
     ASSERT(p->held);
@@ -163,7 +163,7 @@ void pool_shadow_gone_locked(struct pool *p, struct worker *w)
     w->mirror = NULL;
 }
 
-void pool_shadow_reseat_locked(struct pool *p)
+void pool_shadow_update_eligible_locked(struct pool *p)
 {
     bool changed = false;
     struct list *it;
@@ -172,16 +172,16 @@ void pool_shadow_reseat_locked(struct pool *p)
     pool_lock(p->shadow);
     list_for_each (it, &p->members) {
         struct worker *w = list_entry(it, struct worker, member_node);
-        bool aside = w->place != WORKER_IN_LINE;
+        bool ineligible = w->place != WORKER_ELIGIBLE;
 
         /* One that is just coming in has none yet. */
-        if (w->mirror == NULL || w->mirror->unavailable == aside)
+        if (w->mirror == NULL || w->mirror->unavailable == ineligible)
             continue;
-        w->mirror->unavailable = aside;
+        w->mirror->unavailable = ineligible;
         changed = true;
     }
     if (changed)
-        pool_reseat_locked(p->shadow);
+        pool_update_eligible_locked(p->shadow);
     pool_unlock(p->shadow);
 }
 
@@ -193,7 +193,7 @@ static struct pool_settings settings_of(const struct pool *p)
 
     s.policy = s.shadow;
     s.shadowed = false;
-    /* The line is the pool's. */
+    /* The list of eligible workers is the pool's. */
     s.single_version = false;
     s.spawn_backlog = 0;
     s.max_waiting = 0;
@@ -288,7 +288,7 @@ void pool_shadow_check(const struct pool *p)
         return;
     pool_check(p->shadow);
     shadow_time_check(p);
-    ASSERT(p->shadow->nline == p->nline);
+    ASSERT(p->shadow->neligible == p->neligible);
     ASSERT(p->shadow->nmembers == p->nmembers);
     /* A request that was in flight before the shadow was enabled has none. */
     ASSERT(p->shadow->backlog <= p->backlog + p->shadow_clock->nreported);

@@ -12,7 +12,7 @@ enum {
     /* Maximum number of requests that have ended in reality but not for the shadow; 400 bytes each.
      */
     SHADOW_BEHIND_MAX = 4096,
-    /* ... and as a multiple of the pool's requests in flight, or of its workers in the line:
+    /* ... and as a multiple of the pool's requests in flight, or of its eligible workers:
      * clients wait for responses before they send further requests, so they would not have sent
      * more. */
     SHADOW_BEHIND = 4,

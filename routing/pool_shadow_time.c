@@ -167,7 +167,7 @@ static struct shadow_request *longest(const struct shadow_clock *c)
 
 static size_t behind_max(const struct pool *p)
 {
-    uint64_t n = p->backlog > p->nline ? p->backlog : p->nline;
+    uint64_t n = p->backlog > p->neligible ? p->backlog : p->neligible;
 
     return n < SHADOW_BEHIND_MAX / SHADOW_BEHIND ? (size_t)n * SHADOW_BEHIND : SHADOW_BEHIND_MAX;
 }

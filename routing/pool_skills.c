@@ -208,7 +208,7 @@ static void check_list(const struct list *head, size_t *nscored, size_t *nskills
         for (uint32_t i = 0; i < c->n; ++i) {
             const struct skill *s = &c->skills[i];
 
-            ASSERT(s->worker->place == WORKER_IN_LINE);
+            ASSERT(s->worker->place == WORKER_ELIGIBLE);
             ASSERT(s->slot < s->worker->nslots);
             ASSERT(s->worker->slots[s->slot].cls == c);
         }

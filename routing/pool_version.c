@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides which workers are in the line: the available members except those just woken
+ * Decides which workers are eligible: the available members except those just woken
  * (pool_called.c), and with single_version only those of the active version. The active version is
  * the one that most members run. It changes only if another version has strictly more members; of
  * several such versions, the one seen first is elected. A version without available members counts
@@ -107,42 +107,42 @@ static uint64_t free_places(const struct worker *w)
     return backlog < w->concurrency ? w->concurrency - backlog : 0;
 }
 
-static void seat(struct pool *p, struct worker *w)
+static void make_eligible(struct pool *p, struct worker *w)
 {
-    ASSERT(w->place == WORKER_ASIDE);
+    ASSERT(w->place == WORKER_INELIGIBLE);
     list_remove(&w->place_node);
-    w->place = WORKER_IN_LINE;
-    list_push_front(&p->line, &w->place_node);
-    ++p->nline;
+    w->place = WORKER_ELIGIBLE;
+    list_push_front(&p->eligible, &w->place_node);
+    ++p->neligible;
     p->places += free_places(w);
     pool_skills_replace(p, w, &w->kept);
     resume_fini(&w->kept);
     ++w->lost;
-    pool_policy_seated_locked(p, w);
+    pool_policy_eligible_locked(p, w);
 }
 
-void pool_unseat_locked(struct pool *p, struct worker *w, bool keep)
+void pool_make_ineligible_locked(struct pool *p, struct worker *w, bool keep)
 {
     ASSERT(p->held);
-    ASSERT(w->place == WORKER_IN_LINE);
-    pool_policy_unseated_locked(p, w);
+    ASSERT(w->place == WORKER_ELIGIBLE);
+    pool_policy_ineligible_locked(p, w);
     if (keep)
         pool_skills_copy(w, &w->kept);
     pool_skills_clear(p, w);
     p->places -= free_places(w);
-    --p->nline;
+    --p->neligible;
     list_remove(&w->place_node);
-    w->place = WORKER_ASIDE;
-    list_push_back(&p->aside, &w->place_node);
+    w->place = WORKER_INELIGIBLE;
+    list_push_back(&p->ineligible, &w->place_node);
 }
 
-static bool belongs_in_line(const struct pool *p, const struct worker *w)
+static bool is_eligible(const struct pool *p, const struct worker *w)
 {
     return !w->unavailable && w->call != WORKER_WOKEN &&
            (!p->settings.single_version || w->version == p->active);
 }
 
-void pool_reseat_locked(struct pool *p)
+void pool_update_eligible_locked(struct pool *p)
 {
     struct list *it;
 
@@ -151,20 +151,20 @@ void pool_reseat_locked(struct pool *p)
     list_for_each (it, &p->members) {
         struct worker *w = member_at(it);
 
-        if (w->place == WORKER_IN_LINE && !belongs_in_line(p, w))
-            pool_unseat_locked(p, w, true);
+        if (w->place == WORKER_ELIGIBLE && !is_eligible(p, w))
+            pool_make_ineligible_locked(p, w, true);
     }
     /* In reverse order of joining, so that the worker that joined first is at the front. */
     for (it = p->members.prev; it != &p->members; it = it->prev) {
         struct worker *w = member_at(it);
 
-        if (w->place == WORKER_ASIDE && belongs_in_line(p, w))
-            seat(p, w);
+        if (w->place == WORKER_INELIGIBLE && is_eligible(p, w))
+            make_eligible(p, w);
     }
     /* Without workers the pool retains its last decay, which is used for the puts of workers that
      * left. */
-    if (p->nline != 0)
-        p->decay = decay_over(2.0 * (double)p->settings.backlog_history * (double)p->nline);
+    if (p->neligible != 0)
+        p->decay = decay_over(2.0 * (double)p->settings.backlog_history * (double)p->neligible);
     if (p->shadow != NULL)
-        pool_shadow_reseat_locked(p);
+        pool_shadow_update_eligible_locked(p);
 }

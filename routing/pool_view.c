@@ -26,7 +26,7 @@ void pool_view_worker_locked(struct worker *w, struct worker_view *out)
     const struct pool_pick *oldest = oldest_unanswered_locked(w);
 
     *out = (struct worker_view){
-        .active = w->place == WORKER_IN_LINE,
+        .active = w->place == WORKER_ELIGIBLE,
         .available = !w->unavailable,
         .backlog = worker_backlog(w),
         .report = atomic_load_explicit(&w->report, memory_order_relaxed),
@@ -34,7 +34,7 @@ void pool_view_worker_locked(struct worker *w, struct worker_view *out)
         .weighted_sum = w->mean.sum,
         .weight = w->mean.weight,
         .oldest_us = oldest != NULL ? oldest->started_us : 0,
-        .nskills = w->place == WORKER_IN_LINE ? w->nslots : w->kept.n,
+        .nskills = w->place == WORKER_ELIGIBLE ? w->nslots : w->kept.n,
         .worker = worker_ref(w),
     };
 }
@@ -53,7 +53,7 @@ static void view_worker(const struct pool *p, struct worker *w, bool skills,
     ASSERT(w->pool == p);
     if (!skills)
         return;
-    if (w->place == WORKER_IN_LINE)
+    if (w->place == WORKER_ELIGIBLE)
         pool_skills_copy(w, &out->skills);
     else
         resume_copy(&out->skills, &w->kept);
@@ -73,12 +73,13 @@ static double mean_backlog(const struct pool *p)
 {
     if (p->rule != &pool_rule_classless)
         return p->mean.mean;
-    return p->nline != 0 ? (double)p->backlog / (double)p->nline : 0;
+    return p->neligible != 0 ? (double)p->backlog / (double)p->neligible : 0;
 }
 
 static double max_backlog(const struct pool *p)
 {
-    double spread = p->nline != 0 ? p->settings.variance * p->mean.mean / (double)p->nline : 0;
+    double spread =
+        p->neligible != 0 ? p->settings.variance * p->mean.mean / (double)p->neligible : 0;
 
     return spread > 1 ? spread : 1;
 }
@@ -86,7 +87,7 @@ static double max_backlog(const struct pool *p)
 void pool_view_figures_locked(const struct pool *p, struct pool_view *out)
 {
     *out = (struct pool_view){
-        .nactive = p->nline,
+        .nactive = p->neligible,
         .settings = p->settings,
         .backlog = p->backlog,
         .mean_backlog = mean_backlog(p),
@@ -111,8 +112,8 @@ void pool_view(struct pool *p, bool skills, struct pool_view *out)
     out->workers = xcalloc(p->nmembers + p->nleaving, sizeof(out->workers[0]));
     out->n = p->nmembers;
     out->ndetached = p->nleaving;
-    struct worker_view *next = view_list(p, &p->line, skills, out->workers);
-    next = view_list(p, &p->aside, skills, next);
+    struct worker_view *next = view_list(p, &p->eligible, skills, out->workers);
+    next = view_list(p, &p->ineligible, skills, next);
     next = view_list(p, &p->leaving, skills, next);
     ASSERT(next == out->workers + out->n + out->ndetached);
     pool_unlock(p);
@@ -202,8 +203,8 @@ static void check_worker(const struct pool *p, const struct worker *w, enum work
            (w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES));
     ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
     ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
-    ASSERT(place == WORKER_IN_LINE || w->nslots == 0);
-    ASSERT(place == WORKER_ASIDE || w->kept.n == 0);
+    ASSERT(place == WORKER_ELIGIBLE || w->nslots == 0);
+    ASSERT(place == WORKER_INELIGIBLE || w->kept.n == 0);
     ASSERT(place != WORKER_LEAVING || backlog != 0);
     ++t->n;
     t->backlog += backlog;
@@ -222,18 +223,18 @@ static struct tally check_place(const struct pool *p, const struct list *head,
     return t;
 }
 
-static void check_line(const struct pool *p)
+static void check_eligible(const struct pool *p)
 {
     struct list *it;
 
-    list_for_each (it, &p->line) {
+    list_for_each (it, &p->eligible) {
         const struct worker *w = list_entry(it, struct worker, place_node);
 
         ASSERT(!w->unavailable);
         ASSERT(!p->settings.single_version || w->version == p->active);
     }
-    /* No worker that could serve is aside. */
-    list_for_each (it, &p->aside) {
+    /* No worker that could serve is ineligible. */
+    list_for_each (it, &p->ineligible) {
         const struct worker *w = list_entry(it, struct worker, place_node);
 
         ASSERT(w->unavailable || w->call == WORKER_WOKEN ||
@@ -249,7 +250,7 @@ static void check_called(const struct pool *p)
         const struct worker *w = list_entry(it, struct worker, called_node);
 
         ASSERT(w->pool == p);
-        ASSERT(w->place == WORKER_IN_LINE || w->place == WORKER_ASIDE);
+        ASSERT(w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE);
         ASSERT(w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES);
     }
 }
@@ -276,15 +277,15 @@ static void check_waiting(const struct pool *p)
 void pool_check(struct pool *p)
 {
     pool_lock(p);
-    struct tally line = check_place(p, &p->line, WORKER_IN_LINE);
-    struct tally aside = check_place(p, &p->aside, WORKER_ASIDE);
+    struct tally eligible = check_place(p, &p->eligible, WORKER_ELIGIBLE);
+    struct tally ineligible = check_place(p, &p->ineligible, WORKER_INELIGIBLE);
     struct tally leaving = check_place(p, &p->leaving, WORKER_LEAVING);
-    ASSERT(line.n == p->nline);
-    ASSERT(line.n + aside.n == p->nmembers);
+    ASSERT(eligible.n == p->neligible);
+    ASSERT(eligible.n + ineligible.n == p->nmembers);
     ASSERT(leaving.n == p->nleaving);
-    ASSERT(line.backlog + aside.backlog + leaving.backlog == p->backlog);
-    ASSERT(line.places == p->places);
-    check_line(p);
+    ASSERT(eligible.backlog + ineligible.backlog + leaving.backlog == p->backlog);
+    ASSERT(eligible.places == p->places);
+    check_eligible(p);
     check_called(p);
     check_waiting(p);
     pool_skills_check(p);

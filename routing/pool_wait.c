@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One queue for all loops, in the order of tickets. A turn is the right to call pool_get although
- * other requests wait. Turns are granted while fewer of them are outstanding than the line has free
- * places:
+ * other requests wait. Turns are granted while fewer of them are outstanding than the eligible
+ * workers have free places:
  *
  *     waiting == 0  or  released >= places  or  owes_turns                (pool_check)
  *

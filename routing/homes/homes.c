@@ -87,8 +87,8 @@ void homes_leave(struct homes *h, struct homes_worker *w)
     struct list *it, *tmp;
 
     ASSERT(!w->gone);
-    if (w->in_line)
-        homes_line_remove(h, w);
+    if (w->eligible)
+        homes_eligible_remove(h, w);
     list_for_each_safe (it, tmp, &w->pairs)
         homes_pair_free(h, list_entry(it, struct homes_pair, of_worker));
     list_remove(&w->node);
@@ -99,14 +99,14 @@ void homes_leave(struct homes *h, struct homes_worker *w)
         list_push_back(&h->gone, &w->node);
 }
 
-void homes_set_in_line(struct homes *h, struct homes_worker *w, bool in_line, uint64_t now_us)
+void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, uint64_t now_us)
 {
     ASSERT(!w->gone);
     homes_tick(h, now_us);
-    if (in_line && !w->in_line)
-        homes_line_add(h, w);
-    else if (!in_line && w->in_line)
-        homes_line_remove(h, w);
+    if (eligible && !w->eligible)
+        homes_eligible_add(h, w);
+    else if (!eligible && w->eligible)
+        homes_eligible_remove(h, w);
 }
 
 void *homes_worker_context(const struct homes_worker *w)
@@ -211,13 +211,13 @@ static noinline_ void give_up(struct homes *h, struct homes_pair *p, double work
     p->left_us = h->now_us;
 }
 
-/* Removes homes outside the line, because there is another one now. */
+/* Removes ineligible homes, because there is another one now. */
 static cold_ void drop_absent(struct homes *h, struct homes_class *c, double work_us)
 {
     uint32_t n = c->nhomes;
 
     for (uint32_t i = n; i-- != 0;) {
-        if (!c->pairs[i]->worker->in_line)
+        if (!c->pairs[i]->worker->eligible)
             give_up(h, c->pairs[i], work_us / n);
     }
 }
@@ -325,7 +325,7 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
 
     for (size_t i = 0; i < plan->nwarm; ++i)
         homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
-    /* The plan has just counted the homes in the line. */
+    /* The plan has just counted the eligible homes. */
     if (reason != HOMES_DETOUR && plan->choice.homes != c->nhomes)
         drop_absent(h, c, plan->work);
     if (reason == HOMES_MOVE || reason == HOMES_DRAW) {
@@ -360,7 +360,7 @@ static struct homes_class *count(struct homes *h, const struct homes_request *r,
 void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
                  struct homes_worker *w, struct homes_ticket *t)
 {
-    ASSERT(w->in_line);
+    ASSERT(w->eligible);
     struct homes_class *c = count(h, r, plan);
     if (w == plan->worker)
         apply(h, c, plan);

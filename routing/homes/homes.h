@@ -125,7 +125,7 @@ struct homes_request {
 /* How a request is to be assigned. */
 struct homes_plan {
     struct homes_choice choice;
-    struct homes_worker *worker; /* NULL: no worker in the line may have it */
+    struct homes_worker *worker; /* NULL: no eligible worker may have it */
     /* The following members are private. */
     struct homes_class *cls; /* NULL: a new class */
     struct homes_pair *from; /* the home that the class leaves, or NULL */
@@ -142,17 +142,17 @@ struct homes *homes_create(const struct homes_options *o);
 void homes_destroy(struct homes *h);
 void homes_set(struct homes *h, const struct homes_settings *s);
 
-/* Adds a worker with an empty cache, not yet in the line. CONCURRENCY: requests it serves at once;
+/* Adds a worker with an empty cache, not yet eligible. CONCURRENCY: requests it serves at once;
  * >= 1. */
 struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context);
 /* Removes the worker permanently; its cache is lost. Outstanding tickets must still be ended. */
 void homes_leave(struct homes *h, struct homes_worker *w);
 /*
- * Sets whether W gets requests. If the home of a class is not in the line, the class moves with its
+ * Sets whether W gets requests. If the home of a class is not eligible, the class moves with its
  * next request, so the busiest classes move first, one by one. A class that has not moved by the
  * time W returns still has its home there.
  */
-void homes_set_in_line(struct homes *h, struct homes_worker *w, bool in_line, uint64_t now_us);
+void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, uint64_t now_us);
 void *homes_worker_context(const struct homes_worker *w);
 
 /*
@@ -163,7 +163,7 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
 /*
  * Executes the plan and counts the request on its worker. Must be called immediately after
  * homes_plan, and be paired with homes_end.
- *   w  the worker that gets the request, in the line; if it is not the planned one, the class's
+ *   w  the worker that gets the request, eligible; if it is not the planned one, the class's
  *      homes do not change
  */
 void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
@@ -173,7 +173,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
  * next request. Its requests in flight still end there.
  *   to  the worker that takes its place, with an empty cache: it becomes the home of all classes of
  *       FROM, and the recent work of FROM counts as its work. NULL: no worker does; FROM must not
- *       be in the line. Each class that has no other home in the line gets one at the least loaded
+ *       be eligible. Each class that has no other eligible home gets one at the least loaded
  *       worker, those with the most work first, at most HOMES_HAND_OVER_MAX. The rest move with
  *       their next requests, as do all classes if there are several load balancers
  *   r   provides now_us and the workers that may not be used; its class is ignored
@@ -230,9 +230,9 @@ bool homes_owns(const struct homes *h, struct slice cls);
 
 struct homes_view {
     size_t balancers; /* >= 1 */
-    size_t workers;   /* in the line */
+    size_t workers;   /* eligible */
     size_t classes;
-    size_t homes;       /* pairs of a class and a worker in the line that is its home */
+    size_t homes;       /* pairs of a class and an eligible worker that is its home */
     double cold_us;     /* P */
     double mean_us;     /* mean service time of a request */
     double least_us;    /* of B */
@@ -242,7 +242,7 @@ struct homes_view {
 /* Returns the price of one more home for the class of PLAN; 0 if it has no home. */
 double homes_price(const struct homes *h, const struct homes_plan *plan);
 struct homes_worker_view {
-    bool in_line;
+    bool eligible;
     size_t homes;
     size_t in_flight;
     double work_us;    /* B */
@@ -257,7 +257,7 @@ void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t n
 struct homes_sight {
     struct homes_worker *worker;
     bool home;       /* of the class */
-    bool in_line;    /* homes may be outside the line */
+    bool eligible;   /* homes may be ineligible */
     bool refused;    /* it may not have the request */
     double work_us;  /* B */
     double saves_us; /* difference to the home with the least work; <= 0: no saving, or no home */
@@ -266,7 +266,7 @@ struct homes_sight {
     double cost;
 };
 /*
- * Sets OUT to at most MAX workers, as evaluated by PLAN (just made for R): homes in the line, homes
+ * Sets OUT to at most MAX workers, as evaluated by PLAN (just made for R): eligible homes, homes
  * outside it, then the others roughly by B. Returns the total number of workers.
  */
 size_t homes_look_round(struct homes *h, const struct homes_request *r,

@@ -14,8 +14,8 @@
  * short wait (homes_rule.c).
  *
  * With several load balancers, homes are reported to workers with requests, so that all agree;
- * without a successor, classes therefore move with their next requests, as from a worker outside
- * the line. All load balancers know a successor by themselves.
+ * without a successor, classes therefore move with their next requests, as from an
+ * ineligible worker. All load balancers know a successor by themselves.
  */
 #include <stdlib.h>
 
@@ -101,13 +101,13 @@ static struct parcel *pack(const struct homes *h, const struct homes_worker *fro
 static bool has_other_home(const struct homes_class *c)
 {
     for (uint32_t i = 0; i < c->nhomes; ++i) {
-        if (c->pairs[i]->worker->in_line)
+        if (c->pairs[i]->worker->eligible)
             return true;
     }
     return false;
 }
 
-/* Returns the least loaded worker in the line that may have requests; or NULL. */
+/* Returns the least loaded eligible worker that may have requests; or NULL. */
 static struct homes_worker *least_loaded(struct homes *h, const struct homes_request *r)
 {
     const struct homes_heap *heap = &h->heaps[HOMES_BY_LOAD];
@@ -128,7 +128,7 @@ static struct homes_worker *least_loaded(struct homes *h, const struct homes_req
     return best;
 }
 
-/* Returns false if no worker in the line may have it. */
+/* Returns false if no eligible worker may have it. */
 static bool rehouse(struct homes *h, const struct parcel *parcel, const struct homes_request *r)
 {
     struct homes_pair *p = parcel->pair;
@@ -168,6 +168,6 @@ size_t homes_hand_over(struct homes *h, struct homes_worker *from, struct homes_
     homes_tick(h, r->now_us);
     if (to != NULL)
         return succeed(h, from, to);
-    ASSERT(!from->in_line);
+    ASSERT(!from->eligible);
     return homes_shared(h) ? 0 : spread(h, from, r);
 }

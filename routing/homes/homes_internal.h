@@ -120,7 +120,7 @@ enum {
     HOMES_SCAN_MAX = 64,
     /* Maximum number of former homes stored for each class. */
     HOMES_PAST_MAX = 16,
-    /* Interval of the check of workers for progress, and its increment for each worker in the line.
+    /* Interval of the check of workers for progress, and its increment for each eligible worker.
      */
     HOMES_LOOK_US = 5000,
     HOMES_LOOK_WORKER_US = 10,
@@ -177,7 +177,7 @@ struct homes_worker {
     uint64_t number; /* in the order they joined; decides between equals */
     unsigned concurrency;
     double per_place; /* 1 / concurrency */
-    bool in_line;
+    bool eligible;
     bool gone;         /* left; freed with its last ticket */
     struct list node;  /* homes->workers, then ->gone */
     struct list pairs; /* homes_pair.of_worker */
@@ -208,7 +208,7 @@ struct homes {
     size_t self;
     struct classes classes; /* of struct homes_class */
     struct homes_heap heaps[HOMES_KEYS];
-    struct list workers; /* in the line or not */
+    struct list workers; /* eligible or not */
     uint64_t njoined;
     struct list gone; /* removed workers with outstanding tickets */
     size_t ntickets;
@@ -223,11 +223,11 @@ struct homes {
     uint64_t fade_left_us;      /* how much further it may advance before the next request */
     struct fading_clock moment; /* the clock by which demand decays: real time */
     uint64_t now_us;
-    double line_work;   /* of workers in the line; in units of fade */
-    size_t line_homes;  /* the same */
-    double exchange;    /* homes per unit of work (in units of fade), as used in the keys by load */
-    size_t line_places; /* sum of concurrency */
-    uint64_t look_us;   /* the next */
+    double eligible_work;  /* of eligible workers; in units of fade */
+    size_t eligible_homes; /* the same */
+    double exchange; /* homes per unit of work (in units of fade), as used in the keys by load */
+    size_t eligible_places; /* sum of concurrency */
+    uint64_t look_us;       /* the next */
 };
 
 /* Like fmax and fmin, but not for NaN, and without a function call. */
@@ -248,7 +248,7 @@ static inline double real_of(uint64_t n)
     return (double)(int64_t)n;
 }
 
-static inline size_t homes_line(const struct homes *h)
+static inline size_t homes_eligible(const struct homes *h)
 {
     return h->heaps[HOMES_BY_WORK].n;
 }
@@ -311,11 +311,13 @@ struct homes_worth {
 };
 static inline struct homes_worth homes_worth(const struct homes *h)
 {
-    double n = real_of(homes_line(h));
-    double homes = real_of(h->line_homes != 0 ? h->line_homes : 1);
+    double n = real_of(homes_eligible(h));
+    double homes = real_of(h->eligible_homes != 0 ? h->eligible_homes : 1);
 
     return (struct homes_worth){
-        .work = h->line_work > 0 ? HOMES_LOAD_WORK * real_of(h->line_places) / h->line_work : 0,
+        .work = h->eligible_work > 0
+                    ? HOMES_LOAD_WORK * real_of(h->eligible_places) / h->eligible_work
+                    : 0,
         .home = (1 - HOMES_LOAD_WORK) * n / homes,
     };
 }
@@ -325,7 +327,7 @@ void homes_exchange_at(struct homes *h, double rate) noinline_;
 static inline struct homes_worth homes_order(struct homes *h)
 {
     struct homes_worth worth = homes_worth(h);
-    double rate = homes_line(h) != 0 ? worth.work / worth.home : 0;
+    double rate = homes_eligible(h) != 0 ? worth.work / worth.home : 0;
 
     if (__builtin_fabs(rate - h->exchange) > HOMES_EXCHANGE_SLACK * h->exchange)
         homes_exchange_at(h, rate);
@@ -342,11 +344,11 @@ static inline double homes_load_by(const struct homes_worth *worth, const struct
     return worth->work * homes_work_per_place(w) + worth->home * real_of(w->nhomes);
 }
 double homes_median(const struct homes *h) noinline_;
-void homes_line_add(struct homes *h, struct homes_worker *w);
-void homes_line_remove(struct homes *h, struct homes_worker *w);
+void homes_eligible_add(struct homes *h, struct homes_worker *w);
+void homes_eligible_remove(struct homes *h, struct homes_worker *w);
 
 /* homes_rule.c: returns the maximum number of homes of a class with OWN_US of ALL_US of work: PART
- * of the workers in the line, or more. */
+ * of the eligible workers, or more. */
 size_t homes_room(const struct homes *h, double part, double own_us, double all_us);
 
 /* homes_pairs.c */

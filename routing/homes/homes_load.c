@@ -22,7 +22,7 @@ double homes_work_of(const struct homes_worker *w)
 
 void homes_work_changed(struct homes *h, struct homes_worker *w)
 {
-    if (w->in_line)
+    if (w->eligible)
         homes_heap_set(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK, homes_work_of(w));
 }
 
@@ -39,10 +39,10 @@ void homes_load_add(struct homes *h, struct homes_worker *w, double work_us, int
     if (w->work < 0)
         w->work = 0;
     w->nhomes += homes;
-    if (!w->in_line)
+    if (!w->eligible)
         return;
-    h->line_work += w->work - before;
-    h->line_homes += homes;
+    h->eligible_work += w->work - before;
+    h->eligible_homes += homes;
     homes_heap_set(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD, load_key(h, w));
 }
 
@@ -53,28 +53,28 @@ double homes_load(const struct homes *h, const struct homes_worker *w)
     return homes_load_by(&worth, w);
 }
 
-void homes_line_add(struct homes *h, struct homes_worker *w)
+void homes_eligible_add(struct homes *h, struct homes_worker *w)
 {
-    w->in_line = true;
-    h->line_work += w->work;
-    h->line_homes += w->nhomes;
-    h->line_places += w->concurrency;
+    w->eligible = true;
+    h->eligible_work += w->work;
+    h->eligible_homes += w->nhomes;
+    h->eligible_places += w->concurrency;
     w->key[HOMES_BY_WORK] = homes_work_of(w);
     w->key[HOMES_BY_LOAD] = load_key(h, w);
     homes_heap_add(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
     homes_heap_add(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
 }
 
-void homes_line_remove(struct homes *h, struct homes_worker *w)
+void homes_eligible_remove(struct homes *h, struct homes_worker *w)
 {
-    w->in_line = false;
-    h->line_work -= w->work;
-    h->line_homes -= w->nhomes;
-    h->line_places -= w->concurrency;
+    w->eligible = false;
+    h->eligible_work -= w->work;
+    h->eligible_homes -= w->nhomes;
+    h->eligible_places -= w->concurrency;
     homes_heap_remove(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
     homes_heap_remove(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
-    if (homes_line(h) == 0)
-        h->line_work = 0;
+    if (homes_eligible(h) == 0)
+        h->eligible_work = 0;
 }
 
 /* The median of the work in flight, of a sample of every STEPth worker in the order of the heap,
@@ -119,7 +119,7 @@ void homes_bring_over(struct homes *h, uint64_t before_us)
 
     list_for_each (it, &h->workers)
         list_entry(it, struct homes_worker, node)->work *= by;
-    h->line_work *= by;
+    h->eligible_work *= by;
     h->exchange = -1; /* the keys are of the old epoch */
     (void)homes_order(h);
 }
@@ -155,15 +155,15 @@ void homes_look(struct homes *h)
     struct list *it;
 
     /* Less often if there are many workers, so that the cost per time is constant. */
-    h->look_us = h->now_us + HOMES_LOOK_US + homes_line(h) * HOMES_LOOK_WORKER_US;
+    h->look_us = h->now_us + HOMES_LOOK_US + homes_eligible(h) * HOMES_LOOK_WORKER_US;
     /* Computed again, so that rounding errors do not grow with the scale. */
-    h->line_work = 0;
+    h->eligible_work = 0;
     list_for_each (it, &h->workers) {
         struct homes_worker *w = list_entry(it, struct homes_worker, node);
         double stalled = w->nin_flight != 0 ? stall_of(h, w) : 0;
 
-        if (w->in_line)
-            h->line_work += w->work;
+        if (w->eligible)
+            h->eligible_work += w->work;
         if (stalled == 0 && w->stalled_us == 0)
             continue;
         w->stalled_us = stalled;

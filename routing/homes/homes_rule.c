@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rule. n workers are in the line; of a class
+ * The rule. n workers are eligible; of a class
  *
  *     s = n * its work / all work             its share, in workers
  *     d = work that arrived in a second       its demand, in workers
@@ -66,7 +66,8 @@ double homes_price(const struct homes *h, const struct homes_plan *plan)
 size_t homes_room(const struct homes *h, double part, double own_us, double all_us)
 {
     double others = all_us > 0 && !h->o.settings.always ? 1 - own_us / all_us : 1;
-    double room = greater_of(part, 1 - HOMES_OTHERS_ROOM * others) * real_of(homes_line(h)) - 1e-9;
+    double room =
+        greater_of(part, 1 - HOMES_OTHERS_ROOM * others) * real_of(homes_eligible(h)) - 1e-9;
 
     if (room <= 1)
         return 1;
@@ -82,7 +83,7 @@ static void weigh(struct choosing *g)
     const struct homes *h = g->h;
     const struct homes_class *c = g->c != NULL ? g->c : &nothing;
     struct homes_plan *plan = g->plan;
-    double n = real_of(homes_line(h));
+    double n = real_of(homes_eligible(h));
     double max_share = h->o.settings.max_share;
     double cost = greater_of(c->cost_us > 0 ? (double)c->cost_us : h->mean_us, 1);
 
@@ -115,7 +116,7 @@ static struct homes_pair *least_home(const struct choosing *g)
     for (uint32_t i = 0; g->c != NULL && i < g->c->nhomes; ++i) {
         struct homes_pair *p = g->c->pairs[i];
 
-        if (!p->worker->in_line)
+        if (!p->worker->eligible)
             continue;
         ++g->out->homes;
         if (best != NULL && !homes_before(p->worker, best->worker, HOMES_BY_WORK))
@@ -198,7 +199,7 @@ static noinline_ bool first_home(struct choosing *g)
         plan->nwarm = o->warm(o->context, g->r->cls, plan->warm);
     ASSERT(plan->nwarm <= HOMES_WARM_MAX);
     for (size_t i = 0; i < plan->nwarm; ++i) {
-        if (plan->warm[i]->in_line && !refused(g->r, plan->warm[i]))
+        if (plan->warm[i]->eligible && !refused(g->r, plan->warm[i]))
             return decide(g, plan->warm[i], HOMES_WARM);
     }
     return decide(g, best_other(g), HOMES_NEW);
@@ -287,7 +288,7 @@ static bool pass_on(struct choosing *g, struct homes_pair *home)
  * by a part of sqrt(1 / N). */
 static noinline_ double noise_of(const struct choosing *g)
 {
-    double n = g->plan->all_asked / (double)homes_line(g->h);
+    double n = g->plan->all_asked / (double)homes_eligible(g->h);
 
     return HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n);
 }
@@ -298,7 +299,7 @@ static struct homes_pair *most_loaded(const struct choosing *g, struct homes_pai
     for (uint32_t i = 0; i < g->c->nhomes; ++i) {
         struct homes_pair *p = g->c->pairs[i];
 
-        if (p->worker->in_line && homes_before(home->worker, p->worker, HOMES_BY_LOAD))
+        if (p->worker->eligible && homes_before(home->worker, p->worker, HOMES_BY_LOAD))
             home = p;
     }
     return home;
@@ -316,7 +317,7 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     /* If there are few homes, all may belong to classes with several homes; else there are enough
      * classes with a single home, and their requests move with it. */
     bool idle = g->worth.work * homes_work_per_place(x) < HOMES_DRAW_IDLE * HOMES_LOAD_WORK;
-    bool few = h->line_homes <= HOMES_DRAW_FEW * homes_line(h);
+    bool few = h->eligible_homes <= HOMES_DRAW_FEW * homes_eligible(h);
     if (g->out->homes > 1 && !(idle && few))
         return false;
     struct homes_pair *from = most_loaded(g, home);

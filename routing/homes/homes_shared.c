@@ -176,7 +176,7 @@ static bool is_stale(const struct homes_pair *p, uint64_t last_us)
 /* Returns true if the record of P counts. */
 static bool counts(const struct homes_pair *p, uint64_t last_us)
 {
-    return p->since_us != 0 && p->worker->in_line && !is_stale(p, last_us);
+    return p->since_us != 0 && p->worker->eligible && !is_stale(p, last_us);
 }
 
 static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
@@ -304,7 +304,7 @@ static void follow(struct homes *h, struct homes_class *c)
             adopt(h, c, c->pairs[i]);
     }
     for (uint32_t i = 0; i < c->nhomes; ++i)
-        others |= !c->pairs[i]->gone && c->pairs[i]->worker->in_line;
+        others |= !c->pairs[i]->gone && c->pairs[i]->worker->eligible;
     for (uint32_t i = c->nhomes; others && i-- != 0;) {
         if (c->pairs[i]->gone)
             homes_unsettle(h, c->pairs[i], 0);

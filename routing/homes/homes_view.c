@@ -13,9 +13,9 @@ void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out)
     homes_tick(h, now_us);
     *out = (struct homes_view){
         .balancers = h->nbalancers,
-        .workers = homes_line(h),
+        .workers = homes_eligible(h),
         .classes = h->classes.n,
-        .homes = h->line_homes,
+        .homes = h->eligible_homes,
         .cold_us = h->cold_us,
         .mean_us = h->mean_us,
         .least_us = least != NULL ? least->key[HOMES_BY_WORK] : 0,
@@ -29,7 +29,7 @@ void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t n
 {
     homes_tick(h, now_us);
     *out = (struct homes_worker_view){
-        .in_line = w->in_line,
+        .eligible = w->eligible,
         .homes = w->nhomes,
         .in_flight = w->nin_flight,
         .work_us = homes_work_of(w),
@@ -71,7 +71,7 @@ static void see(struct round *s, struct homes_worker *w, bool home)
     s->out[s->n - 1] = (struct homes_sight){
         .worker = w,
         .home = home,
-        .in_line = w->in_line,
+        .eligible = w->eligible,
         .refused = s->r->refuses != NULL && s->r->refuses(s->r->context, w->context),
         .work_us = work_us,
         .saves_us = c->homes != 0 ? c->home_us - work_us : 0,
@@ -79,12 +79,12 @@ static void see(struct round *s, struct homes_worker *w, bool home)
     };
 }
 
-static void see_homes(struct round *s, bool in_line)
+static void see_homes(struct round *s, bool eligible)
 {
     const struct homes_class *c = s->plan->cls;
 
     for (uint32_t i = 0; c != NULL && i < c->nhomes; ++i) {
-        if (c->pairs[i]->worker->in_line == in_line)
+        if (c->pairs[i]->worker->eligible == eligible)
             see(s, c->pairs[i]->worker, true);
     }
 }
@@ -204,10 +204,10 @@ void homes_check(struct homes *h)
 {
     size_t npairs = 0;
     size_t nin_flight = 0;
-    size_t nline = 0;
-    size_t line_homes = 0;
-    size_t line_places = 0;
-    double line_work = 0;
+    size_t neligible = 0;
+    size_t eligible_homes = 0;
+    size_t eligible_places = 0;
+    double eligible_work = 0;
     struct list *it;
 
     classes_check(&h->classes);
@@ -216,23 +216,23 @@ void homes_check(struct homes *h)
 
         npairs += check_worker(h, w);
         nin_flight += check_in_flight(w);
-        if (!w->in_line)
+        if (!w->eligible)
             continue;
         ASSERT(w->key[HOMES_BY_WORK] == homes_work_of(w));
-        ++nline;
-        line_homes += w->nhomes;
-        line_places += w->concurrency;
-        line_work += w->work;
+        ++neligible;
+        eligible_homes += w->nhomes;
+        eligible_places += w->concurrency;
+        eligible_work += w->work;
     }
     ASSERT(check_classes(&h->classes.known) + check_classes(&h->classes.probation) == npairs);
     /* Those that are gone may have some more. */
     ASSERT(nin_flight <= h->ntickets);
     for (int i = 0; i < HOMES_KEYS; ++i) {
-        ASSERT(h->heaps[i].n == nline);
+        ASSERT(h->heaps[i].n == neligible);
         homes_heap_check(&h->heaps[i], (enum homes_key)i);
     }
-    ASSERT(h->line_homes == line_homes);
-    ASSERT(h->line_places == line_places);
-    ASSERT(fabs(h->line_work - line_work) <= 1e-6 * line_work + h->fade.weight);
+    ASSERT(h->eligible_homes == eligible_homes);
+    ASSERT(h->eligible_places == eligible_places);
+    ASSERT(fabs(h->eligible_work - eligible_work) <= 1e-6 * eligible_work + h->fade.weight);
     ASSERT(h->cold_us >= HOMES_COLD_LEAST_US);
 }

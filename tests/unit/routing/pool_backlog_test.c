@@ -298,9 +298,9 @@ static void the_active_version_and_its_line_do_not_depend_on_reports(void **stat
     fixture_resume_of(&f, 2, "green", "a=99");
     worker_report(f.workers[0], 50, 1);
     worker_report(f.workers[1], 70, 1);
-    assert_string_equal(fixture_line(&f), "1 0");
+    assert_string_equal(fixture_eligible(&f), "1 0");
     assert_int_equal(ask_at(&f, "a", 1), 0);
-    assert_string_equal(fixture_line(&f), "1 0");
+    assert_string_equal(fixture_eligible(&f), "1 0");
     fixture_end(&f);
 }
 

@@ -287,7 +287,7 @@ static void who_leaves_is_called_no_more(void **state)
     fixture_remove(&f, 5);
     assert_false(pool_woke(f.pool, f.workers[5]));
     fixture_resume(&f, 5, "");
-    assert_string_equal(fixture_line(&f), "5 0");
+    assert_string_equal(fixture_eligible(&f), "5 0");
     assert_int_equal(fixture_get(&f, "a"), 0);
     pool_call(f.pool, f.workers[5], POOL_CALL_RELIEVE, &f.released);
     pool_call(f.pool, f.workers[5], POOL_CALL_NONE, &f.released);

@@ -155,20 +155,20 @@ static inline void fixture_available(struct fixture *f, int worker, bool availab
     pool_check(f->pool);
 }
 
-/* The line as "0 2 1", front first. */
-static inline const char *fixture_line(struct fixture *f)
+/* The list of eligible workers as "0 2 1", front first. */
+static inline const char *fixture_eligible(struct fixture *f)
 {
-    static char line[FIXTURE_WORKERS * 2 + 1];
+    static char eligible[FIXTURE_WORKERS * 2 + 1];
     struct pool_view v;
     size_t n = 0;
 
-    line[0] = '\0';
+    eligible[0] = '\0';
     pool_view(f->pool, false, &v);
     for (size_t i = 0; i < v.nactive; ++i)
-        n += (size_t)snprintf(line + n, sizeof(line) - n, i != 0 ? " %d" : "%d",
+        n += (size_t)snprintf(eligible + n, sizeof(eligible) - n, i != 0 ? " %d" : "%d",
                               fixture_number(f, v.workers[i].worker));
     pool_view_fini(&v);
-    return line;
+    return eligible;
 }
 
 /* Score of a member, active or not; NAN when it has none. */

@@ -56,10 +56,10 @@ static void get_teaches_the_front_of_the_line_what_nobody_knows(void **state)
     fixture_start(&f, &fixture_settings);
     fixture_resume(&f, 0, "");
     fixture_resume(&f, 1, "");
-    assert_string_equal(fixture_line(&f), "1 0");
+    assert_string_equal(fixture_eligible(&f), "1 0");
     assert_int_equal(fixture_get(&f, "a"), 1);
     assert_int_equal(fixture_latest(&f)->reason, PICK_UNSKILLED);
-    assert_string_equal(fixture_line(&f), "0 1");
+    assert_string_equal(fixture_eligible(&f), "0 1");
     assert_true(fixture_score(&f, 1, "a") == 1);
     assert_true(isnan(fixture_score(&f, 0, "a")));
     assert_int_equal(fixture_get(&f, "a"), 1);
@@ -125,7 +125,7 @@ static void a_new_resume_replaces_all_scores_and_keeps_place_and_backlog(void **
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_resume(&f, 1, "b=7");
     fixture_resume(&f, 0, "c=1 e=2");
-    assert_string_equal(fixture_line(&f), "1 0");
+    assert_string_equal(fixture_eligible(&f), "1 0");
     assert_int_equal(fixture_backlog(&f, 0), 1);
     assert_true(isnan(fixture_score(&f, 0, "a")));
     assert_true(isnan(fixture_score(&f, 1, "d")));
@@ -165,7 +165,7 @@ static void an_excluded_worker_is_neither_candidate_nor_front(void **state)
     assert_int_equal(fixture_latest(&f)->reason, PICK_RETRY);
     assert_true(fixture_score(&f, 1, "a") == 1);
     /* The front that counts is 0 now, not 2; its mean is the one to compare with. */
-    assert_string_equal(fixture_line(&f), "2 0 1");
+    assert_string_equal(fixture_eligible(&f), "2 0 1");
     assert_int_equal(get_without(&f, "b", &tried[1], 1), ERR_OK);
     assert_ptr_equal(fixture_latest(&f)->worker, f.workers[0]);
     assert_int_equal(get_without(&f, "b", &tried[1], 1), ERR_OK);
@@ -189,7 +189,7 @@ static void get_finds_no_worker_when_all_are_excluded(void **state)
                              .waiter = &waiter,
                              .released = &f.released};
     assert_int_equal(pool_get(f.pool, &r, 1, &f.picks[0]), ERR_NO_WORKER);
-    /* Not even when they stand aside, and might come back. */
+    /* Not even when they are ineligible, and might come back. */
     fixture_available(&f, 0, false);
     fixture_available(&f, 1, false);
     assert_int_equal(pool_get(f.pool, &r, 1, &f.picks[0]), ERR_NO_WORKER);
@@ -210,7 +210,7 @@ static void skills_of_another_fingerprint_do_not_count(void **state)
     pool_new_resume(f.pool, f.workers[0], &r, "", "fedcba9876543210", &f.released);
     pool_new_resume(f.pool, f.workers[1], &r, NULL, NULL, &f.released);
     assert_int_equal(pool_class_count(f.pool), 0);
-    assert_string_equal(fixture_line(&f), "1 0");
+    assert_string_equal(fixture_eligible(&f), "1 0");
     pool_new_resume(f.pool, f.workers[0], &r, "", "0123456789abcdef", &f.released);
     assert_true(fixture_score(&f, 0, "a") == 9);
     resume_fini(&r);
@@ -229,11 +229,11 @@ static void an_unavailable_worker_comes_back_to_the_front_as_it_was(void **state
     assert_int_equal(fixture_get(&f, "c"), 0);
     fixture_available(&f, 0, false);
     fixture_available(&f, 0, false);
-    assert_string_equal(fixture_line(&f), "1");
+    assert_string_equal(fixture_eligible(&f), "1");
     assert_int_equal(fixture_get(&f, "a"), 1);
     assert_true(fixture_score(&f, 0, "c") == 1);
     fixture_available(&f, 0, true);
-    assert_string_equal(fixture_line(&f), "0 1");
+    assert_string_equal(fixture_eligible(&f), "0 1");
     assert_int_equal(fixture_backlog(&f, 0), 1);
     assert_true(fixture_score(&f, 0, "a") == 9);
     assert_true(fixture_score(&f, 0, "c") == 1);
@@ -355,7 +355,7 @@ static void classless_takes_the_least_backlog_nearest_to_the_front(void **state)
     assert_int_equal(fixture_get(&f, "a"), 2);
     fixture_put(&f, 0);
     assert_int_equal(fixture_get(&f, "a"), 0);
-    assert_string_equal(fixture_line(&f), "1 2 0");
+    assert_string_equal(fixture_eligible(&f), "1 2 0");
     struct worker *tried[] = {f.workers[1]};
     assert_int_equal(get_without(&f, "a", tried, 1), ERR_OK);
     assert_ptr_equal(fixture_latest(&f)->worker, f.workers[0]);

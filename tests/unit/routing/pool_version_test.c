@@ -40,12 +40,12 @@ static void the_version_changes_when_another_has_strictly_more_workers(void **st
     fixture_resume_of(&f, 2, "green", "a=5");
     fixture_resume_of(&f, 3, "green", "");
     assert_string_equal(active_version(&f), "blue");
-    assert_string_equal(fixture_line(&f), "1 0");
+    assert_string_equal(fixture_eligible(&f), "1 0");
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_resume_of(&f, 4, "green", "");
     assert_string_equal(active_version(&f), "green");
     /* Joined in reverse order, so that the first to join is at the front. */
-    assert_string_equal(fixture_line(&f), "2 3 4");
+    assert_string_equal(fixture_eligible(&f), "2 3 4");
     assert_int_equal(fixture_get(&f, "a"), 2);
     fixture_end(&f);
 }
@@ -104,9 +104,9 @@ static void no_version_is_a_version_like_any_other(void **state)
     fixture_resume_of(&f, 0, NULL, "");
     fixture_resume_of(&f, 1, "blue", "");
     assert_string_equal(active_version(&f), "");
-    assert_string_equal(fixture_line(&f), "0");
+    assert_string_equal(fixture_eligible(&f), "0");
     fixture_resume_of(&f, 2, "", "");
-    assert_string_equal(fixture_line(&f), "2 0");
+    assert_string_equal(fixture_eligible(&f), "2 0");
     fixture_remove(&f, 0);
     fixture_remove(&f, 2);
     assert_string_equal(active_version(&f), "blue");
@@ -123,11 +123,11 @@ static void a_worker_may_change_its_version_with_a_resume(void **state)
     fixture_resume_of(&f, 1, "blue", "");
     fixture_resume_of(&f, 2, "blue", "");
     fixture_resume_of(&f, 0, "green", "a=2");
-    assert_string_equal(fixture_line(&f), "2 1");
+    assert_string_equal(fixture_eligible(&f), "2 1");
     assert_true(fixture_score(&f, 0, "a") == 2);
     fixture_resume_of(&f, 2, "green", "a=3");
     assert_string_equal(active_version(&f), "green");
-    assert_string_equal(fixture_line(&f), "0 2");
+    assert_string_equal(fixture_eligible(&f), "0 2");
     fixture_end(&f);
 }
 
@@ -143,10 +143,10 @@ static void a_version_without_an_available_worker_gives_way(void **state)
     fixture_available(&f, 0, false);
     assert_string_equal(active_version(&f), "blue");
     fixture_available(&f, 1, false);
-    assert_string_equal(fixture_line(&f), "2");
+    assert_string_equal(fixture_eligible(&f), "2");
     fixture_available(&f, 0, true);
     assert_string_equal(active_version(&f), "blue");
-    assert_string_equal(fixture_line(&f), "0");
+    assert_string_equal(fixture_eligible(&f), "0");
     fixture_end(&f);
 }
 
@@ -160,15 +160,15 @@ static void versions_matter_from_the_moment_they_are_asked_for(void **state)
     fixture_resume_of(&f, 0, "blue", "a=1");
     fixture_resume_of(&f, 1, "green", "");
     fixture_resume_of(&f, 2, "green", "");
-    assert_string_equal(fixture_line(&f), "2 1 0");
+    assert_string_equal(fixture_eligible(&f), "2 1 0");
     s.single_version = true;
     pool_set(f.pool, &s);
     pool_check(f.pool);
-    assert_string_equal(fixture_line(&f), "2 1");
+    assert_string_equal(fixture_eligible(&f), "2 1");
     s.single_version = false;
     pool_set(f.pool, &s);
     pool_check(f.pool);
-    assert_string_equal(fixture_line(&f), "0 2 1");
+    assert_string_equal(fixture_eligible(&f), "0 2 1");
     assert_true(fixture_score(&f, 0, "a") == 1);
     fixture_end(&f);
 }

@@ -48,10 +48,10 @@ static inline uint64_t lodgers_name(void *context, void *worker)
 static inline void lodgers_join(struct lodgers *f, size_t i, unsigned concurrency)
 {
     f->workers[i] = homes_join(f->homes, concurrency, (void *)(uintptr_t)(i + 1));
-    homes_set_in_line(f->homes, f->workers[i], true, f->now_us);
+    homes_set_eligible(f->homes, f->workers[i], true, f->now_us);
 }
 
-/* N workers of CONCURRENCY in the line. */
+/* N eligible workers of CONCURRENCY. */
 static inline void lodgers_start(struct lodgers *f, size_t n, unsigned concurrency)
 {
     struct homes_options o = {.settings = {.max_classes = 1000, .max_share = 0.4375},

@@ -17,7 +17,7 @@ static size_t hand_over(struct lodgers *f, int w, int to)
     struct homes_request r = {.now_us = f->now_us, .refuses = lodgers_refuses, .context = f};
 
     if (to < 0)
-        homes_set_in_line(f->homes, f->workers[w], false, f->now_us);
+        homes_set_eligible(f->homes, f->workers[w], false, f->now_us);
     size_t n = homes_hand_over(f->homes, f->workers[w], to < 0 ? NULL : f->workers[to], &r);
     homes_check(f->homes);
     return n;

@@ -22,7 +22,7 @@ enum { WORKERS = 12, CLASSES = 30, TICKETS = 200, STEPS = 60000, SECOND = 100000
 
 struct model_worker {
     struct homes_worker *homes; /* NULL: none */
-    bool in_line;
+    bool eligible;
     unsigned concurrency;
     double work; /* decayed to the model's time */
     double foreign;
@@ -90,12 +90,12 @@ static inline void pass(struct model *m, uint64_t us)
 
 /* ---- what the rule is made of ---- */
 
-static inline int line(const struct model *m)
+static inline int eligible(const struct model *m)
 {
     int n = 0;
 
     for (int w = 0; w < WORKERS; ++w)
-        n += m->workers[w].in_line;
+        n += m->workers[w].eligible;
     return n;
 }
 
@@ -137,7 +137,7 @@ static inline double load_of(const struct model *m, int w)
     int places = 0;
 
     for (int i = 0; i < WORKERS; ++i) {
-        if (!m->workers[i].in_line)
+        if (!m->workers[i].eligible)
             continue;
         work += m->workers[i].work;
         homes += homes_at(m, i);
@@ -145,7 +145,7 @@ static inline double load_of(const struct model *m, int w)
     }
     const struct model_worker *x = &m->workers[w];
     return 0.5 * (work > 0 ? x->work / x->concurrency * places / work : 0) +
-           0.5 * homes_at(m, w) * line(m) / (homes != 0 ? homes : 1);
+           0.5 * homes_at(m, w) * eligible(m) / (homes != 0 ? homes : 1);
 }
 
 struct sight {
@@ -164,7 +164,7 @@ static inline struct sight look(struct model *m, int cls)
     int n = 0;
 
     for (int w = 0; w < WORKERS; ++w) {
-        if (!m->workers[w].in_line)
+        if (!m->workers[w].eligible)
             continue;
         s.b[w] = work_in_flight(m, w);
         s.l[w] = load_of(m, w);

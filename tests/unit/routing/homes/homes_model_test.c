@@ -25,7 +25,7 @@ static void check_other(struct model *m, int cls, const struct sight *s, int x)
     double best = INFINITY;
 
     for (int w = 0; w < WORKERS; ++w) {
-        if (m->workers[w].in_line && !m->classes[cls].home[w])
+        if (m->workers[w].eligible && !m->classes[cls].home[w])
             best = fmin(best, s->l[w] + (s->b[w] - s->least) / m->cold);
     }
     assert_true(s->l[x] + (s->b[x] - s->least) / m->cold <= best + 1e-3);
@@ -115,7 +115,7 @@ static double draw_tight(const struct model *m, int cls, const struct sight *s, 
     double work = 0, places = 0, most = 0;
 
     for (int w = 0; w < WORKERS; ++w) {
-        if (!m->workers[w].in_line)
+        if (!m->workers[w].eligible)
             continue;
         homes += homes_at(m, w);
         work += m->workers[w].work;
@@ -126,16 +126,16 @@ static double draw_tight(const struct model *m, int cls, const struct sight *s, 
     if (s->nhomes == 0 || holds_cold(m, x))
         return -INFINITY;
     double share = s->share / s->nhomes;
-    double own = 0.5 * share + 0.5 * line(m) / (homes != 0 ? homes : 1);
+    double own = 0.5 * share + 0.5 * eligible(m) / (homes != 0 ? homes : 1);
     double gap = most - s->l[x];
     double heavy = share - fmin(0.06, 0.5 * m->usual) * gap;
-    double wide = gap - fmax(0.05, 2 * 0.5 / sqrt((m->asked + 1) / line(m)));
+    double wide = gap - fmax(0.05, 2 * 0.5 / sqrt((m->asked + 1) / eligible(m)));
     double done = m->workers[x].work / m->workers[x].concurrency * places / fmax(work, 1e-9);
     double tight = fmin(wide - 1.5 * own, 0.5 - done);
 
     if (s->nhomes == 1)
         tight = fmax(tight, wide - 2 * own);
-    else if (homes > 8 * line(m))
+    else if (homes > 8 * eligible(m))
         return -INFINITY;
     return fmin(fmin(tight, heavy), s->b[s->home] - s->b[x] + 2);
 }
@@ -149,7 +149,7 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
     for (int w = 0; w < WORKERS; ++w) {
         double load = s->l[w] + (s->b[w] - s->least) / m->cold;
 
-        if (!m->workers[w].in_line || m->classes[cls].home[w])
+        if (!m->workers[w].eligible || m->classes[cls].home[w])
             continue;
         if (x < 0 || load < s->l[x] + (s->b[x] - s->least) / m->cold - 1e-3)
             x = w;
@@ -158,7 +158,8 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
         if (s->l[w] <= s->least_load && draw_tight(m, cls, s, w) > SLACK &&
             s->b[s->home] > s->b[w] + 2) {
             for (int other = 0; other < WORKERS; ++other) {
-                if (other != w && m->workers[other].in_line && s->l[other] <= s->least_load + SLACK)
+                if (other != w && m->workers[other].eligible &&
+                    s->l[other] <= s->least_load + SLACK)
                     return;
             }
             fail_msg("worker %d should have drawn class %d", w, cls);
@@ -168,7 +169,7 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
         return;
     /* Among equals, the core may have considered another one. */
     for (int w = 0; w < WORKERS; ++w) {
-        if (w != x && m->workers[w].in_line && !m->classes[cls].home[w] &&
+        if (w != x && m->workers[w].eligible && !m->classes[cls].home[w] &&
             fabs(s->l[w] + (s->b[w] - s->least) / m->cold - s->l[x] -
                  (s->b[x] - s->least) / m->cold) < 2e-3)
             return;
@@ -247,7 +248,7 @@ static void settle(struct model *m, struct model_class *c, const struct homes_pl
     bool was_home = c->home[x];
 
     for (int w = WORKERS; w-- != 0;) {
-        if (c->home[w] && !m->workers[w].in_line)
+        if (c->home[w] && !m->workers[w].eligible)
             drop(m, c, w, part);
     }
     int n = count_homes(c);
@@ -377,7 +378,7 @@ static void step_begin(struct model *m)
     struct sight s = look(m, cls);
     homes_plan(m->homes, &r, &p);
     if (p.worker == NULL) {
-        assert_int_equal(line(m), 0);
+        assert_int_equal(eligible(m), 0);
         return;
     }
     int x = worker_of(m, p.worker);
@@ -481,8 +482,8 @@ static void step_worker(struct model *m)
         *w = (struct model_worker){.concurrency = 1 + (unsigned)below(m, 2)};
         w->homes = homes_join(m->homes, w->concurrency, w);
     } else if (below(m, 3) != 0) {
-        w->in_line = !w->in_line;
-        homes_set_in_line(m->homes, w->homes, w->in_line, m->now_us);
+        w->eligible = !w->eligible;
+        homes_set_eligible(m->homes, w->homes, w->eligible, m->now_us);
     } else {
         homes_leave(m->homes, w->homes);
         for (int t = 0; t < TICKETS; ++t) {

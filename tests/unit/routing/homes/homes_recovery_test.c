@@ -94,7 +94,7 @@ static void be_absent(struct load *l, int classes)
     *l = (struct load){.classes = classes, .random = 1};
     lodgers_start(&l->f, WORKERS, 1);
     run(l, STEADY);
-    homes_set_in_line(l->f.homes, l->f.workers[ABSENT], false, l->f.now_us);
+    homes_set_eligible(l->f.homes, l->f.workers[ABSENT], false, l->f.now_us);
     run(l, AWAY);
     assert_int_equal(view_of(&l->f, ABSENT).homes, 0);
     memset(l->served, 0, sizeof(l->served));
@@ -128,7 +128,7 @@ static void a_worker_that_is_back_gets_its_share_within_two_seconds(void **state
     (void)state;
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); ++i) {
         be_absent(&l, classes[i]);
-        homes_set_in_line(l.f.homes, l.f.workers[ABSENT], true, l.f.now_us);
+        homes_set_eligible(l.f.homes, l.f.workers[ABSENT], true, l.f.now_us);
         assert_gets_its_share(&l);
     }
 }

@@ -247,7 +247,7 @@ static void what_is_published_by_a_worker_that_may_not_have_it_helps_nobody(void
     f.published[1] = 3;
     f.npublished = 2;
     f.refused[5] = true;
-    homes_set_in_line(f.homes, f.workers[3], false, f.now_us);
+    homes_set_eligible(f.homes, f.workers[3], false, f.now_us);
     int w = serve(&f, "warm.example", 10 * MS);
     assert_int_not_equal(w, 5);
     assert_int_not_equal(w, 3);
@@ -270,10 +270,10 @@ static void the_classes_of_a_worker_that_stands_aside_go_one_by_one_and_wait_for
         f.refused[w] = w != home;
     assert_int_equal(serve(&f, "b", 10 * MS), other);
     memset(f.refused, 0, sizeof(f.refused));
-    homes_set_in_line(f.homes, f.workers[home], false, f.now_us);
+    homes_set_eligible(f.homes, f.workers[home], false, f.now_us);
     assert_int_not_equal(serve(&f, "a", 10 * MS), home);
     assert_int_equal(f.choice.reason, HOMES_NEW);
-    homes_set_in_line(f.homes, f.workers[home], true, f.now_us);
+    homes_set_eligible(f.homes, f.workers[home], true, f.now_us);
     assert_int_equal(serve(&f, "b", 10 * MS), other);
     assert_int_equal(f.choice.reason, HOMES_HOME);
     lodgers_end(&f);
@@ -303,11 +303,11 @@ static void nobody_in_the_line_is_nobody_to_choose(void **state)
 
     (void)state;
     lodgers_start(&f, 2, 1);
-    homes_set_in_line(f.homes, f.workers[0], false, f.now_us);
-    homes_set_in_line(f.homes, f.workers[1], false, f.now_us);
+    homes_set_eligible(f.homes, f.workers[0], false, f.now_us);
+    homes_set_eligible(f.homes, f.workers[1], false, f.now_us);
     assert_int_equal(ask(&f, "a"), -1);
     f.refused[0] = true;
-    homes_set_in_line(f.homes, f.workers[0], true, f.now_us);
+    homes_set_eligible(f.homes, f.workers[0], true, f.now_us);
     assert_int_equal(ask(&f, "a"), -1);
     lodgers_end(&f);
 }
