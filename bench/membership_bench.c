@@ -24,7 +24,7 @@
 enum { WORKERS_MAX = 10000 };
 
 struct bench {
-    char folder[64];
+    char directory[64];
     size_t workers, flaps;
     unsigned seconds;
     struct configuration config;
@@ -35,7 +35,7 @@ struct bench {
 
 static struct tree *open_tree(const struct bench *b, struct loop *l)
 {
-    char *url = xasprintf("directory:%s", b->folder);
+    char *url = xasprintf("directory:%s", b->directory);
     struct diag d = {0};
     struct tree *t = NULL;
 
@@ -87,13 +87,14 @@ static void flap(const struct bench *b, int ready)
 
 static void make_lb(struct bench *b)
 {
-    char *path = xasprintf("%s.yaml", b->folder);
+    char *path = xasprintf("%s.yaml", b->directory);
     FILE *out = fopen(path, "w");
     struct diag d = {0};
 
     if (out == NULL)
         abort();
-    fprintf(out, "listen: [\"127.0.0.1:0\"]\nresume: measure\ntree: \"directory:%s\"\n", b->folder);
+    fprintf(out, "listen: [\"127.0.0.1:0\"]\nresume: measure\ntree: \"directory:%s\"\n",
+            b->directory);
     fclose(out);
     if (!configuration_read(path, &b->config, &d))
         abort();
@@ -145,7 +146,7 @@ static size_t argument(char *const *argv, int argc, int i, size_t deflt)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.folder = "/tmp/membership-bench-XXXXXX",
+    struct bench b = {.directory = "/tmp/membership-bench-XXXXXX",
                       .workers = argument(argv, argc, 1, 1000),
                       .flaps = argument(argv, argc, 2, 100),
                       .seconds = (unsigned)argument(argv, argc, 3, 10)};
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
         b.workers = WORKERS_MAX;
     (void)setrlimit(RLIMIT_NOFILE, &files);
     log_set_level(LOG_LEVEL_WARN);
-    if (mkdtemp(b.folder) == NULL || pipe(ready) != 0)
+    if (mkdtemp(b.directory) == NULL || pipe(ready) != 0)
         return 1;
     pid_t child = fork();
     if (child == 0)
@@ -177,7 +178,7 @@ int main(int argc, char **argv)
     printf("%zu workers, %zu come and go each second: start %.1f ms; then %.2f ms of each second "
            "(quiet: %.2f ms)\n",
            b.workers, b.flaps, start, flapping, quiet);
-    char *command = xasprintf("rm -rf %s", b.folder);
+    char *command = xasprintf("rm -rf %s", b.directory);
     int status = system(command);
     free(command);
     return status == 0 ? 0 : 1;

@@ -69,7 +69,7 @@ bool file_write_all(int fd, struct slice bytes)
     return true;
 }
 
-static void sync_folder_of(const char *path)
+static void sync_directory_of(const char *path)
 {
     char *copy = xstrdup(path);
     int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -109,7 +109,7 @@ static enum err write_with_mode(const char *path, struct slice bytes, mode_t mod
         errno = saved;
         goto out;
     }
-    sync_folder_of(path);
+    sync_directory_of(path);
     result = ERR_OK;
 out:
     free(tmp);

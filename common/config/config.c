@@ -541,10 +541,10 @@ void config_complain(const struct config *c, const struct config_node *at, struc
     free(message);
 }
 
-/* ---- files and folders that settings name ---- */
+/* ---- files and directories that settings name ---- */
 
-/* The folder that PATH is in; to be freed. */
-static char *folder_of(const char *path)
+/* The directory that PATH is in; to be freed. */
+static char *directory_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
@@ -553,15 +553,15 @@ static char *folder_of(const char *path)
     return xslicedup((struct slice){path, slash == path ? 1 : (size_t)(slash - path)});
 }
 
-static void check_folder_above(const struct config *c, const struct config_node *at,
-                               const char *what, const char *path, struct diag *d)
+static void check_directory_above(const struct config *c, const struct config_node *at,
+                                  const char *what, const char *path, struct diag *d)
 {
-    char *folder = folder_of(path);
+    char *directory = directory_of(path);
     struct stat st;
 
-    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
-        config_complain(c, at, d, "%s: directory %s does not exist", what, folder);
-    free(folder);
+    if (stat(directory, &st) != 0 || !S_ISDIR(st.st_mode))
+        config_complain(c, at, d, "%s: directory %s does not exist", what, directory);
+    free(directory);
 }
 
 void config_check_output(const struct config *c, const struct config_node *at, const char *what,
@@ -572,26 +572,26 @@ void config_check_output(const struct config *c, const struct config_node *at, c
     if (path == NULL || at == NULL || strcmp(path, "-") == 0)
         return;
     if (stat(path, &st) != 0)
-        check_folder_above(c, at, what, path, d);
+        check_directory_above(c, at, what, path, d);
     else if (S_ISDIR(st.st_mode))
         config_complain(c, at, d, "%s: %s is a folder", what, path);
 }
 
-void config_check_folder(const struct config *c, const struct config_node *at, const char *what,
-                         const char *path, bool may_be_missing, struct diag *d)
+void config_check_directory(const struct config *c, const struct config_node *at, const char *what,
+                            const char *path, bool may_be_missing, struct diag *d)
 {
     struct stat st;
 
     if (path == NULL || at == NULL)
         return;
-    /* A name that ends in a slash is the same folder. */
+    /* A name that ends in a slash is the same directory. */
     struct slice name = slice_of(path);
     while (name.len > 1 && slice_ends(name, SLICE_LIT("/")))
         --name.len;
-    char *folder = xslicedup(name);
-    if (stat(folder, &st) != 0) {
+    char *directory = xslicedup(name);
+    if (stat(directory, &st) != 0) {
         if (may_be_missing)
-            check_folder_above(c, at, what, folder, d);
+            check_directory_above(c, at, what, directory, d);
         else
             config_complain(c, at, d, "%s: directory %s does not exist", what, path);
     } else if (!S_ISDIR(st.st_mode)) {
@@ -599,5 +599,5 @@ void config_check_folder(const struct config *c, const struct config_node *at, c
     } else if (access(path, W_OK | X_OK) != 0) {
         config_complain(c, at, d, "%s: no permission to write to %s", what, path);
     }
-    free(folder);
+    free(directory);
 }

@@ -68,7 +68,7 @@ void config_check_output(const struct config *c, const struct config_node *at, c
                          const char *path, struct diag *d);
 /* The same for a directory. If MAY_BE_MISSING, the program creates it, but its
  * parent must exist. */
-void config_check_folder(const struct config *c, const struct config_node *at, const char *what,
-                         const char *path, bool may_be_missing, struct diag *d);
+void config_check_directory(const struct config *c, const struct config_node *at, const char *what,
+                            const char *path, bool may_be_missing, struct diag *d);
 
 #endif

@@ -92,7 +92,7 @@ static bool no_room(const struct body_sink_limits *l)
     int error = errno;
 
     log_warn(NULL, "body-not-kept", "directory=%s reason=\"%s\"",
-             l->folder != NULL ? l->folder : "none", strerror(error));
+             l->directory != NULL ? l->directory : "none", strerror(error));
     errno = error;
     return false;
 }
@@ -111,11 +111,11 @@ static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
 {
     struct body_totals *t = l->totals;
 
-    if (l->folder == NULL) {
+    if (l->directory == NULL) {
         errno = ENOBUFS;
         return false;
     }
-    b->file = body_file_create(l->folder, t != NULL ? &t->files : NULL);
+    b->file = body_file_create(l->directory, t != NULL ? &t->files : NULL);
     if (b->file == NULL)
         return false;
     b->totals = t;
@@ -131,7 +131,7 @@ static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
 
 static bool is_for_file(const struct body_sink_limits *l, uint64_t bytes)
 {
-    return l->folder != NULL && bytes > l->memory_bytes;
+    return l->directory != NULL && bytes > l->memory_bytes;
 }
 
 void body_sink_fini(struct body_sink *b, struct body_file_bin *bin)

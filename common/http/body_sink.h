@@ -27,7 +27,7 @@ void body_totals_set(struct body_totals *t, uint64_t memory_max, uint64_t file_b
 
 struct body_sink_limits {
     size_t memory_bytes;        /* a body that is larger goes to a file */
-    const char *folder;         /* for files; NULL: there are none */
+    const char *directory;      /* for files; NULL: there are none */
     struct body_totals *totals; /* NULL: without totals */
 };
 

@@ -376,7 +376,7 @@ static bool fits_in_place(const struct http1_stream *x, uint64_t length)
     const struct body_sink_limits limits = http_server_sink_limits(x->conn->server);
 
     return length <= x->in_room - x->head_bytes &&
-           (limits.folder == NULL || length <= limits.memory_bytes);
+           (limits.directory == NULL || length <= limits.memory_bytes);
 }
 
 /* The head is complete. True: more is to be read. */

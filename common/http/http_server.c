@@ -62,7 +62,7 @@ struct body_sink_limits http_server_sink_limits(const struct http_server *s)
     const struct http_server_options *o = &s->options;
 
     return (struct body_sink_limits){
-        .memory_bytes = o->body_spill_bytes, .folder = o->spill_dir, .totals = o->body_totals};
+        .memory_bytes = o->body_spill_bytes, .directory = o->spill_dir, .totals = o->body_totals};
 }
 
 bool http_server_full(const struct http_server *s)

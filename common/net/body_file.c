@@ -36,14 +36,14 @@ struct body_file {
 };
 
 /* Not every file system has files that never had a name. */
-static int open_nameless(const char *folder)
+static int open_nameless(const char *directory)
 {
     char name[4096];
-    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
     if (fd != -1 || (errno != EOPNOTSUPP && errno != EISDIR))
         return fd;
-    int n = snprintf(name, sizeof(name), "%s/resumelb.XXXXXX", folder);
+    int n = snprintf(name, sizeof(name), "%s/resumelb.XXXXXX", directory);
     if (n < 0 || (size_t)n >= sizeof(name)) {
         errno = ENAMETOOLONG;
         return -1;
@@ -64,13 +64,13 @@ static bool count_one(struct body_file_count *c)
     return false;
 }
 
-struct body_file *body_file_create(const char *folder, struct body_file_count *count)
+struct body_file *body_file_create(const char *directory, struct body_file_count *count)
 {
     if (count != NULL && !count_one(count)) {
         errno = EMFILE;
         return NULL;
     }
-    int fd = open_nameless(folder);
+    int fd = open_nameless(directory);
 
     if (fd == -1) {
         if (count != NULL)

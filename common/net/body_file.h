@@ -24,10 +24,10 @@ struct body_file_count {
 };
 
 /*
- * In FOLDER, counted in COUNT, which outlives it (NULL: not counted). NULL with errno: no file can
- * be made there, or COUNT has as many as there may be (EMFILE).
+ * In DIRECTORY, counted in COUNT, which outlives it (NULL: not counted). NULL with errno: no file
+ * can be made there, or COUNT has as many as there may be (EMFILE).
  */
-struct body_file *body_file_create(const char *folder, struct body_file_count *count);
+struct body_file *body_file_create(const char *directory, struct body_file_count *count);
 void body_file_destroy(struct body_file *f);
 
 /*

@@ -116,12 +116,13 @@ static int take_lock(struct inherited *h, const char *path)
     return take(one);
 }
 
-int inherited_lock_folder(struct inherited *h, const char *folder, unsigned mode, const char *name)
+int inherited_lock_directory(struct inherited *h, const char *directory, unsigned mode,
+                             const char *name)
 {
-    char *path = xasprintf("%s/%s", folder, name);
+    char *path = xasprintf("%s/%s", directory, name);
     int fd = -1;
 
-    if (mkdir(folder, mode) == 0 || errno == EEXIST) {
+    if (mkdir(directory, mode) == 0 || errno == EEXIST) {
         fd = take_lock(h, path);
         if (fd < 0)
             fd = file_lock(path, LOCK_WAIT_MS);

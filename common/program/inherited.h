@@ -37,10 +37,12 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
 /* Descriptors become the caller's; -1: not there, or already taken. */
 
 /*
- * Creates FOLDER with MODE if it does not exist, and locks the file NAME in it: with the lock that
- * the old process passed, or with a new lock. Returns the descriptor, or -1 on failure (logged).
+ * Creates DIRECTORY with MODE if it does not exist, and locks the file NAME in it: with the lock
+ * that the old process passed, or with a new lock. Returns the descriptor, or -1 on failure
+ * (logged).
  */
-int inherited_lock_folder(struct inherited *h, const char *folder, unsigned mode, const char *name);
+int inherited_lock_directory(struct inherited *h, const char *directory, unsigned mode,
+                             const char *name);
 /* The socket bound to ADDRESS, or, if ADDRESS has port 0, the one passed with NAME and NUMBER at
  * any port of the same host. NAME NULL: of the admin address. */
 int inherited_take_socket(struct inherited *h, const struct addr *address, const char *name,

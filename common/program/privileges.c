@@ -143,11 +143,11 @@ bool user_rights_own_socket(const struct addr *a, const struct privileges *p)
     return say_failed(a->un.sun_path);
 }
 
-bool user_rights_make_folder(const char *folder, unsigned mode, const struct privileges *p)
+bool user_rights_make_directory(const char *directory, unsigned mode, const struct privileges *p)
 {
-    if (folder == NULL || (mkdir(folder, mode) != 0 && errno == EEXIST))
+    if (directory == NULL || (mkdir(directory, mode) != 0 && errno == EEXIST))
         return true;
-    return chown(folder, p->uid, p->gid) == 0 || say_failed(folder);
+    return chown(directory, p->uid, p->gid) == 0 || say_failed(directory);
 }
 
 bool user_rights_drop(const char *user, const struct privileges *p)

@@ -64,9 +64,10 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
 void user_rights_warn_of_root(const struct privileges *p);
 /* A path at A becomes P's, so that its mode says what the user's group may. Others: nothing. */
 bool user_rights_own_socket(const struct addr *a, const struct privileges *p) must_check;
-/* Creates FOLDER (NULL: nothing to do) owned by P's user. An existing folder keeps its owner. */
-bool user_rights_make_folder(const char *folder, unsigned mode,
-                             const struct privileges *p) must_check;
+/* Creates DIRECTORY (NULL: nothing to do) owned by P's user. An existing directory keeps its owner.
+ */
+bool user_rights_make_directory(const char *directory, unsigned mode,
+                                const struct privileges *p) must_check;
 /* Switches permanently to USER, which has the rights P. */
 bool user_rights_drop(const char *user, const struct privileges *p) must_check;
 

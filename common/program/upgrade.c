@@ -39,12 +39,12 @@ char *program_find(const char *name, const char *path)
     if (strchr(name, '/') != NULL)
         return is_program(name) ? xstrdup(name) : NULL;
     while (rest.len > 0) {
-        struct slice folder = slice_cut(&rest, ':');
-        char *file = xasprintf("%.*s/%s", (int)folder.len, folder.p, name);
+        struct slice directory = slice_cut(&rest, ':');
+        char *file = xasprintf("%.*s/%s", (int)directory.len, directory.p, name);
 
         /* An empty entry would mean the current directory, which must not be searched for
          * programs. */
-        if (folder.len > 0 && is_program(file))
+        if (directory.len > 0 && is_program(file))
             return file;
         free(file);
     }

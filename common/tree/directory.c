@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tree in a directory of one machine, watched by inotify. Every folder on the path from the root
- * to a node is watched, so that its removal, renaming or re-creation is detected at any level;
+ * A tree in a directory of one machine, watched by inotify. Every directory on the path from the
+ * root to a node is watched, so that its removal, renaming or re-creation is detected at any level;
  * while the root itself is missing, its nearest existing ancestor is watched. Below the root,
  * symbolic links are not followed: node links serve that purpose. Events are only hints: they mark
- * folders, files and spots as stale. A lost event (IN_Q_OVERFLOW) marks everything as stale; so
+ * directories, files and spots as stale. A lost event (IN_Q_OVERFLOW) marks everything as stale; so
  * does a slow timer, for changes that inotify does not report.
  *
- * An entry of our own must have its file in place. Any event for the name or for a folder above
+ * An entry of our own must have its file in place. Any event for the name or for a directory above
  * makes the entry check, and put the file again if it is missing. While another owner lives, it
  * checks at every event of that name, and on a timer that slows down to one second.
  */
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 /* IN_EXCL_UNLINK: the close of a file that was replaced or unlinked says nothing about its name. */
-#define FOLDER_EVENTS                                                                              \
+#define DIRECTORY_EVENTS                                                                           \
     (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ATTRIB |            \
      IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
 #define ANCHOR_EVENTS (IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
@@ -64,7 +64,7 @@ static struct directory *directory_of(struct tree *base)
 
 static void entries_touched(struct dir *d, const char *file);
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 static struct dir *dir_get(struct directory *t, const char *path)
 {
@@ -96,7 +96,7 @@ static struct dir *dir_get(struct directory *t, const char *path)
     return d;
 }
 
-/* Two folders can have one watch for a moment, while one is renamed to the other. */
+/* Two directories can have one watch for a moment, while one is renamed to the other. */
 static void drop_watch(struct dir *d)
 {
     int id = d->watch;
@@ -108,7 +108,7 @@ static void drop_watch(struct dir *d)
         if (other->watch == id)
             return;
     }
-    /* Fails when the folder is gone, and the watch with it. */
+    /* Fails when the directory is gone, and the watch with it. */
     (void)inotify_rm_watch(d->tree->inotify, id);
 }
 
@@ -144,7 +144,7 @@ static bool lies_in(const struct dir *d, const struct dir *above)
     return strncmp(d->path, above->path, len) == 0 && (d->path[len] == '\0' || d->path[len] == '/');
 }
 
-/* Folder TOP came, went or changed hands: so did all in it. */
+/* Directory TOP came, went or changed hands: so did all in it. */
 static void top_changed(struct dir *top)
 {
     map_for_each (struct dir, d, &top->tree->dirs, in_tree) {
@@ -196,7 +196,7 @@ static void drop_anchor(struct directory *t)
     t->anchor = -1;
 }
 
-/* Watch the nearest existing folder above the missing root. */
+/* Watch the nearest existing directory above the missing root. */
 static void set_anchor(struct directory *t)
 {
     char *path = xstrdup(t->root);
@@ -241,7 +241,7 @@ static void dir_look_up(struct dir *d)
     d->stale = false;
     /* Watch first, then check: changes in between cause another event. */
     int id = add_watch(d->tree, d->full,
-                       d->parent == NULL ? FOLDER_EVENTS : FOLDER_EVENTS | IN_DONT_FOLLOW);
+                       d->parent == NULL ? DIRECTORY_EVENTS : DIRECTORY_EVENTS | IN_DONT_FOLLOW);
     if (id != d->watch)
         drop_watch(d);
     d->watch = id;
@@ -293,7 +293,7 @@ static void entry_put(struct tree_entry *e)
 {
     enum err result = ERR_SYSTEM;
 
-    if (group_folder_make_all(e->dir->full)) {
+    if (group_directory_make_all(e->dir->full)) {
         /* Watched before the file is there, so that its loss cannot go unseen. */
         e->dir->stale = true;
         dir_update(e->dir);

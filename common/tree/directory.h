@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The directory back end: one struct dir per folder that is observed or has our registrations, and
- * per folder above. Events of inotify only mark things stale; they are read when they are used.
- *   directory.c       the backend: folders, inotify, staleness, our own providers
- *   directory_node.c  what a folder says, into its spot; operations on single nodes
+ * The directory back end: one struct dir per directory that is observed or has our registrations,
+ * and per directory above. Events of inotify only mark things stale; they are read when they are
+ * used. directory.c       the backend: directories, inotify, staleness, our own providers
+ *   directory_node.c  what a directory says, into its spot; operations on single nodes
  */
 #ifndef RLB_TREE_DIRECTORY_H
 #define RLB_TREE_DIRECTORY_H
@@ -38,7 +38,7 @@ struct directory {
     int inotify;     /* -1 when there is none */
     struct watch *readable;
     int anchor; /* watch on the nearest existing ancestor while the root is missing; -1 */
-    bool blind; /* some folder could not be watched */
+    bool blind; /* some directory could not be watched */
     struct timer verify;
 };
 

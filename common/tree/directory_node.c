@@ -34,7 +34,7 @@ enum {
 /* A provider's file as last seen. */
 struct member {
     struct map_node in_dir;
-    struct list dirty; /* in its folder's, when something happened to it */
+    struct list dirty; /* in its directory's, when something happened to it */
     bool live;
     bool reread;  /* its content may be new */
     bool closing; /* a writer closed it; its lock may go any moment */
@@ -184,23 +184,23 @@ static void clear_unfinished(struct dir *d, const char *file)
     free(path);
 }
 
-/* Marks every provider file of the folder, and all known ones that do not exist any more. */
+/* Marks every provider file of the directory, and all known ones that do not exist any more. */
 static bool scan_members(struct dir *d)
 {
-    DIR *folder = opendir(d->full);
+    DIR *directory = opendir(d->full);
     struct dirent *entry;
 
-    if (folder == NULL) {
+    if (directory == NULL) {
         log_warn(NULL, "tree-unreadable", "path=%s reason=\"%s\"", d->full, strerror(errno));
         return false;
     }
-    while ((entry = readdir(folder)) != NULL) {
+    while ((entry = readdir(directory)) != NULL) {
         if (strncmp(entry->d_name, NEW_FILE_PREFIX, strlen(NEW_FILE_PREFIX)) == 0)
             clear_unfinished(d, entry->d_name);
         if (entry->d_name[0] != '.' && (entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN))
             (void)member_get(d, entry->d_name);
     }
-    closedir(folder);
+    closedir(directory);
     map_for_each (struct member, m, &d->members, in_dir) {
         m->reread = m->reread || d->reread;
         member_mark(d, m);
@@ -369,43 +369,43 @@ static void on_doubt_over(struct timer *timer)
 
 /* ---- children ---- */
 
-static bool is_folder(const char *full)
+static bool is_directory(const char *full)
 {
     struct stat st;
 
     return lstat(full, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Whether ENTRY of FULL is a folder. */
-static bool entry_is_folder(const char *full, const struct dirent *entry)
+/* Whether ENTRY of FULL is a directory. */
+static bool entry_is_directory(const char *full, const struct dirent *entry)
 {
     if (entry->d_type != DT_UNKNOWN)
         return entry->d_type == DT_DIR;
     char *path = xasprintf("%s/%s", full, entry->d_name);
-    bool yes = is_folder(path);
+    bool yes = is_directory(path);
     free(path);
     return yes;
 }
 
 static struct name_set *load_children(struct dir *d)
 {
-    DIR *folder = opendir(d->full);
+    DIR *directory = opendir(d->full);
     struct name_set *set;
     struct dirent *entry;
     size_t n = 0;
 
-    if (folder == NULL)
+    if (directory == NULL)
         return NULL;
     set = name_set_create(0);
-    while ((entry = readdir(folder)) != NULL && n < TREE_CHILDREN_MAX) {
-        if (entry->d_name[0] == '.' || !entry_is_folder(d->full, entry))
+    while ((entry = readdir(directory)) != NULL && n < TREE_CHILDREN_MAX) {
+        if (entry->d_name[0] == '.' || !entry_is_directory(d->full, entry))
             continue;
         /* Room in powers of two. */
         if ((n & (n - 1)) == 0)
             set = xrealloc(set, sizeof(*set) + (n == 0 ? 1 : n * 2) * sizeof(set->names[0]));
         set->names[n++] = xstrdup(entry->d_name);
     }
-    closedir(folder);
+    closedir(directory);
     set->n = n;
     name_set_sort(set);
     return set;
@@ -499,7 +499,7 @@ static bool node_exists(const struct tree_op *op, size_t len)
         for (at = name; at < len && op->at[at] != '/';)
             ++at;
         char *full = xasprintf("%s%.*s", t->root, (int)at, op->at);
-        bool exists = is_node_name((struct slice){op->at + name, at - name}) && is_folder(full);
+        bool exists = is_node_name((struct slice){op->at + name, at - name}) && is_directory(full);
         free(full);
         if (!exists)
             return false;
@@ -578,14 +578,14 @@ static enum err read_provider(struct tree_op *op)
     return e;
 }
 
-/* Whether ENTRY of FULL is a folder, or a file that a provider holds. */
+/* Whether ENTRY of FULL is a directory, or a file that a provider holds. */
 static bool is_child(const char *full, const struct dirent *entry)
 {
     char decoded[PROVIDER_NAME_ROOM];
     char *path = xasprintf("%s/%s", full, entry->d_name);
     struct stat st;
     int fd = -1;
-    bool yes = entry_is_folder(full, entry);
+    bool yes = entry_is_directory(full, entry);
 
     if (!yes && provider_name_decode(entry->d_name, decoded) &&
         plain_file_open(path, &fd, &st) == ERR_OK) {
@@ -600,13 +600,13 @@ static enum err list_children(struct tree_op *op)
 {
     struct tree_record *r = &op->record;
     char *full = path_of(op, "");
-    DIR *folder = opendir(full);
+    DIR *directory = opendir(full);
     struct dirent *entry;
     enum err e = ERR_OK;
 
-    if (folder == NULL)
+    if (directory == NULL)
         e = errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
-    while (e == ERR_OK && (entry = readdir(folder)) != NULL) {
+    while (e == ERR_OK && (entry = readdir(directory)) != NULL) {
         if (!is_node_name(slice_of(entry->d_name)) || !is_child(full, entry))
             continue;
         if (r->nchildren == TREE_CHILDREN_MAX) {
@@ -617,8 +617,8 @@ static enum err list_children(struct tree_op *op)
             tree_record_add_child(r, entry->d_name);
         }
     }
-    if (folder != NULL)
-        closedir(folder);
+    if (directory != NULL)
+        closedir(directory);
     free(full);
     tree_record_sort(r);
     return e;
@@ -732,12 +732,12 @@ void directory_abandon(struct tree_op *op)
 /* ---- creating ---- */
 
 /* A directory with BYTES as its properties, if any, at FULL, which comes into being complete. */
-static bool put_folder(const char *full, struct slice bytes)
+static bool put_directory(const char *full, struct slice bytes)
 {
     const char *last = strrchr(full, '/');
     char *hidden =
         xasprintf("%.*s/" NEW_FILE_PREFIX "node-%ld", (int)(last - full), full, (long)getpid());
-    bool ok = group_folder_make(hidden);
+    bool ok = group_directory_make(hidden);
     int saved;
 
     if (ok) {
@@ -764,7 +764,7 @@ static enum err create_root(const struct tree_op *op)
 {
     char *full = path_of(op, "");
     struct slice bytes = tree_op_bytes(op);
-    bool ok = group_folder_make_all(full) && (bytes.len == 0 || put_file(full, bytes));
+    bool ok = group_directory_make_all(full) && (bytes.len == 0 || put_file(full, bytes));
     enum err e = ok ? ERR_OK : fail(op, "make it");
 
     free(full);
@@ -783,7 +783,7 @@ static enum err create_below(const struct tree_op *op)
     }
     char *full = path_of(op, "");
     enum err e = ERR_OK;
-    if (!put_folder(full, tree_op_bytes(op)))
+    if (!put_directory(full, tree_op_bytes(op)))
         e = errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : fail(op, "make it");
     free(full);
     return e;
@@ -800,12 +800,12 @@ void directory_create(struct tree_op *op)
 /* ---- removing ---- */
 
 /* Deletes files that are not held: of providers that have ended, and unfinished ones. */
-static void clear_folder(const char *full)
+static void clear_directory(const char *full)
 {
-    DIR *folder = opendir(full);
+    DIR *directory = opendir(full);
     struct dirent *entry;
 
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
         if (strcmp(entry->d_name, PROPERTIES_FILE) == 0)
             continue;
         char *path = xasprintf("%s/%s", full, entry->d_name);
@@ -818,8 +818,8 @@ static void clear_folder(const char *full)
         }
         free(path);
     }
-    if (folder != NULL)
-        closedir(folder);
+    if (directory != NULL)
+        closedir(directory);
 }
 
 /*
@@ -834,7 +834,7 @@ void directory_remove(struct tree_op *op)
     enum err e = node_exists(op, strlen(op->at)) ? read_bytes(op, &bytes) : ERR_NOT_FOUND;
 
     if (e == ERR_OK) {
-        clear_folder(full);
+        clear_directory(full);
         bool had = unlink(file) == 0;
         if (rmdir(full) != 0) {
             int saved = errno;

@@ -22,9 +22,10 @@
 
 /* ---- access of a group ---- */
 
-enum { FOLDER_MODE = 0770, FILE_MODE = 0660 };
+enum { DIRECTORY_MODE = 0770, FILE_MODE = 0660 };
 
-/* The group of the folder that PATH is in, where its group may write to it; (gid_t)-1: as it is. */
+/* The group of the directory that PATH is in, where its group may write to it; (gid_t)-1: as it is.
+ */
 static gid_t group_around(const char *path)
 {
     struct stat st;
@@ -35,23 +36,23 @@ static gid_t group_around(const char *path)
     return known && (st.st_mode & S_IWGRP) != 0 ? st.st_gid : (gid_t)-1;
 }
 
-bool group_folder_make(const char *path)
+bool group_directory_make(const char *path)
 {
-    if (mkdir(path, FOLDER_MODE) != 0)
+    if (mkdir(path, DIRECTORY_MODE) != 0)
         return false;
     /* Another member of the group may have replaced it by a link already, which is not followed. */
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return false;
     bool ok = (fchown(fd, (uid_t)-1, group_around(path)) == 0 || errno == EPERM) &&
-              fchmod(fd, FOLDER_MODE) == 0;
+              fchmod(fd, DIRECTORY_MODE) == 0;
     int saved = errno;
     close(fd);
     errno = saved;
     return ok;
 }
 
-bool group_folder_make_all(const char *full)
+bool group_directory_make_all(const char *full)
 {
     char *path = xstrdup(full);
     bool ok = true;
@@ -62,7 +63,7 @@ bool group_folder_make_all(const char *full)
         if (c != '/' && c != '\0')
             continue;
         *p = '\0';
-        ok = group_folder_make(path) || errno == EEXIST;
+        ok = group_directory_make(path) || errno == EEXIST;
         *p = c;
         if (c == '\0')
             break;
@@ -214,9 +215,11 @@ enum err provider_file_clear(const char *path)
 
 /* ---- putting ---- */
 
-/* A hidden file in FOLDER, locked and filled. Its path goes to *TMP (to be freed), also on failure.
+/* A hidden file in DIRECTORY, locked and filled. Its path goes to *TMP (to be freed), also on
+ * failure.
  */
-static bool make_hidden(const char *folder, struct slice bytes, struct provider_file *f, char **tmp)
+static bool make_hidden(const char *directory, struct slice bytes, struct provider_file *f,
+                        char **tmp)
 {
     unsigned char id[8];
     uint64_t number;
@@ -225,7 +228,7 @@ static bool make_hidden(const char *folder, struct slice bytes, struct provider_
     if (getrandom(id, sizeof(id), 0) != (ssize_t)sizeof(id))
         return false;
     memcpy(&number, id, sizeof(number));
-    *tmp = xasprintf("%s/.new-%016llx", folder, (unsigned long long)number);
+    *tmp = xasprintf("%s/.new-%016llx", directory, (unsigned long long)number);
     f->fd = open(*tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PROVIDER_MODE);
     if (f->fd < 0)
         return false;
@@ -271,10 +274,10 @@ static enum err claim(const char *tmp, const char *path)
     return ERR_BUSY;
 }
 
-enum err provider_file_put(struct provider_file *f, const char *folder, const char *file,
+enum err provider_file_put(struct provider_file *f, const char *directory, const char *file,
                            struct slice bytes)
 {
-    char *path = xasprintf("%s/%s", folder, file);
+    char *path = xasprintf("%s/%s", directory, file);
     char *tmp = NULL;
     struct provider_file fresh = {.fd = -1};
     enum err result = ERR_SYSTEM;
@@ -282,7 +285,7 @@ enum err provider_file_put(struct provider_file *f, const char *folder, const ch
     bool ours = provider_file_in_place(f, path);
     if (!ours && name_taken(path) == ERR_BUSY)
         result = ERR_BUSY;
-    if (result == ERR_BUSY || !make_hidden(folder, bytes, &fresh, &tmp))
+    if (result == ERR_BUSY || !make_hidden(directory, bytes, &fresh, &tmp))
         goto out;
     if (ours)
         result = rename(tmp, path) == 0 ? ERR_OK : ERR_SYSTEM;

@@ -37,11 +37,11 @@ bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM]) must_c
 bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM]) must_check;
 
 /*
- * Puts a file of BYTES at FOLDER/FILE. F may hold the file that is there now, which is replaced and
- * closed.
- * Errors: ERR_BUSY if another owner lives, or is being cleared away; ERR_SYSTEM with errno.
+ * Puts a file of BYTES at DIRECTORY/FILE. F may hold the file that is there now, which is replaced
+ * and closed. Errors: ERR_BUSY if another owner lives, or is being cleared away; ERR_SYSTEM with
+ * errno.
  */
-enum err provider_file_put(struct provider_file *f, const char *folder, const char *file,
+enum err provider_file_put(struct provider_file *f, const char *directory, const char *file,
                            struct slice bytes) must_check;
 /* Whether F is still what lies at PATH. */
 bool provider_file_in_place(const struct provider_file *f, const char *path);
@@ -75,13 +75,13 @@ enum err plain_file_read(int fd, size_t max, struct text *out) must_check;
  */
 
 /*
- * Make a folder at PATH, open to its owner and group whatever the umask. Its group is that of the
- * folder it is in, where that is open to its group, and we may give it. False: errno says,
+ * Make a directory at PATH, open to its owner and group whatever the umask. Its group is that of
+ * the directory it is in, where that is open to its group, and we may give it. False: errno says,
  * EEXIST too.
  */
-bool group_folder_make(const char *path) must_check;
+bool group_directory_make(const char *path) must_check;
 /* The same, with what is missing above it; one that is there is as good. */
-bool group_folder_make_all(const char *path) must_check;
+bool group_directory_make_all(const char *path) must_check;
 /* The same for the file FD, which we have just made at PATH. */
 bool group_file_share(int fd, const char *path) must_check;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which bytes HTTP/1.x allows where: shared by the parsers of this folder. Pure functions over
+ * Which bytes HTTP/1.x allows where: shared by the parsers of this directory. Pure functions over
  * borrowed bytes; any thread.
  */
 #ifndef RLB_WIRE_HTTP1_BYTES_H
@@ -36,7 +36,7 @@ bool http1_split_text(struct slice line, struct slice *name, struct slice *value
 /* Whether the comma-separated list VALUE has TOKEN (ASCII case-insensitive). */
 bool http1_list_has(struct slice value, struct slice token);
 
-/* ---- for the parsers of this folder ---- */
+/* ---- for the parsers of this directory ---- */
 
 /*
  * The scans that each head of a message goes through, sixteen bytes at a time where the machine can

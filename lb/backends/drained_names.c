@@ -19,8 +19,8 @@ enum { FILE_BYTES_MAX = 1024 * 1024 };
 
 struct drained_names {
     char *application;
-    char *folder, *path; /* NULL: nothing is kept */
-    json_t *names;       /* an array of texts, each once, the oldest first */
+    char *directory, *path; /* NULL: nothing is kept */
+    json_t *names;          /* an array of texts, each once, the oldest first */
 };
 
 /* The array of FILE, or NULL: it has none, of texts alone. */
@@ -86,8 +86,8 @@ struct drained_names *drained_names_open(const char *state_dir, const char *appl
     ASSERT(d->names != NULL);
     if (state_dir == NULL)
         return d;
-    d->folder = xasprintf("%s/%s", state_dir, application);
-    d->path = xasprintf("%s/drained.json", d->folder);
+    d->directory = xasprintf("%s/%s", state_dir, application);
+    d->path = xasprintf("%s/drained.json", d->directory);
     read_names(d);
     return d;
 }
@@ -98,7 +98,7 @@ void drained_names_close(struct drained_names *d)
         return;
     json_decref(d->names);
     free(d->application);
-    free(d->folder);
+    free(d->directory);
     free(d->path);
     free(d);
 }
@@ -123,7 +123,7 @@ static bool write_names(const struct drained_names *d)
 {
     if (json_array_size(d->names) == 0)
         return unlink(d->path) == 0 || errno == ENOENT;
-    if (mkdir(d->folder, 0770) != 0 && errno != EEXIST)
+    if (mkdir(d->directory, 0770) != 0 && errno != EEXIST)
         return false;
     struct text bytes = {0};
     json_t *file = json_pack("{s:i, s:O}", "v", 1, "drained", d->names);

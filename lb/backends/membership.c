@@ -150,24 +150,24 @@ static bool is_away(struct application *a)
 
 /* ---- the whole ---- */
 
-/* The folder of state_dir that the application has for its workers' resumes as well. */
+/* The directory of state_dir that the application has for its workers' resumes as well. */
 static struct snapshot *open_snapshot(const struct membership *ms, const char *tree)
 {
     const char *state_dir = ms->app->lb->settings.state_dir;
     char *place = xasprintf("%s %s", tree, ms->path);
-    char *folder = NULL;
+    char *directory = NULL;
     char *file = NULL;
 
     if (state_dir != NULL) {
-        folder = xasprintf("%s/%s", state_dir, ms->app->name);
-        file = xasprintf("%s/tree.json", folder);
-        if (mkdir(folder, 0770) != 0 && errno != EEXIST)
-            log_warn(NULL, "tree-snapshot-not-written", "directory=%s reason=\"%s\"", folder,
+        directory = xasprintf("%s/%s", state_dir, ms->app->name);
+        file = xasprintf("%s/tree.json", directory);
+        if (mkdir(directory, 0770) != 0 && errno != EEXIST)
+            log_warn(NULL, "tree-snapshot-not-written", "directory=%s reason=\"%s\"", directory,
                      strerror(errno));
     }
     struct snapshot *m = snapshot_open(ms->app->lb->control, file, place);
     free(file);
-    free(folder);
+    free(directory);
     free(place);
     return m;
 }

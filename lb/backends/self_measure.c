@@ -43,7 +43,7 @@ struct kept {
 };
 
 struct self_measure {
-    char *folder; /* NULL: nothing is kept */
+    char *directory; /* NULL: nothing is kept */
     int lock_fd;
     struct worker_thread *writer; /* NULL: nothing is kept */
     struct worker_job round;
@@ -89,7 +89,7 @@ static char *file_name(const char *address)
 static char *kept_path(const struct self_measure *s, const struct member *m)
 {
     char *name = file_name(worker_name(m->worker));
-    char *path = xasprintf("%s/%s/%s", s->folder, m->app->name, name);
+    char *path = xasprintf("%s/%s/%s", s->directory, m->app->name, name);
 
     free(name);
     return path;
@@ -224,16 +224,16 @@ static cold_ void write_soon(struct self_measure *s)
     worker_thread_add(s->writer, &s->round, WRITE_PAUSE_MS);
 }
 
-struct self_measure *self_measure_create(const char *folder, int lock_fd)
+struct self_measure *self_measure_create(const char *directory, int lock_fd)
 {
     struct self_measure *s = xcalloc(1, sizeof(*s));
 
     s->lock_fd = lock_fd;
     list_init(&s->kept);
-    s->folder = xstrdup(folder);
+    s->directory = xstrdup(directory);
     pthread_mutex_init(&s->lock, NULL);
     s->round.work = write_round;
-    if (folder != NULL) {
+    if (directory != NULL) {
         s->writer = worker_thread_create(NULL);
         worker_thread_add(s->writer, &s->round, WRITE_EVERY_MS);
     }
@@ -243,9 +243,9 @@ struct self_measure *self_measure_create(const char *folder, int lock_fd)
 void self_measure_flush(struct self_measure *s)
 {
     pthread_mutex_lock(&s->lock);
-    s->flushing = s->folder != NULL;
+    s->flushing = s->directory != NULL;
     pthread_mutex_unlock(&s->lock);
-    if (s->folder != NULL)
+    if (s->directory != NULL)
         worker_thread_add(s->writer, &s->round, 0);
 }
 
@@ -286,7 +286,7 @@ void self_measure_destroy(struct self_measure *s)
     pthread_mutex_destroy(&s->lock);
     if (s->lock_fd >= 0)
         close(s->lock_fd);
-    free(s->folder);
+    free(s->directory);
     free(s);
 }
 
@@ -295,11 +295,12 @@ void self_measure_destroy(struct self_measure *s)
 static void keep(struct self_measure *s, struct member *m, char *path)
 {
     struct kept *k = xcalloc(1, sizeof(*k));
-    char *folder = xasprintf("%s/%s", s->folder, m->app->name);
+    char *directory = xasprintf("%s/%s", s->directory, m->app->name);
 
-    if (mkdir(folder, 0770) != 0 && errno != EEXIST)
-        log_warn(NULL, "resume-not-written", "directory=%s reason=\"%s\"", folder, strerror(errno));
-    free(folder);
+    if (mkdir(directory, 0770) != 0 && errno != EEXIST)
+        log_warn(NULL, "resume-not-written", "directory=%s reason=\"%s\"", directory,
+                 strerror(errno));
+    free(directory);
     k->worker = worker_ref(m->worker);
     k->path = path;
     k->written = meter_generation(m->meter);
@@ -314,7 +315,7 @@ void self_measure_join(struct self_measure *s, struct member *m)
     struct resume none = {0};
     bool known = false;
 
-    if (s->folder != NULL) {
+    if (s->directory != NULL) {
         char *path = kept_path(s, m);
 
         known = load(m, path, &line);
@@ -334,7 +335,7 @@ void self_measure_inherit(struct self_measure *s, struct member *m, struct membe
     meter_resume(from->meter, SIZE_MAX, &r);
     latch_unlock(&from->meter_lock);
     meter_load(m->meter, &r);
-    if (s->folder != NULL)
+    if (s->directory != NULL)
         keep(s, m, kept_path(s, m));
     member_resume(m, &r, m->version, fingerprint_of(m));
     resume_fini(&r);
@@ -346,7 +347,7 @@ void self_measure_forget(struct self_measure *s, struct member *m, const struct 
     if (m->meter != NULL)
         meter_forget(m->meter, cls);
     latch_unlock(&m->meter_lock);
-    if (s->folder != NULL)
+    if (s->directory != NULL)
         write_soon(s);
 }
 
@@ -354,7 +355,7 @@ void self_measure_leave(struct self_measure *s, struct member *m)
 {
     struct list *it = NULL;
 
-    if (s->folder == NULL)
+    if (s->directory == NULL)
         return;
     pthread_mutex_lock(&s->lock);
     list_for_each (it, &s->kept) {
@@ -400,7 +401,7 @@ static void learn(struct member *m, struct slice cls, uint64_t hash, uint64_t se
     if (!due)
         return;
     route_wait_wake(&released);
-    if (s->folder != NULL)
+    if (s->directory != NULL)
         write_soon(s);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Workers without an agent: we measure what they serve, make their resumes, and keep these in
- * state_dir over our restarts: one file per worker, FOLDER/APPLICATION/ADDRESS, a resume line each.
- * Owned by lb.c; outlives the data loops. Files are written by a thread of its own; no loop waits
- * for a disk.
+ * state_dir over our restarts: one file per worker, DIRECTORY/APPLICATION/ADDRESS, a resume line
+ * each. Owned by lb.c; outlives the data loops. Files are written by a thread of its own; no loop
+ * waits for a disk.
  */
 #ifndef RLB_LB_BACKENDS_SELF_MEASURE_H
 #define RLB_LB_BACKENDS_SELF_MEASURE_H
@@ -12,8 +12,8 @@
 
 struct self_measure;
 
-/* FOLDER (NULL: nothing is kept over restarts) is locked by LOCK_FD, which is taken. */
-struct self_measure *self_measure_create(const char *folder, int lock_fd);
+/* DIRECTORY (NULL: nothing is kept over restarts) is locked by LOCK_FD, which is taken. */
+struct self_measure *self_measure_create(const char *directory, int lock_fd);
 /* What has changed is to be written now; then self_measure_flushed. */
 void self_measure_flush(struct self_measure *s);
 bool self_measure_flushed(struct self_measure *s);

@@ -18,7 +18,7 @@
 #include "routing/pool_rows.h"
 
 enum {
-    /* A name is a folder's name in state_dir and a label in metrics. */
+    /* A name is a directory's name in state_dir and a label in metrics. */
     NAME_MAX_BYTES = 64,
     /* An error page is kept in memory and sent often. */
     ERROR_PAGE_MAX = 256 * 1024,

@@ -236,19 +236,19 @@ static void check_advertise(const struct configuration *c, struct diag *d)
     }
 }
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 static void check_files(const struct configuration *c, struct diag *d)
 {
     const struct program_settings *s = &c->program;
     const struct config_node *root = c->file.root;
 
-    config_check_folder(&c->file, config_get(root, "state_dir"), "state_dir", s->state_dir, true,
-                        d);
-    config_check_folder(&c->file, config_get(root, "spill_dir"), "spill_dir", s->spill_dir, false,
-                        d);
-    config_check_folder(&c->file, config_get(root, "response_spill_dir"), "response_spill_dir",
-                        s->response_spill_dir, false, d);
+    config_check_directory(&c->file, config_get(root, "state_dir"), "state_dir", s->state_dir, true,
+                           d);
+    config_check_directory(&c->file, config_get(root, "spill_dir"), "spill_dir", s->spill_dir,
+                           false, d);
+    config_check_directory(&c->file, config_get(root, "response_spill_dir"), "response_spill_dir",
+                           s->response_spill_dir, false, d);
     config_check_output(&c->file, config_get(root, "access_log"), "access_log", s->access_log, d);
 }
 

@@ -93,7 +93,7 @@ static bool open_file(struct response_spill *s)
 {
     if (s->file != NULL)
         return true;
-    s->file = body_file_create(s->home->space->folder, s->home->space->files);
+    s->file = body_file_create(s->home->space->directory, s->home->space->files);
     if (s->file == NULL)
         s->error = errno;
     return s->file != NULL;

@@ -16,7 +16,7 @@
 
 /* What all loops share. */
 struct spill_space {
-    const char *folder;            /* borrowed; constant */
+    const char *directory;         /* borrowed; constant */
     struct body_file_count *files; /* shared with the bodies of requests; NULL: not counted */
     _Atomic uint64_t used_bytes;   /* in the files of all responses, or promised to them */
     _Atomic uint64_t total_bytes;  /* limit of that: response_spill_total */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   start    state folder, applications -> data loops -> connection pools -> fronts -> memberships
+ *   start    state directory, applications -> data loops -> connection pools -> fronts ->
+ * memberships
  *            -> all workers known have answered, or start_wait -> listeners, admin bound
  *            -> (the old process of an upgrade lets us) -> accepting: READY
  *   stop     lb_stop.c
@@ -358,7 +359,7 @@ static bool bind_first(struct lb *lb, const struct privileges *p)
         if (!inherited_listen(parts->inherited, &parts->config.admin.addresses[i], ADMIN_MODE, p))
             return false;
     }
-    return user_rights_make_folder(lb->settings.state_dir, STATE_DIR_MODE, p);
+    return user_rights_make_directory(lb->settings.state_dir, STATE_DIR_MODE, p);
 }
 
 /* Become the user of the settings. */
@@ -376,14 +377,14 @@ static bool settle_rights(struct lb *lb)
 
 static bool open_state_dir(struct lb *lb)
 {
-    const char *folder = lb->settings.state_dir;
+    const char *directory = lb->settings.state_dir;
     int lock_fd = -1;
 
-    if (folder != NULL)
-        lock_fd = inherited_lock_folder(lb->parts->inherited, folder, STATE_DIR_MODE, "lock");
-    if (folder != NULL && lock_fd < 0)
+    if (directory != NULL)
+        lock_fd = inherited_lock_directory(lb->parts->inherited, directory, STATE_DIR_MODE, "lock");
+    if (directory != NULL && lock_fd < 0)
         return false;
-    lb->self_measure = self_measure_create(folder, lock_fd);
+    lb->self_measure = self_measure_create(directory, lock_fd);
     return true;
 }
 
@@ -447,9 +448,9 @@ static struct lb *lb_create(struct configuration *config, const struct daemon_li
     lb_set_body_totals(lb, &config->program);
     atomic_init(&lb->spill_space.total_bytes, config->program.response_spill_total_bytes);
     lb->spill_space.files = &lb->body_totals.files;
-    lb->spill_space.folder = lb->settings.response_spill_dir != NULL
-                                 ? lb->settings.response_spill_dir
-                                 : lb->settings.spill_dir;
+    lb->spill_space.directory = lb->settings.response_spill_dir != NULL
+                                    ? lb->settings.response_spill_dir
+                                    : lb->settings.spill_dir;
     return lb;
 }
 

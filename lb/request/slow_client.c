@@ -181,7 +181,7 @@ static cold_ void note_failure(struct exchange *x)
 
     stat_add(x->al->stats, APP_STAT_spill_failures, 1);
     log_warn(NULL, "response-spill-failed", "application=%s directory=%s reason=\"%s\"",
-             x->app->name, x->home->lb->spill_space.folder, strerror(error));
+             x->app->name, x->home->lb->spill_space.directory, strerror(error));
 }
 
 /* How many bytes may be put into the file now. 0: reading has to follow the client. */

@@ -58,13 +58,13 @@ static void replay_file(target_fn *target, const char *path)
     text_fini(&bytes);
 }
 
-static unsigned replay_folder(target_fn *target, const char *path)
+static unsigned replay_directory(target_fn *target, const char *path)
 {
-    DIR *folder = opendir(path);
+    DIR *directory = opendir(path);
     struct dirent *entry;
     unsigned n = 0;
 
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
         if (entry->d_name[0] == '.')
             continue;
         char *file = xasprintf("%s/%s", path, entry->d_name);
@@ -72,8 +72,8 @@ static unsigned replay_folder(target_fn *target, const char *path)
         free(file);
         ++n;
     }
-    if (folder != NULL)
-        closedir(folder);
+    if (directory != NULL)
+        closedir(directory);
     return n;
 }
 
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
         return 2;
     }
     for (int i = 2; i < argc; ++i)
-        n += replay_folder(target, argv[i]);
+        n += replay_directory(target, argv[i]);
     if (n == 0)
         fprintf(stderr, "nothing to replay\n");
     return n != 0 ? 0 : 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main() of the unit tests of one folder. Each source's own main() is renamed to NOUN_test_part()
- * (rlb_test_programs); the argument is the noun of the one to run. Exit status: that part's; 2
- * without a known noun.
+ * main() of the unit tests of one directory. Each source's own main() is renamed to
+ * NOUN_test_part() (rlb_test_programs); the argument is the noun of the one to run. Exit status:
+ * that part's; 2 without a known noun.
  */
 #include "tests/support/test_parts.h"
 

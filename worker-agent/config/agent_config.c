@@ -132,8 +132,8 @@ static void check_top(struct agent_config *c, struct diag *d)
                         "state_dir: at most %d bytes, so that unix sockets in it fit",
                         STATE_DIR_MAX);
     else
-        config_check_folder(&c->yaml, config_get(c->yaml.root, "state_dir"), "state_dir", dir, true,
-                            d);
+        config_check_directory(&c->yaml, config_get(c->yaml.root, "state_dir"), "state_dir", dir,
+                               true, d);
     config_check_output(&c->yaml, config_get(c->yaml.root, "trace_log"), "trace_log",
                         c->s.trace_log, d);
     if (c->s.applications == NULL || c->s.applications->n == 0)

@@ -14,7 +14,7 @@
 #include "worker-agent/config/slot_address.h"
 
 enum {
-    /* Letters of an application's name: it becomes a folder, a node and a log word. */
+    /* Letters of an application's name: it becomes a directory, a node and a log word. */
     APP_NAME_MAX = 64,
     /* Words of a command; variables of an environment; bytes of all of them as JSON, with what they
        inherit. */

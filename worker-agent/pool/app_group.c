@@ -149,12 +149,12 @@ static void watch_restarts(struct app_group *g, int64_t since_ns)
     static const struct restart_events events = {on_restart_file, set_one_shot};
     const struct app_settings *s = &g->config->s;
 
-    if (g->attach != NULL || restart_folder_is(g->restart_folder, s->root, s->restart_dir))
+    if (g->attach != NULL || restart_directory_is(g->restart_directory, s->root, s->restart_dir))
         return;
-    restart_folder_remove(g->restart_folder);
+    restart_directory_remove(g->restart_directory);
     set_one_shot(g, false);
-    g->restart_folder =
-        restart_folder_add(g->pool->restarts, s->root, s->restart_dir, since_ns, &events, g);
+    g->restart_directory =
+        restart_directory_add(g->pool->restarts, s->root, s->restart_dir, since_ns, &events, g);
 }
 
 /* ---- live settings ---- */
@@ -366,7 +366,7 @@ void app_group_destroy(struct app_group *g)
         return;
     settings_watch_stop(g->watch);
     snapshot_close(g->snapshot);
-    restart_folder_remove(g->restart_folder);
+    restart_directory_remove(g->restart_directory);
     app_group_stop_listening(g);
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_end_attached(g->slots[n]);

@@ -138,8 +138,8 @@ struct app_group {
     struct addr *doors;
     struct http_listener **listeners;
     size_t ndoors;
-    struct failures failures;              /* of its processes, by slot */
-    struct restart_folder *restart_folder; /* NULL: none is watched */
+    struct failures failures;                    /* of its processes, by slot */
+    struct restart_directory *restart_directory; /* NULL: none is watched */
     int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
     struct snapshot *snapshot; /* of its node in the tree; NULL: no tree */
     struct settings_watch *watch;

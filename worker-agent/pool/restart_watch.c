@@ -47,7 +47,7 @@ struct restart_watch {
     int inotify; /* -1: none */
     struct watch *readable;
     struct timer poll;
-    struct list folders;
+    struct list directories;
     bool blind; /* inotify does not cover all of them; said */
 };
 
@@ -55,13 +55,13 @@ struct restart_watch {
 struct look {
     struct worker_job job;
     struct restart_watch *watch;
-    struct restart_folder *folder; /* NULL: the result is not needed any more */
-    bool settles;                  /* it began after restart.txt had settled: report the change */
+    struct restart_directory *directory; /* NULL: the result is not needed any more */
+    bool settles; /* it began after restart.txt had settled: report the change */
     char *path;
     struct restart_found found;
 };
 
-struct restart_folder {
+struct restart_directory {
     struct list node;
     struct restart_watch *watch;
     char *path;
@@ -92,10 +92,10 @@ int64_t restart_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* ---- one check of a folder ---- */
+/* ---- one check of a directory ---- */
 
-/* The same for folders and ancestors: a folder of one application may be another's ancestor, and
- * the kernel has one watch per folder. */
+/* The same for directories and ancestors: a directory of one application may be another's ancestor,
+ * and the kernel has one watch per directory. */
 #define WATCHED                                                                                    \
     (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ATTRIB |            \
      IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
@@ -126,9 +126,9 @@ static enum restart_presence absence(void)
     return errno == ENOENT || errno == ENOTDIR ? RESTART_GONE : RESTART_UNKNOWN;
 }
 
-static enum restart_presence file_at(const char *folder, const char *name, struct stat *st)
+static enum restart_presence file_at(const char *directory, const char *name, struct stat *st)
 {
-    char *path = xasprintf("%s/%s", folder, name);
+    char *path = xasprintf("%s/%s", directory, name);
     enum restart_presence p = RESTART_GONE;
 
     if (stat(path, st) != 0)
@@ -146,7 +146,7 @@ static void look_at(const char *path, int inotify, struct restart_found *out)
     /* A directory created while the watch on its ancestor is being set is not reported by inotify.
      */
     enum { TRIES = 3 };
-    struct stat folder;
+    struct stat directory;
     struct stat st;
     int there = -1;
 
@@ -155,7 +155,7 @@ static void look_at(const char *path, int inotify, struct restart_found *out)
     for (int i = 0; i < TRIES; ++i) {
         bool whole = inotify < 0 || watch_nearest(path, inotify, out);
 
-        there = stat(path, &folder);
+        there = stat(path, &directory);
         if (whole || there != 0)
             break;
     }
@@ -163,7 +163,7 @@ static void look_at(const char *path, int inotify, struct restart_found *out)
         out->restart = out->always = absence();
         return;
     }
-    if ((folder.st_mode & S_IWOTH) != 0) {
+    if ((directory.st_mode & S_IWOTH) != 0) {
         out->open_to_all = true;
         out->restart = RESTART_UNKNOWN;
         return;
@@ -185,8 +185,8 @@ static void drop_watch(struct restart_watch *w, int wd)
 
     if (wd < 0)
         return;
-    list_for_each (it, &w->folders) {
-        if (list_entry(it, struct restart_folder, node)->wd == wd)
+    list_for_each (it, &w->directories) {
+        if (list_entry(it, struct restart_directory, node)->wd == wd)
             return;
     }
     /* Fails if the directory was removed, and the watch with it. */
@@ -203,7 +203,7 @@ static void go_blind(struct restart_watch *w, const char *what, int error)
              what, strerror(error), (unsigned long long)w->times.poll_blind_ms);
 }
 
-static void set_watch(struct restart_folder *f, const struct restart_found *found)
+static void set_watch(struct restart_directory *f, const struct restart_found *found)
 {
     int old = f->wd;
 
@@ -226,7 +226,7 @@ static void do_look(struct worker_job *j)
 
 static void on_looked(struct worker_job *j, bool dropped);
 
-static void look(struct restart_folder *f)
+static void look(struct restart_directory *f)
 {
     struct look *k;
 
@@ -238,7 +238,7 @@ static void look(struct restart_folder *f)
     k->job.work = do_look;
     k->job.done = on_looked;
     k->watch = f->watch;
-    k->folder = f;
+    k->directory = f;
     k->path = xstrdup(f->path);
     k->settles = f->due;
     f->look = k;
@@ -246,7 +246,7 @@ static void look(struct restart_folder *f)
     worker_thread_add(f->watch->thread, &k->job, 0);
 }
 
-static void touched(struct restart_folder *f)
+static void touched(struct restart_directory *f)
 {
     if (!timer_running(&f->soon))
         timer_start(f->watch->loop, &f->soon, f->watch->times.look_ms);
@@ -254,12 +254,12 @@ static void touched(struct restart_folder *f)
 
 static void on_soon(struct timer *t)
 {
-    look(container_of(t, struct restart_folder, soon));
+    look(container_of(t, struct restart_directory, soon));
 }
 
 static void on_settled(struct timer *t)
 {
-    struct restart_folder *f = container_of(t, struct restart_folder, settle);
+    struct restart_directory *f = container_of(t, struct restart_directory, settle);
 
     /* Changes that inotify has not reported so far belong to this restart as well. */
     f->due = true;
@@ -268,7 +268,7 @@ static void on_settled(struct timer *t)
 
 /* ---- what was found ---- */
 
-static bool restart_changed(struct restart_folder *f, const struct restart_found *found)
+static bool restart_changed(struct restart_directory *f, const struct restart_found *found)
 {
     bool same =
         f->seen && f->mtime_ns == found->mtime_ns && f->ino == found->ino && f->dev == found->dev;
@@ -284,10 +284,10 @@ static bool restart_changed(struct restart_folder *f, const struct restart_found
     return !first || (found->mtime_ns > f->since_ns && found->mtime_ns <= found->now_ns);
 }
 
-static void judge_folder(struct restart_folder *f, bool open_to_all)
+static void judge_directory(struct restart_directory *f, bool open_to_all)
 {
     if (open_to_all && !f->open_to_all) {
-        log_warn(NULL, "restart-folder-open-to-all",
+        log_warn(NULL, "restart-directory-open-to-all",
                  "directory=%s action=\"restart.txt and always_restart.txt do not count\" "
                  "hint=\"chmod o-w\"",
                  f->path);
@@ -295,10 +295,10 @@ static void judge_folder(struct restart_folder *f, bool open_to_all)
     f->open_to_all = open_to_all;
 }
 
-static void absorb(struct restart_folder *f, const struct restart_found *found, bool settles)
+static void absorb(struct restart_directory *f, const struct restart_found *found, bool settles)
 {
     set_watch(f, found);
-    judge_folder(f, found->open_to_all);
+    judge_directory(f, found->open_to_all);
     bool changed = restart_changed(f, found);
     if (found->restart != RESTART_UNKNOWN)
         f->known = true;
@@ -316,7 +316,7 @@ static void absorb(struct restart_folder *f, const struct restart_found *found, 
 static void on_looked(struct worker_job *j, bool dropped)
 {
     struct look *k = container_of(j, struct look, job);
-    struct restart_folder *f = k->folder;
+    struct restart_directory *f = k->directory;
 
     if (f != NULL) {
         f->look = NULL;
@@ -332,11 +332,11 @@ static void on_looked(struct worker_job *j, bool dropped)
 
 /* ---- inotify and the poll ---- */
 
-static bool concerns(const struct restart_folder *f, const struct inotify_event *ev)
+static bool concerns(const struct restart_directory *f, const struct inotify_event *ev)
 {
     if (f->wd != ev->wd)
         return false;
-    /* The folder itself: gone, moved, other permissions. */
+    /* The directory itself: gone, moved, other permissions. */
     if (ev->len == 0)
         return true;
     if (f->awaited[0] != '\0')
@@ -348,8 +348,8 @@ static void on_event(struct restart_watch *w, const struct inotify_event *ev)
 {
     struct list *it;
 
-    list_for_each (it, &w->folders) {
-        struct restart_folder *f = list_entry(it, struct restart_folder, node);
+    list_for_each (it, &w->directories) {
+        struct restart_directory *f = list_entry(it, struct restart_directory, node);
 
         if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns(f, ev))
             continue;
@@ -384,8 +384,8 @@ static void on_poll(struct timer *t)
     struct restart_watch *w = container_of(t, struct restart_watch, poll);
     struct list *it;
 
-    list_for_each (it, &w->folders) {
-        struct restart_folder *f = list_entry(it, struct restart_folder, node);
+    list_for_each (it, &w->directories) {
+        struct restart_directory *f = list_entry(it, struct restart_directory, node);
 
         /* Checks of a directory that hangs must not accumulate and run when it recovers. */
         if (f->look == NULL)
@@ -405,7 +405,7 @@ struct restart_watch *restart_watch_create(struct loop *l, const struct restart_
 
     w->loop = l;
     w->times = *times;
-    list_init(&w->folders);
+    list_init(&w->directories);
     w->thread = worker_thread_create(l);
     w->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (w->inotify < 0)
@@ -421,7 +421,7 @@ void restart_watch_destroy(struct restart_watch *w)
 {
     if (w == NULL)
         return;
-    ASSERT(list_empty(&w->folders));
+    ASSERT(list_empty(&w->directories));
     timer_stop(&w->poll);
     watch_stop(w->readable);
     /* A thread that is left behind may still have the descriptor: it stays open then. */
@@ -433,7 +433,7 @@ void restart_watch_destroy(struct restart_watch *w)
 }
 
 /* NULL: none. */
-static char *folder_path(const char *root, const char *dir)
+static char *directory_path(const char *root, const char *dir)
 {
     if (dir[0] == '/')
         return xstrdup(dir);
@@ -442,12 +442,12 @@ static char *folder_path(const char *root, const char *dir)
     return xasprintf("%s/%s", root, dir);
 }
 
-struct restart_folder *restart_folder_add(struct restart_watch *w, const char *root,
-                                          const char *dir, int64_t since_ns,
-                                          const struct restart_events *e, void *context)
+struct restart_directory *restart_directory_add(struct restart_watch *w, const char *root,
+                                                const char *dir, int64_t since_ns,
+                                                const struct restart_events *e, void *context)
 {
-    char *path = folder_path(root, dir);
-    struct restart_folder *f;
+    char *path = directory_path(root, dir);
+    struct restart_directory *f;
 
     if (path == NULL)
         return NULL;
@@ -460,28 +460,28 @@ struct restart_folder *restart_folder_add(struct restart_watch *w, const char *r
     f->wd = -1;
     timer_init(&f->soon, on_soon);
     timer_init(&f->settle, on_settled);
-    list_push_back(&w->folders, &f->node);
+    list_push_back(&w->directories, &f->node);
     look(f);
     return f;
 }
 
-void restart_folder_remove(struct restart_folder *f)
+void restart_directory_remove(struct restart_directory *f)
 {
     if (f == NULL)
         return;
     timer_stop(&f->soon);
     timer_stop(&f->settle);
     if (f->look != NULL)
-        f->look->folder = NULL;
+        f->look->directory = NULL;
     list_remove(&f->node);
     drop_watch(f->watch, f->wd);
     free(f->path);
     free(f);
 }
 
-bool restart_folder_is(const struct restart_folder *f, const char *root, const char *dir)
+bool restart_directory_is(const struct restart_directory *f, const char *root, const char *dir)
 {
-    char *path = folder_path(root, dir);
+    char *path = directory_path(root, dir);
     const char *has = f != NULL ? f->path : NULL;
     bool same = path == NULL || has == NULL ? path == has : strcmp(path, has) == 0;
 

@@ -2,9 +2,9 @@
  *
  * Restarts by files, as in Phusion Passenger: touching restart.txt replaces an application's
  * processes; while always_restart.txt exists, each process serves one request. One watch for all
- * applications, owned by the pool; a folder belongs to one application, and ends before the watch.
- * Control loop; a thread of the watch reads the file systems, so that one that hangs delays nothing
- * else.
+ * applications, owned by the pool; a directory belongs to one application, and ends before the
+ * watch. Control loop; a thread of the watch reads the file systems, so that one that hangs delays
+ * nothing else.
  *
  * Only existence, mtime and inode of the files matter; they are not read. In a world-writable
  * directory they are ignored: any user of the host could restart applications.
@@ -27,9 +27,9 @@ struct restart_times {
 };
 
 struct restart_watch;
-struct restart_folder;
+struct restart_directory;
 
-struct restart_events { /* neither inside a call, nor may they end a folder */
+struct restart_events { /* neither inside a call, nor may they end a directory */
     /* restart.txt has changed, or was created. */
     void (*restart)(void *context);
     /* always_restart.txt was created (ON) or removed. Initially off. */
@@ -51,13 +51,13 @@ void restart_watch_destroy(struct restart_watch *w);
  * Returns NULL and watches nothing if DIR is relative to "/", which is the host's directory and not
  * that of an application.
  */
-struct restart_folder *restart_folder_add(struct restart_watch *w, const char *root,
-                                          const char *dir, int64_t since_ns,
-                                          const struct restart_events *e, void *context);
+struct restart_directory *restart_directory_add(struct restart_watch *w, const char *root,
+                                                const char *dir, int64_t since_ns,
+                                                const struct restart_events *e, void *context);
 /* No event is reported after this. F may be NULL. */
-void restart_folder_remove(struct restart_folder *f);
+void restart_directory_remove(struct restart_directory *f);
 /* Whether F watches the directory of ROOT and DIR; F may be NULL. */
-bool restart_folder_is(const struct restart_folder *f, const char *root, const char *dir);
+bool restart_directory_is(const struct restart_directory *f, const char *root, const char *dir);
 /* The current wall clock time in the unit of SINCE_NS. */
 int64_t restart_now_ns(void);
 

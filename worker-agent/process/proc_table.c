@@ -41,9 +41,9 @@ enum {
 };
 
 /* Bytes read, 0 on failure. */
-static size_t read_file(int folder, const char *name, char *buf, size_t room)
+static size_t read_file(int directory, const char *name, char *buf, size_t room)
 {
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n;
 
     if (fd < 0)
@@ -87,13 +87,13 @@ bool proc_stat_parse(struct slice line, struct proc_entry *out)
     return true;
 }
 
-static bool read_entry(int folder, pid_t pid, struct proc_entry *out)
+static bool read_entry(int directory, pid_t pid, struct proc_entry *out)
 {
     char name[32];
     char buf[STAT_MAX];
 
     snprintf(name, sizeof(name), "%ld/stat", (long)pid);
-    if (!proc_stat_parse((struct slice){buf, read_file(folder, name, buf, sizeof(buf))}, out))
+    if (!proc_stat_parse((struct slice){buf, read_file(directory, name, buf, sizeof(buf))}, out))
         return false;
     out->pid = pid;
     return true;
@@ -101,12 +101,12 @@ static bool read_entry(int folder, pid_t pid, struct proc_entry *out)
 
 bool proc_entry_read(const char *proc, pid_t pid, struct proc_entry *out)
 {
-    int folder = open(proc, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int directory = open(proc, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    if (folder < 0)
+    if (directory < 0)
         return false;
-    bool there = read_entry(folder, pid, out);
-    close(folder);
+    bool there = read_entry(directory, pid, out);
+    close(directory);
     return there;
 }
 

@@ -49,7 +49,7 @@ bool agent_describe(const char *what, FILE *out)
 
 /* ---- state_dir ---- */
 
-static bool make_folders(const struct agent_config *c)
+static bool make_directories(const struct agent_config *c)
 {
     bool made = true;
 
@@ -58,7 +58,8 @@ static bool make_folders(const struct agent_config *c)
 
         made = mkdir(path, 0750) == 0 || errno == EEXIST;
         if (!made)
-            log_error(NULL, "folder-not-made", "directory=%s reason=\"%s\"", path, strerror(errno));
+            log_error(NULL, "directory-not-made", "directory=%s reason=\"%s\"", path,
+                      strerror(errno));
         free(path);
     }
     return made;
@@ -66,8 +67,8 @@ static bool make_folders(const struct agent_config *c)
 
 static bool lock_state_dir(struct agent *a)
 {
-    a->lock_fd = inherited_lock_folder(a->pool.inherited, a->config->s.state_dir,
-                                       AGENT_STATE_DIR_MODE, AGENT_LOCK_NAME);
+    a->lock_fd = inherited_lock_directory(a->pool.inherited, a->config->s.state_dir,
+                                          AGENT_STATE_DIR_MODE, AGENT_LOCK_NAME);
     return a->lock_fd >= 0;
 }
 
@@ -250,7 +251,7 @@ static void set_up_pool(struct agent *a)
     a->pool.front = a->front;
     a->pool.listen = front_listen;
     a->pool.agent_name = a->name;
-    /* The configuration may be replaced; the folder stays. */
+    /* The configuration may be replaced; the directory stays. */
     a->pool.state_dir = a->state_dir;
     a->pool.tree_url = a->tree_url;
     a->pool.admin = a->admin_text;
@@ -377,7 +378,7 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
     if (!inherited_begin(&a.pool.inherited) || !agent_rights_settle(&a) || !lock_state_dir(&a) ||
         (!inherited_from_old(a.pool.inherited) && !open_supervisor(&a, &adopted)) ||
-        !agent_rights_drop(&a) || !make_folders(a.config))
+        !agent_rights_drop(&a) || !make_directories(a.config))
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {

@@ -101,15 +101,15 @@ static bool are_roots(char *path)
 }
 
 /* Root's, as the supervisor's files in it are; the agent's group may make more. */
-static bool share_folder(const char *folder, const struct privileges *p)
+static bool share_directory(const char *directory, const struct privileges *p)
 {
     int fd = -1;
 
-    if (mkdir(folder, AGENT_STATE_DIR_MODE) == 0 || errno == EEXIST)
-        fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (mkdir(directory, AGENT_STATE_DIR_MODE) == 0 || errno == EEXIST)
+        fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;
     if (!done)
-        (void)say_unsafe(folder, strerror(errno));
+        (void)say_unsafe(directory, strerror(errno));
     if (fd >= 0)
         close(fd);
     return done;
@@ -117,14 +117,14 @@ static bool share_folder(const char *folder, const struct privileges *p)
 
 static bool share_state_dir(const char *state_dir, const struct privileges *p)
 {
-    char *folder = xstrdup(state_dir);
+    char *directory = xstrdup(state_dir);
     char *above = xstrdup(state_dir);
 
     /* With a slash at its end a link would be followed. */
-    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; --n)
-        folder[n - 1] = '\0';
-    bool done = are_roots(dirname(above)) && share_folder(folder, p);
-    free(folder);
+    for (size_t n = strlen(directory); n > 1 && directory[n - 1] == '/'; --n)
+        directory[n - 1] = '\0';
+    bool done = are_roots(dirname(above)) && share_directory(directory, p);
+    free(directory);
     free(above);
     return done;
 }
@@ -162,7 +162,7 @@ bool agent_rights_settle(struct agent *a)
     user_rights_warn_of_root(&p);
     if (supervisor_rights_has_others(a->config->users))
         return prepare_shared(a, &p, change);
-    return !change || (user_rights_make_folder(s->state_dir, AGENT_STATE_DIR_MODE, &p) &&
+    return !change || (user_rights_make_directory(s->state_dir, AGENT_STATE_DIR_MODE, &p) &&
                        bind_all(a, &p) && user_rights_drop(s->user, &p));
 }
 

@@ -3,7 +3,7 @@
  *   supervisor                                 child
  *   socket, pipes; fork           ->       own process group, signals as at birth
  *                                          0 /dev/null, 1 and 2 the output pipe, 3 the listening
- * socket all other descriptors closed; user; folder dies with the supervisor (PR_SET_PDEATHSIG)
+ * socket all other descriptors closed; user; directory dies with the supervisor (PR_SET_PDEATHSIG)
  *                                          LISTEN_PID, exec; or why not, into the error pipe
  *
  * The supervisor keeps the listening socket, so that it can empty the backlog when the process is
@@ -191,19 +191,19 @@ static enum err choose_port(struct spawner *s, struct spawned *p, char why[SUPER
     return fail(why, "find a free port");
 }
 
-static enum err make_socket_folder(const struct spawner *s, const struct spawn_request *r,
-                                   struct spawned *p, char why[SUPERVISOR_WHY_MAX])
+static enum err make_socket_directory(const struct spawner *s, const struct spawn_request *r,
+                                      struct spawned *p, char why[SUPERVISOR_WHY_MAX])
 {
-    char *folder = xasprintf("%s/%.*s", s->run_dir, ID_SHOWN, r->id);
+    char *directory = xasprintf("%s/%.*s", s->run_dir, ID_SHOWN, r->id);
 
-    if (mkdir(folder, 0700) != 0) {
-        free(folder);
+    if (mkdir(directory, 0700) != 0) {
+        free(directory);
         return fail(why, "mkdir for its socket");
     }
-    p->folder = folder;
-    if (r->user.wanted && lchown(folder, r->user.uid, r->user.gid) != 0)
+    p->directory = directory;
+    if (r->user.wanted && lchown(directory, r->user.uid, r->user.gid) != 0)
         return fail(why, "chown of the folder for its socket");
-    p->path = xasprintf("%s/s", folder);
+    p->path = xasprintf("%s/s", directory);
     snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
     return ERR_OK;
 }
@@ -219,7 +219,7 @@ static enum err make_socket(struct spawner *s, const struct spawn_request *r, st
     case LISTEN_BY_PORT:
         return choose_port(s, p, why);
     case LISTEN_BY_SOCKET:
-        return make_socket_folder(s, r, p, why);
+        return make_socket_directory(s, r, p, why);
     case LISTEN_INHERITED_UNIX:
         break;
     }
@@ -232,7 +232,7 @@ static enum err make_socket(struct spawner *s, const struct spawn_request *r, st
         return e;
     }
     p->path = path;
-    /* Nothing else can be put in its place: the folder is ours. */
+    /* Nothing else can be put in its place: the directory is ours. */
     if (s->rights != NULL && lchown(path, s->rights->users[0].uid, s->rights->users[0].gid) != 0)
         return fail(why, "chown of its socket");
     return ERR_OK;
@@ -368,12 +368,12 @@ static void remove_files(struct spawned *p)
 {
     if (p->path != NULL)
         unlink(p->path);
-    if (p->folder != NULL)
-        rmdir(p->folder);
+    if (p->directory != NULL)
+        rmdir(p->directory);
     free(p->path);
-    free(p->folder);
+    free(p->directory);
     p->path = NULL;
-    p->folder = NULL;
+    p->directory = NULL;
 }
 
 enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct spawned *out,

@@ -42,7 +42,7 @@ struct spawned {
     pid_t pid;
     char address[ADDR_TEXT_MAX]; /* where it serves */
     char *path;                  /* unix socket to unlink at its end, or NULL */
-    char *folder;                /* to remove after that, or NULL */
+    char *directory;             /* to remove after that, or NULL */
     int listen_fd;               /* -1: it binds itself */
     int output_fd;               /* read ends: stdout and stderr; */
     int error_fd;                /* and why exec failed */

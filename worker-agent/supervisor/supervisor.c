@@ -558,23 +558,23 @@ static bool lock_state_dir(const char *state_dir, int *fd)
     return *fd >= 0;
 }
 
-/* A socket, or a folder with nothing but a socket in it. */
+/* A socket, or a directory with nothing but a socket in it. */
 static void remove_leftover(int dir, const char *name)
 {
-    int folder;
+    int directory;
 
     if (unlinkat(dir, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
         return;
-    folder = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (folder >= 0) {
-        unlinkat(folder, "s", 0);
-        close(folder);
+    directory = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (directory >= 0) {
+        unlinkat(directory, "s", 0);
+        close(directory);
     }
     unlinkat(dir, name, AT_REMOVEDIR);
 }
 
 /* FD is what is at PATH, and belongs to our user. */
-static bool is_our_folder(const char *path, int fd)
+static bool is_our_directory(const char *path, int fd)
 {
     struct stat opened;
     struct stat there;
@@ -586,8 +586,8 @@ static bool is_our_folder(const char *path, int fd)
            there.st_uid == geteuid();
 }
 
-/* An empty folder of our own, and no link to another one: sockets that a supervisor before us left
- * behind go. Needs the lock. Errors are logged. */
+/* An empty directory of our own, and no link to another one: sockets that a supervisor before us
+ * left behind go. Needs the lock. Errors are logged. */
 static bool make_run_dir(const char *path)
 {
     struct dirent *entry;
@@ -599,7 +599,7 @@ static bool make_run_dir(const char *path)
         goto failed;
     fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchown(fd, geteuid(), getegid()) != 0 || fchmod(fd, 0711) != 0 ||
-        !is_our_folder(path, fd))
+        !is_our_directory(path, fd))
         goto failed;
     dir = fdopendir(fd);
     if (dir == NULL)

@@ -15,15 +15,15 @@
 #include "common/base/file.h"
 #include "tests/support/log_capture.h"
 
-struct folder {
+struct directory {
     char path[64];
     char *file;
     char *bad;
 };
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
-    struct folder *f = xcalloc(1, sizeof(*f));
+    struct directory *f = xcalloc(1, sizeof(*f));
 
     snprintf(f->path, sizeof(f->path), RLB_TEST_DIR "/file_test.XXXXXX");
     if (mkdtemp(f->path) == NULL)
@@ -34,9 +34,9 @@ static int make_folder(void **state)
     return 0;
 }
 
-static int drop_folder(void **state)
+static int drop_directory(void **state)
 {
-    struct folder *f = *state;
+    struct directory *f = *state;
 
     unlink(f->file);
     unlink(f->bad);
@@ -50,7 +50,7 @@ static int drop_folder(void **state)
 
 static void what_was_written_is_read_back(void **state)
 {
-    struct folder *f = *state;
+    struct directory *f = *state;
     struct text t = {0};
 
     text_add(&t, SLICE_LIT("before "));
@@ -66,7 +66,7 @@ static void what_was_written_is_read_back(void **state)
 
 static void a_file_over_the_bound_is_refused(void **state)
 {
-    struct folder *f = *state;
+    struct directory *f = *state;
     struct text t = {0};
     struct text big = {0};
 
@@ -84,7 +84,7 @@ static void a_file_over_the_bound_is_refused(void **state)
 
 static void a_missing_file_is_no_system_error(void **state)
 {
-    struct folder *f = *state;
+    struct directory *f = *state;
     struct text t = {0};
 
     assert_int_equal(file_read(f->file, 10, &t), ERR_NOT_FOUND);
@@ -95,19 +95,19 @@ static void a_missing_file_is_no_system_error(void **state)
 
 static void a_failed_write_leaves_nothing_behind(void **state)
 {
-    struct folder *f = *state;
+    struct directory *f = *state;
     char *nowhere = xasprintf("%s/no/such", f->path);
 
     assert_int_equal(file_write(nowhere, SLICE_LIT("x")), ERR_SYSTEM);
     assert_int_equal(errno, ENOENT);
-    /* A folder cannot be replaced by a file. */
+    /* A directory cannot be replaced by a file. */
     assert_int_equal(file_write(f->path, SLICE_LIT("x")), ERR_SYSTEM);
     free(nowhere);
 }
 
 static void a_bad_file_is_set_aside_over_an_older_one(void **state)
 {
-    struct folder *f = *state;
+    struct directory *f = *state;
     struct text t = {0};
 
     assert_int_equal(file_write(f->bad, SLICE_LIT("older")), ERR_OK);
@@ -122,7 +122,7 @@ static void a_bad_file_is_set_aside_over_an_older_one(void **state)
 
 static void a_lock_is_refused_while_others_have_it_and_waited_for_when_asked(void **state)
 {
-    struct folder *f = *state;
+    struct directory *f = *state;
     int fd = file_lock(f->file, 0);
     char byte;
     int ends[2];
@@ -151,7 +151,7 @@ static void a_lock_is_refused_while_others_have_it_and_waited_for_when_asked(voi
 
 static void links_in_a_state_dir_are_not_followed(void **state)
 {
-    struct folder *f = *state;
+    struct directory *f = *state;
     struct text t = {0};
     char *tmp = xasprintf("%s.tmp.%ld", f->file, (long)getpid());
 
@@ -182,7 +182,7 @@ static void links_in_a_state_dir_are_not_followed(void **state)
 
 static void a_secret_that_others_may_read_is_warned_of(void **state)
 {
-    struct folder *f = *state;
+    struct directory *f = *state;
     struct log_capture c;
     char *expected =
         xasprintf(" secret-file-exposed file=%s mode=0604 hint=\"chmod o-r\"\n", f->file);
@@ -205,19 +205,19 @@ static void a_secret_that_others_may_read_is_warned_of(void **state)
     free(expected);
 }
 
-#define with_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
+#define with_directory(test) cmocka_unit_test_setup_teardown(test, make_directory, drop_directory)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(what_was_written_is_read_back),
-        with_folder(a_file_over_the_bound_is_refused),
-        with_folder(a_missing_file_is_no_system_error),
-        with_folder(a_failed_write_leaves_nothing_behind),
-        with_folder(a_bad_file_is_set_aside_over_an_older_one),
-        with_folder(links_in_a_state_dir_are_not_followed),
-        with_folder(a_secret_that_others_may_read_is_warned_of),
-        with_folder(a_lock_is_refused_while_others_have_it_and_waited_for_when_asked),
+        with_directory(what_was_written_is_read_back),
+        with_directory(a_file_over_the_bound_is_refused),
+        with_directory(a_missing_file_is_no_system_error),
+        with_directory(a_failed_write_leaves_nothing_behind),
+        with_directory(a_bad_file_is_set_aside_over_an_older_one),
+        with_directory(links_in_a_state_dir_are_not_followed),
+        with_directory(a_secret_that_others_may_read_is_warned_of),
+        with_directory(a_lock_is_refused_while_others_have_it_and_waited_for_when_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

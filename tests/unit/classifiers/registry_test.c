@@ -13,7 +13,7 @@
 #include "classifiers/registry.h"
 #include "common/base/text.h"
 
-/* Where CMake put the plugins: RLB_TEST_PLUGINS is a folder, RLB_EXAMPLE_PLUGIN a file. */
+/* Where CMake put the plugins: RLB_TEST_PLUGINS is a directory, RLB_EXAMPLE_PLUGIN a file. */
 #define PLUGIN(name) RLB_TEST_PLUGINS "/" name ".so"
 
 /* An environment of one variable. */
@@ -328,11 +328,11 @@ static void put_in_place(const char *from, const char *path)
 
 static void a_new_version_at_the_old_path_is_loaded_while_the_old_one_serves(void **state)
 {
-    char folder[] = RLB_TEST_DIR "/registry_test.XXXXXX";
+    char directory[] = RLB_TEST_DIR "/registry_test.XXXXXX";
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    char *path = xasprintf("%s/plugin.so", folder);
+    assert_non_null(mkdtemp(directory));
+    char *path = xasprintf("%s/plugin.so", directory);
     char *yaml = xasprintf("{plugin: {path: '%s'}}", path);
     put_in_place(RLB_EXAMPLE_PLUGIN, path);
     struct classifier *old = create_good(yaml);
@@ -350,7 +350,7 @@ static void a_new_version_at_the_old_path_is_loaded_while_the_old_one_serves(voi
     expect_class(new, "PATH_INFO", SLICE_LIT("/de"), "");
     classifier_destroy(new);
     unlink(path);
-    rmdir(folder);
+    rmdir(directory);
     free(yaml);
     free(path);
 }

@@ -23,13 +23,13 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     fixture_on_request(context, req, conn);
 }
 
-static void start(struct fixture *f, const char *folder)
+static void start(struct fixture *f, const char *directory)
 {
     struct http_server_options o = fixture_options(f);
 
     o.max_body_bytes = (size_t)16 << 20;
     o.body_spill_bytes = SPILL_BYTES;
-    o.spill_dir = folder;
+    o.spill_dir = directory;
     o.on_request = on_request;
     fixture_restart(f, &o);
     f->answer = answer_hello;
@@ -79,7 +79,7 @@ static int sink_setup(void **state)
 
     s->loop = loop_create(0);
     body_file_bin_init(&s->bin, s->loop);
-    s->limits = (struct body_sink_limits){.memory_bytes = 10, .folder = "/tmp"};
+    s->limits = (struct body_sink_limits){.memory_bytes = 10, .directory = "/tmp"};
     *state = s;
     return 0;
 }
@@ -141,11 +141,11 @@ static void body_that_will_be_large_is_in_a_file_from_the_start(void **state)
     assert_holds(s, "0123", true);
 }
 
-static void body_stays_in_memory_without_a_folder(void **state)
+static void body_stays_in_memory_without_a_directory(void **state)
 {
     struct sink *s = *state;
 
-    s->limits.folder = NULL;
+    s->limits.directory = NULL;
     assert_true(body_sink_expect(&s->sink, &s->limits, UINT64_C(1) << 40));
     add(s, "0123456789");
     add(s, "abcdefghij");
@@ -156,7 +156,7 @@ static void body_that_can_be_put_nowhere_is_an_error(void **state)
 {
     struct sink *s = *state;
 
-    s->limits.folder = "/nowhere/at/all";
+    s->limits.directory = "/nowhere/at/all";
     assert_false(body_sink_expect(&s->sink, &s->limits, 11));
     assert_int_equal(errno, ENOENT);
     add(s, "0123456789");
@@ -452,7 +452,7 @@ int main(void)
         SINK(empty_body_is_not_null),
         SINK(body_moves_to_a_file_with_the_first_byte_over_the_limit),
         SINK(body_that_will_be_large_is_in_a_file_from_the_start),
-        SINK(body_stays_in_memory_without_a_folder),
+        SINK(body_stays_in_memory_without_a_directory),
         SINK(body_that_can_be_put_nowhere_is_an_error),
         SINK(small_body_goes_to_a_file_when_all_together_have_too_much_memory),
         SINK(body_is_an_error_when_all_together_have_too_much_in_files),

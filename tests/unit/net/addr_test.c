@@ -334,23 +334,23 @@ static void an_address_of_another_machine_is_a_system_error(void **state)
     assert_int_equal(errno, EADDRNOTAVAIL);
 }
 
-/* A path of our own in a fresh folder. */
-static struct addr socket_path(char folder[64], char path[80])
+/* A path of our own in a fresh directory. */
+static struct addr socket_path(char directory[64], char path[80])
 {
     char text[100];
 
-    snprintf(folder, 64, RLB_TEST_DIR "/rlb-addr-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, 80, "%s/s", folder);
+    snprintf(directory, 64, RLB_TEST_DIR "/rlb-addr-XXXXXX");
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, 80, "%s/s", directory);
     snprintf(text, sizeof(text), "unix:%s", path);
     return parsed(text);
 }
 
 static void a_live_unix_socket_is_busy_and_a_stale_one_is_replaced(void **state)
 {
-    char folder[64];
+    char directory[64];
     char path[80];
-    struct addr a = socket_path(folder, path);
+    struct addr a = socket_path(directory, path);
     int first;
     int second = -1;
 
@@ -366,14 +366,14 @@ static void a_live_unix_socket_is_busy_and_a_stale_one_is_replaced(void **state)
     assert_true(addr_equal(&bound, &a));
     close(second);
     unlink(path);
-    rmdir(folder);
+    rmdir(directory);
 }
 
 static void a_file_that_is_no_socket_is_never_removed(void **state)
 {
-    char folder[64];
+    char directory[64];
     char path[80];
-    struct addr a = socket_path(folder, path);
+    struct addr a = socket_path(directory, path);
     int fd = open(path, O_CREAT | O_WRONLY, 0600);
 
     (void)state;
@@ -381,7 +381,7 @@ static void a_file_that_is_no_socket_is_never_removed(void **state)
     assert_int_equal(addr_listen(&a, &plain, &fd), ERR_SYSTEM);
     assert_int_equal(access(path, F_OK), 0);
     unlink(path);
-    rmdir(folder);
+    rmdir(directory);
 }
 
 static void a_unix_socket_gets_the_mode_asked_for(void **state)
@@ -392,9 +392,9 @@ static void a_unix_socket_gets_the_mode_asked_for(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(options); ++i) {
-        char folder[64];
+        char directory[64];
         char path[80];
-        struct addr a = socket_path(folder, path);
+        struct addr a = socket_path(directory, path);
         struct stat st;
         int fd;
         assert_int_equal(addr_listen(&a, options[i], &fd), ERR_OK);
@@ -402,7 +402,7 @@ static void a_unix_socket_gets_the_mode_asked_for(void **state)
         assert_int_equal(st.st_mode & 0777, options[i]->mode);
         close(fd);
         unlink(path);
-        rmdir(folder);
+        rmdir(directory);
     }
 }
 

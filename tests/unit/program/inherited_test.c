@@ -323,38 +323,38 @@ static void the_admin_socket_is_not_a_listeners(void **state)
     close(fd);
 }
 
-static void a_folder_is_locked_by_one_process(void **state)
+static void a_directory_is_locked_by_one_process(void **state)
 {
     char parent[] = RLB_TEST_DIR "/inherited-XXXXXX";
-    char folder[64], path[80];
+    char directory[64], path[80];
 
     assert_non_null(mkdtemp(parent));
-    snprintf(folder, sizeof(folder), "%s/state", parent);
-    snprintf(path, sizeof(path), "%s/lock", folder);
-    int fd = inherited_lock_folder(NULL, folder, 0700, "lock");
+    snprintf(directory, sizeof(directory), "%s/state", parent);
+    snprintf(path, sizeof(path), "%s/lock", directory);
+    int fd = inherited_lock_directory(NULL, directory, 0700, "lock");
     assert_true(fd >= 0);
-    /* Of another folder. */
-    int other = inherited_lock_folder(NULL, folder, 0700, "other");
+    /* Of another directory. */
+    int other = inherited_lock_directory(NULL, directory, 0700, "other");
     say_op("lock", other);
     struct inherited *h = begin();
-    assert_int_equal(inherited_lock_folder(h, folder, 0700, "lock"), -1);
+    assert_int_equal(inherited_lock_directory(h, directory, 0700, "lock"), -1);
     inherited_destroy(h);
     close(old);
     assert_int_equal(open_channel(state), 0);
     say_op("lock", fd);
     h = begin();
-    int passed = inherited_lock_folder(h, folder, 0700, "lock");
+    int passed = inherited_lock_directory(h, directory, 0700, "lock");
     assert_true(passed >= 0);
-    assert_int_equal(inherited_lock_folder(h, folder, 0700, "lock"), -1);
-    assert_int_equal(inherited_lock_folder(h, path, 0700, "lock"), -1);
+    assert_int_equal(inherited_lock_directory(h, directory, 0700, "lock"), -1);
+    assert_int_equal(inherited_lock_directory(h, path, 0700, "lock"), -1);
     inherited_destroy(h);
     close(passed);
     close(fd);
     close(other);
     unlink(path);
-    snprintf(path, sizeof(path), "%s/other", folder);
+    snprintf(path, sizeof(path), "%s/other", directory);
     unlink(path);
-    rmdir(folder);
+    rmdir(directory);
     rmdir(parent);
 }
 
@@ -423,13 +423,13 @@ static void a_message_out_of_turn_is_not_taken_for_the_word_to_go(void **state)
 
 static void the_path_of_a_socket_that_is_not_taken_is_removed_after_ready_only(void **state)
 {
-    char folder[] = RLB_TEST_DIR "/inherited-XXXXXX";
+    char directory[] = RLB_TEST_DIR "/inherited-XXXXXX";
     char text[64], path[64];
     struct addr a;
 
-    assert_non_null(mkdtemp(folder));
-    snprintf(text, sizeof(text), "unix:%s/socket", folder);
-    snprintf(path, sizeof(path), "%s/socket", folder);
+    assert_non_null(mkdtemp(directory));
+    snprintf(text, sizeof(text), "unix:%s/socket", directory);
+    snprintf(path, sizeof(path), "%s/socket", directory);
     int fd = listening(text, &a);
     pass("socket", "shop", 0, fd);
     inherited_destroy(begin());
@@ -441,7 +441,7 @@ static void the_path_of_a_socket_that_is_not_taken_is_removed_after_ready_only(v
     inherited_ready(&h, NULL, NULL, NULL);
     assert_int_equal(access(path, F_OK), -1);
     close(fd);
-    rmdir(folder);
+    rmdir(directory);
 }
 
 struct heard {
@@ -495,7 +495,7 @@ int main(void)
         TEST(each_listener_is_found_with_all_its_sockets_each_once),
         TEST(listeners_without_an_address_are_found_by_their_name),
         TEST(the_admin_socket_is_not_a_listeners),
-        TEST(a_folder_is_locked_by_one_process),
+        TEST(a_directory_is_locked_by_one_process),
         TEST(a_socket_is_bound_early_unless_it_was_passed),
         TEST(texts_come_up_to_the_word_to_go),
         TEST(an_old_process_that_exits_has_released_all),

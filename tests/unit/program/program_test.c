@@ -16,11 +16,11 @@
 #include "common/base/text.h"
 #include "common/program/upgrade.h"
 
-static char folder[64];
+static char directory[64];
 
 static void make_file(const char *name, mode_t mode)
 {
-    char *path = xasprintf("%s/%s", folder, name);
+    char *path = xasprintf("%s/%s", directory, name);
     FILE *f = fopen(path, "w");
 
     assert_non_null(f);
@@ -29,42 +29,42 @@ static void make_file(const char *name, mode_t mode)
     free(path);
 }
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), RLB_TEST_DIR "/rlb-program-XXXXXX");
-    if (mkdtemp(folder) == NULL)
+    snprintf(directory, sizeof(directory), RLB_TEST_DIR "/rlb-program-XXXXXX");
+    if (mkdtemp(directory) == NULL)
         return -1;
     make_file("agent", 0755);
     make_file("notes", 0644);
     return 0;
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
     static const char *const names[] = {"agent", "notes"};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
-        char *path = xasprintf("%s/%s", folder, names[i]);
+        char *path = xasprintf("%s/%s", directory, names[i]);
 
         unlink(path);
         free(path);
     }
-    return rmdir(folder);
+    return rmdir(directory);
 }
 
 static void a_name_with_a_slash_is_the_program(void **state)
 {
-    char *path = xasprintf("%s/agent", folder);
-    char *notes = xasprintf("%s/notes", folder);
+    char *path = xasprintf("%s/agent", directory);
+    char *notes = xasprintf("%s/notes", directory);
     char *got = program_find(path, "/bin");
 
     (void)state;
     assert_string_equal(got, path);
     assert_null(program_find(notes, "/bin"));
-    assert_null(program_find(folder, "/bin"));
-    assert_null(program_find("/nowhere/agent", folder));
+    assert_null(program_find(directory, "/bin"));
+    assert_null(program_find("/nowhere/agent", directory));
     free(got);
     free(notes);
     free(path);
@@ -72,8 +72,8 @@ static void a_name_with_a_slash_is_the_program(void **state)
 
 static void a_name_without_one_is_looked_for_in_path(void **state)
 {
-    char *expected = xasprintf("%s/agent", folder);
-    char *path = xasprintf("/nowhere::%s:/bin", folder);
+    char *expected = xasprintf("%s/agent", directory);
+    char *path = xasprintf("/nowhere::%s:/bin", directory);
     char *got = program_find("agent", path);
 
     (void)state;
@@ -85,12 +85,12 @@ static void a_name_without_one_is_looked_for_in_path(void **state)
     free(expected);
 }
 
-static void an_empty_entry_is_not_the_working_folder(void **state)
+static void an_empty_entry_is_not_the_working_directory(void **state)
 {
     char *before = getcwd(NULL, 0);
 
     (void)state;
-    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(chdir(directory), 0);
     assert_null(program_find("agent", ":/nowhere:"));
     assert_int_equal(chdir(before), 0);
     free(before);
@@ -164,14 +164,14 @@ static void it_gets_the_one_descriptor_and_its_limit(void **state)
     close(pipe_fds[1]);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_directory, remove_directory)
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_name_with_a_slash_is_the_program),
         TEST(a_name_without_one_is_looked_for_in_path),
-        TEST(an_empty_entry_is_not_the_working_folder),
+        TEST(an_empty_entry_is_not_the_working_directory),
         cmocka_unit_test(how_it_ended_is_told),
         cmocka_unit_test(it_gets_the_one_descriptor_and_its_limit),
     };

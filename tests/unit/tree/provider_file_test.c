@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 struct place {
-    char folder[64];
+    char directory[64];
     char path[80];
 };
 
@@ -20,9 +20,9 @@ static int setup(void **state)
 {
     struct place *p = xcalloc(1, sizeof(*p));
 
-    snprintf(p->folder, sizeof(p->folder), RLB_TEST_DIR "/rlb-provider-XXXXXX");
-    assert_non_null(mkdtemp(p->folder));
-    snprintf(p->path, sizeof(p->path), "%s/x", p->folder);
+    snprintf(p->directory, sizeof(p->directory), RLB_TEST_DIR "/rlb-provider-XXXXXX");
+    assert_non_null(mkdtemp(p->directory));
+    snprintf(p->path, sizeof(p->path), "%s/x", p->directory);
     *state = p;
     return 0;
 }
@@ -33,7 +33,7 @@ static int teardown(void **state)
 
     unlink(p->path);
     /* Fails when anything else was left behind. */
-    assert_int_equal(rmdir(p->folder), 0);
+    assert_int_equal(rmdir(p->directory), 0);
     free(p);
     return 0;
 }
@@ -102,7 +102,7 @@ static void a_file_in_place_is_complete_and_held(void **state)
     struct stat st;
     int fd = -1;
 
-    assert_int_equal(provider_file_put(&f, p->folder, "x", SLICE_LIT("{}")), ERR_OK);
+    assert_int_equal(provider_file_put(&f, p->directory, "x", SLICE_LIT("{}")), ERR_OK);
     assert_true(provider_file_in_place(&f, p->path));
     assert_int_equal(fcntl(f.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     expect_content(p->path, "{}");
@@ -120,16 +120,16 @@ static void a_living_owner_is_never_replaced(void **state)
     struct provider_file mine = {.fd = -1};
     struct provider_file other = {.fd = -1};
 
-    assert_int_equal(provider_file_put(&mine, p->folder, "x", SLICE_LIT("mine")), ERR_OK);
-    assert_int_equal(provider_file_put(&other, p->folder, "x", SLICE_LIT("other")), ERR_BUSY);
+    assert_int_equal(provider_file_put(&mine, p->directory, "x", SLICE_LIT("mine")), ERR_OK);
+    assert_int_equal(provider_file_put(&other, p->directory, "x", SLICE_LIT("other")), ERR_BUSY);
     assert_int_equal(other.fd, -1);
     assert_int_equal(provider_file_clear(p->path), ERR_BUSY);
     expect_content(p->path, "mine");
-    assert_int_equal(provider_file_put(&mine, p->folder, "x", SLICE_LIT("new")), ERR_OK);
+    assert_int_equal(provider_file_put(&mine, p->directory, "x", SLICE_LIT("new")), ERR_OK);
     expect_content(p->path, "new");
     /* Its owner dies, as the kernel sees it. */
     close(mine.fd);
-    assert_int_equal(provider_file_put(&other, p->folder, "x", SLICE_LIT("other")), ERR_OK);
+    assert_int_equal(provider_file_put(&other, p->directory, "x", SLICE_LIT("other")), ERR_OK);
     expect_content(p->path, "other");
     provider_file_drop(&other, p->path);
 }
@@ -140,12 +140,12 @@ static void only_the_own_file_is_unlinked(void **state)
     struct provider_file mine = {.fd = -1};
     struct provider_file other = {.fd = -1};
 
-    assert_int_equal(provider_file_put(&mine, p->folder, "x", SLICE_LIT("mine")), ERR_OK);
+    assert_int_equal(provider_file_put(&mine, p->directory, "x", SLICE_LIT("mine")), ERR_OK);
     unlink(p->path);
     assert_false(provider_file_in_place(&mine, p->path));
-    assert_int_equal(provider_file_put(&other, p->folder, "x", SLICE_LIT("other")), ERR_OK);
+    assert_int_equal(provider_file_put(&other, p->directory, "x", SLICE_LIT("other")), ERR_OK);
     /* The first one's lock is on a file that has no name any more. */
-    assert_int_equal(provider_file_put(&mine, p->folder, "x", SLICE_LIT("again")), ERR_BUSY);
+    assert_int_equal(provider_file_put(&mine, p->directory, "x", SLICE_LIT("again")), ERR_BUSY);
     provider_file_drop(&mine, p->path);
     expect_content(p->path, "other");
     provider_file_drop(&other, p->path);
@@ -159,12 +159,12 @@ static void what_is_not_a_file_is_neither_replaced_nor_cleared(void **state)
     int fd;
 
     assert_int_equal(mkdir(p->path, 0770), 0);
-    assert_int_equal(provider_file_put(&f, p->folder, "x", SLICE_LIT("{}")), ERR_SYSTEM);
+    assert_int_equal(provider_file_put(&f, p->directory, "x", SLICE_LIT("{}")), ERR_SYSTEM);
     assert_int_equal(provider_file_clear(p->path), ERR_SYSTEM);
     assert_int_equal(plain_file_open(p->path, &fd, &st), ERR_UNSUPPORTED);
     assert_int_equal(rmdir(p->path), 0);
     assert_int_equal(mkfifo(p->path, 0660), 0);
-    assert_int_equal(provider_file_put(&f, p->folder, "x", SLICE_LIT("{}")), ERR_SYSTEM);
+    assert_int_equal(provider_file_put(&f, p->directory, "x", SLICE_LIT("{}")), ERR_SYSTEM);
     assert_int_equal(plain_file_open(p->path, &fd, &st), ERR_UNSUPPORTED);
     unlink(p->path);
     assert_int_equal(symlink("/etc/passwd", p->path), 0);
@@ -172,7 +172,7 @@ static void what_is_not_a_file_is_neither_replaced_nor_cleared(void **state)
     assert_int_equal(plain_file_open(p->path, &fd, &st), ERR_UNSUPPORTED);
 }
 
-static void a_missing_folder_is_an_error(void **state)
+static void a_missing_directory_is_an_error(void **state)
 {
     struct place *p = *state;
     struct provider_file f = {.fd = -1};
@@ -190,7 +190,7 @@ static void reading_stops_at_its_limit(void **state)
     struct stat st;
     int fd = -1;
 
-    assert_int_equal(provider_file_put(&f, p->folder, "x", SLICE_LIT("12345")), ERR_OK);
+    assert_int_equal(provider_file_put(&f, p->directory, "x", SLICE_LIT("12345")), ERR_OK);
     assert_int_equal(plain_file_open(p->path, &fd, &st), ERR_OK);
     assert_int_equal(plain_file_read(fd, 4, &out), ERR_TOO_LARGE);
     assert_int_equal(out.len, 0);
@@ -213,7 +213,7 @@ int main(void)
         file_test(a_living_owner_is_never_replaced),
         file_test(only_the_own_file_is_unlinked),
         file_test(what_is_not_a_file_is_neither_replaced_nor_cleared),
-        file_test(a_missing_folder_is_an_error),
+        file_test(a_missing_directory_is_an_error),
         file_test(reading_stops_at_its_limit),
     };
 

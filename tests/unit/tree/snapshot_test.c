@@ -15,7 +15,7 @@ static int start(void **state)
 
     assert_int_equal(setup(&w), 0);
     f->w = w;
-    snprintf(f->path, sizeof(f->path), "%s/memory.json", f->w->folder);
+    snprintf(f->path, sizeof(f->path), "%s/memory.json", f->w->directory);
     *state = f;
     return 0;
 }

@@ -26,10 +26,10 @@ static void a_node_that_is_made_later_is_noticed(void **state)
     unwatch(&r);
 }
 
-static void a_root_below_missing_folders_is_noticed(void **state)
+static void a_root_below_missing_directories_is_noticed(void **state)
 {
     struct world *w = *state;
-    char *root = xasprintf("%s/run/deep/tree", w->folder);
+    char *root = xasprintf("%s/run/deep/tree", w->directory);
     struct tree *other = open_tree(w->loop, root);
     struct record r = {0};
 
@@ -220,7 +220,7 @@ static void properties_that_are_no_plain_file_are_a_problem(void **state)
     assert_int_equal(symlink("../secret/properties.json", at(w, "/a/properties.json")), 0);
     wait_for(w, !r.parses && strstr(r.problem, "not a regular file") != NULL);
     assert_true(is_json(r.properties, "{\"x\":2}"));
-    /* Nor is a link to a folder a node. */
+    /* Nor is a link to a directory a node. */
     assert_int_equal(symlink("secret", at(w, "/link")), 0);
     struct record linked;
     watch(w, &linked, "/link");
@@ -425,7 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         tree_test(a_node_that_is_made_later_is_noticed),
-        tree_test(a_root_below_missing_folders_is_noticed),
+        tree_test(a_root_below_missing_directories_is_noticed),
         tree_test(properties_are_seen_however_they_are_written),
         tree_test(a_file_in_the_middle_of_being_written_is_not_reported),
         tree_test(a_properties_file_that_vanished_is_like_a_broken_one),

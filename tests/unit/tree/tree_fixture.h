@@ -25,8 +25,8 @@
 #include <cmocka.h>
 
 struct world {
-    char folder[64]; /* removed at the end */
-    char root[80];   /* of the tree, in it; not made yet */
+    char directory[64]; /* removed at the end */
+    char root[80];      /* of the tree, in it; not made yet */
     struct loop *loop;
     struct tree *tree;
 };
@@ -61,9 +61,9 @@ static inline int setup(void **state)
 {
     struct world *w = xcalloc(1, sizeof(*w));
 
-    snprintf(w->folder, sizeof(w->folder), RLB_TEST_DIR "/rlb-tree-XXXXXX");
-    assert_non_null(mkdtemp(w->folder));
-    snprintf(w->root, sizeof(w->root), "%s/tree", w->folder);
+    snprintf(w->directory, sizeof(w->directory), RLB_TEST_DIR "/rlb-tree-XXXXXX");
+    assert_non_null(mkdtemp(w->directory));
+    snprintf(w->root, sizeof(w->root), "%s/tree", w->directory);
     w->loop = loop_create(0);
     w->tree = open_tree(w->loop, w->root);
     *state = w;
@@ -89,7 +89,7 @@ static inline int teardown(void **state)
 
     tree_close(w->tree);
     loop_destroy(w->loop);
-    remove_all(w->folder);
+    remove_all(w->directory);
     free(w);
     return 0;
 }
@@ -153,16 +153,16 @@ static inline const char *at(const struct world *w, const char *rest)
 /* Node PATH with properties TEXT, put in place by rename. */
 static inline void put_node(const struct world *w, const char *path, const char *text)
 {
-    char *folder = xasprintf("%s%s", w->root, path);
-    char *tmp = xasprintf("%s/.tmp", folder);
-    char *file = xasprintf("%s/properties.json", folder);
+    char *directory = xasprintf("%s%s", w->root, path);
+    char *tmp = xasprintf("%s/.tmp", directory);
+    char *file = xasprintf("%s/properties.json", directory);
 
-    make(folder);
+    make(directory);
     write_file(tmp, text);
     assert_int_equal(rename(tmp, file), 0);
     free(file);
     free(tmp);
-    free(folder);
+    free(directory);
 }
 
 static inline void record_changed(void *context, const struct tree_node *node)

@@ -135,9 +135,9 @@ static void expect_bytes(struct world *w, const char *path, struct slice bytes)
     free(file);
 }
 
-static struct provider_file put_provider(struct world *w, const char *folder, const char *name)
+static struct provider_file put_provider(struct world *w, const char *directory, const char *name)
 {
-    char *full = xasprintf("%s%s", w->root, folder);
+    char *full = xasprintf("%s%s", w->root, directory);
     struct provider_file f = {.fd = -1};
 
     assert_int_equal(provider_file_put(&f, full, name, SLICE_LIT("{\"pid\":1}")), ERR_OK);
@@ -172,11 +172,11 @@ static void node_is_made_with_all_above_it_and_read_back(void **state)
     assert_int_equal(read_node(w, "/a/x", &n), ERR_NOT_FOUND);
     assert_null(reported.text);
     /* Whatever the umask, the group is let in. */
-    char *file = xasprintf("%s/tree/a/b/c", w->folder);
+    char *file = xasprintf("%s/tree/a/b/c", w->directory);
     assert_int_equal(stat(file, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0770);
     free(file);
-    file = xasprintf("%s/tree/a/b/c/properties.json", w->folder);
+    file = xasprintf("%s/tree/a/b/c/properties.json", w->directory);
     assert_int_equal(stat(file, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0660);
     free(file);
@@ -206,21 +206,21 @@ static void write_replaces_only_the_version_it_was_made_of(void **state)
     json_decref(v);
 }
 
-static void write_waits_for_the_folder_but_not_for_ever(void **state)
+static void write_waits_for_the_directory_but_not_for_ever(void **state)
 {
     struct world *w = *state;
     json_t *v = json("{\"x\": 1}");
 
     create(w, "/a", "{}");
-    char *folder = xasprintf("%s/tree/a", w->folder);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char *directory = xasprintf("%s/tree/a", w->directory);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_EX), 0);
     struct tree_op op = {.kind = TREE_WRITE, .path = "/a", .properties = v, .timeout_ms = 200};
     assert_int_equal(run(w, &op), ERR_TIMEOUT);
     expect_reported("/a: cannot lock its folder: Connection timed out");
     close(fd);
     assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
-    free(folder);
+    free(directory);
     json_decref(v);
 }
 
@@ -292,8 +292,8 @@ static void symbolic_links_are_not_followed_below_the_root(void **state)
     json_t *v = json("{\"x\": 1}");
 
     create(w, "/a/b", "{}");
-    char *link = xasprintf("%s/tree/link", w->folder);
-    char *file = xasprintf("%s/tree/a/b/properties.json", w->folder);
+    char *link = xasprintf("%s/tree/link", w->directory);
+    char *file = xasprintf("%s/tree/a/b/properties.json", w->directory);
     assert_int_equal(symlink("a", link), 0);
     assert_int_equal(read_node(w, "/link", &n), ERR_NOT_FOUND);
     assert_int_equal(read_node(w, "/link/b", &n), ERR_NOT_FOUND);
@@ -316,8 +316,8 @@ static void an_entry_at_the_temporary_name_is_replaced_and_not_written_through(v
     json_t *v = json("{\"x\": 1}");
 
     create(w, "/a", "{}");
-    char *victim = xasprintf("%s/victim", w->folder);
-    char *tmp = xasprintf("%s/tree/a/.new-properties-%ld", w->folder, (long)getpid());
+    char *victim = xasprintf("%s/victim", w->directory);
+    char *tmp = xasprintf("%s/tree/a/.new-properties-%ld", w->directory, (long)getpid());
     assert_int_equal(file_write(victim, SLICE_LIT("precious")), ERR_OK);
     /* A hard link leads to another file, too. */
     assert_int_equal(link(victim, tmp), 0);
@@ -442,7 +442,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(node_is_made_with_all_above_it_and_read_back),
         TEST(write_replaces_only_the_version_it_was_made_of),
-        TEST(write_waits_for_the_folder_but_not_for_ever),
+        TEST(write_waits_for_the_directory_but_not_for_ever),
         TEST(data_that_are_no_json_are_shown_and_survive),
         TEST(names_that_cannot_be_nodes_are_refused),
         TEST(symbolic_links_are_not_followed_below_the_root),

@@ -41,7 +41,7 @@ static void a_provider_is_there_while_it_is_registered(void **state)
     unwatch(&r);
 }
 
-static void folders_are_made_for_the_group(void **state)
+static void directories_are_made_for_the_group(void **state)
 {
     struct world *w = *state;
     struct stat st;
@@ -433,7 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         tree_test(a_provider_is_there_while_it_is_registered),
-        tree_test(folders_are_made_for_the_group),
+        tree_test(directories_are_made_for_the_group),
         tree_test(a_killed_process_is_gone_at_once),
         tree_test(many_processes_die_at_once),
         tree_test(a_taken_name_is_taken_over_when_its_owner_ends),

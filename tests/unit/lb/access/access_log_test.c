@@ -19,7 +19,7 @@
 enum { LOOPS = 3 };
 
 struct fixture {
-    char folder[40], file[60], moved[60];
+    char directory[40], file[60], moved[60];
     struct access_log *log;
     struct text read;
 };
@@ -28,10 +28,10 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
 
-    strcpy(f->folder, RLB_TEST_DIR "/access-log-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    snprintf(f->file, sizeof(f->file), "%s/log", f->folder);
-    snprintf(f->moved, sizeof(f->moved), "%s/log.1", f->folder);
+    strcpy(f->directory, RLB_TEST_DIR "/access-log-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->file, sizeof(f->file), "%s/log", f->directory);
+    snprintf(f->moved, sizeof(f->moved), "%s/log.1", f->directory);
     *state = f;
     return 0;
 }
@@ -42,7 +42,7 @@ static int teardown(void **state)
 
     unlink(f->file);
     unlink(f->moved);
-    rmdir(f->folder);
+    rmdir(f->directory);
     text_fini(&f->read);
     free(f);
     return 0;

@@ -17,9 +17,10 @@
 #include "tests/support/log_capture.h"
 
 struct world {
-    char state[64];               /* the folder of all state */
-    char folder[80], file[96];    /* the application's, in it */
-    char aside[100], nowhere[96]; /* FILE when it is set aside; a file where a folder should be */
+    char state[64];               /* the directory of all state */
+    char directory[80], file[96]; /* the application's, in it */
+    char aside[100],
+        nowhere[96]; /* FILE when it is set aside; a file where a directory should be */
 };
 
 static int setup(void **state)
@@ -28,8 +29,8 @@ static int setup(void **state)
 
     snprintf(w->state, sizeof(w->state), RLB_TEST_DIR "/rlb-drained-XXXXXX");
     assert_non_null(mkdtemp(w->state));
-    snprintf(w->folder, sizeof(w->folder), "%s/shop", w->state);
-    snprintf(w->file, sizeof(w->file), "%s/drained.json", w->folder);
+    snprintf(w->directory, sizeof(w->directory), "%s/shop", w->state);
+    snprintf(w->file, sizeof(w->file), "%s/drained.json", w->directory);
     snprintf(w->aside, sizeof(w->aside), "%s.bad", w->file);
     snprintf(w->nowhere, sizeof(w->nowhere), "%s/nowhere", w->state);
     *state = w;
@@ -43,7 +44,7 @@ static int teardown(void **state)
     unlink(w->file);
     unlink(w->aside);
     unlink(w->nowhere);
-    rmdir(w->folder);
+    rmdir(w->directory);
     assert_int_equal(rmdir(w->state), 0);
     free(w);
     return 0;
@@ -98,7 +99,7 @@ static void who_is_drained_is_so_in_the_next_life(void **state)
     struct world *w = *state;
     struct drained_names *d = drained_names_open(w->state, "shop");
 
-    assert_false(is_there(w->folder));
+    assert_false(is_there(w->directory));
     drained_names_set(d, "10.0.0.1:80", true);
     drained_names_set(d, "unix:/run/a \"b\"", true);
     drained_names_set(d, "10.0.0.2:80", true);
@@ -124,7 +125,7 @@ static void who_is_drained_is_so_in_the_next_life(void **state)
     drained_names_close(d);
 }
 
-static void without_a_folder_it_is_so_in_this_life(void **state)
+static void without_a_directory_it_is_so_in_this_life(void **state)
 {
     struct drained_names *d = drained_names_open(NULL, "shop");
 
@@ -149,7 +150,7 @@ static void a_bad_file_is_set_aside_as_it_is(void **state)
     };
     struct world *w = *state;
 
-    assert_int_equal(mkdir(w->folder, 0770), 0);
+    assert_int_equal(mkdir(w->directory, 0770), 0);
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         put(w->file, bad[i]);
         struct drained_names *d = drained_names_open(w->state, "shop");
@@ -169,7 +170,7 @@ static void a_file_beyond_any_of_ours_is_set_aside(void **state)
     struct world *w = *state;
     struct text bytes = {0};
 
-    assert_int_equal(mkdir(w->folder, 0770), 0);
+    assert_int_equal(mkdir(w->directory, 0770), 0);
     add_file(&bytes, 0, 100000);
     put(w->file, text_slice(&bytes));
     struct drained_names *d = drained_names_open(w->state, "shop");
@@ -185,7 +186,7 @@ static void one_too_many_and_the_oldest_goes_and_is_told(void **state)
     struct text bytes = {0};
     struct log_capture c;
 
-    assert_int_equal(mkdir(w->folder, 0770), 0);
+    assert_int_equal(mkdir(w->directory, 0770), 0);
     add_file(&bytes, 0, DRAINED_NAMES_MAX);
     put(w->file, text_slice(&bytes));
     struct drained_names *d = drained_names_open(w->state, "shop");
@@ -216,7 +217,7 @@ static void of_too_many_in_a_file_the_oldest_go(void **state)
     struct world *w = *state;
     struct text bytes = {0};
 
-    assert_int_equal(mkdir(w->folder, 0770), 0);
+    assert_int_equal(mkdir(w->directory, 0770), 0);
     add_file(&bytes, 0, DRAINED_NAMES_MAX + 5);
     put(w->file, text_slice(&bytes));
     struct drained_names *d = drained_names_open(w->state, "shop");
@@ -232,7 +233,7 @@ static void the_longest_names_fit_the_file(void **state)
     char name[8 + PATH_BYTES];
     struct text bytes = {0};
 
-    assert_int_equal(mkdir(w->folder, 0770), 0);
+    assert_int_equal(mkdir(w->directory, 0770), 0);
     text_add(&bytes, SLICE_LIT("{\"v\":1,\"drained\":["));
     for (int i = 0; i < DRAINED_NAMES_MAX; ++i)
         text_addf(&bytes, "%s\"unix:/%0*d\"", i == 0 ? "" : ",", PATH_BYTES - 1, i);
@@ -272,7 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(who_is_drained_is_so_in_the_next_life),
-        TEST(without_a_folder_it_is_so_in_this_life),
+        TEST(without_a_directory_it_is_so_in_this_life),
         TEST(a_bad_file_is_set_aside_as_it_is),
         TEST(a_file_beyond_any_of_ours_is_set_aside),
         TEST(one_too_many_and_the_oldest_goes_and_is_told),

@@ -378,16 +378,16 @@ static void a_tree_wiped_before_a_start_takes_nobody_away_at_once(void **state)
 
 static void write_memory(const struct world *w, const char *place, const char *parts)
 {
-    char *folder = xasprintf("%s/default", w->state);
+    char *directory = xasprintf("%s/default", w->state);
     char *file = memory_file(w);
 
-    (void)mkdir(folder, 0700);
+    (void)mkdir(directory, 0700);
     FILE *out = fopen(file, "w");
     assert_non_null(out);
     fprintf(out, "{\"v\":1,\"place\":\"%s\",\"saved\":1700000000,\"parts\":%s}", place, parts);
     fclose(out);
     free(file);
-    free(folder);
+    free(directory);
 }
 
 static void what_a_tree_said_is_used_while_it_does_not_answer(void **state)

@@ -18,7 +18,7 @@ static int set_up(void **state)
     struct control *c =
         control_create("listen: [\"127.0.0.1:0\"]\nworkers: [\"127.0.0.1:1\"]\nhistory: 5\n");
 
-    c->lb.self_measure = self_measure_create(c->folder, -1);
+    c->lb.self_measure = self_measure_create(c->directory, -1);
     *state = c;
     return 0;
 }
@@ -62,7 +62,7 @@ static void restart(struct control *c)
 {
     self_measure_destroy(c->lb.self_measure);
     c->lb.self_measure = NULL;
-    c->lb.self_measure = self_measure_create(c->folder, -1);
+    c->lb.self_measure = self_measure_create(c->directory, -1);
 }
 
 static void serve(struct worker *w, const char *cls, unsigned n, uint64_t service_us)
@@ -156,7 +156,7 @@ static void a_torn_file_is_set_aside(void **state)
 {
     struct control *c = *state;
     struct worker *w = join(c, "127.0.0.1:1");
-    char *path = xasprintf("%s/default/127.0.0.1:1", c->folder);
+    char *path = xasprintf("%s/default/127.0.0.1:1", c->directory);
     char *bad = xasprintf("%s.bad", path);
     struct text bytes = {0};
     struct stat st;
@@ -180,7 +180,7 @@ static void skills_of_another_classifier_do_not_count(void **state)
 {
     struct control *c = *state;
     struct worker *w = join(c, "127.0.0.1:1");
-    char *path = xasprintf("%s/default/127.0.0.1:1", c->folder);
+    char *path = xasprintf("%s/default/127.0.0.1:1", c->directory);
     struct text bytes = {0};
 
     serve(w, "a", HISTORY, 20000);

@@ -19,7 +19,7 @@
 #include "tests/support/odd_values.h"
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     char *path;
     struct diag d;
     struct configuration c;
@@ -30,9 +30,9 @@ static int set_up(void **state)
 {
     struct fixture *f = xcalloc(1, sizeof(*f));
 
-    strcpy(f->folder, RLB_TEST_DIR "/rlb-configuration-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    f->path = xasprintf("%s/c.yaml", f->folder);
+    strcpy(f->directory, RLB_TEST_DIR "/rlb-configuration-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    f->path = xasprintf("%s/c.yaml", f->directory);
     *state = f;
     return 0;
 }
@@ -52,7 +52,7 @@ static int tear_down(void **state)
 
     forget(f);
     unlink(f->path);
-    rmdir(f->folder);
+    rmdir(f->directory);
     free(f->path);
     free(f);
     return 0;
@@ -325,7 +325,7 @@ static void the_commented_configuration_is_good(void **state)
 static void pool_counters_are_read_with_what_they_match_and_their_page(void **state)
 {
     struct fixture *f = *state;
-    char *page = xasprintf("%s/busy.html", f->folder);
+    char *page = xasprintf("%s/busy.html", f->directory);
     char *yaml =
         xasprintf(WITH_WORKERS "pool_counter_servers: [\"127.0.0.1:7531\", \"unix:/run/p\"]\n"
                                "pool_counters:\n"

@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 struct control {
-    char folder[64];
+    char directory[64];
     struct configuration config;
     struct lb lb;
     struct lb_loop loop;
@@ -33,9 +33,9 @@ static inline struct control *control_create_bare(const char *yaml)
     struct control *c = xcalloc(1, sizeof(*c));
     struct diag d = {0};
 
-    strcpy(c->folder, RLB_TEST_DIR "/rlb-control-XXXXXX");
-    assert_non_null(mkdtemp(c->folder));
-    char *path = xasprintf("%s/c.yaml", c->folder);
+    strcpy(c->directory, RLB_TEST_DIR "/rlb-control-XXXXXX");
+    assert_non_null(mkdtemp(c->directory));
+    char *path = xasprintf("%s/c.yaml", c->directory);
     FILE *out = fopen(path, "w");
     assert_non_null(out);
     fputs(yaml, out);
@@ -73,7 +73,7 @@ static inline void control_destroy(struct control *c)
     application_destroy(c->app);
     loop_destroy(c->lb.control);
     configuration_fini(&c->config);
-    char *command = xasprintf("rm -rf %s", c->folder);
+    char *command = xasprintf("rm -rf %s", c->directory);
     assert_int_equal(system(command), 0);
     free(command);
     free(c);

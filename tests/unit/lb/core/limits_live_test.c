@@ -25,10 +25,10 @@ struct fixture {
 
 /* ---- the tree ---- */
 
-/* In the test's folder. */
+/* In the test's directory. */
 static void run(const struct fixture *f, const char *command, const char *name)
 {
-    char *line = xasprintf("cd %s && %s%s", f->c->folder, command, name);
+    char *line = xasprintf("cd %s && %s%s", f->c->directory, command, name);
 
     assert_int_equal(system(line), 0);
     free(line);
@@ -37,13 +37,13 @@ static void run(const struct fixture *f, const char *command, const char *name)
 /* pool-counters/NAME says JSON. */
 static void tree_says(const struct fixture *f, const char *name, const char *json)
 {
-    char *folder = xasprintf("%s/tree/pool-counters/%s", f->c->folder, name);
-    char *parent = xasprintf("%s/tree/pool-counters", f->c->folder);
-    char *file = xasprintf("%s/properties.json", folder);
-    char *fresh = xasprintf("%s/.fresh", folder);
+    char *directory = xasprintf("%s/tree/pool-counters/%s", f->c->directory, name);
+    char *parent = xasprintf("%s/tree/pool-counters", f->c->directory);
+    char *file = xasprintf("%s/properties.json", directory);
+    char *fresh = xasprintf("%s/.fresh", directory);
 
     (void)mkdir(parent, 0777);
-    (void)mkdir(folder, 0777);
+    (void)mkdir(directory, 0777);
     FILE *out = fopen(fresh, "w");
     assert_non_null(out);
     fputs(json, out);
@@ -52,7 +52,7 @@ static void tree_says(const struct fixture *f, const char *name, const char *jso
     free(fresh);
     free(file);
     free(parent);
-    free(folder);
+    free(directory);
 }
 
 static void tree_drops(const struct fixture *f, const char *name)
@@ -63,7 +63,7 @@ static void tree_drops(const struct fixture *f, const char *name)
 static void follow_tree(struct fixture *f)
 {
     struct diag d = {0};
-    char *url = xasprintf("directory:%s/tree", f->c->folder);
+    char *url = xasprintf("directory:%s/tree", f->c->directory);
 
     assert_int_equal(tree_open(f->c->lb.control, slice_of(url), NULL, &f->tree, &d), ERR_OK);
     f->snapshot = snapshot_open(f->c->lb.control, f->memory_file, url);
@@ -87,7 +87,7 @@ static void leave_tree(struct fixture *f)
 static void start(struct fixture *f, const char *yaml)
 {
     f->c = control_create(yaml);
-    f->memory_file = xasprintf("%s/memory.json", f->c->folder);
+    f->memory_file = xasprintf("%s/memory.json", f->c->directory);
     run(f, "mkdir tree", "");
     f->c->app->limits =
         limits_live_create(f->c->app, &f->c->config.applications[0].limits, "", NULL);
@@ -345,7 +345,7 @@ static void there_are_so_many_rules_at_most_and_those_of_the_file_come_first(voi
 static void reread_into(struct fixture *f, struct configuration *c, const char *yaml)
 {
     struct diag d = {0};
-    char *path = xasprintf("%s/again.yaml", f->c->folder);
+    char *path = xasprintf("%s/again.yaml", f->c->directory);
     FILE *out = fopen(path, "w");
 
     assert_non_null(out);

@@ -26,7 +26,7 @@ static int setup(void **state)
     struct fixture *f = calloc(1, sizeof(*f));
 
     f->loop = loop_create(0);
-    f->space.folder = "/tmp";
+    f->space.directory = "/tmp";
     atomic_init(&f->space.total_bytes, 1ull << 30);
     spill_loop_init(&f->home, &f->space, f->loop);
     f->spill = response_spill_create(&f->home);
@@ -123,7 +123,7 @@ static void a_limit_of_nothing_opens_no_file(void **state)
 {
     struct fixture *f = *state;
 
-    f->space.folder = "/nowhere";
+    f->space.directory = "/nowhere";
     assert_int_equal(response_spill_room(f->spill, 0), 0);
     assert_int_equal(response_spill_error(f->spill), 0);
     atomic_store(&f->space.total_bytes, 0);
@@ -151,11 +151,11 @@ static void a_directory_that_is_gone_is_an_error_and_takes_no_space(void **state
 {
     struct fixture *f = *state;
 
-    f->space.folder = "/nowhere";
+    f->space.directory = "/nowhere";
     assert_int_equal(response_spill_room(f->spill, MIB), 0);
     assert_int_equal(response_spill_error(f->spill), ENOENT);
     assert_int_equal(used(f), 0);
-    f->space.folder = "/tmp";
+    f->space.directory = "/tmp";
     assert_true(response_spill_room(f->spill, MIB) > 0);
     assert_int_equal(response_spill_error(f->spill), 0);
 }

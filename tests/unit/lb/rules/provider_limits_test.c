@@ -146,19 +146,19 @@ static void what_this_process_listens_at_is_never_allowed(void **state)
 
 static void a_unix_socket_is_known_under_any_path(void **state)
 {
-    char folder[] = RLB_TEST_DIR "/rlb-limits-XXXXXX";
+    char directory[] = RLB_TEST_DIR "/rlb-limits-XXXXXX";
     char path[64];
     char alias[64];
-    char by_folder[96];
+    char by_directory[96];
     const struct addr_listen_options o = {0};
     int fd = -1;
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof(path), "unix:%s/a", folder);
-    snprintf(alias, sizeof(alias), "unix:%s/b", folder);
-    snprintf(by_folder, sizeof(by_folder), "unix:%s/../%s/a", folder,
-             folder + strlen(RLB_TEST_DIR "/"));
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "unix:%s/a", directory);
+    snprintf(alias, sizeof(alias), "unix:%s/b", directory);
+    snprintf(by_directory, sizeof(by_directory), "unix:%s/../%s/a", directory,
+             directory + strlen(RLB_TEST_DIR "/"));
     struct addr own = parsed(path);
     const struct provider_limits l = {.own = &own, .nown = 1};
     assert_int_equal(addr_listen(&own, &o, &fd), ERR_OK);
@@ -166,11 +166,11 @@ static void a_unix_socket_is_known_under_any_path(void **state)
     assert_int_equal(symlink(path + strlen("unix:"), alias + strlen("unix:")), 0);
     assert_false(allowed(&l, path));
     assert_false(allowed(&l, alias));
-    assert_false(allowed(&l, by_folder));
+    assert_false(allowed(&l, by_directory));
     close(fd);
     unlink(alias + strlen("unix:"));
     unlink(path + strlen("unix:"));
-    rmdir(folder);
+    rmdir(directory);
 }
 
 int main(void)

@@ -25,7 +25,7 @@ static struct agent_config *read_config(const struct fixture *f, const char *mor
 {
     char *text = xasprintf("%s\nstate_dir: %s\napplications:\n  app: {attach: [127.0.0.1:1], "
                            "address: '127.0.0.1:0+'}\n",
-                           more, f->w->folder);
+                           more, f->w->directory);
     struct diag d = {0};
 
     assert_int_equal(file_write_private(f->file, slice_of(text)), ERR_OK);
@@ -42,7 +42,7 @@ static void begin(struct fixture *f, const char *more)
     const struct host_settings_options o = {.loop = f->w->loop,
                                             .tree = f->w->tree,
                                             .tree_url = f->url,
-                                            .state_dir = f->w->folder,
+                                            .state_dir = f->w->directory,
                                             .wait_ms = WAIT_LIMIT_MS,
                                             .changed = on_changed,
                                             .context = f};
@@ -65,7 +65,7 @@ static int start(void **state)
 
     assert_int_equal(setup(&w), 0);
     f->w = w;
-    f->file = xasprintf("%s/agent.yaml", f->w->folder);
+    f->file = xasprintf("%s/agent.yaml", f->w->directory);
     f->url = xasprintf("directory:%s", f->w->root);
     *state = f;
     return 0;
@@ -191,7 +191,7 @@ static void what_the_node_must_not_say_is_counted(void **state)
     host_settings_counts(f->host, &counts);
     assert_int_equal(counts.refused, 2);
     assert_true(host_settings_now(f->host)->replace_overlap);
-    assert_string_equal(host_settings_now(f->host)->state_dir, f->w->folder);
+    assert_string_equal(host_settings_now(f->host)->state_dir, f->w->directory);
     end(f);
 }
 

@@ -39,7 +39,7 @@ struct fixture {
     struct loop *loop;
     struct restart_times times;
     struct restart_watch *watch;
-    struct restart_folder *folder;
+    struct restart_directory *directory;
     char root[64];
     struct reported reported;
 };
@@ -94,7 +94,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    restart_folder_remove(f->folder);
+    restart_directory_remove(f->directory);
     restart_watch_destroy(f->watch);
     loop_destroy(f->loop);
     nftw(f->root, remove_one, 10, FTW_DEPTH | FTW_PHYS);
@@ -109,7 +109,7 @@ static void in_root(const struct fixture *f, const char *name, char out[200])
     snprintf(out, 200, "%s/%s", f->root, name);
 }
 
-static void make_folder(const struct fixture *f, const char *name)
+static void make_directory(const struct fixture *f, const char *name)
 {
     char path[200];
 
@@ -157,8 +157,8 @@ static void remove_file(const struct fixture *f, const char *name)
 
 static void watch(struct fixture *f, int64_t since_ns)
 {
-    f->folder = restart_folder_add(f->watch, f->root, "tmp", since_ns, &events, &f->reported);
-    assert_non_null(f->folder);
+    f->directory = restart_directory_add(f->watch, f->root, "tmp", since_ns, &events, &f->reported);
+    assert_non_null(f->directory);
 }
 
 /* ---- waiting ---- */
@@ -212,7 +212,7 @@ static void a_file_that_comes_or_is_touched_restarts(void **state)
 {
     struct fixture *f = *state;
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     watch(f, restart_now_ns());
     await_look(f);
     touch(f, "tmp/restart.txt");
@@ -226,7 +226,7 @@ static void a_file_that_was_there_at_the_start_does_not(void **state)
 {
     struct fixture *f = *state;
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     touch(f, "tmp/restart.txt");
     set_time(f, "tmp/restart.txt", 1000000000);
     watch(f, restart_now_ns());
@@ -239,7 +239,7 @@ static void a_file_that_is_newer_than_the_oldest_process_does(void **state)
 {
     struct fixture *f = *state;
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     touch(f, "tmp/restart.txt");
     set_time(f, "tmp/restart.txt", 1000000000);
     watch(f, (int64_t)999999999 * 1000000000);
@@ -251,7 +251,7 @@ static void a_file_of_the_future_does_not_restart_at_each_start(void **state)
 {
     struct fixture *f = *state;
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     touch(f, "tmp/restart.txt");
     set_time(f, "tmp/restart.txt", 4000000000);
     watch(f, restart_now_ns());
@@ -262,7 +262,7 @@ static void many_touches_at_a_time_are_one_restart(void **state)
 {
     struct fixture *f = *state;
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     watch(f, restart_now_ns());
     await_look(f);
     for (int i = 0; i < 20; ++i) {
@@ -277,7 +277,7 @@ static void another_file_in_its_place_restarts_however_old_it_is(void **state)
 {
     struct fixture *f = *state;
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     touch(f, "tmp/restart.txt");
     touch(f, "tmp/other");
     set_time(f, "tmp/other", 1000000000);
@@ -291,7 +291,7 @@ static void a_file_that_is_away_for_a_moment_is_the_same(void **state)
 {
     struct fixture *f = *state;
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     touch(f, "tmp/restart.txt");
     watch(f, restart_now_ns());
     await_look(f);
@@ -307,7 +307,7 @@ static void each_process_serves_one_request_while_the_file_is_there(void **state
 {
     struct fixture *f = *state;
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     touch(f, "tmp/always_restart.txt");
     watch(f, restart_now_ns());
     await_one_shot(f, true);
@@ -320,26 +320,26 @@ static void each_process_serves_one_request_while_the_file_is_there(void **state
     assert_int_equal(f->reported.changes, 2);
 }
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
-static void a_folder_may_come_and_go(void **state)
+static void a_directory_may_come_and_go(void **state)
 {
     struct fixture *f = *state;
 
-    f->folder =
-        restart_folder_add(f->watch, f->root, "a/b/tmp", restart_now_ns(), &events, &f->reported);
+    f->directory = restart_directory_add(f->watch, f->root, "a/b/tmp", restart_now_ns(), &events,
+                                         &f->reported);
     turn_for(f, f->times.look_ms);
-    make_folder(f, "a");
+    make_directory(f, "a");
     turn_for(f, f->times.look_ms * 2);
-    make_folder(f, "a/b");
-    make_folder(f, "a/b/tmp");
+    make_directory(f, "a/b");
+    make_directory(f, "a/b/tmp");
     touch(f, "a/b/tmp/restart.txt");
     await_restarts(f, 1);
     touch(f, "a/b/tmp/always_restart.txt");
     await_one_shot(f, true);
     rename_to(f, "a/b/tmp", "a/b/old");
     await_one_shot(f, false);
-    make_folder(f, "a/b/tmp");
+    make_directory(f, "a/b/tmp");
     touch(f, "a/b/tmp/restart.txt");
     await_restarts(f, 2);
 }
@@ -349,10 +349,10 @@ static void a_link_that_leads_elsewhere_is_found_by_the_poll(void **state)
     struct fixture *f = *state;
     char link[200];
 
-    make_folder(f, "one");
-    make_folder(f, "one/tmp");
-    make_folder(f, "two");
-    make_folder(f, "two/tmp");
+    make_directory(f, "one");
+    make_directory(f, "one/tmp");
+    make_directory(f, "two");
+    make_directory(f, "two/tmp");
     touch(f, "one/tmp/restart.txt");
     touch(f, "two/tmp/restart.txt");
     in_root(f, "tmp", link);
@@ -364,12 +364,12 @@ static void a_link_that_leads_elsewhere_is_found_by_the_poll(void **state)
     await_restarts(f, 1);
 }
 
-static void a_folder_open_to_all_does_not_count_until_it_is_closed(void **state)
+static void a_directory_open_to_all_does_not_count_until_it_is_closed(void **state)
 {
     struct fixture *f = *state;
     char path[200];
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     in_root(f, "tmp", path);
     watch(f, restart_now_ns());
     await_look(f);
@@ -390,9 +390,9 @@ static void what_is_no_file_does_not_count(void **state)
     struct fixture *f = *state;
     char path[200];
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     watch(f, restart_now_ns());
-    make_folder(f, "tmp/restart.txt");
+    make_directory(f, "tmp/restart.txt");
     in_root(f, "tmp/always_restart.txt", path);
     assert_int_equal(mkfifo(path, 0600), 0);
     turn_for(f, f->times.settle_ms + 100);
@@ -400,62 +400,62 @@ static void what_is_no_file_does_not_count(void **state)
     assert_int_equal(f->reported.changes, 0);
 }
 
-static void applications_may_share_folders(void **state)
+static void applications_may_share_directories(void **state)
 {
-    enum { FOLDERS = 60 };
+    enum { DIRECTORIES = 60 };
     struct fixture *f = *state;
-    struct restart_folder *folders[FOLDERS];
-    struct reported reported[FOLDERS] = {0};
+    struct restart_directory *directories[DIRECTORIES];
+    struct reported reported[DIRECTORIES] = {0};
     unsigned sum = 0;
 
-    make_folder(f, "tmp");
-    /* Every other one waits for a folder that does not exist in the one of the others. */
-    for (unsigned i = 0; i < FOLDERS; ++i)
-        folders[i] = restart_folder_add(f->watch, f->root, i % 2 == 0 ? "tmp" : "tmp/sub",
-                                        restart_now_ns(), &events, &reported[i]);
+    make_directory(f, "tmp");
+    /* Every other one waits for a directory that does not exist in the one of the others. */
+    for (unsigned i = 0; i < DIRECTORIES; ++i)
+        directories[i] = restart_directory_add(f->watch, f->root, i % 2 == 0 ? "tmp" : "tmp/sub",
+                                               restart_now_ns(), &events, &reported[i]);
     turn_for(f, f->times.look_ms * 2);
     touch(f, "tmp/restart.txt");
-    make_folder(f, "tmp/sub");
+    make_directory(f, "tmp/sub");
     touch(f, "tmp/sub/restart.txt");
-    for (int i = 0; i < 300 && sum < FOLDERS; ++i) {
+    for (int i = 0; i < 300 && sum < DIRECTORIES; ++i) {
         turn_for(f, 20);
         sum = 0;
-        for (unsigned k = 0; k < FOLDERS; ++k)
+        for (unsigned k = 0; k < DIRECTORIES; ++k)
             sum += reported[k].restarts;
     }
-    for (unsigned i = 0; i < FOLDERS; ++i) {
+    for (unsigned i = 0; i < DIRECTORIES; ++i) {
         assert_int_equal(reported[i].restarts, 1);
-        restart_folder_remove(folders[i]);
+        restart_directory_remove(directories[i]);
     }
 }
 
-static void the_host_s_own_folder_is_nobody_s(void **state)
+static void the_host_s_own_directory_is_nobody_s(void **state)
 {
     struct fixture *f = *state;
 
-    assert_null(restart_folder_add(f->watch, "/", "tmp", 0, &events, &f->reported));
-    assert_true(restart_folder_is(NULL, "/", "tmp"));
-    assert_false(restart_folder_is(NULL, "/srv/shop", "tmp"));
-    f->folder = restart_folder_add(f->watch, "/", f->root, 0, &events, &f->reported);
-    assert_non_null(f->folder);
-    assert_true(restart_folder_is(f->folder, "/elsewhere", f->root));
-    assert_false(restart_folder_is(f->folder, f->root, "tmp"));
+    assert_null(restart_directory_add(f->watch, "/", "tmp", 0, &events, &f->reported));
+    assert_true(restart_directory_is(NULL, "/", "tmp"));
+    assert_false(restart_directory_is(NULL, "/srv/shop", "tmp"));
+    f->directory = restart_directory_add(f->watch, "/", f->root, 0, &events, &f->reported);
+    assert_non_null(f->directory);
+    assert_true(restart_directory_is(f->directory, "/elsewhere", f->root));
+    assert_false(restart_directory_is(f->directory, f->root, "tmp"));
 }
 
-static void a_folder_may_end_while_it_is_looked_at(void **state)
+static void a_directory_may_end_while_it_is_looked_at(void **state)
 {
     struct fixture *f = *state;
 
-    make_folder(f, "tmp");
+    make_directory(f, "tmp");
     touch(f, "tmp/always_restart.txt");
     for (int i = 0; i < 50; ++i) {
         watch(f, 0);
-        restart_folder_remove(f->folder);
+        restart_directory_remove(f->directory);
     }
     watch(f, restart_now_ns());
     await_one_shot(f, true);
     assert_int_equal(f->reported.changes, 1);
-    restart_folder_remove(f->folder);
+    restart_directory_remove(f->directory);
     watch(f, 0);
 }
 
@@ -472,13 +472,13 @@ int main(void)
         TEST(another_file_in_its_place_restarts_however_old_it_is),
         TEST(a_file_that_is_away_for_a_moment_is_the_same),
         TEST(each_process_serves_one_request_while_the_file_is_there),
-        TEST(a_folder_may_come_and_go),
+        TEST(a_directory_may_come_and_go),
         TEST(a_link_that_leads_elsewhere_is_found_by_the_poll),
-        TEST(a_folder_open_to_all_does_not_count_until_it_is_closed),
+        TEST(a_directory_open_to_all_does_not_count_until_it_is_closed),
         TEST(what_is_no_file_does_not_count),
-        TEST(applications_may_share_folders),
-        TEST(the_host_s_own_folder_is_nobody_s),
-        TEST(a_folder_may_end_while_it_is_looked_at),
+        TEST(applications_may_share_directories),
+        TEST(the_host_s_own_directory_is_nobody_s),
+        TEST(a_directory_may_end_while_it_is_looked_at),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

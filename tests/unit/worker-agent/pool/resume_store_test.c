@@ -13,25 +13,25 @@
 #include "common/base/file.h"
 #include "worker-agent/pool/resume_store.h"
 
-static char folder[64];
+static char directory[64];
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), RLB_TEST_DIR "/rlb-store-XXXXXX");
-    return mkdtemp(folder) != NULL ? 0 : -1;
+    snprintf(directory, sizeof(directory), RLB_TEST_DIR "/rlb-store-XXXXXX");
+    return mkdtemp(directory) != NULL ? 0 : -1;
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
     (void)state;
-    return rmdir(folder);
+    return rmdir(directory);
 }
 
 static void the_newest_of_many_is_there_in_the_end(void **state)
 {
     struct resume_store *s = resume_store_create();
-    char *path = xasprintf("%s/slot-0.json", folder);
+    char *path = xasprintf("%s/slot-0.json", directory);
     struct text found = {0};
     char bytes[20];
 
@@ -51,7 +51,7 @@ static void the_newest_of_many_is_there_in_the_end(void **state)
 static void what_is_removed_last_is_gone(void **state)
 {
     struct resume_store *s = resume_store_create();
-    char *path = xasprintf("%s/slot-0.json", folder);
+    char *path = xasprintf("%s/slot-0.json", directory);
 
     (void)state;
     resume_store_put(s, path, SLICE_LIT("x\n"));
@@ -61,10 +61,10 @@ static void what_is_removed_last_is_gone(void **state)
     free(path);
 }
 
-static void a_folder_that_is_not_there_is_no_end_of_it(void **state)
+static void a_directory_that_is_not_there_is_no_end_of_it(void **state)
 {
     struct resume_store *s = resume_store_create();
-    char *path = xasprintf("%s/slot-0.json", folder);
+    char *path = xasprintf("%s/slot-0.json", directory);
 
     (void)state;
     resume_store_put(s, "/nonexistent/folder/x", SLICE_LIT("x\n"));
@@ -74,14 +74,14 @@ static void a_folder_that_is_not_there_is_no_end_of_it(void **state)
     free(path);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_directory, remove_directory)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_newest_of_many_is_there_in_the_end),
         TEST(what_is_removed_last_is_gone),
-        TEST(a_folder_that_is_not_there_is_no_end_of_it),
+        TEST(a_directory_that_is_not_there_is_no_end_of_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,12 +118,12 @@ static void a_listener_that_loopback_does_not_reach_does_not_count(void **state)
     close(fd);
 }
 
-static void write_file(const char *folder, const char *name, const char *text)
+static void write_file(const char *directory, const char *name, const char *text)
 {
     char path[256];
     FILE *f;
 
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
     f = fopen(path, "we");
     assert_non_null(f);
     fputs(text, f);
@@ -132,16 +132,16 @@ static void write_file(const char *folder, const char *name, const char *text)
 
 static void where_descriptors_are_not_told_the_user_decides(void **state)
 {
-    char folder[] = RLB_TEST_DIR "/port-owner-XXXXXX";
+    char directory[] = RLB_TEST_DIR "/port-owner-XXXXXX";
     char net[64];
     char pid[64];
     uid_t foreign = 0;
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(port_owner_find(folder, 80, 7, 33, &foreign), PORT_UNKNOWN);
-    snprintf(net, sizeof(net), "%s/net", folder);
-    snprintf(pid, sizeof(pid), "%s/7", folder);
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(port_owner_find(directory, 80, 7, 33, &foreign), PORT_UNKNOWN);
+    snprintf(net, sizeof(net), "%s/net", directory);
+    snprintf(pid, sizeof(pid), "%s/7", directory);
     assert_int_equal(mkdir(net, 0700), 0);
     assert_int_equal(mkdir(pid, 0700), 0);
     write_file(net, "tcp",
@@ -150,13 +150,13 @@ static void where_descriptors_are_not_told_the_user_decides(void **state)
                "        0 1234 1 0000000000000000 100 0 0 10 0\n"
                "   1: 0100007F:0051 0100007F:0050 01 00000000:00000000 00:00000000 00000000    34"
                "        0 1235 1 0000000000000000 100 0 0 10 0\n");
-    /* A file where the descriptors are: it cannot be opened as a folder. */
+    /* A file where the descriptors are: it cannot be opened as a directory. */
     write_file(pid, "fd", "");
-    assert_int_equal(port_owner_find(folder, 80, 7, 33, &foreign), PORT_OWN);
-    assert_int_equal(port_owner_find(folder, 80, 7, 34, &foreign), PORT_FOREIGN);
+    assert_int_equal(port_owner_find(directory, 80, 7, 33, &foreign), PORT_OWN);
+    assert_int_equal(port_owner_find(directory, 80, 7, 34, &foreign), PORT_FOREIGN);
     assert_int_equal(foreign, 33);
-    assert_int_equal(port_owner_find(folder, 81, 7, 34, &foreign), PORT_NONE);
-    snprintf(net, sizeof(net), "rm -r %s", folder);
+    assert_int_equal(port_owner_find(directory, 81, 7, 34, &foreign), PORT_NONE);
+    snprintf(net, sizeof(net), "rm -r %s", directory);
     assert_int_equal(system(net), 0);
 }
 

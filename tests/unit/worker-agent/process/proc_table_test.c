@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Over folders that look like /proc, with what a real one shows seldom.
+ * Over directories that look like /proc, with what a real one shows seldom.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -19,24 +19,24 @@
 #include "common/net/addr.h"
 #include "worker-agent/supervisor/spawner.h"
 
-static char folder[64];
+static char directory[64];
 static struct spawner spawner;
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), RLB_TEST_DIR "/rlb-spawn-XXXXXX");
-    if (mkdtemp(folder) == NULL)
+    snprintf(directory, sizeof(directory), RLB_TEST_DIR "/rlb-spawn-XXXXXX");
+    if (mkdtemp(directory) == NULL)
         return -1;
     spawner = (struct spawner){
-        .run_dir = folder, .supervisor = getpid(), .umask = 022, .nofile = {256, 256}};
+        .run_dir = directory, .supervisor = getpid(), .umask = 022, .nofile = {256, 256}};
     return 0;
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
     (void)state;
-    return rmdir(folder); /* empty again */
+    return rmdir(directory); /* empty again */
 }
 
 static struct spawned run(char **words, size_t n, enum listen_mode mode)
@@ -118,7 +118,7 @@ static void a_process_that_binds_itself_is_told_where(void **state)
     (void)state;
     shell("echo {socket}; test ! -e /proc/$$/fd/3 && echo clean", LISTEN_BY_SOCKET, out,
           sizeof(out));
-    snprintf(expected, sizeof(expected), "%s/0123456789abcdef/s\nclean\n", folder);
+    snprintf(expected, sizeof(expected), "%s/0123456789abcdef/s\nclean\n", directory);
     assert_string_equal(out, expected);
 }
 
@@ -304,7 +304,7 @@ static void users_are_compared_with_those_of_the_start(void **state)
     assert_false(supervisor_rights_cover(&rights, &wanted));
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_directory, remove_directory)
 
 int main(void)
 {

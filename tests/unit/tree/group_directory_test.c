@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is made in a folder that its group may write to is the group's, whatever the umask. */
+ * What is made in a directory that its group may write to is the group's, whatever the umask. */
 #include "common/tree/provider_file.h"
 
 #include <errno.h>
@@ -49,19 +49,19 @@ static void expect(const char *path, gid_t group, mode_t mode)
 
 static void make_both(const char *name, gid_t group)
 {
-    char *folder = xasprintf("%s/%s", base, name);
-    char *file = xasprintf("%s/file", folder);
+    char *directory = xasprintf("%s/%s", base, name);
+    char *file = xasprintf("%s/file", directory);
     int fd;
 
-    assert_true(group_folder_make(folder));
-    expect(folder, group, 0770);
+    assert_true(group_directory_make(directory));
+    expect(directory, group, 0770);
     fd = open(file, O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(fd >= 0);
     assert_true(group_file_share(fd, file));
     close(fd);
     expect(file, group, 0660);
     free(file);
-    free(folder);
+    free(directory);
 }
 
 static void the_umask_does_not_keep_the_group_out(void **state)
@@ -83,10 +83,10 @@ static void what_root_makes_is_the_group_s_that_may_write_there(void **state)
     make_both("kept", getegid());
 }
 
-static void a_folder_that_is_there_is_told_as_such(void **state)
+static void a_directory_that_is_there_is_told_as_such(void **state)
 {
     (void)state;
-    assert_false(group_folder_make(base));
+    assert_false(group_directory_make(base));
     assert_int_equal(errno, EEXIST);
 }
 
@@ -95,7 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_umask_does_not_keep_the_group_out),
         cmocka_unit_test(what_root_makes_is_the_group_s_that_may_write_there),
-        cmocka_unit_test(a_folder_that_is_there_is_told_as_such),
+        cmocka_unit_test(a_directory_that_is_there_is_told_as_such),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
