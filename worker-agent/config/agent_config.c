@@ -179,8 +179,8 @@ static size_t see_addresses(const struct app_config *app, struct seen_address *s
 
     for (unsigned k = 0; app->has_address && k < app->nslots; ++k)
         slot_address_of(&app->address, k, &seen[n++].addr);
-    for (size_t k = 0; k < app->ndoors; ++k)
-        seen[n++].addr = app->doors[k];
+    for (size_t k = 0; k < app->nlisten_addrs; ++k)
+        seen[n++].addr = app->listen_addrs[k];
     for (size_t k = 0; k < n; ++k)
         seen[k].app = app;
     return n;
@@ -192,7 +192,7 @@ static void check_addresses(const struct agent_config *c, struct diag *d)
     size_t total = 0;
 
     for (size_t i = 0; i < c->napps; ++i)
-        total += c->apps[i]->nslots + c->apps[i]->ndoors;
+        total += c->apps[i]->nslots + c->apps[i]->nlisten_addrs;
     struct seen_address *seen = xcalloc(total + 1, sizeof(*seen));
     size_t n = 0;
     for (size_t i = 0; i < c->napps; ++i)

@@ -443,12 +443,12 @@ static void read_listen(const struct reader *r)
 {
     struct app_config *c = r->c;
 
-    c->doors = xcalloc(c->s.listen.n + 1, sizeof(*c->doors));
+    c->listen_addrs = xcalloc(c->s.listen.n + 1, sizeof(*c->listen_addrs));
     for (size_t i = 0; i < c->s.listen.n; ++i) {
-        enum err e = addr_parse(slice_of(c->s.listen.items[i]), &c->doors[c->ndoors]);
+        enum err e = addr_parse(slice_of(c->s.listen.items[i]), &c->listen_addrs[c->nlisten_addrs]);
 
         if (e == ERR_OK)
-            ++c->ndoors;
+            ++c->nlisten_addrs;
         else
             config_addr_complain(r->top->yaml, place(r, "listen"), "listen", c->s.listen.items[i],
                                  e, r->d);
@@ -552,7 +552,7 @@ void app_config_destroy(struct app_config *c)
     }
     free(c->env);
     free(c->attach);
-    free(c->doors);
+    free(c->listen_addrs);
     free(c->path);
     free(c->home);
     slot_address_fini(&c->address);

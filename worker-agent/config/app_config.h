@@ -51,8 +51,8 @@ struct app_config {
     size_t nenv;
     struct slot_address address;
     bool has_address;
-    struct addr *doors; /* its own addresses: `listen` */
-    size_t ndoors;
+    struct addr *listen_addrs; /* its own addresses: `listen` */
+    size_t nlisten_addrs;
     unsigned nslots;     /* at start */
     struct addr *attach; /* nslots of them, or NULL */
     enum listen_mode listen;

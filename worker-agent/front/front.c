@@ -41,25 +41,25 @@ static bool is_stream_path(const struct http_request *req)
 static bool allows(void *context, void *tag, const struct addr *peer)
 {
     const struct front *f = context;
-    const struct front_door *door = tag;
+    const struct front_listener *listener = tag;
     char text[ADDR_TEXT_MAX];
 
-    if (door->slot == NULL || networks_have(f->allow, peer))
+    if (listener->slot == NULL || networks_have(f->allow, peer))
         return true;
-    group_count(door->group, AGENT_STAT_not_allowed);
-    log_warn(door->slot, "connection-not-allowed", "client=%s", addr_format(peer, text));
+    group_count(listener->group, AGENT_STAT_not_allowed);
+    log_warn(listener->slot, "connection-not-allowed", "client=%s", addr_format(peer, text));
     return false;
 }
 
 static void on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
     struct front *f = context;
-    const struct front_door *door = http_conn_tag(conn);
-    struct slot *s = door->slot;
+    const struct front_listener *listener = http_conn_tag(conn);
+    struct slot *s = listener->slot;
     const struct addr *peer = http_conn_peer(conn);
 
     if (s == NULL) {
-        exchange_start(f, door, req, conn);
+        exchange_start(f, listener, req, conn);
         return;
     }
 
@@ -74,7 +74,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     if (f->turns_away)
         req->keep_alive = false;
     if (!is_stream_path(req)) {
-        exchange_start(f, door, req, conn);
+        exchange_start(f, listener, req, conn);
         return;
     }
     if (!front_wants_stream(req) || !front_method_is(req, "GET")) {
@@ -175,24 +175,26 @@ void front_configure(struct front *f, struct agent_config *c)
     http_server_set(f->server, &o);
 }
 
-int front_door_number(const struct front_door *door)
+int front_listener_number(const struct front_listener *listener)
 {
-    return door->slot != NULL ? (int)door->slot->n : -1;
+    return listener->slot != NULL ? (int)listener->slot->n : -1;
 }
 
-struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
+struct http_listener *front_listen(struct front *f, struct addr *a, struct front_listener *listener,
                                    const void *subject)
 {
     const struct addr_listen_options lo = {.mode = 0660};
-    const struct http_listen_options ho = {
-        .ssl = f->tls != NULL ? tls_listener_context(f->tls) : NULL, .allows = allows, .tag = door};
+    const struct http_listen_options ho = {.ssl =
+                                               f->tls != NULL ? tls_listener_context(f->tls) : NULL,
+                                           .allows = allows,
+                                           .tag = listener};
     char text[ADDR_TEXT_MAX];
     struct addr bound;
     int fd;
 
     errno = 0;
-    fd = inherited_take_socket(door->group->pool->inherited, a, door->group->name,
-                               front_door_number(door));
+    fd = inherited_take_socket(listener->group->pool->inherited, a, listener->group->name,
+                               front_listener_number(listener));
     if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {
         log_error(subject, "cannot-listen", "address=%s reason=\"%s\"", addr_format(a, text),
                   strerror(errno));

@@ -33,12 +33,12 @@ void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *faile
 /* What the bodies of all requests in progress use. */
 const struct body_totals *front_body_totals(const struct front *f);
 /* The number of its slot; -1: the application's own address. */
-int front_door_number(const struct front_door *door);
+int front_listener_number(const struct front_listener *listener);
 /* Listens at A and updates A to the address actually bound. SUBJECT is the subject of log lines.
  * Returns NULL on failure (logged). */
-struct http_listener *front_listen(struct front *f, struct addr *a, struct front_door *door,
+struct http_listener *front_listen(struct front *f, struct addr *a, struct front_listener *listener,
                                    const void *subject);
-/* The server of its connections and listening sockets. The tag of a socket is its front_door. */
+/* The server of its connections and listening sockets; a socket's tag is its front_listener. */
 struct http_server *front_server(const struct front *f);
 /*
  * ON true: moves clients to the new agent. Each response is the last of its connection, and idle

@@ -44,7 +44,7 @@ enum {
 struct exchange {
     struct list node; /* in the front's */
     struct front *front;
-    const struct front_door *door;
+    const struct front_listener *listener;
     struct slot_request place;
     struct http_reply *reply; /* NULL: the client has gone */
     size_t counted_bytes;     /* of the reply's queue, in front->buffered_bytes */
@@ -72,24 +72,24 @@ struct exchange {
 
 static inline const struct app_settings *settings(const struct exchange *x)
 {
-    return x->door->group->s;
+    return x->listener->group->s;
 }
 
 /* By the application's own address, not by a slot's. */
 static inline bool is_direct(const struct exchange *x)
 {
-    return x->door->slot == NULL;
+    return x->listener->slot == NULL;
 }
 
 /* The subject of log lines. */
 static inline const void *subject(const struct exchange *x)
 {
-    return x->place.slot != NULL ? (const void *)x->place.slot : x->door->group;
+    return x->place.slot != NULL ? (const void *)x->place.slot : x->listener->group;
 }
 
 static inline void count(const struct exchange *x, enum agent_stat row)
 {
-    group_count(x->door->group, row);
+    group_count(x->listener->group, row);
 }
 
 /* ---- ends ---- */
@@ -193,7 +193,7 @@ static void trace_answer(struct exchange *x, enum outcome o)
 static void answer(struct exchange *x, enum outcome o)
 {
     size_t backlog = slot_backlog(&x->place);
-    const struct front_whose whose = {x->door->group, x->place.slot};
+    const struct front_whose whose = {x->listener->group, x->place.slot};
 
     trace_answer(x, o);
     if (outcome_figure(o) != FIGURE_NONE)
@@ -230,15 +230,15 @@ static struct addr source_of(const struct addr *a)
 }
 
 /* Where the other listens for such as X. False: nowhere, or not for us. */
-static bool find_door(const struct exchange *x, struct addr *out)
+static bool find_listen_addr(const struct exchange *x, struct addr *out)
 {
-    const struct app_group *g = x->door->group;
+    const struct app_group *g = x->listener->group;
 
     if (is_direct(x)) {
-        *out = g->doors[0];
+        *out = g->listen_addrs[0];
         return true;
     }
-    *out = x->door->slot->addr;
+    *out = x->listener->slot->addr;
     struct addr source = source_of(out);
     return networks_have(x->front->allow, &source);
 }
@@ -249,13 +249,13 @@ static bool find_door(const struct exchange *x, struct addr *out)
  */
 static bool pass_on(struct exchange *x, enum slot_refusal why)
 {
-    const struct app_pool *pool = x->door->group->pool;
+    const struct app_pool *pool = x->listener->group->pool;
     const struct conn_pool_settings cs = {.idle_timeout_ms = 1, .max_waiting = 1};
     char address[ADDR_TEXT_MAX];
     struct addr to;
 
     if (!pool->handed_over || (why != SLOT_STOPPED && why != SLOT_NOT_STARTED) ||
-        x->reply == NULL || x->front->tls != NULL || !find_door(x, &to))
+        x->reply == NULL || x->front->tls != NULL || !find_listen_addr(x, &to))
         return false;
     slot_pass_on(&x->place, &to,
                  conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
@@ -656,7 +656,7 @@ static void ask(struct exchange *x)
 {
     enum slot_refusal why;
 
-    switch (slot_ask(x->door->group, x->door->slot, &x->place, &why)) {
+    switch (slot_ask(x->listener->group, x->listener->slot, &x->place, &why)) {
     case SLOT_GO:
         on_place(&x->place);
         return;
@@ -677,14 +677,14 @@ static struct slice path_of(const struct http_request *req)
     return slice_cut(&rest, '?');
 }
 
-void exchange_start(struct front *f, const struct front_door *door, struct http_request *req,
-                    struct http_conn *conn)
+void exchange_start(struct front *f, const struct front_listener *listener,
+                    struct http_request *req, struct http_conn *conn)
 {
     struct http_reply *reply = http_request_take(req, sizeof(*reply));
     struct exchange *x = xcalloc(1, sizeof(*x));
 
     x->front = f;
-    x->door = door;
+    x->listener = listener;
     x->reply = reply;
     x->is_head = front_method_is(req, "HEAD");
     x->safe = x->is_head || front_method_is(req, "GET");

@@ -105,10 +105,10 @@ void error_body(const struct error_facts *e, bool html, struct text *out);
 
 /* ---- front_exchange.c ---- */
 
-/* Starts the exchange of a request for the process of DOOR's slot, or for any process of its
+/* Starts the exchange of a request for the process of LISTENER's slot, or for any process of its
  * application. */
-void exchange_start(struct front *f, const struct front_door *door, struct http_request *req,
-                    struct http_conn *conn);
+void exchange_start(struct front *f, const struct front_listener *listener,
+                    struct http_request *req, struct http_conn *conn);
 /* Aborts all exchanges' requests at processes. */
 void exchanges_cut(struct front *f);
 

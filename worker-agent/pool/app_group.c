@@ -237,12 +237,12 @@ static void copy_addresses(struct app_group *g, const struct app_config *c)
         g->attach = xcalloc(c->nslots, sizeof(*g->attach));
         memcpy(g->attach, c->attach, c->nslots * sizeof(*g->attach));
     }
-    g->door.group = g;
-    g->ndoors = c->ndoors;
-    g->listeners = xcalloc(c->ndoors + 1, sizeof(struct http_listener *));
-    g->doors = xcalloc(c->ndoors + 1, sizeof(*g->doors));
-    for (size_t i = 0; i < c->ndoors; ++i)
-        g->doors[i] = c->doors[i];
+    g->front_listener.group = g;
+    g->nlisten_addrs = c->nlisten_addrs;
+    g->listeners = xcalloc(c->nlisten_addrs + 1, sizeof(struct http_listener *));
+    g->listen_addrs = xcalloc(c->nlisten_addrs + 1, sizeof(*g->listen_addrs));
+    for (size_t i = 0; i < c->nlisten_addrs; ++i)
+        g->listen_addrs[i] = c->listen_addrs[i];
 }
 
 struct app_group *app_group_create(struct app_pool *pool, const struct app_config *c)
@@ -277,8 +277,9 @@ bool app_group_listen(struct app_group *g)
         if (!slot_listen(g->slots[n]))
             return false;
     }
-    for (size_t i = 0; i < g->ndoors; ++i) {
-        g->listeners[i] = g->pool->listen(g->pool->front, &g->doors[i], &g->door, g);
+    for (size_t i = 0; i < g->nlisten_addrs; ++i) {
+        g->listeners[i] =
+            g->pool->listen(g->pool->front, &g->listen_addrs[i], &g->front_listener, g);
         if (g->listeners[i] == NULL)
             return false;
     }
@@ -289,8 +290,8 @@ void app_group_stop_listening(struct app_group *g)
 {
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_stop_listening(g->slots[n]);
-    for (size_t i = 0; i < g->ndoors; ++i)
-        slot_close_listener(g->pool, &g->listeners[i], &g->doors[i]);
+    for (size_t i = 0; i < g->nlisten_addrs; ++i)
+        slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
 }
 
 static void watch_settings(struct app_group *g)
@@ -376,7 +377,7 @@ void app_group_destroy(struct app_group *g)
     free(g->slots);
     free(g->core_slots);
     free(g->listeners);
-    free(g->doors);
+    free(g->listen_addrs);
     slot_address_fini(&g->address);
     failures_fini(&g->failures);
     live_settings_destroy(g->live);

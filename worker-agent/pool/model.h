@@ -36,7 +36,7 @@ struct slot;
 
 /* Which listener a request came by: a slot's, or that of an application's own address. Embedded in
  * the slot or the group, as long as it listens. */
-struct front_door {
+struct front_listener {
     struct app_group *group;
     struct slot *slot; /* NULL: the application's own address */
 };
@@ -60,8 +60,8 @@ struct app_pool {
     struct conn_pool *conn_pool;
     /* front_listen() and its first argument. */
     struct front *front;
-    struct http_listener *(*listen)(struct front *f, struct addr *a, struct front_door *door,
-                                    const void *subject);
+    struct http_listener *(*listen)(struct front *f, struct addr *a,
+                                    struct front_listener *front_listener, const void *subject);
     const char *agent_name; /* for registrations */
     const char *state_dir;
     const char *tree_url; /* NULL: none */
@@ -134,10 +134,10 @@ struct app_group {
     struct over_memory over_memory;
     uint64_t max_memory_bytes; /* the limit that that is about */
     /* The application's own addresses, as at start. */
-    struct front_door door;
-    struct addr *doors;
+    struct front_listener front_listener;
+    struct addr *listen_addrs;
     struct http_listener **listeners;
-    size_t ndoors;
+    size_t nlisten_addrs;
     struct failures failures;                    /* of its processes, by slot */
     struct restart_directory *restart_directory; /* NULL: none is watched */
     int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
@@ -176,7 +176,7 @@ struct slot {
     struct core_slot core;
     struct addr addr; /* unset when slots have no addresses */
     char name[ADDR_TEXT_MAX];
-    struct front_door door;
+    struct front_listener front_listener;
     struct http_listener *listener;        /* NULL: no address, or no longer listening */
     char incarnation[INCARNATION_MAX + 1]; /* of the process, or of the next one */
     bool incarnated;                       /* a process uses this incarnation */

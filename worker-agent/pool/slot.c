@@ -434,7 +434,7 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     s->subject.describe = describe;
     s->group = g;
     s->n = n;
-    s->door = (struct front_door){.group = g, .slot = s};
+    s->front_listener = (struct front_listener){.group = g, .slot = s};
     if (g->has_address) {
         slot_address_of(&g->address, n, &s->addr);
         addr_format(&s->addr, s->name);
@@ -470,7 +470,7 @@ bool slot_listen(struct slot *s)
     struct app_group *g = s->group;
 
     if (g->has_address) {
-        s->listener = g->pool->listen(g->pool->front, &s->addr, &s->door, s);
+        s->listener = g->pool->listen(g->pool->front, &s->addr, &s->front_listener, s);
         if (s->listener == NULL)
             return false;
         addr_format(&s->addr, s->name);

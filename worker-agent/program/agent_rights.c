@@ -52,8 +52,8 @@ static bool bind_application(struct agent *a, const struct app_config *app,
         if (!bind_at(a, &address, p))
             return false;
     }
-    for (size_t i = 0; i < app->ndoors; ++i) {
-        if (!bind_at(a, &app->doors[i], p))
+    for (size_t i = 0; i < app->nlisten_addrs; ++i) {
+        if (!bind_at(a, &app->listen_addrs[i], p))
             return false;
     }
     return true;

@@ -39,9 +39,9 @@ static const char *refuse(void *context)
 
 static void pass_slot_socket(void *context, int fd, void *tag)
 {
-    const struct front_door *door = tag;
+    const struct front_listener *listener = tag;
 
-    upgrade_pass(context, "socket", door->group->name, front_door_number(door), fd);
+    upgrade_pass(context, "socket", listener->group->name, front_listener_number(listener), fd);
 }
 
 static void pass_admin_socket(void *context, int fd, void *tag)
