@@ -47,7 +47,7 @@ struct slot {
 struct hash {
     struct point *ring;
     size_t n, room;
-    struct slot *slots; /* slots[NO_SLOT] is nobody's */
+    struct slot *slots; /* slots[NO_SLOT] belongs to no worker */
     uint32_t nslots, slots_room;
     uint32_t *free; /* slots without worker and without points */
     uint32_t nfree;

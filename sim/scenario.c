@@ -439,7 +439,7 @@ static void measure_crash(struct done *d)
     size_t back = plan_scaled(d->plan, REPLACED_AT);
     size_t some = plan_scaled(d->plan, JUST_AFTER);
     size_t n = phase_n(d, 1);
-    unsigned who = plan_crashed(d->plan);
+    unsigned crashed = plan_crashed(d->plan);
     double workers = d->plan->options.world.workers;
     struct figures before = measure(d, 1, part_of(d, 1, 0, at, ALL_TAGS));
     struct figures down = measure(d, 1, part_of(d, 1, at, back, ALL_TAGS));
@@ -457,9 +457,9 @@ static void measure_crash(struct done *d)
     extra(d, "down_p99_ms", "down: p99 ms", 0, down.p99_ms);
     extra(d, "max_ms", "max ms", 0, d->out->main.max_ms);
     extra(d, "new_share", "share of the new, fair = 1", 2,
-          workers * figures_share(d->records[1], &last, who, who + 1));
+          workers * figures_share(d->records[1], &last, crashed, crashed + 1));
     extra(d, "later_share", "later", 2,
-          workers * figures_share(d->records[2], &later, who, who + 1));
+          workers * figures_share(d->records[2], &later, crashed, crashed + 1));
 }
 
 static void measure_rolling(struct done *d)

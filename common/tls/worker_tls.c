@@ -180,16 +180,17 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
     t->refused = false;
 }
 
-static void say_kept(const char *whose, const struct diag *d)
+static void say_kept(const char *application, const struct diag *d)
 {
     struct slice rest = slice_of(d->text != NULL ? d->text : "");
     struct slice why = slice_cut(&rest, '\n');
 
     log_warn(NULL, "worker-certificates-kept",
-             "application=%s reason=\"%.*s\" action=\"the old ones stay\"", whose, SLICE_FMT(why));
+             "application=%s reason=\"%.*s\" action=\"the old ones stay\"", application,
+             SLICE_FMT(why));
 }
 
-void worker_tls_look(struct worker_tls *t, const char *whose)
+void worker_tls_look(struct worker_tls *t, const char *application)
 {
     struct diag d = {0};
 
@@ -198,9 +199,9 @@ void worker_tls_look(struct worker_tls *t, const char *whose)
     SSL_CTX *ctx = create_context(&t->options, &d);
     if (ctx != NULL) {
         put_in_force(t, ctx);
-        log_info(NULL, "worker-certificates-renewed", "application=%s", whose);
+        log_info(NULL, "worker-certificates-renewed", "application=%s", application);
     } else if (!t->refused) {
-        say_kept(whose, &d);
+        say_kept(application, &d);
     }
     t->refused = ctx == NULL;
     diag_fini(&d);

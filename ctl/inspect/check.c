@@ -165,7 +165,7 @@ static void add_label(const char *prefix, const char *name, struct text *out)
 
         if (c == '\'')
             text_add_char(out, '\'');
-        /* '|' begins the performance data; a tab is nobody's label. */
+        /* '|' begins the performance data; a label never has a tab. */
         text_add_char(out, c == '=' || c == '|' || c == '\t' ? '_' : c);
     }
     text_addf(out, " %s'", name);

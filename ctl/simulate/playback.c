@@ -20,7 +20,7 @@
 /* ---- reading ---- */
 
 /*
- * The GETs of a log, in its order. Bytes that would end a line of a request are nobody's target.
+ * The GETs of a log, in its order. A target never has bytes that would end a line of a request.
  */
 
 static bool is_sendable(struct slice s)

@@ -110,7 +110,8 @@ static struct application *entry_pick(const struct host_entry *e, struct slice p
     return NULL;
 }
 
-/* Host as sent, into OUT: lower case, without port and trailing dot. Empty when it can be nobody's.
+/* Host as sent, into OUT: lower case, without port and trailing dot. Empty when no application can
+ * have it.
  */
 static noinline_ struct slice normalise(struct slice host, char out[HOST_ROOM])
 {

@@ -334,7 +334,7 @@ static bool draw(struct choosing *g, struct homes_pair *home)
 }
 
 /* Elsewhere this once, where half of the workers have nothing to do: what is loaded there takes
- * nobody's time. The class itself may not use more workers than its homes that way. */
+ * no time of others. The class itself may not use more workers than its homes that way. */
 static bool detour(struct choosing *g, const struct homes_pair *home)
 {
     const struct homes *h = g->h;

@@ -153,9 +153,9 @@ static bool wants_html(const struct http_request *req)
  * HTML if REQ accepts that. Returns its Content-Type, or NULL if no body is to be sent (show_errors
  * is off, or O is self-explanatory). */
 static const char *explain(const struct http_request *req, enum outcome o, struct slice reason,
-                           const struct front_whose *whose, struct text *out)
+                           const struct front_subject *subject, struct text *out)
 {
-    const struct app_group *g = whose->group;
+    const struct app_group *g = subject->group;
     struct app_process *p = NULL;
     bool html;
 
@@ -163,10 +163,10 @@ static const char *explain(const struct http_request *req, enum outcome o, struc
         return NULL;
     struct error_facts e = {.reason = slice_trim(reason), .now_ms = loop_now_ms(g->pool->loop)};
     e.failure =
-        whose->slot != NULL ? failures_of(&g->failures, whose->slot->n) : g->failures.newest;
+        subject->slot != NULL ? failures_of(&g->failures, subject->slot->n) : g->failures.newest;
     /* A process that has just died of the request may not have been reported yet. */
-    if (whose->slot != NULL && (o == OUTCOME_FAILED || o == OUTCOME_LATE))
-        p = slot_process(whose->slot);
+    if (subject->slot != NULL && (o == OUTCOME_FAILED || o == OUTCOME_LATE))
+        p = slot_process(subject->slot);
     if (p != NULL) {
         e.lines = process_output_last(&p->output);
         e.pid = p->pid;
@@ -179,11 +179,11 @@ static const char *explain(const struct http_request *req, enum outcome o, struc
 /* ---- answers ---- */
 
 void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog,
-                  const struct front_whose *whose)
+                  const struct front_subject *subject)
 {
     struct http_request *req = reply->req;
     struct text shown = {0};
-    const char *type = explain(req, o, outcomes[o].text, whose, &shown);
+    const char *type = explain(req, o, outcomes[o].text, subject, &shown);
 
     if (backlog != NULL) {
         front_put_backlog(req, *backlog);

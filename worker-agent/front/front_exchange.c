@@ -193,7 +193,7 @@ static void trace_answer(struct exchange *x, enum outcome o)
 static void answer(struct exchange *x, enum outcome o)
 {
     size_t backlog = slot_backlog(&x->place);
-    const struct front_whose whose = {x->listener->group, x->place.slot};
+    const struct front_subject subject = {x->listener->group, x->place.slot};
 
     trace_answer(x, o);
     if (outcome_figure(o) != FIGURE_NONE)
@@ -202,7 +202,7 @@ static void answer(struct exchange *x, enum outcome o)
         end_if_done(x);
     else
         /* May be the end of the reply, and of X with it (freed at the end of the turn). */
-        front_answer(x->reply, o, is_direct(x) ? NULL : &backlog, &whose);
+        front_answer(x->reply, o, is_direct(x) ? NULL : &backlog, &subject);
 }
 
 /* ---- passing on ---- */

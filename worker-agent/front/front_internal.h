@@ -69,7 +69,7 @@ enum outcome {
 enum { FIGURE_NONE = AGENT_STATS };
 
 /* The group and slot of a request that was not served. */
-struct front_whose {
+struct front_subject {
     const struct app_group *group;
     const struct slot *slot; /* NULL: for any process, and none was assigned */
 };
@@ -88,7 +88,7 @@ enum outcome front_refusal(enum slot_refusal why);
  *            headers between agents and load balancers are omitted
  */
 void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog,
-                  const struct front_whose *whose);
+                  const struct front_subject *subject);
 
 /* What a client is shown of a failure where show_errors is on. */
 struct error_facts {

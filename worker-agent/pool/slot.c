@@ -247,10 +247,10 @@ static void load_resume(struct slot *s)
 static void save_resume(const struct slot *s)
 {
     char *path = resume_path(s);
-    struct resume_line who = slot_line(s);
+    struct resume_line sender = slot_line(s);
     struct text text = {0};
 
-    slot_meters_print(&s->meters, &who, &text);
+    slot_meters_print(&s->meters, &sender, &text);
     resume_store_put(s->group->pool->store, path, text_slice(&text));
     text_fini(&text);
     free(path);
@@ -258,10 +258,10 @@ static void save_resume(const struct slot *s)
 
 void slot_print_resume(struct slot *s, struct text *out)
 {
-    struct resume_line who = slot_line(s);
+    struct resume_line sender = slot_line(s);
 
     slot_meters_renew(&s->meters);
-    slot_meters_print(&s->meters, &who, out);
+    slot_meters_print(&s->meters, &sender, out);
 }
 
 static void forget_resume(struct slot *s)

@@ -127,9 +127,10 @@ void slot_meters_renew(struct slot_meters *m)
 
 /* ---- the file ---- */
 
-static void print_one(const struct slot_meter *one, const struct resume_line *who, struct text *out)
+static void print_one(const struct slot_meter *one, const struct resume_line *sender,
+                      struct text *out)
 {
-    struct resume_line line = *who;
+    struct resume_line line = *sender;
 
     memcpy(line.fingerprint, one->fingerprint, sizeof(line.fingerprint));
     line.generation = one->generation;
@@ -137,16 +138,17 @@ static void print_one(const struct slot_meter *one, const struct resume_line *wh
     (void)resume_line_print(&line, out);
 }
 
-void slot_meters_print(const struct slot_meters *m, const struct resume_line *who, struct text *out)
+void slot_meters_print(const struct slot_meters *m, const struct resume_line *sender,
+                       struct text *out)
 {
     const struct slot_meter *latest = slot_meters_find(m, SLICE_NULL);
 
     for (size_t i = 0; i < SLOT_METERS; ++i) {
         if (m->items[i].meter != NULL && &m->items[i] != latest)
-            print_one(&m->items[i], who, out);
+            print_one(&m->items[i], sender, out);
     }
     if (latest != NULL)
-        print_one(latest, who, out);
+        print_one(latest, sender, out);
 }
 
 static bool load_line(struct slot_meters *m, const struct meter_settings *s, struct slice bytes,

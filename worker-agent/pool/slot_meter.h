@@ -44,7 +44,7 @@ size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls);
 void slot_meters_renew(struct slot_meters *m);
 /* Appends the text of a resume file: one line per meter, the most recently used last. The
  * resume_line passed in provides the fields that do not come from a meter. */
-void slot_meters_print(const struct slot_meters *m, const struct resume_line *who,
+void slot_meters_print(const struct slot_meters *m, const struct resume_line *sender,
                        struct text *out);
 /* Loads the meters from such a text. Returns false with the reason in WHY and changes nothing if
  * the text is invalid. */
