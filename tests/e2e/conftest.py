@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
+import shutil
+import stat
 import sys
 import tempfile
 import threading
@@ -15,6 +17,7 @@ BUILD = pathlib.Path(os.environ.get('RLB_BIN', HERE.parents[1] / 'build' / 'bin'
 if (BUILD / 'CMakeCache.txt').exists():
     sys.pycache_prefix, sys.dont_write_bytecode = str(BUILD / 'bytecode'), False
 from support import leftovers  # noqa: E402
+from support.base import BIN  # noqa: E402
 from support.servers import World  # noqa: E402
 
 # glibc caches the stacks of ended threads for new ones, up to 40 MB, which are only five stacks of the default size.
@@ -95,10 +98,14 @@ def browser(chromium):
 
 @pytest.fixture
 def open_world():
-    """A world with a directory that other users may access, unlike those of pytest."""
+    """A world with a directory and programs that other users may access, unlike those of pytest and of a private home directory."""
     with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder:
+        folder = pathlib.Path(folder)
         os.chmod(folder, 0o777)
-        w = World(pathlib.Path(folder))
+        public = BIN.resolve()
+        if not all(d.stat().st_mode & stat.S_IXOTH for d in (public, *public.parents)):
+            public = shutil.copytree(public, folder / 'bin')
+        w = World(folder, public)
         yield w
         w.close()
 

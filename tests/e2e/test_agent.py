@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from agent_support import STREAM, Background, TinyAgent, alive
-from support.base import BIN, LIMIT, wait_until
+from support.base import LIMIT, wait_until
 from support.http import BodyCutShort, Client, CutShort, connect, get
 
 FINGERPRINT = '0123456789abcdef'
@@ -138,7 +138,7 @@ def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):
                       'address: "127.0.0.1:0"}}\n' % (open_world.folder / 'refused'))
     root = os.geteuid() == 0
     ordinary = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if root else []
-    out = subprocess.run([*ordinary, BIN / 'resumelb-agent', '-c', config, '-t'], capture_output=True, text=True, timeout=LIMIT)
+    out = subprocess.run([*ordinary, open_world.bin / 'resumelb-agent', '-c', config, '-t'], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 1 and 'needs an agent that runs as root' in out.stderr, out.stderr
     if not root:
         return

@@ -24,7 +24,7 @@ def refused(open_world, program, text):
     """Runs PROGRAM as an unprivileged user. Returns its error output."""
     path = open_world.folder / 'refused.yaml'
     path.write_text(text)
-    out = subprocess.run([*ORDINARY, BIN / program, '-c', path], capture_output=True, text=True, timeout=LIMIT,
+    out = subprocess.run([*ORDINARY, open_world.bin / program, '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
     assert out.returncode == 1, out.stderr
     return out.stderr
@@ -288,7 +288,7 @@ def not_started(open_world):
     """Runs the agent as root. Returns its error output."""
     path = open_world.folder / 'not-started.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: daemon'))
-    out = subprocess.run([BIN / 'resumelb-agent', '-c', path], capture_output=True, text=True, timeout=LIMIT,
+    out = subprocess.run([open_world.bin / 'resumelb-agent', '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
     assert out.returncode == 1, out.stderr
     return out.stderr
@@ -319,7 +319,7 @@ def test_a_state_dir_below_a_folder_of_others_is_refused(open_world):
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
 def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
     low, admin, path = low_port(), free_port(), open_world.folder / 'pool.sock'
-    pool = Daemon(open_world, own_socket=False, config={
+    pool = Daemon(open_world, binary=open_world.bin / 'resumelb-poolcounter', own_socket=False, config={
         'user': 'nobody', 'listen': ['127.0.0.1:%d' % low, 'unix:%s' % path], 'listen_mode': 660,
         'admin': {'address': '127.0.0.1:%d' % admin}})
     wait_until(lambda: 'rights-dropped' in pool.process.output(), 'the rights to be dropped')

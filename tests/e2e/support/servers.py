@@ -67,7 +67,7 @@ class Resumelb:
 
     def start(self, wait=True):
         self.write_config()
-        self.process = self.world.process([*self.wrapper, BIN / 'resumelb', '-c', self.path], self.name, env=self.env)
+        self.process = self.world.process([*self.wrapper, self.world.bin / 'resumelb', '-c', self.path], self.name, env=self.env)
         if wait:
             wait_until(self.ready, '%s to be ready: %s' % (self.name, self.process.output()[-2000:]))
 
@@ -222,7 +222,7 @@ class Agent:
 
     def start(self):
         self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
-        self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name)
+        self.process = self.world.process([self.world.bin / 'resumelb-agent', '-c', self.path], self.name)
         # No drain at the end of a test: it would wait 0.6 seconds for load balancers that no longer exist.
         self.process.at_the_end = signal.SIGINT
 
@@ -237,10 +237,13 @@ class Agent:
 
 
 class World:
-    """All processes that one test starts, with their files in one directory. They are ended with the test."""
+    """
+    All processes that one test starts, with their files in one directory. They are ended with the test. The programs under test are
+    those of BIN, or of `bin`.
+    """
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, bin=BIN):
+        self.folder, self.bin = folder, bin
         self.processes = []
         self.closers = []
 
