@@ -98,8 +98,12 @@ class Room(Folder):
 
     def fail(self, how):
         if how == 'not to be written':
-            subprocess.run(['mount', '--bind', self.path, self.path], check=True)
-            subprocess.run(['mount', '-o', 'remount,bind,ro', self.path], check=True)
+            # A mount through which a file is already being written cannot become read-only: it is made so before it is in place.
+            aside = str(self.path) + '-aside'
+            os.mkdir(aside)
+            for command in (['--bind', self.path, aside], ['-o', 'remount,bind,ro', aside], ['--bind', aside, self.path]):
+                subprocess.run(['mount', *command], check=True)
+            subprocess.run(['umount', aside], check=True)
         else:
             super().fail(how)
 
