@@ -11,8 +11,6 @@ CHECK_JOBS ?= $(shell expr $(JOBS) '*' 3)
 E2E_JOBS ?= $(shell expr $(JOBS) '*' 6)
 # Of instrumented programs fewer keep a core busy.
 ASAN_E2E_JOBS ?= $(shell expr $(JOBS) '*' 4)
-# More words for the end-to-end tests' runs.
-E2E_FLAGS ?=
 CTEST = ctest --output-on-failure --no-tests=error -j$(CHECK_JOBS)
 
 all:
@@ -70,11 +68,11 @@ check: deps all
 
 # All at once: the others fill the time in which end-to-end tests wait.
 test: deps all
-	@$(CTEST) --test-dir build -j$(E2E_JOBS) $(E2E_FLAGS)
+	@$(CTEST) --test-dir build -j$(E2E_JOBS)
 
 # The end-to-end tests that `make test` leaves out, in their short form.
 test-marked: deps all
-	@RLB_ONLY_MARKED=1 $(CTEST) --test-dir build -L e2e -j$(E2E_JOBS) $(E2E_FLAGS)
+	@RLB_ONLY_MARKED=1 $(CTEST) --test-dir build -L e2e -j$(E2E_JOBS)
 
 # Built as what is installed.
 BENCHES = pool_bench conn_pool_bench counter_bench
@@ -98,7 +96,7 @@ asan: deps
 	@cmake --preset asan >/dev/null
 	@cmake --build --preset asan -j$(JOBS)
 	@$(CTEST) --test-dir build-asan -LE "docs|style|e2e"
-	@$(CTEST) --test-dir build-asan -L e2e -j$(ASAN_E2E_JOBS) $(E2E_FLAGS)
+	@$(CTEST) --test-dir build-asan -L e2e -j$(ASAN_E2E_JOBS)
 
 tsan: deps
 	@cmake --preset tsan >/dev/null
@@ -117,7 +115,7 @@ coverage:
 	@cmake --preset coverage >/dev/null
 	@cmake --build --preset coverage -j$(JOBS)
 	@find build-coverage -name '*.gcda' -delete
-	@$(CTEST) --test-dir build-coverage -LE "docs|style" $(E2E_FLAGS); result=$$?; dev/coverage-table build-coverage && exit $$result
+	@$(CTEST) --test-dir build-coverage -LE "docs|style"; result=$$?; dev/coverage-table build-coverage && exit $$result
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format-14 -i
