@@ -10,11 +10,6 @@
 #include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
 
-struct explain_run {
-    const struct ctl_command *command;
-    struct ctl_options o;
-};
-
 /* ---- the answer as text ---- */
 
 static const struct table_column candidate_columns[] = {
@@ -150,19 +145,6 @@ enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struc
 
 /* ---- asking ---- */
 
-static int take(void *context, int letter, const char *value)
-{
-    struct explain_run *r = context;
-
-    if (letter == 'c')
-        r->o.cls = value;
-    else if (letter == 'p')
-        r->o.application = value;
-    else
-        return ctl_take_asking(r->command, &r->o, letter, value);
-    return CTL_OK;
-}
-
 static void add_escaped(struct text *out, const char *value)
 {
     ASSERT(value != NULL);
@@ -171,18 +153,18 @@ static void add_escaped(struct text *out, const char *value)
 }
 
 /* "/explain?class=..." */
-static void make_path(const struct explain_run *r, const char *url, struct text *out)
+static void make_path(const struct ctl_options *o, const char *url, struct text *out)
 {
     text_add(out, url != NULL ? SLICE_LIT("/explain?url=") : SLICE_LIT("/explain?class="));
-    add_escaped(out, url != NULL ? url : r->o.cls);
-    if (r->o.application != NULL) {
+    add_escaped(out, url != NULL ? url : o->cls);
+    if (o->application != NULL) {
         text_add(out, SLICE_LIT("&application="));
-        add_escaped(out, r->o.application);
+        add_escaped(out, o->application);
     }
 }
 
 /* What it refuses, it says why in JSON. */
-static void complain(const struct explain_run *r, int status, struct slice body, struct diag *d)
+static void complain(const struct ctl_options *o, int status, struct slice body, struct diag *d)
 {
     json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
     struct text why = {0};
@@ -193,31 +175,31 @@ static void complain(const struct explain_run *r, int status, struct slice body,
         text_addf(&why, "status 401 (--token-file?)");
     else
         text_addf(&why, "status %d; is this the admin address of a resumelb?", status);
-    diag_add(d, NULL, 0, 0, "%s: %s", r->o.address, text_cstr(&why));
+    diag_add(d, NULL, 0, 0, "%s: %s", o->address, text_cstr(&why));
     text_fini(&why);
     json_decref(page);
 }
 
-static enum err explain(const struct explain_run *r, const char *url, struct text *out,
+static enum err explain(const struct ctl_options *o, const char *url, struct text *out,
                         struct diag *d)
 {
     struct text path = {0};
     struct text body = {0};
     int status = 0;
 
-    make_path(r, url, &path);
-    enum err e = ctl_ask(&r->o, "GET", text_cstr(&path), &status, &body, d);
+    make_path(o, url, &path);
+    enum err e = ctl_ask(o, "GET", text_cstr(&path), SLICE_NULL, &status, &body, d);
     if (e == ERR_OK && status != 200) {
-        complain(r, status, text_slice(&body), d);
+        complain(o, status, text_slice(&body), d);
         e = ERR_BAD_RESPONSE;
-    } else if (e == ERR_OK && r->o.json) {
+    } else if (e == ERR_OK && o->json) {
         text_add(out, text_slice(&body));
     } else if (e == ERR_OK) {
         json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
 
-        e = page != NULL ? ctl_explain_text(page, &r->o, out) : ERR_SYNTAX;
+        e = page != NULL ? ctl_explain_text(page, o, out) : ERR_SYNTAX;
         if (e != ERR_OK)
-            diag_add(d, NULL, 0, 0, "%s: what it says explains nothing", r->o.address);
+            diag_add(d, NULL, 0, 0, "%s: what it says explains nothing", o->address);
         json_decref(page);
     }
     text_fini(&path);
@@ -227,30 +209,27 @@ static enum err explain(const struct explain_run *r, const char *url, struct tex
 
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct explain_run r = {.command = c,
-                            .o = {.address = "127.0.0.1:8081",
-                                  .timeout_ms = FETCH_TIMEOUT_MS,
-                                  .colours = ctl_colours()}};
+    enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
+    struct ctl_options o = {0};
     struct text out = {0};
     struct diag d = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &r);
+    int code = ctl_parse(c, argc, argv, &o);
 
     if (code >= 0)
         return code;
-    if ((r.o.cls != NULL) == (argv[first] != NULL))
+    const char *url = o.words[0];
+    if ((o.cls != NULL) == (url != NULL))
         return ctl_usage_error(c, "want --class CLASS or a URL", NULL);
-    enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
-    const char *value = argv[first] != NULL ? argv[first] : r.o.cls;
-    ASSERT(value != NULL);
-    if (strlen(value) > VALUE_MAX)
+    if (slice_of(url != NULL ? url : o.cls).len > VALUE_MAX)
         return ctl_usage_error(c, "the class or URL is too long", NULL);
-    return ctl_finish(explain(&r, argv[first], &out, &d), &out, &d);
+    return ctl_finish(explain(&o, url, &out, &d), &out, &d);
 }
 
 static const struct ctl_flag flags[] = {
-    {'c', "class", "CLASS", NULL, "a request of this class, as the access log has it"},
-    {'p', "application", "NAME", NULL, "of this application; else the one that the URL leads to"},
+    {'c', "class", "CLASS", NULL, "a request of this class, as the access log has it",
+     CTL_TEXT(struct ctl_options, cls)},
+    {'p', "application", "NAME", NULL, "of this application; else the one that the URL leads to",
+     CTL_TEXT(struct ctl_options, application)},
     CTL_FLAGS_ASKING,
 };
 const struct ctl_command ctl_word_explain = {

@@ -166,7 +166,7 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
 
 /* ---- pages, once or again and again ---- */
 
-enum { TOP_DEFAULT = 10, TOP_MAX = 1000000, WATCH_MAX_S = 3600, COUNT = 256 };
+enum { TOP_DEFAULT = 10, TOP_MAX = 1000000, WATCH_MAX_S = 3600 };
 
 struct page_word {
     const struct ctl_command *command;
@@ -182,40 +182,10 @@ static const struct page_word pages[] = {
 
 /* A command line being executed. */
 struct asking {
-    const struct ctl_command *command;
     struct ctl_options o;
     uint64_t watch_s; /* 0: once */
     uint64_t count;   /* of --watch; 0: until interrupted */
 };
-
-static int take(void *context, int letter, const char *value)
-{
-    struct asking *a = context;
-    uint64_t n = 0;
-    int code = ctl_take_asking(a->command, &a->o, letter, value);
-
-    if (code >= 0)
-        return code;
-    code = CTL_OK;
-    switch (letter) {
-    case 'c':
-        a->o.cls = value;
-        break;
-    case 'n':
-        code = ctl_take_number(a->command, "top", value, 0, TOP_MAX, &n);
-        a->o.top = (size_t)n;
-        break;
-    case 'w':
-        code = ctl_take_number(a->command, "watch", value, 1, WATCH_MAX_S, &a->watch_s);
-        break;
-    case COUNT:
-        code = ctl_take_number(a->command, "count", value, 1, UINT32_MAX, &a->count);
-        break;
-    default:
-        ASSERT(false);
-    }
-    return code;
-}
 
 static enum err show_page(const struct page_word *w, const struct ctl_options *o, struct text *out,
                           struct diag *d)
@@ -275,23 +245,17 @@ static int watch(const struct page_word *w, const struct asking *a)
 
 static int run_page(const struct ctl_command *c, int argc, char **argv)
 {
-    struct asking a = {.command = c,
-                       .o = {.address = "127.0.0.1:8081",
-                             .timeout_ms = FETCH_TIMEOUT_MS,
-                             .top = TOP_DEFAULT,
-                             .colours = ctl_colours()}};
-    const struct page_word *w = NULL;
+    struct asking a = {.o = {.top = TOP_DEFAULT}};
+    const struct page_word *w = pages;
     struct text out = {0};
     struct diag d = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &a);
+    int code = ctl_parse(c, argc, argv, &a.o);
 
     if (code >= 0)
         return code;
-    a.o.application = argv[first]; /* NULL at the end */
-    for (size_t i = 0; i < ARRAY_LEN(pages); ++i)
-        w = pages[i].command == c ? &pages[i] : w;
-    ASSERT(w != NULL);
+    a.o.application = a.o.words[0]; /* NULL at the end */
+    while (w->command != c)
+        ++w;
     if (a.watch_s == 0 && a.count != 0)
         return ctl_usage_error(c, "--count is for --watch", NULL);
     if (a.watch_s != 0)
@@ -299,10 +263,21 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
     return ctl_finish(show_page(w, &a.o, &out, &d), &out, &d);
 }
 
+#define WATCH_FLAGS                                                                                \
+    {'w',                                                                                          \
+     "watch",                                                                                      \
+     "SECONDS",                                                                                    \
+     NULL,                                                                                         \
+     "again every so many seconds, until interrupted",                                             \
+     CTL_NUMBER(struct asking, watch_s, 1, WATCH_MAX_S)},                                          \
+    {                                                                                              \
+        0, "count", "N", NULL, "with --watch: so many times",                                      \
+            CTL_NUMBER(struct asking, count, 1, UINT32_MAX)                                        \
+    }
+
 static const struct ctl_flag status_flags[] = {
     CTL_FLAGS_ASKING,
-    {'w', "watch", "SECONDS", NULL, "again every so many seconds, until interrupted"},
-    {COUNT, "count", "N", NULL, "with --watch: so many times"},
+    WATCH_FLAGS,
 };
 const struct ctl_command ctl_word_status = {
     .name = "status",
@@ -315,8 +290,10 @@ const struct ctl_command ctl_word_status = {
 
 static const struct ctl_flag resumes_flags[] = {
     CTL_FLAGS_ASKING,
-    {'c', "class", "CLASS", NULL, "only this request class, best worker first"},
-    {'n', "top", "N", NULL, "so many classes of each worker (10); 0: all"},
+    {'c', "class", "CLASS", NULL, "only this request class, best worker first",
+     CTL_TEXT(struct ctl_options, cls)},
+    {'n', "top", "N", NULL, "so many classes of each worker (10); 0: all",
+     CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
 };
 const struct ctl_command ctl_word_resumes = {
     .name = "resumes",
@@ -329,9 +306,9 @@ const struct ctl_command ctl_word_resumes = {
 
 static const struct ctl_flag limits_flags[] = {
     CTL_FLAGS_ASKING,
-    {'n', "top", "N", NULL, "so many keys (10); 0: all"},
-    {'w', "watch", "SECONDS", NULL, "again every so many seconds, until interrupted"},
-    {COUNT, "count", "N", NULL, "with --watch: so many times"},
+    {'n', "top", "N", NULL, "so many keys (10); 0: all",
+     CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
+    WATCH_FLAGS,
 };
 const struct ctl_command ctl_word_limits = {
     .name = "limits",

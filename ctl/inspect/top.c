@@ -505,7 +505,7 @@ static void draw_head(struct screen *s, const json_t *page, const char *problem)
     page_add_text(&line, page, "phase");
     text_add(&line, SLICE_LIT(", up "));
     page_add_duration(&line, number(page, "uptime_s"));
-    text_addf(&line, "; every %u s, by %s%s%s (h: help)", v->interval_s, keys[v->key].what,
+    text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s, keys[v->key].what,
               v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
     add_line(s, text_slice(&line), TABLE_PLAIN);
     text_fini(&line);
@@ -798,7 +798,6 @@ static void top_terminal_show(struct slice screen)
 enum { TRY_MS = 2000, INTERVAL_S = 2, INTERVAL_MAX_S = 60 };
 
 struct top {
-    const struct ctl_command *command;
     struct ctl_options o;
     struct top_view view;
     json_t *before, *now; /* pages */
@@ -806,24 +805,13 @@ struct top {
     struct diag problem; /* of the last try */
 };
 
-static int take(void *context, int letter, const char *value)
+static int take_sort(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
-    struct top *t = context;
-    uint64_t n = 0;
-    int code;
-
-    if (letter == 'i') {
-        code = ctl_take_number(t->command, "interval", value, 1, INTERVAL_MAX_S, &n);
-        t->view.interval_s = (unsigned)n;
-        return code;
-    }
-    if (letter == 's') {
-        if (value[0] == '\0' || value[1] != '\0' || strchr("nbmorfsk", value[0]) == NULL)
-            return ctl_usage_error(t->command, "--sort wants one of n b m o r f s k, not", value);
-        (void)top_press(&t->view, value[0]);
-        return CTL_OK;
-    }
-    return ctl_take_asking(t->command, &t->o, letter, value);
+    (void)f;
+    if (value[0] == '\0' || value[1] != '\0' || strchr("nbmorfsk", value[0]) == NULL)
+        return ctl_usage_error(o->command, "--sort wants one of n b m o r f s k, not", value);
+    (void)top_press(&container_of(o, struct top, o)->view, value[0]);
+    return CTL_OK;
 }
 
 /* A new page, if there is one; the last two are kept. */
@@ -869,7 +857,7 @@ static void draw(struct top *t)
 /* Until it is time to look again, or the end. */
 static void wait_and_listen(struct top *t)
 {
-    uint64_t until_us = clock_mono_us() + (uint64_t)t->view.interval_s * 1000000;
+    uint64_t until_us = clock_mono_us() + t->view.interval_s * 1000000;
 
     for (;;) {
         uint64_t now_us = clock_mono_us();
@@ -915,16 +903,12 @@ static int show(struct top *t)
 
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct top t = {.command = c,
-                    .o = {.address = "127.0.0.1:8081", .timeout_ms = TRY_MS},
-                    .view = {.key = TOP_BACKLOG,
-                             .interval_s = INTERVAL_S,
-                             .rows = 24,
-                             .columns = 80,
-                             .colours = ctl_colours()}};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &t);
+    struct top t = {
+        .o = {.timeout_ms = TRY_MS},
+        .view = {.key = TOP_BACKLOG, .interval_s = INTERVAL_S, .rows = 24, .columns = 80}};
+    int code = ctl_parse(c, argc, argv, &t.o);
 
+    t.view.colours = t.o.colours;
     if (code < 0)
         code = show(&t);
     json_decref(t.before);
@@ -934,9 +918,11 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 }
 
 static const struct ctl_flag flags[] = {
-    {'i', "interval", "SECONDS", NULL, "between two looks (2)"},
+    {'i', "interval", "SECONDS", NULL, "between two looks (2)",
+     CTL_NUMBER(struct top, view.interval_s, 1, INTERVAL_MAX_S)},
     {'s', "sort", "KEY", "n b m o r f s k",
-     "name, backlog, mean, oldest, requests/s, failures/s, service time, or skills (b)"},
+     "name, backlog, mean, oldest, requests/s, failures/s, service time, or skills (b)",
+     CTL_OWN(take_sort)},
     CTL_FLAG_ADDRESS,
     CTL_FLAG_TOKEN,
     CTL_FLAG_TIMEOUT,

@@ -27,7 +27,7 @@ struct top_view {
     size_t application; /* which is shown, counted from 0 */
     size_t first;       /* worker of the first line */
     size_t shift;       /* columns after the worker's name that are scrolled out of view */
-    unsigned interval_s;
+    uint64_t interval_s;
     unsigned rows, columns;
     bool colours;
 };

@@ -638,30 +638,9 @@ void trace_report_json(const struct trace_report *r, const struct trace_print *p
 enum { TOP_DEFAULT = 20, TOP_MAX = TRACE_URLS_MAX };
 
 struct trace_run {
-    const struct ctl_command *command;
-    const char *file;
+    struct ctl_options o;
     struct trace_print print;
-    bool json;
 };
-
-static int take(void *context, int letter, const char *value)
-{
-    struct trace_run *run = context;
-
-    switch (letter) {
-    case 'n':
-        return ctl_take_number(run->command, "top", value, 0, TOP_MAX, &run->print.top);
-    case 'm':
-        run->print.minutes = true;
-        break;
-    case 'j':
-        run->json = true;
-        break;
-    default:
-        ASSERT(false);
-    }
-    return CTL_OK;
-}
 
 /* A line without its end; of one that is too long, a byte more than it may have. */
 static bool read_line(FILE *in, char *line, struct slice *out)
@@ -699,61 +678,56 @@ static void read_all(struct trace_run *run, FILE *in, struct trace_report *r)
     free(line);
 }
 
-static bool say(const struct trace_run *run, const char *why)
+static enum err read_file(struct trace_run *run, const char *file, struct trace_report *r,
+                          struct diag *d)
 {
-    fprintf(stderr, "resumelbctl: %s: %s\n", run->file, why);
-    return false;
-}
+    FILE *in = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
+    const char *why = NULL;
 
-static bool read_file(struct trace_run *run, struct trace_report *r)
-{
-    FILE *in = strcmp(run->file, "-") == 0 ? stdin : fopen(run->file, "re");
-
-    if (in == NULL)
-        return say(run, strerror(errno));
-    errno = 0;
-    read_all(run, in, r);
-    int broken = ferror(in) ? errno : 0;
-
-    if (in != stdin)
+    errno = in != NULL ? 0 : errno;
+    if (in != NULL)
+        read_all(run, in, r);
+    if (in == NULL || ferror(in))
+        why = strerror(errno);
+    else if (r->records == 0)
+        why = run->print.bad_why != NULL ? run->print.bad_why : "no records in it";
+    if (in != NULL && in != stdin)
         fclose(in);
-    if (broken != 0)
-        return say(run, strerror(broken));
-    if (r->records == 0)
-        return say(run, run->print.bad_why != NULL ? run->print.bad_why : "no records in it");
+    if (why != NULL) {
+        diag_add(d, file, 0, 0, "%s", why);
+        return ERR_SYSTEM;
+    }
     trace_report_end(r);
-    return true;
+    return ERR_OK;
 }
 
 static int run_trace(const struct ctl_command *c, int argc, char **argv)
 {
-    struct trace_run run = {.command = c, .print = {.top = TOP_DEFAULT}};
+    struct trace_run run = {.o = {.top = TOP_DEFAULT}};
     struct trace_report r = {0};
     struct text out = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &run);
+    struct diag d = {0};
+    int code = ctl_parse(c, argc, argv, &run.o);
 
     if (code >= 0)
         return code;
-    run.file = argv[first];
-    if (run.file == NULL)
+    if (run.o.words[0] == NULL)
         return ctl_usage_error(c, "want a file: a trace log, or -", NULL);
-    code = CTL_FAILED;
-    if (read_file(&run, &r)) {
-        if (run.json)
-            trace_report_json(&r, &run.print, &out);
-        else
-            trace_report_print(&r, &run.print, &out);
-        code = ctl_print(text_slice(&out)) ? CTL_OK : CTL_FAILED;
-    }
-    text_fini(&out);
+    run.print.top = run.o.top;
+    enum err e = read_file(&run, run.o.words[0], &r, &d);
+    if (e == ERR_OK && run.o.json)
+        trace_report_json(&r, &run.print, &out);
+    else if (e == ERR_OK)
+        trace_report_print(&r, &run.print, &out);
     trace_report_fini(&r);
-    return code;
+    return ctl_finish(e, &out, &d);
 }
 
 static const struct ctl_flag flags[] = {
-    {'n', "top", "N", NULL, "so many URLs and unfinished requests (20); 0: all"},
-    {'m', "minutes", NULL, NULL, "requests in progress, minute by minute"},
+    {'n', "top", "N", NULL, "so many URLs and unfinished requests (20); 0: all",
+     CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
+    {'m', "minutes", NULL, NULL, "requests in progress, minute by minute",
+     CTL_SET(struct trace_run, print.minutes)},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,
 };

@@ -9,6 +9,7 @@
 
 #include "classifiers/registry.h"
 #include "common/base/text.h"
+#include "ctl/cli/ctl.h"
 #include "ctl/simulate/access_line.h"
 #include "sim/scenario.h"
 
@@ -20,6 +21,7 @@ enum {
     SIMULATE_RANDOM_MAX = 1000,
     /* Policies that know nothing of classes. */
     SIMULATE_COMMON = 3,
+    SIMULATE_NUMBERS = 20,
 };
 
 /* ---- policies (simulate_policies.c) ---- */
@@ -76,8 +78,10 @@ struct simulate_log {
 };
 
 struct simulate {
-    struct plan_options plan;
-    uint32_t given; /* which numbers of it were, by their places in the table of simulate.c */
+    struct ctl_options o;
+    double numbers[SIMULATE_NUMBERS]; /* of the table in simulate.c */
+    uint32_t given;                   /* which of them were */
+    struct plan_options plan;         /* made of them */
     struct simulate_policy policies[SIMULATE_POLICIES_MAX];
     size_t npolicies;
     bool adds_today; /* the last policy was not asked for: the others are held against it */
@@ -88,7 +92,7 @@ struct simulate {
     bool scenarios[SCENARIOS];
     size_t requests;  /* 0: as many as there are */
     unsigned nrandom; /* workloads drawn at random; 0: not asked for */
-    bool tune, json;
+    bool tune;
     const char *plot_file;
 };
 
