@@ -75,27 +75,19 @@ static void complain(const char *address, int status, const json_t *page, struct
 static void add_done(const struct action_run *r, const char *address, const json_t *page,
                      struct text *out)
 {
+    const struct ctl_command *c = r->o.command;
+
     text_addf(out, "%s: ", address);
-    if (r->o.command == &ctl_word_forget) {
-        text_addf(out, "%lld workers have forgotten %lld scores\n",
-                  (long long)page_int(page, "workers"), (long long)page_int(page, "scores"));
-        return;
-    }
-    if (r->o.command == &ctl_word_reload) {
+    if (c == &ctl_word_forget)
+        page_add(out, page, "{workers:d} workers have forgotten {scores:d} scores\n");
+    else if (c == &ctl_word_reload)
         text_add(out, SLICE_LIT("reloaded\n"));
-        return;
-    }
-    page_add_text(out, page, "application");
-    if (r->o.command == &ctl_word_confirm_removal) {
-        text_addf(out, " holds %lld workers no longer\n", (long long)page_int(page, "workers"));
-        return;
-    }
-    text_add_char(out, ' ');
-    page_add_text(out, page, "worker");
-    text_add(out, json_is_true(json_object_get(page, "changed")) ? SLICE_LIT(" is now ")
-                                                                 : SLICE_LIT(" was already "));
-    page_add_text(out, page, "state");
-    text_add_char(out, '\n');
+    else if (c == &ctl_word_confirm_removal)
+        page_add(out, page, "{application} holds {workers:d} workers no longer\n");
+    else
+        page_add(out, page,
+                 page_is_true(page, "changed") ? "{application} {worker} is now {state}\n"
+                                               : "{application} {worker} was already {state}\n");
 }
 
 static enum err order_at(const struct action_run *r, const char *address, struct text *out,

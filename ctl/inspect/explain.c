@@ -6,14 +6,30 @@
  */
 #include <stdio.h>
 
-#include "common/base/limits.h"
+#include "common/base/json.h"
 #include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
 
 /* ---- the answer as text ---- */
 
-static const struct table_column candidate_columns[] = {
-    {"", false}, {"worker", false}, {"score", true}, {"backlog", true}, {"work", true}, {"", false},
+static void cell_arrow(struct table *t, const json_t *candidate)
+{
+    table_add(t, page_is_true(candidate, "chosen") ? SLICE_LIT(">") : SLICE_LIT(""));
+}
+
+static void cell_verdict(struct table *t, const json_t *candidate)
+{
+    struct slice why = json_text(candidate, "passed_over");
+
+    if (page_is_true(candidate, "chosen"))
+        why = SLICE_LIT("gets it");
+    table_add(t, why.len != 0 ? why : SLICE_LIT("-"));
+}
+
+static const struct page_column candidate_columns[] = {
+    PAGE_CELL("", false, cell_arrow),      PAGE_TEXT("worker", "worker"),
+    PAGE_REAL("score", "score", "%.2f"),   PAGE_INT("backlog", "backlog"),
+    PAGE_REAL("work", "work_s", "%.3f s"), PAGE_CELL("", false, cell_verdict),
 };
 
 static void print_candidates(const json_t *page, bool colours, struct text *out)
@@ -23,22 +39,12 @@ static void print_candidates(const json_t *page, bool colours, struct text *out)
     const json_t *c;
     size_t i;
 
-    table_init(&t, candidate_columns, ARRAY_LEN(candidate_columns));
+    page_table_init(&t, candidate_columns, ARRAY_LEN(candidate_columns));
     t.colours = colours;
     json_array_foreach(all, i, c)
     {
-        bool chosen = json_is_true(json_object_get(c, "chosen"));
-
-        table_add(&t, chosen ? SLICE_LIT(">") : SLICE_LIT(""));
-        cell_text(&t, c, "worker");
-        cell_real(&t, c, "score", "%.2f");
-        cell_int(&t, c, "backlog");
-        cell_real(&t, c, "work_s", "%.3f s");
-        if (chosen)
-            table_add(&t, SLICE_LIT("gets it"));
-        else
-            cell_text(&t, c, "passed_over");
-        if (chosen)
+        page_add_row(&t, c);
+        if (page_is_true(c, "chosen"))
             table_style(&t, TABLE_GOOD);
     }
     table_print(&t, 2, out);
@@ -55,11 +61,8 @@ static void print_steps(const json_t *page, struct text *out)
 
     json_array_foreach(json_object_get(page, "steps"), i, s)
     {
-        text_add(out, i == 0 ? SLICE_LIT("steps:\n") : SLICE_LIT(""));
-        text_addf(out, "  %zu. ", i + 1);
-        page_add_text(out, s, "step");
-        text_addf(out, ": %lld of %lld\n", (long long)page_int(s, "after"),
-                  (long long)page_int(s, "before"));
+        text_addf(out, "%s  %zu", i == 0 ? "steps:\n" : "", i + 1);
+        page_add(out, s, ". {step}: {after:d} of {before:d}\n");
     }
 }
 
@@ -72,38 +75,28 @@ static void print_values(const json_t *page, struct text *out)
 
     json_object_foreach(values, name, v)
     {
-        (void)v;
         text_add(out, slice_of(before));
         text_add_escaped(out, slice_of(name));
-        text_add(out, SLICE_LIT(" "));
-        page_add_real(out, values, name);
+        if (json_is_number(v))
+            text_addf(out, " %.4g", json_number_value(v));
+        else
+            text_add(out, SLICE_LIT(" -"));
         before = ", ";
     }
     if (json_object_size(values) != 0)
         text_add_char(out, '\n');
 }
 
-/* The reason, as a sentence; older load balancers have none. */
-static void add_because(const json_t *page, struct text *out)
-{
-    if (!json_is_string(json_object_get(page, "because")))
-        return;
-    text_add(out, SLICE_LIT("  "));
-    page_add_text(out, page, "because");
-    text_add_char(out, '\n');
-}
-
 static void print_choice(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    if (json_is_string(json_object_get(page, "worker"))) {
-        page_add_text(out, page, "worker");
-        text_add(out, SLICE_LIT(" would get it: "));
-        page_add_text(out, page, "reason");
-        text_add_char(out, '\n');
-        add_because(page, out);
-    } else {
+    if (json_is_string(json_object_get(page, "worker")))
+        page_add(out, page, "{worker} would get it: {reason}\n");
+    else
         text_add(out, SLICE_LIT("nobody would get it: it would wait for a worker\n"));
-    }
+    /* As a sentence; older load balancers have none. */
+    if (json_is_string(json_object_get(page, "worker")) &&
+        json_is_string(json_object_get(page, "because")))
+        page_add(out, page, "  {because}\n");
     print_values(page, out);
     print_steps(page, out);
     print_candidates(page, o->colours, out);
@@ -116,9 +109,7 @@ static void print_shadow(const json_t *page, const struct ctl_options *o, struct
 
     if (!json_is_array(json_object_get(shadow, "candidates")))
         return;
-    text_add(out, SLICE_LIT("\nshadow_policy "));
-    page_add_text(out, shadow, "policy");
-    text_add(out, SLICE_LIT(", which is not applied:\n"));
+    page_add(out, shadow, "\nshadow_policy {policy}, which is not applied:\n");
     print_choice(shadow, o, out);
 }
 
@@ -128,16 +119,10 @@ enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struc
 
     if (!json_is_string(cls) || !json_is_array(json_object_get(page, "candidates")))
         return ERR_SYNTAX;
-    text_add(out, SLICE_LIT("application "));
-    page_add_text(out, page, "application");
-    text_add(out, SLICE_LIT(", class "));
-    if (json_string_length(cls) == 0)
-        text_add(out, SLICE_LIT("(none)"));
-    else
-        page_add_text(out, page, "class");
-    text_add(out, SLICE_LIT(", policy "));
-    page_add_text(out, page, "policy");
-    text_addf(out, ", %lld workers\n", (long long)page_int(page, "workers"));
+    page_add(out, page,
+             json_string_length(cls) != 0 ? "application {application}, class {class}"
+                                          : "application {application}, class (none)");
+    page_add(out, page, ", policy {policy}, {workers:d} workers\n");
     print_choice(page, o, out);
     print_shadow(page, o, out);
     return ERR_OK;

@@ -3,6 +3,7 @@
  * resumelbctl limits: pool counters of each application, the keys most waited for, their daemons,
  * copies. A pool counter daemon's own page has types of keys in place of applications.
  */
+#include "common/base/json.h"
 #include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
 
@@ -11,42 +12,37 @@
 
 /* ---- counters ---- */
 
-static const struct table_column counter_columns[] = {
-    {"counter", false}, {"where", false}, {"mode", false},           {"held", true},
-    {"workers", true},  {"slots", true},  {"waiting", true},         {"acquired", true},
-    {"full", true},     {"late", true},   {"coalesced", true},       {"stale", true},
-    {"left", true},     {"waited", true}, {"longest holder", false},
-};
-
-static void cell_mode(struct table *t, const json_t *figures)
+static void cell_mode(struct table *t, const json_t *counter)
 {
     struct text mode = {0};
 
-    page_add_text(&mode, figures, "mode");
-    if (json_is_true(json_object_get(figures, "shadow")))
+    page_add(&mode, counter, "{figures.mode}");
+    if (page_is_true(json_object_get(counter, "figures"), "shadow"))
         text_add(&mode, SLICE_LIT(", shadow"));
     table_add(t, text_slice(&mode));
     text_fini(&mode);
 }
 
-static void cell_slots(struct table *t, const json_t *figures)
+static void cell_slots(struct table *t, const json_t *counter)
 {
-    if (page_int(figures, "slots") == 0)
+    int64_t slots = page_int(json_object_get(counter, "figures"), "slots");
+
+    if (slots == 0)
         table_add(t, SLICE_LIT("-"));
     else
-        cell_int(t, figures, "slots");
+        table_addf(t, "%" PRId64, slots);
 }
 
-static void cell_longest(struct table *t, const json_t *figures)
+static void cell_longest(struct table *t, const json_t *counter)
 {
-    const json_t *longest = json_object_get(figures, "longest");
-    const json_t *key = json_object_get(longest, "key");
+    const json_t *longest = json_object_get(json_object_get(counter, "figures"), "longest");
     const json_t *for_s = json_object_get(longest, "for_s");
+    struct slice key = json_text(longest, "key");
     struct text shown = {0};
 
-    if (json_is_string(key) && json_is_number(for_s)) {
+    if (key.p != NULL && json_is_number(for_s)) {
         text_addf(&shown, "%.1f s ", json_number_value(for_s));
-        text_add(&shown, (struct slice){json_string_value(key), json_string_length(key)});
+        text_add(&shown, key);
     } else {
         text_add_char(&shown, '-');
     }
@@ -54,26 +50,23 @@ static void cell_longest(struct table *t, const json_t *figures)
     text_fini(&shown);
 }
 
-static void add_counter(struct table *t, const json_t *counter)
-{
-    const json_t *f = json_object_get(counter, "figures");
-
-    cell_text(t, counter, "name");
-    cell_text(t, f, "where");
-    cell_mode(t, f);
-    cell_int(t, f, "held");
-    cell_int(t, f, "workers");
-    cell_slots(t, f);
-    cell_int(t, f, "waiting");
-    cell_int(t, f, "acquired");
-    cell_int(t, f, "refused_full");
-    cell_int(t, f, "refused_timeout");
-    cell_int(t, f, "coalesced");
-    cell_int(t, f, "stale");
-    cell_int(t, f, "abandoned");
-    cell_real(t, f, "waited_s", "%.1f s");
-    cell_longest(t, f);
-}
+static const struct page_column counter_columns[] = {
+    PAGE_TEXT("counter", "name"),
+    PAGE_TEXT("where", "figures.where"),
+    PAGE_CELL("mode", false, cell_mode),
+    PAGE_INT("held", "figures.held"),
+    PAGE_INT("workers", "figures.workers"),
+    PAGE_CELL("slots", true, cell_slots),
+    PAGE_INT("waiting", "figures.waiting"),
+    PAGE_INT("acquired", "figures.acquired"),
+    PAGE_INT("full", "figures.refused_full"),
+    PAGE_INT("late", "figures.refused_timeout"),
+    PAGE_INT("coalesced", "figures.coalesced"),
+    PAGE_INT("stale", "figures.stale"),
+    PAGE_INT("left", "figures.abandoned"),
+    PAGE_REAL("waited", "figures.waited_s", "%.1f s"),
+    PAGE_CELL("longest holder", false, cell_longest),
+};
 
 /* "  NAME: 2 SAYS" where the figure is not 0. */
 static void print_remark(const json_t *counter, const char *figure, const char *says,
@@ -81,11 +74,10 @@ static void print_remark(const json_t *counter, const char *figure, const char *
 {
     int64_t n = page_int(json_object_get(counter, "figures"), figure);
 
-    if (n == 0)
-        return;
-    text_add(out, SLICE_LIT("  "));
-    page_add_text(out, counter, "name");
-    text_addf(out, ": %" PRId64 " %s\n", n, says);
+    if (n != 0) {
+        page_add(out, counter, "  {name}");
+        text_addf(out, ": %" PRId64 " %s\n", n, says);
+    }
 }
 
 /* What is special about one counter, in lines of its own. */
@@ -94,22 +86,12 @@ static void print_remarks(const json_t *counter, struct text *out)
     const json_t *row;
     size_t i;
 
-    if (json_is_false(json_object_get(counter, "in_force"))) {
-        text_add(out, SLICE_LIT("  "));
-        page_add_text(out, counter, "name");
-        text_add(out, SLICE_LIT(": not effective: "));
-        page_add_why(out, counter);
-        text_add_char(out, '\n');
-    }
+    if (json_is_false(json_object_get(counter, "in_force")))
+        page_add(out, counter, "  {name}: not effective: {why:w}\n");
     json_array_foreach(json_object_get(counter, "refused"), i, row)
     {
-        text_add(out, SLICE_LIT("  "));
-        page_add_text(out, counter, "name");
-        text_add(out, SLICE_LIT(": refused setting "));
-        page_add_text(out, row, "name");
-        text_add(out, SLICE_LIT(": "));
-        page_add_why(out, row);
-        text_add_char(out, '\n');
+        page_add(out, counter, "  {name}");
+        page_add(out, row, ": refused setting {name}: {why:w}\n");
     }
     print_remark(counter, "shadow_full", "would have been refused (shadow)", out);
     print_remark(counter, "shadow_busy", "would have waited (shadow)", out);
@@ -118,42 +100,13 @@ static void print_remarks(const json_t *counter, struct text *out)
     print_remark(counter, "lost", "locks lost at the daemon", out);
 }
 
-static void print_counters(const json_t *limits, struct text *out)
-{
-    struct table t;
-    const json_t *counter;
-    size_t i;
-
-    table_init(&t, counter_columns, ARRAY_LEN(counter_columns));
-    json_array_foreach(limits, i, counter)
-    {
-        add_counter(&t, counter);
-    }
-    table_print(&t, 2, out);
-    table_fini(&t);
-    json_array_foreach(limits, i, counter)
-    {
-        print_remarks(counter, out);
-    }
-}
-
 /* ---- keys ---- */
 
-static const struct table_column key_columns[] = {
-    {"key most waited for", false}, {"waited", true}, {"waits", true}};
-
-static size_t count_keys(const json_t *limits)
-{
-    const json_t *counter;
-    size_t n = 0;
-    size_t i;
-
-    json_array_foreach(limits, i, counter)
-    {
-        n += json_array_size(json_object_get(json_object_get(counter, "figures"), "top"));
-    }
-    return n;
-}
+static const struct page_column key_columns[] = {
+    PAGE_TEXT("key most waited for", "key"),
+    PAGE_REAL("waited", "waited_s", "%.1f s"),
+    PAGE_INT("waits", "waits"),
+};
 
 /* Most waited for first. */
 static int compare_keys(const void *a, const void *b)
@@ -164,67 +117,51 @@ static int compare_keys(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The first TOP of ALL; 0: all. */
-static void print_sorted_keys(const json_t *const *all, size_t n, size_t top, struct text *out)
-{
-    struct table t;
-
-    table_init(&t, key_columns, ARRAY_LEN(key_columns));
-    for (size_t i = 0; i < n && (top == 0 || i < top); ++i) {
-        cell_text(&t, all[i], "key");
-        cell_real(&t, all[i], "waited_s", "%.1f s");
-        cell_int(&t, all[i], "waits");
-    }
-    table_print(&t, 2, out);
-    table_fini(&t);
-}
-
-/* Of all counters together: a key begins with its counter's name. */
+/* Of all counters together, the first TOP; 0: all. A key begins with its counter's name. */
 static void print_keys(const json_t *limits, size_t top, struct text *out)
 {
-    const json_t **all = xcalloc(count_keys(limits) + 1, sizeof(const json_t *));
+    const json_t **all = NULL;
     const json_t *counter;
     const json_t *key;
+    struct table t;
     size_t n = 0;
     size_t i;
     size_t k;
 
     json_array_foreach(limits, i, counter)
     {
-        json_array_foreach(json_object_get(json_object_get(counter, "figures"), "top"), k, key)
+        const json_t *keys = json_object_get(json_object_get(counter, "figures"), "top");
+
+        all = xrealloc(all, (n + json_array_size(keys) + 1) * sizeof(const json_t *));
+        json_array_foreach(keys, k, key)
         {
             all[n++] = key;
         }
     }
-    qsort(all, n, sizeof(const json_t *), compare_keys);
-    print_sorted_keys(all, n, top, out);
+    if (n != 0)
+        qsort(all, n, sizeof(const json_t *), compare_keys);
+    page_table_init(&t, key_columns, ARRAY_LEN(key_columns));
+    for (i = 0; i < n && (top == 0 || i < top); ++i)
+        page_add_row(&t, all[i]);
+    table_print(&t, 2, out);
+    table_fini(&t);
     free(all);
 }
 
 /* ---- daemons, copies ---- */
 
-static const struct table_column daemon_columns[] = {
-    {"daemon", false}, {"state", false}, {"connections", true}, {"idle", true}};
-
-static void print_daemons(const json_t *application, struct text *out)
+static void cell_daemon_state(struct table *t, const json_t *daemon)
 {
-    struct table t;
-    const json_t *d;
-    size_t i;
-
-    table_init(&t, daemon_columns, ARRAY_LEN(daemon_columns));
-    json_array_foreach(json_object_get(application, "pool_counter_servers"), i, d)
-    {
-        bool resting = json_is_true(json_object_get(d, "resting"));
-
-        cell_text(&t, d, "name");
-        table_add(&t, resting ? SLICE_LIT("left alone for a while") : SLICE_LIT("in use"));
-        cell_int(&t, d, "connections");
-        cell_int(&t, d, "idle");
-    }
-    table_print(&t, 2, out);
-    table_fini(&t);
+    table_add(t, page_is_true(daemon, "resting") ? SLICE_LIT("left alone for a while")
+                                                 : SLICE_LIT("in use"));
 }
+
+static const struct page_column daemon_columns[] = {
+    PAGE_TEXT("daemon", "name"),
+    PAGE_CELL("state", false, cell_daemon_state),
+    PAGE_INT("connections", "connections"),
+    PAGE_INT("idle", "idle"),
+};
 
 static void print_copies(const json_t *application, struct text *out)
 {
@@ -232,17 +169,17 @@ static void print_copies(const json_t *application, struct text *out)
 
     if (page_int(c, "stored") == 0 && page_int(c, "refused") == 0)
         return;
-    text_addf(out,
-              "  copies of responses: %" PRId64 " in %.1f KiB; answers: %" PRId64
-              " coalesced, %" PRId64 " stale\n",
-              page_int(c, "copies"), (double)page_int(c, "bytes") / 1024,
-              page_int(c, "hits_coalesced"), page_int(c, "hits_stale"));
+    page_add(out, c, "  copies of responses: {copies:d} in ");
+    text_addf(out, "%.1f KiB", (double)page_int(c, "bytes") / 1024);
+    page_add(out, c, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
 }
 
 static void print_application(const char *name, json_t *a, const struct ctl_options *o,
                               struct text *out)
 {
     const json_t *limits = json_object_get(a, "limits");
+    const json_t *counter;
+    size_t i;
 
     text_add_escaped(out, slice_of(name));
     if (json_array_size(limits) == 0) {
@@ -250,17 +187,36 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
         return;
     }
     text_add(out, SLICE_LIT(":\n"));
-    print_counters(limits, out);
+    page_print_rows(counter_columns, ARRAY_LEN(counter_columns), limits, out);
+    json_array_foreach(limits, i, counter)
+    {
+        print_remarks(counter, out);
+    }
     print_keys(limits, o->top, out);
-    print_daemons(a, out);
+    page_print_rows(daemon_columns, ARRAY_LEN(daemon_columns),
+                    json_object_get(a, "pool_counter_servers"), out);
     print_copies(a, out);
 }
 
 /* ---- a daemon's own page ---- */
 
-static const struct table_column type_columns[] = {
-    {"type of key", false}, {"held", true}, {"waiting", true}, {"acquired", true},
-    {"done", true},         {"full", true}, {"late", true},    {"waited", true},
+/* Without a name: those beyond as many as it counts each by itself. */
+static void cell_type(struct table *t, const json_t *row)
+{
+    struct slice type = json_text(row, "type");
+
+    table_add(t, type.len != 0 ? type : SLICE_LIT("(others)"));
+}
+
+static const struct page_column type_columns[] = {
+    PAGE_CELL("type of key", false, cell_type),
+    PAGE_INT("held", "held"),
+    PAGE_INT("waiting", "waiting"),
+    PAGE_INT("acquired", "acquired"),
+    PAGE_INT("done", "done"),
+    PAGE_INT("full", "queue_full"),
+    PAGE_INT("late", "timeouts"),
+    PAGE_REAL("waited", "waited_s", "%.1f s"),
 };
 
 static bool is_daemon(const json_t *page)
@@ -269,71 +225,23 @@ static bool is_daemon(const json_t *page)
            json_is_object(json_object_get(page, "counters"));
 }
 
-static void print_oldest(const json_t *page, struct text *out)
-{
-    const json_t *oldest = json_object_get(page, "oldest_holder");
-
-    if (!json_is_object(oldest))
-        return;
-    text_add(out, SLICE_LIT("  longest holder: "));
-    page_add_text(out, oldest, "key");
-    text_add(out, SLICE_LIT(" by "));
-    page_add_text(out, oldest, "client");
-    text_addf(out, " for %.1f s\n", json_number_value(json_object_get(oldest, "held_s")));
-}
-
-/* As the daemon has sorted them. */
-static void print_daemon_keys(const json_t *page, size_t top, struct text *out)
-{
-    const json_t *keys = json_object_get(page, "most_waited_for");
-    const json_t **all = xcalloc(json_array_size(keys) + 1, sizeof(const json_t *));
-    const json_t *key;
-    size_t i;
-
-    json_array_foreach(keys, i, key)
-    {
-        all[i] = key;
-    }
-    print_sorted_keys(all, json_array_size(keys), top, out);
-    free(all);
-}
-
-/* Without a name: those beyond as many as it counts each by itself. */
-static void cell_type(struct table *t, const json_t *row)
-{
-    if (json_string_length(json_object_get(row, "type")) == 0)
-        table_add(t, SLICE_LIT("(others)"));
-    else
-        cell_text(t, row, "type");
-}
-
 static void print_daemon(const json_t *page, const struct ctl_options *o, struct text *out)
 {
+    const json_t *keys = json_object_get(page, "most_waited_for");
+    const json_t *oldest = json_object_get(page, "oldest_holder");
     struct table t;
-    const json_t *row;
-    size_t i;
 
-    text_add(out, SLICE_LIT("resumelb-poolcounter "));
-    page_add_text(out, page, "version");
-    text_addf(out, ", %" PRId64 " clients, up ", page_int(page, "clients"));
-    page_add_duration(out, json_number_value(json_object_get(page, "uptime_s")));
-    text_add_char(out, '\n');
-    table_init(&t, type_columns, ARRAY_LEN(type_columns));
-    json_array_foreach(json_object_get(page, "types"), i, row)
-    {
-        cell_type(&t, row);
-        cell_int(&t, row, "held");
-        cell_int(&t, row, "waiting");
-        cell_int(&t, row, "acquired");
-        cell_int(&t, row, "done");
-        cell_int(&t, row, "queue_full");
-        cell_int(&t, row, "timeouts");
-        cell_real(&t, row, "waited_s", "%.1f s");
-    }
+    page_add(out, page, "resumelb-poolcounter {version}, {clients:d} clients, up {uptime_s:t}\n");
+    page_print_rows(type_columns, ARRAY_LEN(type_columns), json_object_get(page, "types"), out);
+    page_table_init(&t, key_columns, ARRAY_LEN(key_columns)); /* as the daemon has sorted them */
+    for (size_t i = 0; i < json_array_size(keys) && (o->top == 0 || i < o->top); ++i)
+        page_add_row(&t, json_array_get(keys, i));
     table_print(&t, 2, out);
     table_fini(&t);
-    print_daemon_keys(page, o->top, out);
-    print_oldest(page, out);
+    if (!json_is_object(oldest))
+        return;
+    page_add(out, oldest, "  longest holder: {key} by {client}");
+    text_addf(out, " for %.1f s\n", json_number_value(json_object_get(oldest, "held_s")));
 }
 
 enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct text *out)

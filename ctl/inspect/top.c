@@ -498,13 +498,7 @@ static void draw_head(struct screen *s, const json_t *page, const char *problem)
     const struct top_view *v = s->view;
     struct text line = {0};
 
-    page_add_text(&line, page, "program");
-    text_add_char(&line, ' ');
-    page_add_text(&line, page, "version");
-    text_add(&line, SLICE_LIT(", "));
-    page_add_text(&line, page, "phase");
-    text_add(&line, SLICE_LIT(", up "));
-    page_add_duration(&line, number(page, "uptime_s"));
+    page_add(&line, page, "{program} {version}, {phase}, up {uptime_s:t}");
     text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s, keys[v->key].what,
               v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
     add_line(s, text_slice(&line), TABLE_PLAIN);
@@ -545,8 +539,7 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
     struct parts p = {.columns = s->view->columns};
 
     text_add_escaped(&p.line, slice_of(name));
-    text_add(&p.line, SLICE_LIT(": policy "));
-    page_add_text(&p.line, now, "policy");
+    page_add(&p.line, now, ": policy {policy}");
     text_addf(&p.line, ", %zu workers", json_array_size(json_object_get(now, "workers")));
     if (then != NULL && span_s > 0) {
         double grown = total(now, "requests") - total(then, "requests");
@@ -557,8 +550,7 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
     end_part(&p);
     text_addf(&p.part, ", waiting %.0f", number(now, "waiting"));
     end_part(&p);
-    text_add(&p.part, SLICE_LIT(", mean "));
-    page_add_real(&p.part, now, "mean_backlog");
+    page_add(&p.part, now, ", mean {mean_backlog:g}");
     page_add_cutoff(now, &p.part);
     end_part(&p);
     text_addf(&p.part, ", classes %.0f", number(now, "classes"));
