@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -266,6 +265,44 @@ int ctl_take_seconds(struct ctl_options *o, const struct ctl_flag *f, const char
     if (code == CTL_OK)
         *(uint64_t *)place_of(o, f) *= 1000;
     return code;
+}
+
+/* ---- files of lines ---- */
+
+FILE *ctl_open(const char *file, struct diag *d)
+{
+    FILE *in = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
+
+    if (in == NULL)
+        diag_add(d, file, 0, 0, "%s", strerror(errno));
+    return in;
+}
+
+bool ctl_read_line(FILE *in, char *line, size_t max, struct slice *out)
+{
+    size_t n = 0;
+    int c;
+
+    while ((c = getc(in)) != EOF && c != '\n') {
+        if (n <= max)
+            line[n++] = (char)c;
+    }
+    bool any = c != EOF || n != 0;
+    if (n != 0 && line[n - 1] == '\r')
+        --n;
+    *out = (struct slice){line, n};
+    return any;
+}
+
+enum err ctl_close(FILE *in, const char *file, struct diag *d)
+{
+    enum err e = ferror(in) ? ERR_SYSTEM : ERR_OK;
+
+    if (e != ERR_OK)
+        diag_add(d, file, 0, 0, "%s", strerror(errno));
+    if (in != stdin)
+        fclose(in);
+    return e;
 }
 
 /* ---- one HTTP request ---- */

@@ -10,6 +10,7 @@
 #include "common/base/text.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
 
@@ -50,25 +51,6 @@ enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **ou
 /* What a word said of a page, E, in words to D; returns E. */
 enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum err e,
                           struct diag *d) must_check;
-
-/* Take O->process out of the pool; what came of it to OUT. */
-enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d) must_check;
-
-/*
- * ---- the words, as text from the parsed page ----
- * Members that are missing or of another type are shown as "-"; unknown ones are ignored.
- * Errors: ERR_SYNTAX (not what /status.json, /resumes.json give), ERR_NOT_FOUND (no such
- * application).
- */
-enum err ctl_status_text(const json_t *page, const struct ctl_options *o,
-                         struct text *out) must_check;
-enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o,
-                          struct text *out) must_check;
-enum err ctl_limits_text(const json_t *page, const struct ctl_options *o,
-                         struct text *out) must_check;
-/* Of /explain. Errors: ERR_SYNTAX. */
-enum err ctl_explain_text(const json_t *page, const struct ctl_options *o,
-                          struct text *out) must_check;
 
 /* ---- commands ---- */
 
@@ -178,6 +160,16 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
 /* The end of a word: OUT is printed, D said on standard error, both freed. E, or a failure to
  * print, as exit code. */
 int ctl_finish(enum err e, struct text *out, struct diag *d);
+
+/* ---- files of lines ---- */
+
+/* FILE, or standard input if that is "-"; NULL, and why is in D, if it cannot be opened. */
+FILE *ctl_open(const char *file, struct diag *d);
+/* The next line, without its end, to LINE, which has room for a byte more than MAX: a longer line
+ * is cut to that. False at the end of the file. */
+bool ctl_read_line(FILE *in, char *line, size_t max, struct slice *out) must_check;
+/* ERR_SYSTEM: it could not be read to its end; why to D. */
+enum err ctl_close(FILE *in, const char *file, struct diag *d) must_check;
 
 /* ---- one HTTP request ---- */
 

@@ -72,26 +72,19 @@ void table_addf(struct table *t, const char *fmt, ...)
     table_add(t, slice_of(cell));
 }
 
-static void pad(struct text *out, size_t n)
-{
-    while (n-- != 0)
-        text_add_char(out, ' ');
-}
-
 static void print_row(const struct table *t, const char *const *cells, const size_t *widths,
                       struct text *out)
 {
     for (size_t i = 0; i < t->ncolumns; ++i) {
         size_t len = strlen(cells[i]);
 
-        if (i != 0)
-            pad(out, 2);
-        if (t->columns[i].right)
-            pad(out, widths[i] - len);
+        int blanks = (int)(widths[i] - len);
+
+        text_addf(out, "%*s", (i != 0 ? 2 : 0) + (t->columns[i].right ? blanks : 0), "");
         text_add(out, slice_of(cells[i]));
         /* No blanks at the end of a line. */
         if (!t->columns[i].right && i + 1 != t->ncolumns)
-            pad(out, widths[i] - len);
+            text_addf(out, "%*s", blanks, "");
     }
     text_add_char(out, '\n');
 }
@@ -114,13 +107,13 @@ void table_print(const struct table *t, size_t indent, struct text *out)
         if (len > widths[i % t->ncolumns])
             widths[i % t->ncolumns] = len;
     }
-    pad(out, indent);
+    text_addf(out, "%*s", (int)indent, "");
     print_row(t, titles, widths, out);
     for (size_t i = 0; i < t->ncells; i += t->ncolumns) {
         enum table_style style = t->colours ? t->styles[i / t->ncolumns] : TABLE_PLAIN;
 
         text_add(out, slice_of(table_style_begin(style)));
-        pad(out, indent);
+        text_addf(out, "%*s", (int)indent, "");
         print_row(t, (const char *const *)t->cells + i, widths, out);
         if (style != TABLE_PLAIN) {
             /* Before the end of the line, where a terminal may scroll. */
@@ -139,6 +132,11 @@ int64_t page_int(const json_t *object, const char *name)
     if (json_is_real(v))
         return (int64_t)json_real_value(v);
     return json_integer_value(v);
+}
+
+double page_number(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
 }
 
 bool page_is_true(const json_t *object, const char *name)
@@ -160,16 +158,6 @@ static const json_t *find(const json_t *object, struct slice path)
 static struct slice text_of(const json_t *v)
 {
     return (struct slice){json_string_value(v), json_string_length(v)};
-}
-
-void page_add_text(struct text *out, const json_t *object, const char *name)
-{
-    const json_t *v = json_object_get(object, name);
-
-    if (json_is_string(v))
-        text_add_escaped(out, text_of(v));
-    else
-        text_add_char(out, '-');
 }
 
 void page_add_words(struct text *out, struct slice words)
@@ -222,6 +210,11 @@ static void add_member(struct text *out, const json_t *v, char kind)
         text_add_escaped(out, text_of(v));
     else
         text_add_char(out, '-');
+}
+
+void page_add_text(struct text *out, const json_t *object, const char *name)
+{
+    add_member(out, json_object_get(object, name), 's');
 }
 
 void page_add(struct text *out, const json_t *object, const char *format)

@@ -55,6 +55,8 @@ void table_print(const struct table *t, size_t indent, struct text *out);
 
 /* A number as integer; 0 for anything else. */
 int64_t page_int(const json_t *object, const char *name);
+/* As double; likewise. */
+double page_number(const json_t *object, const char *name);
 bool page_is_true(const json_t *object, const char *name);
 /* Adds a text on one line, "-" if it is missing. */
 void page_add_text(struct text *out, const json_t *object, const char *name);

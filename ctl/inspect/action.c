@@ -8,8 +8,8 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "common/program/admin.h"
-#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
 #include <stdio.h>
 

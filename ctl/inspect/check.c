@@ -3,9 +3,9 @@
  * resumelbctl check: a plugin of Nagios, Icinga and their kin. One line, exit codes 0 to 3; what
  * cannot be reached is CRITICAL, what cannot be understood UNKNOWN.
  */
-#include "ctl/inspect/check.h"
 #include "common/base/json.h"
-#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,18 +27,13 @@ static const char *check_state_name(enum check_state s)
 
 /* ---- ranges ---- */
 
-static bool read_bound(struct slice s, double *out)
-{
-    return parse_double(s, out) && isfinite(*out);
-}
-
 bool check_range_parse(const char *text, enum check_bare bare, struct check_range *out)
 {
     struct check_range r = {.set = true, .low = 0, .high = HUGE_VAL};
     struct slice rest = slice_of(text);
     double n = 0;
 
-    if (read_bound(rest, &n)) {
+    if (parse_double(rest, &n)) {
         r.turned = true;
         r.low = n;
         if (bare == CHECK_BARE_LOW) {
@@ -56,9 +51,9 @@ bool check_range_parse(const char *text, enum check_bare bare, struct check_rang
     struct slice low = has_colon ? slice_cut(&rest, ':') : SLICE_LIT("");
     if (slice_is(low, "~"))
         r.low = -HUGE_VAL;
-    else if (low.len != 0 && !read_bound(low, &r.low))
+    else if (low.len != 0 && !parse_double(low, &r.low))
         return false;
-    if (rest.len != 0 ? !read_bound(rest, &r.high) : !has_colon || (low.len == 0 && !r.turned))
+    if (rest.len != 0 ? !parse_double(rest, &r.high) : !has_colon || (low.len == 0 && !r.turned))
         return false;
     if (r.low > r.high)
         return false;
@@ -123,13 +118,6 @@ static void add_value(enum check_metric m, double v, struct text *out)
         text_addf(out, "%.6g", v);
 }
 
-static double number(const json_t *object, const char *name)
-{
-    const json_t *v = json_object_get(object, name);
-
-    return json_is_number(v) ? json_number_value(v) : 0;
-}
-
 /* Of an application of /status.json: workers that are there to get requests. */
 static void check_facts_read(const json_t *application, struct check_facts *out)
 {
@@ -137,15 +125,15 @@ static void check_facts_read(const json_t *application, struct check_facts *out)
     size_t i;
 
     *out = (struct check_facts){0};
-    out->of[CHECK_MEAN_BACKLOG] = number(application, "mean_backlog");
+    out->of[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
     json_array_foreach(json_object_get(application, "workers"), i, w)
     {
         bool is_there = json_is_true(json_object_get(w, "available")) &&
                         !json_is_true(json_object_get(w, "ejected"));
 
         out->of[CHECK_WORKERS] += is_there;
-        out->of[CHECK_MAX_BACKLOG] = fmax(out->of[CHECK_MAX_BACKLOG], number(w, "backlog"));
-        out->of[CHECK_MAX_AGE] = fmax(out->of[CHECK_MAX_AGE], number(w, "oldest_s"));
+        out->of[CHECK_MAX_BACKLOG] = fmax(out->of[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
+        out->of[CHECK_MAX_AGE] = fmax(out->of[CHECK_MAX_AGE], page_number(w, "oldest_s"));
     }
 }
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "common/base/json.h"
-#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
 /* ---- the answer as text ---- */
 

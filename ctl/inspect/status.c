@@ -2,8 +2,8 @@
  *
  * resumelbctl status: one block per application.
  */
-#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
 #include <inttypes.h>
 

@@ -70,10 +70,9 @@ struct simulate_variant {
 
 /* What a log had. */
 struct simulate_log {
-    size_t lines, requests;
-    size_t faults[ACCESS_FAULTS];
-    size_t first_bad; /* line number; 0: none */
-    bool cut;         /* there was more than --requests, or than there is room for */
+    struct requests in; /* closed */
+    size_t requests;
+    bool cut; /* there was more than --requests, or than there is room for */
     double span_s;
 };
 

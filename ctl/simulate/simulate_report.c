@@ -19,17 +19,18 @@ static double share_of(uint64_t part, uint64_t all)
 void simulate_print_log(const struct simulate *s, struct text *out)
 {
     const struct simulate_log *log = &s->log;
-    size_t bad = log->lines - log->requests - log->cut;
+    size_t bad = requests_bad(&log->in);
 
     text_addf(out, "%s: %zu requests over %.0f s%s\n", s->log_file, log->requests, log->span_s,
               log->cut ? ", and more that were not read" : "");
     if (bad == 0)
         return;
     text_addf(out, "  %zu of %zu lines are of no use, the first of them line %zu:\n", bad,
-              log->lines, log->first_bad);
+              log->in.lines, log->in.first_bad);
     for (unsigned f = 0; f < ACCESS_FAULTS; ++f) {
-        if (log->faults[f] != 0)
-            text_addf(out, "  %8zu  %s\n", log->faults[f], access_fault_text((enum access_fault)f));
+        if (log->in.faults[f] != 0)
+            text_addf(out, "  %8zu  %s\n", log->in.faults[f],
+                      access_fault_text((enum access_fault)f));
     }
 }
 
@@ -308,10 +309,10 @@ static void put_model(struct json_writer *w, const struct plan *p)
 static void put_log(struct json_writer *w, const struct simulate *s)
 {
     json_open_object(w, "log");
-    json_put_int(w, "lines", (int64_t)s->log.lines);
+    json_put_int(w, "lines", (int64_t)s->log.in.lines);
     json_put_int(w, "requests", (int64_t)s->log.requests);
-    json_put_int(w, "bad_lines", (int64_t)(s->log.lines - s->log.requests - s->log.cut));
-    json_put_int(w, "first_bad_line", (int64_t)s->log.first_bad);
+    json_put_int(w, "bad_lines", (int64_t)requests_bad(&s->log.in));
+    json_put_int(w, "first_bad_line", (int64_t)s->log.in.first_bad);
     json_put_bool(w, "cut", s->log.cut);
     json_put_real(w, "span_s", s->log.span_s);
     json_close_object(w);
