@@ -9,9 +9,7 @@
 #include "common/base/list.h"
 #include "common/skills/home_records.h"
 #include "common/skills/meter.h"
-#include "sim/draw.h"
-#include "sim/event_queue.h"
-#include "sim/lru.h"
+#include "sim/parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -570,7 +568,7 @@ static void issue(struct world *w)
 
 static void happen(struct world *w)
 {
-    struct event e = event_queue_take(&w->events);
+    struct queued_event e = event_queue_take(&w->events);
     struct job *j = e.what;
 
     w->now_ns = e.at_ns;
@@ -593,7 +591,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
     w->next = w->next_event = 0;
     for (;;) {
         uint64_t due = next_due(w);
-        const struct event *e = event_queue_peek(&w->events);
+        const struct queued_event *e = event_queue_peek(&w->events);
 
         if (due != NEVER_NS && (e == NULL || due <= e->at_ns)) {
             w->now_ns = due;

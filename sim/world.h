@@ -14,7 +14,7 @@
 #define RLB_SIM_WORLD_H
 
 #include "routing/pool.h"
-#include "sim/names.h"
+#include "sim/parts.h"
 #include "sim/workload.h"
 
 enum {

@@ -5,7 +5,7 @@
  * the host share (templates, navigation). Its first half is there to learn from.
  */
 #include "ctl/simulate/simulate.h"
-#include "sim/draw.h"
+#include "sim/parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

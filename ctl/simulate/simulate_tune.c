@@ -5,7 +5,7 @@
  */
 #include "ctl/cli/page.h"
 #include "ctl/simulate/simulate.h"
-#include "sim/draw.h"
+#include "sim/parts.h"
 
 #include <inttypes.h>
 #include <math.h>
