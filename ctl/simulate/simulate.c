@@ -340,6 +340,16 @@ void simulate_label(const struct simulate *s, const struct simulate_variant *v, 
         text_addf(out, " by %s", s->classifiers[v->classifier].label);
 }
 
+void simulate_add_label(struct table *table, const struct simulate *s,
+                        const struct simulate_variant *v)
+{
+    struct text label = {0};
+
+    simulate_label(s, v, &label);
+    table_add(table, text_slice(&label));
+    text_fini(&label);
+}
+
 const char *const simulate_common[SIMULATE_COMMON] = {"least_backlog", "classless", "round_robin"};
 
 const struct simulate_variant *simulate_baseline(const struct simulate_story *t)
@@ -355,12 +365,10 @@ const struct simulate_variant *simulate_baseline(const struct simulate_story *t)
     return &t->variants[t->nvariants - 1];
 }
 
-/* Whether A is to be had rather than B. */
-static bool is_better(const struct simulate_story *t, const struct figures *a,
-                      const struct figures *b)
+bool simulate_is_better(const struct plan *p, const struct figures *a, const struct figures *b)
 {
     static const double ALIKE = 0.01;
-    bool closed = t->plan->phases[t->plan->main].clients != 0;
+    bool closed = p->phases[p->main].clients != 0;
     double x = closed ? a->rate : -a->p99_ms;
     double y = closed ? b->rate : -b->p99_ms;
     double size = x > 0 ? x : -x;
@@ -378,7 +386,7 @@ const struct simulate_variant *simulate_best(const struct simulate_story *t)
 
     for (size_t i = 1; i < t->nvariants; ++i) {
         if (t->variants[i].policy < simulate_asked(t->simulate) &&
-            is_better(t, &t->variants[i].result.main, &best->result.main))
+            simulate_is_better(t->plan, &t->variants[i].result.main, &best->result.main))
             best = &t->variants[i];
     }
     return best;

@@ -9,7 +9,7 @@
 
 #include "classifiers/registry.h"
 #include "common/base/text.h"
-#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
 #include "ctl/simulate/access_line.h"
 #include "sim/scenario.h"
 
@@ -123,6 +123,11 @@ static inline size_t simulate_asked(const struct simulate *s)
     return s->npolicies - s->adds_today;
 }
 void simulate_label(const struct simulate *s, const struct simulate_variant *v, struct text *out);
+/* The same as the next cell of TABLE. */
+void simulate_add_label(struct table *table, const struct simulate *s,
+                        const struct simulate_variant *v);
+/* Whether A is to be had rather than B, of the phase of P that counts. */
+bool simulate_is_better(const struct plan *p, const struct figures *a, const struct figures *b);
 
 /* ---- what is printed ---- */
 
