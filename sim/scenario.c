@@ -23,20 +23,6 @@ enum {
     SHIFT_AFTER = 2000,
 };
 
-/* Newworkers: those from this one on are new. */
-static inline unsigned plan_first_new(const struct plan *p)
-{
-    return p->options.world.workers * 3 / 4;
-}
-
-/* Scenario crash: the number of the killed worker. */
-static inline unsigned plan_crashed(const struct plan *p)
-{
-    enum { CRASHED = 5 };
-
-    return CRASHED % p->options.world.workers;
-}
-
 static const char *const names[SCENARIOS] = {
 #define SCENARIO(name, doc) [SCENARIO_##name] = #name,
 #include "sim/scenario.def"
@@ -69,43 +55,26 @@ enum scenario scenario_find(struct slice name)
     return (enum scenario)s;
 }
 
-/* ---- building ---- */
+/* ---- plans ---- */
+
+/* Newworkers: those from this one on are new. */
+static unsigned first_new(const struct plan *p)
+{
+    return p->options.world.workers * 3 / 4;
+}
+
+/* Crash: the number of the worker that is killed. */
+static unsigned crashed(const struct plan *p)
+{
+    return 5 % p->options.world.workers;
+}
 
 /* N requests of the benchmark, in this plan; at least one. */
-static size_t plan_scaled(const struct plan *p, size_t n)
+static size_t scaled(const struct plan *p, size_t n)
 {
-    double scaled = (double)n * p->options.scale;
+    double v = (double)n * p->options.scale;
 
-    return scaled < 1 ? 1 : (size_t)scaled;
-}
-
-static struct plan_phase *add_phase(struct plan *p, const char *name, unsigned clients)
-{
-    ASSERT(p->nphases < PLAN_PHASES_MAX);
-    struct plan_phase *phase = &p->phases[p->nphases++];
-
-    phase->name = name;
-    phase->clients = clients;
-    return phase;
-}
-
-/* A phase with as many clients as there are, unless all is to come at a rate. */
-static enum err closed(struct plan *p, const char *name, struct workload_part part)
-{
-    bool open = p->options.rate > 0;
-    struct plan_phase *phase = add_phase(p, name, open ? 0 : p->options.clients);
-
-    part.rate = open ? p->options.rate : 0;
-    part.n = plan_scaled(p, part.n);
-    return workload_draw(&p->options.workload, &part, &phase->trace);
-}
-
-static enum err open_loop(struct plan *p, const char *name, struct workload_part part)
-{
-    struct plan_phase *phase = add_phase(p, name, 0);
-
-    part.n = plan_scaled(p, part.n);
-    return workload_draw(&p->options.workload, &part, &phase->trace);
+    return v < 1 ? 1 : (size_t)v;
 }
 
 static void add_event(struct plan_phase *phase, size_t at, enum world_change change,
@@ -116,220 +85,38 @@ static void add_event(struct plan_phase *phase, size_t at, enum world_change cha
         (struct world_event){.at = at, .change = change, .worker = worker};
 }
 
-static enum err build_steady(struct plan *p)
+static void start_new_workers(struct plan *p)
 {
-    enum err e = closed(p, "cold", (struct workload_part){.n = 10000, .seed = 1});
-
-    p->main = 1;
-    if (e == ERR_OK)
-        e = closed(p, "steady", (struct workload_part){.n = 8000, .seed = 2});
-    if (e == ERR_OK)
-        e = open_loop(p, "open", (struct workload_part){.n = 4000, .seed = 3, .rate = 400});
-    return e;
-}
-
-static enum err build_light(struct plan *p)
-{
-    enum { CLIENTS = 8 };
-    p->options.clients = CLIENTS;
-    enum err e = closed(p, "warm", (struct workload_part){.n = 8000, .seed = 1});
-
-    p->main = 1;
-    return e == ERR_OK ? closed(p, "light", (struct workload_part){.n = 4000, .seed = 2}) : e;
-}
-
-static enum err build_hot(struct plan *p, enum workload_hot kind)
-{
-    struct workload_part hot = {.n = 10500,
-                                .seed = 2,
-                                .rate = 300,
-                                .hot = kind,
-                                .hot_from = plan_scaled(p, HOT_FROM),
-                                .hot_to = plan_scaled(p, HOT_TO),
-                                .hot_share = .6};
-    enum err e = closed(p, "warm", (struct workload_part){.n = 8000, .seed = 1});
-
-    p->main = 1;
-    return e == ERR_OK ? open_loop(p, "hot", hot) : e;
-}
-
-static enum err build_flash(struct plan *p)
-{
-    return build_hot(p, WORKLOAD_FLASH);
-}
-
-static enum err build_crawl(struct plan *p)
-{
-    return build_hot(p, WORKLOAD_CRAWL);
-}
-
-static enum err build_newworkers(struct plan *p)
-{
-    unsigned first = plan_first_new(p);
-    struct workload_part light = {.n = 4500, .seed = 2, .rate = 150};
-    enum err e = closed(p, "warm", (struct workload_part){.n = 8000, .seed = 1});
-
-    p->main = 2;
-    if (e == ERR_OK)
-        e = open_loop(p, "light", light);
-    if (e == ERR_OK)
-        e = closed(p, "full", (struct workload_part){.n = 6000, .seed = 3});
-    for (unsigned i = first; i < p->options.world.workers && e == ERR_OK; ++i) {
+    for (unsigned i = first_new(p); i < p->options.world.workers; ++i) {
         add_event(&p->phases[0], 0, WORLD_KILL, i);
-        add_event(&p->phases[1], plan_scaled(p, NEW_AT), WORLD_START, i);
+        add_event(&p->phases[1], scaled(p, NEW_AT), WORLD_START, i);
     }
-    return e;
 }
 
-static enum err build_crash(struct plan *p)
+static void crash(struct plan *p)
 {
-    enum err e = closed(p, "warm", (struct workload_part){.n = 10000, .seed = 1});
-
-    p->main = 1;
-    if (e == ERR_OK)
-        e = closed(p, "crash", (struct workload_part){.n = 8000, .seed = 2});
-    if (e == ERR_OK)
-        e = closed(p, "later", (struct workload_part){.n = 8000, .seed = 3});
-    if (e == ERR_OK) {
-        add_event(&p->phases[1], plan_scaled(p, CRASH_AT), WORLD_KILL, plan_crashed(p));
-        add_event(&p->phases[1], plan_scaled(p, REPLACED_AT), WORLD_START, plan_crashed(p));
-    }
-    return e;
+    add_event(&p->phases[1], scaled(p, CRASH_AT), WORLD_KILL, crashed(p));
+    add_event(&p->phases[1], scaled(p, REPLACED_AT), WORLD_START, crashed(p));
 }
 
-/* As crash, for comparison. */
-static enum err build_drain(struct plan *p)
+static void drain(struct plan *p)
 {
-    enum err e = build_crash(p);
-
-    if (e != ERR_OK)
-        return e;
-    struct plan_phase *phase = &p->phases[1];
-    struct world_event gone = phase->events[0];
-    phase->events[0].change = WORLD_DRAIN;
-    gone.at = plan_scaled(p, CRASH_AT + DRAINED_AFTER);
-    add_event(phase, phase->events[1].at, WORLD_START, gone.worker);
-    phase->events[1] = gone;
-    return ERR_OK;
+    add_event(&p->phases[1], scaled(p, CRASH_AT), WORLD_DRAIN, crashed(p));
+    add_event(&p->phases[1], scaled(p, CRASH_AT + DRAINED_AFTER), WORLD_KILL, crashed(p));
+    add_event(&p->phases[1], scaled(p, REPLACED_AT), WORLD_START, crashed(p));
 }
 
-static enum err build_rolling(struct plan *p)
+static void replace_and_kill(struct plan *p)
 {
     unsigned workers = p->options.world.workers;
-    enum err e = closed(p, "warm", (struct workload_part){.n = 10000, .seed = 1});
 
-    p->main = 1;
-    if (e == ERR_OK)
-        e = closed(p, "replaced", (struct workload_part){.n = 16000, .seed = 2});
-    if (e == ERR_OK)
-        e = closed(p, "killed", (struct workload_part){.n = 16000, .seed = 3});
-    for (unsigned i = 0; i < workers && e == ERR_OK; ++i) {
-        size_t replaced = p->phases[1].trace.n * i / workers;
+    for (unsigned i = 0; i < workers; ++i) {
         size_t killed = p->phases[2].trace.n * i / workers;
 
-        add_event(&p->phases[1], replaced, WORLD_REPLACE, i);
+        add_event(&p->phases[1], p->phases[1].trace.n * i / workers, WORLD_REPLACE, i);
         add_event(&p->phases[2], killed, WORLD_KILL, i);
         add_event(&p->phases[2], killed, WORLD_START, i);
     }
-    return e;
-}
-
-static enum err build_hetero(struct plan *p)
-{
-    enum err e = closed(p, "warm", (struct workload_part){.n = 6000, .seed = 1, .costly = true});
-
-    p->main = 1;
-    if (e == ERR_OK)
-        e = closed(p, "hetero", (struct workload_part){.n = 6000, .seed = 2, .costly = true});
-    return e;
-}
-
-static enum err build_shift(struct plan *p)
-{
-    struct workload_part shift = {.n = 10000,
-                                  .seed = 2,
-                                  .shift_at = plan_scaled(p, SHIFT_AT),
-                                  .shift = p->options.workload.sites / 2};
-    enum err e = closed(p, "warm", (struct workload_part){.n = 10000, .seed = 1});
-
-    p->main = 1;
-    return e == ERR_OK ? closed(p, "shift", shift) : e;
-}
-
-static enum err build_shareddb(struct plan *p)
-{
-    enum { SLOTS = 6 };
-    enum err e = closed(p, "warm", (struct workload_part){.n = 6000, .seed = 1});
-
-    p->main = 1;
-    if (p->options.world.db_slots == 0)
-        p->options.world.db_slots = SLOTS;
-    return e == ERR_OK ? closed(p, "shareddb", (struct workload_part){.n = 6000, .seed = 2}) : e;
-}
-
-static enum err (*const builders[SCENARIOS])(struct plan *p) = {
-    [SCENARIO_steady] = build_steady,         [SCENARIO_light] = build_light,
-    [SCENARIO_flash] = build_flash,           [SCENARIO_crawl] = build_crawl,
-    [SCENARIO_newworkers] = build_newworkers, [SCENARIO_crash] = build_crash,
-    [SCENARIO_drain] = build_drain,           [SCENARIO_rolling] = build_rolling,
-    [SCENARIO_hetero] = build_hetero,         [SCENARIO_shift] = build_shift,
-    [SCENARIO_shareddb] = build_shareddb,
-};
-
-static struct plan *new_plan(enum scenario s, const struct plan_options *o)
-{
-    struct plan *p = xcalloc(1, sizeof(*p));
-
-    ASSERT(o->clients >= 1);
-    p->scenario = s;
-    p->options = *o;
-    return p;
-}
-
-enum err plan_create(enum scenario s, const struct plan_options *o, struct plan **out)
-{
-    struct plan *p = new_plan(s, o);
-
-    ASSERT(builders[s] != NULL);
-    ASSERT(o->scale > 0);
-    enum err e = builders[s](p);
-    if (e == ERR_OK)
-        *out = p;
-    else
-        plan_destroy(p);
-    return e;
-}
-
-struct plan *plan_replay(const struct plan_options *o, struct trace *first, struct trace *second)
-{
-    struct plan *p = new_plan(SCENARIO_replay, o);
-    unsigned clients = o->speed > 0 || o->rate > 0 ? 0 : o->clients;
-
-    add_phase(p, "first half", clients)->trace = *first;
-    add_phase(p, "second half", clients)->trace = *second;
-    *first = *second = (struct trace){0};
-    p->main = 1;
-    return p;
-}
-
-void plan_destroy(struct plan *p)
-{
-    if (p == NULL)
-        return;
-    for (size_t i = 0; i < p->nphases; ++i) {
-        trace_fini(&p->phases[i].trace);
-        free(p->phases[i].events);
-    }
-    free(p);
-}
-
-size_t plan_requests(const struct plan *p)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < p->nphases; ++i)
-        n += p->phases[i].trace.n;
-    return n;
 }
 
 /* ---- a run, and the measurement of what its scenario is about ---- */
@@ -358,8 +145,9 @@ static struct figures_part part_of(const struct done *d, size_t phase, size_t fr
     return (struct figures_part){.from = from < to ? from : to, .to = to, .tag = tag};
 }
 
-static struct figures measure(const struct done *d, size_t phase, struct figures_part part)
+static struct figures measure(const struct done *d, size_t phase, size_t from, size_t to, int tag)
 {
+    struct figures_part part = part_of(d, phase, from, to, tag);
     struct figures f;
 
     figures_of(d->records[phase], &part, d->plan->options.world.workers, &f);
@@ -368,7 +156,15 @@ static struct figures measure(const struct done *d, size_t phase, struct figures
 
 static struct figures measure_all(const struct done *d, size_t phase, int tag)
 {
-    return measure(d, phase, part_of(d, phase, 0, SIZE_MAX, tag));
+    return measure(d, phase, 0, SIZE_MAX, tag);
+}
+
+/* Share of workers FIRST .. LAST - 1 of the requests from FROM on. */
+static double share(const struct done *d, size_t phase, size_t from, unsigned first, unsigned last)
+{
+    struct figures_part part = part_of(d, phase, from, SIZE_MAX, ALL_TAGS);
+
+    return figures_share(d->records[phase], &part, first, last);
 }
 
 static void extra(struct done *d, const char *key, const char *title, int decimals, double value)
@@ -382,8 +178,8 @@ static void extra(struct done *d, const char *key, const char *title, int decima
 
 static void measure_steady(struct done *d)
 {
-    size_t cold = plan_scaled(d->plan, COLD_TO);
-    struct figures first = measure(d, 0, part_of(d, 0, 0, cold, ALL_TAGS));
+    size_t cold = scaled(d->plan, COLD_TO);
+    struct figures first = measure(d, 0, 0, cold, ALL_TAGS);
     struct figures open = measure_all(d, 2, ALL_TAGS);
 
     extra(d, "cold_loads", "cold: loads/req", 1, first.loads);
@@ -394,15 +190,15 @@ static void measure_steady(struct done *d)
 
 static void measure_hot(struct done *d)
 {
-    size_t from = plan_scaled(d->plan, HOT_FROM);
-    size_t to = plan_scaled(d->plan, HOT_TO);
+    size_t from = scaled(d->plan, HOT_FROM);
+    size_t to = scaled(d->plan, HOT_TO);
     size_t half = (from + to) / 2;
-    struct figures before = measure(d, 1, part_of(d, 1, 0, from, ALL_TAGS));
-    struct figures others = measure(d, 1, part_of(d, 1, from, to, TRACE_TAG_NORMAL));
-    struct figures after = measure(d, 1, part_of(d, 1, to, SIZE_MAX, ALL_TAGS));
-    struct figures hot = measure(d, 1, part_of(d, 1, half, to, TRACE_TAG_SPECIAL));
+    struct figures before = measure(d, 1, 0, from, ALL_TAGS);
+    struct figures others = measure(d, 1, from, to, TRACE_TAG_NORMAL);
+    struct figures after = measure(d, 1, to, SIZE_MAX, ALL_TAGS);
+    struct figures hot = measure(d, 1, half, to, TRACE_TAG_SPECIAL);
 
-    d->out->main = measure(d, 1, part_of(d, 1, half, to, TRACE_TAG_NORMAL));
+    d->out->main = measure(d, 1, half, to, TRACE_TAG_NORMAL);
     extra(d, "before_p99_ms", "before: p99 ms", 0, before.p99_ms);
     extra(d, "before_loads", "before: loads/req", 2, before.loads);
     extra(d, "attack_loads", "attack: others' loads/req", 2, others.loads);
@@ -415,51 +211,45 @@ static void measure_hot(struct done *d)
 
 static void measure_newworkers(struct done *d)
 {
-    size_t at = plan_scaled(d->plan, NEW_AT);
+    size_t at = scaled(d->plan, NEW_AT);
+    size_t full = scaled(d->plan, FULL_LAST);
     size_t n = phase_n(d, 1);
-    unsigned first = plan_first_new(d->plan);
+    size_t last = n > at ? n - at : 0;
+    unsigned first = first_new(d->plan);
     unsigned all = d->plan->options.world.workers;
-    struct figures_part last = part_of(d, 1, n > at ? n - at : 0, n, ALL_TAGS);
-    struct figures_part full = part_of(d, 2, plan_scaled(d->plan, FULL_LAST), SIZE_MAX, ALL_TAGS);
+    struct figures light = measure(d, 1, last, n, ALL_TAGS);
 
-    d->out->main = measure(d, 2, full);
-    extra(d, "light_share", "light: share of the new, %", 1,
-          100 * figures_share(d->records[1], &last, first, all));
-    extra(d, "light_loads_before", "before: loads/req", 2,
-          measure(d, 1, part_of(d, 1, 0, at, ALL_TAGS)).loads);
-    extra(d, "light_loads", "last third: loads/req", 2, measure(d, 1, last).loads);
-    extra(d, "light_p99_ms", "p99 ms", 0, measure(d, 1, last).p99_ms);
-    extra(d, "full_share", "full: share of the new, %", 1,
-          100 * figures_share(d->records[2], &full, first, all));
+    d->out->main = measure(d, 2, full, SIZE_MAX, ALL_TAGS);
+    extra(d, "light_share", "light: share of the new, %", 1, 100 * share(d, 1, last, first, all));
+    extra(d, "light_loads_before", "before: loads/req", 2, measure(d, 1, 0, at, ALL_TAGS).loads);
+    extra(d, "light_loads", "last third: loads/req", 2, light.loads);
+    extra(d, "light_p99_ms", "p99 ms", 0, light.p99_ms);
+    extra(d, "full_share", "full: share of the new, %", 1, 100 * share(d, 2, full, first, all));
 }
 
 static void measure_crash(struct done *d)
 {
-    size_t at = plan_scaled(d->plan, CRASH_AT);
-    size_t back = plan_scaled(d->plan, REPLACED_AT);
-    size_t some = plan_scaled(d->plan, JUST_AFTER);
+    size_t at = scaled(d->plan, CRASH_AT);
+    size_t back = scaled(d->plan, REPLACED_AT);
+    size_t some = scaled(d->plan, JUST_AFTER);
     size_t n = phase_n(d, 1);
-    unsigned crashed = plan_crashed(d->plan);
+    size_t last = n > some ? n - some : 0;
+    unsigned victim = crashed(d->plan);
     double workers = d->plan->options.world.workers;
-    struct figures before = measure(d, 1, part_of(d, 1, 0, at, ALL_TAGS));
-    struct figures down = measure(d, 1, part_of(d, 1, at, back, ALL_TAGS));
-    struct figures_part last = part_of(d, 1, n > some ? n - some : 0, n, ALL_TAGS);
-    struct figures_part later = part_of(d, 2, 0, SIZE_MAX, ALL_TAGS);
+    struct figures before = measure(d, 1, 0, at, ALL_TAGS);
+    struct figures down = measure(d, 1, at, back, ALL_TAGS);
 
     extra(d, "before_loads", "before: loads/req", 2, before.loads);
-    extra(d, "just_down_loads", "just after", 2,
-          measure(d, 1, part_of(d, 1, at, at + some, ALL_TAGS)).loads);
+    extra(d, "just_down_loads", "just after", 2, measure(d, 1, at, at + some, ALL_TAGS).loads);
     extra(d, "down_loads", "down", 2, down.loads);
-    extra(d, "after_loads", "replaced", 2,
-          measure(d, 1, part_of(d, 1, back, SIZE_MAX, ALL_TAGS)).loads);
-    extra(d, "last_loads", "last", 2, measure(d, 1, last).loads);
+    extra(d, "after_loads", "replaced", 2, measure(d, 1, back, SIZE_MAX, ALL_TAGS).loads);
+    extra(d, "last_loads", "last", 2, measure(d, 1, last, n, ALL_TAGS).loads);
     extra(d, "before_p99_ms", "before: p99 ms", 0, before.p99_ms);
     extra(d, "down_p99_ms", "down: p99 ms", 0, down.p99_ms);
     extra(d, "max_ms", "max ms", 0, d->out->main.max_ms);
     extra(d, "new_share", "share of the new, fair = 1", 2,
-          workers * figures_share(d->records[1], &last, crashed, crashed + 1));
-    extra(d, "later_share", "later", 2,
-          workers * figures_share(d->records[2], &later, crashed, crashed + 1));
+          workers * share(d, 1, last, victim, victim + 1));
+    extra(d, "later_share", "later", 2, workers * share(d, 2, 0, victim, victim + 1));
 }
 
 static void measure_rolling(struct done *d)
@@ -467,8 +257,7 @@ static void measure_rolling(struct done *d)
     struct figures killed = measure_all(d, 2, ALL_TAGS);
     size_t half = phase_n(d, 0) / 2;
 
-    extra(d, "before_loads", "before: loads/req", 2,
-          measure(d, 0, part_of(d, 0, half, SIZE_MAX, ALL_TAGS)).loads);
+    extra(d, "before_loads", "before: loads/req", 2, measure(d, 0, half, SIZE_MAX, ALL_TAGS).loads);
     extra(d, "replaced_loads", "replaced: loads/req", 2, d->out->main.loads);
     extra(d, "replaced_p99_ms", "p99 ms", 0, d->out->main.p99_ms);
     extra(d, "killed_loads", "killed: loads/req", 2, killed.loads);
@@ -488,12 +277,12 @@ static void measure_hetero(struct done *d)
 
 static void measure_shift(struct done *d)
 {
-    size_t at = plan_scaled(d->plan, SHIFT_AT);
-    size_t some = plan_scaled(d->plan, SHIFT_AFTER);
+    size_t at = scaled(d->plan, SHIFT_AT);
+    size_t some = scaled(d->plan, SHIFT_AFTER);
     size_t n = phase_n(d, 1);
-    struct figures before = measure(d, 1, part_of(d, 1, 0, at, ALL_TAGS));
-    struct figures next = measure(d, 1, part_of(d, 1, at, at + some, ALL_TAGS));
-    struct figures last = measure(d, 1, part_of(d, 1, n > some ? n - some : 0, n, ALL_TAGS));
+    struct figures before = measure(d, 1, 0, at, ALL_TAGS);
+    struct figures next = measure(d, 1, at, at + some, ALL_TAGS);
+    struct figures last = measure(d, 1, n > some ? n - some : 0, n, ALL_TAGS);
 
     extra(d, "before_loads", "before: loads/req", 2, before.loads);
     extra(d, "next_loads", "just after", 2, next.loads);
@@ -510,13 +299,157 @@ static void measure_replay(struct done *d)
     extra(d, "first_loads", "first half: loads/req", 2, measure_all(d, 0, ALL_TAGS).loads);
 }
 
-static void (*const measures[SCENARIOS])(struct done *d) = {
-    [SCENARIO_steady] = measure_steady,   [SCENARIO_flash] = measure_hot,
-    [SCENARIO_crawl] = measure_hot,       [SCENARIO_newworkers] = measure_newworkers,
-    [SCENARIO_crash] = measure_crash,     [SCENARIO_drain] = measure_crash,
-    [SCENARIO_rolling] = measure_rolling, [SCENARIO_hetero] = measure_hetero,
-    [SCENARIO_shift] = measure_shift,     [SCENARIO_replay] = measure_replay,
+/* ---- the scenarios ---- */
+
+/* Phase N is drawn by seed N + 1. Without a rate it is a closed loop. Positions are not scaled. */
+static const struct {
+    struct {
+        const char *name;
+        struct workload_part part;
+    } phases[PLAN_PHASES_MAX];
+    size_t main;
+    unsigned clients, db_slots; /* in place of the options; 0: theirs */
+    void (*arrange)(struct plan *p);
+    void (*measure)(struct done *d);
+} scenarios[SCENARIOS] = {
+    [SCENARIO_steady] = {{{"cold", {.n = 10000}},
+                          {"steady", {.n = 8000}},
+                          {"open", {.n = 4000, .rate = 400}}},
+                         .main = 1,
+                         .measure = measure_steady},
+    [SCENARIO_light] = {{{"warm", {.n = 8000}}, {"light", {.n = 4000}}}, .main = 1, .clients = 8},
+#define HOT(kind)                                                                                  \
+    {                                                                                              \
+        .n = 10500, .rate = 300, .hot = (kind), .hot_from = HOT_FROM, .hot_to = HOT_TO,            \
+        .hot_share = .6                                                                            \
+    }
+    [SCENARIO_flash] = {{{"warm", {.n = 8000}}, {"hot", HOT(WORKLOAD_FLASH)}},
+                        .main = 1,
+                        .measure = measure_hot},
+    [SCENARIO_crawl] = {{{"warm", {.n = 8000}}, {"hot", HOT(WORKLOAD_CRAWL)}},
+                        .main = 1,
+                        .measure = measure_hot},
+    [SCENARIO_newworkers] = {{{"warm", {.n = 8000}},
+                              {"light", {.n = 4500, .rate = 150}},
+                              {"full", {.n = 6000}}},
+                             .main = 2,
+                             .arrange = start_new_workers,
+                             .measure = measure_newworkers},
+    [SCENARIO_crash] = {{{"warm", {.n = 10000}}, {"crash", {.n = 8000}}, {"later", {.n = 8000}}},
+                        .main = 1,
+                        .arrange = crash,
+                        .measure = measure_crash},
+    [SCENARIO_drain] = {{{"warm", {.n = 10000}}, {"crash", {.n = 8000}}, {"later", {.n = 8000}}},
+                        .main = 1,
+                        .arrange = drain,
+                        .measure = measure_crash},
+    [SCENARIO_rolling] = {{{"warm", {.n = 10000}},
+                           {"replaced", {.n = 16000}},
+                           {"killed", {.n = 16000}}},
+                          .main = 1,
+                          .arrange = replace_and_kill,
+                          .measure = measure_rolling},
+    [SCENARIO_hetero] = {{{"warm", {.n = 6000, .costly = true}},
+                          {"hetero", {.n = 6000, .costly = true}}},
+                         .main = 1,
+                         .measure = measure_hetero},
+    [SCENARIO_shift] = {{{"warm", {.n = 10000}}, {"shift", {.n = 10000, .shift_at = SHIFT_AT}}},
+                        .main = 1,
+                        .measure = measure_shift},
+    [SCENARIO_shareddb] = {{{"warm", {.n = 6000}}, {"shareddb", {.n = 6000}}},
+                           .main = 1,
+                           .db_slots = 6},
+    [SCENARIO_replay] = {.measure = measure_replay},
 };
+
+/* Draws phase I of P's scenario; one without a rate has as many clients as there are, unless all is
+ * to come at a rate. */
+static enum err add_phase(struct plan *p, size_t i)
+{
+    struct workload_part part = scenarios[p->scenario].phases[i].part;
+    struct plan_phase *phase = &p->phases[p->nphases++];
+
+    if (part.rate <= 0)
+        part.rate = p->options.rate;
+    part.seed = i + 1;
+    part.n = scaled(p, part.n);
+    part.hot_from = scaled(p, part.hot_from);
+    part.hot_to = scaled(p, part.hot_to);
+    if (part.shift_at != 0) {
+        part.shift_at = scaled(p, part.shift_at);
+        part.shift = p->options.workload.sites / 2;
+    }
+    phase->name = scenarios[p->scenario].phases[i].name;
+    phase->clients = part.rate > 0 ? 0 : p->options.clients;
+    return workload_draw(&p->options.workload, &part, &phase->trace);
+}
+
+static struct plan *new_plan(enum scenario s, const struct plan_options *o)
+{
+    struct plan *p = xcalloc(1, sizeof(*p));
+
+    ASSERT(o->clients >= 1);
+    p->scenario = s;
+    p->options = *o;
+    p->main = 1;
+    return p;
+}
+
+enum err plan_create(enum scenario s, const struct plan_options *o, struct plan **out)
+{
+    struct plan *p = new_plan(s, o);
+    enum err e = ERR_OK;
+
+    ASSERT(o->scale > 0);
+    p->main = scenarios[s].main;
+    if (scenarios[s].clients != 0)
+        p->options.clients = scenarios[s].clients;
+    if (scenarios[s].db_slots != 0 && o->world.db_slots == 0)
+        p->options.world.db_slots = scenarios[s].db_slots;
+    for (size_t i = 0; i < PLAN_PHASES_MAX && e == ERR_OK; ++i) {
+        if (scenarios[s].phases[i].name != NULL)
+            e = add_phase(p, i);
+    }
+    if (e == ERR_OK && scenarios[s].arrange != NULL)
+        scenarios[s].arrange(p);
+    if (e == ERR_OK)
+        *out = p;
+    else
+        plan_destroy(p);
+    return e;
+}
+
+struct plan *plan_replay(const struct plan_options *o, struct trace *first, struct trace *second)
+{
+    struct plan *p = new_plan(SCENARIO_replay, o);
+    unsigned clients = o->speed > 0 || o->rate > 0 ? 0 : o->clients;
+
+    p->phases[0] = (struct plan_phase){"first half", *first, clients, NULL, 0};
+    p->phases[1] = (struct plan_phase){"second half", *second, clients, NULL, 0};
+    p->nphases = 2;
+    *first = *second = (struct trace){0};
+    return p;
+}
+
+void plan_destroy(struct plan *p)
+{
+    if (p == NULL)
+        return;
+    for (size_t i = 0; i < p->nphases; ++i) {
+        trace_fini(&p->phases[i].trace);
+        free(p->phases[i].events);
+    }
+    free(p);
+}
+
+size_t plan_requests(const struct plan *p)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < p->nphases; ++i)
+        n += p->phases[i].trace.n;
+    return n;
+}
 
 /* ---- the course ---- */
 
@@ -534,8 +467,8 @@ static void cut_windows(struct done *d)
         for (size_t k = 0; k < pieces; ++k) {
             size_t from = n * k / pieces;
             size_t to = n * (k + 1) / pieces;
-            struct figures all = measure(d, i, part_of(d, i, from, to, ALL_TAGS));
-            struct figures normal = measure(d, i, part_of(d, i, from, to, TRACE_TAG_NORMAL));
+            struct figures all = measure(d, i, from, to, ALL_TAGS);
+            struct figures normal = measure(d, i, from, to, TRACE_TAG_NORMAL);
 
             ASSERT(r->nwindows < PLAN_WINDOWS);
             r->windows[r->nwindows++] = (struct plan_window){
@@ -567,19 +500,6 @@ static void share_out(struct done *d)
     qsort(r->shares, r->nshares, sizeof(r->shares[0]), more_first);
 }
 
-static void shadow_since(const struct world *w, const struct pool_shadow_counts *before,
-                         struct pool_shadow_counts *out)
-{
-    world_shadow(w, out);
-    out->requests -= before->requests;
-    out->differed -= before->differed;
-    out->live_skilled -= before->live_skilled;
-    out->shadow_skilled -= before->shadow_skilled;
-    out->live_wait_us -= before->live_wait_us;
-    out->shadow_wait_us -= before->shadow_wait_us;
-    out->overdue -= before->overdue;
-}
-
 void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
               struct plan_result *out)
 {
@@ -599,18 +519,18 @@ void plan_run(const struct plan *p, const struct plan_classes *c, const struct p
             .nevents = phase->nevents};
 
         d.records[i] = xcalloc(phase->trace.n != 0 ? phase->trace.n : 1, sizeof(*d.records[i]));
-        struct pool_shadow_counts before;
-        world_shadow(w, &before);
+        if (i == p->main)
+            world_add_shadow(w, -1, &out->shadow);
         world_run(w, &run, d.records[i]);
         if (i != p->main)
             continue;
         world_overlap(w, &out->overlap);
-        shadow_since(w, &before, &out->shadow);
+        world_add_shadow(w, 1, &out->shadow);
     }
     world_destroy(w);
     out->main = measure_all(&d, p->main, ALL_TAGS);
-    if (measures[p->scenario] != NULL)
-        measures[p->scenario](&d);
+    if (scenarios[p->scenario].measure != NULL)
+        scenarios[p->scenario].measure(&d);
     cut_windows(&d);
     share_out(&d);
     for (size_t i = 0; i < p->nphases; ++i)

@@ -4,7 +4,7 @@
  * has a core that all pages need and an edge that few do.
  */
 #include "sim/workload.h"
-#include "sim/draw.h"
+#include "sim/parts.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -9,19 +9,17 @@
 #include "common/base/list.h"
 #include "common/skills/home_records.h"
 #include "common/skills/meter.h"
-#include "sim/draw.h"
-#include "sim/event_queue.h"
-#include "sim/lru.h"
+#include "sim/parts.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define WORLD_NS_PER_MS UINT64_C(1000000)
-
 #define WORLD_NS_PER_US UINT64_C(1000)
 
-/* A request in flight. */ struct job {
+/* A request in flight. */
+struct job {
     struct list node; /* member->jobs, in the order of arrival; or world->free_jobs */
     struct pool_pick pick;
     struct member *member;
@@ -66,12 +64,12 @@ struct world {
     size_t in_flight;
 };
 
-static inline uint64_t world_now_ms(const struct world *w)
+static uint64_t world_now_ms(const struct world *w)
 {
     return w->now_ns / WORLD_NS_PER_MS;
 }
 
-static inline uint64_t world_now_us(const struct world *w)
+static uint64_t world_now_us(const struct world *w)
 {
     return w->now_ns / WORLD_NS_PER_US;
 }
@@ -570,7 +568,7 @@ static void issue(struct world *w)
 
 static void happen(struct world *w)
 {
-    struct event e = event_queue_take(&w->events);
+    struct queued_event e = event_queue_take(&w->events);
     struct job *j = e.what;
 
     w->now_ns = e.at_ns;
@@ -593,7 +591,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
     w->next = w->next_event = 0;
     for (;;) {
         uint64_t due = next_due(w);
-        const struct event *e = event_queue_peek(&w->events);
+        const struct queued_event *e = event_queue_peek(&w->events);
 
         if (due != NEVER_NS && (e == NULL || due <= e->at_ns)) {
             w->now_ns = due;
@@ -610,7 +608,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
     w->now_ns += PAUSE_NS;
 }
 
-static int by_key(const void *a, const void *b)
+static int by_value(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a;
     uint64_t y = *(const uint64_t *)b;
@@ -630,7 +628,7 @@ void world_overlap(const struct world *w, struct world_overlap *out)
         lru_keys(w->members[i].cache, keys + at);
         at += lru_count(w->members[i].cache);
     }
-    qsort(keys, n, sizeof(keys[0]), by_key);
+    qsort(keys, n, sizeof(keys[0]), by_value);
     *out = (struct world_overlap){.cached = n};
     for (size_t i = 0; i < n; ++i) {
         if (i != 0 && keys[i] == keys[i - 1])
@@ -641,20 +639,21 @@ void world_overlap(const struct world *w, struct world_overlap *out)
     free(keys);
 }
 
-void world_shadow(const struct world *w, struct pool_shadow_counts *out)
+void world_add_shadow(const struct world *w, int times, struct pool_shadow_counts *out)
 {
-    *out = (struct pool_shadow_counts){0};
+    uint64_t n = (uint64_t)times;
+
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         struct pool_view v;
 
         pool_view(w->pools[b], false, &v);
-        out->requests += v.shadow.requests;
-        out->differed += v.shadow.differed;
-        out->live_skilled += v.shadow.live_skilled;
-        out->shadow_skilled += v.shadow.shadow_skilled;
-        out->live_wait_us += v.shadow.live_wait_us;
-        out->shadow_wait_us += v.shadow.shadow_wait_us;
-        out->overdue += v.shadow.overdue;
+        out->requests += n * v.shadow.requests;
+        out->differed += n * v.shadow.differed;
+        out->live_skilled += n * v.shadow.live_skilled;
+        out->shadow_skilled += n * v.shadow.shadow_skilled;
+        out->live_wait_us += n * v.shadow.live_wait_us;
+        out->shadow_wait_us += n * v.shadow.shadow_wait_us;
+        out->overdue += n * v.shadow.overdue;
         pool_view_fini(&v);
     }
 }
@@ -697,20 +696,10 @@ static void add(struct sums *s, const struct world_record *r)
     s->busy_us[r->worker] += r->service_us;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The latency that so many of a hundred do not exceed. */
 static double percentile(const struct sums *s, unsigned percent)
 {
-    size_t at = s->ok * percent / 100;
-
-    return (double)s->latencies[at] / US_PER_MS;
+    return (double)s->latencies[s->ok * percent / 100] / US_PER_MS;
 }
 
 static uint64_t largest(const uint64_t *v, unsigned n)
@@ -744,15 +733,9 @@ static void fill(const struct sums *s, unsigned nworkers, struct figures *out)
         out->workers += s->requests[i] != 0;
 }
 
-/* A request's class and worker in one number. */
-static uint64_t pair_of(const struct world_record *r)
-{
-    return (uint64_t)r->cls << 16 | r->worker;
-}
-
 /*
- * The mean number of workers of a class. Sorted by class and worker, so that it takes as much
- * memory as there are requests, not as there are classes times workers.
+ * The mean number of workers of a class. PAIRS is room: sorted by class and worker, so that it
+ * takes as much memory as there are requests, not as there are classes times workers.
  */
 static double class_workers(const struct world_record *records, const struct figures_part *part,
                             uint64_t *pairs)
@@ -763,7 +746,7 @@ static double class_workers(const struct world_record *records, const struct fig
 
     for (size_t i = part->from; i < part->to; ++i) {
         if (is_part(&records[i], part) && !records[i].failed)
-            pairs[n++] = pair_of(&records[i]);
+            pairs[n++] = (uint64_t)records[i].cls << 16 | records[i].worker;
     }
     qsort(pairs, n, sizeof(pairs[0]), by_value);
     for (size_t i = 0; i < n;) {

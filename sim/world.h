@@ -14,7 +14,7 @@
 #define RLB_SIM_WORLD_H
 
 #include "routing/pool.h"
-#include "sim/names.h"
+#include "sim/parts.h"
 #include "sim/workload.h"
 
 enum {
@@ -100,8 +100,8 @@ struct world_overlap {
 };
 void world_overlap(const struct world *w, struct world_overlap *out);
 
-/* What shadow_policy has counted so far, of all balancers. */
-void world_shadow(const struct world *w, struct pool_shadow_counts *out);
+/* Adds what shadow_policy has counted so far, of all balancers; TIMES -1: subtracts it. */
+void world_add_shadow(const struct world *w, int times, struct pool_shadow_counts *out);
 
 /* ---- what a run comes to, in numbers ---- */
 

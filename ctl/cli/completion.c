@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-enum { LETTERS_END = 256 };
-
 /* A text within single quotes of a shell. */
 static void add_quoted(struct text *out, const char *s)
 {
@@ -25,7 +23,7 @@ static void add_quoted(struct text *out, const char *s)
 /* "-a --address" of a flag, and the same of all. */
 static void add_flag_names(const struct ctl_flag *f, const char *between, struct text *out)
 {
-    if (f->letter < LETTERS_END)
+    if (f->letter != 0)
         text_addf(out, "-%c%s", f->letter, between);
     text_addf(out, "--%s", f->name);
 }
@@ -172,7 +170,7 @@ static void add_zsh_word(const struct ctl_command *c, struct text *out)
         char name[64];
 
         snprintf(name, sizeof(name), "-%c", c->flags[i].letter);
-        if (c->flags[i].letter < LETTERS_END)
+        if (c->flags[i].letter != 0)
             add_zsh_spec(&c->flags[i], name, out);
         snprintf(name, sizeof(name), "--%s", c->flags[i].name);
         add_zsh_spec(&c->flags[i], name, out);
@@ -219,43 +217,23 @@ static void print_zsh(struct text *out)
     text_add(out, SLICE_LIT("    esac\n}\n\n_resumelbctl \"$@\"\n"));
 }
 
-/* SHELL: "bash" or "zsh". False: neither. */
-static bool ctl_completion(struct slice shell, struct text *out)
-{
-    if (slice_is(shell, "bash"))
-        print_bash(out);
-    else if (slice_is(shell, "zsh"))
-        print_zsh(out);
-    else
-        return false;
-    return true;
-}
-
-/* ---- the word ---- */
-
-static int take_nothing(void *context, int letter, const char *value)
-{
-    (void)context;
-    (void)letter;
-    (void)value;
-    return CTL_OK;
-}
-
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
+    struct ctl_options o = {0};
     struct text out = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take_nothing, NULL);
+    int code = ctl_parse(c, argc, argv, &o);
 
     if (code >= 0)
         return code;
-    if (argv[first] == NULL)
+    if (o.words[0] == NULL)
         return ctl_usage_error(c, "want a shell: bash or zsh", NULL);
-    if (!ctl_completion(slice_of(argv[first]), &out))
-        return ctl_usage_error(c, "no such shell here, but bash and zsh", argv[first]);
-    code = ctl_print(text_slice(&out)) ? CTL_OK : CTL_FAILED;
-    text_fini(&out);
-    return code;
+    if (strcmp(o.words[0], "bash") == 0)
+        print_bash(&out);
+    else if (strcmp(o.words[0], "zsh") == 0)
+        print_zsh(&out);
+    else
+        return ctl_usage_error(c, "no such shell here, but bash and zsh", o.words[0]);
+    return ctl_finish(ERR_OK, &out, &(struct diag){0});
 }
 
 static const struct ctl_flag flags[] = {CTL_FLAG_HELP};

@@ -12,14 +12,11 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ---- commands: getopt_long over their rows ---- */
-
-enum { LETTERS_END = 256, TIMEOUT_MAX_S = 3600 };
 
 /* clang-format off */
 const struct ctl_command *const ctl_commands[] = {
@@ -56,8 +53,38 @@ int ctl_usage_error(const struct ctl_command *c, const char *what, const char *w
     return CTL_USAGE;
 }
 
+int ctl_usage_problems(const struct ctl_command *c, struct diag *d)
+{
+    fprintf(stderr, "resumelbctl: %sTry resumelbctl %s --help.\n", d->text != NULL ? d->text : "",
+            c->name);
+    diag_fini(d);
+    return CTL_USAGE;
+}
+
+/* All of OUT to standard output; false, and it was said, when that fails. */
+static bool print(struct slice out)
+{
+    size_t written = out.len != 0 ? fwrite(out.p, 1, out.len, stdout) : 0;
+
+    if (written == out.len && fflush(stdout) == 0)
+        return true;
+    perror("resumelbctl: stdout");
+    return false;
+}
+
+int ctl_finish(enum err e, struct text *out, struct diag *d)
+{
+    bool printed = print(text_slice(out));
+
+    if (d->text != NULL)
+        fprintf(stderr, "resumelbctl: %s", d->text);
+    diag_fini(d);
+    text_fini(out);
+    return e == ERR_OK && printed ? CTL_OK : CTL_FAILED;
+}
+
 /* NULL: there is none. */
-static const struct ctl_command *ctl_command_find(struct slice name)
+static const struct ctl_command *find_command(struct slice name)
 {
     for (size_t i = 0; i < ctl_ncommands; ++i) {
         if (slice_is(name, ctl_commands[i]->name))
@@ -76,7 +103,7 @@ static size_t flag_width(const struct ctl_flag *f)
 
 static void add_flag(const struct ctl_flag *f, size_t width, struct text *out)
 {
-    if (f->letter < LETTERS_END)
+    if (f->letter != 0)
         text_addf(out, "  -%c, --%s", f->letter, f->name);
     else
         text_addf(out, "      --%s", f->name);
@@ -85,8 +112,10 @@ static void add_flag(const struct ctl_flag *f, size_t width, struct text *out)
     text_addf(out, "%*s  %s\n", (int)(width - flag_width(f)), "", f->help);
 }
 
-static void ctl_command_help(const struct ctl_command *c, struct text *out)
+static int print_command_help(const struct ctl_command *c)
 {
+    struct text help = {0};
+    struct text *out = &help;
     size_t width = 0;
 
     text_addf(out, "usage: resumelbctl %s [OPTIONS]%s%s\n\n%s\n", c->name,
@@ -101,20 +130,23 @@ static void ctl_command_help(const struct ctl_command *c, struct text *out)
         add_flag(&c->flags[i], width, out);
     if (c->describe != NULL)
         c->describe(out);
+    return ctl_finish(ERR_OK, out, &(struct diag){0});
 }
 
 /* ---- options ---- */
 
-/* The rows as getopt wants them; LETTERS has room for three bytes a row. */
+/* What getopt returns for an option that has no letter: this, and its row. */
+enum { NO_LETTER = 256 };
+
+/* The rows as getopt wants them; LETTERS has room for two bytes a row, and one. */
 static void make_options(const struct ctl_command *c, char *letters, struct option *longs)
 {
     for (size_t i = 0; i < c->nflags; ++i) {
         const struct ctl_flag *f = &c->flags[i];
 
-        longs[i] =
-            (struct option){f->name, f->value != NULL ? required_argument : no_argument, NULL, 0};
-        longs[i].val = f->letter;
-        if (f->letter >= LETTERS_END)
+        longs[i] = (struct option){f->name, f->value != NULL ? required_argument : no_argument,
+                                   NULL, NO_LETTER + (int)i};
+        if (f->letter == 0)
             continue;
         *letters++ = (char)f->letter;
         if (f->value != NULL)
@@ -122,6 +154,17 @@ static void make_options(const struct ctl_command *c, char *letters, struct opti
     }
     *letters = '\0';
     longs[c->nflags] = (struct option){NULL, 0, NULL, 0};
+}
+
+static const struct ctl_flag *find_flag(const struct ctl_command *c, int letter)
+{
+    const struct ctl_flag *f = c->flags;
+
+    if (letter >= NO_LETTER)
+        return &c->flags[letter - NO_LETTER];
+    while (f->letter != letter)
+        ++f;
+    return f;
 }
 
 /* Its line of help has a word for each. */
@@ -137,101 +180,8 @@ static size_t arguments_max(const struct ctl_command *c)
     return n;
 }
 
-int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *first,
-                      ctl_take_fn take, void *context)
-{
-    size_t max = arguments_max(c);
-    char letters[2 * CTL_FLAGS_MAX + 1];
-    struct option longs[CTL_FLAGS_MAX + 1];
-    int letter;
-
-    ASSERT(c->nflags <= CTL_FLAGS_MAX);
-    make_options(c, letters, longs);
-    optind = 0; /* reset: a test parses more than once */
-    while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
-        if (letter == 'h') {
-            struct text help = {0};
-
-            ctl_command_help(c, &help);
-            bool done = ctl_print(text_slice(&help));
-            text_fini(&help);
-            return done ? CTL_OK : CTL_FAILED;
-        }
-        if (letter == '?') {
-            /* getopt has said what is wrong. */
-            fprintf(stderr, "Try resumelbctl %s --help.\n", c->name);
-            return CTL_USAGE;
-        }
-        int code = take(context, letter, optarg);
-        if (code != CTL_OK)
-            return code;
-    }
-    if (max < (size_t)(argc - optind))
-        return ctl_usage_error(c, "unexpected argument", argv[(size_t)optind + max]);
-    *first = optind;
-    return -1;
-}
-
-int ctl_take_number(const struct ctl_command *c, const char *name, const char *text, uint64_t min,
-                    uint64_t max, uint64_t *out)
-{
-    uint64_t n = 0;
-    char what[160];
-
-    if (parse_u64(slice_of(text), max, &n) && n >= min) {
-        *out = n;
-        return CTL_OK;
-    }
-    snprintf(what, sizeof(what), "--%s wants a whole number from %" PRIu64 " to %" PRIu64 ", not",
-             name, min, max);
-    return ctl_usage_error(c, what, text);
-}
-
-int ctl_take_real(const struct ctl_command *c, const char *name, const char *text, double min,
-                  double max, double *out)
-{
-    double v = 0;
-    char what[160];
-
-    if (parse_double(slice_of(text), &v) && v >= min && v <= max) {
-        *out = v;
-        return CTL_OK;
-    }
-    snprintf(what, sizeof(what), "--%s wants a number from %g to %g, not", name, min, max);
-    return ctl_usage_error(c, what, text);
-}
-
-int ctl_take_asking(const struct ctl_command *c, struct ctl_options *o, int letter,
-                    const char *value)
-{
-    uint64_t n = 0;
-    int code = CTL_OK;
-
-    switch (letter) {
-    case 'a':
-        o->address = value;
-        break;
-    case 'j':
-        o->json = true;
-        break;
-    case 'T':
-        o->token_file = value;
-        break;
-    case 't':
-        code = ctl_take_number(c, "timeout", value, 1, TIMEOUT_MAX_S, &n);
-        if (code == CTL_OK)
-            o->timeout_ms = (unsigned)n * 1000;
-        break;
-    default:
-        code = -1;
-        break;
-    }
-    return code;
-}
-
-/* ---- a terminal ---- */
-
-bool ctl_colours(void)
+/* Whether standard output is a terminal that shows colors, and NO_COLOR is not set. */
+static bool shows_colours(void)
 {
     const char *none = getenv("NO_COLOR");
     const char *term = getenv("TERM");
@@ -240,25 +190,119 @@ bool ctl_colours(void)
            term[0] != '\0' && strcmp(term, "dumb") != 0;
 }
 
-bool ctl_print(struct slice out)
+int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_options *o)
 {
-    size_t written = out.len != 0 ? fwrite(out.p, 1, out.len, stdout) : 0;
+    size_t max = arguments_max(c);
+    char letters[2 * CTL_FLAGS_MAX + 1];
+    struct option longs[CTL_FLAGS_MAX + 1];
+    int letter;
 
-    if (written == out.len && fflush(stdout) == 0)
-        return true;
-    perror("resumelbctl: stdout");
-    return false;
+    ASSERT(c->nflags <= CTL_FLAGS_MAX);
+    make_options(c, letters, longs);
+    o->command = c;
+    optind = 0; /* reset: a test parses more than once */
+    while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        if (letter == '?') {
+            /* getopt has said what is wrong. */
+            fprintf(stderr, "Try resumelbctl %s --help.\n", c->name);
+            return CTL_USAGE;
+        }
+        const struct ctl_flag *f = find_flag(c, letter);
+        if (f->take == NULL)
+            return print_command_help(c);
+        int code = f->take(o, f, optarg);
+        if (code != CTL_OK)
+            return code;
+    }
+    if (max < (size_t)(argc - optind))
+        return ctl_usage_error(c, "unexpected argument", argv[(size_t)optind + max]);
+    o->words = argv + optind;
+    if (o->address == NULL)
+        o->address = "127.0.0.1:8081";
+    if (o->timeout_ms == 0)
+        o->timeout_ms = FETCH_TIMEOUT_MS;
+    o->colours = shows_colours();
+    return -1;
 }
 
-int ctl_finish(enum err e, struct text *out, struct diag *d)
+/* Where F's value goes. */
+static void *place_of(struct ctl_options *o, const struct ctl_flag *f)
 {
-    bool printed = ctl_print(text_slice(out));
+    return (char *)o + f->at;
+}
 
-    if (d->text != NULL)
-        fprintf(stderr, "resumelbctl: %s", d->text);
-    diag_fini(d);
-    text_fini(out);
-    return e == ERR_OK && printed ? CTL_OK : CTL_FAILED;
+int ctl_take_true(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+{
+    (void)value;
+    *(bool *)place_of(o, f) = true;
+    return CTL_OK;
+}
+
+int ctl_take_text(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+{
+    *(const char **)place_of(o, f) = value;
+    return CTL_OK;
+}
+
+int ctl_take_number(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+{
+    uint64_t n = 0;
+    char what[160];
+
+    if (parse_u64(slice_of(value), f->max, &n) && n >= f->min) {
+        *(uint64_t *)place_of(o, f) = n;
+        return CTL_OK;
+    }
+    snprintf(what, sizeof(what), "--%s wants a whole number from %" PRIu64 " to %" PRIu64 ", not",
+             f->name, f->min, f->max);
+    return ctl_usage_error(o->command, what, value);
+}
+
+int ctl_take_seconds(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+{
+    int code = ctl_take_number(o, f, value);
+
+    if (code == CTL_OK)
+        *(uint64_t *)place_of(o, f) *= 1000;
+    return code;
+}
+
+/* ---- files of lines ---- */
+
+FILE *ctl_open(const char *file, struct diag *d)
+{
+    FILE *in = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
+
+    if (in == NULL)
+        diag_add(d, file, 0, 0, "%s", strerror(errno));
+    return in;
+}
+
+bool ctl_read_line(FILE *in, char *line, size_t max, struct slice *out)
+{
+    size_t n = 0;
+    int c;
+
+    while ((c = getc(in)) != EOF && c != '\n') {
+        if (n <= max)
+            line[n++] = (char)c;
+    }
+    bool any = c != EOF || n != 0;
+    if (n != 0 && line[n - 1] == '\r')
+        --n;
+    *out = (struct slice){line, n};
+    return any;
+}
+
+enum err ctl_close(FILE *in, const char *file, struct diag *d)
+{
+    enum err e = ferror(in) ? ERR_SYSTEM : ERR_OK;
+
+    if (e != ERR_OK)
+        diag_add(d, file, 0, 0, "%s", strerror(errno));
+    if (in != stdin)
+        fclose(in);
+    return e;
 }
 
 /* ---- one HTTP request ---- */
@@ -321,19 +365,6 @@ static struct text request_bytes(const struct fetch_request *q)
     return t;
 }
 
-/* The address itself, or all that its name resolves to. */
-static enum err find_addresses(struct slice text, struct addr *all, size_t *n)
-{
-    enum err e = addr_parse(text, &all[0]);
-
-    if (e == ERR_UNSUPPORTED) {
-        *n = FETCH_ADDRESSES_MAX;
-        return addr_resolve(text, all, n);
-    }
-    *n = 1;
-    return e;
-}
-
 static enum err ask_one(struct asking *a, struct loop *l, const struct fetch_request *q,
                         const struct addr *to, uint64_t timeout_ms)
 {
@@ -375,8 +406,13 @@ enum err fetch(const struct fetch_request *q, int *status, struct text *out, str
 {
     struct asking a = {.out = out};
     struct addr all[FETCH_ADDRESSES_MAX];
-    size_t n = 0;
-    enum err e = find_addresses(slice_of(q->address), all, &n);
+    size_t n = 1;
+    enum err e = addr_parse(slice_of(q->address), &all[0]);
+
+    if (e == ERR_UNSUPPORTED) {
+        n = FETCH_ADDRESSES_MAX;
+        e = addr_resolve(slice_of(q->address), all, &n);
+    }
     const char *why = e == ERR_SYNTAX ? "no address: want HOST:PORT or unix:/PATH" : err_text(e);
 
     if (e == ERR_OK) {
@@ -396,10 +432,6 @@ enum err fetch(const struct fetch_request *q, int *status, struct text *out, str
 }
 
 /* ---- the admin address ---- */
-
-/*
- * Asking an admin address: the token, the page, what went wrong in words.
- */
 
 /* The token in FILE, without the end of its line, into OUT. */
 static enum err read_token(const char *file, struct text *out, struct diag *d)
@@ -422,40 +454,30 @@ static enum err read_token(const char *file, struct text *out, struct diag *d)
     return ERR_OK;
 }
 
-/* Sends the request Q; O contains the server's address and the credentials. */
-static enum err ask(const struct ctl_options *o, struct fetch_request q, int *status,
-                    struct text *body, struct diag *d)
+enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
+                 struct slice order, int *status, struct text *body, struct diag *d)
 {
     struct text token = {0};
     enum err e = o->token_file != NULL ? read_token(o->token_file, &token, d) : ERR_OK;
 
     if (e == ERR_OK) {
-        q.address = o->address;
-        q.token = o->token_file != NULL ? text_cstr(&token) : NULL;
-        q.timeout_ms = o->timeout_ms;
+        const struct fetch_request q = {.method = method,
+                                        .address = o->address,
+                                        .path = path,
+                                        .token = o->token_file != NULL ? text_cstr(&token) : NULL,
+                                        .body = order,
+                                        .timeout_ms = o->timeout_ms};
+
         e = fetch(&q, status, body, d);
     }
     text_fini(&token);
     return e;
 }
 
-enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
-                 struct text *body, struct diag *d)
-{
-    return ask(o, (struct fetch_request){.method = method, .path = path}, status, body, d);
-}
-
-enum err ctl_order(const struct ctl_options *o, const char *path, struct slice order, int *status,
-                   struct text *body, struct diag *d)
-{
-    return ask(o, (struct fetch_request){.method = "POST", .path = path, .body = order}, status,
-               body, d);
-}
-
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body, struct diag *d)
 {
     int status = 0;
-    enum err e = ctl_ask(o, "GET", path, &status, body, d);
+    enum err e = ctl_ask(o, "GET", path, SLICE_NULL, &status, body, d);
 
     if (e == ERR_OK && status != 200) {
         diag_add(d, NULL, 0, 0, "%s: answered %s with status %d%s", o->address, path, status,
@@ -472,8 +494,7 @@ enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **ou
     enum err e = ctl_get(o, path, &body, d);
 
     if (e == ERR_OK) {
-        /* The bounds of wire/json.h are for strangers; this page is as large as the pool, and
-         * bounded in bytes. */
+        /* Not json_parse: this page is as large as the pool, and bounded in bytes. */
         *out = json_loadb(body.p != NULL ? body.p : "", body.len, JSON_REJECT_DUPLICATES, &why);
         if (*out == NULL) {
             diag_add(d, NULL, 0, 0, "%s: %s is not JSON: %s", o->address, path, why.text);
@@ -500,8 +521,8 @@ enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum er
 /* What may stand before the word: options that most words have. */
 static const struct ctl_flag leading[] = {
     CTL_FLAGS_ASKING,
-    {'c', "class", "CLASS", NULL, ""},
-    {'n', "top", "N", NULL, ""},
+    {.letter = 'c', .name = "class", .value = "CLASS"},
+    {.letter = 'n', .name = "top", .value = "N"},
 };
 
 static void print_help(void)
@@ -522,8 +543,7 @@ static void print_help(void)
                   "version.\n"
                   "exit codes: 0 success; 1 server unreachable or error response; 2 usage error\n"
                   "            (check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)\n"));
-    (void)ctl_print(text_slice(&out));
-    text_fini(&out);
+    (void)ctl_finish(ERR_OK, &out, &(struct diag){0});
 }
 
 /* The row for ARG ("-x", "-xVALUE", "--name", "--name=VALUE"); *ATTACHED: its value is in it. */
@@ -590,7 +610,7 @@ int ctl_main(int argc, char **argv)
     if (code < 0 && at == 0)
         code = ctl_usage_error(NULL, "want a word: status, explain, check, ...", NULL);
     if (code < 0) {
-        command = ctl_command_find(slice_of(argv[at]));
+        command = find_command(slice_of(argv[at]));
         if (command == NULL)
             code = ctl_usage_error(NULL, "no such word", argv[at]);
     }

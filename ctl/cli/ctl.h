@@ -10,19 +10,24 @@
 #include "common/base/text.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
 
-/* What may stand on the command line; every word takes those that mean something to it. */
+struct ctl_command;
+
+/* What most commands take: the first member of what a command makes of its command line. */
 struct ctl_options {
+    const struct ctl_command *command;
+    char **words; /* its arguments; NULL at the end */
     const char *address;
     const char *token_file;
-    unsigned timeout_ms;
+    uint64_t timeout_ms;
     bool json;
     const char *application; /* only this one; NULL: all */
     const char *process;     /* detach: its id */
     const char *cls;         /* resumes: only this request class */
-    size_t top;              /* resumes: so many classes of each worker; limits: keys; 0: all */
+    uint64_t top;            /* resumes: so many classes of each worker; limits: keys; 0: all */
     bool colours;            /* the terminal shows them */
 };
 
@@ -31,15 +36,12 @@ int ctl_main(int argc, char **argv);
 
 /* ---- what words share ---- */
 /*
- * Ask the admin address that O names, with its token; the answer's status and body, whatever they
- * are. What went wrong goes to D in words. Errors: those of fetch(), and of reading the token.
+ * Ask the admin address that O names, with its token, and with ORDER (JSON) unless that is empty;
+ * the answer's status and body, whatever they are. What went wrong goes to D in words. Errors:
+ * those of fetch(), and of reading the token.
  */
-enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path, int *status,
-                 struct text *body, struct diag *d) must_check;
-
-/* The same for an order: POST PATH with ORDER (JSON). */
-enum err ctl_order(const struct ctl_options *o, const char *path, struct slice order, int *status,
-                   struct text *body, struct diag *d) must_check;
+enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
+                 struct slice order, int *status, struct text *body, struct diag *d) must_check;
 /* The body of a page; any status but 200 is ERR_BAD_RESPONSE. */
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body,
                  struct diag *d) must_check;
@@ -50,25 +52,6 @@ enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **ou
 enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum err e,
                           struct diag *d) must_check;
 
-/* Take O->process out of the pool; what came of it to OUT. */
-enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d) must_check;
-
-/*
- * ---- the words, as text from the parsed page ----
- * Members that are missing or of another type are shown as "-"; unknown ones are ignored.
- * Errors: ERR_SYNTAX (not what /status.json, /resumes.json give), ERR_NOT_FOUND (no such
- * application).
- */
-enum err ctl_status_text(const json_t *page, const struct ctl_options *o,
-                         struct text *out) must_check;
-enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o,
-                          struct text *out) must_check;
-enum err ctl_limits_text(const json_t *page, const struct ctl_options *o,
-                         struct text *out) must_check;
-/* Of /explain. Errors: ERR_SYNTAX. */
-enum err ctl_explain_text(const json_t *page, const struct ctl_options *o,
-                          struct text *out) must_check;
-
 /* ---- commands ---- */
 
 /*
@@ -76,15 +59,36 @@ enum err ctl_explain_text(const json_t *page, const struct ctl_options *o,
  * and what shells complete are made of the same rows. Const tables and plain functions.
  */
 
-enum { CTL_FLAGS_MAX = 40 };
+enum { CTL_FLAGS_MAX = 40, CTL_TIMEOUT_MAX_S = 3600 };
+
+struct ctl_flag;
+/* An option was given: VALUE goes to what the command makes of its command line, which begins with
+ * O. CTL_OK; else the exit code, and it has said why. */
+typedef int (*ctl_take_fn)(struct ctl_options *o, const struct ctl_flag *f, const char *value);
 
 struct ctl_flag {
-    int letter;            /* or a number beyond letters: it has only the long name */
+    int letter;            /* 0: it has only the long name */
     const char *name;      /* without "--" */
     const char *value;     /* what its argument is called; NULL: it takes none */
     const char *completes; /* words with blanks between, or CTL_FILES; NULL: anything */
     const char *help;
+    ctl_take_fn take;  /* NULL: print the help */
+    size_t at;         /* for TAKE: where it goes */
+    uint64_t min, max; /* for TAKE: bounds */
 };
+
+/* The last members of a flag: what becomes of it. MEMBER is one of TYPE, which begins with struct
+ * ctl_options: a bool that becomes true, a text, a whole number, or by TAKE. */
+#define CTL_SET(type, member) ctl_take_true, CTL_AT(type, member, bool), 0, 0
+#define CTL_TEXT(type, member) ctl_take_text, CTL_AT(type, member, const char *), 0, 0
+#define CTL_NUMBER(type, member, a, b) ctl_take_number, CTL_AT(type, member, uint64_t), a, b
+#define CTL_OWN(take) take, 0, 0, 0
+#define CTL_AT(type, member, of) _Generic(((type *)0)->member, of : offsetof(type, member))
+int ctl_take_true(struct ctl_options *o, const struct ctl_flag *f, const char *value);
+int ctl_take_text(struct ctl_options *o, const struct ctl_flag *f, const char *value);
+int ctl_take_number(struct ctl_options *o, const struct ctl_flag *f, const char *value);
+/* The same in seconds, of milliseconds. */
+int ctl_take_seconds(struct ctl_options *o, const struct ctl_flag *f, const char *value);
 
 /* For CTL_FLAG.completes: names of files. */
 #define CTL_FILES "@files"
@@ -115,59 +119,57 @@ extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes,
 
 /* ---- parsing ---- */
 
-/* One option was given. CTL_OK: fine; else the exit code, and it has said why. */
-typedef int (*ctl_take_fn)(void *context, int letter, const char *value);
 /*
- * Passes each option of ARGV to TAKE; -h prints the help of C. Returns -1 to continue: arguments
- * begin at *FIRST, and are not more than C has; else the exit code.
+ * Takes each option of ARGV; -h prints the help of C. Returns -1 to continue: the arguments, which
+ * are not more than C has, are O's words; else the exit code.
  */
-int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *first,
-                      ctl_take_fn take, void *context) must_check;
+int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_options *o) must_check;
 /* A bad command line, said on standard error; returns CTL_USAGE. WHICH may be NULL. */
 int ctl_usage_error(const struct ctl_command *c, const char *what, const char *which);
-/* A whole number from MIN to MAX; CTL_OK, or what ctl_usage_error returned. */
-int ctl_take_number(const struct ctl_command *c, const char *name, const char *text, uint64_t min,
-                    uint64_t max, uint64_t *out) must_check;
-int ctl_take_real(const struct ctl_command *c, const char *name, const char *text, double min,
-                  double max, double *out) must_check;
+/* The same for problems that are in D, which is freed. */
+int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
 
 /* ---- what most words take ---- */
 #define CTL_FLAG_ADDRESS                                                                           \
     {                                                                                              \
         'a', "address", "ADDRESS", NULL,                                                           \
-            "its admin address: HOST:PORT, [IPV6]:PORT or unix:/path (127.0.0.1:8081)"             \
+            "its admin address: HOST:PORT, [IPV6]:PORT or unix:/path (127.0.0.1:8081)",            \
+            CTL_TEXT(struct ctl_options, address)                                                  \
     }
 #define CTL_FLAG_JSON                                                                              \
     {                                                                                              \
-        'j', "json", NULL, NULL, "for programs: as JSON"                                           \
+        'j', "json", NULL, NULL, "for programs: as JSON", CTL_SET(struct ctl_options, json)        \
     }
 #define CTL_FLAG_TOKEN                                                                             \
     {                                                                                              \
-        'T', "token-file", "FILE", CTL_FILES, "file with the admin address's token"                \
+        'T', "token-file", "FILE", CTL_FILES, "file with the admin address's token",               \
+            CTL_TEXT(struct ctl_options, token_file)                                               \
     }
 #define CTL_FLAG_TIMEOUT                                                                           \
     {                                                                                              \
-        't', "timeout", "SECONDS", NULL, "how long to wait for an answer (10)"                     \
+        't', "timeout", "SECONDS", NULL, "how long to wait for an answer (10)", ctl_take_seconds,  \
+            CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1, CTL_TIMEOUT_MAX_S                 \
     }
 #define CTL_FLAG_HELP                                                                              \
     {                                                                                              \
-        'h', "help", NULL, NULL, "print this"                                                      \
+        'h', "help", NULL, NULL, "print this", CTL_OWN(NULL)                                       \
     }
 #define CTL_FLAGS_ASKING                                                                           \
     CTL_FLAG_ADDRESS, CTL_FLAG_JSON, CTL_FLAG_TOKEN, CTL_FLAG_TIMEOUT, CTL_FLAG_HELP
 
-/* One of CTL_FLAGS_ASKING. -1: it is none of them. */
-int ctl_take_asking(const struct ctl_command *c, struct ctl_options *o, int letter,
-                    const char *value) must_check;
-
-/* ---- a terminal ---- */
-/* Whether standard output is one that shows colours, and NO_COLOR is not set. */
-bool ctl_colours(void);
-/* All of OUT to standard output; false, and it was said, when that fails. */
-bool ctl_print(struct slice out);
 /* The end of a word: OUT is printed, D said on standard error, both freed. E, or a failure to
  * print, as exit code. */
 int ctl_finish(enum err e, struct text *out, struct diag *d);
+
+/* ---- files of lines ---- */
+
+/* FILE, or standard input if that is "-"; NULL, and why is in D, if it cannot be opened. */
+FILE *ctl_open(const char *file, struct diag *d);
+/* The next line, without its end, to LINE, which has room for a byte more than MAX: a longer line
+ * is cut to that. False at the end of the file. */
+bool ctl_read_line(FILE *in, char *line, size_t max, struct slice *out) must_check;
+/* ERR_SYSTEM: it could not be read to its end; why to D. */
+enum err ctl_close(FILE *in, const char *file, struct diag *d) must_check;
 
 /* ---- one HTTP request ---- */
 
@@ -191,7 +193,7 @@ struct fetch_request {
     const char *path;    /* "/status.json" */
     const char *token;   /* sent as "Authorization: Bearer TOKEN"; or NULL */
     struct slice body;   /* of a POST: JSON, or empty */
-    unsigned timeout_ms; /* for all of it */
+    uint64_t timeout_ms; /* for all of it */
 };
 
 /*

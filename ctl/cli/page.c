@@ -11,7 +11,8 @@
 void table_init(struct table *t, const struct table_column *columns, size_t ncolumns)
 {
     ASSERT(ncolumns <= TABLE_COLUMNS_MAX);
-    *t = (struct table){.columns = columns, .ncolumns = ncolumns};
+    *t = (struct table){.ncolumns = ncolumns};
+    memcpy(t->columns, columns, ncolumns * sizeof(columns[0]));
 }
 
 void table_fini(struct table *t)
@@ -71,26 +72,19 @@ void table_addf(struct table *t, const char *fmt, ...)
     table_add(t, slice_of(cell));
 }
 
-static void pad(struct text *out, size_t n)
-{
-    while (n-- != 0)
-        text_add_char(out, ' ');
-}
-
 static void print_row(const struct table *t, const char *const *cells, const size_t *widths,
                       struct text *out)
 {
     for (size_t i = 0; i < t->ncolumns; ++i) {
         size_t len = strlen(cells[i]);
 
-        if (i != 0)
-            pad(out, 2);
-        if (t->columns[i].right)
-            pad(out, widths[i] - len);
+        int blanks = (int)(widths[i] - len);
+
+        text_addf(out, "%*s", (i != 0 ? 2 : 0) + (t->columns[i].right ? blanks : 0), "");
         text_add(out, slice_of(cells[i]));
         /* No blanks at the end of a line. */
         if (!t->columns[i].right && i + 1 != t->ncolumns)
-            pad(out, widths[i] - len);
+            text_addf(out, "%*s", blanks, "");
     }
     text_add_char(out, '\n');
 }
@@ -113,13 +107,13 @@ void table_print(const struct table *t, size_t indent, struct text *out)
         if (len > widths[i % t->ncolumns])
             widths[i % t->ncolumns] = len;
     }
-    pad(out, indent);
+    text_addf(out, "%*s", (int)indent, "");
     print_row(t, titles, widths, out);
     for (size_t i = 0; i < t->ncells; i += t->ncolumns) {
         enum table_style style = t->colours ? t->styles[i / t->ncolumns] : TABLE_PLAIN;
 
         text_add(out, slice_of(table_style_begin(style)));
-        pad(out, indent);
+        text_addf(out, "%*s", (int)indent, "");
         print_row(t, (const char *const *)t->cells + i, widths, out);
         if (style != TABLE_PLAIN) {
             /* Before the end of the line, where a terminal may scroll. */
@@ -140,44 +134,30 @@ int64_t page_int(const json_t *object, const char *name)
     return json_integer_value(v);
 }
 
-void cell_text(struct table *t, const json_t *object, const char *name)
+double page_number(const json_t *object, const char *name)
 {
-    const json_t *v = json_object_get(object, name);
-    struct slice s = {json_string_value(v), json_string_length(v)};
-
-    table_add(t, s.len != 0 ? s : SLICE_LIT("-"));
+    return json_number_value(json_object_get(object, name));
 }
 
-void cell_int(struct table *t, const json_t *object, const char *name)
+bool page_is_true(const json_t *object, const char *name)
 {
-    if (json_is_number(json_object_get(object, name)))
-        table_addf(t, "%" PRId64, page_int(object, name));
-    else
-        table_add(t, SLICE_LIT("-"));
+    return json_is_true(json_object_get(object, name));
 }
 
-/* FMT is always a literal of ours. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-void cell_real(struct table *t, const json_t *object, const char *name, const char *fmt)
+/* The member of OBJECT, or of members of it, that PATH says; or NULL. */
+static const json_t *find(const json_t *object, struct slice path)
 {
-    const json_t *v = json_object_get(object, name);
+    while (path.len != 0) {
+        struct slice name = slice_cut(&path, '.');
 
-    if (json_is_number(v))
-        table_addf(t, fmt, json_number_value(v));
-    else
-        table_add(t, SLICE_LIT("-"));
+        object = json_object_getn(object, name.p, name.len);
+    }
+    return object;
 }
-#pragma GCC diagnostic pop
 
-void page_add_text(struct text *out, const json_t *object, const char *name)
+static struct slice text_of(const json_t *v)
 {
-    const json_t *v = json_object_get(object, name);
-
-    if (json_is_string(v))
-        text_add_escaped(out, (struct slice){json_string_value(v), json_string_length(v)});
-    else
-        text_add_char(out, '-');
+    return (struct slice){json_string_value(v), json_string_length(v)};
 }
 
 void page_add_words(struct text *out, struct slice words)
@@ -190,34 +170,13 @@ void page_add_words(struct text *out, struct slice words)
     }
 }
 
-void page_add_why(struct text *out, const json_t *object)
-{
-    const json_t *v = json_object_get(object, "why");
-
-    if (json_is_string(v))
-        page_add_words(out, (struct slice){json_string_value(v), json_string_length(v)});
-    else
-        text_add_char(out, '-');
-}
-
-void page_add_real(struct text *out, const json_t *object, const char *name)
-{
-    const json_t *v = json_object_get(object, name);
-
-    if (json_is_number(v))
-        text_addf(out, "%.4g", json_number_value(v));
-    else
-        text_add_char(out, '-');
-}
-
 void page_add_cutoff(const json_t *application, struct text *out)
 {
     const char *policy = json_string_value(json_object_get(application, "policy"));
 
     if (policy != NULL && strcmp(policy, "resume") != 0)
         return;
-    text_add(out, SLICE_LIT(", cutoff "));
-    page_add_real(out, application, "max_backlog");
+    page_add(out, application, ", cutoff {max_backlog:g}");
 }
 
 void page_add_duration(struct text *out, double seconds)
@@ -236,6 +195,95 @@ void page_add_duration(struct text *out, double seconds)
         text_addf(out, "%" PRIu64 "s", s);
 }
 
+static void add_member(struct text *out, const json_t *v, char kind)
+{
+    if (kind == 'd')
+        text_addf(out, "%" PRId64,
+                  json_is_real(v) ? (int64_t)json_real_value(v) : (int64_t)json_integer_value(v));
+    else if (kind == 't')
+        page_add_duration(out, json_number_value(v));
+    else if (kind == 'g' && json_is_number(v))
+        text_addf(out, "%.4g", json_number_value(v));
+    else if (kind == 'w' && json_is_string(v))
+        page_add_words(out, text_of(v));
+    else if (kind == 's' && json_is_string(v))
+        text_add_escaped(out, text_of(v));
+    else
+        text_add_char(out, '-');
+}
+
+void page_add_text(struct text *out, const json_t *object, const char *name)
+{
+    add_member(out, json_object_get(object, name), 's');
+}
+
+void page_add(struct text *out, const json_t *object, const char *format)
+{
+    struct slice rest = slice_of(format);
+
+    for (;;) {
+        text_add(out, slice_cut(&rest, '{'));
+        if (rest.len == 0)
+            return;
+        struct slice kind = slice_cut(&rest, '}');
+        struct slice member = slice_cut(&kind, ':');
+        add_member(out, find(object, member), kind.len != 0 ? kind.p[0] : 's');
+    }
+}
+
+/* ---- tables of objects ---- */
+
+void page_table_init(struct table *t, const struct page_column *columns, size_t ncolumns)
+{
+    ASSERT(ncolumns <= TABLE_COLUMNS_MAX);
+    *t = (struct table){.ncolumns = ncolumns, .of = columns};
+    for (size_t i = 0; i < ncolumns; ++i)
+        t->columns[i] = (struct table_column){columns[i].title, columns[i].right};
+}
+
+/* Formats are literals of ours. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+void page_add_row(struct table *t, const json_t *object)
+{
+    for (size_t i = 0; i < t->ncolumns; ++i) {
+        const struct page_column *c = &t->of[i];
+        const json_t *v = find(object, slice_of(c->member));
+
+        if (c->cell != NULL)
+            c->cell(t, object);
+        else if (c->format != NULL && json_is_number(v))
+            table_addf(t, c->format, json_number_value(v));
+        else if (c->right && c->format == NULL && json_is_real(v))
+            table_addf(t, "%" PRId64, (int64_t)json_real_value(v));
+        else if (c->right && c->format == NULL && json_is_integer(v))
+            table_addf(t, "%" PRId64, (int64_t)json_integer_value(v));
+        else if (!c->right && json_string_length(v) != 0)
+            table_add(t, text_of(v));
+        else
+            table_add(t, SLICE_LIT("-"));
+    }
+}
+#pragma GCC diagnostic pop
+
+void page_print_rows(const struct page_column *columns, size_t ncolumns, const json_t *rows,
+                     struct text *out)
+{
+    struct table t;
+    const json_t *row;
+    size_t i;
+
+    page_table_init(&t, columns, ncolumns);
+    json_array_foreach(rows, i, row)
+    {
+        page_add_row(&t, row);
+    }
+    table_print(&t, 2, out);
+    table_fini(&t);
+}
+
+/* ---- applications ---- */
+
 void page_print_refused(const json_t *application, struct text *out)
 {
     const json_t *row;
@@ -243,16 +291,12 @@ void page_print_refused(const json_t *application, struct text *out)
 
     json_array_foreach(json_object_get(application, "refused"), i, row)
     {
-        text_add(out, SLICE_LIT("  refused setting "));
-        page_add_text(out, row, "name");
-        text_add(out, SLICE_LIT(": "));
-        page_add_why(out, row);
-        text_add_char(out, '\n');
+        page_add(out, row, "  refused setting {name}: {why:w}\n");
     }
     json_array_foreach(json_object_get(application, "broken_links"), i, row)
     {
         text_add(out, SLICE_LIT("  a link in the tree does not resolve: "));
-        text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
+        text_add_escaped(out, text_of(row));
         text_add_char(out, '\n');
     }
 }

@@ -29,9 +29,10 @@ struct table_column {
 enum table_style { TABLE_PLAIN, TABLE_GOOD, TABLE_WARNING, TABLE_BAD, TABLE_FAINT };
 
 struct table {
-    const struct table_column *columns;
+    struct table_column columns[TABLE_COLUMNS_MAX];
     size_t ncolumns;
-    char **cells; /* row after row */
+    const struct page_column *of; /* for page_add_row() */
+    char **cells;                 /* row after row */
     size_t ncells;
     unsigned char *styles; /* of each row that is complete */
     bool colours;          /* print them; may be set after table_init */
@@ -54,23 +55,61 @@ void table_print(const struct table *t, size_t indent, struct text *out);
 
 /* A number as integer; 0 for anything else. */
 int64_t page_int(const json_t *object, const char *name);
-/* A cell for each kind of member; "-" when it is not there. */
-void cell_text(struct table *t, const json_t *object, const char *name);
-void cell_int(struct table *t, const json_t *object, const char *name);
-/* FMT prints a double. */
-void cell_real(struct table *t, const json_t *object, const char *name, const char *fmt);
+/* As double; likewise. */
+double page_number(const json_t *object, const char *name);
+bool page_is_true(const json_t *object, const char *name);
 /* Adds a text on one line, "-" if it is missing. */
 void page_add_text(struct text *out, const json_t *object, const char *name);
 /* Adds the program's text to a line for a human reader: quotes are not escaped; terminal control
  * characters are. */
 void page_add_words(struct text *out, struct slice words);
-/* Adds member "why" as text; "-" if it is missing. */
-void page_add_why(struct text *out, const json_t *object);
-void page_add_real(struct text *out, const json_t *object, const char *name);
-/* Adds ", cutoff 9" if the application's policy has a cutoff, or is unknown. */
-void page_add_cutoff(const json_t *application, struct text *out);
 /* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
 void page_add_duration(struct text *out, double seconds);
+/*
+ * Adds FORMAT with members of OBJECT in the place of "{member}", or of "{member.of.a.member}": a
+ * text; with ":d" before the brace a whole number, ":g" a number, ":t" seconds as a duration, ":w"
+ * words. What is missing is "-", but a whole number then is 0.
+ */
+void page_add(struct text *out, const json_t *object, const char *format);
+/* Adds ", cutoff 9" if the application's policy has a cutoff, or is unknown. */
+void page_add_cutoff(const json_t *application, struct text *out);
+
+/* ---- tables of objects ---- */
+
+/* A column: a member of each object, whole numbers on the right, others as FORMAT has a double, and
+ * texts; or what CELL adds. "-" if it is missing. */
+struct page_column {
+    const char *title;
+    bool right;
+    const char *member; /* or "member.of.a.member" */
+    const char *format;
+    void (*cell)(struct table *t, const json_t *object);
+};
+
+#define PAGE_TEXT(title, member)                                                                   \
+    {                                                                                              \
+        title, false, member, NULL, NULL                                                           \
+    }
+#define PAGE_INT(title, member)                                                                    \
+    {                                                                                              \
+        title, true, member, NULL, NULL                                                            \
+    }
+#define PAGE_REAL(title, member, format)                                                           \
+    {                                                                                              \
+        title, true, member, format, NULL                                                          \
+    }
+#define PAGE_CELL(title, right, cell)                                                              \
+    {                                                                                              \
+        title, right, NULL, NULL, cell                                                             \
+    }
+
+void page_table_init(struct table *t, const struct page_column *columns, size_t ncolumns);
+void page_add_row(struct table *t, const json_t *object);
+/* An array of them, whole; nothing if it is empty. */
+void page_print_rows(const struct page_column *columns, size_t ncolumns, const json_t *rows,
+                     struct text *out);
+
+/* ---- applications ---- */
 
 /* A line for each setting of the tree that is refused, and each link that does not resolve. */
 void page_print_refused(const json_t *application, struct text *out);

@@ -8,15 +8,14 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "common/program/admin.h"
-#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
 #include <stdio.h>
 
-enum { AGENTS_MAX = 64, AGENT = 256, ALL };
+enum { AGENTS_MAX = 64 };
 
 struct action_run {
-    const struct ctl_command *command;
     struct ctl_options o;
     const char *worker;
     const char *agents[AGENTS_MAX];
@@ -24,31 +23,14 @@ struct action_run {
     bool all;
 };
 
-static int take(void *context, int letter, const char *value)
+static int take_agent(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
-    struct action_run *r = context;
+    struct action_run *r = container_of(o, struct action_run, o);
 
-    switch (letter) {
-    case 'c':
-        r->o.cls = value;
-        break;
-    case 'w':
-        r->worker = value;
-        break;
-    case 'p':
-        r->o.application = value;
-        break;
-    case AGENT:
-        if (r->nagents == AGENTS_MAX)
-            return ctl_usage_error(r->command, "--agent: too many", value);
-        r->agents[r->nagents++] = value;
-        break;
-    case ALL:
-        r->all = true;
-        break;
-    default:
-        return ctl_take_asking(r->command, &r->o, letter, value);
-    }
+    (void)f;
+    if (r->nagents == AGENTS_MAX)
+        return ctl_usage_error(o->command, "--agent: too many", value);
+    r->agents[r->nagents++] = value;
     return CTL_OK;
 }
 
@@ -93,27 +75,19 @@ static void complain(const char *address, int status, const json_t *page, struct
 static void add_done(const struct action_run *r, const char *address, const json_t *page,
                      struct text *out)
 {
+    const struct ctl_command *c = r->o.command;
+
     text_addf(out, "%s: ", address);
-    if (strcmp(r->command->name, "forget") == 0) {
-        text_addf(out, "%lld workers have forgotten %lld scores\n",
-                  (long long)page_int(page, "workers"), (long long)page_int(page, "scores"));
-        return;
-    }
-    if (strcmp(r->command->name, "reload") == 0) {
+    if (c == &ctl_word_forget)
+        page_add(out, page, "{workers:d} workers have forgotten {scores:d} scores\n");
+    else if (c == &ctl_word_reload)
         text_add(out, SLICE_LIT("reloaded\n"));
-        return;
-    }
-    page_add_text(out, page, "application");
-    if (r->command == &ctl_word_confirm_removal) {
-        text_addf(out, " holds %lld workers no longer\n", (long long)page_int(page, "workers"));
-        return;
-    }
-    text_add_char(out, ' ');
-    page_add_text(out, page, "worker");
-    text_add(out, json_is_true(json_object_get(page, "changed")) ? SLICE_LIT(" is now ")
-                                                                 : SLICE_LIT(" was already "));
-    page_add_text(out, page, "state");
-    text_add_char(out, '\n');
+    else if (c == &ctl_word_confirm_removal)
+        page_add(out, page, "{application} holds {workers:d} workers no longer\n");
+    else
+        page_add(out, page,
+                 page_is_true(page, "changed") ? "{application} {worker} is now {state}\n"
+                                               : "{application} {worker} was already {state}\n");
 }
 
 static enum err order_at(const struct action_run *r, const char *address, struct text *out,
@@ -126,9 +100,9 @@ static enum err order_at(const struct action_run *r, const char *address, struct
     int status = 0;
 
     o.address = address;
-    snprintf(path, sizeof(path), "/actions/%s", r->command->name);
+    snprintf(path, sizeof(path), "/actions/%s", r->o.command->name);
     make_order(r, &order);
-    enum err e = ctl_order(&o, path, text_slice(&order), &status, &body, d);
+    enum err e = ctl_ask(&o, "POST", path, text_slice(&order), &status, &body, d);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
         complain(address, status, page, d);
@@ -161,36 +135,33 @@ static enum err order_all(const struct action_run *r, struct text *out, struct d
     return e != ERR_OK ? e : worst;
 }
 
-/* Returns -1 to continue; else the exit code. */ static int complete(struct action_run *r,
-                                                                      const char *argument)
+/* Returns -1 to continue; else the exit code. */
+static int complete(struct action_run *r)
 {
-    bool is_forget = strcmp(r->command->name, "forget") == 0;
+    const struct ctl_command *c = r->o.command;
+    bool is_forget = c == &ctl_word_forget;
 
-    if (!is_forget && strcmp(r->command->name, "reload") != 0) {
-        r->worker = argument;
-        if (argument == NULL && r->command != &ctl_word_confirm_removal)
-            return ctl_usage_error(r->command, "want a worker, as status shows it", NULL);
+    if (!is_forget && c != &ctl_word_reload) {
+        r->worker = r->o.words[0];
+        if (r->worker == NULL && c != &ctl_word_confirm_removal)
+            return ctl_usage_error(c, "want a worker, as status shows it", NULL);
     }
     if (is_forget && r->all == (r->o.cls != NULL || r->worker != NULL))
-        return ctl_usage_error(r->command, "want --class and --worker, one of them, or --all",
-                               NULL);
+        return ctl_usage_error(c, "want --class and --worker, one of them, or --all", NULL);
     if (r->o.token_file == NULL)
-        return ctl_usage_error(r->command, "want --token-file: with the admin's actions_token",
-                               NULL);
+        return ctl_usage_error(c, "want --token-file: with the admin's actions_token", NULL);
     return -1;
 }
 
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct action_run r = {.command = c,
-                           .o = {.address = "127.0.0.1:8081", .timeout_ms = FETCH_TIMEOUT_MS}};
+    struct action_run r = {0};
     struct text out = {0};
     struct diag d = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &r);
+    int code = ctl_parse(c, argc, argv, &r.o);
 
     if (code < 0)
-        code = complete(&r, argv[first]);
+        code = complete(&r);
     if (code >= 0)
         return code;
     return ctl_finish(order_all(&r, &out, &d), &out, &d);
@@ -198,7 +169,8 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 
 #define ACTION_FLAG_APPLICATION                                                                    \
     {                                                                                              \
-        'p', "application", "NAME", NULL, "of this application"                                    \
+        'p', "application", "NAME", NULL, "of this application",                                   \
+            CTL_TEXT(struct ctl_options, application)                                              \
     }
 
 static const struct ctl_flag drain_flags[] = {ACTION_FLAG_APPLICATION, CTL_FLAGS_ASKING};
@@ -231,12 +203,14 @@ const struct ctl_command ctl_word_confirm_removal = {
 };
 
 static const struct ctl_flag forget_flags[] = {
-    {'c', "class", "CLASS", NULL, "what workers know of this request class"},
-    {'w', "worker", "WORKER", NULL, "what this worker knows"},
-    {ALL, "all", NULL, NULL, "all that all workers know"},
+    {'c', "class", "CLASS", NULL, "what workers know of this request class",
+     CTL_TEXT(struct ctl_options, cls)},
+    {'w', "worker", "WORKER", NULL, "what this worker knows", CTL_TEXT(struct action_run, worker)},
+    {0, "all", NULL, NULL, "all that all workers know", CTL_SET(struct action_run, all)},
     ACTION_FLAG_APPLICATION,
-    {AGENT, "agent", "ADDRESS", NULL,
-     "also at this agent's admin address; once for each agent, the token is the same"},
+    {0, "agent", "ADDRESS", NULL,
+     "also at this agent's admin address; once for each agent, the token is the same",
+     CTL_OWN(take_agent)},
     CTL_FLAGS_ASKING,
 };
 const struct ctl_command ctl_word_forget = {
@@ -249,12 +223,12 @@ const struct ctl_command ctl_word_forget = {
     .run = run,
 };
 
-static const struct ctl_flag reload_flags[] = {CTL_FLAGS_ASKING};
+static const struct ctl_flag asking_flags[] = {CTL_FLAGS_ASKING};
 const struct ctl_command ctl_word_reload = {
     .name = "reload",
     .summary = "the load balancer re-reads its configuration, as on SIGHUP",
-    .flags = reload_flags,
-    .nflags = ARRAY_LEN(reload_flags),
+    .flags = asking_flags,
+    .nflags = ARRAY_LEN(asking_flags),
     .run = run,
 };
 
@@ -272,16 +246,6 @@ static bool is_id(struct slice s)
     return s.len != 0 && s.len <= ADMIN_ARGUMENT_MAX;
 }
 
-/* What to do about STATUS; "" when its text says it all. */
-static const char *advice(int status)
-{
-    if (status == 401)
-        return " (--token-file?)";
-    if (status == 405)
-        return " (is this an agent's admin address?)";
-    return "";
-}
-
 enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d)
 {
     struct text body = {0};
@@ -294,7 +258,7 @@ enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *
         return ERR_SYNTAX;
     }
     snprintf(path, sizeof(path), "/processes/%s/detach", o->process);
-    enum err e = ctl_ask(o, "POST", path, &status, &body, d);
+    enum err e = ctl_ask(o, "POST", path, SLICE_NULL, &status, &body, d);
     if (e == ERR_OK) {
         struct slice rest = text_slice(&body);
 
@@ -302,7 +266,11 @@ enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *
         text_add_char(&said, '\n');
     }
     if (e == ERR_OK && status != 200) {
-        diag_add(d, NULL, 0, 0, "%s: status %d%s: %.*s", o->address, status, advice(status),
+        const char *advice = status == 401   ? " (--token-file?)"
+                             : status == 405 ? " (is this an agent's admin address?)"
+                                             : "";
+
+        diag_add(d, NULL, 0, 0, "%s: status %d%s: %.*s", o->address, status, advice,
                  (int)said.len - 1, said.p);
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK) {
@@ -315,27 +283,24 @@ enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *
 
 static int run_detach(const struct ctl_command *c, int argc, char **argv)
 {
-    struct action_run r = {.command = c,
-                           .o = {.address = "127.0.0.1:8081", .timeout_ms = FETCH_TIMEOUT_MS}};
+    struct ctl_options o = {0};
     struct text out = {0};
     struct diag d = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &r);
+    int code = ctl_parse(c, argc, argv, &o);
 
     if (code >= 0)
         return code;
-    r.o.process = argv[first];
-    if (r.o.process == NULL)
+    o.process = o.words[0];
+    if (o.process == NULL)
         return ctl_usage_error(c, "want the id of a process, which status shows", NULL);
-    return ctl_finish(ctl_detach(&r.o, &out, &d), &out, &d);
+    return ctl_finish(ctl_detach(&o, &out, &d), &out, &d);
 }
 
-static const struct ctl_flag detach_flags[] = {CTL_FLAGS_ASKING};
 const struct ctl_command ctl_word_detach = {
     .name = "detach",
     .arguments = "ID",
     .summary = "an agent takes this process out and ends it when its requests are done",
-    .flags = detach_flags,
-    .nflags = ARRAY_LEN(detach_flags),
+    .flags = asking_flags,
+    .nflags = ARRAY_LEN(asking_flags),
     .run = run_detach,
 };

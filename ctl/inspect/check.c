@@ -3,9 +3,9 @@
  * resumelbctl check: a plugin of Nagios, Icinga and their kin. One line, exit codes 0 to 3; what
  * cannot be reached is CRITICAL, what cannot be understood UNKNOWN.
  */
-#include "ctl/inspect/check.h"
 #include "common/base/json.h"
-#include "ctl/cli/ctl.h"
+#include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,18 +27,13 @@ static const char *check_state_name(enum check_state s)
 
 /* ---- ranges ---- */
 
-static bool read_bound(struct slice s, double *out)
-{
-    return parse_double(s, out) && isfinite(*out);
-}
-
 bool check_range_parse(const char *text, enum check_bare bare, struct check_range *out)
 {
     struct check_range r = {.set = true, .low = 0, .high = HUGE_VAL};
     struct slice rest = slice_of(text);
     double n = 0;
 
-    if (read_bound(rest, &n)) {
+    if (parse_double(rest, &n)) {
         r.turned = true;
         r.low = n;
         if (bare == CHECK_BARE_LOW) {
@@ -56,9 +51,9 @@ bool check_range_parse(const char *text, enum check_bare bare, struct check_rang
     struct slice low = has_colon ? slice_cut(&rest, ':') : SLICE_LIT("");
     if (slice_is(low, "~"))
         r.low = -HUGE_VAL;
-    else if (low.len != 0 && !read_bound(low, &r.low))
+    else if (low.len != 0 && !parse_double(low, &r.low))
         return false;
-    if (rest.len != 0 ? !read_bound(rest, &r.high) : !has_colon || (low.len == 0 && !r.turned))
+    if (rest.len != 0 ? !parse_double(rest, &r.high) : !has_colon || (low.len == 0 && !r.turned))
         return false;
     if (r.low > r.high)
         return false;
@@ -123,13 +118,6 @@ static void add_value(enum check_metric m, double v, struct text *out)
         text_addf(out, "%.6g", v);
 }
 
-static double number(const json_t *object, const char *name)
-{
-    const json_t *v = json_object_get(object, name);
-
-    return json_is_number(v) ? json_number_value(v) : 0;
-}
-
 /* Of an application of /status.json: workers that are there to get requests. */
 static void check_facts_read(const json_t *application, struct check_facts *out)
 {
@@ -137,15 +125,15 @@ static void check_facts_read(const json_t *application, struct check_facts *out)
     size_t i;
 
     *out = (struct check_facts){0};
-    out->of[CHECK_MEAN_BACKLOG] = number(application, "mean_backlog");
+    out->of[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
     json_array_foreach(json_object_get(application, "workers"), i, w)
     {
         bool is_there = json_is_true(json_object_get(w, "available")) &&
                         !json_is_true(json_object_get(w, "ejected"));
 
         out->of[CHECK_WORKERS] += is_there;
-        out->of[CHECK_MAX_BACKLOG] = fmax(out->of[CHECK_MAX_BACKLOG], number(w, "backlog"));
-        out->of[CHECK_MAX_AGE] = fmax(out->of[CHECK_MAX_AGE], number(w, "oldest_s"));
+        out->of[CHECK_MAX_BACKLOG] = fmax(out->of[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
+        out->of[CHECK_MAX_AGE] = fmax(out->of[CHECK_MAX_AGE], page_number(w, "oldest_s"));
     }
 }
 
@@ -270,61 +258,20 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
 
 /* ---- the command ---- */
 
-enum { ADDRESS = 256 };
-
 struct check_run {
-    const struct ctl_command *command;
     struct ctl_options o;
     struct check_thresholds t;
 };
 
-static int take_range(const struct check_run *r, const char *name, enum check_metric m,
-                      const char *value, struct check_range *out)
+/* At F's place; F's least is what a bare number means. */
+static int take_range(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
     char what[120];
 
-    if (check_range_parse(value, m == CHECK_WORKERS ? CHECK_BARE_LOW : CHECK_BARE_HIGH, out))
+    if (check_range_parse(value, (enum check_bare)f->min, (void *)((char *)o + f->at)))
         return CTL_OK;
-    snprintf(what, sizeof(what), "--%s wants a number or a range, not", name);
-    (void)ctl_usage_error(r->command, what, value);
-    return CHECK_UNKNOWN;
-}
-
-static int take(void *context, int letter, const char *value)
-{
-    struct check_run *r = context;
-    static const struct {
-        int letter;
-        const char *name;
-        enum check_metric metric;
-        bool error;
-    } thresholds[] = {
-        {'b', "worker-mean-backlog-warn", CHECK_MEAN_BACKLOG, false},
-        {'B', "worker-mean-backlog-error", CHECK_MEAN_BACKLOG, true},
-        {'x', "worker-max-backlog-warn", CHECK_MAX_BACKLOG, false},
-        {'X', "worker-max-backlog-error", CHECK_MAX_BACKLOG, true},
-        {'a', "worker-request-age-warn", CHECK_MAX_AGE, false},
-        {'A', "worker-request-age-error", CHECK_MAX_AGE, true},
-        {'w', "minimum-worker-warn", CHECK_WORKERS, false},
-        {'W', "minimum-worker-error", CHECK_WORKERS, true},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(thresholds); ++i) {
-        enum check_metric m = thresholds[i].metric;
-
-        if (thresholds[i].letter == letter)
-            return take_range(r, thresholds[i].name, m, value,
-                              thresholds[i].error ? &r->t.error[m] : &r->t.warn[m]);
-    }
-    if (letter == 'm')
-        r->t.metrics = true;
-    else if (letter == 'p')
-        r->o.application = value;
-    else if (letter == ADDRESS)
-        r->o.address = value;
-    else
-        return ctl_take_asking(r->command, &r->o, letter, value) == CTL_OK ? CTL_OK : CHECK_UNKNOWN;
-    return CTL_OK;
+    snprintf(what, sizeof(what), "--%s wants a number or a range, not", f->name);
+    return ctl_usage_error(o->command, what, value);
 }
 
 /* The line that says what came of it, to OUT. */
@@ -368,19 +315,17 @@ static void add_json(enum check_state state, struct slice line, struct text *out
 
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct check_run r = {.command = c,
-                          .o = {.address = "127.0.0.1:8081", .timeout_ms = FETCH_TIMEOUT_MS}};
+    struct check_run r = {0};
     struct text line = {0};
     struct text out = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &r);
+    int code = ctl_parse(c, argc, argv, &r.o);
 
     if (code == CTL_OK)
         return CHECK_OK; /* --help */
     if (code > 0)
         return CHECK_UNKNOWN;
-    if (argv[first] != NULL)
-        r.o.address = argv[first];
+    if (r.o.words[0] != NULL)
+        r.o.address = r.o.words[0];
     if (!r.t.metrics && !check_has_thresholds(&r.t)) {
         fputs("You need to request metrics and/or alert settings\n", stdout);
         return CHECK_UNKNOWN;
@@ -390,26 +335,39 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         add_json(state, text_slice(&line), &out);
     else
         text_add(&out, text_slice(&line));
-    text_add_char(&out, '\n');
-    if (!ctl_print(text_slice(&out)))
-        state = CHECK_UNKNOWN;
     text_fini(&line);
-    text_fini(&out);
+    text_add_char(&out, '\n');
+    if (ctl_finish(ERR_OK, &out, &(struct diag){0}) != CTL_OK)
+        state = CHECK_UNKNOWN;
     return (int)state;
 }
 
+#define CHECK_FLAG(letter, name, metric, level, bare, help)                                        \
+    {                                                                                              \
+        letter, name, "RANGE", NULL, help, take_range,                                             \
+            offsetof(struct check_run, t.level[CHECK_##metric]), CHECK_BARE_##bare, 0              \
+    }
+
 static const struct ctl_flag flags[] = {
-    {'b', "worker-mean-backlog-warn", "RANGE", NULL, "mean backlog at which to warn"},
-    {'B', "worker-mean-backlog-error", "RANGE", NULL, "... and at which it is critical"},
-    {'x', "worker-max-backlog-warn", "RANGE", NULL, "highest backlog of a worker"},
-    {'X', "worker-max-backlog-error", "RANGE", NULL, "... and at which it is critical"},
-    {'a', "worker-request-age-warn", "RANGE", NULL, "seconds, of the oldest request"},
-    {'A', "worker-request-age-error", "RANGE", NULL, "... and at which it is critical"},
-    {'w', "minimum-worker-warn", "RANGE", NULL, "workers: so many or fewer"},
-    {'W', "minimum-worker-error", "RANGE", NULL, "... and at which it is critical"},
-    {'m', "metrics", NULL, NULL, "print performance data"},
-    {'p', "application", "NAME", NULL, "only this one; else each, and the worst counts"},
-    {ADDRESS, "address", "ADDRESS", NULL, "the same as the argument"},
+    CHECK_FLAG('b', "worker-mean-backlog-warn", MEAN_BACKLOG, warn, HIGH,
+               "mean backlog at which to warn"),
+    CHECK_FLAG('B', "worker-mean-backlog-error", MEAN_BACKLOG, error, HIGH,
+               "... and at which it is critical"),
+    CHECK_FLAG('x', "worker-max-backlog-warn", MAX_BACKLOG, warn, HIGH,
+               "highest backlog of a worker"),
+    CHECK_FLAG('X', "worker-max-backlog-error", MAX_BACKLOG, error, HIGH,
+               "... and at which it is critical"),
+    CHECK_FLAG('a', "worker-request-age-warn", MAX_AGE, warn, HIGH,
+               "seconds, of the oldest request"),
+    CHECK_FLAG('A', "worker-request-age-error", MAX_AGE, error, HIGH,
+               "... and at which it is critical"),
+    CHECK_FLAG('w', "minimum-worker-warn", WORKERS, warn, LOW, "workers: so many or fewer"),
+    CHECK_FLAG('W', "minimum-worker-error", WORKERS, error, LOW, "... and at which it is critical"),
+    {'m', "metrics", NULL, NULL, "print performance data", CTL_SET(struct check_run, t.metrics)},
+    {'p', "application", "NAME", NULL, "only this one; else each, and the worst counts",
+     CTL_TEXT(struct ctl_options, application)},
+    {0, "address", "ADDRESS", NULL, "the same as the argument",
+     CTL_TEXT(struct ctl_options, address)},
     CTL_FLAG_JSON,
     CTL_FLAG_TOKEN,
     CTL_FLAG_TIMEOUT,

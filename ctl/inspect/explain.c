@@ -6,19 +6,30 @@
  */
 #include <stdio.h>
 
-#include "common/base/limits.h"
-#include "ctl/cli/ctl.h"
+#include "common/base/json.h"
 #include "ctl/cli/page.h"
-
-struct explain_run {
-    const struct ctl_command *command;
-    struct ctl_options o;
-};
+#include "ctl/inspect/inspect.h"
 
 /* ---- the answer as text ---- */
 
-static const struct table_column candidate_columns[] = {
-    {"", false}, {"worker", false}, {"score", true}, {"backlog", true}, {"work", true}, {"", false},
+static void cell_arrow(struct table *t, const json_t *candidate)
+{
+    table_add(t, page_is_true(candidate, "chosen") ? SLICE_LIT(">") : SLICE_LIT(""));
+}
+
+static void cell_verdict(struct table *t, const json_t *candidate)
+{
+    struct slice why = json_text(candidate, "passed_over");
+
+    if (page_is_true(candidate, "chosen"))
+        why = SLICE_LIT("gets it");
+    table_add(t, why.len != 0 ? why : SLICE_LIT("-"));
+}
+
+static const struct page_column candidate_columns[] = {
+    PAGE_CELL("", false, cell_arrow),      PAGE_TEXT("worker", "worker"),
+    PAGE_REAL("score", "score", "%.2f"),   PAGE_INT("backlog", "backlog"),
+    PAGE_REAL("work", "work_s", "%.3f s"), PAGE_CELL("", false, cell_verdict),
 };
 
 static void print_candidates(const json_t *page, bool colours, struct text *out)
@@ -28,22 +39,12 @@ static void print_candidates(const json_t *page, bool colours, struct text *out)
     const json_t *c;
     size_t i;
 
-    table_init(&t, candidate_columns, ARRAY_LEN(candidate_columns));
+    page_table_init(&t, candidate_columns, ARRAY_LEN(candidate_columns));
     t.colours = colours;
     json_array_foreach(all, i, c)
     {
-        bool chosen = json_is_true(json_object_get(c, "chosen"));
-
-        table_add(&t, chosen ? SLICE_LIT(">") : SLICE_LIT(""));
-        cell_text(&t, c, "worker");
-        cell_real(&t, c, "score", "%.2f");
-        cell_int(&t, c, "backlog");
-        cell_real(&t, c, "work_s", "%.3f s");
-        if (chosen)
-            table_add(&t, SLICE_LIT("gets it"));
-        else
-            cell_text(&t, c, "passed_over");
-        if (chosen)
+        page_add_row(&t, c);
+        if (page_is_true(c, "chosen"))
             table_style(&t, TABLE_GOOD);
     }
     table_print(&t, 2, out);
@@ -60,11 +61,8 @@ static void print_steps(const json_t *page, struct text *out)
 
     json_array_foreach(json_object_get(page, "steps"), i, s)
     {
-        text_add(out, i == 0 ? SLICE_LIT("steps:\n") : SLICE_LIT(""));
-        text_addf(out, "  %zu. ", i + 1);
-        page_add_text(out, s, "step");
-        text_addf(out, ": %lld of %lld\n", (long long)page_int(s, "after"),
-                  (long long)page_int(s, "before"));
+        text_addf(out, "%s  %zu", i == 0 ? "steps:\n" : "", i + 1);
+        page_add(out, s, ". {step}: {after:d} of {before:d}\n");
     }
 }
 
@@ -77,38 +75,28 @@ static void print_values(const json_t *page, struct text *out)
 
     json_object_foreach(values, name, v)
     {
-        (void)v;
         text_add(out, slice_of(before));
         text_add_escaped(out, slice_of(name));
-        text_add(out, SLICE_LIT(" "));
-        page_add_real(out, values, name);
+        if (json_is_number(v))
+            text_addf(out, " %.4g", json_number_value(v));
+        else
+            text_add(out, SLICE_LIT(" -"));
         before = ", ";
     }
     if (json_object_size(values) != 0)
         text_add_char(out, '\n');
 }
 
-/* The reason, as a sentence; older load balancers have none. */
-static void add_because(const json_t *page, struct text *out)
-{
-    if (!json_is_string(json_object_get(page, "because")))
-        return;
-    text_add(out, SLICE_LIT("  "));
-    page_add_text(out, page, "because");
-    text_add_char(out, '\n');
-}
-
 static void print_choice(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    if (json_is_string(json_object_get(page, "worker"))) {
-        page_add_text(out, page, "worker");
-        text_add(out, SLICE_LIT(" would get it: "));
-        page_add_text(out, page, "reason");
-        text_add_char(out, '\n');
-        add_because(page, out);
-    } else {
+    if (json_is_string(json_object_get(page, "worker")))
+        page_add(out, page, "{worker} would get it: {reason}\n");
+    else
         text_add(out, SLICE_LIT("nobody would get it: it would wait for a worker\n"));
-    }
+    /* As a sentence; older load balancers have none. */
+    if (json_is_string(json_object_get(page, "worker")) &&
+        json_is_string(json_object_get(page, "because")))
+        page_add(out, page, "  {because}\n");
     print_values(page, out);
     print_steps(page, out);
     print_candidates(page, o->colours, out);
@@ -121,9 +109,7 @@ static void print_shadow(const json_t *page, const struct ctl_options *o, struct
 
     if (!json_is_array(json_object_get(shadow, "candidates")))
         return;
-    text_add(out, SLICE_LIT("\nshadow_policy "));
-    page_add_text(out, shadow, "policy");
-    text_add(out, SLICE_LIT(", which is not applied:\n"));
+    page_add(out, shadow, "\nshadow_policy {policy}, which is not applied:\n");
     print_choice(shadow, o, out);
 }
 
@@ -133,35 +119,16 @@ enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struc
 
     if (!json_is_string(cls) || !json_is_array(json_object_get(page, "candidates")))
         return ERR_SYNTAX;
-    text_add(out, SLICE_LIT("application "));
-    page_add_text(out, page, "application");
-    text_add(out, SLICE_LIT(", class "));
-    if (json_string_length(cls) == 0)
-        text_add(out, SLICE_LIT("(none)"));
-    else
-        page_add_text(out, page, "class");
-    text_add(out, SLICE_LIT(", policy "));
-    page_add_text(out, page, "policy");
-    text_addf(out, ", %lld workers\n", (long long)page_int(page, "workers"));
+    page_add(out, page,
+             json_string_length(cls) != 0 ? "application {application}, class {class}"
+                                          : "application {application}, class (none)");
+    page_add(out, page, ", policy {policy}, {workers:d} workers\n");
     print_choice(page, o, out);
     print_shadow(page, o, out);
     return ERR_OK;
 }
 
 /* ---- asking ---- */
-
-static int take(void *context, int letter, const char *value)
-{
-    struct explain_run *r = context;
-
-    if (letter == 'c')
-        r->o.cls = value;
-    else if (letter == 'p')
-        r->o.application = value;
-    else
-        return ctl_take_asking(r->command, &r->o, letter, value);
-    return CTL_OK;
-}
 
 static void add_escaped(struct text *out, const char *value)
 {
@@ -171,18 +138,18 @@ static void add_escaped(struct text *out, const char *value)
 }
 
 /* "/explain?class=..." */
-static void make_path(const struct explain_run *r, const char *url, struct text *out)
+static void make_path(const struct ctl_options *o, const char *url, struct text *out)
 {
     text_add(out, url != NULL ? SLICE_LIT("/explain?url=") : SLICE_LIT("/explain?class="));
-    add_escaped(out, url != NULL ? url : r->o.cls);
-    if (r->o.application != NULL) {
+    add_escaped(out, url != NULL ? url : o->cls);
+    if (o->application != NULL) {
         text_add(out, SLICE_LIT("&application="));
-        add_escaped(out, r->o.application);
+        add_escaped(out, o->application);
     }
 }
 
 /* What it refuses, it says why in JSON. */
-static void complain(const struct explain_run *r, int status, struct slice body, struct diag *d)
+static void complain(const struct ctl_options *o, int status, struct slice body, struct diag *d)
 {
     json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
     struct text why = {0};
@@ -193,31 +160,31 @@ static void complain(const struct explain_run *r, int status, struct slice body,
         text_addf(&why, "status 401 (--token-file?)");
     else
         text_addf(&why, "status %d; is this the admin address of a resumelb?", status);
-    diag_add(d, NULL, 0, 0, "%s: %s", r->o.address, text_cstr(&why));
+    diag_add(d, NULL, 0, 0, "%s: %s", o->address, text_cstr(&why));
     text_fini(&why);
     json_decref(page);
 }
 
-static enum err explain(const struct explain_run *r, const char *url, struct text *out,
+static enum err explain(const struct ctl_options *o, const char *url, struct text *out,
                         struct diag *d)
 {
     struct text path = {0};
     struct text body = {0};
     int status = 0;
 
-    make_path(r, url, &path);
-    enum err e = ctl_ask(&r->o, "GET", text_cstr(&path), &status, &body, d);
+    make_path(o, url, &path);
+    enum err e = ctl_ask(o, "GET", text_cstr(&path), SLICE_NULL, &status, &body, d);
     if (e == ERR_OK && status != 200) {
-        complain(r, status, text_slice(&body), d);
+        complain(o, status, text_slice(&body), d);
         e = ERR_BAD_RESPONSE;
-    } else if (e == ERR_OK && r->o.json) {
+    } else if (e == ERR_OK && o->json) {
         text_add(out, text_slice(&body));
     } else if (e == ERR_OK) {
         json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
 
-        e = page != NULL ? ctl_explain_text(page, &r->o, out) : ERR_SYNTAX;
+        e = page != NULL ? ctl_explain_text(page, o, out) : ERR_SYNTAX;
         if (e != ERR_OK)
-            diag_add(d, NULL, 0, 0, "%s: what it says explains nothing", r->o.address);
+            diag_add(d, NULL, 0, 0, "%s: what it says explains nothing", o->address);
         json_decref(page);
     }
     text_fini(&path);
@@ -227,30 +194,27 @@ static enum err explain(const struct explain_run *r, const char *url, struct tex
 
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct explain_run r = {.command = c,
-                            .o = {.address = "127.0.0.1:8081",
-                                  .timeout_ms = FETCH_TIMEOUT_MS,
-                                  .colours = ctl_colours()}};
+    enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
+    struct ctl_options o = {0};
     struct text out = {0};
     struct diag d = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &r);
+    int code = ctl_parse(c, argc, argv, &o);
 
     if (code >= 0)
         return code;
-    if ((r.o.cls != NULL) == (argv[first] != NULL))
+    const char *url = o.words[0];
+    if ((o.cls != NULL) == (url != NULL))
         return ctl_usage_error(c, "want --class CLASS or a URL", NULL);
-    enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
-    const char *value = argv[first] != NULL ? argv[first] : r.o.cls;
-    ASSERT(value != NULL);
-    if (strlen(value) > VALUE_MAX)
+    if (slice_of(url != NULL ? url : o.cls).len > VALUE_MAX)
         return ctl_usage_error(c, "the class or URL is too long", NULL);
-    return ctl_finish(explain(&r, argv[first], &out, &d), &out, &d);
+    return ctl_finish(explain(&o, url, &out, &d), &out, &d);
 }
 
 static const struct ctl_flag flags[] = {
-    {'c', "class", "CLASS", NULL, "a request of this class, as the access log has it"},
-    {'p', "application", "NAME", NULL, "of this application; else the one that the URL leads to"},
+    {'c', "class", "CLASS", NULL, "a request of this class, as the access log has it",
+     CTL_TEXT(struct ctl_options, cls)},
+    {'p', "application", "NAME", NULL, "of this application; else the one that the URL leads to",
+     CTL_TEXT(struct ctl_options, application)},
     CTL_FLAGS_ASKING,
 };
 const struct ctl_command ctl_word_explain = {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands that show a page of an admin address, once or again and again; of them, resumes.
+ * The commands that show a page of an admin address, once or again and again; of them,
+ * resumes and limits.
  */
-#include "ctl/cli/ctl.h"
+#include "common/base/json.h"
 #include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,8 +98,8 @@ static void print_class(const char *cls, json_t *workers, struct text *out)
     free(all);
 }
 
-static void print_application(const char *name, json_t *workers, const struct ctl_options *o,
-                              struct text *out)
+static void print_resumes(const char *name, json_t *workers, const struct ctl_options *o,
+                          struct text *out)
 {
     const char *worker;
     json_t *skills;
@@ -113,7 +116,7 @@ static void print_application(const char *name, json_t *workers, const struct ct
     }
 }
 
-/* ---- an agent's page ---- */
+/* ---- resumes, of an agent's page ---- */
 
 /* One of RESUMES into APPLICATIONS. A slot has one for each classifier that it was asked with. */
 static void add_resume(json_t *applications, const json_t *resume)
@@ -159,14 +162,257 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
     enum err e = page_check(of_agent != NULL ? of_agent : page, o);
 
     if (e == ERR_OK)
-        page_each_application(of_agent != NULL ? of_agent : page, o, print_application, out);
+        page_each_application(of_agent != NULL ? of_agent : page, o, print_resumes, out);
     json_decref(of_agent);
+    return e;
+}
+
+/* ---- limits: pool counters of each application, the keys most waited for, their daemons ---- */
+
+static void cell_mode(struct table *t, const json_t *counter)
+{
+    struct text mode = {0};
+
+    page_add(&mode, counter, "{figures.mode}");
+    if (page_is_true(json_object_get(counter, "figures"), "shadow"))
+        text_add(&mode, SLICE_LIT(", shadow"));
+    table_add(t, text_slice(&mode));
+    text_fini(&mode);
+}
+
+static void cell_slots(struct table *t, const json_t *counter)
+{
+    int64_t slots = page_int(json_object_get(counter, "figures"), "slots");
+
+    if (slots == 0)
+        table_add(t, SLICE_LIT("-"));
+    else
+        table_addf(t, "%" PRId64, slots);
+}
+
+static void cell_longest(struct table *t, const json_t *counter)
+{
+    const json_t *longest = json_object_get(json_object_get(counter, "figures"), "longest");
+    const json_t *for_s = json_object_get(longest, "for_s");
+    struct slice key = json_text(longest, "key");
+    struct text shown = {0};
+
+    if (key.p != NULL && json_is_number(for_s)) {
+        text_addf(&shown, "%.1f s ", json_number_value(for_s));
+        text_add(&shown, key);
+    } else {
+        text_add_char(&shown, '-');
+    }
+    table_add(t, text_slice(&shown));
+    text_fini(&shown);
+}
+
+static const struct page_column counter_columns[] = {
+    PAGE_TEXT("counter", "name"),
+    PAGE_TEXT("where", "figures.where"),
+    PAGE_CELL("mode", false, cell_mode),
+    PAGE_INT("held", "figures.held"),
+    PAGE_INT("workers", "figures.workers"),
+    PAGE_CELL("slots", true, cell_slots),
+    PAGE_INT("waiting", "figures.waiting"),
+    PAGE_INT("acquired", "figures.acquired"),
+    PAGE_INT("full", "figures.refused_full"),
+    PAGE_INT("late", "figures.refused_timeout"),
+    PAGE_INT("coalesced", "figures.coalesced"),
+    PAGE_INT("stale", "figures.stale"),
+    PAGE_INT("left", "figures.abandoned"),
+    PAGE_REAL("waited", "figures.waited_s", "%.1f s"),
+    PAGE_CELL("longest holder", false, cell_longest),
+};
+
+/* "  NAME: 2 SAYS" where the figure is not 0. */
+static void print_remark(const json_t *counter, const char *figure, const char *says,
+                         struct text *out)
+{
+    int64_t n = page_int(json_object_get(counter, "figures"), figure);
+
+    if (n != 0) {
+        page_add(out, counter, "  {name}");
+        text_addf(out, ": %" PRId64 " %s\n", n, says);
+    }
+}
+
+/* What is special about one counter, in lines of its own. */
+static void print_remarks(const json_t *counter, struct text *out)
+{
+    const json_t *row;
+    size_t i;
+
+    if (json_is_false(json_object_get(counter, "in_force")))
+        page_add(out, counter, "  {name}: not effective: {why:w}\n");
+    json_array_foreach(json_object_get(counter, "refused"), i, row)
+    {
+        page_add(out, counter, "  {name}");
+        page_add(out, row, ": refused setting {name}: {why:w}\n");
+    }
+    print_remark(counter, "shadow_full", "would have been refused (shadow)", out);
+    print_remark(counter, "shadow_busy", "would have waited (shadow)", out);
+    print_remark(counter, "unreachable_open", "let through, the daemon being unreachable", out);
+    print_remark(counter, "unreachable_closed", "refused, the daemon being unreachable", out);
+    print_remark(counter, "lost", "locks lost at the daemon", out);
+}
+
+static const struct page_column key_columns[] = {
+    PAGE_TEXT("key most waited for", "key"),
+    PAGE_REAL("waited", "waited_s", "%.1f s"),
+    PAGE_INT("waits", "waits"),
+};
+
+/* Most waited for first. */
+static int compare_keys(const void *a, const void *b)
+{
+    double x = json_number_value(json_object_get(*(const json_t *const *)a, "waited_s"));
+    double y = json_number_value(json_object_get(*(const json_t *const *)b, "waited_s"));
+
+    return (x < y) - (x > y);
+}
+
+/* Of all counters together, the first TOP; 0: all. A key begins with its counter's name. */
+static void print_keys(const json_t *limits, size_t top, struct text *out)
+{
+    const json_t **all = NULL;
+    const json_t *counter;
+    const json_t *key;
+    struct table t;
+    size_t n = 0;
+    size_t i;
+    size_t k;
+
+    json_array_foreach(limits, i, counter)
+    {
+        const json_t *keys = json_object_get(json_object_get(counter, "figures"), "top");
+
+        all = xrealloc(all, (n + json_array_size(keys) + 1) * sizeof(const json_t *));
+        json_array_foreach(keys, k, key)
+        {
+            all[n++] = key;
+        }
+    }
+    if (n != 0)
+        qsort(all, n, sizeof(const json_t *), compare_keys);
+    page_table_init(&t, key_columns, ARRAY_LEN(key_columns));
+    for (i = 0; i < n && (top == 0 || i < top); ++i)
+        page_add_row(&t, all[i]);
+    table_print(&t, 2, out);
+    table_fini(&t);
+    free(all);
+}
+
+static void cell_daemon_state(struct table *t, const json_t *daemon)
+{
+    table_add(t, page_is_true(daemon, "resting") ? SLICE_LIT("left alone for a while")
+                                                 : SLICE_LIT("in use"));
+}
+
+static const struct page_column daemon_columns[] = {
+    PAGE_TEXT("daemon", "name"),
+    PAGE_CELL("state", false, cell_daemon_state),
+    PAGE_INT("connections", "connections"),
+    PAGE_INT("idle", "idle"),
+};
+
+static void print_copies(const json_t *application, struct text *out)
+{
+    const json_t *c = json_object_get(application, "copies");
+
+    if (page_int(c, "stored") == 0 && page_int(c, "refused") == 0)
+        return;
+    page_add(out, c, "  copies of responses: {copies:d} in ");
+    text_addf(out, "%.1f KiB", (double)page_int(c, "bytes") / 1024);
+    page_add(out, c, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
+}
+
+static void print_limits(const char *name, json_t *a, const struct ctl_options *o, struct text *out)
+{
+    const json_t *limits = json_object_get(a, "limits");
+    const json_t *counter;
+    size_t i;
+
+    text_add_escaped(out, slice_of(name));
+    if (json_array_size(limits) == 0) {
+        text_add(out, SLICE_LIT(": no pool counters\n"));
+        return;
+    }
+    text_add(out, SLICE_LIT(":\n"));
+    page_print_rows(counter_columns, ARRAY_LEN(counter_columns), limits, out);
+    json_array_foreach(limits, i, counter)
+    {
+        print_remarks(counter, out);
+    }
+    print_keys(limits, o->top, out);
+    page_print_rows(daemon_columns, ARRAY_LEN(daemon_columns),
+                    json_object_get(a, "pool_counter_servers"), out);
+    print_copies(a, out);
+}
+
+/* ---- limits, of a daemon's own page: types of keys in place of applications ---- */
+
+/* Without a name: those beyond as many as it counts each by itself. */
+static void cell_type(struct table *t, const json_t *row)
+{
+    struct slice type = json_text(row, "type");
+
+    table_add(t, type.len != 0 ? type : SLICE_LIT("(others)"));
+}
+
+static const struct page_column type_columns[] = {
+    PAGE_CELL("type of key", false, cell_type),
+    PAGE_INT("held", "held"),
+    PAGE_INT("waiting", "waiting"),
+    PAGE_INT("acquired", "acquired"),
+    PAGE_INT("done", "done"),
+    PAGE_INT("full", "queue_full"),
+    PAGE_INT("late", "timeouts"),
+    PAGE_REAL("waited", "waited_s", "%.1f s"),
+};
+
+static bool is_daemon(const json_t *page)
+{
+    return json_is_array(json_object_get(page, "types")) &&
+           json_is_object(json_object_get(page, "counters"));
+}
+
+static void print_daemon(const json_t *page, const struct ctl_options *o, struct text *out)
+{
+    const json_t *keys = json_object_get(page, "most_waited_for");
+    const json_t *oldest = json_object_get(page, "oldest_holder");
+    struct table t;
+
+    page_add(out, page, "resumelb-poolcounter {version}, {clients:d} clients, up {uptime_s:t}\n");
+    page_print_rows(type_columns, ARRAY_LEN(type_columns), json_object_get(page, "types"), out);
+    page_table_init(&t, key_columns, ARRAY_LEN(key_columns)); /* as the daemon has sorted them */
+    for (size_t i = 0; i < json_array_size(keys) && (o->top == 0 || i < o->top); ++i)
+        page_add_row(&t, json_array_get(keys, i));
+    table_print(&t, 2, out);
+    table_fini(&t);
+    if (!json_is_object(oldest))
+        return;
+    page_add(out, oldest, "  longest holder: {key} by {client}");
+    text_addf(out, " for %.1f s\n", json_number_value(json_object_get(oldest, "held_s")));
+}
+
+enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct text *out)
+{
+    if (is_daemon(page)) {
+        if (o->application != NULL)
+            return ERR_NOT_FOUND;
+        print_daemon(page, o, out);
+        return ERR_OK;
+    }
+    enum err e = page_check(page, o);
+    if (e == ERR_OK)
+        page_each_application(page, o, print_limits, out);
     return e;
 }
 
 /* ---- pages, once or again and again ---- */
 
-enum { TOP_DEFAULT = 10, TOP_MAX = 1000000, WATCH_MAX_S = 3600, COUNT = 256 };
+enum { TOP_DEFAULT = 10, TOP_MAX = 1000000, WATCH_MAX_S = 3600 };
 
 struct page_word {
     const struct ctl_command *command;
@@ -182,40 +428,10 @@ static const struct page_word pages[] = {
 
 /* A command line being executed. */
 struct asking {
-    const struct ctl_command *command;
     struct ctl_options o;
     uint64_t watch_s; /* 0: once */
     uint64_t count;   /* of --watch; 0: until interrupted */
 };
-
-static int take(void *context, int letter, const char *value)
-{
-    struct asking *a = context;
-    uint64_t n = 0;
-    int code = ctl_take_asking(a->command, &a->o, letter, value);
-
-    if (code >= 0)
-        return code;
-    code = CTL_OK;
-    switch (letter) {
-    case 'c':
-        a->o.cls = value;
-        break;
-    case 'n':
-        code = ctl_take_number(a->command, "top", value, 0, TOP_MAX, &n);
-        a->o.top = (size_t)n;
-        break;
-    case 'w':
-        code = ctl_take_number(a->command, "watch", value, 1, WATCH_MAX_S, &a->watch_s);
-        break;
-    case COUNT:
-        code = ctl_take_number(a->command, "count", value, 1, UINT32_MAX, &a->count);
-        break;
-    default:
-        ASSERT(false);
-    }
-    return code;
-}
 
 static enum err show_page(const struct page_word *w, const struct ctl_options *o, struct text *out,
                           struct diag *d)
@@ -275,23 +491,17 @@ static int watch(const struct page_word *w, const struct asking *a)
 
 static int run_page(const struct ctl_command *c, int argc, char **argv)
 {
-    struct asking a = {.command = c,
-                       .o = {.address = "127.0.0.1:8081",
-                             .timeout_ms = FETCH_TIMEOUT_MS,
-                             .top = TOP_DEFAULT,
-                             .colours = ctl_colours()}};
-    const struct page_word *w = NULL;
+    struct asking a = {.o = {.top = TOP_DEFAULT}};
+    const struct page_word *w = pages;
     struct text out = {0};
     struct diag d = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &a);
+    int code = ctl_parse(c, argc, argv, &a.o);
 
     if (code >= 0)
         return code;
-    a.o.application = argv[first]; /* NULL at the end */
-    for (size_t i = 0; i < ARRAY_LEN(pages); ++i)
-        w = pages[i].command == c ? &pages[i] : w;
-    ASSERT(w != NULL);
+    a.o.application = a.o.words[0]; /* NULL at the end */
+    while (w->command != c)
+        ++w;
     if (a.watch_s == 0 && a.count != 0)
         return ctl_usage_error(c, "--count is for --watch", NULL);
     if (a.watch_s != 0)
@@ -299,10 +509,21 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
     return ctl_finish(show_page(w, &a.o, &out, &d), &out, &d);
 }
 
+#define WATCH_FLAGS                                                                                \
+    {'w',                                                                                          \
+     "watch",                                                                                      \
+     "SECONDS",                                                                                    \
+     NULL,                                                                                         \
+     "again every so many seconds, until interrupted",                                             \
+     CTL_NUMBER(struct asking, watch_s, 1, WATCH_MAX_S)},                                          \
+    {                                                                                              \
+        0, "count", "N", NULL, "with --watch: so many times",                                      \
+            CTL_NUMBER(struct asking, count, 1, UINT32_MAX)                                        \
+    }
+
 static const struct ctl_flag status_flags[] = {
     CTL_FLAGS_ASKING,
-    {'w', "watch", "SECONDS", NULL, "again every so many seconds, until interrupted"},
-    {COUNT, "count", "N", NULL, "with --watch: so many times"},
+    WATCH_FLAGS,
 };
 const struct ctl_command ctl_word_status = {
     .name = "status",
@@ -315,8 +536,10 @@ const struct ctl_command ctl_word_status = {
 
 static const struct ctl_flag resumes_flags[] = {
     CTL_FLAGS_ASKING,
-    {'c', "class", "CLASS", NULL, "only this request class, best worker first"},
-    {'n', "top", "N", NULL, "so many classes of each worker (10); 0: all"},
+    {'c', "class", "CLASS", NULL, "only this request class, best worker first",
+     CTL_TEXT(struct ctl_options, cls)},
+    {'n', "top", "N", NULL, "so many classes of each worker (10); 0: all",
+     CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
 };
 const struct ctl_command ctl_word_resumes = {
     .name = "resumes",
@@ -329,9 +552,9 @@ const struct ctl_command ctl_word_resumes = {
 
 static const struct ctl_flag limits_flags[] = {
     CTL_FLAGS_ASKING,
-    {'n', "top", "N", NULL, "so many keys (10); 0: all"},
-    {'w', "watch", "SECONDS", NULL, "again every so many seconds, until interrupted"},
-    {COUNT, "count", "N", NULL, "with --watch: so many times"},
+    {'n', "top", "N", NULL, "so many keys (10); 0: all",
+     CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
+    WATCH_FLAGS,
 };
 const struct ctl_command ctl_word_limits = {
     .name = "limits",

@@ -2,33 +2,24 @@
  *
  * resumelbctl status: one block per application.
  */
-#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* ---- an agent's page ---- */
 
-static const struct table_column agent_columns[] = {
-    {"slot", true},      {"pid", true},    {"state", false},    {"sessions", true},
-    {"processed", true}, {"uptime", true}, {"last used", true}, {"cpu", true},
-    {"memory", true},    {"queue", true},  {"version", false},  {"id", false},
-};
-
 /* Whether PAGE is an agent's /status.json. */
-static bool status_is_agent(const json_t *page)
+static bool is_agent(const json_t *page)
 {
     const char *program = json_string_value(json_object_get(page, "program"));
 
     return program != NULL && strcmp(program, "resumelb-agent") == 0;
 }
 
-/* ---- cells ---- */
-
-static void cell_duration(struct table *t, const json_t *object, const char *name)
+static void cell_duration(struct table *t, const json_t *process, const char *name)
 {
-    const json_t *v = json_object_get(object, name);
+    const json_t *v = json_object_get(process, name);
     struct text shown = {0};
 
     if (json_is_number(v))
@@ -39,9 +30,19 @@ static void cell_duration(struct table *t, const json_t *object, const char *nam
     text_fini(&shown);
 }
 
-static void cell_memory(struct table *t, const json_t *object, const char *name)
+static void cell_uptime(struct table *t, const json_t *process)
 {
-    const json_t *v = json_object_get(object, name);
+    cell_duration(t, process, "uptime_s");
+}
+
+static void cell_last_used(struct table *t, const json_t *process)
+{
+    cell_duration(t, process, "last_used_s");
+}
+
+static void cell_memory(struct table *t, const json_t *process)
+{
+    const json_t *v = json_object_get(process, "memory_bytes");
 
     if (json_is_number(v))
         table_addf(t, "%.0fM", json_number_value(v) / (1024 * 1024));
@@ -50,72 +51,75 @@ static void cell_memory(struct table *t, const json_t *object, const char *name)
 }
 
 /* The state, and why it goes if it does. */
-static void cell_state(struct table *t, const json_t *process, const char *role)
+static void cell_process_state(struct table *t, const json_t *process)
 {
-    const json_t *why = json_object_get(process, "going");
     struct text shown = {0};
 
     page_add_text(&shown, process, "state");
-    if (role != NULL)
-        text_add(&shown, slice_of(role));
-    if (json_is_string(why)) {
-        text_add(&shown, SLICE_LIT(", "));
-        page_add_text(&shown, process, "going");
-    }
+    if (page_is_true(process, "succeeds"))
+        text_add(&shown, SLICE_LIT(" (successor)"));
+    if (json_is_string(json_object_get(process, "going")))
+        page_add(&shown, process, ", {going}");
     table_add(t, text_slice(&shown));
     text_fini(&shown);
 }
 
-static void add_process(struct table *t, int64_t slot, const json_t *p, const char *role,
-                        const json_t *waits_at)
-{
-    table_addf(t, "%" PRId64, slot);
-    cell_int(t, p, "pid");
-    cell_state(t, p, role);
-    cell_int(t, p, "sessions");
-    cell_int(t, p, "processed");
-    cell_duration(t, p, "uptime_s");
-    cell_duration(t, p, "last_used_s");
-    cell_real(t, p, "cpu_percent", "%.0f%%");
-    cell_memory(t, p, "memory_bytes");
-    cell_int(t, waits_at, "waiting");
-    cell_text(t, p, "version");
-    cell_text(t, p, "id");
-}
+static const struct page_column agent_columns[] = {
+    PAGE_INT("slot", "slot"),
+    PAGE_INT("pid", "pid"),
+    PAGE_CELL("state", false, cell_process_state),
+    PAGE_INT("sessions", "sessions"),
+    PAGE_INT("processed", "processed"),
+    PAGE_CELL("uptime", true, cell_uptime),
+    PAGE_CELL("last used", true, cell_last_used),
+    PAGE_REAL("cpu", "cpu_percent", "%.0f%%"),
+    PAGE_CELL("memory", true, cell_memory),
+    PAGE_INT("queue", "waiting"),
+    PAGE_TEXT("version", "version"),
+    PAGE_TEXT("id", "id"),
+};
 
-static void add_slot(struct table *t, const json_t *slot)
+/* Process P, in what holds its slot's number; WAITING: what waits at the slot, or NULL. */
+static void add_process(struct table *t, const json_t *slot, json_t *p, json_t *waiting,
+                        bool succeeds)
 {
-    const json_t *p = json_object_get(slot, "process");
-    const json_t *successor = json_object_get(slot, "successor");
+    json_t *row = json_object();
 
-    if (json_is_object(p))
-        add_process(t, page_int(slot, "slot"), p, NULL, slot);
-    if (json_is_object(successor))
-        add_process(t, page_int(slot, "slot"), successor, " (successor)", NULL);
+    json_object_update(row, p);
+    json_object_del(row, "waiting");
+    json_object_set(row, "waiting", waiting);
+    json_object_set_new(row, "slot", json_integer(page_int(slot, "slot")));
+    json_object_set_new(row, "succeeds", json_boolean(succeeds));
+    page_add_row(t, row);
+    json_decref(row);
 }
 
 static void print_processes(const json_t *application, struct text *out)
 {
     struct table t;
-    const json_t *v;
+    json_t *v;
     size_t i;
 
-    table_init(&t, agent_columns, ARRAY_LEN(agent_columns));
+    page_table_init(&t, agent_columns, ARRAY_LEN(agent_columns));
     json_array_foreach(json_object_get(application, "slots"), i, v)
     {
-        add_slot(&t, v);
+        json_t *process = json_object_get(v, "process");
+        json_t *successor = json_object_get(v, "successor");
+
+        if (json_is_object(process))
+            add_process(&t, v, process, json_object_get(v, "waiting"), false);
+        if (json_is_object(successor))
+            add_process(&t, v, successor, NULL, true);
     }
     json_array_foreach(json_object_get(application, "leaving"), i, v)
     {
-        add_process(&t, page_int(v, "slot"), v, NULL, NULL);
+        add_process(&t, v, v, NULL, false);
     }
     if (t.ncells == 0)
         text_add(out, SLICE_LIT("  no processes\n"));
     table_print(&t, 2, out);
     table_fini(&t);
 }
-
-/* ---- an application ---- */
 
 static void print_failure(const json_t *application, struct text *out)
 {
@@ -125,14 +129,7 @@ static void print_failure(const json_t *application, struct text *out)
 
     if (!json_is_object(f))
         return;
-    text_add(out, SLICE_LIT("  last failure "));
-    page_add_duration(out, json_number_value(json_object_get(f, "ago_s")));
-    text_addf(out, " ago: slot %" PRId64 ", pid %" PRId64 " ", page_int(f, "slot"),
-              page_int(f, "pid"));
-    page_add_text(out, f, "what");
-    text_add(out, SLICE_LIT(": "));
-    page_add_text(out, f, "how");
-    text_add_char(out, '\n');
+    page_add(out, f, "  last failure {ago_s:t} ago: slot {slot:d}, pid {pid:d} {what}: {how}\n");
     json_array_foreach(json_object_get(f, "lines"), i, line)
     {
         text_add(out, SLICE_LIT("    | "));
@@ -156,8 +153,7 @@ static void print_settings(const json_t *application, struct text *out)
             continue;
         text_add(out, slice_of(before));
         text_add_escaped(out, slice_of(name));
-        text_add(out, SLICE_LIT(" = "));
-        page_add_text(out, row, "value");
+        page_add(out, row, " = {value}");
         before = ", ";
     }
     if (strcmp(before, ", ") == 0)
@@ -168,22 +164,14 @@ static void print_settings(const json_t *application, struct text *out)
 static void print_agent_application(const char *name, json_t *a, const struct ctl_options *o,
                                     struct text *out)
 {
-    const json_t *queue = json_object_get(a, "queue");
-    const json_t *counts = json_object_get(a, "counts");
-
     (void)o;
     text_add_escaped(out, slice_of(name));
-    text_addf(out,
-              ": %" PRId64 " processes (min %" PRId64 ", max %" PRId64 "): %" PRId64
-              " busy, %" PRId64 " idle, %" PRId64 " starting, %" PRId64 " leaving\n  ",
-              page_int(counts, "processes"), page_int(a, "min_processes"),
-              page_int(a, "max_processes"), page_int(counts, "busy"), page_int(counts, "idle"),
-              page_int(counts, "starting"), page_int(counts, "leaving"));
-    page_add_text(out, queue, "policy");
-    text_addf(
-        out,
-        " queue, %" PRId64 " waiting (%" PRId64 " for whichever process), generation %" PRId64 "\n",
-        page_int(queue, "waiting"), page_int(queue, "waiting_any"), page_int(a, "generation"));
+    page_add(out, a,
+             ": {counts.processes:d} processes (min {min_processes:d}, max {max_processes:d}): "
+             "{counts.busy:d} busy, {counts.idle:d} idle, {counts.starting:d} starting, "
+             "{counts.leaving:d} leaving\n"
+             "  {queue.policy} queue, {queue.waiting:d} waiting ({queue.waiting_any:d} for "
+             "whichever process), generation {generation:d}\n");
     print_settings(a, out);
     print_failure(a, out);
     print_processes(a, out);
@@ -191,79 +179,44 @@ static void print_agent_application(const char *name, json_t *a, const struct ct
 
 static void print_pool(const json_t *page, struct text *out)
 {
-    json_t *host = json_object_get(page, "host");
-
-    text_add(out, SLICE_LIT("resumelb-agent "));
-    page_add_text(out, page, "version");
-    text_addf(out, ", pid %" PRId64 ", supervisor %" PRId64 ", ", page_int(page, "pid"),
-              page_int(page, "keeper_pid"));
-    page_add_text(out, page, "phase");
-    text_add(out, SLICE_LIT(", up "));
-    page_add_duration(out, json_number_value(json_object_get(page, "uptime_s")));
-    text_add(out, SLICE_LIT("\nmax      = "));
+    page_add(out, page,
+             "resumelb-agent {version}, pid {pid:d}, supervisor {keeper_pid:d}, {phase}, up "
+             "{uptime_s:t}\nmax      = ");
     if (page_int(page, "max_processes") == 0)
         text_add(out, SLICE_LIT("no limit"));
     else
-        text_addf(out, "%" PRId64, page_int(page, "max_processes"));
-    text_addf(out,
-              "\ncount    = %" PRId64 "\nactive   = %" PRId64 "\ninactive = %" PRId64
-              "\nwaiting  = %" PRId64 "\n",
-              page_int(page, "processes"), page_int(page, "active_processes"),
-              page_int(page, "processes") - page_int(page, "active_processes"),
-              page_int(page, "waiting"));
-    print_settings(host, out);
-}
-
-/* The page has passed page_check(). */
-static void status_agent_print(const json_t *page, const struct ctl_options *o, struct text *out)
-{
-    print_pool(page, out);
-    page_each_application(page, o, print_agent_application, out);
+        page_add(out, page, "{max_processes:d}");
+    page_add(out, page, "\ncount    = {processes:d}\nactive   = {active_processes:d}\n");
+    text_addf(out, "inactive = %" PRId64 "\n",
+              page_int(page, "processes") - page_int(page, "active_processes"));
+    page_add(out, page, "waiting  = {waiting:d}\n");
+    print_settings(json_object_get(page, "host"), out);
 }
 
 /* ---- the load balancer's page ---- */
 
-static const struct table_column columns[] = {
-    {"worker", false},  {"state", false},  {"version", false},    {"backlog", true},
-    {"mean", true},     {"oldest", true},  {"skills", true},      {"requests", true},
-    {"failures", true}, {"service", true}, {"connections", true},
-};
-
-/* Where it is, when that is another address than its name says, or may be. */
-static void add_standby(struct text *out, const json_t *w)
-{
-    if (!json_is_string(json_object_get(w, "standby")))
-        return;
-    text_add(out, json_is_true(json_object_get(w, "on_standby")) ? SLICE_LIT(", at its standby ")
-                                                                 : SLICE_LIT(", standby "));
-    page_add_text(out, w, "standby");
-}
-
-/* What says that a worker gets no requests now, beside its state; and where it gets them. */
-static void add_state(struct table *t, const json_t *w)
+/* What says that a worker gets no requests now, beside its state; and where it gets them, when that
+ * is another address than its name says, or may be. */
+static void cell_state(struct table *t, const json_t *w)
 {
     struct text state = {0};
 
     page_add_text(&state, w, "state");
-    if (json_is_true(json_object_get(json_object_get(w, "check"), "failing"))) {
-        text_add(&state, SLICE_LIT(" ("));
-        page_add_text(&state, json_object_get(w, "check"), "why");
-        text_add_char(&state, ')');
-    }
-    if (json_is_true(json_object_get(w, "ejected"))) {
-        text_add(&state, SLICE_LIT(", ejected ("));
-        page_add_text(&state, w, "ejected_why");
-        text_add_char(&state, ')');
-    } else if (json_is_false(json_object_get(w, "active")) &&
-               json_is_true(json_object_get(w, "available"))) {
+    if (page_is_true(json_object_get(w, "check"), "failing"))
+        page_add(&state, w, " ({check.why})");
+    if (page_is_true(w, "ejected"))
+        page_add(&state, w, ", ejected ({ejected_why})");
+    else if (json_is_false(json_object_get(w, "active")) && page_is_true(w, "available"))
         text_add(&state, SLICE_LIT(", inactive"));
-    }
-    add_standby(&state, w);
+    if (json_is_string(json_object_get(w, "standby")))
+        page_add(&state, w,
+                 page_is_true(w, "on_standby") ? ", at its standby {standby}"
+                                               : ", standby {standby}");
     table_add(t, text_slice(&state));
     text_fini(&state);
 }
 
-static void add_service(struct table *t, const json_t *w)
+static void cell_service(struct table *t, const json_t *w)
 {
     int64_t requests = page_int(w, "requests");
     const json_t *total = json_object_get(w, "service_s");
@@ -274,51 +227,47 @@ static void add_service(struct table *t, const json_t *w)
         table_add(t, SLICE_LIT("-"));
 }
 
-static void add_connections(struct table *t, const json_t *w)
+static void cell_connections(struct table *t, const json_t *w)
 {
     const json_t *c = json_object_get(w, "connections");
-
     struct text cell = {0};
 
     if (!json_is_object(c)) {
         table_add(t, SLICE_LIT("-"));
         return;
     }
-    text_addf(&cell, "%" PRId64 "+%" PRId64, page_int(c, "in_use"), page_int(c, "idle"));
+    page_add(&cell, c, "{in_use:d}+{idle:d}");
     if (page_int(w, "tunnels") > 0)
-        text_addf(&cell, ", %" PRId64 " tunnels", page_int(w, "tunnels"));
+        page_add(&cell, w, ", {tunnels:d} tunnels");
     if (page_int(c, "waiting") > 0)
-        text_addf(&cell, " (%" PRId64 " waiting)", page_int(c, "waiting"));
+        page_add(&cell, c, " ({waiting:d} waiting)");
     table_add(t, text_slice(&cell));
     text_fini(&cell);
 }
 
+static const struct page_column columns[] = {
+    PAGE_TEXT("worker", "name"),
+    PAGE_CELL("state", false, cell_state),
+    PAGE_TEXT("version", "version"),
+    PAGE_INT("backlog", "backlog"),
+    PAGE_REAL("mean", "mean_backlog", "%.2f"),
+    PAGE_REAL("oldest", "oldest_s", "%.1f s"),
+    PAGE_INT("skills", "skills"),
+    PAGE_INT("requests", "requests"),
+    PAGE_INT("failures", "failures"),
+    PAGE_CELL("service", true, cell_service),
+    PAGE_CELL("connections", true, cell_connections),
+};
+
 /* Red: it fails; yellow: it gets nothing, or requests wait for a connection to it. */
 static enum table_style worker_style(const json_t *w)
 {
-    if (json_is_true(json_object_get(w, "ejected")) ||
-        json_is_true(json_object_get(json_object_get(w, "check"), "failing")))
+    if (page_is_true(w, "ejected") || page_is_true(json_object_get(w, "check"), "failing"))
         return TABLE_BAD;
     if (json_is_false(json_object_get(w, "available")) ||
         page_int(json_object_get(w, "connections"), "waiting") > 0)
         return TABLE_WARNING;
     return json_is_false(json_object_get(w, "active")) ? TABLE_FAINT : TABLE_PLAIN;
-}
-
-static void add_worker(struct table *t, const json_t *w)
-{
-    cell_text(t, w, "name");
-    add_state(t, w);
-    cell_text(t, w, "version");
-    cell_int(t, w, "backlog");
-    cell_real(t, w, "mean_backlog", "%.2f");
-    cell_real(t, w, "oldest_s", "%.1f s");
-    cell_int(t, w, "skills");
-    cell_int(t, w, "requests");
-    cell_int(t, w, "failures");
-    add_service(t, w);
-    add_connections(t, w);
-    table_style(t, worker_style(w));
 }
 
 static void print_workers(const json_t *application, bool colours, struct text *out)
@@ -332,11 +281,12 @@ static void print_workers(const json_t *application, bool colours, struct text *
         text_add(out, SLICE_LIT("  no workers\n"));
         return;
     }
-    table_init(&t, columns, ARRAY_LEN(columns));
+    page_table_init(&t, columns, ARRAY_LEN(columns));
     t.colours = colours;
     json_array_foreach(workers, i, w)
     {
-        add_worker(&t, w);
+        page_add_row(&t, w);
+        table_style(&t, worker_style(w));
     }
     table_print(&t, 2, out);
     table_fini(&t);
@@ -378,8 +328,7 @@ static void add_warnings(const json_t *application, struct text *out)
     const json_t *row;
     size_t i;
 
-    if (json_is_true(json_object_get(tree, "used")) &&
-        json_is_false(json_object_get(tree, "connected")))
+    if (page_is_true(tree, "used") && json_is_false(json_object_get(tree, "connected")))
         text_add(out,
                  SLICE_LIT("  the tree cannot be reached: continuing with the last known state\n"));
     json_array_foreach(json_object_get(tree, "refused_providers"), i, row)
@@ -388,21 +337,13 @@ static void add_warnings(const json_t *application, struct text *out)
         text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
         text_add_char(out, '\n');
     }
-    if (json_is_string(json_object_get(tree, "confirm_removal"))) {
-        text_addf(out,
-                  "  workers held, because their registrations ended with many others: %" PRId64,
-                  page_int(tree, "held"));
-        text_add(out, SLICE_LIT("; if they were removed on purpose, run: "));
-        page_add_text(out, tree, "confirm_removal");
-        text_add_char(out, '\n');
-    }
+    if (json_is_string(json_object_get(tree, "confirm_removal")))
+        page_add(out, tree,
+                 "  workers held, because their registrations ended with many others: {held:d}; if "
+                 "they were removed on purpose, run: {confirm_removal}\n");
     json_array_foreach(json_object_get(application, "poison"), i, row)
     {
-        text_add(out, SLICE_LIT("  kills workers, refused: class "));
-        page_add_text(out, row, "class");
-        text_add(out, SLICE_LIT(", path "));
-        page_add_text(out, row, "path");
-        text_add_char(out, '\n');
+        page_add(out, row, "  kills workers, refused: class {class}, path {path}\n");
     }
     page_print_refused(application, out);
 }
@@ -424,44 +365,30 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
                               struct text *out)
 {
     text_add_escaped(out, slice_of(name));
-    text_add(out, SLICE_LIT(": policy "));
-    page_add_text(out, a, "policy");
-    text_addf(out, ", backlog %" PRId64 " (mean ", page_int(a, "backlog"));
-    page_add_real(out, a, "mean_backlog");
+    page_add(out, a, ": policy {policy}, backlog {backlog:d} (mean {mean_backlog:g}");
     page_add_cutoff(a, out);
-    text_addf(out, "), waiting %" PRId64 ", classes %" PRId64 "\n", page_int(a, "waiting"),
-              page_int(a, "classes"));
+    page_add(out, a, "), waiting {waiting:d}, classes {classes:d}\n");
     print_warnings(a, o->colours, out);
     print_shares("picks", json_object_get(a, "picks"), out);
     print_shares("outcomes", json_object_get(a, "outcomes"), out);
     print_workers(a, o->colours, out);
 }
 
-static void print_program(const json_t *page, struct text *out)
-{
-    const json_t *uptime = json_object_get(page, "uptime_s");
-
-    if (!json_is_string(json_object_get(page, "program")))
-        return;
-    page_add_text(out, page, "program");
-    text_add_char(out, ' ');
-    page_add_text(out, page, "version");
-    text_addf(out, ", pid %" PRId64 ", ", page_int(page, "pid"));
-    page_add_text(out, page, "phase");
-    text_add(out, SLICE_LIT(", up "));
-    page_add_duration(out, json_number_value(uptime));
-    text_addf(out, ", %" PRId64 " threads\n", page_int(page, "threads"));
-}
-
 enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     enum err e = page_check(page, o);
 
-    if (e == ERR_OK && status_is_agent(page)) {
-        status_agent_print(page, o, out);
-    } else if (e == ERR_OK) {
-        print_program(page, out);
-        page_each_application(page, o, print_application, out);
+    if (e != ERR_OK)
+        return e;
+    if (is_agent(page)) {
+        print_pool(page, out);
+        page_each_application(page, o, print_agent_application, out);
+        return ERR_OK;
     }
-    return e;
+    if (json_is_string(json_object_get(page, "program")))
+        page_add(out, page,
+                 "{program} {version}, pid {pid:d}, {phase}, up {uptime_s:t}, {threads:d} "
+                 "threads\n");
+    page_each_application(page, o, print_application, out);
+    return ERR_OK;
 }

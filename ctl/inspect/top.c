@@ -3,10 +3,9 @@
  * Ask, draw, wait for a key; again. While the server is asked no key is read: a try lasts at most
  * TRY_MS.
  */
-#include "ctl/inspect/top.h"
 #include "common/base/clock.h"
-#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -180,20 +179,6 @@ static void add_line(struct screen *s, struct slice line, enum table_style style
         text_add(s->out, SLICE_LIT(TABLE_STYLE_END));
 }
 
-/* What is below the last line goes. */
-static void end_screen(struct screen *s)
-{
-    if (s->lines < s->view->rows)
-        text_add(s->out, SLICE_LIT("\r\n\033[J"));
-}
-
-static double number(const json_t *object, const char *name)
-{
-    const json_t *v = json_object_get(object, name);
-
-    return json_is_number(v) ? json_number_value(v) : 0;
-}
-
 /* ---- workers ---- */
 
 struct row {
@@ -217,31 +202,31 @@ static const json_t *find_worker(const json_t *application, const json_t *name)
 
 static double rate(const json_t *then, const json_t *now, const char *name, double span_s)
 {
-    double before = number(then, name);
-    double after = number(now, name);
+    double before = page_number(then, name);
+    double after = page_number(now, name);
 
     return (after >= before ? after - before : after) / span_s;
 }
 
 static void fill_row(struct row *r, const json_t *w, const json_t *then, double span_s)
 {
-    double requests = number(w, "requests");
+    double requests = page_number(w, "requests");
 
     *r = (struct row){.worker = w, .has_rates = then != NULL && span_s > 0};
-    r->values[TOP_BACKLOG] = number(w, "backlog");
-    r->values[TOP_MEAN] = number(w, "mean_backlog");
-    r->values[TOP_OLDEST] = number(w, "oldest_s");
-    r->values[TOP_SKILLS] = number(w, "skills");
-    r->values[TOP_SERVICE] = requests > 0 ? number(w, "service_s") * 1000 / requests : 0;
+    r->values[TOP_BACKLOG] = page_number(w, "backlog");
+    r->values[TOP_MEAN] = page_number(w, "mean_backlog");
+    r->values[TOP_OLDEST] = page_number(w, "oldest_s");
+    r->values[TOP_SKILLS] = page_number(w, "skills");
+    r->values[TOP_SERVICE] = requests > 0 ? page_number(w, "service_s") * 1000 / requests : 0;
     if (!r->has_rates)
         return;
     r->values[TOP_REQUESTS] = rate(then, w, "requests", span_s);
     r->values[TOP_FAILURES] = rate(then, w, "failures", span_s);
     /* Based on those served since then: the present state. */
-    double served = requests - number(then, "requests");
+    double served = requests - page_number(then, "requests");
     if (served > 0)
         r->values[TOP_SERVICE] =
-            (number(w, "service_s") - number(then, "service_s")) * 1000 / served;
+            (page_number(w, "service_s") - page_number(then, "service_s")) * 1000 / served;
 }
 
 static int compare_rows(const void *a, const void *b, void *context)
@@ -294,13 +279,6 @@ static unsigned name_width_of(const struct top_view *v, const struct row *rows, 
     return (unsigned)(width > most && most > strlen("worker") ? most : width);
 }
 
-static unsigned rank_of(const struct top_view *v, size_t column)
-{
-    bool sorted_by = v->key != TOP_NAME && columns[column].key == v->key;
-
-    return sorted_by ? 0 : columns[column].rank + 1;
-}
-
 /* The columns from SHIFT on that fit, the most important first. */
 static void fit(const struct top_view *v, size_t shift, struct layout *out)
 {
@@ -311,7 +289,9 @@ static void fit(const struct top_view *v, size_t shift, struct layout *out)
     out->hidden = 0;
     for (unsigned rank = 0; rank <= COLUMNS; ++rank) {
         for (size_t i = shift; i < COLUMNS; ++i) {
-            if (rank_of(v, i) != rank)
+            bool sorted_by = v->key != TOP_NAME && columns[i].key == v->key;
+
+            if (rank != (sorted_by ? 0 : columns[i].rank + 1))
                 continue;
             full = full || used + 1 + columns[i].width > v->columns;
             out->shown[i] = !full;
@@ -488,7 +468,7 @@ static double total(const json_t *application, const char *member)
 
     json_array_foreach(json_object_get(application, "workers"), i, w)
     {
-        sum += number(w, member);
+        sum += page_number(w, member);
     }
     return sum;
 }
@@ -498,14 +478,8 @@ static void draw_head(struct screen *s, const json_t *page, const char *problem)
     const struct top_view *v = s->view;
     struct text line = {0};
 
-    page_add_text(&line, page, "program");
-    text_add_char(&line, ' ');
-    page_add_text(&line, page, "version");
-    text_add(&line, SLICE_LIT(", "));
-    page_add_text(&line, page, "phase");
-    text_add(&line, SLICE_LIT(", up "));
-    page_add_duration(&line, number(page, "uptime_s"));
-    text_addf(&line, "; every %u s, by %s%s%s (h: help)", v->interval_s, keys[v->key].what,
+    page_add(&line, page, "{program} {version}, {phase}, up {uptime_s:t}");
+    text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s, keys[v->key].what,
               v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
     add_line(s, text_slice(&line), TABLE_PLAIN);
     text_fini(&line);
@@ -545,23 +519,21 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
     struct parts p = {.columns = s->view->columns};
 
     text_add_escaped(&p.line, slice_of(name));
-    text_add(&p.line, SLICE_LIT(": policy "));
-    page_add_text(&p.line, now, "policy");
+    page_add(&p.line, now, ": policy {policy}");
     text_addf(&p.line, ", %zu workers", json_array_size(json_object_get(now, "workers")));
     if (then != NULL && span_s > 0) {
         double grown = total(now, "requests") - total(then, "requests");
         text_addf(&p.part, ", %.1f requests/s", grown > 0 ? grown / span_s : 0);
         end_part(&p);
     }
-    text_addf(&p.part, ", backlog %.0f", number(now, "backlog"));
+    text_addf(&p.part, ", backlog %.0f", page_number(now, "backlog"));
     end_part(&p);
-    text_addf(&p.part, ", waiting %.0f", number(now, "waiting"));
+    text_addf(&p.part, ", waiting %.0f", page_number(now, "waiting"));
     end_part(&p);
-    text_add(&p.part, SLICE_LIT(", mean "));
-    page_add_real(&p.part, now, "mean_backlog");
+    page_add(&p.part, now, ", mean {mean_backlog:g}");
     page_add_cutoff(now, &p.part);
     end_part(&p);
-    text_addf(&p.part, ", classes %.0f", number(now, "classes"));
+    text_addf(&p.part, ", classes %.0f", page_number(now, "classes"));
     end_part(&p);
     add_line(s, text_slice(&p.line), TABLE_PLAIN);
     text_fini(&p.line);
@@ -577,17 +549,17 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
     const json_t *then = json_object_get(json_object_get(before, "applications"), name);
 
     draw_head(&s, now, problem);
-    if (v->help || app == NULL) {
-        if (v->help)
-            draw_help(&s);
-        else
-            add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
-        end_screen(&s);
-        return;
+    if (v->help) {
+        draw_help(&s);
+    } else if (app == NULL) {
+        add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
+    } else {
+        draw_application(&s, name, then, app, span_s);
+        draw_workers(&s, then, app, span_s);
     }
-    draw_application(&s, name, then, app, span_s);
-    draw_workers(&s, then, app, span_s);
-    end_screen(&s);
+    /* What is below the last line goes. */
+    if (s.lines < v->rows)
+        text_add(out, SLICE_LIT("\r\n\033[J"));
 }
 
 /* ---- the terminal ---- */
@@ -685,7 +657,7 @@ static void watch(int number, void (*handler)(int signal))
 }
 
 /*
- * Raw, on its alternate screen, until top_terminal_close; that is what it is again when the program
+ * Raw, on its alternate screen, until it is closed; that is what it is again when the program
  * ends by a signal, also one of an error, and while it is stopped by ^Z.
  * Errors: ERR_UNSUPPORTED: standard input and output are no terminal.
  */
@@ -705,14 +677,6 @@ static enum err top_terminal_open(void)
     is_open = 1;
     enter();
     return ERR_OK;
-}
-
-static void top_terminal_close(void)
-{
-    if (!is_open)
-        return;
-    is_open = 0;
-    leave();
 }
 
 /* Its size, within sane bounds. */
@@ -787,18 +751,11 @@ static int top_terminal_key(unsigned ms)
     return ending ? -1 : key == ESCAPE ? read_sequence() : key;
 }
 
-static void top_terminal_show(struct slice screen)
-{
-    put("\033[H", strlen("\033[H"));
-    put(screen.p, screen.len);
-}
-
 /* ---- the command ---- */
 
 enum { TRY_MS = 2000, INTERVAL_S = 2, INTERVAL_MAX_S = 60 };
 
 struct top {
-    const struct ctl_command *command;
     struct ctl_options o;
     struct top_view view;
     json_t *before, *now; /* pages */
@@ -806,24 +763,13 @@ struct top {
     struct diag problem; /* of the last try */
 };
 
-static int take(void *context, int letter, const char *value)
+static int take_sort(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
-    struct top *t = context;
-    uint64_t n = 0;
-    int code;
-
-    if (letter == 'i') {
-        code = ctl_take_number(t->command, "interval", value, 1, INTERVAL_MAX_S, &n);
-        t->view.interval_s = (unsigned)n;
-        return code;
-    }
-    if (letter == 's') {
-        if (value[0] == '\0' || value[1] != '\0' || strchr("nbmorfsk", value[0]) == NULL)
-            return ctl_usage_error(t->command, "--sort wants one of n b m o r f s k, not", value);
-        (void)top_press(&t->view, value[0]);
-        return CTL_OK;
-    }
-    return ctl_take_asking(t->command, &t->o, letter, value);
+    (void)f;
+    if (value[0] == '\0' || value[1] != '\0' || strchr("nbmorfsk", value[0]) == NULL)
+        return ctl_usage_error(o->command, "--sort wants one of n b m o r f s k, not", value);
+    (void)top_press(&container_of(o, struct top, o)->view, value[0]);
+    return CTL_OK;
 }
 
 /* A new page, if there is one; the last two are kept. */
@@ -861,7 +807,8 @@ static void draw(struct top *t)
     top_terminal_size(&t->view.rows, &t->view.columns);
     top_draw(&t->view, t->before, t->now, (double)(t->now_us - t->before_us) / 1e6, problem,
              &screen);
-    top_terminal_show(text_slice(&screen));
+    put("\033[H", strlen("\033[H"));
+    put(screen.p, screen.len);
     free(problem);
     text_fini(&screen);
 }
@@ -869,7 +816,7 @@ static void draw(struct top *t)
 /* Until it is time to look again, or the end. */
 static void wait_and_listen(struct top *t)
 {
-    uint64_t until_us = clock_mono_us() + (uint64_t)t->view.interval_s * 1000000;
+    uint64_t until_us = clock_mono_us() + t->view.interval_s * 1000000;
 
     for (;;) {
         uint64_t now_us = clock_mono_us();
@@ -909,22 +856,19 @@ static int show(struct top *t)
         if (!t->view.quit)
             (void)look(t);
     }
-    top_terminal_close();
+    is_open = 0;
+    leave();
     return CTL_OK;
 }
 
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct top t = {.command = c,
-                    .o = {.address = "127.0.0.1:8081", .timeout_ms = TRY_MS},
-                    .view = {.key = TOP_BACKLOG,
-                             .interval_s = INTERVAL_S,
-                             .rows = 24,
-                             .columns = 80,
-                             .colours = ctl_colours()}};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &t);
+    struct top t = {
+        .o = {.timeout_ms = TRY_MS},
+        .view = {.key = TOP_BACKLOG, .interval_s = INTERVAL_S, .rows = 24, .columns = 80}};
+    int code = ctl_parse(c, argc, argv, &t.o);
 
+    t.view.colours = t.o.colours;
     if (code < 0)
         code = show(&t);
     json_decref(t.before);
@@ -934,9 +878,11 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 }
 
 static const struct ctl_flag flags[] = {
-    {'i', "interval", "SECONDS", NULL, "between two looks (2)"},
+    {'i', "interval", "SECONDS", NULL, "between two looks (2)",
+     CTL_NUMBER(struct top, view.interval_s, 1, INTERVAL_MAX_S)},
     {'s', "sort", "KEY", "n b m o r f s k",
-     "name, backlog, mean, oldest, requests/s, failures/s, service time, or skills (b)"},
+     "name, backlog, mean, oldest, requests/s, failures/s, service time, or skills (b)",
+     CTL_OWN(take_sort)},
     CTL_FLAG_ADDRESS,
     CTL_FLAG_TOKEN,
     CTL_FLAG_TIMEOUT,

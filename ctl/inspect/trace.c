@@ -2,12 +2,11 @@
  *
  * resumelbctl trace: what a trace log says.
  */
-#include "ctl/inspect/trace.h"
 #include "common/base/json.h"
-#include "ctl/cli/ctl.h"
 #include "ctl/cli/page.h"
+#include "ctl/inspect/inspect.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,7 +18,8 @@
  *                            S, X, an end of another kind, the log's end: unfinished
  */
 
-/* A request in progress. */ struct active {
+/* A request in progress. */
+struct active {
     struct map_node node;
     char id[TRACE_LINE_ID_MAX + 1];
     struct trace_url *url;
@@ -234,47 +234,27 @@ static void take_time(struct trace_report *r, uint64_t now_us)
 
 /* ---- records ---- */
 
-static void answered(struct trace_report *r, struct active *a, const struct trace_line *l)
-{
-    enter(r, a, TRACE_OUTPUT);
-    a->answered = true;
-    a->answered_us = l->time_us;
-    a->status = l->status;
-}
-
-static void called(struct trace_report *r, struct active *a, const struct trace_line *l)
-{
-    enter(r, a, TRACE_APP);
-    a->called = true;
-    a->called_us = l->time_us;
-}
-
 static void take_stage(struct trace_report *r, const struct trace_line *l)
 {
     struct active *a = find(r, l->id);
 
-    switch (l->stage) {
-    case 'I':
-        if (a != NULL)
-            enter(r, a, TRACE_WAIT);
-        break;
-    case 'C':
-        if (a != NULL)
-            called(r, a, l);
-        break;
-    case 'A':
-        if (a != NULL)
-            answered(r, a, l);
-        break;
-    case 'E':
-        if (a != NULL)
-            end(r, a, l->time_us);
-        break;
-    case '-':
+    if (l->stage == '-') {
         take_note(r, a, l);
-        break;
-    default: /* D */
-        break;
+    } else if (a == NULL) {
+        return;
+    } else if (l->stage == 'I') {
+        enter(r, a, TRACE_WAIT);
+    } else if (l->stage == 'C') {
+        enter(r, a, TRACE_APP);
+        a->called = true;
+        a->called_us = l->time_us;
+    } else if (l->stage == 'A') {
+        enter(r, a, TRACE_OUTPUT);
+        a->answered = true;
+        a->answered_us = l->time_us;
+        a->status = l->status;
+    } else if (l->stage == 'E') {
+        end(r, a, l->time_us);
     }
 }
 
@@ -368,15 +348,6 @@ void trace_report_fini(struct trace_report *r)
 
 /* ---- printing ---- */
 
-/*
- * The report as tables, and as JSON.
- */
-
-static unsigned long long ull(uint64_t v)
-{
-    return (unsigned long long)v;
-}
-
 static double seconds(uint64_t us)
 {
     return (double)us / 1e6;
@@ -396,24 +367,26 @@ static bool shown(size_t i, uint64_t top)
 
 static void print_head(const struct trace_report *r, const struct trace_print *p, struct text *out)
 {
-    text_addf(out, "%llu records, ", ull(r->records));
+    text_addf(out, "%" PRIu64 " records, ", r->records);
     trace_line_print_second(r->first_us, out);
     text_add(out, SLICE_LIT(" to "));
     trace_line_print_second(r->last_us, out);
-    text_addf(
-        out, "\n%llu requests: %llu finished, %llu unfinished, %llu refused; %llu sent again\n",
-        ull(r->requests), ull(r->finished), ull(r->unfinished_all), ull(r->refused), ull(r->again));
-    text_addf(out, "%llu restarts, %llu upgrades\n", ull(r->restarts), ull(r->upgrades));
+    text_addf(out,
+              "\n%" PRIu64 " requests: %" PRIu64 " finished, %" PRIu64 " unfinished, %" PRIu64
+              " refused; %" PRIu64 " sent again\n",
+              r->requests, r->finished, r->unfinished_all, r->refused, r->again);
+    text_addf(out, "%" PRIu64 " restarts, %" PRIu64 " upgrades\n", r->restarts, r->upgrades);
     if (r->busiest != 0) {
         text_addf(out, "busiest moment: %zu requests in progress at ", r->busiest);
         trace_line_print_second(r->busiest_us, out);
         text_add_char(out, '\n');
     }
     if (p->bad_lines != 0)
-        text_addf(out, "%llu lines left out; the first, line %llu: %s\n", ull(p->bad_lines),
-                  ull(p->first_bad), p->bad_why);
+        text_addf(out, "%" PRIu64 " lines left out; the first, line %" PRIu64 ": %s\n",
+                  p->bad_lines, p->first_bad, p->bad_why);
     if (r->left_out != 0)
-        text_addf(out, "%llu requests left out: too many in progress at once\n", ull(r->left_out));
+        text_addf(out, "%" PRIu64 " requests left out: too many in progress at once\n",
+                  r->left_out);
 }
 
 static void print_minutes(const struct trace_report *r, struct text *out)
@@ -435,7 +408,7 @@ static void print_minutes(const struct trace_report *r, struct text *out)
         table_addf(&t, "%zu", m->most);
         for (size_t s = 0; s < TRACE_STATES; ++s)
             table_addf(&t, "%zu", m->states[s]);
-        table_addf(&t, "%llu", ull(m->finished));
+        table_addf(&t, "%" PRIu64, m->finished);
         table_addf(&t, "%.3f", mean_seconds(m->total_us, m->finished));
         table_addf(&t, "%.3f", mean_seconds(m->app_us, m->timed));
     }
@@ -461,15 +434,15 @@ static void print_urls(const struct trace_report *r, uint64_t top, struct text *
         const struct trace_url *u = r->by_impact[i];
 
         table_addf(&t, "%.1f", u->impact);
-        table_addf(&t, "%llu", ull(u->finished));
+        table_addf(&t, "%" PRIu64, u->finished);
         table_addf(&t, "%.3f", seconds(u->min_us));
         table_addf(&t, "%.3f", seconds(u->median_us));
         table_addf(&t, "%.3f", mean_seconds(u->sum_us, u->timed));
         table_addf(&t, "%.3f", seconds(u->max_us));
-        table_addf(&t, "%llu", ull(u->unfinished));
-        table_addf(&t, "%llu", ull(u->refused));
+        table_addf(&t, "%" PRIu64, u->unfinished);
+        table_addf(&t, "%" PRIu64, u->refused);
         for (size_t s = 2; s < ARRAY_LEN(u->statuses); ++s)
-            table_addf(&t, "%llu", ull(u->statuses[s]));
+            table_addf(&t, "%" PRIu64, u->statuses[s]);
         table_add(&t, slice_of(u->path));
     }
     if (r->nurls != 0)
@@ -506,7 +479,7 @@ static void print_unfinished(const struct trace_report *r, uint64_t top, struct 
         text_add(out, SLICE_LIT("\nunfinished requests\n"));
     table_print(&t, 2, out);
     if (r->unfinished_all > n)
-        text_addf(out, "  ... and %llu more\n", ull(r->unfinished_all - n));
+        text_addf(out, "  ... and %" PRIu64 " more\n", r->unfinished_all - n);
     table_fini(&t);
     text_fini(&at);
 }
@@ -521,17 +494,6 @@ void trace_report_print(const struct trace_report *r, const struct trace_print *
 }
 
 /* ---- JSON ---- */
-
-static void put_count(struct json_writer *w, const char *name, uint64_t v)
-{
-    json_put_int(w, name, (int64_t)v);
-}
-
-/* Seconds since 1970. */
-static void put_time(struct json_writer *w, const char *name, uint64_t us)
-{
-    json_put_real(w, name, seconds(us));
-}
 
 /* Text from a log need not be UTF-8, which JSON requires. */
 static void put_bytes(struct json_writer *w, const char *name, const char *s)
@@ -550,16 +512,16 @@ static void put_url(struct json_writer *w, const struct trace_url *u)
     json_open_object(w, NULL);
     put_bytes(w, "url", u->path);
     json_put_real(w, "impact_s", u->impact);
-    put_count(w, "count", u->finished);
-    put_count(w, "unfinished", u->unfinished);
-    put_count(w, "refused", u->refused);
+    json_put_int(w, "count", u->finished);
+    json_put_int(w, "unfinished", u->unfinished);
+    json_put_int(w, "refused", u->refused);
     json_put_real(w, "min_s", seconds(u->min_us));
     json_put_real(w, "median_s", seconds(u->median_us));
     json_put_real(w, "mean_s", mean_seconds(u->sum_us, u->timed));
     json_put_real(w, "max_s", seconds(u->max_us));
     json_open_object(w, "statuses");
     for (size_t i = 0; i < ARRAY_LEN(names); ++i)
-        put_count(w, names[i], u->statuses[i]);
+        json_put_int(w, names[i], u->statuses[i]);
     json_close_object(w);
     json_close_object(w);
 }
@@ -567,11 +529,11 @@ static void put_url(struct json_writer *w, const struct trace_url *u)
 static void put_minute(struct json_writer *w, const struct trace_minute *m)
 {
     json_open_object(w, NULL);
-    put_time(w, "at", m->at_us);
-    put_count(w, "most", m->most);
+    json_put_real(w, "at", seconds(m->at_us));
+    json_put_int(w, "most", m->most);
     for (size_t s = 0; s < TRACE_STATES; ++s)
-        put_count(w, trace_state_name((enum trace_state)s), m->states[s]);
-    put_count(w, "finished", m->finished);
+        json_put_int(w, trace_state_name((enum trace_state)s), m->states[s]);
+    json_put_int(w, "finished", m->finished);
     json_put_real(w, "mean_s", mean_seconds(m->total_us, m->finished));
     json_put_real(w, "application_mean_s", mean_seconds(m->app_us, m->timed));
     json_close_object(w);
@@ -585,7 +547,7 @@ static void put_unfinished(struct json_writer *w, const struct trace_unfinished 
     put_bytes(w, "url", u->url->path);
     json_put_text(w, "state", slice_of(trace_state_name(u->state)));
     put_bytes(w, "why", u->why);
-    put_time(w, "began", u->begun_us);
+    json_put_real(w, "began", seconds(u->begun_us));
     json_put_real(w, "after_s", seconds(u->age_us));
     json_close_object(w);
 }
@@ -593,21 +555,21 @@ static void put_unfinished(struct json_writer *w, const struct trace_unfinished 
 static void put_figures(struct json_writer *w, const struct trace_report *r,
                         const struct trace_print *p)
 {
-    put_count(w, "records", r->records);
-    put_count(w, "bad_lines", p->bad_lines);
-    put_count(w, "requests", r->requests);
-    put_count(w, "finished", r->finished);
-    put_count(w, "unfinished_requests", r->unfinished_all);
-    put_count(w, "refused", r->refused);
-    put_count(w, "sent_again", r->again);
-    put_count(w, "left_out", r->left_out);
-    put_count(w, "restarts", r->restarts);
-    put_count(w, "upgrades", r->upgrades);
-    put_time(w, "from", r->first_us);
-    put_time(w, "to", r->last_us);
+    json_put_int(w, "records", r->records);
+    json_put_int(w, "bad_lines", p->bad_lines);
+    json_put_int(w, "requests", r->requests);
+    json_put_int(w, "finished", r->finished);
+    json_put_int(w, "unfinished_requests", r->unfinished_all);
+    json_put_int(w, "refused", r->refused);
+    json_put_int(w, "sent_again", r->again);
+    json_put_int(w, "left_out", r->left_out);
+    json_put_int(w, "restarts", r->restarts);
+    json_put_int(w, "upgrades", r->upgrades);
+    json_put_real(w, "from", seconds(r->first_us));
+    json_put_real(w, "to", seconds(r->last_us));
     json_open_object(w, "busiest");
-    put_count(w, "requests", r->busiest);
-    put_time(w, "at", r->busiest_us);
+    json_put_int(w, "requests", r->busiest);
+    json_put_real(w, "at", seconds(r->busiest_us));
     json_close_object(w);
 }
 
@@ -638,55 +600,20 @@ void trace_report_json(const struct trace_report *r, const struct trace_print *p
 enum { TOP_DEFAULT = 20, TOP_MAX = TRACE_URLS_MAX };
 
 struct trace_run {
-    const struct ctl_command *command;
-    const char *file;
+    struct ctl_options o;
     struct trace_print print;
-    bool json;
 };
 
-static int take(void *context, int letter, const char *value)
+static enum err read_file(const char *file, struct trace_report *r, struct trace_print *p,
+                          struct diag *d)
 {
-    struct trace_run *run = context;
-
-    switch (letter) {
-    case 'n':
-        return ctl_take_number(run->command, "top", value, 0, TOP_MAX, &run->print.top);
-    case 'm':
-        run->print.minutes = true;
-        break;
-    case 'j':
-        run->json = true;
-        break;
-    default:
-        ASSERT(false);
-    }
-    return CTL_OK;
-}
-
-/* A line without its end; of one that is too long, a byte more than it may have. */
-static bool read_line(FILE *in, char *line, struct slice *out)
-{
-    size_t n = 0;
-    int c;
-
-    while ((c = getc(in)) != EOF && c != '\n') {
-        if (n <= TRACE_LINE_MAX)
-            line[n++] = (char)c;
-    }
-    if (n != 0 && n <= TRACE_LINE_MAX && line[n - 1] == '\r')
-        --n;
-    *out = (struct slice){line, n};
-    return c != EOF || n != 0;
-}
-
-static void read_all(struct trace_run *run, FILE *in, struct trace_report *r)
-{
+    FILE *in = ctl_open(file, d);
     char *line = xmalloc(TRACE_LINE_MAX + 1);
-    struct trace_print *p = &run->print;
+    enum err e = in != NULL ? ERR_OK : ERR_SYSTEM;
     struct trace_line l;
     struct slice s;
 
-    for (uint64_t number = 1; read_line(in, line, &s); ++number) {
+    for (uint64_t number = 1; in != NULL && ctl_read_line(in, line, TRACE_LINE_MAX, &s); ++number) {
         const char *why = s.len != 0 ? trace_line_parse(s, &l) : NULL;
 
         if (s.len != 0 && why == NULL)
@@ -697,63 +624,44 @@ static void read_all(struct trace_run *run, FILE *in, struct trace_report *r)
         p->bad_why = why;
     }
     free(line);
-}
-
-static bool say(const struct trace_run *run, const char *why)
-{
-    fprintf(stderr, "resumelbctl: %s: %s\n", run->file, why);
-    return false;
-}
-
-static bool read_file(struct trace_run *run, struct trace_report *r)
-{
-    FILE *in = strcmp(run->file, "-") == 0 ? stdin : fopen(run->file, "re");
-
-    if (in == NULL)
-        return say(run, strerror(errno));
-    errno = 0;
-    read_all(run, in, r);
-    int broken = ferror(in) ? errno : 0;
-
-    if (in != stdin)
-        fclose(in);
-    if (broken != 0)
-        return say(run, strerror(broken));
-    if (r->records == 0)
-        return say(run, run->print.bad_why != NULL ? run->print.bad_why : "no records in it");
-    trace_report_end(r);
-    return true;
+    if (in != NULL)
+        e = ctl_close(in, file, d);
+    if (e == ERR_OK && r->records == 0) {
+        diag_add(d, file, 0, 0, "%s", p->bad_why != NULL ? p->bad_why : "no records in it");
+        e = ERR_SYNTAX;
+    }
+    if (e == ERR_OK)
+        trace_report_end(r);
+    return e;
 }
 
 static int run_trace(const struct ctl_command *c, int argc, char **argv)
 {
-    struct trace_run run = {.command = c, .print = {.top = TOP_DEFAULT}};
+    struct trace_run run = {.o = {.top = TOP_DEFAULT}};
     struct trace_report r = {0};
     struct text out = {0};
-    int first = 0;
-    int code = ctl_command_parse(c, argc, argv, &first, take, &run);
+    struct diag d = {0};
+    int code = ctl_parse(c, argc, argv, &run.o);
 
     if (code >= 0)
         return code;
-    run.file = argv[first];
-    if (run.file == NULL)
+    if (run.o.words[0] == NULL)
         return ctl_usage_error(c, "want a file: a trace log, or -", NULL);
-    code = CTL_FAILED;
-    if (read_file(&run, &r)) {
-        if (run.json)
-            trace_report_json(&r, &run.print, &out);
-        else
-            trace_report_print(&r, &run.print, &out);
-        code = ctl_print(text_slice(&out)) ? CTL_OK : CTL_FAILED;
-    }
-    text_fini(&out);
+    run.print.top = run.o.top;
+    enum err e = read_file(run.o.words[0], &r, &run.print, &d);
+    if (e == ERR_OK && run.o.json)
+        trace_report_json(&r, &run.print, &out);
+    else if (e == ERR_OK)
+        trace_report_print(&r, &run.print, &out);
     trace_report_fini(&r);
-    return code;
+    return ctl_finish(e, &out, &d);
 }
 
 static const struct ctl_flag flags[] = {
-    {'n', "top", "N", NULL, "so many URLs and unfinished requests (20); 0: all"},
-    {'m', "minutes", NULL, NULL, "requests in progress, minute by minute"},
+    {'n', "top", "N", NULL, "so many URLs and unfinished requests (20); 0: all",
+     CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
+    {'m', "minutes", NULL, NULL, "requests in progress, minute by minute",
+     CTL_SET(struct trace_run, print.minutes)},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,
 };

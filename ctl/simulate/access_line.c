@@ -9,9 +9,10 @@
 #include "common/base/limits.h"
 #include "common/base/text.h"
 #include "common/wire/url_line.h"
+#include "ctl/cli/ctl.h"
 
-#include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* A line as it is read, and where unescaped bytes go. */
 struct reading {
@@ -23,9 +24,16 @@ struct reading {
 const char *access_fault_text(enum access_fault f)
 {
     static const char *const texts[ACCESS_FAULTS] = {
-#define FAULT(name, text) [ACCESS_FAULT_##name] = (text),
-#include "ctl/simulate/access_fault.def"
-#undef FAULT
+        [ACCESS_FAULT_NONE] = "nothing",
+        [ACCESS_FAULT_TOO_LONG] = "longer than 64 KiB",
+        [ACCESS_FAULT_FIELDS] =
+            "not CLIENT - USER [TIME] \"REQUEST\" STATUS BYTES, with or without a host first",
+        [ACCESS_FAULT_TIME] = "no time such as [22/Nov/2026:06:25:00 +0000]",
+        [ACCESS_FAULT_REQUEST] = "no request such as \"GET /path HTTP/1.1\"",
+        [ACCESS_FAULT_HOST] = "a host that is none",
+        [ACCESS_FAULT_STATUS] = "no status between 100 and 599, or no number of bytes",
+        [ACCESS_FAULT_QUOTES] = "a quoted field that does not end, or with an unknown escape",
+        [ACCESS_FAULT_JSON] = "not a JSON object with time, method and target",
     };
 
     ASSERT((unsigned)f < ACCESS_FAULTS);
@@ -120,15 +128,12 @@ static bool digits(struct slice s, size_t at, size_t n, uint64_t max, unsigned *
     return true;
 }
 
-/* Days from 1970-01-01 to a day of the Gregorian calendar; YEAR >= 1970, MONTH 1 .. 12. */
-static uint64_t days_to(unsigned year, unsigned month, unsigned day)
+/* Seconds from 1970-01-01 to a day of the Gregorian calendar. */
+static uint64_t day_s(unsigned year, unsigned month, unsigned day)
 {
-    /* Years begin in March, so that a leap day is the last. */
-    uint64_t y = month <= 2 ? year - 1 : year;
-    uint64_t m = month <= 2 ? month + 9 : month - 3;
-    uint64_t of_year = (153 * m + 2) / 5 + day - 1;
+    struct tm t = {.tm_year = (int)year - 1900, .tm_mon = (int)month - 1, .tm_mday = (int)day};
 
-    return y * 365 + y / 4 - y / 100 + y / 400 + of_year - 719468;
+    return (uint64_t)timegm(&t);
 }
 
 /* HH:MM:SS at AT, in seconds. */
@@ -162,7 +167,7 @@ static bool month_at(struct slice s, size_t at, unsigned *out)
 /* "22/Nov/2026:06:25:00 +0000" */
 static bool read_clf_time(struct slice s, uint64_t *out_ms)
 {
-    enum { LEN = 26, CLOCK = 12, ZONE = 20, DAY_S = 86400 };
+    enum { LEN = 26, CLOCK = 12, ZONE = 20 };
     unsigned day;
     unsigned month;
     unsigned year;
@@ -177,7 +182,7 @@ static bool read_clf_time(struct slice s, uint64_t *out_ms)
         !clock_at(s, CLOCK, &seconds) || !digits(s, ZONE + 2, 2, 23, &hours) ||
         !digits(s, ZONE + 4, 2, 59, &minutes) || day == 0 || year < 1971)
         return false;
-    seconds += days_to(year, month, day) * DAY_S;
+    seconds += day_s(year, month, day);
     uint64_t zone = hours * 3600 + minutes * 60;
     *out_ms = (s.p[ZONE + 1] == '+' ? seconds - zone : seconds + zone) * 1000;
     return true;
@@ -186,7 +191,7 @@ static bool read_clf_time(struct slice s, uint64_t *out_ms)
 /* "2026-11-22T06:25:00.123Z" */
 static bool read_iso_time(struct slice s, uint64_t *out_ms)
 {
-    enum { LEN = 24, CLOCK = 11, DAY_S = 86400 };
+    enum { LEN = 24, CLOCK = 11 };
     unsigned year;
     unsigned month;
     unsigned day;
@@ -200,7 +205,7 @@ static bool read_iso_time(struct slice s, uint64_t *out_ms)
         !digits(s, 8, 2, 31, &day) || !clock_at(s, CLOCK, &seconds) ||
         !digits(s, 20, 3, 999, &ms) || year < 1971 || month == 0 || day == 0)
         return false;
-    *out_ms = (days_to(year, month, day) * DAY_S + seconds) * 1000 + ms;
+    *out_ms = (day_s(year, month, day) + seconds) * 1000 + ms;
     return true;
 }
 
@@ -486,12 +491,9 @@ enum access_fault access_line_parse(struct slice line, char *room, struct access
 
 enum err requests_open(const char *file, struct requests *out, struct diag *d)
 {
-    *out = (struct requests){.file = file};
-    out->in = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
-    if (out->in == NULL) {
-        diag_add(d, file, 0, 0, "%s", strerror(errno));
+    *out = (struct requests){.file = file, .in = ctl_open(file, d)};
+    if (out->in == NULL)
         return ERR_SYSTEM;
-    }
     out->line = xmalloc(ACCESS_LINE_MAX + 1);
     out->room = xmalloc(ACCESS_LINE_MAX + 1 + ACCESS_HOST_MAX);
     return ERR_OK;
@@ -499,36 +501,13 @@ enum err requests_open(const char *file, struct requests *out, struct diag *d)
 
 enum err requests_close(struct requests *r, struct diag *d)
 {
-    enum err e = ferror(r->in) ? ERR_SYSTEM : ERR_OK;
+    enum err e = ctl_close(r->in, r->file, d);
 
-    if (e != ERR_OK)
-        diag_add(d, r->file, 0, 0, "%s", strerror(errno));
-    if (r->in != stdin)
-        fclose(r->in);
     free(r->line);
     free(r->room);
     r->line = r->room = NULL;
     r->in = NULL;
     return e;
-}
-
-/* A line without its end; what is longer than any that counts is cut by a byte too many. */
-static bool read_line(struct requests *r, struct slice *out)
-{
-    size_t n = 0;
-    int c;
-
-    while ((c = getc(r->in)) != EOF && c != '\n') {
-        if (n <= ACCESS_LINE_MAX)
-            r->line[n++] = (char)c;
-    }
-    if (c == EOF && n == 0)
-        return false;
-    if (n != 0 && r->line[n - 1] == '\r')
-        --n;
-    ++r->lines;
-    *out = (struct slice){r->line, n};
-    return true;
 }
 
 static void note_bad(struct requests *r, const char *why)
@@ -545,19 +524,6 @@ static bool is_url(struct slice line)
            slice_starts(line, SLICE_LIT("https://"));
 }
 
-/* The host of URL in lower case, without its port. */
-static struct slice plain_host(struct requests *r, struct slice host)
-{
-    size_t n = 0;
-
-    while (n < host.len && (host.p[n] != ':' || host.p[0] == '[')) {
-        r->room[n] = ascii_lower(host.p[n]);
-        if (host.p[n++] == ']')
-            break;
-    }
-    return (struct slice){r->room, n};
-}
-
 static bool take_url(struct requests *r, struct slice line, struct access_line *out)
 {
     struct url_line u;
@@ -568,11 +534,13 @@ static bool take_url(struct requests *r, struct slice line, struct access_line *
         note_bad(r, why);
         return false;
     }
+    struct slice host = host_without_port(u.host);
+    ascii_lower_copy(r->room, host);
     *out = (struct access_line){
         .method = SLICE_LIT("GET"),
         .path = u.path,
         .query = u.query,
-        .host = plain_host(r, u.host),
+        .host = {r->room, host.len},
     };
     return true;
 }
@@ -592,10 +560,11 @@ bool requests_next(struct requests *r, struct access_line *out)
 {
     struct slice line;
 
-    while (read_line(r, &line)) {
-        if (line.len == 0 || line.p[0] == '#')
+    while (ctl_read_line(r->in, r->line, ACCESS_LINE_MAX, &line)) {
+        ++r->lines;
+        if (!r->logs_only && (line.len == 0 || line.p[0] == '#'))
             continue;
-        if (is_url(line) ? take_url(r, line, out) : take_log_line(r, line, out))
+        if (!r->logs_only && is_url(line) ? take_url(r, line, out) : take_log_line(r, line, out))
             return true;
     }
     return false;

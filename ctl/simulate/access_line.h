@@ -19,11 +19,17 @@ enum {
     ACCESS_HOST_MAX = 255,
 };
 
-/* What is wrong with a line: one row each in access_fault.def. */
+/* What is wrong with a line. */
 enum access_fault {
-#define FAULT(name, text) ACCESS_FAULT_##name,
-#include "ctl/simulate/access_fault.def"
-#undef FAULT
+    ACCESS_FAULT_NONE,
+    ACCESS_FAULT_TOO_LONG,
+    ACCESS_FAULT_FIELDS,
+    ACCESS_FAULT_TIME,
+    ACCESS_FAULT_REQUEST,
+    ACCESS_FAULT_HOST,
+    ACCESS_FAULT_STATUS,
+    ACCESS_FAULT_QUOTES,
+    ACCESS_FAULT_JSON,
     ACCESS_FAULTS
 };
 const char *access_fault_text(enum access_fault f);
@@ -51,14 +57,16 @@ enum access_fault access_line_parse(struct slice line, char *room,
 /* ---- files ---- */
 
 /*
- * Requests as lines of a file: an access log, or a list of URLs, also mixed. Read one by one; what
- * is none is counted. Embedded; requests_open, requests_close. Main thread.
+ * Requests as lines of a file: an access log, or a list of URLs, also mixed, with empty lines and
+ * comments; or, LOGS_ONLY, of an access log. Read one by one; what is none is counted. Embedded;
+ * requests_open, requests_close. Main thread.
  */
 
 struct requests {
     FILE *in;
     const char *file;
     char *line, *room;
+    bool logs_only;
     size_t lines;                 /* read */
     size_t faults[ACCESS_FAULTS]; /* lines that are not valid log lines */
     size_t bad_urls;

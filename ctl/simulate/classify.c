@@ -112,7 +112,6 @@ size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_
 enum {
     TOP_DEFAULT = 20,
     TOP_MAX = SIMULATE_CLASSES_MAX,
-    CONFIG = 256,
     REQUESTS_MAX = 100000000, /* hours of work */
 };
 
@@ -123,12 +122,11 @@ struct counting {
 };
 
 struct classify_run {
-    const struct ctl_command *command;
+    struct ctl_options o;
     struct counting of[SIMULATE_CLASSIFIERS_MAX];
     size_t n;
-    const char *config_file, *application, *file;
-    uint64_t top, limit;
-    bool json;
+    const char *config_file;
+    uint64_t limit;
     bool cut; /* there was more than --requests, or than there is room for */
     struct requests in;
     uint64_t requests;
@@ -144,50 +142,22 @@ static void run_fini(struct classify_run *r)
 
 /* ---- the command line ---- */
 
-static int say_problems(const struct ctl_command *c, struct diag *d)
-{
-    fprintf(stderr, "resumelbctl: %sTry resumelbctl %s --help.\n", d->text != NULL ? d->text : "",
-            c->name);
-    diag_fini(d);
-    return CTL_USAGE;
-}
-
 static int take_spec(struct classify_run *r, const char *spec)
 {
     struct diag d = {0};
 
     if (r->n == SIMULATE_CLASSIFIERS_MAX)
-        return ctl_usage_error(r->command, "--classifier: too many", spec);
+        return ctl_usage_error(r->o.command, "--classifier: too many", spec);
     if (!simulate_read_classifier(spec, &r->of[r->n].classifier, &d))
-        return say_problems(r->command, &d);
+        return ctl_usage_problems(r->o.command, &d);
     ++r->n;
     return CTL_OK;
 }
 
-static int take(void *context, int letter, const char *value)
+static int take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
-    struct classify_run *r = context;
-
-    switch (letter) {
-    case 'c':
-        return take_spec(r, value);
-    case 'n':
-        return ctl_take_number(r->command, "top", value, 0, TOP_MAX, &r->top);
-    case 'r':
-        return ctl_take_number(r->command, "requests", value, 1, REQUESTS_MAX, &r->limit);
-    case 'j':
-        r->json = true;
-        break;
-    case 'A':
-        r->application = value;
-        break;
-    case CONFIG:
-        r->config_file = value;
-        break;
-    default:
-        ASSERT(false);
-    }
-    return CTL_OK;
+    (void)f;
+    return take_spec(container_of(o, struct classify_run, o), value);
 }
 
 /* The value of `classifier` of a load balancer's configuration; NULL, and said to D: none. */
@@ -217,34 +187,31 @@ static int take_configured(struct classify_run *r)
     struct diag d = {0};
 
     if (r->n == SIMULATE_CLASSIFIERS_MAX)
-        return ctl_usage_error(r->command, "--config: too many classifiers", NULL);
+        return ctl_usage_error(r->o.command, "--config: too many classifiers", NULL);
     if (!config_read(r->config_file, &c->config, &d))
-        return say_problems(r->command, &d);
-    const struct config_node *node = find_classifier(&c->config, r->application, &d);
+        return ctl_usage_problems(r->o.command, &d);
+    const struct config_node *node = find_classifier(&c->config, r->o.application, &d);
     c->classifier = node != NULL ? classifier_create(&c->config, node, &d) : NULL;
     if (c->classifier == NULL) {
         config_fini(&c->config);
-        return say_problems(r->command, &d);
+        return ctl_usage_problems(r->o.command, &d);
     }
     c->label = xstrdup(r->config_file);
     ++r->n;
     return CTL_OK;
 }
 
-/* Returns -1 to continue; else the exit code. */ static int parse(struct classify_run *r, int argc,
-                                                                   char **argv)
+/* Returns -1 to continue; else the exit code. */
+static int parse(struct classify_run *r, const struct ctl_command *c, int argc, char **argv)
 {
-    int first = 0;
-    int code = ctl_command_parse(r->command, argc, argv, &first, take, r);
+    int code = ctl_parse(c, argc, argv, &r->o);
 
     if (code >= 0)
         return code;
-    r->file = argv[first];
-    if (r->file == NULL)
-        return ctl_usage_error(r->command, "want a file: an access log, a list of URLs, or -",
-                               NULL);
-    if (r->application != NULL && r->config_file == NULL)
-        return ctl_usage_error(r->command, "--application is for --config", NULL);
+    if (r->o.words[0] == NULL)
+        return ctl_usage_error(c, "want a file: an access log, a list of URLs, or -", NULL);
+    if (r->o.application != NULL && r->config_file == NULL)
+        return ctl_usage_error(c, "--application is for --config", NULL);
     if (r->config_file != NULL)
         code = take_configured(r);
     else if (r->n == 0)
@@ -275,7 +242,7 @@ static bool count(struct counting *c, const struct access_line *l)
 static enum err count_all(struct classify_run *r, struct diag *d)
 {
     struct access_line l;
-    enum err e = requests_open(r->file, &r->in, d);
+    enum err e = requests_open(r->o.words[0], &r->in, d);
 
     if (e != ERR_OK)
         return e;
@@ -287,7 +254,7 @@ static enum err count_all(struct classify_run *r, struct diag *d)
     }
     e = requests_close(&r->in, d);
     if (e == ERR_OK && r->requests == 0) {
-        diag_add(d, r->file, 0, 0, "no requests in it%s%s", r->in.bad_why != NULL ? ": " : "",
+        diag_add(d, r->o.words[0], 0, 0, "no requests in it%s%s", r->in.bad_why != NULL ? ": " : "",
                  r->in.bad_why != NULL ? r->in.bad_why : "");
         e = ERR_SYNTAX;
     }
@@ -390,7 +357,7 @@ static void print_all(struct classify_run *r, struct text *out)
 {
     struct json_writer w = {.out = out};
 
-    if (r->json) {
+    if (r->o.json) {
         json_open_object(&w, NULL);
         json_put_int(&w, "requests", (int64_t)r->requests);
         json_put_int(&w, "bad_lines", (int64_t)requests_bad(&r->in));
@@ -405,13 +372,13 @@ static void print_all(struct classify_run *r, struct text *out)
         struct class_counts c;
 
         collect(r, &r->of[i], &c);
-        if (r->json)
-            put_counts(&c, r->top, &w);
+        if (r->o.json)
+            put_counts(&c, r->o.top, &w);
         else
-            print_counts(&c, r->top, ctl_colours(), out);
+            print_counts(&c, r->o.top, r->o.colours, out);
         free(c.classes);
     }
-    if (r->json) {
+    if (r->o.json) {
         json_close_array(&w);
         json_close_object(&w);
         text_add_char(out, '\n');
@@ -420,10 +387,10 @@ static void print_all(struct classify_run *r, struct text *out)
 
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct classify_run r = {.command = c, .top = TOP_DEFAULT, .limit = REQUESTS_MAX};
+    struct classify_run r = {.o = {.top = TOP_DEFAULT}, .limit = REQUESTS_MAX};
     struct text out = {0};
     struct diag d = {0};
-    int code = parse(&r, argc, argv);
+    int code = parse(&r, c, argc, argv);
 
     if (code < 0) {
         enum err e = count_all(&r, &d);
@@ -439,11 +406,16 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 static const struct ctl_flag flags[] = {
     {'c', "classifier", "SPEC", "host segment path regex:",
      "host (default), segment (of the path: its first), path or regex:VARIABLE:PATTERN; may be "
-     "given several times"},
-    {CONFIG, "config", "FILE", CTL_FILES, "the one that a load balancer is configured with"},
-    {'A', "application", "NAME", NULL, "... for this application"},
-    {'n', "top", "N", NULL, "so many classes (20); 0: all"},
-    {'r', "requests", "N", NULL, "only the first so many requests"},
+     "given several times",
+     CTL_OWN(take_classifier)},
+    {0, "config", "FILE", CTL_FILES, "the one that a load balancer is configured with",
+     CTL_TEXT(struct classify_run, config_file)},
+    {'A', "application", "NAME", NULL, "... for this application",
+     CTL_TEXT(struct ctl_options, application)},
+    {'n', "top", "N", NULL, "so many classes (20); 0: all",
+     CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
+    {'r', "requests", "N", NULL, "only the first so many requests",
+     CTL_NUMBER(struct classify_run, limit, 1, REQUESTS_MAX)},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,
 };

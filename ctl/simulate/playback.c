@@ -84,12 +84,12 @@ static void spread(struct playback *p)
         p->requests[i].due_us -= p->requests[0].due_us;
 }
 
-/* Read p->file. */
+/* Read p->o.words[0]. */
 static enum err playback_read(struct playback *p, struct diag *d)
 {
     struct requests in;
     struct access_line l;
-    enum err e = requests_open(p->file, &in, d);
+    enum err e = requests_open(p->o.words[0], &in, d);
 
     if (e != ERR_OK)
         return e;
@@ -100,7 +100,7 @@ static enum err playback_read(struct playback *p, struct diag *d)
             continue;
         }
         if (!take_request(p, &l, l.time_ms * 1000)) {
-            diag_add(d, p->file, 0, 0, "too many classes");
+            diag_add(d, p->o.words[0], 0, 0, "too many classes");
             e = ERR_TOO_LARGE;
         }
     }
@@ -108,7 +108,7 @@ static enum err playback_read(struct playback *p, struct diag *d)
     enum err closed = requests_close(&in, d);
     e = e == ERR_OK ? closed : e;
     if (e == ERR_OK && p->n == 0) {
-        diag_add(d, p->file, 0, 0, "no GETs in it%s%s", in.bad_why != NULL ? ": " : "",
+        diag_add(d, p->o.words[0], 0, 0, "no GETs in it%s%s", in.bad_why != NULL ? ": " : "",
                  in.bad_why != NULL ? in.bad_why : "");
         e = ERR_SYNTAX;
     }
@@ -261,8 +261,8 @@ static void send_request(struct client *c)
     text_add(&head, SLICE_LIT("\r\nUser-Agent: resumelbctl-playback\r\nAccept: */*\r\n\r\n"));
     struct http1_request r = {
         .head = text_slice(&head),
-        .first_byte_timeout_ms = p->timeout_ms,
-        .between_bytes_timeout_ms = p->timeout_ms,
+        .first_byte_timeout_ms = p->o.timeout_ms,
+        .between_bytes_timeout_ms = p->o.timeout_ms,
         .events = &events,
         .context = c,
     };
@@ -289,7 +289,7 @@ static void ask(struct client *c)
     if (c->conn != NULL)
         send_request(c);
     else
-        c->attempt = http1_connect(y->loop, &y->s->addr, y->p->timeout_ms, on_connected, c);
+        c->attempt = http1_connect(y->loop, &y->s->addr, y->p->o.timeout_ms, on_connected, c);
 }
 
 /* ---- when ---- */
@@ -456,7 +456,7 @@ static struct ranked *rank_classes(const struct playback *p, size_t *n)
     for (size_t i = 0; i < p->n; ++i)
         ++out[p->requests[i].cls].requests;
     qsort(out, all, sizeof(out[0]), compare_ranked);
-    *n = p->top != 0 && p->top < all ? (size_t)p->top : all;
+    *n = p->o.top != 0 && p->o.top < all ? (size_t)p->o.top : all;
     return out;
 }
 
@@ -545,7 +545,7 @@ static void print_text(const struct playback *p, struct text *out)
     if (p->interrupted)
         text_add(out, SLICE_LIT("interrupted: not all of it was played\n"));
     table_init(&t, columns, p->nservers == 2 ? COLUMNS_OF_TWO : COLUMNS_OF_ONE);
-    t.colours = ctl_colours();
+    t.colours = p->o.colours;
     add_row(p, &t, SLICE_LIT("all"), UINT32_MAX);
     for (size_t i = 0; i < n; ++i)
         add_row(p, &t, names_get(&p->classifier.classes.names, ranked[i].cls), ranked[i].cls);
@@ -612,7 +612,7 @@ static void print_json(const struct playback *p, struct text *out)
 
 static void playback_report(const struct playback *p, struct text *out)
 {
-    if (p->json)
+    if (p->o.json)
         print_json(p, out);
     else
         print_text(p, out);
@@ -624,9 +624,7 @@ enum {
     CLIENTS_CLOSED = 8,
     CLIENTS_PACED = 256, /* enough for all requests in flight at the servers of a log */
     TIMEOUT_S = 30,
-    TIMEOUT_MAX_S = 3600,
     TOP_DEFAULT = 10,
-    LOADS_HEADER = 256,
 };
 
 static void fini(struct playback *p)
@@ -641,56 +639,31 @@ static void fini(struct playback *p)
     text_fini(&p->bad);
 }
 
-static int say_problems(const struct playback *p, struct diag *d)
-{
-    (void)p;
-    fprintf(stderr, "resumelbctl: %sTry resumelbctl playback --help.\n",
-            d->text != NULL ? d->text : "");
-    diag_fini(d);
-    return CTL_USAGE;
-}
-
-static int take_classifier(struct playback *p, const char *spec)
+static int take_spec(struct playback *p, const char *spec)
 {
     struct diag d = {0};
 
     if (p->classifier.classifier != NULL)
-        return ctl_usage_error(p->command, "one --classifier is enough", NULL);
-    return simulate_read_classifier(spec, &p->classifier, &d) ? CTL_OK : say_problems(p, &d);
+        return ctl_usage_error(p->o.command, "one --classifier is enough", NULL);
+    if (!simulate_read_classifier(spec, &p->classifier, &d))
+        return ctl_usage_problems(p->o.command, &d);
+    return CTL_OK;
 }
 
-static int take(void *context, int letter, const char *value)
+static int take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
-    struct playback *p = context;
-    const struct ctl_command *c = p->command;
-    uint64_t n = 0;
-    int code = CTL_OK;
+    (void)f;
+    return take_spec(container_of(o, struct playback, o), value);
+}
 
-    switch (letter) {
-    case 'c':
-        return take_classifier(p, value);
-    case 's':
-        return ctl_take_real(c, "speed", value, 1e-6, 1e6, &p->speed);
-    case 'C':
-        return ctl_take_number(c, "clients", value, 1, PLAYBACK_CLIENTS_MAX, &p->clients);
-    case 'r':
-        return ctl_take_number(c, "requests", value, 1, PLAYBACK_REQUESTS_MAX, &p->limit);
-    case 'n':
-        return ctl_take_number(c, "top", value, 0, SIMULATE_CLASSES_MAX, &p->top);
-    case 't':
-        code = ctl_take_number(c, "timeout", value, 1, TIMEOUT_MAX_S, &n);
-        p->timeout_ms = n * 1000;
-        break;
-    case 'j':
-        p->json = true;
-        break;
-    case LOADS_HEADER:
-        p->loads_header = value;
-        break;
-    default:
-        ASSERT(false);
-    }
-    return code;
+static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const char *value)
+{
+    struct playback *p = container_of(o, struct playback, o);
+
+    (void)f;
+    if (parse_double(slice_of(value), &p->speed) && p->speed >= 1e-6 && p->speed <= 1e6)
+        return CTL_OK;
+    return ctl_usage_error(o->command, "--speed wants a number from 1e-06 to 1e+06, not", value);
 }
 
 /* http://HOST:PORT to an address. CTL_OK, or the exit code. */
@@ -702,7 +675,7 @@ static int take_url(struct playback *p, const char *url)
 
     if (url_line_parse(slice_of(url), &u) != NULL || u.host.len == 0 || u.tls || u.query.len != 0 ||
         !slice_is(u.path, "/"))
-        return ctl_usage_error(p->command, "want a server as http://HOST:PORT, not", url);
+        return ctl_usage_error(p->o.command, "want a server as http://HOST:PORT, not", url);
     *s = (struct playback_server){.url = url};
     text_add(&s->host, u.host);
     ++p->nservers;
@@ -721,23 +694,20 @@ static int take_url(struct playback *p, const char *url)
     return CTL_FAILED;
 }
 
-/* Returns -1 to continue; else the exit code. */ static int parse(struct playback *p, int argc,
-                                                                   char **argv)
+/* Returns -1 to continue; else the exit code. */
+static int parse(struct playback *p, const struct ctl_command *c, int argc, char **argv)
 {
-    int first = 0;
-    int code = ctl_command_parse(p->command, argc, argv, &first, take, p);
+    int code = ctl_parse(c, argc, argv, &p->o);
 
     if (code >= 0)
         return code;
-    p->file = argv[first];
-    ASSERT(argc - first <= 1 + PLAYBACK_SERVERS_MAX);
-    if (p->file == NULL || argv[first + 1] == NULL)
-        return ctl_usage_error(p->command, "want a log and a server: LOG http://HOST:PORT", NULL);
+    if (p->o.words[0] == NULL || p->o.words[1] == NULL)
+        return ctl_usage_error(c, "want a log and a server: LOG http://HOST:PORT", NULL);
     code = CTL_OK;
-    for (int i = first + 1; i < argc && code == CTL_OK; ++i)
-        code = take_url(p, argv[i]);
+    for (char **url = p->o.words + 1; *url != NULL && code == CTL_OK; ++url)
+        code = take_url(p, *url);
     if (code == CTL_OK && p->classifier.classifier == NULL)
-        code = take_classifier(p, "host");
+        code = take_spec(p, "host");
     if (p->clients == 0)
         p->clients = p->speed > 0 ? CLIENTS_PACED : CLIENTS_CLOSED;
     return code == CTL_OK ? -1 : code;
@@ -745,14 +715,12 @@ static int take_url(struct playback *p, const char *url)
 
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct playback p = {.command = c,
+    struct playback p = {.o = {.timeout_ms = TIMEOUT_S * UINT64_C(1000), .top = TOP_DEFAULT},
                          .limit = PLAYBACK_REQUESTS_MAX,
-                         .timeout_ms = TIMEOUT_S * UINT64_C(1000),
-                         .top = TOP_DEFAULT,
                          .loads_header = "X-Database-Loads"};
     struct text out = {0};
     struct diag d = {0};
-    int code = parse(&p, argc, argv);
+    int code = parse(&p, c, argc, argv);
 
     if (code < 0) {
         log_set_level(LOG_LEVEL_WARN);
@@ -772,15 +740,21 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 
 static const struct ctl_flag flags[] = {
     {'C', "clients", "N", NULL,
-     "closed loop: so many ask again at once (8); paced: at most so many together (256)"},
-    {'s', "speed", "FACTOR", NULL, "paced: when the log says, so many times as fast"},
-    {'r', "requests", "N", NULL, "only the first so many"},
+     "closed loop: so many ask again at once (8); paced: at most so many together (256)",
+     CTL_NUMBER(struct playback, clients, 1, PLAYBACK_CLIENTS_MAX)},
+    {'s', "speed", "FACTOR", NULL, "paced: when the log says, so many times as fast",
+     CTL_OWN(take_speed)},
+    {'r', "requests", "N", NULL, "only the first so many",
+     CTL_NUMBER(struct playback, limit, 1, PLAYBACK_REQUESTS_MAX)},
     {'c', "classifier", "SPEC", "host segment path regex:",
-     "classes of the report: host (default), segment, path or regex:VARIABLE:PATTERN"},
-    {'n', "top", "N", NULL, "so many classes (10); 0: all"},
-    {'t', "timeout", "SECONDS", NULL, "for a response to begin, and to continue (30)"},
-    {LOADS_HEADER, "loads-header", "NAME", NULL,
-     "in which the server reports its loads (X-Database-Loads)"},
+     "classes of the report: host (default), segment, path or regex:VARIABLE:PATTERN",
+     CTL_OWN(take_classifier)},
+    {'n', "top", "N", NULL, "so many classes (10); 0: all",
+     CTL_NUMBER(struct ctl_options, top, 0, SIMULATE_CLASSES_MAX)},
+    {'t', "timeout", "SECONDS", NULL, "for a response to begin, and to continue (30)",
+     ctl_take_seconds, CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1, CTL_TIMEOUT_MAX_S},
+    {0, "loads-header", "NAME", NULL, "in which the server reports its loads (X-Database-Loads)",
+     CTL_TEXT(struct playback, loads_header)},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,
 };

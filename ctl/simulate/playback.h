@@ -42,8 +42,7 @@ struct playback_server {
 };
 
 struct playback {
-    const struct ctl_command *command;
-    const char *file;
+    struct ctl_options o;
     struct playback_server servers[PLAYBACK_SERVERS_MAX];
     size_t nservers;
     struct simulate_classifier classifier;
@@ -52,10 +51,10 @@ struct playback {
     struct text texts;
     struct text bad; /* lines that were left out, in words */
     size_t others;   /* requests that are no GETs, or that cannot be asked for */
-    uint64_t limit, clients, timeout_ms, top;
+    uint64_t limit, clients;
     double speed; /* 0: closed loop */
     const char *loads_header;
-    bool json, interrupted;
+    bool interrupted;
 };
 
 /* ---- figures ---- */

@@ -13,101 +13,78 @@
 /* ---- options ---- */
 
 /*
- * The command line of `simulate`: numbers are rows of a table, with their bounds.
+ * The numbers of the model: row, option, what its value is called, default, bounds, whether it is a
+ * whole number, help. The defaults are what the benchmark has (bench/affinity): the same figures
+ * mean the same.
  */
-
-/* What the benchmark has (bench/affinity): the same figures mean the same. */
-static const struct plan_options defaults = {
-    .world = {.workers = 16,
-              .cache = 2000,
-              .base_ns = 10000000,
-              .hit_ns = 20000,
-              .load_ns = 2000000,
-              .history = 200,
-              .balancers = 1,
-              .homes_delay_ns = 1000000000},
-    .workload = {.sites = 500, .zipf = 0.9, .site_objects = 60, .request_objects = 20, .seed = 1},
-    .clients = 64,
-    .scale = 1,
-};
-
-enum { OPTION_NUMBER = 1000, OPTION_QUEUE = 2000, OPTION_TUNE };
-
-/* A number of the model. */
-struct number {
-    const char *name;
-    double min, max;
-    bool whole;
-    void (*set)(struct simulate *s, double v);
-};
-
-#define SETTER(name, place, type, factor)                                                          \
-    static void set_##name(struct simulate *s, double v)                                           \
-    {                                                                                              \
-        s->place = (type)(v * (factor));                                                           \
-    }
-SETTER(workers, plan.world.workers, unsigned, 1)
-SETTER(cache, plan.world.cache, uint32_t, 1)
-SETTER(base, plan.world.base_ns, uint64_t, 1e6)
-SETTER(hit, plan.world.hit_ns, uint64_t, 1e3)
-SETTER(load, plan.world.load_ns, uint64_t, 1e6)
-SETTER(db, plan.world.db_slots, unsigned, 1)
-SETTER(history, plan.world.history, unsigned, 1)
-SETTER(balancers, plan.world.balancers, unsigned, 1)
-SETTER(delay, plan.world.report_delay_ns, uint64_t, 1e6)
-SETTER(homes_delay, plan.world.homes_delay_ns, uint64_t, 1e6)
-SETTER(clients, plan.clients, unsigned, 1)
-SETTER(rate, plan.rate, double, 1)
-SETTER(speed, plan.speed, double, 1)
-SETTER(sites, plan.workload.sites, uint32_t, 1)
-SETTER(site_objects, plan.workload.site_objects, uint32_t, 1)
-SETTER(objects, plan.workload.request_objects, uint32_t, 1)
-SETTER(seed, plan.workload.seed, uint64_t, 1)
-SETTER(requests, requests, size_t, 1)
-SETTER(random, nrandom, unsigned, 1)
-
-static void set_zipf(struct simulate *s, double v)
-{
-    s->plan.workload.zipf = v;
-    s->plan.workload.simul = false;
-}
-
-/* Setter, name, what its value is called, bounds, whether it is a whole number, help. */
 /* clang-format off */
 #define NUMBERS \
-    NUMBER(workers, "workers", "N", 1, WORLD_WORKERS_MAX, true, "workers (16)") \
-    NUMBER(cache, "cache", "N", 1, WORLD_CACHE_MAX, true, "objects that a worker's cache holds (2000)") \
-    NUMBER(base, "base-ms", "MS", 0, 60000, false, "work of a request that finds all its objects (10)") \
-    NUMBER(hit, "hit-us", "US", 0, 1e6, false, "... and for each object in the cache (20)") \
-    NUMBER(load, "load-ms", "MS", 0, 60000, false, "... and for each that is loaded (2)") \
-    NUMBER(db, "db-slots", "N", 0, WORLD_DB_SLOTS_MAX, true, "loads that all workers can have in progress at once; 0: no bound (0)") \
-    NUMBER(clients, "clients", "N", 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)") \
-    NUMBER(rate, "rate", "N", 0.001, 1e6, false, "open loop: so many requests a second, at random times") \
-    NUMBER(speed, "speed", "FACTOR", 1e-6, 1e6, false, "open loop: when the log says, so many times as fast") \
-    NUMBER(requests, "requests", "N", 2, TRACE_REQUESTS_MAX, true, "so many: of a log at most, of a scenario in all its phases together") \
-    NUMBER(sites, "sites", "N", 1, WORKLOAD_SITES_MAX, true, "sites (500)") \
-    NUMBER(zipf, "zipf", "S", 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py") \
-    NUMBER(site_objects, "site-objects", "N", 1, WORKLOAD_SITE_OBJECTS_MAX, true, "objects of a site: four standard deviations (60)") \
-    NUMBER(objects, "objects", "N", 1, TRACE_PAGE_OBJECTS_MAX, true, "objects drawn for a page (20)") \
-    NUMBER(balancers, "balancers", "N", 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)") \
-    NUMBER(delay, "report-delay-ms", "MS", 0, 60000, false, "balancers receive reports sent to others so much later; 0: never (0)") \
-    NUMBER(homes_delay, "homes-delay-ms", "MS", 0, 60000, false, "workers publish where classes live so often; 0: never, each balancer decides alone (1000)") \
-    NUMBER(history, "history", "N", 1, 1e6, true, "requests between a worker's resumes (200)") \
-    NUMBER(seed, "seed", "N", 0, 4294967295.0, true, "of all that is drawn (1)") \
-    NUMBER(random, "random", "N", 1, SIMULATE_RANDOM_MAX, true, "so many workloads drawn at random: how often is each policy among the best?")
+    NUMBER(workers, "workers", "N", 16, 1, WORLD_WORKERS_MAX, true, "workers (16)") \
+    NUMBER(cache, "cache", "N", 2000, 1, WORLD_CACHE_MAX, true, "objects that a worker's cache holds (2000)") \
+    NUMBER(base_ms, "base-ms", "MS", 10, 0, 60000, false, "work of a request that finds all its objects (10)") \
+    NUMBER(hit_us, "hit-us", "US", 20, 0, 1e6, false, "... and for each object in the cache (20)") \
+    NUMBER(load_ms, "load-ms", "MS", 2, 0, 60000, false, "... and for each that is loaded (2)") \
+    NUMBER(db_slots, "db-slots", "N", 0, 0, WORLD_DB_SLOTS_MAX, true, "loads that all workers can have in progress at once; 0: no bound (0)") \
+    NUMBER(clients, "clients", "N", 64, 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)") \
+    NUMBER(rate, "rate", "N", 0, 0.001, 1e6, false, "open loop: so many requests a second, at random times") \
+    NUMBER(speed, "speed", "FACTOR", 0, 1e-6, 1e6, false, "open loop: when the log says, so many times as fast") \
+    NUMBER(requests, "requests", "N", 0, 2, TRACE_REQUESTS_MAX, true, "so many: of a log at most, of a scenario in all its phases together") \
+    NUMBER(sites, "sites", "N", 500, 1, WORKLOAD_SITES_MAX, true, "sites (500)") \
+    NUMBER(zipf, "zipf", "S", 0.9, 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py") \
+    NUMBER(site_objects, "site-objects", "N", 60, 1, WORKLOAD_SITE_OBJECTS_MAX, true, "objects of a site: four standard deviations (60)") \
+    NUMBER(objects, "objects", "N", 20, 1, TRACE_PAGE_OBJECTS_MAX, true, "objects drawn for a page (20)") \
+    NUMBER(balancers, "balancers", "N", 1, 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)") \
+    NUMBER(report_delay_ms, "report-delay-ms", "MS", 0, 0, 60000, false, "balancers receive reports sent to others so much later; 0: never (0)") \
+    NUMBER(homes_delay_ms, "homes-delay-ms", "MS", 1000, 0, 60000, false, "workers publish where classes live so often; 0: never, each balancer decides alone (1000)") \
+    NUMBER(history, "history", "N", 200, 1, 1e6, true, "requests between a worker's resumes (200)") \
+    NUMBER(seed, "seed", "N", 1, 0, 4294967295.0, true, "of all that is drawn (1)") \
+    NUMBER(random, "random", "N", 0, 1, SIMULATE_RANDOM_MAX, true, "so many workloads drawn at random: how often is each policy among the best?")
 /* clang-format on */
 
-enum number_index {
-#define NUMBER(set, ...) NUMBER_##set,
+enum {
+#define NUMBER(row, ...) NUMBER_##row,
     NUMBERS
 #undef NUMBER
 };
 
-static const struct number numbers[] = {
-#define NUMBER(set, name, value, min, max, whole, help) {name, min, max, whole, set_##set},
+static const struct number {
+    const char *name;
+    double value, min, max;
+    bool whole;
+} numbers[] = {
+#define NUMBER(row, name, called, value, min, max, whole, help) {name, value, min, max, whole},
     NUMBERS
 #undef NUMBER
 };
+_Static_assert(ARRAY_LEN(numbers) == SIMULATE_NUMBERS, "one value each");
+
+/* The plan's options, of the numbers. */
+static void set_options(struct simulate *s)
+{
+    const double *v = s->numbers;
+
+    s->plan.world.workers = (unsigned)v[NUMBER_workers];
+    s->plan.world.cache = (uint32_t)v[NUMBER_cache];
+    s->plan.world.base_ns = (uint64_t)(v[NUMBER_base_ms] * 1e6);
+    s->plan.world.hit_ns = (uint64_t)(v[NUMBER_hit_us] * 1e3);
+    s->plan.world.load_ns = (uint64_t)(v[NUMBER_load_ms] * 1e6);
+    s->plan.world.db_slots = (unsigned)v[NUMBER_db_slots];
+    s->plan.world.history = (unsigned)v[NUMBER_history];
+    s->plan.world.balancers = (unsigned)v[NUMBER_balancers];
+    s->plan.world.report_delay_ns = (uint64_t)(v[NUMBER_report_delay_ms] * 1e6);
+    s->plan.world.homes_delay_ns = (uint64_t)(v[NUMBER_homes_delay_ms] * 1e6);
+    s->plan.workload.sites = (uint32_t)v[NUMBER_sites];
+    s->plan.workload.zipf = v[NUMBER_zipf];
+    s->plan.workload.site_objects = (uint32_t)v[NUMBER_site_objects];
+    s->plan.workload.request_objects = (uint32_t)v[NUMBER_objects];
+    s->plan.workload.seed = (uint64_t)v[NUMBER_seed];
+    s->plan.clients = (unsigned)v[NUMBER_clients];
+    s->plan.rate = v[NUMBER_rate];
+    s->plan.speed = v[NUMBER_speed];
+    s->plan.scale = 1;
+    s->requests = (size_t)v[NUMBER_requests];
+    s->nrandom = (unsigned)v[NUMBER_random];
+}
 
 static void describe_choices(struct text *out)
 {
@@ -124,39 +101,36 @@ static int complain(const char *what, const char *which)
     return ctl_usage_error(&ctl_word_simulate, what, which);
 }
 
-/* What D has, said; the exit code. */
-static int complain_diag(struct diag *d)
+static int take_number(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
-    fprintf(stderr, "resumelbctl: %sTry resumelbctl simulate --help.\n",
-            d->text != NULL ? d->text : "");
-    diag_fini(d);
-    return CTL_USAGE;
-}
-
-static int take_number(const struct number *n, const char *value, struct simulate *s)
-{
+    struct simulate *s = container_of(o, struct simulate, o);
+    const struct number *n = &numbers[f->at];
+    bool is_zipf = f->at == NUMBER_zipf;
+    bool simul = is_zipf && strcmp(value, "simul") == 0;
     double v;
     char what[160];
 
-    if (n->set == set_zipf && strcmp(value, "simul") == 0) {
-        s->plan.workload.simul = true;
+    s->given |= 1u << f->at;
+    if (is_zipf)
+        s->plan.workload.simul = simul;
+    if (simul)
         return CTL_OK;
-    }
     if (parse_double(slice_of(value), &v) && v >= n->min && v <= n->max &&
         (!n->whole || (double)(uint64_t)v == v)) {
-        n->set(s, v);
+        s->numbers[f->at] = v;
         return CTL_OK;
     }
     snprintf(what, sizeof(what), "--%s wants %s from %.10g to %.10g%s, not", n->name,
-             n->whole ? "a whole number" : "a number", n->min, n->max,
-             n->set == set_zipf ? " or simul" : "");
+             n->whole ? "a whole number" : "a number", n->min, n->max, is_zipf ? " or simul" : "");
     return complain(what, value);
 }
 
-static int take_scenario(struct simulate *s, const char *name)
+static int take_scenario(struct ctl_options *o, const struct ctl_flag *f, const char *name)
 {
+    struct simulate *s = container_of(o, struct simulate, o);
     enum scenario found = scenario_find(slice_of(name));
 
+    (void)f;
     if (strcmp(name, "all") == 0) {
         for (unsigned i = 0; i < SCENARIO_replay; ++i)
             s->scenarios[i] = true;
@@ -168,54 +142,37 @@ static int take_scenario(struct simulate *s, const char *name)
     return CTL_OK;
 }
 
-static int take_classifier(struct simulate *s, const char *spec)
+static int add_classifier(struct simulate *s, const char *spec)
 {
     struct diag d = {0};
 
     if (s->nclassifiers == SIMULATE_CLASSIFIERS_MAX)
         return complain("--classifier: too many", spec);
     if (!simulate_read_classifier(spec, &s->classifiers[s->nclassifiers], &d))
-        return complain_diag(&d);
+        return ctl_usage_problems(&ctl_word_simulate, &d);
     ++s->nclassifiers;
     return CTL_OK;
 }
 
-static int take_policies(struct simulate *s, const char *list)
+static int take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *spec)
+{
+    (void)f;
+    return add_classifier(container_of(o, struct simulate, o), spec);
+}
+
+static int add_policies(struct simulate *s, const char *list)
 {
     struct diag d = {0};
 
-    return simulate_read_policies(list, s->policies, &s->npolicies, &d) ? CTL_OK
-                                                                        : complain_diag(&d);
+    if (!simulate_read_policies(list, s->policies, &s->npolicies, &d))
+        return ctl_usage_problems(&ctl_word_simulate, &d);
+    return CTL_OK;
 }
 
-static int take(void *context, int letter, const char *value)
+static int take_policies(struct ctl_options *o, const struct ctl_flag *f, const char *list)
 {
-    struct simulate *s = context;
-
-    switch (letter) {
-    case 'p':
-        return take_policies(s, value);
-    case 'c':
-        return take_classifier(s, value);
-    case 's':
-        return take_scenario(s, value);
-    case 'o':
-        s->plot_file = value;
-        break;
-    case 'j':
-        s->json = true;
-        break;
-    case OPTION_TUNE:
-        s->tune = true;
-        break;
-    case OPTION_QUEUE:
-        s->plan.world.queue_is_service = true;
-        break;
-    default:
-        s->given |= 1u << (letter - OPTION_NUMBER);
-        return take_number(&numbers[letter - OPTION_NUMBER], value, s);
-    }
-    return CTL_OK;
+    (void)f;
+    return add_policies(container_of(o, struct simulate, o), list);
 }
 
 /* What most people have today, to hold what is found against; unless it is there. */
@@ -228,7 +185,7 @@ static int add_today(struct simulate *s)
         }
     }
     s->adds_today = true;
-    return take_policies(s, simulate_common[0]);
+    return add_policies(s, simulate_common[0]);
 }
 
 /* ---- numbers that would change nothing ---- */
@@ -316,7 +273,7 @@ static int complete(struct simulate *s)
         return complain("--random draws its own work: no log, scenario, --tune or --plot", NULL);
     if ((s->plot_file != NULL || s->tune) && nscenarios > 1)
         return complain("--plot and --tune are for one scenario", NULL);
-    if ((s->tune || s->nrandom != 0) && s->json)
+    if ((s->tune || s->nrandom != 0) && s->o.json)
         return complain("--json is not for --tune and --random", NULL);
     if ((uint64_t)s->plan.world.workers * s->plan.world.cache > WORLD_CACHED_MAX)
         return complain("--workers times --cache is too much", NULL);
@@ -326,31 +283,17 @@ static int complete(struct simulate *s)
     if (nscenarios == 0 && s->log_file == NULL)
         s->scenarios[SCENARIO_steady] = true;
     if (s->npolicies == 0)
-        code = take_policies(s, "all");
+        code = add_policies(s, "all");
     if (code == CTL_OK && s->tune)
         code = add_today(s);
     if (code == CTL_OK && s->nclassifiers == 0)
-        code = take_classifier(s, "host");
+        code = add_classifier(s, "host");
     if (code == CTL_OK && s->tune && s->nclassifiers + 2 <= SIMULATE_CLASSIFIERS_MAX) {
-        code = take_classifier(s, "segment");
+        code = add_classifier(s, "segment");
         if (code == CTL_OK)
-            code = take_classifier(s, "path");
+            code = add_classifier(s, "path");
     }
     return code;
-}
-
-/* The options and the command line; -1: continue; else the exit code. */
-static int simulate_parse(int argc, char **argv, struct simulate *s)
-{
-    int first = 0;
-
-    *s = (struct simulate){.plan = defaults};
-    int code = ctl_command_parse(&ctl_word_simulate, argc, argv, &first, take, s);
-    if (code >= 0)
-        return code;
-    s->log_file = argv[first];
-    code = complete(s);
-    return code == CTL_OK ? -1 : code;
 }
 
 /* ---- the command ---- */
@@ -397,6 +340,16 @@ void simulate_label(const struct simulate *s, const struct simulate_variant *v, 
         text_addf(out, " by %s", s->classifiers[v->classifier].label);
 }
 
+void simulate_add_label(struct table *table, const struct simulate *s,
+                        const struct simulate_variant *v)
+{
+    struct text label = {0};
+
+    simulate_label(s, v, &label);
+    table_add(table, text_slice(&label));
+    text_fini(&label);
+}
+
 const char *const simulate_common[SIMULATE_COMMON] = {"least_backlog", "classless", "round_robin"};
 
 const struct simulate_variant *simulate_baseline(const struct simulate_story *t)
@@ -412,12 +365,10 @@ const struct simulate_variant *simulate_baseline(const struct simulate_story *t)
     return &t->variants[t->nvariants - 1];
 }
 
-/* Whether A is to be had rather than B. */
-static bool is_better(const struct simulate_story *t, const struct figures *a,
-                      const struct figures *b)
+bool simulate_is_better(const struct plan *p, const struct figures *a, const struct figures *b)
 {
     static const double ALIKE = 0.01;
-    bool closed = t->plan->phases[t->plan->main].clients != 0;
+    bool closed = p->phases[p->main].clients != 0;
     double x = closed ? a->rate : -a->p99_ms;
     double y = closed ? b->rate : -b->p99_ms;
     double size = x > 0 ? x : -x;
@@ -435,7 +386,7 @@ const struct simulate_variant *simulate_best(const struct simulate_story *t)
 
     for (size_t i = 1; i < t->nvariants; ++i) {
         if (t->variants[i].policy < simulate_asked(t->simulate) &&
-            is_better(t, &t->variants[i].result.main, &best->result.main))
+            simulate_is_better(t->plan, &t->variants[i].result.main, &best->result.main))
             best = &t->variants[i];
     }
     return best;
@@ -482,7 +433,7 @@ static enum err tell(const struct simulate *s, const struct plan *plan,
                      struct simulate_story *story, struct text *out, struct diag *d)
 {
     simulate_run(s, plan, story);
-    if (!s->json)
+    if (!s->o.json)
         simulate_print(story, out);
     return s->plot_file != NULL ? write_plot(story, d) : ERR_OK;
 }
@@ -505,7 +456,7 @@ static enum err tell_scenarios(struct simulate *s, struct text *out, struct diag
             e = tell(s, plans[i], &stories[i], out, d);
         reported[n++] = &stories[i];
     }
-    if (e == ERR_OK && s->json)
+    if (e == ERR_OK && s->o.json)
         simulate_print_json(reported, n, out);
     for (unsigned i = 0; i < SCENARIOS; ++i) {
         simulate_story_fini(&stories[i]);
@@ -521,13 +472,13 @@ static enum err tell_log(struct simulate *s, struct text *out, struct diag *d)
     const struct simulate_story *reported[] = {&story};
     enum err e = simulate_read_log(s, &plan, d);
 
-    if (e == ERR_OK && !s->json)
+    if (e == ERR_OK && !s->o.json)
         simulate_print_log(s, out);
     if (e == ERR_OK && s->tune)
         e = simulate_tune(s, plan, out, d);
     else if (e == ERR_OK)
         e = tell(s, plan, &story, out, d);
-    if (e == ERR_OK && s->json)
+    if (e == ERR_OK && s->o.json)
         simulate_print_json(reported, 1, out);
     simulate_story_fini(&story);
     plan_destroy(plan);
@@ -536,44 +487,51 @@ static enum err tell_log(struct simulate *s, struct text *out, struct diag *d)
 
 static int run_simulate(const struct ctl_command *c, int argc, char **argv)
 {
-    struct simulate s;
+    struct simulate s = {.nclassifiers = 0};
     struct text out = {0};
     struct diag d = {0};
     enum err e;
-    int code = simulate_parse(argc, argv, &s);
 
-    (void)c;
-    if (code >= 0) {
-        simulate_fini(&s);
-        return code;
+    for (size_t i = 0; i < SIMULATE_NUMBERS; ++i)
+        s.numbers[i] = numbers[i].value;
+    int code = ctl_parse(c, argc, argv, &s.o);
+    if (code < 0) {
+        s.log_file = s.o.words[0];
+        set_options(&s);
+        code = complete(&s) == CTL_OK ? -1 : CTL_USAGE;
     }
-    if (s.nrandom != 0)
-        e = simulate_random(&s, &out, &d);
-    else if (s.log_file != NULL)
-        e = tell_log(&s, &out, &d);
-    else
-        e = tell_scenarios(&s, &out, &d);
-    code = ctl_finish(e, &out, &d);
+    if (code < 0) {
+        if (s.nrandom != 0)
+            e = simulate_random(&s, &out, &d);
+        else if (s.log_file != NULL)
+            e = tell_log(&s, &out, &d);
+        else
+            e = tell_scenarios(&s, &out, &d);
+        code = ctl_finish(e, &out, &d);
+    }
     simulate_fini(&s);
     return code;
 }
 
 static const struct ctl_flag simulate_flags[] = {
-    {'p', "policy", "LIST", NULL, "policies, or all; NAME:SETTING=VALUE sets one (all)"},
+    {'p', "policy", "LIST", NULL, "policies, or all; NAME:SETTING=VALUE sets one (all)",
+     CTL_OWN(take_policies)},
     {'c', "classifier", "SPEC", "host segment path regex:",
      "host, segment (of the path: its first), path or regex:VARIABLE:PATTERN; may be given several "
-     "times (host)"},
+     "times (host)",
+     CTL_OWN(take_classifier)},
     {'s', "scenario", "NAME",
      "steady light flash crawl newworkers crash drain rolling hetero shift shareddb all",
-     "instead of a log; all: each; may be given several times (steady)"},
-    {'o', "plot", "FILE.svg", CTL_FILES, "a picture of it"},
-    {'j', "json", NULL, NULL, "for programs"},
-    {OPTION_TUNE, "tune", NULL, NULL,
-     "search the best classifier, policy, settings and number of workers"},
-    {OPTION_QUEUE, "queue-is-service", NULL, NULL, "reported times include the wait at the worker"},
+     "instead of a log; all: each; may be given several times (steady)", CTL_OWN(take_scenario)},
+    {'o', "plot", "FILE.svg", CTL_FILES, "a picture of it", CTL_TEXT(struct simulate, plot_file)},
+    {'j', "json", NULL, NULL, "for programs", CTL_SET(struct ctl_options, json)},
+    {0, "tune", NULL, NULL, "search the best classifier, policy, settings and number of workers",
+     CTL_SET(struct simulate, tune)},
+    {0, "queue-is-service", NULL, NULL, "reported times include the wait at the worker",
+     CTL_SET(struct simulate, plan.world.queue_is_service)},
     CTL_FLAG_HELP,
-#define NUMBER(set, name, value, min, max, whole, help)                                            \
-    {OPTION_NUMBER + NUMBER_##set, name, value, NULL, help},
+#define NUMBER(row, name, called, value, min, max, whole, help)                                    \
+    {0, name, called, NULL, help, take_number, NUMBER_##row, 0, 0},
     NUMBERS
 #undef NUMBER
 };

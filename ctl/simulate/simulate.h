@@ -9,6 +9,7 @@
 
 #include "classifiers/registry.h"
 #include "common/base/text.h"
+#include "ctl/cli/page.h"
 #include "ctl/simulate/access_line.h"
 #include "sim/scenario.h"
 
@@ -20,6 +21,7 @@ enum {
     SIMULATE_RANDOM_MAX = 1000,
     /* Policies that know nothing of classes. */
     SIMULATE_COMMON = 3,
+    SIMULATE_NUMBERS = 20,
 };
 
 /* ---- policies (simulate_policies.c) ---- */
@@ -68,16 +70,17 @@ struct simulate_variant {
 
 /* What a log had. */
 struct simulate_log {
-    size_t lines, requests;
-    size_t faults[ACCESS_FAULTS];
-    size_t first_bad; /* line number; 0: none */
-    bool cut;         /* there was more than --requests, or than there is room for */
+    struct requests in; /* closed */
+    size_t requests;
+    bool cut; /* there was more than --requests, or than there is room for */
     double span_s;
 };
 
 struct simulate {
-    struct plan_options plan;
-    uint32_t given; /* which numbers of it were, by their places in the table of simulate.c */
+    struct ctl_options o;
+    double numbers[SIMULATE_NUMBERS]; /* of the table in simulate.c */
+    uint32_t given;                   /* which of them were */
+    struct plan_options plan;         /* made of them */
     struct simulate_policy policies[SIMULATE_POLICIES_MAX];
     size_t npolicies;
     bool adds_today; /* the last policy was not asked for: the others are held against it */
@@ -88,7 +91,7 @@ struct simulate {
     bool scenarios[SCENARIOS];
     size_t requests;  /* 0: as many as there are */
     unsigned nrandom; /* workloads drawn at random; 0: not asked for */
-    bool tune, json;
+    bool tune;
     const char *plot_file;
 };
 
@@ -120,6 +123,11 @@ static inline size_t simulate_asked(const struct simulate *s)
     return s->npolicies - s->adds_today;
 }
 void simulate_label(const struct simulate *s, const struct simulate_variant *v, struct text *out);
+/* The same as the next cell of TABLE. */
+void simulate_add_label(struct table *table, const struct simulate *s,
+                        const struct simulate_variant *v);
+/* Whether A is to be had rather than B, of the phase of P that counts. */
+bool simulate_is_better(const struct plan *p, const struct figures *a, const struct figures *b);
 
 /* ---- what is printed ---- */
 

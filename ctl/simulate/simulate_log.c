@@ -5,9 +5,8 @@
  * the host share (templates, navigation). Its first half is there to learn from.
  */
 #include "ctl/simulate/simulate.h"
-#include "sim/draw.h"
+#include "sim/parts.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -182,9 +181,6 @@ static const uint64_t NS_PER_MS = 1000000;
 /* A log that is read, into one trace per half. */
 struct reader {
     struct simulate *s;
-    char *line;
-    size_t line_room;
-    char *room;
     struct names pages; /* HOST PATH */
     uint32_t *page_of;  /* request -> page */
     uint64_t *time_ms;
@@ -253,50 +249,6 @@ static bool take_request(struct reader *r, const struct access_line *l)
     r->is_fine = r->is_fine || l->time_ms % MS_PER_S != 0;
     r->n += good;
     return good;
-}
-
-static void take_line(struct reader *r, struct slice line)
-{
-    struct simulate_log *log = &r->s->log;
-    struct access_line l;
-
-    ++log->lines;
-    if (line.len != 0 && line.p[line.len - 1] == '\r')
-        --line.len;
-    enum access_fault f = access_line_parse(line, r->room, &l);
-    if (f != ACCESS_FAULT_NONE) {
-        ++log->faults[f];
-        if (log->first_bad == 0)
-            log->first_bad = log->lines;
-        return;
-    }
-    if (r->n == r->max || !take_request(r, &l))
-        log->cut = true;
-}
-
-/* A line that is longer than any that counts: its end is looked for, and nothing kept. */
-static void skip_line(FILE *in)
-{
-    int c;
-
-    while ((c = getc(in)) != EOF && c != '\n')
-        continue;
-}
-
-/* A line to r->line, without its end; false at the end of the file. */
-static bool next_line(struct reader *r, FILE *in, struct slice *out)
-{
-    size_t n = 0;
-    int c = EOF;
-
-    while (n < r->line_room && (c = getc(in)) != EOF && c != '\n')
-        r->line[n++] = (char)c;
-    if (c == EOF && n == 0)
-        return false;
-    if (n == r->line_room)
-        skip_line(in);
-    *out = (struct slice){r->line, n};
-    return true;
 }
 
 /* ---- from requests to traces ---- */
@@ -409,41 +361,33 @@ static void reader_fini(struct reader *r)
     free(r->time_ms);
     free(r->page_of);
     names_fini(&r->pages);
-    free(r->room);
-    free(r->line);
 }
 
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d)
 {
     enum { REQUESTS_MIN = 2 };
-    bool is_stdin = strcmp(s->log_file, "-") == 0;
-    FILE *in = is_stdin ? stdin : fopen(s->log_file, "re");
-    struct reader r = {.s = s, .line_room = ACCESS_LINE_MAX + 1};
-    struct slice line;
-    enum err e = ERR_OK;
+    struct reader r = {.s = s};
+    struct simulate_log *log = &s->log;
+    struct access_line l;
+    enum err e = requests_open(s->log_file, &log->in, d);
 
-    if (in == NULL) {
-        diag_add(d, s->log_file, 0, 0, "%s", strerror(errno));
-        return ERR_SYSTEM;
-    }
+    if (e != ERR_OK)
+        return e;
+    log->in.logs_only = true;
     r.max = s->requests != 0 && s->requests < TRACE_REQUESTS_MAX ? s->requests : TRACE_REQUESTS_MAX;
-    r.line = xmalloc(r.line_room);
-    r.room = xmalloc(r.line_room + ACCESS_HOST_MAX);
     names_init(&r.pages, TRACE_REQUESTS_MAX);
-    while (!s->log.cut && next_line(&r, in, &line))
-        take_line(&r, line);
-    s->log.requests = r.n;
-    if (ferror(in) || r.n < REQUESTS_MIN) {
-        diag_add(d, s->log_file, 0, 0, "%s",
-                 ferror(in) ? strerror(errno) : "fewer than two requests in it");
+    while (!log->cut && requests_next(&log->in, &l))
+        log->cut = r.n == r.max || !take_request(&r, &l);
+    log->requests = r.n;
+    e = requests_close(&log->in, d);
+    if (e == ERR_OK && r.n < REQUESTS_MIN) {
+        diag_add(d, s->log_file, 0, 0, "fewer than two requests in it");
         e = ERR_SYNTAX;
-    } else {
+    } else if (e == ERR_OK) {
         e = make_plan(&r, out);
         if (e != ERR_OK)
             diag_add(d, s->log_file, 0, 0, "%s", err_text(e));
     }
-    if (!is_stdin)
-        fclose(in);
     reader_fini(&r);
     return e;
 }

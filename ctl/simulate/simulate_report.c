@@ -3,7 +3,6 @@
  * What came of it, as tables and as JSON.
  */
 #include "common/base/json.h"
-#include "ctl/cli/page.h"
 #include "ctl/simulate/simulate.h"
 #include "routing/shadow_json.h"
 
@@ -19,17 +18,18 @@ static double share_of(uint64_t part, uint64_t all)
 void simulate_print_log(const struct simulate *s, struct text *out)
 {
     const struct simulate_log *log = &s->log;
-    size_t bad = log->lines - log->requests - log->cut;
+    size_t bad = requests_bad(&log->in);
 
     text_addf(out, "%s: %zu requests over %.0f s%s\n", s->log_file, log->requests, log->span_s,
               log->cut ? ", and more that were not read" : "");
     if (bad == 0)
         return;
     text_addf(out, "  %zu of %zu lines are of no use, the first of them line %zu:\n", bad,
-              log->lines, log->first_bad);
+              log->in.lines, log->in.first_bad);
     for (unsigned f = 0; f < ACCESS_FAULTS; ++f) {
-        if (log->faults[f] != 0)
-            text_addf(out, "  %8zu  %s\n", log->faults[f], access_fault_text((enum access_fault)f));
+        if (log->in.faults[f] != 0)
+            text_addf(out, "  %8zu  %s\n", log->in.faults[f],
+                      access_fault_text((enum access_fault)f));
     }
 }
 
@@ -58,30 +58,25 @@ static void print_model(const struct simulate_story *t, struct text *out)
 
 static void print_figures(const struct simulate_story *t, struct text *out)
 {
-    static const struct table_column columns[] = {
-        {"policy", false},
-        {"loads/req", true},
-        {"req/s", true},
-        {"p50 ms", true},
-        {"p90 ms", true},
-        {"p99 ms", true},
-        {"busiest: requests", true},
-        {"work", true},
-        {"in >1 cache %", true},
-        {"copies", true},
-        {"workers/class", true},
-        {"failed", true},
-    };
+    static const struct table_column columns[] = {{"policy", false},
+                                                  {"loads/req", true},
+                                                  {"req/s", true},
+                                                  {"p50 ms", true},
+                                                  {"p90 ms", true},
+                                                  {"p99 ms", true},
+                                                  {"busiest: requests", true},
+                                                  {"work", true},
+                                                  {"in >1 cache %", true},
+                                                  {"copies", true},
+                                                  {"workers/class", true},
+                                                  {"failed", true}};
     struct table table;
-    struct text label = {0};
 
     table_init(&table, columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct plan_result *r = &t->variants[i].result;
 
-        text_clear(&label);
-        simulate_label(t->simulate, &t->variants[i], &label);
-        table_add(&table, text_slice(&label));
+        simulate_add_label(&table, t->simulate, &t->variants[i]);
         table_addf(&table, "%.2f", r->main.loads);
         table_addf(&table, "%.0f", r->main.rate);
         table_addf(&table, "%.0f", r->main.p50_ms);
@@ -96,36 +91,19 @@ static void print_figures(const struct simulate_story *t, struct text *out)
     }
     table_print(&table, 2, out);
     table_fini(&table);
-    text_fini(&label);
-}
-
-static void add_shadow(struct table *table, const struct pool_shadow_counts *c)
-{
-    double n = (double)c->requests;
-
-    table_addf(table, "%.1f", 100 * share_of(c->differed, c->requests));
-    table_addf(table, "%.1f", 100 * share_of(c->live_skilled, c->requests));
-    table_addf(table, "%.1f", 100 * share_of(c->shadow_skilled, c->requests));
-    table_addf(table, "%.1f", (double)c->live_wait_us / n / 1e3);
-    table_addf(table, "%.1f", (double)c->shadow_wait_us / n / 1e3);
-    table_addf(table, "%" PRIu64, c->overdue);
 }
 
 /* Of policies with shadow_policy, what the shadow says. */
 static void print_shadows(const struct simulate_story *t, struct text *out)
 {
-    static const struct table_column columns[] = {
-        {"policy, with a shadow", false},
-        {"differed %", true},
-        {"policy: skilled %", true},
-        {"shadow", true},
-        {"policy: wait ms/req", true},
-        {"shadow", true},
-        {"overdue", true},
-    };
+    static const struct table_column columns[] = {{"policy, with a shadow", false},
+                                                  {"differed %", true},
+                                                  {"policy: skilled %", true},
+                                                  {"shadow", true},
+                                                  {"policy: wait ms/req", true},
+                                                  {"shadow", true},
+                                                  {"overdue", true}};
     struct table table;
-    struct text label = {0};
-    size_t n = 0;
 
     table_init(&table, columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < t->nvariants; ++i) {
@@ -133,18 +111,18 @@ static void print_shadows(const struct simulate_story *t, struct text *out)
 
         if (c->requests == 0)
             continue;
-        text_clear(&label);
-        simulate_label(t->simulate, &t->variants[i], &label);
-        table_add(&table, text_slice(&label));
-        add_shadow(&table, c);
-        ++n;
+        simulate_add_label(&table, t->simulate, &t->variants[i]);
+        table_addf(&table, "%.1f", 100 * share_of(c->differed, c->requests));
+        table_addf(&table, "%.1f", 100 * share_of(c->live_skilled, c->requests));
+        table_addf(&table, "%.1f", 100 * share_of(c->shadow_skilled, c->requests));
+        table_addf(&table, "%.1f", share_of(c->live_wait_us, c->requests) / 1e3);
+        table_addf(&table, "%.1f", share_of(c->shadow_wait_us, c->requests) / 1e3);
+        table_addf(&table, "%" PRIu64, c->overdue);
     }
-    if (n != 0) {
+    if (table.ncells != 0)
         text_add_char(out, '\n');
-        table_print(&table, 2, out);
-    }
+    table_print(&table, 2, out);
     table_fini(&table);
-    text_fini(&label);
 }
 
 /* What only this scenario is about. */
@@ -153,7 +131,6 @@ static void print_extras(const struct simulate_story *t, struct text *out)
     struct table_column columns[TABLE_COLUMNS_MAX] = {{"policy", false}};
     const struct plan_result *first = &t->variants[0].result;
     struct table table;
-    struct text label = {0};
 
     if (first->nextras == 0)
         return;
@@ -165,15 +142,12 @@ static void print_extras(const struct simulate_story *t, struct text *out)
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct plan_result *r = &t->variants[i].result;
 
-        text_clear(&label);
-        simulate_label(t->simulate, &t->variants[i], &label);
-        table_add(&table, text_slice(&label));
+        simulate_add_label(&table, t->simulate, &t->variants[i]);
         for (size_t k = 0; k < r->nextras; ++k)
             table_addf(&table, "%.*f", r->extras[k].decimals, r->extras[k].value);
     }
     table_print(&table, 2, out);
     table_fini(&table);
-    text_fini(&label);
 }
 
 /* "12 % fewer", "3.4 times as many", "the same". */
@@ -252,15 +226,6 @@ static void put_figures(struct json_writer *w, const struct figures *f)
     json_put_real(w, "class_workers", f->class_workers);
 }
 
-static void put_shadow(struct json_writer *w, const struct pool_shadow_counts *c)
-{
-    if (c->requests == 0)
-        return;
-    json_open_object(w, "shadow");
-    shadow_json_put(w, c);
-    json_close_object(w);
-}
-
 static void put_variant(struct json_writer *w, const struct simulate_story *t,
                         const struct simulate_variant *v)
 {
@@ -275,7 +240,11 @@ static void put_variant(struct json_writer *w, const struct simulate_story *t,
     json_put_int(w, "cached", (int64_t)r->overlap.cached);
     json_put_int(w, "distinct", (int64_t)r->overlap.distinct);
     json_put_int(w, "in_several_caches", (int64_t)r->overlap.shared);
-    put_shadow(w, &r->shadow);
+    if (r->shadow.requests != 0) {
+        json_open_object(w, "shadow");
+        shadow_json_put(w, &r->shadow);
+        json_close_object(w);
+    }
     json_open_object(w, "of_scenario");
     for (size_t i = 0; i < r->nextras; ++i)
         json_put_real(w, r->extras[i].key, r->extras[i].value);
@@ -308,10 +277,10 @@ static void put_model(struct json_writer *w, const struct plan *p)
 static void put_log(struct json_writer *w, const struct simulate *s)
 {
     json_open_object(w, "log");
-    json_put_int(w, "lines", (int64_t)s->log.lines);
+    json_put_int(w, "lines", (int64_t)s->log.in.lines);
     json_put_int(w, "requests", (int64_t)s->log.requests);
-    json_put_int(w, "bad_lines", (int64_t)(s->log.lines - s->log.requests - s->log.cut));
-    json_put_int(w, "first_bad_line", (int64_t)s->log.first_bad);
+    json_put_int(w, "bad_lines", (int64_t)requests_bad(&s->log.in));
+    json_put_int(w, "first_bad_line", (int64_t)s->log.in.first_bad);
     json_put_bool(w, "cut", s->log.cut);
     json_put_real(w, "span_s", s->log.span_s);
     json_close_object(w);
@@ -374,39 +343,15 @@ static const char *const colours[VARIANTS_MAX] = {
 };
 
 /* A panel of bars: one figure of all variants. */
-struct bars {
-    const char *title;
-    const char *hint;
-    double (*of)(const struct plan_result *r);
+static const struct bars {
+    const char *title, *hint;
+    size_t figure; /* its place in struct figures */
     int decimals;
-    bool more_is_better;
-};
-
-static double loads(const struct plan_result *r)
-{
-    return r->main.loads;
-}
-
-static double rate(const struct plan_result *r)
-{
-    return r->main.rate;
-}
-
-static double p99(const struct plan_result *r)
-{
-    return r->main.p99_ms;
-}
-
-static double busiest(const struct plan_result *r)
-{
-    return r->main.busy_max;
-}
-
-static const struct bars panels[] = {
-    {"Loads per request", "fewer is better", loads, 2, false},
-    {"Requests a second", "more is better", rate, 0, true},
-    {"99 % answered within", "ms; less is better", p99, 0, false},
-    {"Busiest worker", "its work; 1 is even", busiest, 2, false},
+} panels[] = {
+    {"Loads per request", "fewer is better", offsetof(struct figures, loads), 2},
+    {"Requests a second", "more is better", offsetof(struct figures, rate), 0},
+    {"99 % answered within", "ms; less is better", offsetof(struct figures, p99_ms), 0},
+    {"Busiest worker", "its work; 1 is even", offsetof(struct figures, busy_max), 2},
 };
 
 /* ---- pieces ---- */
@@ -415,7 +360,7 @@ struct plot {
     const struct simulate_story *story;
     struct text *out;
     size_t n; /* variants shown */
-    const struct simulate_variant *best, *baseline;
+    const struct simulate_variant *best;
 };
 
 static void add_text(struct text *out, double x, double y, const char *style, struct slice s)
@@ -475,26 +420,27 @@ static void add_head(const struct plot *p)
 
 /* ---- bars ---- */
 
-static double most(const struct plot *p, const struct bars *b)
+static double value_of(const struct plot *p, const struct bars *b, size_t variant)
 {
-    double max = 0;
+    const struct figures *f = &p->story->variants[variant].result.main;
 
-    for (size_t i = 0; i < p->n; ++i)
-        max = fmax(max, b->of(&p->story->variants[i].result));
-    return max > 0 ? max : 1;
+    return *(const double *)((const char *)f + b->figure);
 }
 
 static void add_panel(const struct plot *p, const struct bars *b, double x, double width)
 {
     enum { VALUE = 52, TITLE = 20, HINT = 37, FIRST = 48 };
-    double max = most(p, b);
+    double max = 0;
     double room = width - VALUE;
     char value[32];
 
+    for (size_t i = 0; i < p->n; ++i)
+        max = fmax(max, value_of(p, b, i));
+    max = max > 0 ? max : 1;
     add_text(p->out, x, HEAD + TITLE, "class=\"h\"", slice_of(b->title));
     add_text(p->out, x, HEAD + HINT, "class=\"hint\"", slice_of(b->hint));
     for (size_t i = 0; i < p->n; ++i) {
-        double v = b->of(&p->story->variants[i].result);
+        double v = value_of(p, b, i);
         double y = HEAD + FIRST + (double)(i * BAR);
         bool is_best = &p->story->variants[i] == p->best;
 
@@ -600,13 +546,9 @@ static void add_lines(const struct plot *p, struct chart *c,
     c->max = c->max > 0 ? c->max * 1.05 : 1;
     add_frame(p, c);
     /* The best on top of the others. */
-    for (size_t i = 0; i < p->n; ++i) {
-        if (&p->story->variants[i] != p->best)
-            add_line(p, c, i, at);
-    }
-    for (size_t i = 0; i < p->n; ++i) {
-        if (&p->story->variants[i] == p->best)
-            add_line(p, c, i, at);
+    for (size_t i = 0; i < 2 * p->n; ++i) {
+        if ((&p->story->variants[i % p->n] == p->best) == (i >= p->n))
+            add_line(p, c, i % p->n, at);
     }
 }
 
@@ -691,8 +633,7 @@ void simulate_plot(const struct simulate_story *t, struct text *out)
     struct plot p = {.story = t,
                      .out = &body,
                      .n = t->nvariants < VARIANTS_MAX ? t->nvariants : VARIANTS_MAX,
-                     .best = simulate_best(t),
-                     .baseline = simulate_baseline(t)};
+                     .best = simulate_best(t)};
 
     add_head(&p);
     double y = add_charts(&p, add_bars(&p));

@@ -3,13 +3,11 @@
  * A search one thing at a time: each policy's classifier, as they belong together; then its
  * settings, and by that the policy; then how many workers it takes to be as good as today.
  */
-#include "ctl/cli/page.h"
 #include "ctl/simulate/simulate.h"
-#include "sim/draw.h"
+#include "sim/parts.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- workloads drawn at random ---- */
@@ -144,31 +142,23 @@ static const struct table_column kept_columns[] = {
 
 static void add_figures(struct table *table, const struct simulate_story *t)
 {
-    struct text label = {0};
-
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct figures *f = &t->variants[i].result.main;
 
-        text_clear(&label);
-        simulate_label(t->simulate, &t->variants[i], &label);
         table_addf(table, "%" PRIu64, t->plan->options.workload.seed);
-        table_add(table, text_slice(&label));
+        simulate_add_label(table, t->simulate, &t->variants[i]);
         table_addf(table, "%.2f", f->loads);
         table_addf(table, "%.0f", f->rate);
         table_addf(table, "%.0f", f->p99_ms);
     }
-    text_fini(&label);
 }
 
 static void add_label(struct table *table, const struct simulate *s, size_t variant)
 {
     struct simulate_variant v = {.policy = variant % s->npolicies,
                                  .classifier = variant / s->npolicies};
-    struct text label = {0};
 
-    simulate_label(s, &v, &label);
-    table_add(table, text_slice(&label));
-    text_fini(&label);
+    simulate_add_label(table, s, &v);
 }
 
 static void print_table(struct table *table, struct text *out)
@@ -317,9 +307,9 @@ static struct figures run(const struct tuning *t, size_t classifier,
     return f;
 }
 
-static void add_row(struct table *table, struct slice label, const struct figures *f)
+/* After the label. */
+static void add_row(struct table *table, const struct figures *f)
 {
-    table_add(table, label);
     table_addf(table, "%.2f", f->loads);
     table_addf(table, "%.0f", f->rate);
     table_addf(table, "%.0f", f->p50_ms);
@@ -346,22 +336,12 @@ static bool same(const struct figures *a, const struct figures *b)
     return a->loads == b->loads && a->rate == b->rate && a->p99_ms == b->p99_ms;
 }
 
-/* Whether A is to be had rather than B: as simulate_best has it, of these two. */
-static bool is_better(const struct tuning *t, const struct figures *a, const struct figures *b)
-{
-    struct simulate_variant variants[2] = {{.result.main = *b}, {.result.main = *a}};
-    struct simulate_story story = {
-        .simulate = t->s, .plan = t->plan, .variants = variants, .nvariants = 2};
-
-    return simulate_best(&story) == &variants[1];
-}
-
 static struct candidate *best_candidate(struct tuning *t)
 {
     struct candidate *best = &t->candidates[0];
 
     for (size_t i = 1; i < t->ncandidates; ++i) {
-        if (is_better(t, &t->candidates[i].figures, &best->figures))
+        if (simulate_is_better(t->plan, &t->candidates[i].figures, &best->figures))
             best = &t->candidates[i];
     }
     return best;
@@ -378,7 +358,8 @@ static void take_candidates(struct tuning *t, const struct simulate_story *story
         for (size_t i = 0; i < story->nvariants; ++i) {
             const struct simulate_variant *v = &story->variants[i];
 
-            if (v->policy != p || !(first || is_better(t, &v->result.main, &c->figures)))
+            if (v->policy != p ||
+                !(first || simulate_is_better(t->plan, &v->result.main, &c->figures)))
                 continue;
             first = false;
             c->classifier = v->classifier;
@@ -393,16 +374,14 @@ static void choose_classifiers(struct tuning *t)
 {
     struct simulate_story story;
     struct table table;
-    struct text label = {0};
 
     simulate_run(t->s, t->plan, &story);
     t->today = simulate_baseline(&story)->result.main;
     take_candidates(t, &story);
     table_init(&table, columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < story.nvariants; ++i) {
-        text_clear(&label);
-        simulate_label(t->s, &story.variants[i], &label);
-        add_row(&table, text_slice(&label), &story.variants[i].result.main);
+        simulate_add_label(&table, t->s, &story.variants[i]);
+        add_row(&table, &story.variants[i].result.main);
     }
     text_add(t->out, SLICE_LIT("1. Policy and classifier\n\n"));
     print_table(&table, t->out);
@@ -413,19 +392,16 @@ static void choose_classifiers(struct tuning *t)
         text_addf(t->out, "%s%s makes %u classes", i != 0 ? ", " : "", t->s->classifiers[i].label,
                   t->s->classifiers[i].classes.names.n);
     text_add(t->out, SLICE_LIT(".\n\n"));
-    text_fini(&label);
     simulate_story_fini(&story);
 }
 
 static void add_candidate(const struct tuning *t, struct table *table, const struct candidate *c)
 {
-    struct text label = {0};
-
-    text_addf(&label, "%s", c->policy.label);
     if (t->s->nclassifiers > 1)
-        text_addf(&label, " by %s", t->s->classifiers[c->classifier].label);
-    add_row(table, text_slice(&label), &c->figures);
-    text_fini(&label);
+        table_addf(table, "%s by %s", c->policy.label, t->s->classifiers[c->classifier].label);
+    else
+        table_add(table, slice_of(c->policy.label));
+    add_row(table, &c->figures);
 }
 
 /* One setting's values, from the candidate's best so far. */
@@ -443,7 +419,7 @@ static void try_setting(const struct tuning *t, const struct tried *r, struct ca
         other.figures = run(t, other.classifier, &other.policy.settings);
         if (!same(&other.figures, &c->figures)) {
             add_candidate(t, table, &other);
-            if (is_better(t, &other.figures, &c->figures)) {
+            if (simulate_is_better(t->plan, &other.figures, &c->figures)) {
                 c->figures = other.figures;
                 copy_policy(&other.policy, &c->policy);
             }
@@ -493,7 +469,6 @@ static void choose_workers(struct tuning *t)
     unsigned fewest = 0;
     unsigned last = 0;
     struct table table;
-    char label[48];
 
     table_init(&table, columns, ARRAY_LEN(columns));
     for (unsigned quarter = 1; quarter <= 6; ++quarter) {
@@ -504,13 +479,14 @@ static void choose_workers(struct tuning *t)
         last = n;
         t->plan->options.world.workers = n;
         struct figures f = run(t, t->best->classifier, &t->best->policy.settings);
-        snprintf(label, sizeof(label), "%u workers", n);
-        add_row(&table, slice_of(label), &f);
+        table_addf(&table, "%u workers", n);
+        add_row(&table, &f);
         if (fewest == 0 && suffices(t, &f))
             fewest = n;
     }
     t->plan->options.world.workers = all;
-    add_row(&table, SLICE_LIT("today"), &t->today);
+    table_add(&table, SLICE_LIT("today"));
+    add_row(&table, &t->today);
     text_add(t->out, SLICE_LIT("3. Workers\n\n"));
     print_table(&table, t->out);
     if (fewest != 0)

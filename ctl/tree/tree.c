@@ -157,7 +157,7 @@ static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
         tree_record_fini(&s);
     }
     size_t nleft_out = e != ERR_OK ? 0
-                       : c->json   ? print_json(top, c)
+                       : c->o.json ? print_json(top, c)
                                    : tree_text_print(top, &c->out, left_out);
     tree_text_destroy(top);
     return e == ERR_OK && nleft_out == 0 && w->unread == 0 ? CTL_OK : CTL_FAILED;
@@ -347,7 +347,7 @@ static int tree_watch_changes(struct tree_command *c)
     struct tree_watch *watch = tree_watch(c->tree, w.path, on_changed, &w);
 
     timer_init(&w.patience, on_no_answer);
-    timer_start(c->loop, &w.patience, c->timeout_ms);
+    timer_start(c->loop, &w.patience, c->o.timeout_ms);
     loop_run(c->loop);
     tree_unwatch(watch);
     watched_fini(&w);
@@ -356,8 +356,6 @@ static int tree_watch_changes(struct tree_command *c)
 }
 
 /* ---- the command ---- */
-
-enum { TIMEOUT_MAX_S = 3600 };
 
 struct verb {
     const char *name;
@@ -397,69 +395,38 @@ static int usage_error(const char *what, const char *which)
     return ctl_usage_error(&ctl_word_tree, what, which);
 }
 
-enum { OPTION_TRIM = 256, OPTION_NO_TRIM, OPTION_RESET_ACL, OPTION_UNSET, OPTION_CREATE };
-
-static int take_trim(struct tree_command *c, enum tree_trim trim)
+/* F's place says what to do. */
+static int take_trim(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
+    struct tree_command *c = container_of(o, struct tree_command, o);
+    enum tree_trim trim = (enum tree_trim)f->at;
+
+    (void)value;
     if (c->trim != TREE_TRIM_TELL && c->trim != trim)
         return usage_error("want one of --trim and --no-trim", NULL);
     c->trim = trim;
     return CTL_OK;
 }
 
-static int take_timeout(struct tree_command *c, const char *value)
+static int take_timeout(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
     uint64_t seconds = 0;
 
-    if (!parse_u64(slice_of(value), TIMEOUT_MAX_S, &seconds) || seconds == 0)
+    (void)f;
+    if (!parse_u64(slice_of(value), CTL_TIMEOUT_MAX_S, &seconds) || seconds == 0)
         return usage_error("want a number of seconds, at least 1", value);
-    c->timeout_ms = (unsigned)seconds * 1000;
+    o->timeout_ms = seconds * 1000;
     return CTL_OK;
 }
 
-static int take(void *context, int letter, const char *value)
+static int take_unset(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
-    struct tree_command *c = context;
+    struct tree_command *c = container_of(o, struct tree_command, o);
 
-    switch (letter) {
-    case 'u':
-        c->url = value;
-        break;
-    case 'A':
-        c->auth_file = value;
-        break;
-    case 't':
-        return take_timeout(c, value);
-    case 'e':
-        c->ephemeral = true;
-        break;
-    case 'o':
-        c->output = value;
-        break;
-    case 'j':
-        c->json = true;
-        break;
-    case 'n':
-        c->dry_run = true;
-        break;
-    case OPTION_TRIM:
-        return take_trim(c, TREE_TRIM_DELETE);
-    case OPTION_NO_TRIM:
-        return take_trim(c, TREE_TRIM_IGNORE);
-    case OPTION_RESET_ACL:
-        c->reset_acl = true;
-        break;
-    case OPTION_UNSET:
-        if (c->nunset == TREE_CHANGES_MAX)
-            return usage_error("too many --unset", NULL);
-        c->unset[c->nunset++] = value;
-        break;
-    case OPTION_CREATE:
-        c->create = true;
-        break;
-    default:
-        UNREACHABLE();
-    }
+    (void)f;
+    if (c->nunset == TREE_CHANGES_MAX)
+        return usage_error("too many --unset", NULL);
+    c->unset[c->nunset++] = value;
     return CTL_OK;
 }
 
@@ -476,21 +443,21 @@ static const struct verb *find_verb(const char *name)
 static int parse_command_line(int argc, char **argv, struct tree_command *c,
                               const struct verb **verb)
 {
-    int first = 0;
-    int code = ctl_command_parse(&ctl_word_tree, argc, argv, &first, take, c);
+    int code = ctl_parse(&ctl_word_tree, argc, argv, &c->o);
 
     if (code >= 0)
         return code;
-    if (first == argc)
+    if (c->o.words[0] == NULL)
         return usage_error("want a verb: print, export, import, diff, set, get, watch", NULL);
-    *verb = find_verb(argv[first]);
+    *verb = find_verb(c->o.words[0]);
     if (*verb == NULL)
-        return usage_error("no such verb", argv[first]);
-    c->words = argv + first + 1;
-    c->nwords = (size_t)(argc - first - 1);
+        return usage_error("no such verb", c->o.words[0]);
+    c->words = c->o.words + 1;
+    while (c->words[c->nwords] != NULL)
+        ++c->nwords;
     if (c->nwords < (*verb)->min || c->nwords > (*verb)->max)
         return usage_error("want", (*verb)->usage);
-    if (c->json && (*verb)->run != tree_print)
+    if (c->o.json && (*verb)->run != tree_print)
         return usage_error("--json is for print; get answers in JSON anyway", NULL);
     if (c->url == NULL)
         c->url = getenv("RESUMELB_TREE");
@@ -510,7 +477,7 @@ static void stop_loop(struct tree_op *op)
 
 static enum err run(struct tree_command *c, struct tree_op *op)
 {
-    op->timeout_ms = c->timeout_ms;
+    op->timeout_ms = (unsigned)c->o.timeout_ms;
     op->diag = &c->diag;
     op->done = stop_loop;
     op->context = c;
@@ -588,7 +555,7 @@ static int run_tree(const struct ctl_command *command, int argc, char **argv)
     const struct verb *verb = NULL;
 
     (void)command;
-    c->timeout_ms = TREE_OP_TIMEOUT_MS;
+    c->o.timeout_ms = TREE_OP_TIMEOUT_MS;
     int code = parse_command_line(argc, argv, c, &verb);
 
     if (code >= 0) {
@@ -612,20 +579,28 @@ static int run_tree(const struct ctl_command *command, int argc, char **argv)
 
 static const struct ctl_flag tree_flags[] = {
     {'u', "tree", "URL", NULL,
-     "directory:/PATH or zookeeper://HOST:PORT,HOST:PORT/PATH ($RESUMELB_TREE)"},
-    {'A', "auth-file", "FILE", CTL_FILES, "ZooKeeper: its first line is USER:PASSWORD"},
-    CTL_FLAG_TIMEOUT,
-    {'j', "json", NULL, NULL, "print: for programs, nodes with properties and nodes below"},
-    {'e', "ephemeral", NULL, NULL, "export: providers, too"},
-    {'o', "output", "FILE", CTL_FILES, "export: to FILE, which is replaced whole"},
-    {'n', "dry-run", NULL, NULL, "import: say what would change, and change nothing"},
-    {OPTION_TRIM, "trim", NULL, NULL,
-     "delete nodes that the text has not, but none that hold providers"},
-    {OPTION_NO_TRIM, "no-trim", NULL, NULL, "neither delete them nor report them"},
-    {OPTION_RESET_ACL, "reset-acl", NULL, NULL,
-     "permissions as of new nodes, also where nodes exist"},
-    {OPTION_UNSET, "unset", "NAME", NULL, "set: remove a property or link"},
-    {OPTION_CREATE, "create", NULL, NULL, "set: create the node if it does not exist"},
+     "directory:/PATH or zookeeper://HOST:PORT,HOST:PORT/PATH ($RESUMELB_TREE)",
+     CTL_TEXT(struct tree_command, url)},
+    {'A', "auth-file", "FILE", CTL_FILES, "ZooKeeper: its first line is USER:PASSWORD",
+     CTL_TEXT(struct tree_command, auth_file)},
+    {'t', "timeout", "SECONDS", NULL, "how long to wait for an answer (10)", CTL_OWN(take_timeout)},
+    {'j', "json", NULL, NULL, "print: for programs, nodes with properties and nodes below",
+     CTL_SET(struct ctl_options, json)},
+    {'e', "ephemeral", NULL, NULL, "export: providers, too",
+     CTL_SET(struct tree_command, ephemeral)},
+    {'o', "output", "FILE", CTL_FILES, "export: to FILE, which is replaced whole",
+     CTL_TEXT(struct tree_command, output)},
+    {'n', "dry-run", NULL, NULL, "import: say what would change, and change nothing",
+     CTL_SET(struct tree_command, dry_run)},
+    {0, "trim", NULL, NULL, "delete nodes that the text has not, but none that hold providers",
+     take_trim, TREE_TRIM_DELETE, 0, 0},
+    {0, "no-trim", NULL, NULL, "neither delete them nor report them", take_trim, TREE_TRIM_IGNORE,
+     0, 0},
+    {0, "reset-acl", NULL, NULL, "permissions as of new nodes, also where nodes exist",
+     CTL_SET(struct tree_command, reset_acl)},
+    {0, "unset", "NAME", NULL, "set: remove a property or link", CTL_OWN(take_unset)},
+    {0, "create", NULL, NULL, "set: create the node if it does not exist",
+     CTL_SET(struct tree_command, create)},
     CTL_FLAG_HELP,
 };
 const struct ctl_command ctl_word_tree = {

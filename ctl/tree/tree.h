@@ -7,6 +7,7 @@
 #define RLB_CTL_TREE_TREE_H
 
 #include "common/tree/tree_op.h"
+#include "ctl/cli/ctl.h"
 #include "ctl/tree/tree_text.h"
 
 /* What is done with nodes that are in the tree but not in the text. */
@@ -20,10 +21,9 @@ enum {
 };
 
 struct tree_command {
+    struct ctl_options o; /* the timeout is of one operation, the connection included */
     const char *url;
     const char *auth_file; /* first line USER:PASSWORD; or NULL */
-    unsigned timeout_ms;   /* of one operation, the connection included */
-    bool json;             /* print: for programs */
     bool ephemeral;        /* export: providers, too */
     bool dry_run;          /* import: print only */
     bool reset_acl;        /* import, set: permissions of new nodes */

@@ -179,7 +179,7 @@ int tree_set(struct tree_command *c)
 
     if (all == NULL)
         return CTL_USAGE;
-    uint64_t deadline_us = clock_mono_us() + (uint64_t)c->timeout_ms * 1000;
+    uint64_t deadline_us = clock_mono_us() + (uint64_t)c->o.timeout_ms * 1000;
     enum err e = tree_command_path(c, c->words[0], path);
     if (e == ERR_OK || (e == ERR_NOT_FOUND && c->create)) {
         do

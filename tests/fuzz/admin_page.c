@@ -3,7 +3,7 @@
  * Whatever JSON a server gives for its pages: every word of resumelbctl that shows one prints lines
  * that no terminal takes for anything else, or refuses it; and what a monitor reads is one line.
  */
-#include "ctl/inspect/check.h"
+#include "ctl/inspect/inspect.h"
 
 #include "common/base/json.h"
 #include "tests/fuzz/fuzz.h"

@@ -3,7 +3,7 @@
  * A threshold of a monitor: what is taken means something for every number, and the same when it is
  * printed and read again.
  */
-#include "ctl/inspect/check.h"
+#include "ctl/inspect/inspect.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -15,7 +15,7 @@
 
 #include "common/base/text.h"
 #include "routing/pool.h"
-#include "sim/draw.h"
+#include "sim/parts.h"
 #include "tests/sim/seed.h"
 
 enum { STEPS = 20000, WORKERS = 6, REQUESTS = 24, CLASSES = 60, EXCLUDED_MAX = 4 };

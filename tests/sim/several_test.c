@@ -21,7 +21,7 @@
 #include "common/base/text.h"
 #include "common/skills/meter.h"
 #include "routing/pool.h"
-#include "sim/draw.h"
+#include "sim/parts.h"
 #include "tests/sim/seed.h"
 #include "tests/sim/small_cache.h"
 

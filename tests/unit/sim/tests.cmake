@@ -1,3 +1,3 @@
-foreach(noun event_queue lru scenario workload)
+foreach(noun parts scenario workload)
   rlb_unit_test(sim/${noun} LINK rlb::sim m)
 endforeach()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/inspect/check.h"
+#include "ctl/inspect/inspect.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/cli/ctl.h"
+#include "ctl/inspect/inspect.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

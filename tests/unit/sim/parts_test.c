@@ -7,8 +7,48 @@
 
 #include <cmocka.h>
 
-#include "sim/draw.h"
-#include "sim/lru.h"
+#include "sim/parts.h"
+
+static void events_come_by_time_and_then_in_the_order_they_were_added(void **state)
+{
+    enum { EVENTS = 5000, TIMES = 40 };
+    struct event_queue q = {0};
+    struct draw d = draw_of(1);
+    uint64_t last_ns = 0;
+    uint64_t last_added = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < EVENTS; ++i)
+        event_queue_add(&q, draw_below(&d, TIMES), NULL, i);
+    for (size_t i = 0; i < EVENTS; ++i) {
+        assert_non_null(event_queue_peek(&q));
+        struct queued_event e = event_queue_take(&q);
+
+        assert_true(e.at_ns >= last_ns);
+        if (i != 0 && e.at_ns == last_ns)
+            assert_true(e.value > last_added);
+        last_ns = e.at_ns;
+        last_added = e.value;
+    }
+    assert_null(event_queue_peek(&q));
+    event_queue_fini(&q);
+}
+
+static void what_is_added_meanwhile_takes_its_place(void **state)
+{
+    struct event_queue q = {0};
+
+    (void)state;
+    event_queue_add(&q, 10, NULL, 1);
+    event_queue_add(&q, 30, NULL, 3);
+    assert_int_equal(event_queue_take(&q).value, 1);
+    event_queue_add(&q, 20, NULL, 2);
+    event_queue_add(&q, 30, NULL, 4);
+    assert_int_equal(event_queue_take(&q).value, 2);
+    assert_int_equal(event_queue_take(&q).value, 3);
+    assert_int_equal(event_queue_take(&q).value, 4);
+    event_queue_fini(&q);
+}
 
 static void the_object_used_longest_ago_goes_first(void **state)
 {
@@ -25,7 +65,6 @@ static void the_object_used_longest_ago_goes_first(void **state)
     lru_clear(c);
     assert_int_equal(lru_count(c), 0);
     assert_false(lru_use(c, 1));
-    lru_check(c);
     lru_destroy(c);
 }
 
@@ -56,7 +95,6 @@ static void a_cache_agrees_with_a_plain_list(void **state)
         assert_int_equal(lru_count(c), n);
         lru_keys(c, keys);
         assert_memory_equal(keys, list, n * sizeof(list[0]));
-        lru_check(c);
     }
     lru_destroy(c);
 }
@@ -64,6 +102,8 @@ static void a_cache_agrees_with_a_plain_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_come_by_time_and_then_in_the_order_they_were_added),
+        cmocka_unit_test(what_is_added_meanwhile_takes_its_place),
         cmocka_unit_test(the_object_used_longest_ago_goes_first),
         cmocka_unit_test(a_cache_agrees_with_a_plain_list),
     };

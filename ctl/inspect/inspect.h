@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands make of what they read: plain computation but for ctl_detach(), so that tests
+ * need no server. The caller owns everything; one thread.
+ */
+#ifndef RLB_CTL_INSPECT_INSPECT_H
+#define RLB_CTL_INSPECT_INSPECT_H
+
+#include "common/base/map.h"
+#include "common/base/text.h"
+#include "common/wire/trace_line.h"
+#include "ctl/cli/ctl.h"
+
+/* Take O->process out of the pool; what came of it to OUT. */
+enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d) must_check;
+
+/* ---- pages as text ---- */
+
+/*
+ * Members that are missing or of another type are shown as "-"; unknown ones are ignored.
+ * Errors: ERR_SYNTAX (not what /status.json, /resumes.json give), ERR_NOT_FOUND (no such
+ * application).
+ */
+enum err ctl_status_text(const json_t *page, const struct ctl_options *o,
+                         struct text *out) must_check;
+enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o,
+                          struct text *out) must_check;
+enum err ctl_limits_text(const json_t *page, const struct ctl_options *o,
+                         struct text *out) must_check;
+/* Of /explain. Errors: ERR_SYNTAX. */
+enum err ctl_explain_text(const json_t *page, const struct ctl_options *o,
+                          struct text *out) must_check;
+
+/* ---- check: thresholds, and what a page says of a pool ---- */
+
+/* As monitoring plugins exit. */
+enum check_state { CHECK_OK, CHECK_WARNING, CHECK_CRITICAL, CHECK_UNKNOWN };
+
+/* Alerts outside of low..high, or, turned, within; both bounds belong to the range. */
+struct check_range {
+    bool set, turned;
+    double low, high; /* -HUGE_VAL, HUGE_VAL: without end */
+};
+/* What a bare number N means. */
+enum check_bare {
+    CHECK_BARE_HIGH, /* alert at N and above, as rlb-nagios does */
+    CHECK_BARE_LOW,  /* alert at N and below */
+};
+/*
+ * "N", or a range as the monitoring plugins' guidelines have it: "10:", "~:10", "10:20", "@10:20";
+ * ":10" is "0:10".
+ */
+bool check_range_parse(const char *text, enum check_bare bare, struct check_range *out) must_check;
+bool check_range_alerts(const struct check_range *r, double v);
+/* As performance data has it; nothing when there is none. */
+void check_range_print(const struct check_range *r, struct text *out);
+
+enum check_metric { CHECK_WORKERS, CHECK_MEAN_BACKLOG, CHECK_MAX_BACKLOG, CHECK_MAX_AGE };
+enum { CHECK_METRICS = CHECK_MAX_AGE + 1 };
+
+struct check_thresholds {
+    struct check_range warn[CHECK_METRICS];
+    struct check_range error[CHECK_METRICS];
+    bool metrics; /* print performance data */
+};
+
+struct check_facts {
+    double of[CHECK_METRICS];
+};
+
+/*
+ * The state of one pool; its text is appended to OUT, its performance data to METRICS with PREFIX
+ * before each label (NULL: none).
+ */
+enum check_state check_pool(const struct check_thresholds *t, const struct check_facts *f,
+                            const char *prefix, struct text *out, struct text *metrics);
+
+/*
+ * All of a page, or the application that O names, as the line that a monitor reads, without its
+ * end. Not our page, or no such application: CHECK_UNKNOWN, and OUT says so.
+ */
+enum check_state check_page(const json_t *page, const struct ctl_options *o,
+                            const struct check_thresholds *t, struct text *out);
+
+/* ---- top: a screen, of two pages and a view ---- */
+
+enum top_key {
+    TOP_NAME,
+    TOP_BACKLOG,
+    TOP_MEAN,
+    TOP_OLDEST,
+    TOP_REQUESTS, /* a second */
+    TOP_FAILURES, /* a second */
+    TOP_SERVICE,
+    TOP_SKILLS,
+    TOP_KEYS
+};
+
+struct top_view {
+    enum top_key key;
+    bool reverse; /* the other way round */
+    bool paused, help, quit;
+    size_t application; /* which is shown, counted from 0 */
+    size_t first;       /* worker of the first line */
+    size_t shift;       /* columns after the worker's name that are scrolled out of view */
+    uint64_t interval_s;
+    unsigned rows, columns;
+    bool colours;
+};
+
+/* What a key does; UP, DOWN, LEFT and RIGHT are what arrows come as. False: nothing. */
+enum { TOP_UP = 0x100, TOP_DOWN, TOP_LEFT, TOP_RIGHT, TOP_PAGE_UP, TOP_PAGE_DOWN };
+bool top_press(struct top_view *v, int key);
+
+/*
+ * The whole screen to OUT: as many lines as there are rows, none longer than the columns, with
+ * "\r\n" between. Columns that do not fit are left out, the least important first; a line names
+ * them and the workers that are out of view. A line that is cut ends with "...".
+ *   before   the page of SPAN_S seconds ago, for rates; NULL: there is none
+ *   problem  why NOW is old, or NULL
+ */
+void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
+              const char *problem, struct text *out);
+
+/* ---- trace: the summary of a trace log ---- */
+
+/*
+ * Times and ends by URL, requests in progress over time, and those that never ended. Embedded,
+ * zeroed, trace_report_fini. Source: zc.zservertracelog's tracereport, for what is counted.
+ */
+
+enum {
+    /* Beyond these, all others are one. */
+    TRACE_URLS_MAX = 100000,
+    /* Beyond these, requests are left out. */
+    TRACE_ACTIVE_MAX = 100000,
+    /* Maximum number of stored times, over all URLs; later ones count only in mean and extremes. */
+    TRACE_TIMES_MAX = 50000000,
+    /* Maximum number listed individually; all are counted. */
+    TRACE_UNFINISHED_MAX = 1000,
+    /* Ten days; of a longer log only the first ten. */
+    TRACE_MINUTES_MAX = 14400,
+};
+
+enum trace_state { TRACE_INPUT, TRACE_WAIT, TRACE_APP, TRACE_OUTPUT, TRACE_STATES };
+
+struct trace_url {
+    struct map_node node;
+    char *path;
+    uint64_t *times; /* in the application, microseconds */
+    size_t ntimes, room;
+    uint64_t timed, sum_us, min_us, max_us, median_us; /* median: trace_report_end */
+    double impact;                                     /* seconds; likewise */
+    uint64_t finished;
+    uint64_t unfinished;  /* the application had it, or might have */
+    uint64_t refused;     /* no process was given it */
+    uint64_t statuses[6]; /* by hundreds; 0: odd ones */
+};
+
+struct trace_minute {
+    uint64_t at_us;
+    size_t states[TRACE_STATES]; /* at its end */
+    size_t most;                 /* in progress at once */
+    uint64_t finished, timed, total_us, app_us;
+};
+
+struct trace_unfinished {
+    char id[TRACE_LINE_ID_MAX + 1];
+    const struct trace_url *url;
+    char *method, *why;
+    enum trace_state state;
+    uint64_t begun_us, age_us;
+};
+
+struct trace_report {
+    struct map urls, active;
+    struct trace_url **by_impact; /* trace_report_end: the largest first */
+    size_t nurls, nactive, states[TRACE_STATES];
+    struct trace_minute *minutes;
+    size_t nminutes;
+    struct trace_unfinished *unfinished; /* the first ones */
+    size_t nunfinished;
+    uint64_t records, requests, finished, unfinished_all, refused, again, times;
+    uint64_t starts, ends, upgrades, restarts; /* restarts: starts but for a first record */
+    uint64_t left_out;                         /* requests beyond TRACE_ACTIVE_MAX */
+    bool minutes_cut;
+    uint64_t first_us, last_us;
+    size_t busiest; /* most requests in progress at once */
+    uint64_t busiest_us;
+};
+
+void trace_report_add(struct trace_report *r, const struct trace_line *l);
+/* After the last record: requests in progress have no end; computes medians and the order. */
+void trace_report_end(struct trace_report *r);
+void trace_report_fini(struct trace_report *r);
+
+struct trace_print {
+    uint64_t top; /* URLs and unfinished requests; 0: all */
+    bool minutes;
+    uint64_t bad_lines, first_bad;
+    const char *bad_why;
+};
+void trace_report_print(const struct trace_report *r, const struct trace_print *p,
+                        struct text *out);
+void trace_report_json(const struct trace_report *r, const struct trace_print *p, struct text *out);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/parts.h"
+#include "common/base/map.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- randomness: splitmix64, a counter and a mixing function, good enough for loads of work ----
+ */
+
+static const uint64_t INCREMENT = 0x9E3779B97F4A7C15ULL;
+
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+}
+
+uint64_t draw_mix(uint64_t a, uint64_t b)
+{
+    return mix(mix(a + INCREMENT) + b);
+}
+
+struct draw draw_of(uint64_t seed)
+{
+    return (struct draw){mix(seed + INCREMENT)};
+}
+
+uint64_t draw_bits(struct draw *d)
+{
+    d->state += INCREMENT;
+    return mix(d->state);
+}
+
+uint32_t draw_below(struct draw *d, uint32_t n)
+{
+    return (uint32_t)((draw_bits(d) >> 32) * n >> 32);
+}
+
+double draw_unit(struct draw *d)
+{
+    return (double)(draw_bits(d) >> 11) * 0x1p-53;
+}
+
+double draw_gauss(struct draw *d)
+{
+    /* Box and Muller; 1 - u is never 0. */
+    double radius = sqrt(-2 * log(1 - draw_unit(d)));
+
+    return radius * cos(2 * M_PI * draw_unit(d));
+}
+
+double draw_exponential(struct draw *d)
+{
+    return -log(1 - draw_unit(d));
+}
+
+/* ---- events: a binary heap ---- */
+
+void event_queue_fini(struct event_queue *q)
+{
+    free(q->heap);
+    *q = (struct event_queue){0};
+}
+
+static bool is_before(const struct queued_event *a, const struct queued_event *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+}
+
+void event_queue_add(struct event_queue *q, uint64_t at_ns, void *what, uint64_t value)
+{
+    enum { FIRST_ROOM = 64 };
+    struct queued_event e = {
+        .at_ns = at_ns, .order = q->next_order++, .what = what, .value = value};
+
+    if (q->n == q->room) {
+        q->room = q->room != 0 ? q->room * 2 : FIRST_ROOM;
+        q->heap = xrealloc(q->heap, q->room * sizeof(q->heap[0]));
+    }
+    size_t i = q->n++;
+    while (i != 0 && is_before(&e, &q->heap[(i - 1) / 2])) {
+        q->heap[i] = q->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    q->heap[i] = e;
+}
+
+const struct queued_event *event_queue_peek(const struct event_queue *q)
+{
+    return q->n != 0 ? &q->heap[0] : NULL;
+}
+
+struct queued_event event_queue_take(struct event_queue *q)
+{
+    ASSERT(q->n != 0);
+    struct queued_event first = q->heap[0];
+    struct queued_event last = q->heap[--q->n];
+    size_t i = 0;
+
+    for (;;) {
+        size_t child = 2 * i + 1;
+
+        if (child >= q->n)
+            break;
+        if (child + 1 < q->n && is_before(&q->heap[child + 1], &q->heap[child]))
+            ++child;
+        if (!is_before(&q->heap[child], &last))
+            break;
+        q->heap[i] = q->heap[child];
+        i = child;
+    }
+    if (q->n != 0)
+        q->heap[i] = last;
+    return first;
+}
+
+/* ---- a cache ---- */
+
+/*
+ * Entries are an array, linked as a ring in the order of use, and as chains of entries with keys in
+ * the same bucket. Entry 0 is the ring's head.
+ */
+
+struct entry {
+    uint64_t key;
+    uint32_t newer, older; /* ring */
+    uint32_t chain;        /* next of its bucket; 0: none */
+};
+
+struct lru {
+    uint32_t size, n;
+    uint32_t mask; /* buckets - 1 */
+    struct entry *entries;
+    uint32_t *buckets; /* 0: empty */
+};
+
+struct lru *lru_create(uint32_t size)
+{
+    struct lru *c = xcalloc(1, sizeof(*c));
+    uint32_t buckets = 1;
+
+    ASSERT(size >= 1);
+    ASSERT(size < UINT32_MAX / 4);
+    while (buckets < size)
+        buckets *= 2;
+    c->size = size;
+    c->mask = buckets - 1;
+    c->entries = xcalloc((size_t)size + 1, sizeof(c->entries[0]));
+    c->buckets = xcalloc(buckets, sizeof(c->buckets[0]));
+    return c;
+}
+
+void lru_destroy(struct lru *c)
+{
+    if (c == NULL)
+        return;
+    free(c->buckets);
+    free(c->entries);
+    free(c);
+}
+
+void lru_clear(struct lru *c)
+{
+    c->n = 0;
+    c->entries[0] = (struct entry){0};
+    memset(c->buckets, 0, ((size_t)c->mask + 1) * sizeof(c->buckets[0]));
+}
+
+static uint32_t *bucket_of(const struct lru *c, uint64_t key)
+{
+    return &c->buckets[draw_mix(key, 0) & c->mask];
+}
+
+static void ring_remove(struct lru *c, const struct entry *e)
+{
+    c->entries[e->newer].older = e->older;
+    c->entries[e->older].newer = e->newer;
+}
+
+static void ring_put_newest(struct lru *c, uint32_t at)
+{
+    struct entry *head = &c->entries[0];
+    struct entry *e = &c->entries[at];
+
+    e->newer = 0;
+    e->older = head->older;
+    c->entries[head->older].newer = at;
+    head->older = at;
+}
+
+static void leave_chain(struct lru *c, uint32_t at)
+{
+    uint32_t *link = bucket_of(c, c->entries[at].key);
+
+    while (*link != at)
+        link = &c->entries[*link].chain;
+    *link = c->entries[at].chain;
+}
+
+/* A free entry: a new one, or that of the object used longest ago. */
+static uint32_t take_entry(struct lru *c)
+{
+    if (c->n < c->size)
+        return ++c->n;
+    uint32_t oldest = c->entries[0].newer;
+
+    ring_remove(c, &c->entries[oldest]);
+    leave_chain(c, oldest);
+    return oldest;
+}
+
+bool lru_use(struct lru *c, uint64_t key)
+{
+    uint32_t *bucket = bucket_of(c, key);
+    uint32_t at = *bucket;
+
+    while (at != 0 && c->entries[at].key != key)
+        at = c->entries[at].chain;
+    if (at != 0) {
+        ring_remove(c, &c->entries[at]);
+        ring_put_newest(c, at);
+        return true;
+    }
+    at = take_entry(c);
+    c->entries[at].key = key;
+    c->entries[at].chain = *bucket;
+    *bucket = at;
+    ring_put_newest(c, at);
+    return false;
+}
+
+uint32_t lru_count(const struct lru *c)
+{
+    return c->n;
+}
+
+void lru_keys(const struct lru *c, uint64_t *out)
+{
+    for (uint32_t at = c->entries[0].older; at != 0; at = c->entries[at].older)
+        *out++ = c->entries[at].key;
+}
+
+/* ---- texts as numbers: open addressing; the table is at most half full ---- */
+
+enum { FIRST_SLOTS = 64 };
+
+void names_init(struct names *t, uint32_t max)
+{
+    ASSERT(max < UINT32_MAX / 4);
+    *t = (struct names){.max = max, .nslots = FIRST_SLOTS};
+    t->slots = xcalloc(FIRST_SLOTS, sizeof(t->slots[0]));
+    t->room = FIRST_SLOTS;
+    t->begins = xcalloc((size_t)t->room + 1, sizeof(t->begins[0]));
+}
+
+void names_fini(struct names *t)
+{
+    free(t->slots);
+    free(t->begins);
+    text_fini(&t->bytes);
+    *t = (struct names){0};
+}
+
+struct slice names_get(const struct names *t, uint32_t i)
+{
+    ASSERT(i < t->n);
+    size_t len = t->begins[i + 1] - t->begins[i];
+    return (struct slice){len != 0 ? t->bytes.p + t->begins[i] : "", len};
+}
+
+/* The slot of S, or the empty one where it would be. */
+static uint32_t *slot_of(const struct names *t, struct slice s)
+{
+    uint32_t mask = t->nslots - 1;
+    uint32_t at = (uint32_t)map_hash(s.p, s.len) & mask;
+
+    while (t->slots[at] != 0 && !slice_eq(names_get(t, t->slots[at] - 1), s))
+        at = (at + 1) & mask;
+    return &t->slots[at];
+}
+
+static void grow(struct names *t)
+{
+    free(t->slots);
+    t->nslots *= 2;
+    t->slots = xcalloc(t->nslots, sizeof(t->slots[0]));
+    for (uint32_t i = 0; i < t->n; ++i)
+        *slot_of(t, names_get(t, i)) = i + 1;
+}
+
+bool names_intern(struct names *t, struct slice s, uint32_t *out)
+{
+    uint32_t *slot = slot_of(t, s);
+
+    if (*slot != 0) {
+        *out = *slot - 1;
+        return true;
+    }
+    if (t->n == t->max)
+        return false;
+    if (t->n == t->room) {
+        t->room *= 2;
+        t->begins = xrealloc(t->begins, ((size_t)t->room + 1) * sizeof(t->begins[0]));
+    }
+    text_add(&t->bytes, s);
+    *out = t->n++;
+    t->begins[t->n] = t->bytes.len;
+    *slot = t->n;
+    if (t->n * 2 > t->nslots)
+        grow(t);
+    return true;
+}
