@@ -226,7 +226,6 @@ static bool open_trace_log(struct agent *a)
         log_error(NULL, "trace-log-not-opened", "file=%s reason=\"%s\"", file, strerror(errno));
         return false;
     }
-    front_trace(a->front, a->trace);
     return true;
 }
 
@@ -313,8 +312,10 @@ static bool start(struct agent *a, struct kept_list *adopted)
         a->admin_text = xstrdup(addr_format(&a->config->admin.addresses[0], admin));
     a->store = resume_store_create();
     a->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
-    a->front = front_create(a->loop, a->config);
-    if (!open_trace_log(a) || !open_tree(a))
+    if (!open_trace_log(a))
+        return false;
+    a->front = front_create(a->loop, a->config, a->trace);
+    if (!open_tree(a))
         return false;
     if (!inherited_take_over(a->pool.inherited) ||
         (inherited_from_old(a->pool.inherited) && !open_supervisor(a, adopted)))
