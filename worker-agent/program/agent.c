@@ -2,22 +2,42 @@
  *
  * In this order: configuration, lock, supervisor (which may have to be forked, so before any
  * thread), then everything else on one loop.
+ *
+ * Setting `user`: what root alone can do is done first (keys are read with the configuration,
+ * addresses bound, state_dir made), then the agent becomes that user, before any thread is there.
+ * If no application has another user, the agent drops its rights, then forks the supervisor, which
+ * is that user's, too. Otherwise it forks the supervisor, then drops its rights: the supervisor
+ * stays root, and starts processes of the configuration's users alone (supervisor_rights.h);
+ * state_dir is root's. A new agent after SIGUSR2 is that user from its start, and has the
+ * supervisor of the one before.
  */
 #include "worker-agent/program/agent.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/program/privileges.h"
 #include "common/upstream/http1_client.h"
 #include "version.h"
 #include "worker-agent/config/supervisor_rights.h"
 #include "worker-agent/pool/resume_store.h"
 
-/* ---- what main.c needs without running ---- */
+enum {
+    /* Processes of other users have their sockets below it: they may pass, not look. */
+    STATE_DIR_MODE = 0711,
+    SOCKET_MODE = 0660,
+    /* The agent's group may create files. The directory is owned by root and has the sticky bit, so
+       the group cannot replace root's files, which are the supervisor's. */
+    SHARED_STATE_DIR_MODE = 01771,
+};
+
+/* ---- --describe ---- */
 
 static void describe_outcomes(FILE *out)
 {
@@ -67,12 +87,155 @@ static bool make_directories(const struct agent_config *c)
 
 static bool lock_state_dir(struct agent *a)
 {
-    a->lock_fd = inherited_lock_directory(a->pool.inherited, a->config->s.state_dir,
-                                          AGENT_STATE_DIR_MODE, AGENT_LOCK_NAME);
+    a->lock_fd = inherited_lock_directory(a->pool.inherited, a->config->s.state_dir, STATE_DIR_MODE,
+                                          AGENT_LOCK_NAME);
     return a->lock_fd >= 0;
 }
 
-/* ---- SIGHUP ---- */
+/* ---- user and addresses ---- */
+
+/* Whether A has port 0: any port is acceptable, also when it is bound later. */
+static bool is_some_port(const struct addr *a)
+{
+    return a->sa.sa_family != AF_UNIX && addr_port(a) == 0;
+}
+
+static bool bind_at(struct agent *a, const struct addr *address, const struct privileges *p)
+{
+    return is_some_port(address) || inherited_listen(a->pool.inherited, address, SOCKET_MODE, p);
+}
+
+static bool bind_application(struct agent *a, const struct app_config *app,
+                             const struct privileges *p)
+{
+    for (unsigned i = 0; app->has_address && i < app->nslots; ++i) {
+        struct addr address;
+
+        slot_address_of(&app->address, i, &address);
+        if (!bind_at(a, &address, p))
+            return false;
+    }
+    for (size_t i = 0; i < app->nlisten_addrs; ++i) {
+        if (!bind_at(a, &app->listen_addrs[i], p))
+            return false;
+    }
+    return true;
+}
+
+static bool bind_all(struct agent *a, const struct privileges *p)
+{
+    const struct agent_config *c = a->config;
+
+    for (size_t i = 0; i < c->admin.n; ++i) {
+        if (!bind_at(a, &c->admin.addresses[i], p))
+            return false;
+    }
+    for (size_t i = 0; i < c->napps; ++i) {
+        if (!bind_application(a, c->apps[i], p))
+            return false;
+    }
+    return true;
+}
+
+/* ---- state_dir, for an agent with a user and a supervisor of root ---- */
+
+static bool say_unsafe(const char *path, const char *why)
+{
+    log_error(NULL, "state-dir-not-safe", "directory=%s reason=\"%s\"", path, why);
+    return false;
+}
+
+/* No user but root can put anything in the place of what is below PATH, up to the root. */
+static bool are_roots(char *path)
+{
+    for (;;) {
+        struct stat st;
+
+        if (lstat(path, &st) != 0)
+            return say_unsafe(path, strerror(errno));
+        if (!S_ISDIR(st.st_mode))
+            return say_unsafe(path, "it is a link, or no folder");
+        if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
+            return say_unsafe(path, "others than root can write it: the supervisor stays root");
+        if (path[1] == '\0')
+            return true;
+        path = dirname(path);
+    }
+}
+
+/* Root's, as the supervisor's files in it are; the agent's group may make more. */
+static bool share_directory(const char *directory, const struct privileges *p)
+{
+    int fd = -1;
+
+    if (mkdir(directory, STATE_DIR_MODE) == 0 || errno == EEXIST)
+        fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;
+    if (!done)
+        (void)say_unsafe(directory, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+static bool share_state_dir(const char *state_dir, const struct privileges *p)
+{
+    char *directory = xstrdup(state_dir);
+    char *above = xstrdup(state_dir);
+
+    /* With a slash at its end a link would be followed. */
+    for (size_t n = strlen(directory); n > 1 && directory[n - 1] == '/'; --n)
+        directory[n - 1] = '\0';
+    bool done = are_roots(dirname(above)) && share_directory(directory, p);
+    free(directory);
+    free(above);
+    return done;
+}
+
+static bool say_not_settled(const struct agent *a, const char *why)
+{
+    log_error(NULL, "rights-not-settled", "user=%s reason=\"%s\"", a->config->s.user, why);
+    return false;
+}
+
+/* Before the supervisor is there, which stays root. */
+static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
+{
+    /* The agent before has given up its rights; its supervisor has not. */
+    if (!change && inherited_from_old(a->pool.inherited))
+        return true;
+    if (!change)
+        return say_not_settled(a, "only root can start processes of other users");
+    if (inherited_from_old(a->pool.inherited))
+        return say_not_settled(a, "the agent before has another user: restart");
+    a->drop_later = true;
+    return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);
+}
+
+/* The configuration is read, and it is known whether there is an old agent. False: it cannot be
+ * (logged). */
+static bool settle_rights(struct agent *a)
+{
+    const struct agent_settings *s = &a->config->s;
+    struct privileges p;
+    bool change;
+
+    if (!user_rights_find(s->user, s->group, &p, &change))
+        return false;
+    user_rights_warn_of_root(&p);
+    if (supervisor_rights_has_others(a->config->users))
+        return prepare_shared(a, &p, change);
+    return !change || (user_rights_make_directory(s->state_dir, STATE_DIR_MODE, &p) &&
+                       bind_all(a, &p) && user_rights_drop(s->user, &p));
+}
+
+/* The supervisor is there: gives up the rights that are left. False: it cannot (logged). */
+static bool drop_rights(struct agent *a)
+{
+    return !a->drop_later || user_rights_drop(a->config->s.user, &a->config->own);
+}
+
+/* ---- signals ---- */
 
 static bool same_applications(const struct agent_config *a, const struct agent_config *b)
 {
@@ -155,16 +318,6 @@ static void on_usr1(void *context)
     trace_log_reopen(a->trace);
 }
 
-static void on_usr2(void *context)
-{
-    agent_upgrade_begin(context);
-}
-
-static void on_term(void *context)
-{
-    agent_drain(context);
-}
-
 static void on_int(void *context)
 {
     agent_stop_at_once(context, EXIT_SUCCESS);
@@ -179,11 +332,6 @@ static void on_each_second(struct timer *t)
     conn_pool_recycle(a->conn_pool, a->loop);
     front_look(a->front);
     timer_start(a->loop, t, 1000);
-}
-
-static void on_supervisor_lost(void *context)
-{
-    agent_supervisor_lost(context);
 }
 
 static bool open_tree(struct agent *a)
@@ -256,7 +404,7 @@ static void set_up_pool(struct agent *a)
     a->pool.admin = a->admin_text;
     a->pool.tree_start_wait_ms = a->config->s.tree_start_wait_ms;
     a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
-    a->pool.supervisor_lost = on_supervisor_lost;
+    a->pool.supervisor_lost = agent_supervisor_lost;
     a->pool.before_sends = inherited_from_old(a->pool.inherited);
     a->pool.context = a;
     app_pool_init(&a->pool);
@@ -334,7 +482,7 @@ static void drop(struct agent *a)
 {
     daemon_signals_stop(a->signals);
     timer_stop(&a->each_second);
-    if (agent_handed_over(a))
+    if (a->upgrade.stage == UPGRADE_HANDED_OVER)
         app_pool_let_go(&a->pool);
     else
         trace_log_ended(a->trace);
@@ -367,19 +515,19 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     struct agent a = {
         .line = line, .config = config, .nofile = daemon_descriptors(), .lock_fd = -1};
     struct kept_list adopted;
-    const struct daemon_signals signals = {.on_term = on_term,
+    const struct daemon_signals signals = {.on_term = agent_drain,
                                            .on_int = on_int,
                                            .on_hup = on_hup,
                                            .on_usr1 = on_usr1,
-                                           .on_usr2 = on_usr2,
+                                           .on_usr2 = agent_upgrade,
                                            .context = &a};
 
     (void)context;
     a.state_dir = xstrdup(a.config->s.state_dir);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    if (!inherited_begin(&a.pool.inherited) || !agent_rights_settle(&a) || !lock_state_dir(&a) ||
+    if (!inherited_begin(&a.pool.inherited) || !settle_rights(&a) || !lock_state_dir(&a) ||
         (!inherited_from_old(a.pool.inherited) && !open_supervisor(&a, &adopted)) ||
-        !agent_rights_drop(&a) || !make_directories(a.config))
+        !drop_rights(&a) || !make_directories(a.config))
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {
