@@ -275,11 +275,9 @@ static void on_tick(struct timer *t)
 struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
 {
     for (size_t i = 0; i < PROCESS_ENDED; ++i) {
-        struct list *it;
+        struct app_process *p;
 
-        list_for_each (it, &pool->by_state[i]) {
-            struct app_process *p = list_entry(it, struct app_process, state_node);
-
+        list_for_each_entry (p, &pool->by_state[i], state_node) {
             if (slice_is(id, p->id))
                 return p;
         }

@@ -672,21 +672,11 @@ struct sums {
     unsigned processes, replacements, leaving, active, idle, ending, sessions;
 };
 
-static size_t length(const struct list *l)
-{
-    struct list *it;
-    size_t n = 0;
-
-    list_for_each (it, l)
-        ++n;
-    return n;
-}
-
 static void check_process(const struct core_process *p, const struct core_slot *s, struct sums *sum)
 {
     ASSERT(p->slot == s);
     ASSERT(p->places <= p->sessions);
-    ASSERT(length(&p->running) == p->sessions);
+    ASSERT(list_length(&p->running) == p->sessions);
     ASSERT(list_linked(&p->idle) == (p->state == CORE_READY && p->sessions + p->elsewhere == 0));
     ASSERT(p->state == CORE_READY || p->home == NULL);
     ASSERT((p->home != NULL) == list_linked(&p->in_group));
@@ -697,9 +687,9 @@ static void check_process(const struct core_process *p, const struct core_slot *
 
 static void check_slot(const struct core_slot *s, struct sums *sum)
 {
-    struct list *it;
+    const struct core_process *p;
 
-    ASSERT(length(&s->waiting) == s->nwaiting);
+    ASSERT(list_length(&s->waiting) == s->nwaiting);
     ASSERT(s->process != NULL || s->replacement == NULL);
     if (s->process != NULL) {
         ASSERT(s->process->state == CORE_STARTING || s->process->state == CORE_READY);
@@ -713,9 +703,7 @@ static void check_slot(const struct core_slot *s, struct sums *sum)
         ++sum->replacements;
     }
     /* Detached is for ever. */
-    list_for_each (it, &s->leaving) {
-        const struct core_process *p = list_entry(it, struct core_process, leaving);
-
+    list_for_each_entry (p, &s->leaving, leaving) {
         ASSERT(p->state == CORE_LEAVING && p != s->process && p != s->replacement);
         ASSERT(p->sessions > 0 && !p->ending);
         check_process(p, s, sum);
@@ -739,7 +727,7 @@ static unsigned check_group(const struct core_group *g, struct sums *sum)
     ASSERT(sum->processes - before == g->nprocesses);
     ASSERT(starting == g->nstarting);
     ASSERT(marked == g->nmarked);
-    ASSERT(length(&g->waiting) == g->nwaiting);
+    ASSERT(list_length(&g->waiting) == g->nwaiting);
     ASSERT(list_linked(&g->replaces) || (marked == 0 && g->replacing == NULL));
     return g->nprocesses;
 }
@@ -767,12 +755,10 @@ static void check_no_lost_wakeup(const struct core *c, const struct core_group *
 void core_check(const struct core *c)
 {
     struct sums sum = {0};
-    struct list *it;
+    const struct core_group *g;
     unsigned in_groups = 0;
 
-    list_for_each (it, &c->groups) {
-        const struct core_group *g = list_entry(it, struct core_group, node);
-
+    list_for_each_entry (g, &c->groups, node) {
         in_groups += check_group(g, &sum);
         check_no_lost_wakeup(c, g);
     }
@@ -783,6 +769,6 @@ void core_check(const struct core *c)
     ASSERT(sum.leaving + c->nending == c->leaving);
     ASSERT(c->active <= c->count);
     ASSERT(sum.active <= c->active);
-    ASSERT(length(&c->idle) == sum.idle);
-    ASSERT(length(&c->to_end) <= c->nending);
+    ASSERT(list_length(&c->idle) == sum.idle);
+    ASSERT(list_length(&c->to_end) <= c->nending);
 }

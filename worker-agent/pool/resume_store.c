@@ -85,11 +85,9 @@ void resume_store_destroy(struct resume_store *s)
 /* The waiting change of PATH, which a newer one replaces; or NULL. */
 static struct change *take_older_locked(struct resume_store *s, const char *path)
 {
-    struct list *it;
+    struct change *c;
 
-    list_for_each (it, &s->changes) {
-        struct change *c = list_entry(it, struct change, node);
-
+    list_for_each_entry (c, &s->changes, node) {
         if (strcmp(c->path, path) == 0) {
             list_remove(&c->node);
             return c;

@@ -282,10 +282,9 @@ void slot_process_stuck(struct slot_request *r)
 
 void slot_abandon_running(struct core_process *p)
 {
-    struct list *it;
+    struct core_request *core;
 
-    list_for_each (it, &p->running) {
-        struct core_request *core = list_entry(it, struct core_request, node);
+    list_for_each_entry (core, &p->running, node) {
         struct slot_request *r = container_of(core, struct slot_request, core);
 
         enter(r, SLOT_REQUEST_NONE);

@@ -47,12 +47,10 @@ void status_count(const struct app_group *g, struct process_counts *out)
         count_one(slot_replacement(g->slots[n]), out);
     }
     for (size_t state = PROCESS_LEAVING; state < PROCESS_ENDED; ++state) {
-        struct list *it;
+        const struct app_process *p;
 
-        list_for_each (it, &g->pool->by_state[state]) {
-            if (has_left(list_entry(it, struct app_process, state_node), g))
-                ++out->leaving;
-        }
+        list_for_each_entry (p, &g->pool->by_state[state], state_node)
+            out->leaving += has_left(p, g);
     }
 }
 
@@ -211,11 +209,6 @@ static const char *state_text(const struct slot *s)
 
 static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_ms)
 {
-    size_t streams = 0;
-    struct list *it;
-
-    list_for_each (it, &s->streams)
-        ++streams;
     json_open_object(w, NULL);
     json_put_int(w, "slot", s->n);
     put_text(w, "address", s->name);
@@ -226,7 +219,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     json_put_int(w, "tunnels", (int64_t)s->ntunnels);
     json_put_int(w, "backlog", (int64_t)slot_in_flight(s));
     json_put_int(w, "served", (int64_t)s->served);
-    json_put_int(w, "streams", (int64_t)streams);
+    json_put_int(w, "streams", (int64_t)list_length(&s->streams));
     json_put_int(w, "start_failures", s->start_failures);
     json_put_bool(w, "registered", s->registration != NULL && tree_registered(s->registration));
     put_slot_failure(w, s);
@@ -308,11 +301,9 @@ static void put_leaving(struct json_writer *w, const struct app_group *g, uint64
 {
     json_open_array(w, "leaving");
     for (size_t state = PROCESS_LEAVING; state < PROCESS_ENDED; ++state) {
-        struct list *it;
+        const struct app_process *p;
 
-        list_for_each (it, &g->pool->by_state[state]) {
-            const struct app_process *p = list_entry(it, struct app_process, state_node);
-
+        list_for_each_entry (p, &g->pool->by_state[state], state_node) {
             if (has_left(p, g))
                 put_process(w, NULL, p, false, now_ms);
         }

@@ -43,11 +43,9 @@ void kept_remove(struct kept_all *all, struct kept *p)
 struct kept *kept_of_message(const struct kept_all *all, const json_t *message)
 {
     const char *id = json_string_value(json_object_get(message, "id"));
-    struct list *it;
+    struct kept *p;
 
-    list_for_each (it, &all->items) {
-        struct kept *p = list_entry(it, struct kept, node);
-
+    list_for_each_entry (p, &all->items, node) {
         if (id != NULL && strcmp(p->id, id) == 0)
             return p;
     }
@@ -56,11 +54,9 @@ struct kept *kept_of_message(const struct kept_all *all, const json_t *message)
 
 struct kept *kept_of_pid(const struct kept_all *all, pid_t pid)
 {
-    struct list *it;
+    struct kept *p;
 
-    list_for_each (it, &all->items) {
-        struct kept *p = list_entry(it, struct kept, node);
-
+    list_for_each_entry (p, &all->items, node) {
         if (p->spawned.pid == pid)
             return p;
     }
@@ -112,11 +108,9 @@ void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUP
 
 void kept_end_all(struct kept_all *all, uint64_t now_ms)
 {
-    struct list *it;
+    struct kept *p;
 
-    list_for_each (it, &all->items) {
-        struct kept *p = list_entry(it, struct kept, node);
-
+    list_for_each_entry (p, &all->items, node) {
         kept_signal(p, SIGTERM);
         p->kill_ms = now_ms + p->stop_timeout_ms;
     }
@@ -124,11 +118,9 @@ void kept_end_all(struct kept_all *all, uint64_t now_ms)
 
 void kept_kill_overdue(struct kept_all *all, uint64_t now_ms)
 {
-    struct list *it;
+    struct kept *p;
 
-    list_for_each (it, &all->items) {
-        struct kept *p = list_entry(it, struct kept, node);
-
+    list_for_each_entry (p, &all->items, node) {
         if (now_ms >= p->kill_ms)
             kept_signal(p, SIGKILL);
     }
