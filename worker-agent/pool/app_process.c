@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/pool/app_process.h"
+#include "worker-agent/pool/slot.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -100,7 +100,7 @@ static void enter(struct app_process *p, enum process_state state)
         p->ready_since_ms = now_ms;
     move(p);
     if (p->slot != NULL && state != PROCESS_ENDED)
-        p->pool->process_events->changed(p->slot);
+        slot_publish(p->slot);
 }
 
 static void on_deadline(struct timer *t);
@@ -160,7 +160,7 @@ static void back_off(struct app_process *p)
     if (p->failed || p->slot == NULL)
         return;
     p->failed = true;
-    p->pool->process_events->failed(p);
+    slot_process_failed(p);
 }
 
 static void stop_timers(struct app_process *p)
@@ -200,7 +200,7 @@ void app_process_let_go(struct app_process *p)
     }
     loop_defer(p->pool->loop, &p->freeing);
     if (s != NULL)
-        p->pool->process_events->gone(p);
+        slot_process_gone(p);
     else
         --p->pool->core.strays;
     p->slot = NULL;
@@ -366,7 +366,7 @@ static void become_ready(struct app_process *p)
     supervisor_link_note(p->pool->supervisor, p->id, NOTE_READY);
     log_info(p, "process-ready", "incarnation=%s after_ms=%llu", p->id,
              (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
-    p->pool->process_events->ready(p);
+    slot_process_ready(p);
     enter(p, PROCESS_READY);
     app_pool_settle(p->pool);
 }
@@ -378,7 +378,7 @@ static void accept_first(struct app_process *p)
     timer_stop(&p->deadline);
     p->open = true;
     core_probing(&p->core, true);
-    p->pool->process_events->changed(p->slot);
+    slot_publish(p->slot);
     app_pool_settle(p->pool);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The pool's data: what all applications of the host share, one application, one of its slots. Each
- * is below the one before, refers to it, and is owned by it; the processes (app_process.h) are
- * below the slots. The functions on each are in app_pool.h, app_group.h and slot.h. Control loop
+ * is below the one before, refers to it, and is owned by it; the processes (slot.h) are below
+ * the slots. The functions on each are in app_pool.h and slot.h. Control loop
  * only.
  */
 #ifndef RLB_AGENT_POOL_MODEL_H
@@ -41,15 +41,6 @@ struct front_listener {
     struct slot *slot; /* NULL: the application's own address */
 };
 
-/* What a process reports to its slot; called only while it has one (slot.c). */
-struct process_events {
-    void (*changed)(struct slot *s); /* its state, or whether it accepts its first request */
-    void (*ready)(struct app_process *p);
-    /* It did not start, or stopped serving unexpectedly. Before it is detached from the slot. */
-    void (*failed)(struct app_process *p);
-    void (*gone)(struct app_process *p); /* it has exited */
-};
-
 /* All applications of this host under one budget of processes, and their shared parts. Owned by the
  * agent; outlives groups, slots, processes and requests. */
 struct app_pool {
@@ -74,7 +65,6 @@ struct app_pool {
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;
     /* The rest is set by app_pool.c. */
-    const struct process_events *process_events;
     struct host_settings *host;
     bool configuring; /* a configuration is being applied, group by group */
     struct app_group **groups;

@@ -331,7 +331,7 @@ bool slot_adopt(struct slot *s, struct kept_process *k)
     return true;
 }
 
-static void process_ready(struct app_process *p)
+void slot_process_ready(struct app_process *p)
 {
     struct slot *s = p->slot;
     bool succeeds = s->core.replacement == &p->core;
@@ -375,8 +375,7 @@ static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint6
     return now_ms + half + (uint64_t)random() % (half + 1);
 }
 
-/* Records the failed start and arms the restart back-off. */
-static void process_failed(struct app_process *p)
+void slot_process_failed(struct app_process *p)
 {
     struct slot *s = p->slot;
     struct app_group *g = s->group;
@@ -409,7 +408,7 @@ static void process_failed(struct app_process *p)
         slot_refuse_waiting_any(g, SLOT_NOT_STARTED);
 }
 
-static void process_gone(struct app_process *p)
+void slot_process_gone(struct app_process *p)
 {
     struct slot *s = p->slot;
 
@@ -417,13 +416,6 @@ static void process_gone(struct app_process *p)
     core_gone(&p->core, loop_now_ms(s->group->pool->loop));
     slot_refuse_hopeless(s);
 }
-
-const struct process_events slot_process_events = {
-    .changed = slot_publish,
-    .ready = process_ready,
-    .failed = process_failed,
-    .gone = process_gone,
-};
 
 /* ---- life ---- */
 
