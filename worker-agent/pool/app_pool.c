@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/restart_watch.h"
+#include "worker-agent/pool/resume_store.h"
 #include "worker-agent/pool/slot.h"
 
 /* How often the core checks for expired times: idle processes, back-offs. */
@@ -497,6 +498,9 @@ static void adopt(struct app_pool *pool, struct kept_process *k)
 
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted)
 {
+    pool->store = resume_store_create();
+    pool->tree_start_wait_ms = c->s.tree_start_wait_ms;
+    pool->settings_hold_ms = c->s.settings_hold_ms;
     start_host(pool, c);
     pool->usage = process_usage_create(pool->loop, "/proc", c->s.usage_interval_ms);
     pool->restarts = restart_watch_create(pool->loop, &restart_times_default);
@@ -895,6 +899,11 @@ void app_pool_fini(struct app_pool *pool)
     host_settings_destroy(pool->host);
     restart_watch_destroy(pool->restarts);
     process_usage_destroy(pool->usage);
+    resume_store_destroy(pool->store);
     free(pool->attached);
     free(pool->groups);
+    free(pool->agent_name);
+    free(pool->state_dir);
+    free(pool->tree_url);
+    free(pool->admin);
 }

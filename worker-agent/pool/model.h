@@ -46,19 +46,17 @@ struct front_listener {
 struct app_pool {
     struct loop *loop;
     struct supervisor_link *supervisor;
-    struct resume_store *store;
     struct tree *tree; /* NULL: none */
     struct conn_pool *conn_pool;
     /* front_listen() and its first argument. */
     struct front *front;
     struct http_listener *(*listen)(struct front *f, struct addr *a,
                                     struct front_listener *front_listener, const void *subject);
-    const char *agent_name; /* for registrations */
-    const char *state_dir;
-    const char *tree_url; /* NULL: none */
-    const char *admin;    /* administration address, for registrations; or NULL */
-    uint64_t tree_start_wait_ms;
-    uint64_t settings_hold_ms;
+    /* As at the start; owned by the pool. */
+    char *agent_name; /* for registrations */
+    char *state_dir;
+    char *tree_url; /* NULL: none */
+    char *admin;    /* administration address, for registrations; or NULL */
     struct inherited
         *inherited; /* NULL: this agent serves, and the old agent does not exist or has exited */
     void (*supervisor_lost)(void *context);
@@ -66,6 +64,9 @@ struct app_pool {
     void *context;
     /* The rest is set by app_pool.c. */
     struct host_settings *host;
+    struct resume_store *store;
+    uint64_t tree_start_wait_ms;
+    uint64_t settings_hold_ms;
     bool configuring; /* a configuration is being applied, group by group */
     struct app_group **groups;
     size_t ngroups;

@@ -26,7 +26,6 @@
 #include "common/upstream/http1_client.h"
 #include "version.h"
 #include "worker-agent/config/supervisor_rights.h"
-#include "worker-agent/pool/resume_store.h"
 
 enum {
     /* Processes of other users have their sockets below it: they may pass, not look. */
@@ -329,7 +328,7 @@ static void on_each_second(struct timer *t)
 {
     struct agent *a = container_of(t, struct agent, each_second);
 
-    conn_pool_recycle(a->conn_pool, a->loop);
+    conn_pool_recycle(a->pool.conn_pool, a->loop);
     front_look(a->front);
     timer_start(a->loop, t, 1000);
 }
@@ -344,7 +343,7 @@ static bool open_tree(struct agent *a)
 
     if (url == NULL)
         return true;
-    enum err e = tree_open(a->loop, slice_of(url), &o, &a->tree, &d);
+    enum err e = tree_open(a->loop, slice_of(url), &o, &a->pool.tree, &d);
     if (e != ERR_OK)
         log_error(NULL, "tree-not-opened", "tree=%s reason=\"%s\"", url,
                   d.text != NULL ? d.text : err_text(e));
@@ -377,7 +376,8 @@ static bool open_trace_log(struct agent *a)
     return true;
 }
 
-static void name_agent(struct agent *a)
+/* Host and pid, for registrations. */
+static char *agent_name(void)
 {
     char host[256] = "";
 
@@ -385,40 +385,18 @@ static void name_agent(struct agent *a)
         snprintf(host, sizeof(host), "localhost");
     /* It goes into JSON, which wants UTF-8. */
     ascii_clean(host);
-    a->name = xasprintf("%s/%ld", host, (long)getpid());
-}
-
-static void set_up_pool(struct agent *a)
-{
-    a->pool.loop = a->loop;
-    a->pool.supervisor = a->supervisor;
-    a->pool.store = a->store;
-    a->pool.tree = a->tree;
-    a->pool.conn_pool = a->conn_pool;
-    a->pool.front = a->front;
-    a->pool.listen = front_listen;
-    a->pool.agent_name = a->name;
-    /* The configuration may be replaced; the directory stays. */
-    a->pool.state_dir = a->state_dir;
-    a->pool.tree_url = a->tree_url;
-    a->pool.admin = a->admin_text;
-    a->pool.tree_start_wait_ms = a->config->s.tree_start_wait_ms;
-    a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
-    a->pool.supervisor_lost = agent_supervisor_lost;
-    a->pool.before_sends = inherited_from_old(a->pool.inherited);
-    a->pool.context = a;
-    app_pool_init(&a->pool);
+    return xasprintf("%s/%ld", host, (long)getpid());
 }
 
 static bool open_supervisor(struct agent *a, struct kept_list *adopted)
 {
-    const struct supervisor_options o = {.state_dir = a->state_dir,
+    const struct supervisor_options o = {.state_dir = a->pool.state_dir,
                                          .nofile = a->nofile,
                                          .rights = a->config->users,
                                          .follow = inherited_from_old(a->pool.inherited)};
 
-    a->supervisor = supervisor_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
-    return a->supervisor != NULL;
+    a->pool.supervisor = supervisor_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
+    return a->pool.supervisor != NULL;
 }
 
 static void on_old_message(void *context, const char *op)
@@ -447,35 +425,40 @@ static const struct inherited_events inherited_events = {on_old_message, on_old_
  * supervisor: unless an agent releases it now). */
 static bool start(struct agent *a, struct kept_list *adopted)
 {
+    struct app_pool *pool = &a->pool;
+    const struct agent_config *c = a->config;
     char admin[ADDR_TEXT_MAX];
 
-    a->loop = loop_create(0);
+    a->loop = pool->loop = loop_create(0);
+    app_pool_init(pool);
     agent_upgrade_init(a);
     a->started_ms = loop_now_ms(a->loop);
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
-    name_agent(a);
-    a->tree_url = xstrdup(a->config->s.tree);
-    if (a->config->admin.n > 0)
-        a->admin_text = xstrdup(addr_format(&a->config->admin.addresses[0], admin));
-    a->store = resume_store_create();
-    a->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
+    pool->agent_name = agent_name();
+    pool->tree_url = xstrdup(c->s.tree);
+    if (c->admin.n > 0)
+        pool->admin = xstrdup(addr_format(&c->admin.addresses[0], admin));
+    pool->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
     if (!open_trace_log(a))
         return false;
-    a->front = front_create(a->loop, a->config, a->trace);
-    if (!open_tree(a))
+    a->front = pool->front = front_create(a->loop, a->config, a->trace);
+    pool->listen = front_listen;
+    pool->supervisor_lost = agent_supervisor_lost;
+    pool->context = a;
+    if (!open_tree(a) || !inherited_take_over(pool->inherited))
         return false;
-    if (!inherited_take_over(a->pool.inherited) ||
-        (inherited_from_old(a->pool.inherited) && !open_supervisor(a, adopted)))
+    bool from_old = inherited_from_old(pool->inherited);
+    if (from_old && !open_supervisor(a, adopted))
         return false;
     /* Of an upgrade: requests in progress continue in the old agent. */
-    if (inherited_from_old(a->pool.inherited))
+    if (from_old)
         trace_log_note(a->trace, "resumelb.upgraded", SLICE_NULL);
     else
         trace_log_started(a->trace);
-    set_up_pool(a);
-    supervisor_link_start(a->supervisor, a->loop, &app_pool_supervisor_events, &a->pool);
-    return app_pool_start(&a->pool, a->config, adopted) && open_admin(a);
+    pool->before_sends = from_old;
+    supervisor_link_start(pool->supervisor, a->loop, &app_pool_supervisor_events, pool);
+    return app_pool_start(pool, c, adopted) && open_admin(a);
 }
 
 static void drop(struct agent *a)
@@ -492,18 +475,13 @@ static void drop(struct agent *a)
     front_destroy(a->front);
     trace_log_destroy(a->trace);
     app_pool_fini(&a->pool);
-    tree_close(a->tree);
-    conn_pool_close_loop(a->conn_pool, a->loop);
+    tree_close(a->pool.tree);
+    conn_pool_close_loop(a->pool.conn_pool, a->loop);
     /* What was to be freed between turns. */
     loop_turn(a->loop, 0);
-    conn_pool_destroy(a->conn_pool);
-    resume_store_destroy(a->store);
-    supervisor_link_destroy(a->supervisor);
+    conn_pool_destroy(a->pool.conn_pool);
+    supervisor_link_destroy(a->pool.supervisor);
     loop_destroy(a->loop);
-    free(a->name);
-    free(a->admin_text);
-    free(a->tree_url);
-    free(a->state_dir);
     close(a->lock_fd);
     agent_config_destroy(a->config);
 }
@@ -523,7 +501,7 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
                                            .context = &a};
 
     (void)context;
-    a.state_dir = xstrdup(a.config->s.state_dir);
+    a.pool.state_dir = xstrdup(a.config->s.state_dir);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
     if (!inherited_begin(&a.pool.inherited) || !settle_rights(&a) || !lock_state_dir(&a) ||
         (!inherited_from_old(a.pool.inherited) && !open_supervisor(&a, &adopted)) ||
@@ -539,7 +517,7 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     free(adopted.items);
     a.signals = daemon_signals_start(a.loop, &signals);
     log_info(NULL, "agent-started", "version=%s pid=%ld supervisor=%ld processes_adopted=%zu",
-             RLB_VERSION, (long)getpid(), (long)supervisor_link_pid(a.supervisor), adopted.n);
+             RLB_VERSION, (long)getpid(), (long)supervisor_link_pid(a.pool.supervisor), adopted.n);
     inherited_ready(&a.pool.inherited, a.loop, &inherited_events, &a);
     loop_run(a.loop);
     drop(&a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The assembled agent: owns loop, supervisor's socket, pool, front, tree, writer and admin address;
- * builds them in order and drops them in reverse. agent.c starts and reloads; the other files are
+ * The assembled agent: owns loop, pool, front, admin address, and what the pool refers to; builds
+ * them in order and drops them in reverse. agent.c starts and reloads; the other files are
  * named below. Main thread only.
  */
 #ifndef RLB_AGENT_PROGRAM_AGENT_H
@@ -29,21 +29,13 @@ struct agent {
     const struct daemon_line *line;
     struct agent_config *config;
     struct loop *loop;
-    struct supervisor_link *supervisor;
     bool supervisor_gone;
     struct app_pool pool;
     struct front *front;
     struct trace_log *trace; /* NULL: none */
-    struct resume_store *store;
-    struct tree *tree;
-    struct conn_pool *conn_pool;
     struct admin *admin;
     struct daemon_watch *signals;
     struct timer each_second;
-    char *name; /* host and pid, for registrations */
-    char *state_dir;
-    char *tree_url;         /* as at start; NULL: none */
-    char *admin_text;       /* the first admin address; NULL: none */
     struct rlimit nofile;   /* as at birth */
     struct upgrade upgrade; /* to a new agent */
     int lock_fd;

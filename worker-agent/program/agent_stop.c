@@ -97,7 +97,7 @@ static void on_empty(void *context)
     if (a->supervisor_gone)
         close_down(a);
     else
-        supervisor_link_bye(a->supervisor);
+        supervisor_link_bye(a->pool.supervisor);
 }
 
 static void stop_processes(struct agent *a, bool at_once)
@@ -151,7 +151,7 @@ static void step(struct agent *a)
     case AGENT_STOPPING:
         if (over(a, SUPERVISOR_END_MS) && !a->supervisor_gone) {
             log_error(NULL, "supervisor-does-not-end", "pid=%ld",
-                      (long)supervisor_link_pid(a->supervisor));
+                      (long)supervisor_link_pid(a->pool.supervisor));
             a->exit_code = EXIT_FAILURE;
             close_down(a);
         }
@@ -242,7 +242,7 @@ void agent_supervisor_lost(void *context)
     /* Its processes die with it (PR_SET_PDEATHSIG). A new supervisor can only come from a new
      * agent. */
     log_error(NULL, "supervisor-lost", "pid=%ld action=\"exit; a restart starts everything again\"",
-              (long)supervisor_link_pid(a->supervisor));
+              (long)supervisor_link_pid(a->pool.supervisor));
     app_pool_supervisor_lost(&a->pool);
     a->pool.empty = NULL;
     agent_stop_at_once(a, EXIT_FAILURE);

@@ -368,16 +368,16 @@ static int page_status(void *context, struct slice query, struct text *out)
     put_text(&w, "program", "resumelb-agent");
     put_text(&w, "version", RLB_VERSION);
     json_put_int(&w, "pid", getpid());
-    json_put_int(&w, "keeper_pid", supervisor_link_pid(a->supervisor));
+    json_put_int(&w, "keeper_pid", supervisor_link_pid(a->pool.supervisor));
     put_text(&w, "phase", agent_phase_text(a->phase));
     json_put_real(&w, "uptime_s", seconds(a->started_ms, now_ms));
     put_pool(&w, a);
-    if (a->tree != NULL) {
+    if (a->pool.tree != NULL) {
         struct tree_status tree;
 
         json_open_object(&w, "tree");
         put_text(&w, "url", a->config->s.tree);
-        tree_status(a->tree, &tree);
+        tree_status(a->pool.tree, &tree);
         tree_status_describe(&tree, &w);
         json_close_object(&w);
     }

@@ -206,7 +206,7 @@ static void put_tree(struct metrics *m, const struct agent *a)
 {
     struct tree_status tree;
 
-    tree_status(a->tree, &tree);
+    tree_status(a->pool.tree, &tree);
     for (size_t i = 0; i < TREE_METRICS; ++i) {
         metrics_begin(m, &tree_metrics[i]);
         metrics_put(m, &tree, SLICE_NULL, SLICE_NULL);
@@ -218,7 +218,7 @@ void status_metrics(const struct agent *a, struct metrics *m)
     m->prefix = AGENT_STATS_PREFIX;
     put_stats(m, a);
     metrics_put_all(m, metrics, ARRAY_LEN(metrics), a);
-    if (a->tree != NULL)
+    if (a->pool.tree != NULL)
         put_tree(m, a);
 }
 
