@@ -3,6 +3,7 @@
  * Spawn requests to the supervisor, which may run as root: a message is rejected with a reason, or
  * complete and within its bounds.
  */
+#include "common/net/packet.h"
 #include "worker-agent/supervisor/spawner.h"
 
 #include "common/base/json.h"

@@ -138,8 +138,8 @@ void app_process_spawn(struct slot *s, const char *id)
     core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
-    supervisor_link_spawn(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
-                                                                  s->group->s->stop_timeout_ms));
+    supervisor_link_send(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
+                                                                 s->group->s->stop_timeout_ms));
 }
 
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how)

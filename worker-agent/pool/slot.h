@@ -21,7 +21,7 @@
 #include "common/upstream/conn_pool.h"
 #include "common/upstream/http_fetch.h"
 #include "worker-agent/pool/model.h"
-#include "worker-agent/supervisor/supervisor_link.h"
+#include "worker-agent/supervisor/supervisor.h"
 
 /* ---- app_process.c: the processes ---- */
 

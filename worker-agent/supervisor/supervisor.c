@@ -35,7 +35,7 @@
 #include "common/base/text.h"
 #include "common/net/addr.h"
 #include "common/net/packet.h"
-#include "worker-agent/supervisor/supervisor_kept.h"
+#include "worker-agent/supervisor/spawner.h"
 
 enum {
     /* Maximum number of connections that have not sent "hello", and their time limit. */
@@ -315,8 +315,10 @@ static void on_note(struct supervisor *k, const json_t *message)
     struct kept *p = kept_of_message(&k->kept, message);
     const char *note = json_string_value(json_object_get(message, "note"));
 
-    if (p != NULL && note != NULL && strlen(note) <= SUPERVISOR_WHY_MAX)
-        kept_set_note(p, note);
+    if (p == NULL || note == NULL || strlen(note) > SUPERVISOR_WHY_MAX)
+        return;
+    free(p->note);
+    p->note = xstrdup(note);
 }
 
 /* Before it is followed, or after. */
