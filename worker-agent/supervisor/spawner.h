@@ -13,7 +13,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/list.h"
-#include "worker-agent/config/app_config.h"
+#include "worker-agent/config/agent_config.h"
 #include "worker-agent/config/supervisor_rights.h"
 
 enum {
