@@ -42,13 +42,6 @@ enum {
     CONNECT_TRIES_MAX = 10,
 };
 
-enum outcome {
-#define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
-#include "worker-agent/config/outcome.def"
-#undef OUTCOME
-    OUTCOMES
-};
-
 enum note {
     NOTE_NONE,
     NOTE_UNPROCESSED, /* no byte reached a process: any request may be retried elsewhere */
@@ -308,8 +301,7 @@ static const char *explain(const struct exchange *x, enum outcome o, struct text
     if (!g->s->show_errors || !is_explained(o))
         return NULL;
     struct error_facts e = {.reason = slice_trim(outcomes[o].text),
-                            .failure =
-                                s != NULL ? failures_of(&g->failures, s->n) : g->failures.newest,
+                            .failure = s != NULL ? s->failure : g->last_failure,
                             .now_ms = loop_now_ms(g->pool->loop)};
     /* A process that has just died of the request may not have been reported yet. */
     if (s != NULL && (o == OUTCOME_FAILED || o == OUTCOME_LATE))
@@ -414,14 +406,14 @@ static bool find_listen_addr(const struct exchange *x, struct addr *out)
  * X was refused because of WHY. Returns true if X is to be passed on to the new agent; X->place
  * then refers to that agent instead of a process, and the caller must connect to it.
  */
-static bool pass_on(struct exchange *x, enum slot_refusal why)
+static bool pass_on(struct exchange *x, enum outcome why)
 {
     const struct app_pool *pool = x->listener->group->pool;
     const struct conn_pool_settings cs = {.idle_timeout_ms = 1, .max_waiting = 1};
     char address[ADDR_TEXT_MAX];
     struct addr to;
 
-    if (!pool->handed_over || (why != SLOT_STOPPED && why != SLOT_NOT_STARTED) ||
+    if (!pool->handed_over || (why != OUTCOME_STOPPING && why != OUTCOME_NOT_STARTED) ||
         x->reply == NULL || x->front->tls != NULL || !find_listen_addr(x, &to))
         return false;
     slot_pass_on(&x->place, &to,
@@ -444,20 +436,14 @@ static bool pass_on(struct exchange *x, enum slot_refusal why)
 static void connect_to_process(struct exchange *x);
 static void ask(struct exchange *x);
 
-static void refused(struct exchange *x, enum slot_refusal why)
+static void refused(struct exchange *x, enum outcome why)
 {
-    static const enum outcome of[] = {
-        [SLOT_QUEUE_FULL] = OUTCOME_QUEUE_FULL,   [SLOT_QUEUE_TIMEOUT] = OUTCOME_QUEUE_WAIT,
-        [SLOT_NOT_STARTED] = OUTCOME_NOT_STARTED, [SLOT_NO_ROOM] = OUTCOME_NO_ROOM,
-        [SLOT_STOPPED] = OUTCOME_STOPPING,
-    };
-
     if (pass_on(x, why)) {
         connect_to_process(x);
         return;
     }
     x->worker_done = true;
-    answer(x, of[why]);
+    answer(x, why);
 }
 
 /* ---- failure ---- */
@@ -774,7 +760,7 @@ static void on_place(struct slot_request *r)
     connect_to_process(x);
 }
 
-static void on_place_refused(struct slot_request *r, enum slot_refusal why)
+static void on_place_refused(struct slot_request *r, enum outcome why)
 {
     refused(container_of(r, struct exchange, place), why);
 }
@@ -829,7 +815,7 @@ static const struct http_reply_events reply_events = {on_drained, on_gone};
 
 static void ask(struct exchange *x)
 {
-    enum slot_refusal why;
+    enum outcome why;
 
     switch (slot_ask(x->listener->group, x->listener->slot, &x->place, &why)) {
     case SLOT_GO:

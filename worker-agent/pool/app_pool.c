@@ -285,7 +285,6 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
     copy_addresses(g, c);
     core_init(&g->attach_core);
     core_group_init(g->attach != NULL ? &g->attach_core : &pool->core, &g->core);
-    failures_init(&g->failures, c->nslots);
     while (g->nslots < c->nslots)
         add_slot(g);
     show_slots(g);
@@ -402,7 +401,6 @@ static void destroy_group(struct app_group *g)
     free(g->listeners);
     free(g->listen_addrs);
     slot_address_fini(&g->address);
-    failures_fini(&g->failures);
     live_settings_destroy(g->live);
     stats_destroy(g->stats);
     free(g->attach);
@@ -843,7 +841,7 @@ void app_pool_leave(struct app_pool *pool)
 
 static void refuse_waiting(struct slot *s)
 {
-    slot_refuse_waiting(s, SLOT_STOPPED);
+    slot_refuse_waiting(s, OUTCOME_STOPPING);
 }
 
 void app_pool_stop(struct app_pool *pool, bool at_once)
@@ -851,7 +849,7 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
     app_pool_leave(pool);
     each_slot(pool, refuse_waiting);
     for (size_t i = 0; i < pool->ngroups; ++i)
-        slot_refuse_waiting_any(pool->groups[i], SLOT_STOPPED);
+        slot_refuse_waiting_any(pool->groups[i], OUTCOME_STOPPING);
     for (size_t i = 0; i < PROCESS_KILLING; ++i) {
         struct list *it;
         struct list *next;

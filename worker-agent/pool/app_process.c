@@ -103,55 +103,19 @@ static void enter(struct app_process *p, enum process_state state)
         slot_publish(p->slot);
 }
 
-static void on_deadline(struct timer *t);
-static void on_retry(struct timer *t);
-static void on_shutdown(struct timer *t);
-static void on_held_over(struct timer *t);
-
-static struct app_process *create(struct app_pool *pool, struct slot *s, const char *id)
-{
-    struct app_process *p = xcalloc(1, sizeof(*p));
-
-    p->pool = pool;
-    p->subject.describe = describe;
-    p->slot = s;
-    p->group = s != NULL ? s->group : NULL;
-    snprintf(p->id, sizeof(p->id), "%s", id);
-    snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
-    p->freeing.run = free_now;
-    p->output.fd = -1;
-    timer_init(&p->deadline, on_deadline);
-    timer_init(&p->readiness.retry, on_retry);
-    timer_init(&p->shutdown, on_shutdown);
-    timer_init(&p->held, on_held_over);
-    p->since_ms = loop_now_ms(pool->loop);
-    p->state = PROCESS_SPAWNING;
-    move(p);
-    return p;
-}
-
-void app_process_spawn(struct slot *s, const char *id)
-{
-    struct app_pool *pool = s->group->pool;
-    struct app_process *p = create(pool, s, id);
-
-    core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
-    group_count(s->group, AGENT_STAT_spawns);
-    timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
-    supervisor_link_send(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
-                                                                 s->group->s->stop_timeout_ms));
-}
-
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how)
 {
     struct failure what = {.kind = kind, .pid = p->pid, .at_ms = loop_now_ms(p->pool->loop)};
+    struct slot *s = p->slot;
 
-    if (p->group == NULL || p->slot == NULL)
+    if (s == NULL)
         return;
-    what.slot = p->slot->n;
+    what.slot = s->n;
     snprintf(what.id, sizeof(what.id), "%s", p->id);
     snprintf(what.how, sizeof(what.how), "%s", how);
-    failure_log(failures_record(&p->group->failures, &what, process_output_last(&p->output)), p);
+    failure_record(&s->failure, &what, process_output_last(&p->output));
+    s->group->last_failure = s->failure;
+    failure_log(s->failure, p);
 }
 
 /* The process failed to start or has stopped serving unexpectedly. */
@@ -172,11 +136,8 @@ static void stop_timers(struct app_process *p)
 
 static void readiness_stop(struct app_process *p)
 {
-    if (!p->readiness.running)
-        return;
     http_fetch_stop(&p->readiness.fetch);
     timer_stop(&p->readiness.retry);
-    p->readiness.running = false;
 }
 
 static void stop_getting_ready(struct app_process *p)
@@ -505,7 +466,6 @@ static void begin_starting(struct app_process *p)
         return;
     }
     timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
-    p->readiness.running = true;
     p->readiness.delay_ms = PROBE_DELAY_FIRST_MS;
     probe(p);
 }
@@ -523,6 +483,42 @@ void app_process_first_done(struct app_process *p, bool answered)
         become_ready(p);
     else
         accept_first(p);
+}
+
+/* ---- birth ---- */
+
+static struct app_process *create(struct app_pool *pool, struct slot *s, const char *id)
+{
+    struct app_process *p = xcalloc(1, sizeof(*p));
+
+    p->pool = pool;
+    p->subject.describe = describe;
+    p->slot = s;
+    p->group = s != NULL ? s->group : NULL;
+    snprintf(p->id, sizeof(p->id), "%s", id);
+    snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
+    p->freeing.run = free_now;
+    p->output.fd = -1;
+    timer_init(&p->deadline, on_deadline);
+    timer_init(&p->readiness.retry, on_retry);
+    timer_init(&p->shutdown, on_shutdown);
+    timer_init(&p->held, on_held_over);
+    p->since_ms = loop_now_ms(pool->loop);
+    p->state = PROCESS_SPAWNING;
+    move(p);
+    return p;
+}
+
+void app_process_spawn(struct slot *s, const char *id)
+{
+    struct app_pool *pool = s->group->pool;
+    struct app_process *p = create(pool, s, id);
+
+    core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
+    group_count(s->group, AGENT_STAT_spawns);
+    timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
+    supervisor_link_send(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
+                                                                 s->group->s->stop_timeout_ms));
 }
 
 /* ---- connections ---- */

@@ -129,7 +129,7 @@ struct app_group {
     struct addr *listen_addrs;
     struct http_listener **listeners;
     size_t nlisten_addrs;
-    struct failures failures;                    /* of its processes, by slot */
+    const struct failure *last_failure;          /* the newest of its slots'; NULL: none */
     struct restart_directory *restart_directory; /* NULL: none is watched */
     int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
     struct snapshot *snapshot; /* of its node in the tree; NULL: no tree */
@@ -188,6 +188,7 @@ struct slot {
     json_t *properties;
     struct list streams; /* resume_stream.c */
     uint64_t served;
+    struct failure *failure; /* the last one of its processes; NULL: none */
 };
 
 #endif

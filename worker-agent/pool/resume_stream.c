@@ -273,9 +273,9 @@ static bool is_at_process(const struct slot_request *r)
 {
     const struct core_process *p = r->slot->core.process;
 
-    if (r->state == SLOT_REQUEST_RUNNING)
+    if (r->state == CORE_REQUEST_RUNNING)
         return r->life == r->slot->life;
-    return r->state == SLOT_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
+    return r->state == CORE_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
 }
 
 void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,

@@ -353,7 +353,7 @@ void slot_changed(struct slot *s)
     list_for_each_safe (it, next, &s->core.leaving)
         app_process_leaves(app_process_of(list_entry(it, struct core_process, leaving)));
     if (!core_slot_enabled(&s->core))
-        slot_refuse_waiting(s, SLOT_NOT_STARTED);
+        slot_refuse_waiting(s, OUTCOME_NOT_STARTED);
 }
 
 /* Time of the next attempt. The back-off *DELAY_MS is doubled each time, and reset if the last
@@ -403,9 +403,9 @@ void slot_process_failed(struct app_process *p)
     if (s->core.process != NULL && s->core.process->state == CORE_READY)
         return;
     /* Elsewhere they may be served before the next one is ready. */
-    slot_refuse_waiting(s, SLOT_NOT_STARTED);
+    slot_refuse_waiting(s, OUTCOME_NOT_STARTED);
     if (!was_ready && g->core.nprocesses == 0)
-        slot_refuse_waiting_any(g, SLOT_NOT_STARTED);
+        slot_refuse_waiting_any(g, OUTCOME_NOT_STARTED);
 }
 
 void slot_process_gone(struct app_process *p)
@@ -526,5 +526,6 @@ void slot_destroy(struct slot *s)
     slot_homes_fini(&s->homes);
     slot_meters_fini(&s->meters);
     warm_targets_fini(&s->targets);
+    failure_destroy(s->failure);
     free(s);
 }

@@ -38,7 +38,6 @@
  * address themselves). start_timeout limits the total time.
  */
 struct readiness {
-    bool running;
     unsigned delay_ms; /* before the next attempt */
     struct http_fetch fetch;
     struct timer retry;
@@ -151,21 +150,20 @@ static inline bool app_process_ends(const struct app_process *p)
 
 /* ---- slot.c ---- */
 
-/* Why a request will not reach a process; it is answered "Resumelb-Unprocessed". */
-enum slot_refusal {
-    SLOT_QUEUE_FULL,
-    SLOT_QUEUE_TIMEOUT,
-    SLOT_NOT_STARTED, /* the process has died, or does not start */
-    SLOT_NO_ROOM, /* another process would exceed the limit; the application has other processes */
-    SLOT_STOPPED  /* the agent is shutting down */
+/* What the agent answers by itself. Slots refuse requests with those of them that are
+ * "unprocessed".
+ */
+enum outcome {
+#define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
+#include "worker-agent/config/outcome.def"
+#undef OUTCOME
+    OUTCOMES
 };
-
-enum slot_request_state { SLOT_REQUEST_NONE, SLOT_REQUEST_WAITING, SLOT_REQUEST_RUNNING };
 
 /* Embedded in a request (front_exchange.c); zeroed before its first use. */
 struct slot_request {
     struct core_request core;      /* may_probe is the owner's to set */
-    enum slot_request_state state; /* as counted */
+    enum core_request_state state; /* as counted */
     struct app_group *group;
     struct slot *slot; /* NULL: of no slot, until it has a process */
     uint64_t life;     /* slot->life when it got its process */
@@ -181,7 +179,7 @@ struct slot_request {
     /* Called when a place is available (go) or will not become available (refused). Never called
      * from within slot_ask or after slot_leave. */
     void (*go)(struct slot_request *r);
-    void (*refused)(struct slot_request *r, enum slot_refusal why);
+    void (*refused)(struct slot_request *r, enum outcome why);
 };
 
 struct slot *slot_create(struct app_group *g, unsigned n);
@@ -236,7 +234,7 @@ enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
  * called, and SLOT_REFUSED with the reason in *WHY.
  */
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
-                          enum slot_refusal *why);
+                          enum outcome *why);
 /* Directs the refused request R to address TO instead of a process; R holds no place. Ownership of
  * the BACKEND reference passes to R. */
 void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend);
@@ -286,8 +284,8 @@ void slot_publish(struct slot *s);
 /* Removes it from the tree. */
 void slot_unregister(struct slot *s);
 /* Refuses all requests that wait at the slot, or for any process of the group. */
-void slot_refuse_waiting(struct slot *s, enum slot_refusal why);
-void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why);
+void slot_refuse_waiting(struct slot *s, enum outcome why);
+void slot_refuse_waiting_any(struct app_group *g, enum outcome why);
 /* Refuses the requests waiting at S, or for any process of its group, for which no process will be
  * started here: the agent is shutting down, or another agent starts it. */
 void slot_refuse_hopeless(struct slot *s);

@@ -185,7 +185,7 @@ static void put_meters(struct json_writer *w, const struct slot *s)
 /* The failure in one line; the output of the process is included only for the newest failure. */
 static void put_slot_failure(struct json_writer *w, const struct slot *s)
 {
-    const struct failure *f = failures_of(&s->group->failures, s->n);
+    const struct failure *f = s->failure;
     struct text line = {0};
 
     if (f == NULL) {
@@ -324,7 +324,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     put_counts(w, g);
     put_queue(w, g);
     put_over_memory(w, g, now_ms);
-    failure_describe(g->failures.newest, "last_failure", now_ms, w);
+    failure_describe(g->last_failure, "last_failure", now_ms, w);
     put_figures(w, g);
     live_settings_describe(g->live, w);
     tree_describe_broken_links(g->pool->tree, g->path, w);

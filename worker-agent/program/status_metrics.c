@@ -93,7 +93,7 @@ static double group_max(const void *object)
 static double group_failed_at(const void *object)
 {
     const struct app_group *g = object;
-    const struct failure *f = g->failures.newest;
+    const struct failure *f = g->last_failure;
 
     if (f == NULL)
         return 0;
