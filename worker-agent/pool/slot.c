@@ -271,7 +271,7 @@ static void forget_resume(struct slot *s)
     slot_meters_fini(&s->meters);
     weigh(s);
     if (!s->group->pool->handed_over)
-        resume_store_remove(s->group->pool->store, path);
+        resume_store_put(s->group->pool->store, path, SLICE_NULL);
     free(path);
 }
 

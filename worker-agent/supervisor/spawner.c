@@ -50,22 +50,18 @@ bool message_text(const json_t *m, const char *name, char *out, size_t room)
     return true;
 }
 
-static bool take_list(const json_t *m, const char *name, char ***out, size_t *n)
+static bool take_list(const json_t *m, const char *name, const json_t **out)
 {
-    const json_t *list = json_object_get(m, name);
     size_t i;
     json_t *item;
 
-    if (!json_is_array(list) || json_array_size(list) > (size_t)2 * APP_WORDS_MAX)
-        return false;
-    *out = xcalloc(json_array_size(list) + 1, sizeof(char *));
-    json_array_foreach(list, i, item)
+    *out = json_object_get(m, name);
+    json_array_foreach(*out, i, item)
     {
         if (!json_is_string(item))
             return false;
-        (*out)[(*n)++] = xstrdup(json_string_value(item));
     }
-    return true;
+    return json_is_array(*out) && json_array_size(*out) <= (size_t)2 * APP_WORDS_MAX;
 }
 
 static bool take_number(const json_t *m, const char *name, json_int_t max, json_int_t *out)
@@ -87,18 +83,18 @@ bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[SU
     json_int_t slot;
     json_int_t listen;
     json_int_t stop;
-    const char *root = json_string_value(json_object_get(m, "root"));
     bool good = message_text(m, "id", out->id, sizeof(out->id)) && good_id(out->id) &&
                 message_text(m, "application", out->application, sizeof(out->application)) &&
                 message_text(m, "spec", out->spec, sizeof(out->spec)) &&
                 take_number(m, "slot", INT32_MAX, &slot) &&
                 take_number(m, "listen", LISTEN_BY_SOCKET, &listen) &&
-                take_number(m, "stop_timeout_ms", INT64_MAX, &stop) && root != NULL &&
-                supervisor_user_parse(m, &out->user) &&
-                take_list(m, "words", &out->words, &out->nwords) && out->nwords > 0 &&
-                take_list(m, "env", &out->env, &out->nenv);
+                take_number(m, "stop_timeout_ms", INT64_MAX, &stop) &&
+                supervisor_user_parse(m, &out->user) && take_list(m, "words", &out->words) &&
+                json_array_size(out->words) > 0 && take_list(m, "env", &out->env);
 
-    if (!good) {
+    out->root = json_string_value(json_object_get(m, "root"));
+
+    if (!good || out->root == NULL) {
         snprintf(why, SUPERVISOR_WHY_MAX, "the request to spawn is not complete");
         return false;
     }
@@ -106,23 +102,7 @@ bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[SU
     out->slot = (unsigned)slot;
     out->listen = (enum listen_mode)listen;
     out->stop_timeout_ms = (uint64_t)stop;
-    out->root = xstrdup(root);
     return true;
-}
-
-static void free_list(char **list, size_t n)
-{
-    for (size_t i = 0; i < n; ++i)
-        free(list[i]);
-    free(list);
-}
-
-void spawn_request_fini(struct spawn_request *r)
-{
-    free_list(r->words, r->nwords);
-    free_list(r->env, r->nenv);
-    free(r->root);
-    *r = (struct spawn_request){0};
 }
 
 /* ---- sockets ---- */
@@ -308,22 +288,27 @@ static void become_user(const struct spawner *s, const struct spawn_request *r, 
         child_fail(error_fd, "no_new_privs");
 }
 
-/* {port} and {socket}, in words and variables. */
-static void fill_in(char **list, size_t n, const struct spawned *p, enum listen_mode mode)
+/* The texts of LIST, with {port} or {socket} replaced; NULL-terminated. */
+static char **fill_in(const json_t *list, const struct spawned *p, enum listen_mode mode)
 {
-    if (mode != LISTEN_BY_PORT && mode != LISTEN_BY_SOCKET)
-        return;
-    const char *place = mode == LISTEN_BY_PORT ? "{port}" : "{socket}";
-    const char *with = mode == LISTEN_BY_PORT ? strrchr(p->address, ':') + 1 : p->path;
-    for (size_t i = 0; i < n; ++i)
-        list[i] = command_replace(list[i], place, with);
+    char **out = xcalloc(json_array_size(list) + 1, sizeof(char *));
+
+    for (size_t i = 0; i < json_array_size(list); ++i) {
+        const char *text = json_string_value(json_array_get(list, i));
+
+        if (mode == LISTEN_BY_PORT)
+            out[i] = command_replace(text, "{port}", strrchr(p->address, ':') + 1);
+        else if (mode == LISTEN_BY_SOCKET)
+            out[i] = command_replace(text, "{socket}", p->path);
+        else
+            out[i] = xstrdup(text);
+    }
+    return out;
 }
 
 static void set_environment(const struct spawn_request *r, const struct spawned *p)
 {
-    clearenv();
-    for (size_t i = 0; i < r->nenv; ++i)
-        putenv(r->env[i]);
+    environ = fill_in(r->env, p, r->listen);
     if (p->listen_fd < 0)
         return;
     putenv(xasprintf("LISTEN_PID=%ld", (long)getpid()));
@@ -348,11 +333,10 @@ static void child_run(const struct spawner *s, const struct spawn_request *r,
         _exit(127);
     if (chdir(r->root) != 0)
         child_fail(error_fd, r->root);
-    fill_in(r->words, r->nwords, p, r->listen);
-    fill_in(r->env, r->nenv, p, r->listen);
+    char **words = fill_in(r->words, p, r->listen);
     set_environment(r, p);
-    execvp(r->words[0], r->words);
-    child_fail(error_fd, r->words[0]);
+    execvp(words[0], words);
+    child_fail(error_fd, words[0]);
 }
 
 /* ---- the supervisor's side ---- */

@@ -33,11 +33,8 @@ struct spawn_request {
     char spec[FINGERPRINT_LEN + 1];
     unsigned slot;
     enum listen_mode listen;
-    char **words; /* NULL-terminated */
-    size_t nwords;
-    char **env;
-    size_t nenv;
-    char *root;
+    const json_t *words, *env; /* lists of texts, borrowed from the message; as is root */
+    const char *root;
     struct privileges user; /* not wanted: the supervisor's */
     uint64_t stop_timeout_ms;
 };
@@ -49,7 +46,6 @@ json_t *spawn_request_message(const struct app_config *c, unsigned slot, const c
                               uint64_t stop_timeout_ms);
 bool spawn_request_parse(const json_t *message, struct spawn_request *out,
                          char why[SUPERVISOR_WHY_MAX]);
-void spawn_request_fini(struct spawn_request *r);
 
 /* What the supervisor then has of a process. */
 struct spawned {

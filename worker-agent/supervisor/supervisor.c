@@ -223,7 +223,6 @@ static void on_spawn(struct supervisor *k, size_t from, const json_t *message)
             json_pack("{s:s, s:s, s:s}", "op", "refused", "id", id != NULL ? id : "", "why", why),
             -1);
     }
-    spawn_request_fini(&r);
 }
 
 static void bury(struct supervisor *k, struct kept *p, const siginfo_t *si)
