@@ -247,15 +247,6 @@ static void take_config(struct front *f, const struct agent_config *c)
                     body_files_max(daemon_descriptor_limit()));
 }
 
-/* Whether there is TLS at all is a matter of listening. */
-static void take_tls(struct front *f, struct agent_config *c)
-{
-    if ((f->tls == NULL) != (c->tls == NULL))
-        log_warn(NULL, "configuration-needs-restart", "setting=tls");
-    else if (f->tls != NULL)
-        tls_listener_take(f->tls, c->tls);
-}
-
 void front_look(struct front *f)
 {
     if (f->tls != NULL)
@@ -297,7 +288,11 @@ void front_configure(struct front *f, struct agent_config *c)
 {
     struct http_server_options o = options_of(f, c);
 
-    take_tls(f, c);
+    /* Whether there is TLS at all is a matter of listening. */
+    if ((f->tls == NULL) != (c->tls == NULL))
+        log_warn(NULL, "configuration-needs-restart", "setting=tls");
+    else if (f->tls != NULL)
+        tls_listener_take(f->tls, c->tls);
     take_config(f, c);
     http_server_set(f->server, &o);
 }

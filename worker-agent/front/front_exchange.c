@@ -448,12 +448,6 @@ static void refused(struct exchange *x, enum outcome why)
 
 /* ---- failure ---- */
 
-static bool may_try_fresh(const struct exchange *x, bool any_received, bool any_written)
-{
-    return x->reused && !x->retried && !any_received && x->reply != NULL &&
-           (x->safe || !any_written);
-}
-
 static void answer_failed(struct exchange *x, enum err e)
 {
     if (x->has_head && (x->reply == NULL || !http_reply_withdraw(x->reply))) {
@@ -474,11 +468,14 @@ static void answer_failed(struct exchange *x, enum err e)
 /* No connection could be had. */
 static void on_no_connection(struct exchange *x, enum err e)
 {
+    struct app_process *p = slot_request_process(&x->place);
+
     log_warn(subject(x), "process-not-reachable", "reason=\"%s\"", err_text(e));
     count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
-    slot_hold(&x->place);
-    if (!x->touched)
-        slot_not_reached(&x->place);
+    if (p != NULL)
+        app_process_hold(p);
+    if (p != NULL && !x->touched)
+        app_process_unreachable(p);
     leave_worker(x);
     if (!is_direct(x) || x->touched || x->reply == NULL || ++x->tries >= CONNECT_TRIES_MAX) {
         answer_failed(x, e);
@@ -493,11 +490,13 @@ static void on_no_connection(struct exchange *x, enum err e)
 static void on_error(void *context, enum err e)
 {
     struct exchange *x = context;
+    struct app_process *p = slot_request_process(&x->place);
     bool received = http1_any_received(x->conn);
     bool written = http1_any_written(x->conn);
 
     x->touched |= written;
-    if (e != ERR_TIMEOUT && may_try_fresh(x, received, written)) {
+    if (e != ERR_TIMEOUT && x->reused && !x->retried && !received && x->reply != NULL &&
+        (x->safe || !written)) {
         count(x, AGENT_STAT_retries_fresh);
         close_conn(x);
         x->retried = true;
@@ -514,8 +513,8 @@ static void on_error(void *context, enum err e)
     }
     if (e == ERR_TIMEOUT && !received && written)
         slot_process_stuck(&x->place);
-    else if (!received)
-        slot_hold(&x->place);
+    else if (!received && p != NULL)
+        app_process_hold(p);
     leave_worker(x);
     answer_failed(x, e);
 }
@@ -830,19 +829,12 @@ static void ask(struct exchange *x)
     }
 }
 
-/* Without the query, which makes URLs of its own and may have secrets. */
-static struct slice path_of(const struct http_request *req)
-{
-    struct slice rest = req->target;
-
-    return slice_cut(&rest, '?');
-}
-
 void exchange_start(struct front *f, const struct front_listener *listener,
                     struct http_request *req, struct http_conn *conn)
 {
     struct http_reply *reply = http_request_take(req, sizeof(*reply));
     struct exchange *x = xcalloc(1, sizeof(*x));
+    struct slice target = req->target;
     const struct addr *peer = http_conn_peer(conn);
     struct front_recipient to = {.agent = false};
 
@@ -868,9 +860,9 @@ void exchange_start(struct front *f, const struct front_listener *listener,
     front_write_head(req, &to, &x->head);
     list_push_back(&f->exchanges, &x->node);
     count(x, AGENT_STAT_requests);
-    /* The body is already complete: handlers are called only after the whole request was received.
-     */
-    trace_request_begin(&x->trace, f->trace, req->method, path_of(req), x->body.len);
+    /* The path without the query, which makes URLs of its own and may have secrets. The body is
+     * already complete: handlers are called only after the whole request was received. */
+    trace_request_begin(&x->trace, f->trace, req->method, slice_cut(&target, '?'), x->body.len);
     http_reply_init(reply, req, conn, &reply_events, x);
     ask(x);
 }

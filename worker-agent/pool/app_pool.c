@@ -24,7 +24,7 @@ enum {
     THAW_MS = 100,
 };
 
-/* Has C decide anew, with what has changed. */
+/* Has C decide again, with what has changed. */
 static void tick(struct app_pool *pool, struct core *c)
 {
     core_tick(c, loop_now_ms(pool->loop));
@@ -677,10 +677,7 @@ static void on_busy(void *context, const char *id, unsigned n)
 {
     struct app_process *p = app_pool_process(context, slice_of(id));
 
-    if (p == NULL)
-        return;
-    p->busy_elsewhere = n;
-    if (p->slot == NULL)
+    if (p == NULL || p->slot == NULL)
         return;
     core_elsewhere(&p->core, n);
     app_pool_settle(p->pool);

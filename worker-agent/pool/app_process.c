@@ -219,15 +219,6 @@ void app_process_stop(struct app_process *p)
     enter(p, PROCESS_STOPPING);
 }
 
-void app_process_mark(struct app_process *p, const char *why)
-{
-    if (p->slot == NULL || p->core.state == CORE_LEAVING || p->core.marked != CORE_KEEP)
-        return;
-    log_info(p, "process-condemned", "reason=\"%s\" action=\"replace it, then end it\"", why);
-    core_mark(&p->core, CORE_REPLACED);
-    app_pool_settle(p->pool);
-}
-
 void app_process_detach(struct app_process *p, const char *why)
 {
     if (p->slot == NULL || p->core.state == CORE_LEAVING)
@@ -365,26 +356,20 @@ static bool warm_up(struct app_process *p)
     return true;
 }
 
-/* Returns the user that P was started as. */
-static uid_t user_of(const struct app_process *p)
-{
-    const struct app_config *c = p->group->config;
-
-    return c->user.wanted ? c->user.uid : geteuid();
-}
-
 /*
  * A port that was free when it was chosen may be bound by any local user before the process does:
  * what answers at P's port must be P. False: it is not, and P is being ended.
  */
 static bool owns_its_port(struct app_process *p)
 {
+    const struct app_config *c = p->group->config;
+    uid_t started_as = c->user.wanted ? c->user.uid : geteuid();
     uid_t foreign = 0;
     char how[FAILURE_HOW_MAX];
 
-    if (p->group->config->listen != LISTEN_BY_PORT)
+    if (c->listen != LISTEN_BY_PORT)
         return true;
-    switch (port_owner_find("/proc", addr_port(&p->addr), p->pid, user_of(p), &foreign)) {
+    switch (port_owner_find("/proc", addr_port(&p->addr), p->pid, started_as, &foreign)) {
     case PORT_OWN:
         return true;
     case PORT_FOREIGN:
@@ -592,7 +577,10 @@ static void on_over_memory(struct usage_target *t)
              (unsigned long long)p->group->over_memory.delay_ms);
     say_limit_is_too_low(p);
     group_count(p->group, AGENT_STAT_over_max_memory);
-    app_process_mark(p, "over max_memory");
+    log_info(p, "process-condemned",
+             "reason=\"over max_memory\" action=\"replace it, then end it\"");
+    core_mark(&p->core, CORE_REPLACED);
+    app_pool_settle(p->pool);
 }
 
 static void watch_usage(struct app_process *p)
@@ -629,7 +617,6 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
 
     p->pid = k->pid;
     p->adopted = true;
-    p->busy_elsewhere = k->busy;
     process_output_start(&p->output, pool->loop, k->output_fd, p, cell);
     k->output_fd = -1;
     bool good = make_backend(p, k->address);
@@ -647,7 +634,7 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     --pool->core.strays;
     p->slot = s;
     core_adopted(&s->core, &p->core, loop_now_ms(pool->loop));
-    core_elsewhere(&p->core, p->busy_elsewhere);
+    core_elsewhere(&p->core, k->busy);
     group_count(s->group, AGENT_STAT_adopted);
     watch_usage(p);
     return p;

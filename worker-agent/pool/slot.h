@@ -70,8 +70,7 @@ struct app_process {
     struct process_output output;
     uint64_t since_ms, ready_since_ms;
     uint64_t requests;
-    unsigned busy_elsewhere; /* requests of the old agent that are still in flight */
-    unsigned busy_reported;  /* requests of this agent as last reported to the supervisor */
+    unsigned busy_reported; /* requests of this agent as last reported to the supervisor */
     struct loop_deferred freeing;
 };
 
@@ -97,13 +96,8 @@ bool app_process_was_leaving(const struct kept_process *k);
 void app_process_go_on(struct app_process *p, bool was_ready);
 
 /* ---- going; any state, harmless when it is going already ---- */
-/*
- * It is to go, because of WHY (one word or text without quotes, for the log): it is replaced first
- * where it would be missed, one process of the application at a time, and ends when it has nothing
- * to do any more.
- */
-void app_process_mark(struct app_process *p, const char *why);
-/* P receives no further requests and is ended when its requests are finished. */
+/* P receives no further requests and is ended when its requests are finished. WHY: a text without
+ * quotes, for the log. */
 void app_process_detach(struct app_process *p, const char *why);
 /* Ends P immediately, even if requests are in flight: SIGTERM, and SIGKILL after stop_timeout. */
 void app_process_stop(struct app_process *p);
@@ -112,7 +106,7 @@ void app_process_kill(struct app_process *p);
 /* Records for operators that P has failed, the reason HOW, and its last output, in its slot's
  * failure record and in the log. */
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how);
-/* Connecting to P has failed. */
+/* Connecting to P has failed: no other request is sent to it. */
 void app_process_unreachable(struct app_process *p);
 /* The core has detached P from its slot; its requests continue. */
 void app_process_leaves(struct app_process *p);
@@ -242,11 +236,8 @@ void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_bac
 void slot_leave(struct slot_request *r);
 /* Reports that the process has answered R (response head received), which shows that it serves. */
 void slot_answered(struct slot_request *r);
-/* Reports that the connection of R was lost. The process may have exited, in which case a
- * notification follows; further requests are held until then. */
-void slot_hold(struct slot_request *r);
-/* Reports that connecting to R's process failed. No other request is sent to the process. */
-void slot_not_reached(struct slot_request *r);
+/* R's process if it has one that the agent manages, or NULL. */
+struct app_process *slot_request_process(const struct slot_request *r);
 /* Number of upgraded connections of R's process. */
 unsigned slot_upgrades(const struct slot_request *r);
 /* Marks R as an upgraded connection: its place is released, and it no longer counts in the backlog.

@@ -15,8 +15,7 @@ static struct loop *loop_of(const struct slot_request *r)
     return r->group->pool->loop;
 }
 
-/* Returns R's process if it has one that the agent manages, or NULL. */
-static struct app_process *process_of(const struct slot_request *r)
+struct app_process *slot_request_process(const struct slot_request *r)
 {
     if (r->core.process == NULL || r->slot == NULL || r->slot->attached != NULL)
         return NULL;
@@ -188,7 +187,7 @@ void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_bac
 
 void slot_leave(struct slot_request *r)
 {
-    struct app_process *p = process_of(r);
+    struct app_process *p = slot_request_process(r);
     bool first = r->first;
 
     if (r->backend != NULL)
@@ -206,7 +205,7 @@ void slot_leave(struct slot_request *r)
 
 void slot_answered(struct slot_request *r)
 {
-    struct app_process *p = process_of(r);
+    struct app_process *p = slot_request_process(r);
     bool first = r->first;
 
     if (r->state != CORE_REQUEST_RUNNING)
@@ -249,25 +248,9 @@ size_t slot_backlog(const struct slot_request *r)
     return slot_in_flight(r->slot) + (r->state == CORE_REQUEST_NONE ? 1 : 0);
 }
 
-void slot_hold(struct slot_request *r)
-{
-    struct app_process *p = process_of(r);
-
-    if (p != NULL)
-        app_process_hold(p);
-}
-
-void slot_not_reached(struct slot_request *r)
-{
-    struct app_process *p = process_of(r);
-
-    if (p != NULL)
-        app_process_unreachable(p);
-}
-
 void slot_process_stuck(struct slot_request *r)
 {
-    struct app_process *p = process_of(r);
+    struct app_process *p = slot_request_process(r);
 
     if (r->state != CORE_REQUEST_RUNNING || p == NULL || r->group->s->concurrency != 1)
         return;

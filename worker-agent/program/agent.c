@@ -84,13 +84,6 @@ static bool make_directories(const struct agent_config *c)
     return made;
 }
 
-static bool lock_state_dir(struct agent *a)
-{
-    a->lock_fd = inherited_lock_directory(a->pool.inherited, a->config->s.state_dir, STATE_DIR_MODE,
-                                          AGENT_LOCK_NAME);
-    return a->lock_fd >= 0;
-}
-
 /* ---- user and addresses ---- */
 
 /* Whether A has port 0: any port is acceptable, also when it is bound later. */
@@ -226,12 +219,6 @@ static bool settle_rights(struct agent *a)
         return prepare_shared(a, &p, change);
     return !change || (user_rights_make_directory(s->state_dir, STATE_DIR_MODE, &p) &&
                        bind_all(a, &p) && user_rights_drop(s->user, &p));
-}
-
-/* The supervisor is there: gives up the rights that are left. False: it cannot (logged). */
-static bool drop_rights(struct agent *a)
-{
-    return !a->drop_later || user_rights_drop(a->config->s.user, &a->config->own);
 }
 
 /* ---- signals ---- */
@@ -503,9 +490,14 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     (void)context;
     a.pool.state_dir = xstrdup(a.config->s.state_dir);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    if (!inherited_begin(&a.pool.inherited) || !settle_rights(&a) || !lock_state_dir(&a) ||
+    if (!inherited_begin(&a.pool.inherited) || !settle_rights(&a))
+        return EXIT_CONFIG;
+    a.lock_fd = inherited_lock_directory(a.pool.inherited, a.pool.state_dir, STATE_DIR_MODE,
+                                         AGENT_LOCK_NAME);
+    if (a.lock_fd < 0 ||
         (!inherited_from_old(a.pool.inherited) && !open_supervisor(&a, &adopted)) ||
-        !drop_rights(&a) || !make_directories(a.config))
+        (a.drop_later && !user_rights_drop(a.config->s.user, &a.config->own)) ||
+        !make_directories(a.config))
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {

@@ -112,16 +112,13 @@ static bool over(const struct agent *a, uint64_t ms)
     return loop_now_ms(a->loop) - a->phase_since_ms >= ms;
 }
 
-static void note_quiet(struct agent *a)
+/* Whether there has been no request for a while. */
+static bool is_quiet(struct agent *a)
 {
     if (app_pool_requests(&a->pool) > 0)
         a->quiet_since_ms = 0;
     else if (a->quiet_since_ms == 0)
         a->quiet_since_ms = loop_now_ms(a->loop);
-}
-
-static bool is_quiet(const struct agent *a)
-{
     return a->quiet_since_ms != 0 && loop_now_ms(a->loop) - a->quiet_since_ms >= FRONT_QUIET_MS;
 }
 
@@ -129,7 +126,6 @@ static void step(struct agent *a)
 {
     bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
 
-    note_quiet(a);
     switch (a->phase) {
     case AGENT_RUNNING:
         break;

@@ -155,14 +155,6 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
 
 /* ---- slots ---- */
 
-/* As many as a resume of the moment has. */
-static size_t skills_of(const struct slot *s, const struct slot_meter *m)
-{
-    size_t n = meter_class_count(m->meter);
-
-    return n < s->meters.max_skills ? n : s->meters.max_skills;
-}
-
 static void put_meters(struct json_writer *w, const struct slot *s)
 {
     json_open_array(w, "meters");
@@ -171,12 +163,15 @@ static void put_meters(struct json_writer *w, const struct slot *s)
 
         if (m->meter == NULL)
             continue;
+        size_t classes = meter_class_count(m->meter);
+        size_t max = s->meters.max_skills;
         json_open_object(w, NULL);
         put_text(w, "fingerprint", m->fingerprint);
         json_put_int(w, "generation", (int64_t)m->generation);
         json_put_int(w, "requests", (int64_t)meter_generation(m->meter));
-        json_put_int(w, "classes", (int64_t)meter_class_count(m->meter));
-        json_put_int(w, "skills", (int64_t)skills_of(s, m));
+        json_put_int(w, "classes", (int64_t)classes);
+        /* As many as a resume of the moment has. */
+        json_put_int(w, "skills", (int64_t)(classes < max ? classes : max));
         json_close_object(w);
     }
     json_close_array(w);

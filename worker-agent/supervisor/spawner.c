@@ -72,18 +72,14 @@ static bool take_number(const json_t *m, const char *name, json_int_t max, json_
     return json_is_integer(v) && *out >= 0 && *out <= max;
 }
 
-static bool good_id(const char *id)
-{
-    /* It becomes a file's name. */
-    return strlen(id) >= 16 && strspn(id, "0123456789abcdef") == strlen(id);
-}
-
 bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[SUPERVISOR_WHY_MAX])
 {
     json_int_t slot;
     json_int_t listen;
     json_int_t stop;
-    bool good = message_text(m, "id", out->id, sizeof(out->id)) && good_id(out->id) &&
+    /* The id becomes a file's name. */
+    bool good = message_text(m, "id", out->id, sizeof(out->id)) && strlen(out->id) >= 16 &&
+                strspn(out->id, "0123456789abcdef") == strlen(out->id) &&
                 message_text(m, "application", out->application, sizeof(out->application)) &&
                 message_text(m, "spec", out->spec, sizeof(out->spec)) &&
                 take_number(m, "slot", INT32_MAX, &slot) &&
@@ -264,18 +260,13 @@ static int arrange_descriptors(const struct spawned *p, int output_fd, int error
     return error_at;
 }
 
-/* The supervisor of an agent that has become a user before is that user, and can become no other.
- */
-static bool is_ours_already(const struct privileges *u)
-{
-    return geteuid() != 0 && !privileges_differ(u);
-}
-
 static void become_user(const struct spawner *s, const struct spawn_request *r, int error_fd)
 {
     const struct privileges *u = &r->user;
 
-    if (!u->wanted || is_ours_already(u))
+    /* The supervisor of an agent that has become a user before is that user, and can become no
+     * other. */
+    if (!u->wanted || (geteuid() != 0 && !privileges_differ(u)))
         return;
     if (setgroups((size_t)u->ngroups, u->groups) != 0)
         child_fail(error_fd, "setgroups");

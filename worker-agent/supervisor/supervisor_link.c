@@ -177,14 +177,6 @@ static int fork_supervisor(const struct supervisor_options *o)
     return -1;
 }
 
-static void enlarge(int fd)
-{
-    int bytes = 4 * PACKET_BYTES_MAX;
-
-    /* As far as the system lets us; a message must fit at least. */
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-}
-
 /* Find one, or (unless it is to be there) fork one. *PID is 0: neither. The socket to it. */
 static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_timeout_ms,
                             pid_t *pid, struct kept_list *out)
@@ -215,6 +207,7 @@ static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_t
 struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
                                              uint64_t adopt_timeout_ms, struct kept_list *out)
 {
+    int bytes = 4 * PACKET_BYTES_MAX;
     struct supervisor_link *k;
     pid_t pid;
 
@@ -225,7 +218,8 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
             close(fd);
         return NULL;
     }
-    enlarge(fd);
+    /* As far as the system lets us; a message must fit at least. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     k = xcalloc(1, sizeof(*k));
     k->pid = pid;
     packet_queue_init(&k->out, fd);
