@@ -3,17 +3,17 @@
  * Spawn requests to the supervisor, which may run as root: a message is rejected with a reason, or
  * complete and within its bounds.
  */
+#include "common/net/packet.h"
 #include "worker-agent/supervisor/spawner.h"
 
 #include "common/base/json.h"
 #include "tests/fuzz/fuzz.h"
 
-static void check_list(char *const *list, size_t n)
+static void check_list(const json_t *list)
 {
-    ASSERT(n <= (size_t)2 * APP_WORDS_MAX);
-    for (size_t i = 0; i < n; ++i)
-        ASSERT(list[i] != NULL);
-    ASSERT(list[n] == NULL);
+    ASSERT(json_is_array(list) && json_array_size(list) <= (size_t)2 * APP_WORDS_MAX);
+    for (size_t i = 0; i < json_array_size(list); ++i)
+        ASSERT(json_is_string(json_array_get(list, i)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -27,9 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (spawn_request_parse(message, &r, why)) {
         ASSERT(strlen(r.id) >= 16 && strspn(r.id, "0123456789abcdef") == strlen(r.id));
-        ASSERT(r.nwords != 0);
-        check_list(r.words, r.nwords);
-        check_list(r.env, r.nenv);
+        ASSERT(json_array_size(r.words) != 0);
+        check_list(r.words);
+        check_list(r.env);
         ASSERT(r.root != NULL);
         ASSERT(r.user.ngroups >= 0 && r.user.ngroups <= PRIVILEGES_GROUPS_MAX);
         ASSERT(r.listen >= 0 && r.listen <= LISTEN_BY_SOCKET);
@@ -39,7 +39,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         ASSERT(why[0] != '\0');
     }
-    spawn_request_fini(&r);
     json_decref(message);
     return 0;
 }

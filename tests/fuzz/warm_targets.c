@@ -10,13 +10,18 @@
 
 enum { WANTED = 2 };
 
+static size_t counted(const struct warm_targets *w)
+{
+    return w->top != NULL ? topk_count(w->top) : 0;
+}
+
 static void check(const struct warm_targets *w, struct slice all)
 {
     struct warm_target top[WARM_WANTED_MAX];
     size_t n = warm_targets_top(w, top);
 
     ASSERT(n <= WANTED);
-    ASSERT(warm_targets_count(w) <= (size_t)WANTED * WARM_COUNTERS_EACH);
+    ASSERT(counted(w) <= (size_t)WANTED * WARM_COUNTERS_EACH);
     for (size_t i = 0; i < n; ++i) {
         const struct warm_target *t = &top[i];
 

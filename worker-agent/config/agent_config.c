@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the top level of the file and `admin`; app_config.c reads the applications. Reading
- * continues after an error, so that all errors are reported at once.
+ * Reading continues after an error, so that all errors are reported at once.
  */
 #include "worker-agent/config/agent_config.h"
 
+#include <grp.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "worker-agent/config/supervisor_rights.h"
-
-#include "common/program/privileges.h"
+#include "common/base/json.h"
 #include "common/program/program_config.h"
 #include "common/tree/tree.h"
 
@@ -18,6 +17,560 @@ enum {
     HOST_NAME_ROOM = 256,                 /* for gethostname(): more than Linux has */
     TICKET_ROTATION_MS = 8 * 3600 * 1000, /* as a load balancer's by default */
 };
+
+/* ---- an application ---- */
+
+/* What the steps of reading share. */
+struct reader {
+    const struct agent_config *top; /* its top level is already read */
+    const struct config_node *key, *map;
+    struct app_config *c;
+    struct diag *d;
+};
+
+/* Where setting NAME stands, or the application itself. */
+static const struct config_node *place(const struct reader *r, const char *name)
+{
+    const struct config_node *at =
+        r->map != NULL && r->map->kind == CONFIG_MAP ? config_get(r->map, name) : NULL;
+
+    return at != NULL ? at : r->key;
+}
+
+static void complain(const struct reader *r, const char *name, const char *what)
+{
+    config_complain(&r->top->yaml, place(r, name), r->d, "%s: %s", name, what);
+}
+
+/* Of tree.json there are also tree.json.bad and tree.json.tmp.PID. */
+static bool is_own_file(struct slice name)
+{
+    return slice_is(name, AGENT_LOCK_NAME) || slice_is(name, SUPERVISOR_SOCKET_NAME) ||
+           slice_is(name, SUPERVISOR_LOCK_NAME) || slice_is(name, SUPERVISOR_RUN_NAME) ||
+           slice_is(name, HOST_MEMORY_NAME) || slice_starts(name, SLICE_LIT(HOST_MEMORY_NAME "."));
+}
+
+/* Letters, digits, '-', '_' and '.', not first a '.': what names of applications, and of hosts, are
+ * made of. */
+static bool is_good_name(struct slice name)
+{
+    bool good = name.len > 0 && name.p[0] != '.';
+
+    for (size_t i = 0; good && i < name.len; ++i) {
+        char c = name.p[i];
+
+        good = (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9') ||
+               c == '-' || c == '_' || c == '.';
+    }
+    return good;
+}
+
+static void check_name(const struct reader *r)
+{
+    struct slice name = r->key->text;
+
+    if (name.len > APP_NAME_MAX || !is_good_name(name)) {
+        config_complain(
+            &r->top->yaml, r->key, r->d,
+            "an application's name is 1-%d letters, digits, '-', '_', '.', not first a '.'",
+            APP_NAME_MAX);
+    } else if (is_own_file(name)) {
+        config_complain(&r->top->yaml, r->key, r->d,
+                        "applications: %.*s is the name of a file of the agent's own in state_dir; "
+                        "choose another name",
+                        SLICE_FMT(name));
+    }
+}
+
+/* ---- the command ---- */
+
+/* Of the agent's own environment, what processes may need to find programs and to speak to people.
+ */
+static const char *const inherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ"};
+
+static bool any_word_has(const struct app_config *c, const char *place)
+{
+    for (size_t i = 0; i < c->s.command.n; ++i) {
+        if (strstr(c->s.command.items[i], place) != NULL)
+            return true;
+    }
+    for (size_t i = 0; i < c->nenv; ++i) {
+        if (strstr(c->env[i].value, place) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* What the message to the supervisor would have of it. */
+static size_t count_bytes(const struct app_config *c)
+{
+    json_t *all = json_pack("[o, o]", command_words(c), command_environment(c));
+    struct text text = {0};
+
+    json_print(all, &text);
+    size_t bytes = text.len;
+    text_fini(&text);
+    json_decref(all);
+    return bytes;
+}
+
+bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM])
+{
+    bool port = any_word_has(c, "{port}");
+    bool socket = any_word_has(c, "{socket}");
+
+    if (port && socket) {
+        snprintf(why, SETTINGS_WHY_ROOM, "has both {port} and {socket}");
+        return false;
+    }
+    if (c->s.command.n > APP_WORDS_MAX || count_bytes(c) > APP_WORDS_BYTES_MAX) {
+        snprintf(why, SETTINGS_WHY_ROOM, "with its environment has over %d words or %d bytes",
+                 APP_WORDS_MAX, APP_WORDS_BYTES_MAX);
+        return false;
+    }
+    if (port)
+        c->listen = LISTEN_BY_PORT;
+    else if (socket)
+        c->listen = LISTEN_BY_SOCKET;
+    else
+        c->listen = c->s.socket == APP_SOCKET_TCP ? LISTEN_INHERITED_TCP : LISTEN_INHERITED_UNIX;
+    return true;
+}
+
+/* The hash: FNV-1a, for it is compared with one that another process made. */
+static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
+{
+    const unsigned char *bytes = p;
+
+    for (size_t i = 0; i < n; ++i)
+        h = (h ^ bytes[i]) * 0x100000001b3ULL;
+    return h;
+}
+
+/* With its NUL, so that neighbours do not run together. */
+static uint64_t hash_text(uint64_t h, const char *s)
+{
+    return s != NULL ? hash_bytes(h, s, strlen(s) + 1) : hash_bytes(h, "\1", 1);
+}
+
+void command_spec(const struct app_config *c, char out[FINGERPRINT_LEN + 1])
+{
+    uint64_t h = 0xcbf29ce484222325ULL;
+    int listen = c->listen;
+
+    for (size_t i = 0; i < c->s.command.n; ++i)
+        h = hash_text(h, c->s.command.items[i]);
+    h = hash_text(h, "\2");
+    for (size_t i = 0; i < c->nenv; ++i)
+        h = hash_text(hash_text(h, c->env[i].name), c->env[i].value);
+    h = hash_text(hash_text(h, c->s.root), c->s.version);
+    h = hash_bytes(h, &listen, sizeof(listen));
+    h = hash_bytes(h, &c->user.uid, sizeof(c->user.uid));
+    h = hash_bytes(h, c->user.groups, sizeof(c->user.groups[0]) * (size_t)c->user.ngroups);
+    snprintf(out, FINGERPRINT_LEN + 1, "%016llx", (unsigned long long)h);
+}
+
+json_t *command_words(const struct app_config *c)
+{
+    json_t *words = json_array();
+
+    for (size_t i = 0; i < c->s.command.n; ++i)
+        json_array_append_new(words, json_string(c->s.command.items[i]));
+    return words;
+}
+
+static void set_variable(json_t *vars, const char *name, const char *value)
+{
+    if (value != NULL)
+        json_object_set_new(vars, name, json_string(value));
+}
+
+json_t *command_environment(const struct app_config *c)
+{
+    json_t *vars = json_object();
+    json_t *list = json_array();
+    const char *name;
+    json_t *value;
+
+    for (size_t i = 0; i < ARRAY_LEN(inherited); ++i)
+        set_variable(vars, inherited[i], getenv(inherited[i]));
+    if (c->login != NULL) {
+        set_variable(vars, "USER", c->login);
+        set_variable(vars, "LOGNAME", c->login);
+        set_variable(vars, "HOME", c->home);
+    }
+    for (size_t i = 0; i < c->nenv; ++i)
+        set_variable(vars, c->env[i].name, c->env[i].value);
+    json_object_foreach(vars, name, value)
+        json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(value)));
+    json_decref(vars);
+    return list;
+}
+
+char *command_replace(const char *word, const char *place, const char *with)
+{
+    struct text out = {0};
+    const char *at;
+
+    while ((at = strstr(word, place)) != NULL) {
+        text_add(&out, (struct slice){word, (size_t)(at - word)});
+        text_add(&out, slice_of(with));
+        word = at + strlen(place);
+    }
+    text_add(&out, slice_of(word));
+    char *copy = xstrdup(text_cstr(&out));
+    text_fini(&out);
+    return copy;
+}
+
+/* ---- environment ---- */
+
+static bool good_variable(struct slice name)
+{
+    for (size_t i = 0; i < name.len; ++i) {
+        char c = name.p[i];
+
+        if (!((ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || c == '_' ||
+              (i > 0 && c >= '0' && c <= '9')))
+            return false;
+    }
+    return name.len > 0;
+}
+
+static void read_environment(const struct reader *r)
+{
+    const struct config_node *map = r->c->s.environment;
+
+    if (map == NULL)
+        return;
+    if (map->kind != CONFIG_MAP || map->n > APP_WORDS_MAX) {
+        config_complain(&r->top->yaml, map, r->d,
+                        "environment: expected at most %d lines \"NAME: value\"", APP_WORDS_MAX);
+        return;
+    }
+    r->c->env = xcalloc(map->n + 1, sizeof(*r->c->env));
+    for (size_t i = 0; i < map->n; ++i) {
+        if (!good_variable(map->keys[i]->text) ||
+            slice_starts(map->keys[i]->text, SLICE_LIT("LISTEN_"))) {
+            config_complain(&r->top->yaml, map->keys[i], r->d,
+                            "environment: not a variable's name, or one that we set ourselves");
+            continue;
+        }
+        if (map->items[i]->kind != CONFIG_SCALAR) {
+            config_complain(&r->top->yaml, map->items[i], r->d,
+                            "environment: a value must be a text");
+            continue;
+        }
+        r->c->env[r->c->nenv++] =
+            (struct env_var){xslicedup(map->keys[i]->text), xslicedup(map->items[i]->text)};
+    }
+}
+
+/* ---- user and group ---- */
+
+static bool find_group(const struct reader *r, gid_t *gid)
+{
+    uint64_t number;
+    struct slice text = slice_of(r->c->s.group);
+
+    if (parse_u64(text, UINT32_MAX - 1, &number)) {
+        *gid = (gid_t)number;
+        return true;
+    }
+    const struct group *g = getgrnam(r->c->s.group);
+    if (g == NULL) {
+        complain(r, "group", "there is no such group");
+        return false;
+    }
+    *gid = g->gr_gid;
+    return true;
+}
+
+/* Whether the agent runs as a user other than root. Only its supervisor can then start processes as
+ * other users. */
+static bool has_own_user(const struct reader *r)
+{
+    return r->top->own.wanted && r->top->own.uid != 0;
+}
+
+static bool is_in_group(const struct privileges *user, gid_t gid)
+{
+    for (int i = 0; i < user->ngroups; ++i) {
+        if (user->groups[i] == gid)
+            return true;
+    }
+    return false;
+}
+
+/* What the agent may write and reach as its user must not be other users' to write, nor theirs out
+ * of its reach. */
+static void check_other_user(const struct reader *r)
+{
+    const char *at = r->c->s.user != NULL ? "user" : "group";
+    const struct privileges *own = &r->top->own;
+    const struct app_config *c = r->c;
+
+    if (c->user.uid == 0)
+        complain(r, at, "root: an agent that has a user itself starts no processes of root");
+    else if (c->user.uid != own->uid && is_in_group(&c->user, own->gid))
+        complain(r, at,
+                 "is in the group of the agent's own user: give the agent a group that no "
+                 "application has");
+    else if (c->user.uid != own->uid && c->listen == LISTEN_BY_SOCKET)
+        complain(r, at,
+                 "with {socket} in command or environment: an agent that has a user itself cannot "
+                 "connect to a socket that another one makes; use {port} or an inherited socket");
+}
+
+static bool may_switch(const struct reader *r)
+{
+    if (has_own_user(r) || geteuid() == 0)
+        return true;
+    complain(r, r->c->s.user != NULL ? "user" : "group", "needs an agent that runs as root");
+    return false;
+}
+
+/* Returns false if the user does not exist. */
+static bool find_login(const struct reader *r)
+{
+    struct app_config *c = r->c;
+    const struct passwd *p = getpwnam(c->login);
+
+    if (p == NULL) {
+        if (c->s.user != NULL)
+            complain(r, "user", "there is no such user");
+        return false;
+    }
+    if (c->s.user != NULL) {
+        c->user.uid = p->pw_uid;
+        c->user.gid = p->pw_gid;
+    }
+    c->home = xstrdup(p->pw_dir);
+    return true;
+}
+
+static void find_user(const struct reader *r)
+{
+    const struct privileges *own = &r->top->own;
+    struct app_config *c = r->c;
+    int n = PRIVILEGES_GROUPS_MAX;
+
+    c->user.uid = own->wanted ? own->uid : geteuid();
+    c->user.gid = own->wanted ? own->gid : getegid();
+    c->login = c->s.user != NULL ? c->s.user : r->top->s.user;
+    if (c->login != NULL && !find_login(r))
+        return;
+    if (c->s.group != NULL && !find_group(r, &c->user.gid))
+        return;
+    if (has_own_user(r) && c->user.uid == own->uid && c->user.gid == own->gid) {
+        c->user = *own;
+        return;
+    }
+    if ((c->s.user == NULL && c->s.group == NULL) || !may_switch(r))
+        return;
+    c->user.wanted = true;
+    c->user.groups[0] = c->user.gid;
+    c->user.ngroups = 1;
+    if (c->s.user != NULL) {
+        if (getgrouplist(c->s.user, c->user.gid, c->user.groups, &n) < 0) {
+            complain(r, "user", "is in too many groups");
+            return;
+        }
+        c->user.ngroups = n;
+    }
+    if (has_own_user(r))
+        check_other_user(r);
+}
+
+/* ---- processes ---- */
+
+static void check_probe(const struct reader *r)
+{
+    const char *p = r->c->s.ready_probe;
+
+    if (p == NULL)
+        return;
+    for (const char *at = p; *at != '\0'; ++at) {
+        if ((unsigned char)*at <= 0x20 || (unsigned char)*at >= 0x7f) {
+            complain(r, "ready_probe", "must be a path of printable ASCII characters");
+            return;
+        }
+    }
+    if (p[0] != '/')
+        complain(r, "ready_probe", "must be a path that begins with '/'");
+}
+
+static void check_command(const struct reader *r)
+{
+    const struct text_list *command = &r->c->s.command;
+    char why[SETTINGS_WHY_ROOM];
+
+    if (command->n == 0) {
+        if (config_get(r->map, "command") == NULL)
+            complain(r, "command", "is required (or attach)");
+        return;
+    }
+    if (command->n == 1 && strchr(command->items[0], ' ') != NULL &&
+        access(command->items[0], F_OK) != 0)
+        complain(r, "command",
+                 "is one word with blanks in it: write a list, [program, argument, ...]");
+    if (!command_check(r->c, why))
+        complain(r, "command", why);
+    if (r->c->s.root[0] != '/')
+        complain(r, "root", "must be an absolute path");
+}
+
+static void read_attach(const struct reader *r)
+{
+    struct app_config *c = r->c;
+
+    if (c->s.command.n != 0)
+        complain(r, "attach", "command and attach exclude one another");
+    c->attach = xcalloc(c->s.attach.n, sizeof(*c->attach));
+    for (size_t i = 0; i < c->s.attach.n; ++i) {
+        if (addr_parse(slice_of(c->s.attach.items[i]), &c->attach[i]) != ERR_OK)
+            config_complain(&r->top->yaml, place(r, "attach"), r->d,
+                            "attach: \"%s\" is not a numeric HOST:PORT or unix:/path",
+                            c->s.attach.items[i]);
+    }
+}
+
+static void read_processes(const struct reader *r)
+{
+    struct app_config *c = r->c;
+
+    if (c->s.attach.n != 0) {
+        read_attach(r);
+        return;
+    }
+    if (c->s.min_processes == 0 && c->s.max_processes == 0 && r->top->s.max_processes == 0)
+        complain(r, "max_processes",
+                 "with neither min_processes nor max_processes there are no slots");
+    check_command(r);
+    check_probe(r);
+    find_user(r);
+}
+
+static void read_listen(const struct reader *r)
+{
+    struct app_config *c = r->c;
+
+    c->listen_addrs = xcalloc(c->s.listen.n + 1, sizeof(*c->listen_addrs));
+    for (size_t i = 0; i < c->s.listen.n; ++i) {
+        enum err e = addr_parse(slice_of(c->s.listen.items[i]), &c->listen_addrs[c->nlisten_addrs]);
+
+        if (e == ERR_OK)
+            ++c->nlisten_addrs;
+        else
+            config_addr_complain(&r->top->yaml, place(r, "listen"), "listen", c->s.listen.items[i],
+                                 e, r->d);
+    }
+}
+
+unsigned app_config_slots(const struct app_settings *s, const struct slot_address *a,
+                          unsigned host_max)
+{
+    unsigned room = a != NULL ? slot_address_room(a) : APP_SLOTS_MAX;
+    unsigned n = (unsigned)s->min_processes;
+
+    if (s->max_processes != 0)
+        return (unsigned)s->max_processes;
+    if (host_max > n)
+        n = host_max < room ? host_max : room;
+    return n != 0 ? n : 1;
+}
+
+/* Whether slots can be registered under it: a name, or an address that is not all addresses. */
+static bool is_advertisable(const char *host)
+{
+    struct addr a;
+    char *text = xasprintf("%s:1", host);
+    enum err e = addr_parse(slice_of(text), &a);
+
+    free(text);
+    return e == ERR_UNSUPPORTED ||
+           (e == ERR_OK && a.sa.sa_family != AF_UNIX && !addr_is_wildcard(&a));
+}
+
+/* And with it how many slots there are. */
+static void read_address(const struct reader *r)
+{
+    struct app_config *c = r->c;
+    /* Those that are asked for; that there may be more follows from the address. */
+    unsigned n = (unsigned)(c->s.max_processes != 0 ? c->s.max_processes : c->s.min_processes);
+    char why[SETTINGS_WHY_ROOM];
+
+    if (c->s.attach.n != 0)
+        n = (unsigned)c->s.attach.n;
+    if (c->s.address == NULL && c->s.listen.n == 0 && config_get(r->map, "address") == NULL)
+        complain(r, "address", "is required (or listen)");
+    if (c->s.address != NULL &&
+        slot_address_parse(slice_of(c->s.address), n, &c->address, why) != ERR_OK) {
+        config_complain(&r->top->yaml, place(r, "address"), r->d, "address: \"%s\" %s",
+                        c->s.address, why);
+        return;
+    }
+    c->has_address = c->s.address != NULL;
+    c->nslots = n;
+    if (c->s.attach.n == 0)
+        c->nslots = app_config_slots(&c->s, c->has_address ? &c->address : NULL,
+                                     (unsigned)r->top->s.max_processes);
+}
+
+/* Reads the application KEY: MAP. Never returns NULL. Errors are added to D; after an error the
+ * result may only be destroyed. */
+static struct app_config *read_app(const struct agent_config *top, const struct config_node *key,
+                                   const struct config_node *map, struct diag *d)
+{
+    struct app_config *c = xcalloc(1, sizeof(*c));
+    const struct reader r = {.top = top, .key = key, .map = map, .c = c, .d = d};
+    unsigned errors_before = d->errors;
+    char why[SETTINGS_WHY_ROOM];
+
+    c->name = xslicedup(key->text);
+    c->origins = xcalloc(app_table.n, sizeof(*c->origins));
+    check_name(&r);
+    settings_read(&app_table, &top->yaml, map, &c->s, c->origins, d);
+    if (map->kind != CONFIG_MAP) {
+        if (d->errors == errors_before)
+            config_complain(&top->yaml, key, d, "%s: has no settings", c->name);
+        return c;
+    }
+    if (!app_settings_check(&c->s, why))
+        config_complain(&top->yaml, key, d, "%s: %s", c->name, why);
+    c->path = c->s.path != NULL ? xstrdup(c->s.path) : xasprintf("/%s/workers", c->name);
+    if (c->path[0] != '/')
+        complain(&r, "path", "must begin with '/'");
+    if (c->s.advertise != NULL && !is_advertisable(c->s.advertise))
+        complain(&r, "advertise", "must be a host name or an address, without a port");
+    if (strlen(c->s.version) > VERSION_MAX)
+        complain(&r, "version", "is too long");
+    read_environment(&r);
+    read_processes(&r);
+    read_listen(&r);
+    read_address(&r);
+    if (d->errors == errors_before)
+        command_spec(c, c->spec);
+    return c;
+}
+
+static void destroy_app(struct app_config *c)
+{
+    for (size_t i = 0; i < c->nenv; ++i) {
+        free(c->env[i].name);
+        free(c->env[i].value);
+    }
+    free(c->env);
+    free(c->attach);
+    free(c->listen_addrs);
+    free(c->path);
+    free(c->home);
+    slot_address_fini(&c->address);
+    settings_fini(&app_table, &c->s);
+    free(c->origins);
+    free(c->name);
+    free(c);
+}
 
 /* ---- tls ---- */
 
@@ -113,7 +666,7 @@ static void find_host_path(struct agent_config *c, struct diag *d)
         if (c->host_path[0] != '/' || c->host_path[1] == '\0')
             config_complain(&c->yaml, top_node(c, "host_path"), d,
                             "host_path: must begin with '/', and name a node");
-    } else if (gethostname(host, sizeof(host) - 1) == 0 && app_config_good_name(slice_of(host))) {
+    } else if (gethostname(host, sizeof(host) - 1) == 0 && is_good_name(slice_of(host))) {
         c->host_path = xasprintf("/hosts/%s", host);
     }
 }
@@ -244,10 +797,6 @@ static void find_users(struct agent_config *c, struct diag *d)
 static void read_apps(struct agent_config *c, struct diag *d)
 {
     const struct config_node *map = c->s.applications;
-    const struct app_config_top top = {.yaml = &c->yaml,
-                                       .own = &c->own,
-                                       .user = c->s.user,
-                                       .max_processes = (unsigned)c->s.max_processes};
     unsigned errors_before = d->errors;
 
     if (map == NULL)
@@ -259,7 +808,7 @@ static void read_apps(struct agent_config *c, struct diag *d)
     }
     c->apps = xcalloc(map->n + 1, sizeof(struct app_config *));
     for (size_t i = 0; i < map->n; ++i) {
-        struct app_config *app = app_config_read(&top, map->keys[i], map->items[i], d);
+        struct app_config *app = read_app(c, map->keys[i], map->items[i], d);
 
         if (agent_config_app(c, app->name) != NULL)
             config_complain(&c->yaml, map->keys[i], d, "applications: duplicate entry %s",
@@ -301,7 +850,7 @@ void agent_config_destroy(struct agent_config *c)
     if (c == NULL)
         return;
     for (size_t i = 0; i < c->napps; ++i)
-        app_config_destroy(c->apps[i]);
+        destroy_app(c->apps[i]);
     free(c->apps);
     free(c->users);
     networks_fini(&c->allow);

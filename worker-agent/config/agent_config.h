@@ -1,24 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The agent's YAML file, completely read and checked. Owned by the caller of agent_config_read().
- * Each group borrows its application's part, which must outlive the group. Constant once read; any
- * thread.
+ * The agent's YAML file, completely read and checked, and what an application's processes are
+ * started with: the command, its environment, and {port} and {socket} in them. Owned by the caller
+ * of agent_config_read(). Each group borrows its application's part, which must outlive the group.
+ * Constant once read; any thread.
  */
 #ifndef RLB_AGENT_CONFIG_AGENT_CONFIG_H
 #define RLB_AGENT_CONFIG_AGENT_CONFIG_H
 
+#include <jansson.h>
+
 #include "common/net/networks.h"
+#include "common/program/privileges.h"
 #include "common/tls/tls_listener.h"
-#include "worker-agent/config/app_config.h"
+#include "worker-agent/config/settings.h"
+#include "worker-agent/config/slot_address.h"
+#include "worker-agent/config/supervisor_rights.h"
 
 enum {
     APPS_MAX = 1000,
+    /* Letters of an application's name: it becomes a directory, a node and a log word. */
+    APP_NAME_MAX = 64,
+    /* Words of a command; variables of an environment; bytes of all of them as JSON, with what they
+       inherit. */
+    APP_WORDS_MAX = 1000,
+    APP_WORDS_BYTES_MAX = 128 * 1024,
     /* What a unix socket in state_dir/run needs of a path's 107 bytes: "/run/", 16 hex digits,
        "/s". */
     STATE_DIR_MAX = 107 - 5 - 16 - 2,
 };
 
-struct supervisor_rights;
+/* The agent's own files in state_dir. No application may have their names, because its state is in
+ * the directory of its name beside them. The names keeper.* stay: another version's agent or
+ * supervisor uses them. */
+#define AGENT_LOCK_NAME "agent.lock"
+#define HOST_MEMORY_NAME "tree.json"
+#define SUPERVISOR_SOCKET_NAME "keeper.sock"
+#define SUPERVISOR_LOCK_NAME "keeper.lock"
+#define SUPERVISOR_RUN_NAME "run"
+
+/* How a process comes by its listening socket. */
+enum listen_mode {
+    LISTEN_INHERITED_UNIX,
+    LISTEN_INHERITED_TCP,
+    LISTEN_BY_PORT,  /* {port} */
+    LISTEN_BY_SOCKET /* {socket} */
+};
+
+struct env_var {
+    char *name, *value;
+};
+
+struct app_config {
+    char *name;
+    struct app_settings s;
+    enum setting_origin *origins; /* of each row of app_table */
+    struct env_var *env;          /* what the file gives */
+    size_t nenv;
+    struct slot_address address;
+    bool has_address;
+    struct addr *listen_addrs; /* its own addresses: `listen` */
+    size_t nlisten_addrs;
+    unsigned nslots;     /* at start */
+    struct addr *attach; /* nslots of them, or NULL */
+    enum listen_mode listen;
+    char *path;             /* in the tree */
+    struct privileges user; /* of its processes; not wanted: the supervisor's. uid is always set */
+    const char *login;      /* the user's name; NULL: the user that started the agent */
+    char *home;             /* of the user, or NULL */
+    char spec[FINGERPRINT_LEN + 1]; /* hash of all that a process is started with */
+};
 
 struct agent_config {
     struct config yaml;
@@ -38,5 +89,24 @@ struct agent_config {
 struct agent_config *agent_config_read(const char *file, struct diag *d);
 void agent_config_destroy(struct agent_config *c);
 const struct app_config *agent_config_app(const struct agent_config *c, const char *name);
+
+/*
+ * Returns the number of slots of an application with settings S. Not applicable with attach.
+ *   a  the addresses of its slots, which limit the number; NULL: slots without addresses, no limit
+ */
+unsigned app_config_slots(const struct app_settings *s, const struct slot_address *a,
+                          unsigned host_max);
+
+/* ---- the command ---- */
+
+/* Sets c->listen and checks the bounds. Returns false with the reason in WHY. */
+bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM]);
+/* A hash of everything that processes are started with: an adopted one with another is replaced. */
+void command_spec(const struct app_config *c, char out[FINGERPRINT_LEN + 1]);
+/* New lists of texts: the words; and "NAME=value" of the whole environment. */
+json_t *command_words(const struct app_config *c);
+json_t *command_environment(const struct app_config *c);
+/* A copy of WORD with each PLACE ("{port}") replaced. */
+char *command_replace(const char *word, const char *place, const char *with);
 
 #endif

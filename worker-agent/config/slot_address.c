@@ -15,12 +15,6 @@ static enum err refuse(enum err e, char why[WHY_ROOM], const char *reason)
     return e;
 }
 
-static bool is_wildcard(const struct addr *a)
-{
-    return (a->sa.sa_family == AF_INET && a->in.sin_addr.s_addr == htonl(INADDR_ANY)) ||
-           (a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr));
-}
-
 static char *unix_text(const char *pattern, unsigned n)
 {
     const char *plus = strchr(pattern, '+');
@@ -76,7 +70,7 @@ enum err slot_address_parse(struct slice text, unsigned nslots, struct slot_addr
         return refuse(e, why, "must be a numeric address: slots listen on it");
     if (e != ERR_OK)
         return refuse(e, why, "is not like 127.0.0.1:9000+, [::1]:9000+ or unix:/run/slot+.sock");
-    if (is_wildcard(&a.base))
+    if (addr_is_wildcard(&a.base))
         return refuse(ERR_UNSUPPORTED, why,
                       "load balancers could not connect to it: name one of this host's addresses");
     if (!a.numbered && nslots > 1)

@@ -2,11 +2,147 @@
 #include "worker-agent/front/front_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/http/http_request.h"
 #include "common/program/daemon.h"
 #include "common/program/inherited.h"
+
+/* ---- header fields: names are as they were written ---- */
+
+/* The value of header NAME, or SLICE_NULL. The first of several. */
+static struct slice header_of(const struct http_request *req, const char *name)
+{
+    const struct message_field *f = message_fields_find(&req->fields, slice_of(name), NULL);
+
+    return f != NULL ? f->value : SLICE_NULL;
+}
+
+void front_read_class(const struct http_request *req, struct request_class *out)
+{
+    struct slice cls = header_of(req, "resumelb-class");
+    struct slice fingerprint = header_of(req, "resumelb-classifier");
+
+    *out = (struct request_class){.cls_len = 0};
+    if (cls.len > 0 && resume_is_class(cls)) {
+        memcpy(out->cls, cls.p, cls.len);
+        out->cls_len = cls.len;
+    }
+    out->has_reported =
+        home_report_parse(header_of(req, "resumelb-home"), &out->reported) == ERR_OK;
+    if (fingerprint.len > 0 && resume_is_fingerprint(fingerprint)) {
+        memcpy(out->fingerprint, fingerprint.p, fingerprint.len);
+        out->fingerprint_len = fingerprint.len;
+    }
+}
+
+/* ---- to the process ---- */
+
+/* Of the product's own headers, a process receives only the class set by a load balancer. */
+static bool passes(const struct http_request *req, const struct front_recipient *to,
+                   const struct message_field *field)
+{
+    switch (field->kind) {
+    case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
+        return false;
+    case FIELD_OURS:
+        return to->agent ||
+               (to->peer == NULL && slice_eq_nocase(field->name, SLICE_LIT("resumelb-class")) &&
+                resume_is_class(field->value));
+    case FIELD_FOR:
+        /* All of them become one, with the peer at its end. */
+        return to->peer == NULL;
+    case FIELD_PROTO:
+    case FIELD_FORWARDED_HOST:
+    case FIELD_FORWARDED:
+    case FIELD_CLAIM:
+    case FIELD_REQUEST_ID:
+    case FIELD_CLIENT_CERTIFICATE:
+        return to->peer == NULL || to->believed;
+    case FIELD_OTHER:
+    case FIELD_COOKIE:
+    case FIELD_DATE:
+    case FIELD_SERVER:
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+        break;
+    }
+    return !http_request_lists(&req->fields, field->name);
+}
+
+/* X-Forwarded-*, as a server does that clients connect to. */
+static void put_forwarded(const struct http_request *req, const struct front_recipient *to,
+                          struct text *out)
+{
+    char peer[ADDR_TEXT_MAX];
+
+    text_add(out, SLICE_LIT("X-Forwarded-For: "));
+    for (size_t i = 0; to->believed && i < req->fields.n; ++i) {
+        if (req->fields.at[i].kind != FIELD_FOR)
+            continue;
+        text_add(out, req->fields.at[i].value);
+        text_add(out, SLICE_LIT(", "));
+    }
+    text_add(out, slice_of(addr_host(to->peer, peer)));
+    text_add(out, SLICE_LIT("\r\n"));
+    if (!to->believed || !message_fields_may_have(&req->fields, FIELD_BIT(FIELD_PROTO)))
+        http_put_field(out, SLICE_LIT("X-Forwarded-Proto"), SLICE_LIT("http"));
+    if (!to->believed || !message_fields_may_have(&req->fields, FIELD_BIT(FIELD_FORWARDED_HOST)))
+        http_put_field(out, SLICE_LIT("X-Forwarded-Host"), req->authority);
+}
+
+void front_write_head(const struct http_request *req, const struct front_recipient *to,
+                      struct text *out)
+{
+    text_add(out, req->method);
+    text_add_char(out, ' ');
+    text_add(out, req->target);
+    text_add(out, SLICE_LIT(" HTTP/1.1\r\n"));
+    http_put_field(out, SLICE_LIT("Host"), req->authority);
+    for (size_t i = 0; i < req->fields.n; ++i) {
+        const struct message_field *f = &req->fields.at[i];
+
+        if (passes(req, to, f))
+            http_put_field(out, f->name, f->value);
+    }
+    if (to->peer != NULL)
+        put_forwarded(req, to, out);
+    if (http_request_wants_websocket(req)) {
+        http_put_field(out, SLICE_LIT("Connection"), SLICE_LIT("Upgrade"));
+        http_put_field(out, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
+    }
+    http_put_length(req->method, req->body, out);
+    text_add(out, SLICE_LIT("\r\n"));
+}
+
+/* ---- to the load balancer ---- */
+
+void front_copy_headers(struct http_request *req, const struct http1_head *head, bool ours)
+{
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct http1_header *h = &head->headers[i];
+        enum http_field f = h->kind;
+
+        /* Of ours: "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
+        if (!http_field_is_hop(f) && (f != FIELD_OURS || ours) && f != FIELD_DATE &&
+            !http_response_lists(head, h->name))
+            http_request_add(req, &req->res.fields, http_request_keep(req, h->name),
+                             http_request_keep(req, h->value));
+    }
+}
+
+void front_put_backlog(struct http_request *req, size_t backlog)
+{
+    /* As many digits as 64 bits need, and the NUL. */
+    char digits[21];
+    size_t n = (size_t)snprintf(digits, sizeof(digits), "%zu", backlog);
+
+    http_request_answer(req, "Resumelb-Backlog", (struct slice){digits, n});
+}
 
 /* ---- requests ---- */
 
@@ -29,11 +165,6 @@ static void refuse(const struct slot *s, struct http_request *req, struct http_c
     if (status == 403)
         req->keep_alive = false;
     http_reply_simple(r, status, "text/plain; charset=utf-8", body);
-}
-
-static bool is_stream_path(const struct http_request *req)
-{
-    return slice_is(req->target, RESUME_STREAM_PATH);
 }
 
 /* Called before anything is read from a connection, including its handshake. An application's own
@@ -73,18 +204,18 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     }
     if (f->turns_away)
         req->keep_alive = false;
-    if (!is_stream_path(req)) {
+    if (!slice_is(req->target, RESUME_STREAM_PATH)) {
         exchange_start(f, listener, req, conn);
         return;
     }
-    if (!front_wants_stream(req) || !front_method_is(req, "GET")) {
+    if (!slice_is(header_of(req, "resumelb-feed"), "1") || !slice_is(req->method, "GET")) {
         refuse(s, req, conn, 404, SLICE_LIT("not found\n"));
         return;
     }
     struct request_class rc;
     front_read_class(req, &rc);
     resume_stream_start(s, req, conn, (struct slice){rc.fingerprint, rc.fingerprint_len},
-                        front_wants_homes(req));
+                        slice_is(header_of(req, "resumelb-homes"), "1"));
 }
 
 /* ---- life ---- */
@@ -116,15 +247,6 @@ static void take_config(struct front *f, const struct agent_config *c)
                     body_files_max(daemon_descriptor_limit()));
 }
 
-/* Whether there is TLS at all is a matter of listening. */
-static void take_tls(struct front *f, struct agent_config *c)
-{
-    if ((f->tls == NULL) != (c->tls == NULL))
-        log_warn(NULL, "configuration-needs-restart", "setting=tls");
-    else if (f->tls != NULL)
-        tls_listener_take(f->tls, c->tls);
-}
-
 void front_look(struct front *f)
 {
     if (f->tls != NULL)
@@ -147,12 +269,13 @@ const struct body_totals *front_body_totals(const struct front *f)
     return &f->body_totals;
 }
 
-struct front *front_create(struct loop *l, struct agent_config *c)
+struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t)
 {
     struct front *f = xcalloc(1, sizeof(*f));
     struct http_server_options o = options_of(f, c);
 
     f->loop = l;
+    f->trace = t;
     list_init(&f->exchanges);
     take_config(f, c);
     f->tls = c->tls;
@@ -161,16 +284,15 @@ struct front *front_create(struct loop *l, struct agent_config *c)
     return f;
 }
 
-void front_trace(struct front *f, struct trace_log *t)
-{
-    f->trace = t;
-}
-
 void front_configure(struct front *f, struct agent_config *c)
 {
     struct http_server_options o = options_of(f, c);
 
-    take_tls(f, c);
+    /* Whether there is TLS at all is a matter of listening. */
+    if ((f->tls == NULL) != (c->tls == NULL))
+        log_warn(NULL, "configuration-needs-restart", "setting=tls");
+    else if (f->tls != NULL)
+        tls_listener_take(f->tls, c->tls);
     take_config(f, c);
     http_server_set(f->server, &o);
 }

@@ -19,11 +19,9 @@ enum {
     FRONT_QUIET_MS = 600,
 };
 
-/* Ownership of C's TLS configuration passes to the front, here and below. */
-struct front *front_create(struct loop *l, struct agent_config *c);
-/* From now on, the stages of requests are recorded in T, which must outlive F; NULL: not recorded.
- */
-void front_trace(struct front *f, struct trace_log *t);
+/* Ownership of C's TLS configuration passes to the front, here and below. The stages of requests
+ * are recorded in T, which must outlive the front; NULL: not recorded. */
+struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t);
 /* Applies a re-read configuration. C's contents must stay valid until the next call. */
 void front_configure(struct front *f, struct agent_config *c);
 /* Must be called every second: checks the TLS files for changes. */

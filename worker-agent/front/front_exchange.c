@@ -22,6 +22,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/http/http_request.h"
 #include "worker-agent/front/trace_log.h"
 
 enum {
@@ -39,6 +40,27 @@ enum {
     /* Processes that one request tries to connect to. If all of them are unreachable, the cause is
        not a single process. */
     CONNECT_TRIES_MAX = 10,
+};
+
+enum note {
+    NOTE_NONE,
+    NOTE_UNPROCESSED, /* no byte reached a process: any request may be retried elsewhere */
+    NOTE_FAILED, /* a process received it and failed: retry elsewhere only if it is safe to repeat
+                  */
+};
+
+static const struct {
+    int status;
+    enum note note;
+    enum agent_stat figure; /* that counts it; AGENT_STATS: none */
+    struct slice text;
+} outcomes[OUTCOMES] = {
+#define AGENT_STAT_NONE AGENT_STATS
+#define OUTCOME(name, status, note, figure, text, doc)                                             \
+    [OUTCOME_##name] = {status, NOTE_##note, AGENT_STAT_##figure, {text "\n", sizeof(text)}},
+#include "worker-agent/config/outcome.def"
+#undef OUTCOME
+#undef AGENT_STAT_NONE
 };
 
 struct exchange {
@@ -176,33 +198,170 @@ static void worker_finished(struct exchange *x)
     leave_worker(x);
 }
 
+/* ---- show_errors: why a request was not served, in the body of its answer ---- */
+
+/* Nothing in such a body is run, loaded or framed. */
+#define ERROR_BODY_POLICY "default-src 'none'; frame-ancestors 'none'"
+
+static void add_lines(const char *title, const struct last_lines *lines, struct text *out)
+{
+    if (lines->n == 0)
+        return;
+    text_addf(out, "\n%s\n", title);
+    for (size_t i = 0; i < lines->n; ++i) {
+        text_add(out, SLICE_LIT("  "));
+        last_lines_show(lines, i, out);
+        text_add_char(out, '\n');
+    }
+}
+
+/* Whether the lines of the process have more information than the failure. */
+static bool process_tells(const struct error_facts *e)
+{
+    return e->lines != NULL && e->lines->n > 0 && (e->failure == NULL || e->failure->pid != e->pid);
+}
+
+static void add_plain(const struct error_facts *e, struct text *out)
+{
+    const struct failure *f = e->failure;
+
+    if (process_tells(e)) {
+        text_addf(out, "\nprocess %ld\n", e->pid);
+        add_lines("What it wrote last:", e->lines, out);
+        return;
+    }
+    if (f == NULL)
+        return;
+    text_add_char(out, '\n');
+    failure_add_summary(f, out);
+    text_addf(out, " (%.1f s ago)\n", (double)(e->now_ms - f->at_ms) / 1000);
+    add_lines("What it wrote last:", &f->lines, out);
+}
+
+/* The plain text is made first; as HTML it is the same in <pre>. */
+void error_body(const struct error_facts *e, bool html, struct text *out)
+{
+    struct text plain = {0};
+
+    add_plain(e, &plain);
+    if (html)
+        text_add(out, SLICE_LIT("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+                                "<title>error</title>\n<h1>"));
+    if (html)
+        text_add_html(out, e->reason);
+    else
+        text_add(out, e->reason);
+    text_add(out, html ? SLICE_LIT("</h1>\n<pre>") : SLICE_LIT("\n"));
+    for (struct slice rest = text_slice(&plain); html && rest.len != 0;) {
+        text_add_html(out, slice_cut(&rest, '\n'));
+        text_add_char(out, '\n');
+    }
+    if (html)
+        text_add(out, SLICE_LIT("</pre>\n</html>\n"));
+    else
+        text_add(out, text_slice(&plain));
+    text_fini(&plain);
+}
+
+/* Whether a process may have said why; a full queue explains itself. */
+static bool is_explained(enum outcome o)
+{
+    return o == OUTCOME_NOT_STARTED || o == OUTCOME_NOT_REACHED || o == OUTCOME_FAILED ||
+           o == OUTCOME_LATE;
+}
+
+/* Whether the client says that it reads HTML. */
+static bool wants_html(const struct http_request *req)
+{
+    const struct message_field *accept =
+        message_fields_find(&req->fields, SLICE_LIT("accept"), NULL);
+    struct slice html = SLICE_LIT("text/html");
+
+    if (accept == NULL)
+        return false;
+    for (struct slice rest = accept->value; rest.len != 0;) {
+        struct slice item = slice_cut(&rest, ',');
+
+        if (slice_eq_nocase(slice_trim(slice_cut(&item, ';')), html))
+            return true;
+    }
+    return false;
+}
+
+/* Appends the body of the response of outcome O to OUT: the reason and the output of its process,
+ * as HTML if the client accepts that. Returns its Content-Type, or NULL if no body is to be sent
+ * (show_errors is off, or O is self-explanatory). */
+static const char *explain(const struct exchange *x, enum outcome o, struct text *out)
+{
+    const struct app_group *g = x->listener->group;
+    const struct slot *s = x->place.slot;
+    struct app_process *p = NULL;
+    bool html;
+
+    if (!g->s->show_errors || !is_explained(o))
+        return NULL;
+    struct error_facts e = {.reason = slice_trim(outcomes[o].text),
+                            .failure = s != NULL ? s->failure : g->last_failure,
+                            .now_ms = loop_now_ms(g->pool->loop)};
+    /* A process that has just died of the request may not have been reported yet. */
+    if (s != NULL && (o == OUTCOME_FAILED || o == OUTCOME_LATE))
+        p = slot_process(s);
+    if (p != NULL) {
+        e.lines = process_output_last(&p->output);
+        e.pid = p->pid;
+    }
+    html = wants_html(x->reply->req);
+    error_body(&e, html, out);
+    return html ? "text/html; charset=utf-8" : "text/plain; charset=utf-8";
+}
+
 /* ---- our own answers ---- */
 
-static void trace_answer(struct exchange *x, enum outcome o)
+/* Sends the response of outcome O. May be the end of the reply, and of X with it (freed at the end
+ * of the turn). */
+static void send_answer(struct exchange *x, enum outcome o)
 {
-    struct text text = {0};
+    struct http_request *req = x->reply->req;
+    struct text shown = {0};
+    const char *type = explain(x, o, &shown);
 
-    if (x->trace.log == NULL)
-        return;
-    outcome_print(o, &text);
-    trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
-                         text_slice(&text));
-    text_fini(&text);
+    if (!is_direct(x)) {
+        front_put_backlog(req, slot_backlog(&x->place));
+        if (outcomes[o].note == NOTE_UNPROCESSED)
+            http_request_answer(req, "Resumelb-Unprocessed", SLICE_LIT("1"));
+        if (outcomes[o].note == NOTE_FAILED)
+            http_request_answer(req, "Resumelb-Failed", SLICE_LIT("1"));
+    } else if (outcomes[o].status == 503) {
+        /* Seconds: a place may be free any moment. */
+        http_request_answer(req, "Retry-After", SLICE_LIT("1"));
+    }
+    if (type != NULL) {
+        http_request_answer(req, "Content-Security-Policy", SLICE_LIT(ERROR_BODY_POLICY));
+        http_request_answer(req, "X-Content-Type-Options", SLICE_LIT("nosniff"));
+    }
+    http_reply_simple(x->reply, outcomes[o].status,
+                      type != NULL ? type : "text/plain; charset=utf-8",
+                      type != NULL ? text_slice(&shown) : outcomes[o].text);
+    text_fini(&shown);
 }
 
 static void answer(struct exchange *x, enum outcome o)
 {
-    size_t backlog = slot_backlog(&x->place);
-    const struct front_subject subject = {x->listener->group, x->place.slot};
+    if (x->trace.log != NULL) {
+        /* Without its line end. */
+        char *text = xasprintf("%d %.*s", outcomes[o].status, (int)outcomes[o].text.len - 1,
+                               outcomes[o].text.p);
 
-    trace_answer(x, o);
-    if (outcome_figure(o) != FIGURE_NONE)
-        count(x, (enum agent_stat)outcome_figure(o));
+        trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
+                             slice_of(text));
+        free(text);
+    }
+    if (outcomes[o].figure != AGENT_STATS)
+        count(x, outcomes[o].figure);
     if (x->reply == NULL)
         end_if_done(x);
     else
-        /* May be the end of the reply, and of X with it (freed at the end of the turn). */
-        front_answer(x->reply, o, is_direct(x) ? NULL : &backlog, &subject);
+        send_answer(x, o);
 }
 
 /* ---- passing on ---- */
@@ -247,14 +406,14 @@ static bool find_listen_addr(const struct exchange *x, struct addr *out)
  * X was refused because of WHY. Returns true if X is to be passed on to the new agent; X->place
  * then refers to that agent instead of a process, and the caller must connect to it.
  */
-static bool pass_on(struct exchange *x, enum slot_refusal why)
+static bool pass_on(struct exchange *x, enum outcome why)
 {
     const struct app_pool *pool = x->listener->group->pool;
     const struct conn_pool_settings cs = {.idle_timeout_ms = 1, .max_waiting = 1};
     char address[ADDR_TEXT_MAX];
     struct addr to;
 
-    if (!pool->handed_over || (why != SLOT_STOPPED && why != SLOT_NOT_STARTED) ||
+    if (!pool->handed_over || (why != OUTCOME_STOPPING && why != OUTCOME_NOT_STARTED) ||
         x->reply == NULL || x->front->tls != NULL || !find_listen_addr(x, &to))
         return false;
     slot_pass_on(&x->place, &to,
@@ -262,7 +421,7 @@ static bool pass_on(struct exchange *x, enum slot_refusal why)
                                    SLICE_LIT("new-agent"), 0, &cs));
     if (!is_direct(x)) {
         text_clear(&x->head);
-        front_write_agents_head(x->reply->req, &x->head);
+        front_write_head(x->reply->req, &(struct front_recipient){.agent = true}, &x->head);
     }
     x->passed_on = true;
     /* How long it may take, and what it says of a process, is the other's to judge. */
@@ -277,23 +436,17 @@ static bool pass_on(struct exchange *x, enum slot_refusal why)
 static void connect_to_process(struct exchange *x);
 static void ask(struct exchange *x);
 
-static void refused(struct exchange *x, enum slot_refusal why)
+static void refused(struct exchange *x, enum outcome why)
 {
     if (pass_on(x, why)) {
         connect_to_process(x);
         return;
     }
     x->worker_done = true;
-    answer(x, front_refusal(why));
+    answer(x, why);
 }
 
 /* ---- failure ---- */
-
-static bool may_try_fresh(const struct exchange *x, bool any_received, bool any_written)
-{
-    return x->reused && !x->retried && !any_received && x->reply != NULL &&
-           (x->safe || !any_written);
-}
 
 static void answer_failed(struct exchange *x, enum err e)
 {
@@ -315,11 +468,14 @@ static void answer_failed(struct exchange *x, enum err e)
 /* No connection could be had. */
 static void on_no_connection(struct exchange *x, enum err e)
 {
+    struct app_process *p = slot_request_process(&x->place);
+
     log_warn(subject(x), "process-not-reachable", "reason=\"%s\"", err_text(e));
     count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
-    slot_hold(&x->place);
-    if (!x->touched)
-        slot_not_reached(&x->place);
+    if (p != NULL)
+        app_process_hold(p);
+    if (p != NULL && !x->touched)
+        app_process_unreachable(p);
     leave_worker(x);
     if (!is_direct(x) || x->touched || x->reply == NULL || ++x->tries >= CONNECT_TRIES_MAX) {
         answer_failed(x, e);
@@ -334,11 +490,13 @@ static void on_no_connection(struct exchange *x, enum err e)
 static void on_error(void *context, enum err e)
 {
     struct exchange *x = context;
+    struct app_process *p = slot_request_process(&x->place);
     bool received = http1_any_received(x->conn);
     bool written = http1_any_written(x->conn);
 
     x->touched |= written;
-    if (e != ERR_TIMEOUT && may_try_fresh(x, received, written)) {
+    if (e != ERR_TIMEOUT && x->reused && !x->retried && !received && x->reply != NULL &&
+        (x->safe || !written)) {
         count(x, AGENT_STAT_retries_fresh);
         close_conn(x);
         x->retried = true;
@@ -355,8 +513,8 @@ static void on_error(void *context, enum err e)
     }
     if (e == ERR_TIMEOUT && !received && written)
         slot_process_stuck(&x->place);
-    else if (!received)
-        slot_hold(&x->place);
+    else if (!received && p != NULL)
+        app_process_hold(p);
     leave_worker(x);
     answer_failed(x, e);
 }
@@ -392,12 +550,14 @@ static void copy_headers(struct exchange *x, const struct http1_head *head)
 
 static void on_head(void *context, const struct http1_head *head, bool final)
 {
+    static const enum agent_stat rows[] = {AGENT_STAT_responses_2xx, AGENT_STAT_responses_3xx,
+                                           AGENT_STAT_responses_4xx, AGENT_STAT_responses_5xx};
     struct exchange *x = context;
 
     x->has_head = true;
     x->status = head->status;
-    if (front_status_figure(x->status) != FIGURE_NONE)
-        count(x, (enum agent_stat)front_status_figure(x->status));
+    if (x->status >= 200 && x->status < 600)
+        count(x, rows[x->status / 100 - 2]);
     trace_request_answered(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
     slot_answered(&x->place);
     if (x->reply != NULL) {
@@ -599,7 +759,7 @@ static void on_place(struct slot_request *r)
     connect_to_process(x);
 }
 
-static void on_place_refused(struct slot_request *r, enum slot_refusal why)
+static void on_place_refused(struct slot_request *r, enum outcome why)
 {
     refused(container_of(r, struct exchange, place), why);
 }
@@ -654,7 +814,7 @@ static const struct http_reply_events reply_events = {on_drained, on_gone};
 
 static void ask(struct exchange *x)
 {
-    enum slot_refusal why;
+    enum outcome why;
 
     switch (slot_ask(x->listener->group, x->listener->slot, &x->place, &why)) {
     case SLOT_GO:
@@ -669,25 +829,20 @@ static void ask(struct exchange *x)
     }
 }
 
-/* Without the query, which makes URLs of its own and may have secrets. */
-static struct slice path_of(const struct http_request *req)
-{
-    struct slice rest = req->target;
-
-    return slice_cut(&rest, '?');
-}
-
 void exchange_start(struct front *f, const struct front_listener *listener,
                     struct http_request *req, struct http_conn *conn)
 {
     struct http_reply *reply = http_request_take(req, sizeof(*reply));
     struct exchange *x = xcalloc(1, sizeof(*x));
+    struct slice target = req->target;
+    const struct addr *peer = http_conn_peer(conn);
+    struct front_recipient to = {.agent = false};
 
     x->front = f;
     x->listener = listener;
     x->reply = reply;
-    x->is_head = front_method_is(req, "HEAD");
-    x->safe = x->is_head || front_method_is(req, "GET");
+    x->is_head = slice_is(req->method, "HEAD");
+    x->safe = x->is_head || slice_is(req->method, "GET");
     x->upgrade = http_request_wants_websocket(req);
     x->body = req->body;
     x->body_file = http_conn_body_file(conn);
@@ -701,14 +856,13 @@ void exchange_start(struct front *f, const struct front_listener *listener,
     if (req->authority.len == 0)
         req->authority = http_conn_host(conn, req);
     if (is_direct(x))
-        front_write_direct_head(req, http_conn_peer(conn), f->allow, &x->head);
-    else
-        front_write_head(req, &x->head);
+        to = (struct front_recipient){.peer = peer, .believed = networks_have(f->allow, peer)};
+    front_write_head(req, &to, &x->head);
     list_push_back(&f->exchanges, &x->node);
     count(x, AGENT_STAT_requests);
-    /* The body is already complete: handlers are called only after the whole request was received.
-     */
-    trace_request_begin(&x->trace, f->trace, req->method, path_of(req), x->body.len);
+    /* The path without the query, which makes URLs of its own and may have secrets. The body is
+     * already complete: handlers are called only after the whole request was received. */
+    trace_request_begin(&x->trace, f->trace, req->method, slice_cut(&target, '?'), x->body.len);
     http_reply_init(reply, req, conn, &reply_events, x);
     ask(x);
 }

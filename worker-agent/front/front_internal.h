@@ -31,24 +31,22 @@ struct request_class {
     struct home_report reported;
 };
 
-/* ---- front_headers.c: pure over a request or a response head ---- */
+/* The recipient of a request head. */
+struct front_recipient {
+    bool agent; /* another agent, not a process: all headers of load balancers are included */
+    /* Sent the request to an application's own address: the head contains its address. NULL: a load
+     * balancer has set the headers about the client. */
+    const struct addr *peer;
+    bool believed; /* PEER is trusted to report previous clients (X-Forwarded-*) */
+};
+
+/* ---- front.c: pure over a request or a response head ---- */
 
 /* Resumelb-Class and Resumelb-Classifier; a malformed header is treated as absent. */
 void front_read_class(const struct http_request *req, struct request_class *out);
-bool front_wants_stream(const struct http_request *req);
-bool front_wants_homes(const struct http_request *req);
-bool front_method_is(const struct http_request *req, const char *name);
-/* Writes the complete request head for the process, for a request received from a load balancer. */
-void front_write_head(const struct http_request *req, struct text *out);
-/*
- * The same for a request that PEER sent to an application's own address: the head contains PEER's
- * address.
- *   believed  the peers trusted to report previous clients (X-Forwarded-*)
- */
-void front_write_direct_head(const struct http_request *req, const struct addr *peer,
-                             const struct networks *believed, struct text *out);
-/* Like front_write_head, for another agent: includes all headers of load balancers. */
-void front_write_agents_head(const struct http_request *req, struct text *out);
+/* Appends the complete request head. */
+void front_write_head(const struct http_request *req, const struct front_recipient *to,
+                      struct text *out);
 /*
  * Copies the response's headers into REQ->res, except those between agent and process.
  *   ours  also copy those between agents and load balancers, because another agent wrote them
@@ -57,38 +55,7 @@ void front_copy_headers(struct http_request *req, const struct http1_head *head,
 /* Adds Resumelb-Backlog to REQ->res, which reports the slot's backlog to a load balancer. */
 void front_put_backlog(struct http_request *req, size_t backlog);
 
-/* ---- front_answer.c ---- */
-
-enum outcome {
-#define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
-#include "worker-agent/config/outcome.def"
-#undef OUTCOME
-    OUTCOMES
-};
-
-enum { FIGURE_NONE = AGENT_STATS };
-
-/* The group and slot of a request that was not served. */
-struct front_subject {
-    const struct app_group *group;
-    const struct slot *slot; /* NULL: for any process, and none was assigned */
-};
-
-/* Appends the status and the text of O, for logs. */
-void outcome_print(enum outcome o, struct text *out);
-/* The metric that counts O: an agent_stat, or FIGURE_NONE. */
-int outcome_figure(enum outcome o);
-/* The metric that counts responses of that status: an agent_stat, or FIGURE_NONE. */
-int front_status_figure(int status);
-/* The outcome of a request refused because of WHY. */
-enum outcome front_refusal(enum slot_refusal why);
-/*
- * Sends the response of outcome O. May end REPLY.
- *   backlog  the slot's backlog, for a load balancer. NULL: the client is not a load balancer, and
- *            headers between agents and load balancers are omitted
- */
-void front_answer(struct http_reply *reply, enum outcome o, const size_t *backlog,
-                  const struct front_subject *subject);
+/* ---- front_exchange.c ---- */
 
 /* What a client is shown of a failure where show_errors is on. */
 struct error_facts {
@@ -102,8 +69,6 @@ struct error_facts {
 
 /* Appends the body: plain text, or HTML with every byte of others escaped. Pure function. */
 void error_body(const struct error_facts *e, bool html, struct text *out);
-
-/* ---- front_exchange.c ---- */
 
 /* Starts the exchange of a request for the process of LISTENER's slot, or for any process of its
  * application. */

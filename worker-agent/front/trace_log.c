@@ -86,7 +86,7 @@ static unsigned short text_length(struct slice s, size_t max)
 
 static void add(struct trace_log *log, struct record r, struct slice first, struct slice second)
 {
-    struct text *records = line_writer_begin(log->writer, 0);
+    struct text *records = log != NULL ? line_writer_begin(log->writer, 0) : NULL;
 
     if (records == NULL)
         return;
@@ -102,20 +102,17 @@ static void add(struct trace_log *log, struct record r, struct slice first, stru
 
 void trace_log_started(struct trace_log *log)
 {
-    if (log != NULL)
-        add(log, (struct record){.stage = 'S'}, SLICE_NULL, SLICE_NULL);
+    add(log, (struct record){.stage = 'S'}, SLICE_NULL, SLICE_NULL);
 }
 
 void trace_log_ended(struct trace_log *log)
 {
-    if (log != NULL)
-        add(log, (struct record){.stage = 'X'}, SLICE_NULL, SLICE_NULL);
+    add(log, (struct record){.stage = 'X'}, SLICE_NULL, SLICE_NULL);
 }
 
 void trace_log_note(struct trace_log *log, const char *name, struct slice text)
 {
-    if (log != NULL)
-        add(log, (struct record){.stage = '-', .name = name}, text, SLICE_NULL);
+    add(log, (struct record){.stage = '-', .name = name}, text, SLICE_NULL);
 }
 
 void trace_request_begin(struct trace_request *r, struct trace_log *log, struct slice method,
@@ -132,16 +129,13 @@ void trace_request_begin(struct trace_request *r, struct trace_log *log, struct 
 
 void trace_request_called(struct trace_request *r)
 {
-    struct record record = {.stage = 'C', .number = r->number};
+    const struct record again = {.stage = '-', .number = r->number, .name = "resumelb.again"};
+    const struct record first = {.stage = 'C', .number = r->number};
 
     if (r->log == NULL)
         return;
-    if (r->called) {
-        record.stage = '-';
-        record.name = "resumelb.again";
-    }
+    add(r->log, r->called ? again : first, SLICE_NULL, SLICE_NULL);
     r->called = true;
-    add(r->log, record, SLICE_NULL, SLICE_NULL);
 }
 
 void trace_request_answered(struct trace_request *r, unsigned status, uint64_t bytes)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Source of the shape: the ApplicationPool algorithm (groups of processes under one budget).
+ * The applications, and the pool of all of them. Source of the shape: the ApplicationPool algorithm
+ * (groups of processes under one budget).
  */
 #include "worker-agent/pool/app_pool.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "worker-agent/pool/app_group.h"
 #include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/restart_watch.h"
+#include "worker-agent/pool/resume_store.h"
 #include "worker-agent/pool/slot.h"
 
 /* How often the core checks for expired times: idle processes, back-offs. */
@@ -22,24 +24,393 @@ enum {
     THAW_MS = 100,
 };
 
-static void settle_now(struct loop_deferred *d);
-static void on_due(struct timer *t);
-static void on_tick(struct timer *t);
-static void on_thaw(struct timer *t);
-
-/* ---- life ---- */
-
-void app_pool_init(struct app_pool *pool)
+/* Has C decide again, with what has changed. */
+static void tick(struct app_pool *pool, struct core *c)
 {
-    for (size_t i = 0; i < PROCESS_STATES; ++i)
-        list_init(&pool->by_state[i]);
-    core_init(&pool->core);
-    pool->process_events = &slot_process_events;
-    pool->settling.run = settle_now;
-    timer_init(&pool->due, on_due);
-    timer_init(&pool->tick, on_tick);
-    timer_init(&pool->thaw, on_thaw);
+    core_tick(c, loop_now_ms(pool->loop));
+    app_pool_settle(pool);
 }
+
+/* ---- an application: its slots and settings ---- */
+
+static void describe(const struct log_subject *self, struct log_text *out)
+{
+    log_put(out, "application=%s", ((const struct app_group *)(const void *)self)->name);
+}
+
+static void count_live(struct app_group *g)
+{
+    struct live_settings_counts now;
+    struct live_settings_counts *reported = &g->reported;
+
+    live_settings_counts(g->live, &now);
+    stat_add(g->cell, AGENT_STAT_settings_changes, (int64_t)(now.changes - reported->changes));
+    stat_add(g->cell, AGENT_STAT_settings_refused, (int64_t)(now.refusals - reported->refusals));
+    stat_add(g->cell, AGENT_STAT_refused_settings,
+             (int64_t)now.refused - (int64_t)reported->refused);
+    stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)now.held - (int64_t)reported->held);
+    *reported = now;
+}
+
+static void add_slot(struct app_group *g)
+{
+    size_t n = g->nslots + 1;
+
+    g->slots = xrealloc(g->slots, n * sizeof(struct slot *));
+    g->core_slots = xrealloc(g->core_slots, n * sizeof(struct core_slot *));
+    g->slots[g->nslots] = slot_create(g, g->nslots);
+    g->core_slots[g->nslots] = &g->slots[g->nslots]->core;
+    ++g->nslots;
+}
+
+/* The core knows those that listen. */
+static void show_slots(struct app_group *g)
+{
+    g->core.slots = g->core_slots;
+    g->core.nslots = g->nslots;
+}
+
+/* More slots than there are, while running. */
+static void grow(struct app_group *g, unsigned wanted)
+{
+    while (g->nslots < wanted) {
+        add_slot(g);
+        struct slot *s = g->slots[g->nslots - 1];
+
+        if (!slot_listen(s)) {
+            log_error(g, "slot-not-made", "slot=%u wanted=%u action=\"continue with %u slots\"",
+                      s->n, wanted, s->n);
+            --g->nslots;
+            slot_destroy(s);
+            show_slots(g);
+            return;
+        }
+        show_slots(g);
+        slot_publish(s);
+    }
+}
+
+/* Copies the effective settings to the core. The caller must then call core_tick. */
+static void take_settings(struct app_group *g)
+{
+    const struct app_settings *s = g->s;
+    struct core_group *c = &g->core;
+
+    c->concurrency = s->concurrency != 0 ? (unsigned)s->concurrency : APP_CONCURRENCY_MAX;
+    c->queue = s->queue == APP_QUEUE_PRIVATE ? CORE_QUEUE_PRIVATE : CORE_QUEUE_GLOBAL;
+    c->max_queue = (size_t)s->max_queue;
+    if (g->max_memory_bytes != s->max_memory_bytes)
+        g->over_memory = (struct over_memory){.delay_ms = 0};
+    g->max_memory_bytes = s->max_memory_bytes;
+    if (g->attach == NULL) {
+        unsigned wanted =
+            app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
+
+        c->min_processes = (unsigned)s->min_processes;
+        c->max_processes = wanted;
+        c->max_requests = (uint64_t)s->max_requests;
+        c->max_idle_ms = s->max_idle_time_ms;
+        if (g->started)
+            grow(g, wanted);
+    }
+}
+
+static void apply(struct app_group *g)
+{
+    take_settings(g);
+    tick(g->pool, g->core.core);
+}
+
+static void publish_slots(struct app_group *g)
+{
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_publish(g->slots[n]);
+}
+
+/* The host's budget is another; core_tick() is the caller's. */
+static void budget_changed(struct app_group *g)
+{
+    unsigned before = g->core.max_processes;
+
+    take_settings(g);
+    /* Cold ones come into use, or go out of it. */
+    if (g->started && g->core.max_processes != before)
+        publish_slots(g);
+}
+
+/* ---- restart.txt ---- */
+
+static void on_restart_file(void *context)
+{
+    struct app_group *g = context;
+
+    log_info(g, "restart-file-changed", "directory=%s", g->config->s.restart_dir);
+    group_count(g, AGENT_STAT_restarts);
+    log_info(g, "application-restarts", "action=\"processes are replaced one after the other\"");
+    ++g->core.generation;
+    tick(g->pool, g->core.core);
+}
+
+/* Whether each request gets a process that is started for it. */
+static void set_one_shot(void *context, bool one_shot)
+{
+    struct app_group *g = context;
+
+    if (g->core.one_shot == one_shot || g->attach != NULL)
+        return;
+    log_info(g, "application-one-request-per-process", "on=%s", one_shot ? "yes" : "no");
+    g->core.one_shot = one_shot;
+    /* What runs now was started before the file was there. */
+    g->core.generation += one_shot;
+    tick(g->pool, g->core.core);
+}
+
+/* SINCE_NS: a file older than that has been obeyed. */
+static void watch_restarts(struct app_group *g, int64_t since_ns)
+{
+    static const struct restart_events events = {on_restart_file, set_one_shot};
+    const struct app_settings *s = &g->config->s;
+
+    if (g->attach != NULL || restart_directory_is(g->restart_directory, s->root, s->restart_dir))
+        return;
+    restart_directory_remove(g->restart_directory);
+    set_one_shot(g, false);
+    g->restart_directory =
+        restart_directory_add(g->pool->restarts, s->root, s->restart_dir, since_ns, &events, g);
+}
+
+/* ---- live settings ---- */
+
+static void on_live_changed(void *context, bool values)
+{
+    struct app_group *g = context;
+
+    count_live(g);
+    if (!values)
+        return;
+    apply(g);
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_settings_changed(g->slots[n]);
+}
+
+static bool check_live(void *context, const void *settings, char why[SETTINGS_WHY_ROOM])
+{
+    const struct app_group *g = context;
+    const struct app_settings *s = settings;
+    unsigned room = g->has_address ? slot_address_room(&g->address) : APP_SLOTS_MAX;
+
+    if (!app_settings_check(s, why))
+        return false;
+    if (g->attach != NULL || (s->max_processes <= room && s->min_processes <= room))
+        return true;
+    snprintf(why, SETTINGS_WHY_ROOM, "address has room for %u slots, and changes at a restart only",
+             room);
+    return false;
+}
+
+static uint64_t hold_ms(void *context, const void *now)
+{
+    (void)now;
+    return ((const struct app_group *)context)->pool->settings_hold_ms;
+}
+
+static bool is_away(void *context)
+{
+    const struct app_group *g = context;
+    struct tree_status tree;
+
+    if (g->pool->tree == NULL)
+        return false;
+    tree_status(g->pool->tree, &tree);
+    return !tree.connected;
+}
+
+static struct live_settings *create_live(struct app_group *g, const struct app_config *c)
+{
+    static const struct settings_table *const tables[] = {&app_table};
+    const struct live_settings_options o = {.loop = g->pool->loop,
+                                            .tables = tables,
+                                            .ntables = ARRAY_LEN(tables),
+                                            .yaml = &c->s,
+                                            .origins = c->origins,
+                                            .path = g->path,
+                                            .subject = g,
+                                            .check = check_live,
+                                            .hold_ms = hold_ms,
+                                            .away = is_away,
+                                            .changed = on_live_changed,
+                                            .context = g};
+
+    return live_settings_create(&o);
+}
+
+/* What stays as it was at the start, whatever configuration comes. */
+static void copy_addresses(struct app_group *g, const struct app_config *c)
+{
+    char why[SETTINGS_WHY_ROOM];
+
+    g->has_address = c->has_address;
+    if (g->has_address) {
+        enum err e = slot_address_parse(slice_of(c->s.address), 1, &g->address, why);
+
+        ASSERT(e == ERR_OK);
+    }
+    if (c->attach != NULL) {
+        g->attach = xcalloc(c->nslots, sizeof(*g->attach));
+        memcpy(g->attach, c->attach, c->nslots * sizeof(*g->attach));
+    }
+    g->front_listener.group = g;
+    g->nlisten_addrs = c->nlisten_addrs;
+    g->listeners = xcalloc(c->nlisten_addrs + 1, sizeof(struct http_listener *));
+    g->listen_addrs = xcalloc(c->nlisten_addrs + 1, sizeof(*g->listen_addrs));
+    for (size_t i = 0; i < c->nlisten_addrs; ++i)
+        g->listen_addrs[i] = c->listen_addrs[i];
+}
+
+static struct app_group *create_group(struct app_pool *pool, const struct app_config *c)
+{
+    struct app_group *g = xcalloc(1, sizeof(*g));
+
+    g->subject.describe = describe;
+    g->pool = pool;
+    g->config = c;
+    g->name = xstrdup(c->name);
+    g->path = xstrdup(c->path);
+    g->advertise = xstrdup(c->s.advertise);
+    g->oldest_ns = restart_now_ns();
+    g->stats = stats_create(&agent_stats_table, 1);
+    g->cell = stats_cell(g->stats, 0);
+    g->live = create_live(g, c);
+    g->s = live_settings_now(g->live);
+    copy_addresses(g, c);
+    core_init(&g->attach_core);
+    core_group_init(g->attach != NULL ? &g->attach_core : &pool->core, &g->core);
+    while (g->nslots < c->nslots)
+        add_slot(g);
+    show_slots(g);
+    apply(g);
+    return g;
+}
+
+/* Slots and the application's own addresses listen. False: logged. */
+static bool listen_group(struct app_group *g)
+{
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        if (!slot_listen(g->slots[n]))
+            return false;
+    }
+    for (size_t i = 0; i < g->nlisten_addrs; ++i) {
+        g->listeners[i] =
+            g->pool->listen(g->pool->front, &g->listen_addrs[i], &g->front_listener, g);
+        if (g->listeners[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
+static void stop_listening(struct app_group *g)
+{
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_stop_listening(g->slots[n]);
+    for (size_t i = 0; i < g->nlisten_addrs; ++i)
+        slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
+}
+
+static void watch_settings(struct app_group *g)
+{
+    const struct app_pool *pool = g->pool;
+
+    if (pool->tree == NULL)
+        return;
+    char *file = xasprintf("%s/%s/tree.json", pool->state_dir, g->name);
+    char *place = xasprintf("%s %s", pool->tree_url, g->path);
+    g->snapshot = snapshot_open(pool->loop, file, place);
+    g->watch = settings_watch_start(pool->tree, g->path, g->live, g->snapshot, SETTINGS_WATCH_PART,
+                                    pool->tree_start_wait_ms);
+    free(place);
+    free(file);
+}
+
+/* Registers, watches the tree, starts what is always there. After adoption. */
+static void start_group(struct app_group *g)
+{
+    /* Settings first: what a process is started with and how long it may take. */
+    watch_settings(g);
+    g->started = true;
+    apply(g);
+    publish_slots(g);
+    watch_restarts(g, g->oldest_ns);
+}
+
+/* Whether what needs a restart is as it was. */
+static bool same_shape(const struct app_group *g, const struct app_config *c)
+{
+    static const char *const names[] = {"address", "listen", "advertise", "path", "attach"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
+        const struct setting_row *row = settings_find(&app_table, slice_of(names[i]));
+
+        if (!settings_same(row, &g->config->s, &c->s))
+            return false;
+    }
+    return true;
+}
+
+static void say_old_ones_stay(const struct app_group *g)
+{
+    const struct app_settings *s = &g->config->s;
+    bool absolute = s->restart_dir[0] == '/';
+
+    log_warn(g, "configuration-for-new-processes",
+             "reason=\"command, environment, root, user, group, socket or version has changed\" "
+             "old_processes=%u action=\"they continue as started\" "
+             "hint=\"touch %s%s%s/restart.txt to replace them\"",
+             g->core.nprocesses, absolute ? "" : s->root, absolute ? "" : "/", s->restart_dir);
+}
+
+static void configure_group(struct app_group *g, const struct app_config *c)
+{
+    if (!same_shape(g, c))
+        log_warn(g, "configuration-needs-restart",
+                 "setting=\"address, listen, advertise, path or attach\"");
+    bool other_processes = strcmp(c->spec, g->config->spec) != 0;
+    g->config = c;
+    if (other_processes)
+        say_old_ones_stay(g);
+    watch_restarts(g, restart_now_ns());
+    live_settings_set_yaml(g->live, &c->s, c->origins);
+    budget_changed(g);
+    tick(g->pool, g->core.core);
+}
+
+static void destroy_group(struct app_group *g)
+{
+    if (g == NULL)
+        return;
+    settings_watch_stop(g->watch);
+    snapshot_close(g->snapshot);
+    restart_directory_remove(g->restart_directory);
+    stop_listening(g);
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_end_attached(g->slots[n]);
+    core_group_fini(&g->core);
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_destroy(g->slots[n]);
+    free(g->slots);
+    free(g->core_slots);
+    free(g->listeners);
+    free(g->listen_addrs);
+    slot_address_fini(&g->address);
+    live_settings_destroy(g->live);
+    stats_destroy(g->stats);
+    free(g->attach);
+    free(g->advertise);
+    free(g->path);
+    free(g->name);
+    free(g);
+}
+
+/* ---- the pool ---- */
 
 static struct app_group *find_group(const struct app_pool *pool, const char *name)
 {
@@ -85,10 +456,9 @@ static void on_host_changed(void *context)
         return;
     take_budget(pool);
     for (size_t i = 0; i < pool->ngroups; ++i)
-        app_group_budget_changed(pool->groups[i]);
+        budget_changed(pool->groups[i]);
     warn_of_minima(pool);
-    core_tick(&pool->core, loop_now_ms(pool->loop));
-    app_pool_settle(pool);
+    tick(pool, &pool->core);
 }
 
 static void start_host(struct app_pool *pool, const struct agent_config *c)
@@ -126,20 +496,23 @@ static void adopt(struct app_pool *pool, struct kept_process *k)
 
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted)
 {
+    pool->store = resume_store_create();
+    pool->tree_start_wait_ms = c->s.tree_start_wait_ms;
+    pool->settings_hold_ms = c->s.settings_hold_ms;
     start_host(pool, c);
     pool->usage = process_usage_create(pool->loop, "/proc", c->s.usage_interval_ms);
     pool->restarts = restart_watch_create(pool->loop, &restart_times_default);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
     pool->attached = xcalloc(c->napps + 1, sizeof(struct app_group *));
     for (size_t i = 0; i < c->napps; ++i) {
-        struct app_group *g = app_group_create(pool, c->apps[i]);
+        struct app_group *g = create_group(pool, c->apps[i]);
 
         pool->groups[pool->ngroups++] = g;
         if (g->attach != NULL)
             pool->attached[pool->nattached++] = g;
     }
     for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (!app_group_listen(pool->groups[i]))
+        if (!listen_group(pool->groups[i]))
             return false;
     }
     /* Adopts ready processes first: another process of the same slot was its replacement. */
@@ -150,24 +523,9 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
         }
     }
     for (size_t i = 0; i < pool->ngroups; ++i)
-        app_group_start(pool->groups[i]);
+        start_group(pool->groups[i]);
     timer_start(pool->loop, &pool->tick, TICK_MS);
     return true;
-}
-
-void app_pool_fini(struct app_pool *pool)
-{
-    timer_stop(&pool->due);
-    timer_stop(&pool->tick);
-    timer_stop(&pool->thaw);
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        app_group_destroy(pool->groups[i]);
-    list_remove(&pool->settling.node);
-    host_settings_destroy(pool->host);
-    restart_watch_destroy(pool->restarts);
-    process_usage_destroy(pool->usage);
-    free(pool->attached);
-    free(pool->groups);
 }
 
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
@@ -183,7 +541,7 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
         const struct app_config *a = agent_config_app(c, pool->groups[i]->name);
 
         ASSERT(a != NULL);
-        app_group_configure(pool->groups[i], a);
+        configure_group(pool->groups[i], a);
     }
     app_pool_settle(pool);
 }
@@ -257,8 +615,7 @@ static void on_due(struct timer *t)
 {
     struct app_pool *pool = container_of(t, struct app_pool, due);
 
-    core_tick(&pool->core, loop_now_ms(pool->loop));
-    app_pool_settle(pool);
+    tick(pool, &pool->core);
 }
 
 static void on_tick(struct timer *t)
@@ -266,8 +623,7 @@ static void on_tick(struct timer *t)
     struct app_pool *pool = container_of(t, struct app_pool, tick);
 
     timer_start(pool->loop, t, TICK_MS);
-    core_tick(&pool->core, loop_now_ms(pool->loop));
-    app_pool_settle(pool);
+    tick(pool, &pool->core);
 }
 
 /* ---- from the supervisor ---- */
@@ -275,11 +631,9 @@ static void on_tick(struct timer *t)
 struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
 {
     for (size_t i = 0; i < PROCESS_ENDED; ++i) {
-        struct list *it;
+        struct app_process *p;
 
-        list_for_each (it, &pool->by_state[i]) {
-            struct app_process *p = list_entry(it, struct app_process, state_node);
-
+        list_for_each_entry (p, &pool->by_state[i], state_node) {
             if (slice_is(id, p->id))
                 return p;
         }
@@ -323,10 +677,7 @@ static void on_busy(void *context, const char *id, unsigned n)
 {
     struct app_process *p = app_pool_process(context, slice_of(id));
 
-    if (p == NULL)
-        return;
-    p->busy_elsewhere = n;
-    if (p->slot == NULL)
+    if (p == NULL || p->slot == NULL)
         return;
     core_elsewhere(&p->core, n);
     app_pool_settle(p->pool);
@@ -487,7 +838,7 @@ void app_pool_leave(struct app_pool *pool)
 
 static void refuse_waiting(struct slot *s)
 {
-    slot_refuse_waiting(s, SLOT_STOPPED);
+    slot_refuse_waiting(s, OUTCOME_STOPPING);
 }
 
 void app_pool_stop(struct app_pool *pool, bool at_once)
@@ -495,7 +846,7 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
     app_pool_leave(pool);
     each_slot(pool, refuse_waiting);
     for (size_t i = 0; i < pool->ngroups; ++i)
-        slot_refuse_waiting_any(pool->groups[i], SLOT_STOPPED);
+        slot_refuse_waiting_any(pool->groups[i], OUTCOME_STOPPING);
     for (size_t i = 0; i < PROCESS_KILLING; ++i) {
         struct list *it;
         struct list *next;
@@ -516,5 +867,38 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
 void app_pool_stop_listening(struct app_pool *pool)
 {
     for (size_t i = 0; i < pool->ngroups; ++i)
-        app_group_stop_listening(pool->groups[i]);
+        stop_listening(pool->groups[i]);
+}
+
+/* ---- life ---- */
+
+void app_pool_init(struct app_pool *pool)
+{
+    for (size_t i = 0; i < PROCESS_STATES; ++i)
+        list_init(&pool->by_state[i]);
+    core_init(&pool->core);
+    pool->settling.run = settle_now;
+    timer_init(&pool->due, on_due);
+    timer_init(&pool->tick, on_tick);
+    timer_init(&pool->thaw, on_thaw);
+}
+
+void app_pool_fini(struct app_pool *pool)
+{
+    timer_stop(&pool->due);
+    timer_stop(&pool->tick);
+    timer_stop(&pool->thaw);
+    for (size_t i = 0; i < pool->ngroups; ++i)
+        destroy_group(pool->groups[i]);
+    list_remove(&pool->settling.node);
+    host_settings_destroy(pool->host);
+    restart_watch_destroy(pool->restarts);
+    process_usage_destroy(pool->usage);
+    resume_store_destroy(pool->store);
+    free(pool->attached);
+    free(pool->groups);
+    free(pool->agent_name);
+    free(pool->state_dir);
+    free(pool->tree_url);
+    free(pool->admin);
 }

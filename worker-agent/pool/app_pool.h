@@ -7,7 +7,7 @@
 #define RLB_AGENT_POOL_APP_POOL_H
 
 #include "worker-agent/pool/model.h"
-#include "worker-agent/supervisor/supervisor_link.h"
+#include "worker-agent/supervisor/supervisor.h"
 
 /* The shared parts of POOL must be set. */
 void app_pool_init(struct app_pool *pool);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/pool/app_process.h"
+#include "worker-agent/pool/slot.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -100,58 +100,22 @@ static void enter(struct app_process *p, enum process_state state)
         p->ready_since_ms = now_ms;
     move(p);
     if (p->slot != NULL && state != PROCESS_ENDED)
-        p->pool->process_events->changed(p->slot);
-}
-
-static void on_deadline(struct timer *t);
-static void on_retry(struct timer *t);
-static void on_shutdown(struct timer *t);
-static void on_held_over(struct timer *t);
-
-static struct app_process *create(struct app_pool *pool, struct slot *s, const char *id)
-{
-    struct app_process *p = xcalloc(1, sizeof(*p));
-
-    p->pool = pool;
-    p->subject.describe = describe;
-    p->slot = s;
-    p->group = s != NULL ? s->group : NULL;
-    snprintf(p->id, sizeof(p->id), "%s", id);
-    snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
-    p->freeing.run = free_now;
-    p->output.fd = -1;
-    timer_init(&p->deadline, on_deadline);
-    timer_init(&p->readiness.retry, on_retry);
-    timer_init(&p->shutdown, on_shutdown);
-    timer_init(&p->held, on_held_over);
-    p->since_ms = loop_now_ms(pool->loop);
-    p->state = PROCESS_SPAWNING;
-    move(p);
-    return p;
-}
-
-void app_process_spawn(struct slot *s, const char *id)
-{
-    struct app_pool *pool = s->group->pool;
-    struct app_process *p = create(pool, s, id);
-
-    core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
-    group_count(s->group, AGENT_STAT_spawns);
-    timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
-    supervisor_link_spawn(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
-                                                                  s->group->s->stop_timeout_ms));
+        slot_publish(p->slot);
 }
 
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how)
 {
     struct failure what = {.kind = kind, .pid = p->pid, .at_ms = loop_now_ms(p->pool->loop)};
+    struct slot *s = p->slot;
 
-    if (p->group == NULL || p->slot == NULL)
+    if (s == NULL)
         return;
-    what.slot = p->slot->n;
+    what.slot = s->n;
     snprintf(what.id, sizeof(what.id), "%s", p->id);
     snprintf(what.how, sizeof(what.how), "%s", how);
-    failure_log(failures_record(&p->group->failures, &what, process_output_last(&p->output)), p);
+    failure_record(&s->failure, &what, process_output_last(&p->output));
+    s->group->last_failure = s->failure;
+    failure_log(s->failure, p);
 }
 
 /* The process failed to start or has stopped serving unexpectedly. */
@@ -160,7 +124,7 @@ static void back_off(struct app_process *p)
     if (p->failed || p->slot == NULL)
         return;
     p->failed = true;
-    p->pool->process_events->failed(p);
+    slot_process_failed(p);
 }
 
 static void stop_timers(struct app_process *p)
@@ -172,11 +136,8 @@ static void stop_timers(struct app_process *p)
 
 static void readiness_stop(struct app_process *p)
 {
-    if (!p->readiness.running)
-        return;
     http_fetch_stop(&p->readiness.fetch);
     timer_stop(&p->readiness.retry);
-    p->readiness.running = false;
 }
 
 static void stop_getting_ready(struct app_process *p)
@@ -200,7 +161,7 @@ void app_process_let_go(struct app_process *p)
     }
     loop_defer(p->pool->loop, &p->freeing);
     if (s != NULL)
-        p->pool->process_events->gone(p);
+        slot_process_gone(p);
     else
         --p->pool->core.strays;
     p->slot = NULL;
@@ -256,15 +217,6 @@ void app_process_stop(struct app_process *p)
     supervisor_link_signal(p->pool->supervisor, p->id, SIGTERM);
     timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
     enter(p, PROCESS_STOPPING);
-}
-
-void app_process_mark(struct app_process *p, const char *why)
-{
-    if (p->slot == NULL || p->core.state == CORE_LEAVING || p->core.marked != CORE_KEEP)
-        return;
-    log_info(p, "process-condemned", "reason=\"%s\" action=\"replace it, then end it\"", why);
-    core_mark(&p->core, CORE_REPLACED);
-    app_pool_settle(p->pool);
 }
 
 void app_process_detach(struct app_process *p, const char *why)
@@ -366,7 +318,7 @@ static void become_ready(struct app_process *p)
     supervisor_link_note(p->pool->supervisor, p->id, NOTE_READY);
     log_info(p, "process-ready", "incarnation=%s after_ms=%llu", p->id,
              (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
-    p->pool->process_events->ready(p);
+    slot_process_ready(p);
     enter(p, PROCESS_READY);
     app_pool_settle(p->pool);
 }
@@ -378,7 +330,7 @@ static void accept_first(struct app_process *p)
     timer_stop(&p->deadline);
     p->open = true;
     core_probing(&p->core, true);
-    p->pool->process_events->changed(p->slot);
+    slot_publish(p->slot);
     app_pool_settle(p->pool);
 }
 
@@ -404,26 +356,20 @@ static bool warm_up(struct app_process *p)
     return true;
 }
 
-/* Returns the user that P was started as. */
-static uid_t user_of(const struct app_process *p)
-{
-    const struct app_config *c = p->group->config;
-
-    return c->user.wanted ? c->user.uid : geteuid();
-}
-
 /*
  * A port that was free when it was chosen may be bound by any local user before the process does:
  * what answers at P's port must be P. False: it is not, and P is being ended.
  */
 static bool owns_its_port(struct app_process *p)
 {
+    const struct app_config *c = p->group->config;
+    uid_t started_as = c->user.wanted ? c->user.uid : geteuid();
     uid_t foreign = 0;
     char how[FAILURE_HOW_MAX];
 
-    if (p->group->config->listen != LISTEN_BY_PORT)
+    if (c->listen != LISTEN_BY_PORT)
         return true;
-    switch (port_owner_find("/proc", addr_port(&p->addr), p->pid, user_of(p), &foreign)) {
+    switch (port_owner_find("/proc", addr_port(&p->addr), p->pid, started_as, &foreign)) {
     case PORT_OWN:
         return true;
     case PORT_FOREIGN:
@@ -505,7 +451,6 @@ static void begin_starting(struct app_process *p)
         return;
     }
     timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
-    p->readiness.running = true;
     p->readiness.delay_ms = PROBE_DELAY_FIRST_MS;
     probe(p);
 }
@@ -523,6 +468,42 @@ void app_process_first_done(struct app_process *p, bool answered)
         become_ready(p);
     else
         accept_first(p);
+}
+
+/* ---- birth ---- */
+
+static struct app_process *create(struct app_pool *pool, struct slot *s, const char *id)
+{
+    struct app_process *p = xcalloc(1, sizeof(*p));
+
+    p->pool = pool;
+    p->subject.describe = describe;
+    p->slot = s;
+    p->group = s != NULL ? s->group : NULL;
+    snprintf(p->id, sizeof(p->id), "%s", id);
+    snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
+    p->freeing.run = free_now;
+    p->output.fd = -1;
+    timer_init(&p->deadline, on_deadline);
+    timer_init(&p->readiness.retry, on_retry);
+    timer_init(&p->shutdown, on_shutdown);
+    timer_init(&p->held, on_held_over);
+    p->since_ms = loop_now_ms(pool->loop);
+    p->state = PROCESS_SPAWNING;
+    move(p);
+    return p;
+}
+
+void app_process_spawn(struct slot *s, const char *id)
+{
+    struct app_pool *pool = s->group->pool;
+    struct app_process *p = create(pool, s, id);
+
+    core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
+    group_count(s->group, AGENT_STAT_spawns);
+    timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
+    supervisor_link_send(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
+                                                                 s->group->s->stop_timeout_ms));
 }
 
 /* ---- connections ---- */
@@ -596,7 +577,10 @@ static void on_over_memory(struct usage_target *t)
              (unsigned long long)p->group->over_memory.delay_ms);
     say_limit_is_too_low(p);
     group_count(p->group, AGENT_STAT_over_max_memory);
-    app_process_mark(p, "over max_memory");
+    log_info(p, "process-condemned",
+             "reason=\"over max_memory\" action=\"replace it, then end it\"");
+    core_mark(&p->core, CORE_REPLACED);
+    app_pool_settle(p->pool);
 }
 
 static void watch_usage(struct app_process *p)
@@ -633,7 +617,6 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
 
     p->pid = k->pid;
     p->adopted = true;
-    p->busy_elsewhere = k->busy;
     process_output_start(&p->output, pool->loop, k->output_fd, p, cell);
     k->output_fd = -1;
     bool good = make_backend(p, k->address);
@@ -651,7 +634,7 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     --pool->core.strays;
     p->slot = s;
     core_adopted(&s->core, &p->core, loop_now_ms(pool->loop));
-    core_elsewhere(&p->core, p->busy_elsewhere);
+    core_elsewhere(&p->core, k->busy);
     group_count(s->group, AGENT_STAT_adopted);
     watch_usage(p);
     return p;

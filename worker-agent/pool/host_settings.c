@@ -11,7 +11,6 @@
 
 struct host_settings {
     struct host_settings_options o;
-    char *tree_url, *state_dir;
     char *path; /* as at the start; NULL: the host has no node */
     struct live_settings *live;
     struct snapshot *snapshot; /* NULL: no tree, or no node */
@@ -56,10 +55,6 @@ struct host_settings *host_settings_create(const struct host_settings_options *o
     struct host_settings *h = xcalloc(1, sizeof(*h));
 
     h->o = *o;
-    h->tree_url = xstrdup(o->tree_url);
-    h->state_dir = xstrdup(o->state_dir);
-    /* The caller's are only borrowed for this call. */
-    h->o.tree_url = h->o.state_dir = NULL;
     h->path = xstrdup(c->host_path);
     const struct live_settings_options live = {.loop = o->loop,
                                                .tables = tables,
@@ -85,8 +80,8 @@ void host_settings_start(struct host_settings *h)
                  "reason=\"the host's name cannot be a node's\" hint=\"set host_path\"");
         return;
     }
-    char *file = xasprintf("%s/%s", h->state_dir, HOST_MEMORY_NAME);
-    char *place = xasprintf("%s %s", h->tree_url, h->path);
+    char *file = xasprintf("%s/%s", h->o.state_dir, HOST_MEMORY_NAME);
+    char *place = xasprintf("%s %s", h->o.tree_url, h->path);
     h->snapshot = snapshot_open(h->o.loop, file, place);
     h->watch = settings_watch_start(h->o.tree, h->path, h->live, h->snapshot, SETTINGS_WATCH_PART,
                                     h->o.wait_ms);
@@ -108,8 +103,6 @@ void host_settings_destroy(struct host_settings *h)
     snapshot_close(h->snapshot);
     live_settings_destroy(h->live);
     free(h->path);
-    free(h->state_dir);
-    free(h->tree_url);
     free(h);
 }
 

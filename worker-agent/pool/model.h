@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The pool's data: what all applications of the host share, one application, one of its slots. Each
- * is below the one before, refers to it, and is owned by it; the processes (app_process.h) are
- * below the slots. The functions on each are in app_pool.h, app_group.h and slot.h. Control loop
+ * is below the one before, refers to it, and is owned by it; the processes (slot.h) are below
+ * the slots. The functions on each are in app_pool.h and slot.h. Control loop
  * only.
  */
 #ifndef RLB_AGENT_POOL_MODEL_H
@@ -41,41 +41,32 @@ struct front_listener {
     struct slot *slot; /* NULL: the application's own address */
 };
 
-/* What a process reports to its slot; called only while it has one (slot.c). */
-struct process_events {
-    void (*changed)(struct slot *s); /* its state, or whether it accepts its first request */
-    void (*ready)(struct app_process *p);
-    /* It did not start, or stopped serving unexpectedly. Before it is detached from the slot. */
-    void (*failed)(struct app_process *p);
-    void (*gone)(struct app_process *p); /* it has exited */
-};
-
 /* All applications of this host under one budget of processes, and their shared parts. Owned by the
  * agent; outlives groups, slots, processes and requests. */
 struct app_pool {
     struct loop *loop;
     struct supervisor_link *supervisor;
-    struct resume_store *store;
     struct tree *tree; /* NULL: none */
     struct conn_pool *conn_pool;
     /* front_listen() and its first argument. */
     struct front *front;
     struct http_listener *(*listen)(struct front *f, struct addr *a,
                                     struct front_listener *front_listener, const void *subject);
-    const char *agent_name; /* for registrations */
-    const char *state_dir;
-    const char *tree_url; /* NULL: none */
-    const char *admin;    /* administration address, for registrations; or NULL */
-    uint64_t tree_start_wait_ms;
-    uint64_t settings_hold_ms;
+    /* As at the start; owned by the pool. */
+    char *agent_name; /* for registrations */
+    char *state_dir;
+    char *tree_url; /* NULL: none */
+    char *admin;    /* administration address, for registrations; or NULL */
     struct inherited
         *inherited; /* NULL: this agent serves, and the old agent does not exist or has exited */
     void (*supervisor_lost)(void *context);
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;
     /* The rest is set by app_pool.c. */
-    const struct process_events *process_events;
     struct host_settings *host;
+    struct resume_store *store;
+    uint64_t tree_start_wait_ms;
+    uint64_t settings_hold_ms;
     bool configuring; /* a configuration is being applied, group by group */
     struct app_group **groups;
     size_t ngroups;
@@ -138,7 +129,7 @@ struct app_group {
     struct addr *listen_addrs;
     struct http_listener **listeners;
     size_t nlisten_addrs;
-    struct failures failures;                    /* of its processes, by slot */
+    const struct failure *last_failure;          /* the newest of its slots'; NULL: none */
     struct restart_directory *restart_directory; /* NULL: none is watched */
     int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
     struct snapshot *snapshot; /* of its node in the tree; NULL: no tree */
@@ -197,6 +188,7 @@ struct slot {
     json_t *properties;
     struct list streams; /* resume_stream.c */
     uint64_t served;
+    struct failure *failure; /* the last one of its processes; NULL: none */
 };
 
 #endif

@@ -222,7 +222,5 @@ bool core_slot_enabled(const struct core_slot *s);
 bool core_slot_crowded_out(const struct core_slot *s);
 /* Whether S has no process and is to get one as soon as possible. */
 bool core_slot_wants(const struct core_slot *s);
-/* Asserts every invariant. For tests; walks everything. */
-void core_check(const struct core *c);
 
 #endif

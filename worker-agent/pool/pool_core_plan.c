@@ -133,11 +133,9 @@ static struct core_process *find_victim(const struct core *c, const struct core_
 {
     struct core_process *best = NULL;
     struct core_process *own = NULL;
-    struct list *it;
+    struct core_process *p;
 
-    list_for_each (it, &c->idle) {
-        struct core_process *p = list_entry(it, struct core_process, idle);
-
+    list_for_each_entry (p, &c->idle, idle) {
         if (spare_ms != 0 && (p->slot->group->nprocesses <= p->slot->group->min_processes ||
                               p->last_used_ms > spare_ms))
             continue;
@@ -190,15 +188,13 @@ static uint64_t first_turn(const struct core_slot *s)
 bool core_yields(const struct core_process *p, const struct core_request *r, uint64_t now_ms)
 {
     const struct core *c = p->slot->group->core;
-    struct list *it;
+    const struct core_slot *s;
     unsigned before = 0;
 
     /* Upgraded connections may last indefinitely. */
     if (c->max == 0 || p->state != CORE_READY || p->sessions != p->places || p->elsewhere > 0)
         return false;
-    list_for_each (it, &c->wants) {
-        const struct core_slot *s = list_entry(it, struct core_slot, want);
-
+    list_for_each_entry (s, &c->wants, want) {
         if (!has_reason(s) || now_ms < s->not_before_ms)
             continue;
         if (s->group->nprocesses == 0 && first_turn(s) < r->turn && staying(c) + before >= c->max)
@@ -425,11 +421,9 @@ static void end_idle(struct core *c, uint64_t now_ms)
 
 void core_tick(struct core *c, uint64_t now_ms)
 {
-    struct list *it;
+    struct core_group *g;
 
-    list_for_each (it, &c->groups) {
-        struct core_group *g = list_entry(it, struct core_group, node);
-
+    list_for_each_entry (g, &c->groups, node) {
         for (unsigned n = 0; n < g->nslots; ++n)
             tick_slot(g->slots[n]);
     }
@@ -440,17 +434,14 @@ void core_tick(struct core *c, uint64_t now_ms)
 uint64_t core_due_ms(const struct core *c, uint64_t now_ms)
 {
     uint64_t due = UINT64_MAX;
-    struct list *it;
+    const struct core_slot *s;
+    const struct core_group *g;
 
-    list_for_each (it, &c->wants) {
-        const struct core_slot *s = list_entry(it, struct core_slot, want);
-
+    list_for_each_entry (s, &c->wants, want) {
         if (s->not_before_ms > now_ms && s->not_before_ms < due)
             due = s->not_before_ms;
     }
-    list_for_each (it, &c->replaces) {
-        const struct core_group *g = list_entry(it, struct core_group, replaces);
-
+    list_for_each_entry (g, &c->replaces, replaces) {
         if (g->nmarked > 0 && g->replace_not_before_ms > now_ms && g->replace_not_before_ms < due)
             due = g->replace_not_before_ms;
     }

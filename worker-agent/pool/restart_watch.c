@@ -181,12 +181,12 @@ static void look_at(const char *path, int inotify, struct restart_found *out)
 
 static void drop_watch(struct restart_watch *w, int wd)
 {
-    struct list *it;
+    const struct restart_directory *f;
 
     if (wd < 0)
         return;
-    list_for_each (it, &w->directories) {
-        if (list_entry(it, struct restart_directory, node)->wd == wd)
+    list_for_each_entry (f, &w->directories, node) {
+        if (f->wd == wd)
             return;
     }
     /* Fails if the directory was removed, and the watch with it. */
@@ -346,11 +346,9 @@ static bool concerns(const struct restart_directory *f, const struct inotify_eve
 
 static void on_event(struct restart_watch *w, const struct inotify_event *ev)
 {
-    struct list *it;
+    struct restart_directory *f;
 
-    list_for_each (it, &w->directories) {
-        struct restart_directory *f = list_entry(it, struct restart_directory, node);
-
+    list_for_each_entry (f, &w->directories, node) {
         if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns(f, ev))
             continue;
         if ((ev->mask & IN_IGNORED) != 0)
@@ -382,11 +380,9 @@ static void poll_later(struct restart_watch *w)
 static void on_poll(struct timer *t)
 {
     struct restart_watch *w = container_of(t, struct restart_watch, poll);
-    struct list *it;
+    struct restart_directory *f;
 
-    list_for_each (it, &w->directories) {
-        struct restart_directory *f = list_entry(it, struct restart_directory, node);
-
+    list_for_each_entry (f, &w->directories, node) {
         /* Checks of a directory that hangs must not accumulate and run when it recovers. */
         if (f->look == NULL)
             look(f);

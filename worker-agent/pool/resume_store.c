@@ -82,47 +82,23 @@ void resume_store_destroy(struct resume_store *s)
     free(s);
 }
 
-/* The waiting change of PATH, which a newer one replaces; or NULL. */
-static struct change *take_older_locked(struct resume_store *s, const char *path)
-{
-    struct list *it;
-
-    list_for_each (it, &s->changes) {
-        struct change *c = list_entry(it, struct change, node);
-
-        if (strcmp(c->path, path) == 0) {
-            list_remove(&c->node);
-            return c;
-        }
-    }
-    return NULL;
-}
-
-static void add(struct resume_store *s, struct change *c)
-{
-    pthread_mutex_lock(&s->mutex);
-    struct change *older = take_older_locked(s, c->path);
-    list_push_back(&s->changes, &c->node);
-    pthread_mutex_unlock(&s->mutex);
-    worker_thread_add(s->thread, &s->job, 0);
-    if (older != NULL)
-        change_free(older);
-}
-
 void resume_store_put(struct resume_store *s, const char *path, struct slice bytes)
 {
     struct change *c = xcalloc(1, sizeof(*c));
+    struct change *older;
 
     c->path = xstrdup(path);
     text_add(&c->bytes, bytes);
-    add(s, c);
-}
-
-void resume_store_remove(struct resume_store *s, const char *path)
-{
-    struct change *c = xcalloc(1, sizeof(*c));
-
-    c->path = xstrdup(path);
-    c->remove = true;
-    add(s, c);
+    c->remove = bytes.p == NULL;
+    pthread_mutex_lock(&s->mutex);
+    list_for_each_entry (older, &s->changes, node) {
+        if (strcmp(older->path, path) == 0) {
+            list_remove(&older->node);
+            change_free(older);
+            break;
+        }
+    }
+    list_push_back(&s->changes, &c->node);
+    pthread_mutex_unlock(&s->mutex);
+    worker_thread_add(s->thread, &s->job, 0);
 }

@@ -14,9 +14,7 @@ struct resume_store;
 struct resume_store *resume_store_create(void);
 /* Writes what is left first. */
 void resume_store_destroy(struct resume_store *s);
-/* Have PATH hold BYTES (copied) soon; bounded by the number of paths. */
+/* Has PATH hold BYTES (copied), or (SLICE_NULL) removed, soon; bounded by the number of paths. */
 void resume_store_put(struct resume_store *s, const char *path, struct slice bytes);
-/* Have PATH removed soon. */
-void resume_store_remove(struct resume_store *s, const char *path);
 
 #endif

@@ -254,10 +254,9 @@ static void on_homes(struct timer *t)
 /* They are sent after a short delay. */
 static void homes_changed(struct slot *s)
 {
-    struct list *it;
+    struct resume_stream *st;
 
-    list_for_each (it, &s->streams) {
-        struct resume_stream *st = list_entry(it, struct resume_stream, node);
+    list_for_each_entry (st, &s->streams, node) {
         const struct slot_homes_of *one = homes_of(st);
 
         if (st->wants_homes && !st->ended && one != NULL)
@@ -274,9 +273,9 @@ static bool is_at_process(const struct slot_request *r)
 {
     const struct core_process *p = r->slot->core.process;
 
-    if (r->state == SLOT_REQUEST_RUNNING)
+    if (r->state == CORE_REQUEST_RUNNING)
         return r->life == r->slot->life;
-    return r->state == SLOT_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
+    return r->state == CORE_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
 }
 
 void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,
@@ -353,16 +352,6 @@ static void on_gone(void *context, bool done)
 }
 
 static const struct http_reply_events events = {.drained = on_drained, .gone = on_gone};
-
-static size_t list_length(const struct list *head)
-{
-    size_t n = 0;
-    struct list *it;
-
-    list_for_each (it, head)
-        ++n;
-    return n;
-}
 
 static void end_stream(struct resume_stream *st, enum resume_end why)
 {

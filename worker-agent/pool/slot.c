@@ -271,7 +271,7 @@ static void forget_resume(struct slot *s)
     slot_meters_fini(&s->meters);
     weigh(s);
     if (!s->group->pool->handed_over)
-        resume_store_remove(s->group->pool->store, path);
+        resume_store_put(s->group->pool->store, path, SLICE_NULL);
     free(path);
 }
 
@@ -331,7 +331,7 @@ bool slot_adopt(struct slot *s, struct kept_process *k)
     return true;
 }
 
-static void process_ready(struct app_process *p)
+void slot_process_ready(struct app_process *p)
 {
     struct slot *s = p->slot;
     bool succeeds = s->core.replacement == &p->core;
@@ -353,7 +353,7 @@ void slot_changed(struct slot *s)
     list_for_each_safe (it, next, &s->core.leaving)
         app_process_leaves(app_process_of(list_entry(it, struct core_process, leaving)));
     if (!core_slot_enabled(&s->core))
-        slot_refuse_waiting(s, SLOT_NOT_STARTED);
+        slot_refuse_waiting(s, OUTCOME_NOT_STARTED);
 }
 
 /* Time of the next attempt. The back-off *DELAY_MS is doubled each time, and reset if the last
@@ -375,8 +375,7 @@ static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint6
     return now_ms + half + (uint64_t)random() % (half + 1);
 }
 
-/* Records the failed start and arms the restart back-off. */
-static void process_failed(struct app_process *p)
+void slot_process_failed(struct app_process *p)
 {
     struct slot *s = p->slot;
     struct app_group *g = s->group;
@@ -404,12 +403,12 @@ static void process_failed(struct app_process *p)
     if (s->core.process != NULL && s->core.process->state == CORE_READY)
         return;
     /* Elsewhere they may be served before the next one is ready. */
-    slot_refuse_waiting(s, SLOT_NOT_STARTED);
+    slot_refuse_waiting(s, OUTCOME_NOT_STARTED);
     if (!was_ready && g->core.nprocesses == 0)
-        slot_refuse_waiting_any(g, SLOT_NOT_STARTED);
+        slot_refuse_waiting_any(g, OUTCOME_NOT_STARTED);
 }
 
-static void process_gone(struct app_process *p)
+void slot_process_gone(struct app_process *p)
 {
     struct slot *s = p->slot;
 
@@ -417,13 +416,6 @@ static void process_gone(struct app_process *p)
     core_gone(&p->core, loop_now_ms(s->group->pool->loop));
     slot_refuse_hopeless(s);
 }
-
-const struct process_events slot_process_events = {
-    .changed = slot_publish,
-    .ready = process_ready,
-    .failed = process_failed,
-    .gone = process_gone,
-};
 
 /* ---- life ---- */
 
@@ -534,5 +526,6 @@ void slot_destroy(struct slot *s)
     slot_homes_fini(&s->homes);
     slot_meters_fini(&s->meters);
     warm_targets_fini(&s->targets);
+    failure_destroy(s->failure);
     free(s);
 }

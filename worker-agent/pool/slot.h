@@ -9,8 +9,8 @@
  * replacement is ready, it takes over the slot under a new incarnation, and the old process
  * finishes its outstanding requests. pool_core.h decides which slot gets a process and when.
  *
- * slot.c: its life, its processes, its resume and registration. slot_queue.c: requests.
- * resume_stream.c: what load balancers are sent.
+ * slot.c: its life, its resume and registration. app_process.c: its processes. slot_queue.c:
+ * requests. resume_stream.c: what load balancers are sent.
  */
 #ifndef RLB_AGENT_POOL_SLOT_H
 #define RLB_AGENT_POOL_SLOT_H
@@ -18,23 +18,146 @@
 #include "common/http/http_server.h"
 #include "common/skills/home_records.h"
 #include "common/skills/resume.h"
-#include "worker-agent/pool/app_process.h"
+#include "common/upstream/conn_pool.h"
+#include "common/upstream/http_fetch.h"
+#include "worker-agent/pool/model.h"
+#include "worker-agent/supervisor/supervisor.h"
 
-/* Why a request will not reach a process; it is answered "Resumelb-Unprocessed". */
-enum slot_refusal {
-    SLOT_QUEUE_FULL,
-    SLOT_QUEUE_TIMEOUT,
-    SLOT_NOT_STARTED, /* the process has died, or does not start */
-    SLOT_NO_ROOM, /* another process would exceed the limit; the application has other processes */
-    SLOT_STOPPED  /* the agent is shutting down */
+/* ---- app_process.c: the processes ---- */
+
+/*
+ * One application process: one incarnation, from the request to the supervisor to its burial. Made
+ * for a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it
+ * has ended, between turns. Whether it is its slot's process, the replacement of that, or has left
+ * the slot is the core's to say (pool_core.h).
+ */
+
+/*
+ * Determines whether a process serves: requests its ready_probe until the response has a status
+ * below 500, or, without a ready_probe, connects until that succeeds (for processes that bind their
+ * address themselves). start_timeout limits the total time.
+ */
+struct readiness {
+    unsigned delay_ms; /* before the next attempt */
+    struct http_fetch fetch;
+    struct timer retry;
+    int last_status; /* of the last answer; 0: none */
 };
 
-enum slot_request_state { SLOT_REQUEST_NONE, SLOT_REQUEST_WAITING, SLOT_REQUEST_RUNNING };
+struct app_process {
+    struct log_subject subject;
+    struct app_pool *pool;
+    struct list state_node;
+    enum process_state state;
+    struct app_group *group;  /* NULL: adopted, of a removed application; only to be ended */
+    struct slot *slot;        /* the slot it was made for; NULL: none, only to be ended */
+    struct core_process core; /* while it has a slot */
+    char id[INCARNATION_MAX + 1];
+    char version[VERSION_MAX + 1]; /* the version that it runs */
+    pid_t pid;                     /* 0: not yet */
+    struct addr addr;
+    struct conn_backend *backend; /* idle connections to it; from STARTING on */
+    bool open;             /* STARTING without a ready_probe: it can accept its first request */
+    bool failed;           /* its failure was handled */
+    bool adopted;          /* taken over from an old agent */
+    bool has_served;       /* it has answered a request, or an old agent found it ready */
+    struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
+    struct timer shutdown; /* LEAVING: shutdown_timeout */
+    struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
+    struct readiness readiness;
+    struct warm_up warm_up; /* a replacement that is ready, before it takes its slot over */
+    struct usage_target usage;
+    struct process_output output;
+    uint64_t since_ms, ready_since_ms;
+    uint64_t requests;
+    unsigned busy_reported; /* requests of this agent as last reported to the supervisor */
+    struct loop_deferred freeing;
+};
+
+const char *process_state_text(enum process_state s);
+
+static inline struct app_process *app_process_of(struct core_process *p)
+{
+    return container_of(p, struct app_process, core);
+}
+
+/* Requests the process ID for S from the supervisor. */
+void app_process_spawn(struct slot *s, const char *id);
+/*
+ * One that the supervisor had: behind S, which is cold, or (S NULL) to be ended. Takes K's output
+ * descriptor. NULL: it is to be ended.
+ */
+struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
+                                      struct kept_process *k);
+/* What was known of it. */
+bool app_process_was_ready(const struct kept_process *k);
+bool app_process_was_leaving(const struct kept_process *k);
+/* P continues in the slot S: either WAS_READY, or to be found ready. */
+void app_process_go_on(struct app_process *p, bool was_ready);
+
+/* ---- going; any state, harmless when it is going already ---- */
+/* P receives no further requests and is ended when its requests are finished. WHY: a text without
+ * quotes, for the log. */
+void app_process_detach(struct app_process *p, const char *why);
+/* Ends P immediately, even if requests are in flight: SIGTERM, and SIGKILL after stop_timeout. */
+void app_process_stop(struct app_process *p);
+/* Sends SIGKILL immediately. */
+void app_process_kill(struct app_process *p);
+/* Records for operators that P has failed, the reason HOW, and its last output, in its slot's
+ * failure record and in the log. */
+void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how);
+/* Connecting to P has failed: no other request is sent to it. */
+void app_process_unreachable(struct app_process *p);
+/* The core has detached P from its slot; its requests continue. */
+void app_process_leaves(struct app_process *p);
+/* A request to P was lost. P may have exited, in which case a notification follows; no other
+ * request is sent to it until then. */
+void app_process_hold(struct app_process *p);
+/* P's first request was sent / has finished; if it was ANSWERED, P is ready. */
+void app_process_first_sent(struct app_process *p);
+void app_process_first_done(struct app_process *p, bool answered);
+/* Applies changed timeouts to idle connections. */
+void app_process_settings_changed(struct app_process *p);
+
+/* ---- another agent takes over ---- */
+/* P now belongs to the new agent; this agent only finishes its requests at P. */
+void app_process_hand_over(struct app_process *p);
+/* P belongs to this agent again. */
+void app_process_take_back(struct app_process *p);
+/* The old agent has finished: ends the processes that were kept for it. */
+void app_process_before_gone(struct app_process *p);
+/* Notifies the supervisor of the number of our requests at P, if that has changed. */
+void app_process_tell_busy(struct app_process *p);
+/* Forget P. */
+void app_process_let_go(struct app_process *p);
+
+/* ---- from the supervisor ---- */
+void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd);
+/* Could not be started, or has died; HOW for the log. P is freed at the end of this turn. */
+void app_process_on_refused(struct app_process *p, const char *why);
+void app_process_on_died(struct app_process *p, const char *how);
+
+static inline bool app_process_ends(const struct app_process *p)
+{
+    return p->state >= PROCESS_STOPPING;
+}
+
+/* ---- slot.c ---- */
+
+/* What the agent answers by itself. Slots refuse requests with those of them that are
+ * "unprocessed".
+ */
+enum outcome {
+#define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
+#include "worker-agent/config/outcome.def"
+#undef OUTCOME
+    OUTCOMES
+};
 
 /* Embedded in a request (front_exchange.c); zeroed before its first use. */
 struct slot_request {
     struct core_request core;      /* may_probe is the owner's to set */
-    enum slot_request_state state; /* as counted */
+    enum core_request_state state; /* as counted */
     struct app_group *group;
     struct slot *slot; /* NULL: of no slot, until it has a process */
     uint64_t life;     /* slot->life when it got its process */
@@ -50,7 +173,7 @@ struct slot_request {
     /* Called when a place is available (go) or will not become available (refused). Never called
      * from within slot_ask or after slot_leave. */
     void (*go)(struct slot_request *r);
-    void (*refused)(struct slot_request *r, enum slot_refusal why);
+    void (*refused)(struct slot_request *r, enum outcome why);
 };
 
 struct slot *slot_create(struct app_group *g, unsigned n);
@@ -105,7 +228,7 @@ enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
  * called, and SLOT_REFUSED with the reason in *WHY.
  */
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
-                          enum slot_refusal *why);
+                          enum outcome *why);
 /* Directs the refused request R to address TO instead of a process; R holds no place. Ownership of
  * the BACKEND reference passes to R. */
 void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend);
@@ -113,11 +236,8 @@ void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_bac
 void slot_leave(struct slot_request *r);
 /* Reports that the process has answered R (response head received), which shows that it serves. */
 void slot_answered(struct slot_request *r);
-/* Reports that the connection of R was lost. The process may have exited, in which case a
- * notification follows; further requests are held until then. */
-void slot_hold(struct slot_request *r);
-/* Reports that connecting to R's process failed. No other request is sent to the process. */
-void slot_not_reached(struct slot_request *r);
+/* R's process if it has one that the agent manages, or NULL. */
+struct app_process *slot_request_process(const struct slot_request *r);
 /* Number of upgraded connections of R's process. */
 unsigned slot_upgrades(const struct slot_request *r);
 /* Marks R as an upgraded connection: its place is released, and it no longer counts in the backlog.
@@ -135,7 +255,13 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
                  uint64_t service_us, bool failed);
 
 /* ---- from its processes and the pool ---- */
-extern const struct process_events slot_process_events;
+/* P is ready: it takes over, if it is a replacement. */
+void slot_process_ready(struct app_process *p);
+/* P did not start, or stopped serving unexpectedly: arms the restart back-off. Call before P is
+ * detached from the slot. */
+void slot_process_failed(struct app_process *p);
+/* P has exited. */
+void slot_process_gone(struct app_process *p);
 /* Requests a process from the supervisor, or the replacement of the present one. */
 void slot_spawn(struct slot *s);
 /* K becomes the process of S, which is cold. Returns false if it is to be ended instead. */
@@ -149,8 +275,8 @@ void slot_publish(struct slot *s);
 /* Removes it from the tree. */
 void slot_unregister(struct slot *s);
 /* Refuses all requests that wait at the slot, or for any process of the group. */
-void slot_refuse_waiting(struct slot *s, enum slot_refusal why);
-void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why);
+void slot_refuse_waiting(struct slot *s, enum outcome why);
+void slot_refuse_waiting_any(struct app_group *g, enum outcome why);
 /* Refuses the requests waiting at S, or for any process of its group, for which no process will be
  * started here: the agent is shutting down, or another agent starts it. */
 void slot_refuse_hopeless(struct slot *s);

@@ -78,18 +78,14 @@ bool slot_meters_add(struct slot_meters *m, const struct meter_settings *s,
     return true;
 }
 
-static bool same(const struct meter_settings *a, const struct meter_settings *b)
-{
-    return a->history == b->history && a->max_skill_age == b->max_skill_age &&
-           a->max_classes == b->max_classes;
-}
-
 void slot_meters_set(struct slot_meters *m, const struct meter_settings *s)
 {
     for (size_t i = 0; i < SLOT_METERS; ++i) {
         struct slot_meter *one = &m->items[i];
 
-        if (one->meter == NULL || same(&one->settings, s))
+        if (one->meter == NULL || (one->settings.history == s->history &&
+                                   one->settings.max_skill_age == s->max_skill_age &&
+                                   one->settings.max_classes == s->max_classes))
             continue;
         meter_set(one->meter, s);
         one->settings = *s;
@@ -106,10 +102,9 @@ size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls)
         if (one->meter == NULL)
             continue;
         scores += meter_forget(one->meter, cls);
-        resume_fini(&one->resume);
-        meter_resume(one->meter, m->max_skills, &one->resume);
         ++one->generation;
     }
+    slot_meters_renew(m);
     return scores;
 }
 

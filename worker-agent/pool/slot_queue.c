@@ -15,8 +15,7 @@ static struct loop *loop_of(const struct slot_request *r)
     return r->group->pool->loop;
 }
 
-/* Returns R's process if it has one that the agent manages, or NULL. */
-static struct app_process *process_of(const struct slot_request *r)
+struct app_process *slot_request_process(const struct slot_request *r)
 {
     if (r->core.process == NULL || r->slot == NULL || r->slot->attached != NULL)
         return NULL;
@@ -24,15 +23,15 @@ static struct app_process *process_of(const struct slot_request *r)
 }
 
 /* The only function that changes a request's state; updates the metrics accordingly. */
-static void enter(struct slot_request *r, enum slot_request_state state)
+static void enter(struct slot_request *r, enum core_request_state state)
 {
     struct stats_cell *cell = r->group->cell;
 
-    if (r->state == SLOT_REQUEST_WAITING) {
+    if (r->state == CORE_REQUEST_WAITING) {
         stat_add(cell, AGENT_STAT_requests_waiting, -1);
         timer_stop(&r->timeout);
     }
-    if (r->state == SLOT_REQUEST_RUNNING) {
+    if (r->state == CORE_REQUEST_RUNNING) {
         stat_add(cell, AGENT_STAT_requests_running, -1);
         --r->slot->nrunning;
         r->slot->ntunnels -= r->tunnel;
@@ -40,9 +39,9 @@ static void enter(struct slot_request *r, enum slot_request_state state)
         r->tunnel = false;
     }
     r->state = state;
-    if (state == SLOT_REQUEST_WAITING)
+    if (state == CORE_REQUEST_WAITING)
         stat_add(cell, AGENT_STAT_requests_waiting, 1);
-    if (state == SLOT_REQUEST_RUNNING) {
+    if (state == CORE_REQUEST_RUNNING) {
         stat_add(cell, AGENT_STAT_requests_running, 1);
         ++r->slot->nrunning;
     }
@@ -57,7 +56,7 @@ static void run(struct slot_request *r)
 
     r->slot = s;
     r->life = s->life;
-    enter(r, SLOT_REQUEST_RUNNING);
+    enter(r, CORE_REQUEST_RUNNING);
     stat_observe(s->group->cell, AGENT_STAT_queue_wait_us, loop_now_us(loop_of(r)) - r->asked_us);
     if (s->attached != NULL) {
         r->addr = *s->attached;
@@ -87,8 +86,8 @@ static void on_timeout(struct timer *t)
     struct slot_request *r = container_of(t, struct slot_request, timeout);
 
     core_leave(&r->core, loop_now_ms(loop_of(r)));
-    enter(r, SLOT_REQUEST_NONE);
-    r->refused(r, SLOT_QUEUE_TIMEOUT);
+    enter(r, CORE_REQUEST_NONE);
+    r->refused(r, OUTCOME_QUEUE_WAIT);
 }
 
 /* ---- asking ---- */
@@ -134,25 +133,25 @@ static uint64_t wait_ms(const struct app_group *g, const struct slot *s)
 }
 
 /* Whether the request must be refused without asking the core; *WHY is the reason. */
-static bool is_hopeless(const struct app_group *g, const struct slot *s, enum slot_refusal *why)
+static bool is_hopeless(const struct app_group *g, const struct slot *s, enum outcome *why)
 {
     bool any = s != NULL ? s->core.process != NULL : g->core.nprocesses > 0;
 
-    *why = SLOT_STOPPED;
+    *why = OUTCOME_STOPPING;
     if (g->pool->leaving || g->pool->sealed ||
         ((g->pool->draining || g->pool->handed_over) && !any))
         return true;
-    *why = SLOT_NO_ROOM;
+    *why = OUTCOME_NO_ROOM;
     if (s != NULL && core_slot_crowded_out(&s->core))
         return true;
-    *why = SLOT_NOT_STARTED;
+    *why = OUTCOME_NOT_STARTED;
     if (s != NULL)
         return !core_slot_enabled(&s->core) || will_not_start(s);
     return none_will_start(g);
 }
 
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
-                          enum slot_refusal *why)
+                          enum outcome *why)
 {
     r->group = g;
     r->slot = s;
@@ -165,20 +164,20 @@ enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_reque
         run(r);
         return SLOT_GO;
     case CORE_WAIT:
-        enter(r, SLOT_REQUEST_WAITING);
+        enter(r, CORE_REQUEST_WAITING);
         timer_init(&r->timeout, on_timeout);
         timer_start(loop_of(r), &r->timeout, wait_ms(g, s));
         return SLOT_WAIT;
     case CORE_QUEUE_FULL:
         break;
     }
-    *why = SLOT_QUEUE_FULL;
+    *why = OUTCOME_QUEUE_FULL;
     return SLOT_REFUSED;
 }
 
 void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend)
 {
-    ASSERT(r->state == SLOT_REQUEST_NONE);
+    ASSERT(r->state == CORE_REQUEST_NONE);
     ASSERT(r->backend == NULL);
     r->addr = *to;
     r->backend = backend;
@@ -188,15 +187,15 @@ void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_bac
 
 void slot_leave(struct slot_request *r)
 {
-    struct app_process *p = process_of(r);
+    struct app_process *p = slot_request_process(r);
     bool first = r->first;
 
     if (r->backend != NULL)
         conn_backend_release(r->backend);
     r->backend = NULL;
-    if (r->state == SLOT_REQUEST_NONE)
+    if (r->state == CORE_REQUEST_NONE)
         return;
-    enter(r, SLOT_REQUEST_NONE);
+    enter(r, CORE_REQUEST_NONE);
     r->first = false;
     core_leave(&r->core, loop_now_ms(loop_of(r)));
     if (first && p != NULL)
@@ -206,10 +205,10 @@ void slot_leave(struct slot_request *r)
 
 void slot_answered(struct slot_request *r)
 {
-    struct app_process *p = process_of(r);
+    struct app_process *p = slot_request_process(r);
     bool first = r->first;
 
-    if (r->state != SLOT_REQUEST_RUNNING)
+    if (r->state != CORE_REQUEST_RUNNING)
         return;
     r->first = false;
     if (p != NULL)
@@ -220,7 +219,7 @@ void slot_answered(struct slot_request *r)
 
 void slot_upgraded(struct slot_request *r)
 {
-    if (r->state != SLOT_REQUEST_RUNNING)
+    if (r->state != CORE_REQUEST_RUNNING)
         return;
     ASSERT(!r->tunnel);
     r->tunnel = true;
@@ -246,30 +245,14 @@ size_t slot_backlog(const struct slot_request *r)
 {
     if (r->slot == NULL)
         return r->group->core.nwaiting + 1;
-    return slot_in_flight(r->slot) + (r->state == SLOT_REQUEST_NONE ? 1 : 0);
-}
-
-void slot_hold(struct slot_request *r)
-{
-    struct app_process *p = process_of(r);
-
-    if (p != NULL)
-        app_process_hold(p);
-}
-
-void slot_not_reached(struct slot_request *r)
-{
-    struct app_process *p = process_of(r);
-
-    if (p != NULL)
-        app_process_unreachable(p);
+    return slot_in_flight(r->slot) + (r->state == CORE_REQUEST_NONE ? 1 : 0);
 }
 
 void slot_process_stuck(struct slot_request *r)
 {
-    struct app_process *p = process_of(r);
+    struct app_process *p = slot_request_process(r);
 
-    if (r->state != SLOT_REQUEST_RUNNING || p == NULL || r->group->s->concurrency != 1)
+    if (r->state != CORE_REQUEST_RUNNING || p == NULL || r->group->s->concurrency != 1)
         return;
     log_warn(p, "process-stuck", "first_byte_timeout_ms=%llu action=\"end it, start another\"",
              (unsigned long long)r->group->s->first_byte_timeout_ms);
@@ -277,25 +260,24 @@ void slot_process_stuck(struct slot_request *r)
     app_process_stop(p);
     /* Elsewhere they may be served before the next one is ready. */
     if (!has_ready_process(r->group, r->slot))
-        slot_refuse_waiting(r->slot, SLOT_NOT_STARTED);
+        slot_refuse_waiting(r->slot, OUTCOME_NOT_STARTED);
 }
 
 void slot_abandon_running(struct core_process *p)
 {
-    struct list *it;
+    struct core_request *core;
 
-    list_for_each (it, &p->running) {
-        struct core_request *core = list_entry(it, struct core_request, node);
+    list_for_each_entry (core, &p->running, node) {
         struct slot_request *r = container_of(core, struct slot_request, core);
 
-        enter(r, SLOT_REQUEST_NONE);
+        enter(r, CORE_REQUEST_NONE);
         r->first = false;
     }
 }
 
 /* ---- refusing ---- */
 
-static void refuse(struct list *waiting, size_t n, enum slot_refusal why)
+static void refuse(struct list *waiting, size_t n, enum outcome why)
 {
     /* Only the requests waiting now: a refused one may be queued again. */
     for (; n > 0 && !list_empty(waiting); --n) {
@@ -303,17 +285,17 @@ static void refuse(struct list *waiting, size_t n, enum slot_refusal why)
         struct slot_request *r = container_of(core, struct slot_request, core);
 
         core_leave(core, loop_now_ms(loop_of(r)));
-        enter(r, SLOT_REQUEST_NONE);
+        enter(r, CORE_REQUEST_NONE);
         r->refused(r, why);
     }
 }
 
-void slot_refuse_waiting(struct slot *s, enum slot_refusal why)
+void slot_refuse_waiting(struct slot *s, enum outcome why)
 {
     refuse(&s->core.waiting, s->core.nwaiting, why);
 }
 
-void slot_refuse_waiting_any(struct app_group *g, enum slot_refusal why)
+void slot_refuse_waiting_any(struct app_group *g, enum outcome why)
 {
     refuse(&g->core.waiting, g->core.nwaiting, why);
 }
@@ -323,7 +305,7 @@ void slot_refuse_hopeless(struct slot *s)
     const struct app_pool *pool = s->group->pool;
 
     if (pool->leaving || (pool->handed_over && s->core.process == NULL))
-        slot_refuse_waiting(s, SLOT_STOPPED);
+        slot_refuse_waiting(s, OUTCOME_STOPPING);
     if (pool->leaving || (pool->handed_over && s->group->core.nprocesses == 0))
-        slot_refuse_waiting_any(s->group, SLOT_STOPPED);
+        slot_refuse_waiting_any(s->group, OUTCOME_STOPPING);
 }

@@ -148,15 +148,6 @@ static int by_pid(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static void add(struct proc_table *t, const struct proc_entry *e)
-{
-    if (t->n == t->room) {
-        t->room = t->room == 0 ? 256 : t->room * 2;
-        t->items = xrealloc(t->items, t->room * sizeof(*t->items));
-    }
-    t->items[t->n++] = *e;
-}
-
 bool proc_table_read(struct proc_table *t, const char *proc)
 {
     DIR *d = opendir(proc);
@@ -166,13 +157,15 @@ bool proc_table_read(struct proc_table *t, const char *proc)
     if (d == NULL)
         return false;
     while (t->n < PROC_TABLE_MAX && (name = readdir(d)) != NULL) {
-        struct proc_entry e;
         uint64_t pid;
 
+        if (t->n == t->room) {
+            t->room = t->room == 0 ? 256 : t->room * 2;
+            t->items = xrealloc(t->items, t->room * sizeof(*t->items));
+        }
         /* One that ended since is not there. */
-        if (parse_u64(slice_of(name->d_name), PID_LARGEST, &pid) &&
-            read_entry(dirfd(d), (pid_t)pid, &e))
-            add(t, &e);
+        t->n += parse_u64(slice_of(name->d_name), PID_LARGEST, &pid) &&
+                read_entry(dirfd(d), (pid_t)pid, &t->items[t->n]);
     }
     closedir(d);
     if (t->n > 1)

@@ -12,42 +12,28 @@
 
 /* ---- the last lines ---- */
 
-static struct last_line *line_at(struct last_lines *l, size_t i)
-{
-    return &l->ring[(l->first + i) % LAST_LINES_MAX];
-}
-
 void last_lines_add(struct last_lines *l, struct slice line)
 {
-    struct last_line *to;
+    bool cut = line.len > LAST_LINE_BYTES_MAX;
 
     if (l->n == LAST_LINES_MAX) {
-        free(l->ring[l->first].bytes);
-        l->first = (l->first + 1) % LAST_LINES_MAX;
-        --l->n;
+        free(l->at[0].bytes);
+        memmove(l->at, l->at + 1, --l->n * sizeof(l->at[0]));
     }
-    to = line_at(l, l->n++);
-    to->cut = line.len > LAST_LINE_BYTES_MAX;
-    to->len = to->cut ? LAST_LINE_BYTES_MAX : line.len;
-    to->bytes = xmalloc(to->len + 1);
-    memcpy(to->bytes, line.len != 0 ? line.p : "", to->len);
+    if (cut)
+        line.len = LAST_LINE_BYTES_MAX;
+    l->at[l->n++] = (struct last_line){.bytes = xslicedup(line), .len = line.len, .cut = cut};
 }
 
 void last_lines_cut(struct last_lines *l)
 {
     if (l->n > 0)
-        line_at(l, l->n - 1)->cut = true;
-}
-
-const struct last_line *last_lines_at(const struct last_lines *l, size_t i)
-{
-    ASSERT(i < l->n);
-    return &l->ring[(l->first + i) % LAST_LINES_MAX];
+        l->at[l->n - 1].cut = true;
 }
 
 void last_lines_show(const struct last_lines *l, size_t i, struct text *out)
 {
-    const struct last_line *line = last_lines_at(l, i);
+    const struct last_line *line = &l->at[i];
 
     text_add_visible(out, (struct slice){line->bytes, line->len});
     if (line->cut)
@@ -58,7 +44,7 @@ void last_lines_copy(struct last_lines *to, const struct last_lines *from)
 {
     ASSERT(to->n == 0);
     for (size_t i = 0; i < from->n; ++i) {
-        const struct last_line *line = last_lines_at(from, i);
+        const struct last_line *line = &from->at[i];
 
         last_lines_add(to, (struct slice){line->bytes, line->len});
         if (line->cut)
@@ -69,7 +55,7 @@ void last_lines_copy(struct last_lines *to, const struct last_lines *from)
 void last_lines_fini(struct last_lines *l)
 {
     for (size_t i = 0; i < l->n; ++i)
-        free(line_at(l, i)->bytes);
+        free(l->at[i].bytes);
     *l = (struct last_lines){0};
 }
 
@@ -228,54 +214,22 @@ void process_output_forget(struct process_output *o)
 
 /* ---- failures ---- */
 
-void failures_init(struct failures *f, unsigned nslots)
+void failure_record(struct failure **to, const struct failure *what, const struct last_lines *lines)
 {
-    *f = (struct failures){.of_slot = xcalloc((size_t)nslots + 1, sizeof(struct failure *)),
-                           .nslots = nslots};
-}
-
-void failures_fini(struct failures *f)
-{
-    for (unsigned i = 0; i < f->nslots; ++i) {
-        if (f->of_slot[i] != NULL)
-            last_lines_fini(&f->of_slot[i]->lines);
-        free(f->of_slot[i]);
-    }
-    free(f->of_slot);
-    *f = (struct failures){0};
-}
-
-/* Applications get more slots as they are wanted. */
-static void make_room(struct failures *f, unsigned slot)
-{
-    if (slot < f->nslots)
-        return;
-    f->of_slot = xrealloc(f->of_slot, ((size_t)slot + 1) * sizeof(struct failure *));
-    while (f->nslots <= slot)
-        f->of_slot[f->nslots++] = NULL;
-}
-
-const struct failure *failures_record(struct failures *f, const struct failure *what,
-                                      const struct last_lines *lines)
-{
-    struct failure *to;
-
-    make_room(f, what->slot);
-    to = f->of_slot[what->slot];
-    if (to == NULL)
-        to = f->of_slot[what->slot] = xcalloc(1, sizeof(*to));
-    last_lines_fini(&to->lines);
-    *to = *what;
-    to->lines = (struct last_lines){0};
+    failure_destroy(*to);
+    *to = xcalloc(1, sizeof(**to));
+    **to = *what;
+    (*to)->lines = (struct last_lines){0};
     if (lines != NULL)
-        last_lines_copy(&to->lines, lines);
-    f->newest = to;
-    return to;
+        last_lines_copy(&(*to)->lines, lines);
 }
 
-const struct failure *failures_of(const struct failures *f, unsigned slot)
+void failure_destroy(struct failure *f)
 {
-    return slot < f->nslots ? f->of_slot[slot] : NULL;
+    if (f == NULL)
+        return;
+    last_lines_fini(&f->lines);
+    free(f);
 }
 
 const char *failure_text(enum failure_kind k)
@@ -359,11 +313,10 @@ void failure_log(const struct failure *f, const void *subject)
         return;
     /* At least the last one, and before it as many as there is room for. */
     do
-        bytes += last_lines_at(&f->lines, --first)->len + 3;
-    while (first > 0 &&
-           bytes + last_lines_at(&f->lines, first - 1)->len + 3 <= FAILURE_LOG_BYTES_MAX);
+        bytes += f->lines.at[--first].len + 3;
+    while (first > 0 && bytes + f->lines.at[first - 1].len + 3 <= FAILURE_LOG_BYTES_MAX);
     for (size_t i = first; i < f->lines.n; ++i) {
-        const struct last_line *line = last_lines_at(&f->lines, i);
+        const struct last_line *line = &f->lines.at[i];
 
         if (i > first)
             text_add(&joined, SLICE_LIT(" | "));

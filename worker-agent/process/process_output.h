@@ -29,16 +29,14 @@ struct last_line {
 };
 
 struct last_lines {
-    struct last_line ring[LAST_LINES_MAX];
-    size_t first, n;
+    struct last_line at[LAST_LINES_MAX]; /* the oldest first */
+    size_t n;
 };
 
 /* LINE, without its end, is the newest; the oldest gives way. Copied. */
 void last_lines_add(struct last_lines *l, struct slice line);
 /* There was more of the newest one than add was given. Harmless when there is none. */
 void last_lines_cut(struct last_lines *l);
-/* I < L->n; 0 is the oldest. Borrowed until L changes. */
-const struct last_line *last_lines_at(const struct last_lines *l, size_t i);
 /* Line I made safe for a terminal, a log and a page (text_add_visible), with " ..." when cut. */
 void last_lines_show(const struct last_lines *l, size_t i, struct text *out);
 /* TO, which is empty, gets a copy of FROM. */
@@ -107,6 +105,7 @@ enum failure_kind {
     FAILURE_STUCK,         /* it did not answer a request in first_byte_timeout */
 };
 
+/* How a process failed, for operators, with what it wrote before. Owned by its slot. */
 struct failure {
     enum failure_kind kind;
     unsigned slot;
@@ -118,26 +117,13 @@ struct failure {
 };
 
 /*
- * How processes failed, for operators: of each slot the last time, with what the process wrote
- * before. Owned by the group. Control loop only.
+ * Records WHAT has happened (its lines are not used) in *TO, a slot's last failure, which is
+ * created (NULL) or overwritten. LINES: what the process wrote last, or NULL.
  */
-struct failures {
-    struct failure **of_slot; /* nslots; NULL: never */
-    unsigned nslots;
-    const struct failure *newest; /* NULL: none */
-};
-
-/* NSLOTS: how many there are for now. */
-void failures_init(struct failures *f, unsigned nslots);
-void failures_fini(struct failures *f);
-/*
- * WHAT has happened (its lines are not used); LINES are what the process wrote last, or NULL. Takes
- * the place of the slot's last failure; the record, which is borrowed until the next one.
- */
-const struct failure *failures_record(struct failures *f, const struct failure *what,
-                                      const struct last_lines *lines);
-/* NULL: none. Valid until the next record. */
-const struct failure *failures_of(const struct failures *f, unsigned slot);
+void failure_record(struct failure **to, const struct failure *what,
+                    const struct last_lines *lines);
+/* NULL is fine. */
+void failure_destroy(struct failure *f);
 
 /* "died before it was ready" ... */
 const char *failure_text(enum failure_kind k);

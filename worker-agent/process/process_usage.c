@@ -166,10 +166,10 @@ static void on_sampled(struct worker_job *j, bool dropped)
     free(s);
 }
 
-static int target_order(const void *a, const void *b)
+static int row_order(const void *a, const void *b)
 {
-    const struct usage_target *x = *(struct usage_target *const *)a;
-    const struct usage_target *y = *(struct usage_target *const *)b;
+    const struct usage_target *x = ((const struct usage_row *)a)->target;
+    const struct usage_target *y = ((const struct usage_row *)b)->target;
 
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
@@ -177,27 +177,21 @@ static int target_order(const void *a, const void *b)
 static struct sample *new_sample(struct process_usage *u)
 {
     struct sample *s = xcalloc(1, sizeof(*s));
-    struct usage_target **sorted;
-    struct list *it;
+    struct usage_target *t;
     size_t n = 0;
 
-    list_for_each (it, &u->targets)
-        ++s->nrows;
+    s->nrows = list_length(&u->targets);
     ASSERT(s->nrows > 0);
-    sorted = xcalloc(s->nrows, sizeof(struct usage_target *));
-    list_for_each (it, &u->targets)
-        sorted[n++] = list_entry(it, struct usage_target, node);
-    qsort(sorted, n, sizeof(struct usage_target *), target_order);
-    s->rows = xcalloc(n, sizeof(*s->rows));
-    s->roots = xcalloc(n, sizeof(*s->roots));
+    s->rows = xcalloc(s->nrows, sizeof(*s->rows));
+    s->roots = xcalloc(s->nrows, sizeof(*s->roots));
+    list_for_each_entry (t, &u->targets, node)
+        s->rows[n++] = (struct usage_row){.target = t, .limit_bytes = t->limit_bytes};
+    qsort(s->rows, n, sizeof(*s->rows), row_order);
     for (size_t i = 0; i < n; ++i) {
-        struct usage_target *t = sorted[i];
-
-        s->rows[i] = (struct usage_row){.target = t, .limit_bytes = t->limit_bytes};
+        t = s->rows[i].target;
         s->roots[i] = (struct proc_root){.pid = t->pid, .start_ticks = t->start_ticks};
         t->row = &s->rows[i];
     }
-    free(sorted);
     s->usage = u;
     s->proc = u->proc;
     s->first = u->turn++ % s->nrows;

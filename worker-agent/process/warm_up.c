@@ -72,15 +72,6 @@ struct parts {
     struct slice host, cls, target;
 };
 
-static bool is_one_of(struct slice name, const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (slice_eq_nocase(name, slice_of(names[i])))
-            return true;
-    }
-    return false;
-}
-
 /* False: with this field the request is not one for all. */
 static bool take_field(struct slice line, struct parts *out)
 {
@@ -93,7 +84,11 @@ static bool take_field(struct slice line, struct parts *out)
         out->host = slice_trim(value);
     else if (slice_eq_nocase(name, SLICE_LIT("Resumelb-Class")))
         out->cls = slice_trim(value);
-    return !is_one_of(name, not_for_all, ARRAY_LEN(not_for_all));
+    for (size_t i = 0; i < ARRAY_LEN(not_for_all); ++i) {
+        if (slice_eq_nocase(name, slice_of(not_for_all[i])))
+            return false;
+    }
+    return true;
 }
 
 static struct slice next_line(struct slice *rest)

@@ -61,11 +61,6 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
  * response must not depend on the client. Other requests are ignored.
  */
 void warm_targets_add_head(struct warm_targets *w, struct slice head);
-/* Number of targets counted. */
-static inline size_t warm_targets_count(const struct warm_targets *w)
-{
-    return w->top != NULL ? topk_count(w->top) : 0;
-}
 /*
  * Writes the most frequent targets to OUT, which must have room for WARM_WANTED_MAX, in descending
  * order of frequency. Their texts are valid until the next add. Returns their number, at most the

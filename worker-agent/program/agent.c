@@ -2,22 +2,41 @@
  *
  * In this order: configuration, lock, supervisor (which may have to be forked, so before any
  * thread), then everything else on one loop.
+ *
+ * Setting `user`: what root alone can do is done first (keys are read with the configuration,
+ * addresses bound, state_dir made), then the agent becomes that user, before any thread is there.
+ * If no application has another user, the agent drops its rights, then forks the supervisor, which
+ * is that user's, too. Otherwise it forks the supervisor, then drops its rights: the supervisor
+ * stays root, and starts processes of the configuration's users alone (supervisor_rights.h);
+ * state_dir is root's. A new agent after SIGUSR2 is that user from its start, and has the
+ * supervisor of the one before.
  */
 #include "worker-agent/program/agent.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/program/privileges.h"
 #include "common/upstream/http1_client.h"
 #include "version.h"
 #include "worker-agent/config/supervisor_rights.h"
-#include "worker-agent/pool/resume_store.h"
 
-/* ---- what main.c needs without running ---- */
+enum {
+    /* Processes of other users have their sockets below it: they may pass, not look. */
+    STATE_DIR_MODE = 0711,
+    SOCKET_MODE = 0660,
+    /* The agent's group may create files. The directory is owned by root and has the sticky bit, so
+       the group cannot replace root's files, which are the supervisor's. */
+    SHARED_STATE_DIR_MODE = 01771,
+};
+
+/* ---- --describe ---- */
 
 static void describe_outcomes(FILE *out)
 {
@@ -65,14 +84,144 @@ static bool make_directories(const struct agent_config *c)
     return made;
 }
 
-static bool lock_state_dir(struct agent *a)
+/* ---- user and addresses ---- */
+
+/* Whether A has port 0: any port is acceptable, also when it is bound later. */
+static bool is_some_port(const struct addr *a)
 {
-    a->lock_fd = inherited_lock_directory(a->pool.inherited, a->config->s.state_dir,
-                                          AGENT_STATE_DIR_MODE, AGENT_LOCK_NAME);
-    return a->lock_fd >= 0;
+    return a->sa.sa_family != AF_UNIX && addr_port(a) == 0;
 }
 
-/* ---- SIGHUP ---- */
+static bool bind_at(struct agent *a, const struct addr *address, const struct privileges *p)
+{
+    return is_some_port(address) || inherited_listen(a->pool.inherited, address, SOCKET_MODE, p);
+}
+
+static bool bind_application(struct agent *a, const struct app_config *app,
+                             const struct privileges *p)
+{
+    for (unsigned i = 0; app->has_address && i < app->nslots; ++i) {
+        struct addr address;
+
+        slot_address_of(&app->address, i, &address);
+        if (!bind_at(a, &address, p))
+            return false;
+    }
+    for (size_t i = 0; i < app->nlisten_addrs; ++i) {
+        if (!bind_at(a, &app->listen_addrs[i], p))
+            return false;
+    }
+    return true;
+}
+
+static bool bind_all(struct agent *a, const struct privileges *p)
+{
+    const struct agent_config *c = a->config;
+
+    for (size_t i = 0; i < c->admin.n; ++i) {
+        if (!bind_at(a, &c->admin.addresses[i], p))
+            return false;
+    }
+    for (size_t i = 0; i < c->napps; ++i) {
+        if (!bind_application(a, c->apps[i], p))
+            return false;
+    }
+    return true;
+}
+
+/* ---- state_dir, for an agent with a user and a supervisor of root ---- */
+
+static bool say_unsafe(const char *path, const char *why)
+{
+    log_error(NULL, "state-dir-not-safe", "directory=%s reason=\"%s\"", path, why);
+    return false;
+}
+
+/* No user but root can put anything in the place of what is below PATH, up to the root. */
+static bool are_roots(char *path)
+{
+    for (;;) {
+        struct stat st;
+
+        if (lstat(path, &st) != 0)
+            return say_unsafe(path, strerror(errno));
+        if (!S_ISDIR(st.st_mode))
+            return say_unsafe(path, "it is a link, or no folder");
+        if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
+            return say_unsafe(path, "others than root can write it: the supervisor stays root");
+        if (path[1] == '\0')
+            return true;
+        path = dirname(path);
+    }
+}
+
+/* Root's, as the supervisor's files in it are; the agent's group may make more. */
+static bool share_directory(const char *directory, const struct privileges *p)
+{
+    int fd = -1;
+
+    if (mkdir(directory, STATE_DIR_MODE) == 0 || errno == EEXIST)
+        fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;
+    if (!done)
+        (void)say_unsafe(directory, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+static bool share_state_dir(const char *state_dir, const struct privileges *p)
+{
+    char *directory = xstrdup(state_dir);
+    char *above = xstrdup(state_dir);
+
+    /* With a slash at its end a link would be followed. */
+    for (size_t n = strlen(directory); n > 1 && directory[n - 1] == '/'; --n)
+        directory[n - 1] = '\0';
+    bool done = are_roots(dirname(above)) && share_directory(directory, p);
+    free(directory);
+    free(above);
+    return done;
+}
+
+static bool say_not_settled(const struct agent *a, const char *why)
+{
+    log_error(NULL, "rights-not-settled", "user=%s reason=\"%s\"", a->config->s.user, why);
+    return false;
+}
+
+/* Before the supervisor is there, which stays root. */
+static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
+{
+    /* The agent before has given up its rights; its supervisor has not. */
+    if (!change && inherited_from_old(a->pool.inherited))
+        return true;
+    if (!change)
+        return say_not_settled(a, "only root can start processes of other users");
+    if (inherited_from_old(a->pool.inherited))
+        return say_not_settled(a, "the agent before has another user: restart");
+    a->drop_later = true;
+    return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);
+}
+
+/* The configuration is read, and it is known whether there is an old agent. False: it cannot be
+ * (logged). */
+static bool settle_rights(struct agent *a)
+{
+    const struct agent_settings *s = &a->config->s;
+    struct privileges p;
+    bool change;
+
+    if (!user_rights_find(s->user, s->group, &p, &change))
+        return false;
+    user_rights_warn_of_root(&p);
+    if (supervisor_rights_has_others(a->config->users))
+        return prepare_shared(a, &p, change);
+    return !change || (user_rights_make_directory(s->state_dir, STATE_DIR_MODE, &p) &&
+                       bind_all(a, &p) && user_rights_drop(s->user, &p));
+}
+
+/* ---- signals ---- */
 
 static bool same_applications(const struct agent_config *a, const struct agent_config *b)
 {
@@ -155,16 +304,6 @@ static void on_usr1(void *context)
     trace_log_reopen(a->trace);
 }
 
-static void on_usr2(void *context)
-{
-    agent_upgrade_begin(context);
-}
-
-static void on_term(void *context)
-{
-    agent_drain(context);
-}
-
 static void on_int(void *context)
 {
     agent_stop_at_once(context, EXIT_SUCCESS);
@@ -176,14 +315,9 @@ static void on_each_second(struct timer *t)
 {
     struct agent *a = container_of(t, struct agent, each_second);
 
-    conn_pool_recycle(a->conn_pool, a->loop);
+    conn_pool_recycle(a->pool.conn_pool, a->loop);
     front_look(a->front);
     timer_start(a->loop, t, 1000);
-}
-
-static void on_supervisor_lost(void *context)
-{
-    agent_supervisor_lost(context);
 }
 
 static bool open_tree(struct agent *a)
@@ -196,7 +330,7 @@ static bool open_tree(struct agent *a)
 
     if (url == NULL)
         return true;
-    enum err e = tree_open(a->loop, slice_of(url), &o, &a->tree, &d);
+    enum err e = tree_open(a->loop, slice_of(url), &o, &a->pool.tree, &d);
     if (e != ERR_OK)
         log_error(NULL, "tree-not-opened", "tree=%s reason=\"%s\"", url,
                   d.text != NULL ? d.text : err_text(e));
@@ -226,11 +360,11 @@ static bool open_trace_log(struct agent *a)
         log_error(NULL, "trace-log-not-opened", "file=%s reason=\"%s\"", file, strerror(errno));
         return false;
     }
-    front_trace(a->front, a->trace);
     return true;
 }
 
-static void name_agent(struct agent *a)
+/* Host and pid, for registrations. */
+static char *agent_name(void)
 {
     char host[256] = "";
 
@@ -238,40 +372,18 @@ static void name_agent(struct agent *a)
         snprintf(host, sizeof(host), "localhost");
     /* It goes into JSON, which wants UTF-8. */
     ascii_clean(host);
-    a->name = xasprintf("%s/%ld", host, (long)getpid());
-}
-
-static void set_up_pool(struct agent *a)
-{
-    a->pool.loop = a->loop;
-    a->pool.supervisor = a->supervisor;
-    a->pool.store = a->store;
-    a->pool.tree = a->tree;
-    a->pool.conn_pool = a->conn_pool;
-    a->pool.front = a->front;
-    a->pool.listen = front_listen;
-    a->pool.agent_name = a->name;
-    /* The configuration may be replaced; the directory stays. */
-    a->pool.state_dir = a->state_dir;
-    a->pool.tree_url = a->tree_url;
-    a->pool.admin = a->admin_text;
-    a->pool.tree_start_wait_ms = a->config->s.tree_start_wait_ms;
-    a->pool.settings_hold_ms = a->config->s.settings_hold_ms;
-    a->pool.supervisor_lost = on_supervisor_lost;
-    a->pool.before_sends = inherited_from_old(a->pool.inherited);
-    a->pool.context = a;
-    app_pool_init(&a->pool);
+    return xasprintf("%s/%ld", host, (long)getpid());
 }
 
 static bool open_supervisor(struct agent *a, struct kept_list *adopted)
 {
-    const struct supervisor_options o = {.state_dir = a->state_dir,
+    const struct supervisor_options o = {.state_dir = a->pool.state_dir,
                                          .nofile = a->nofile,
                                          .rights = a->config->users,
                                          .follow = inherited_from_old(a->pool.inherited)};
 
-    a->supervisor = supervisor_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
-    return a->supervisor != NULL;
+    a->pool.supervisor = supervisor_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
+    return a->pool.supervisor != NULL;
 }
 
 static void on_old_message(void *context, const char *op)
@@ -300,40 +412,47 @@ static const struct inherited_events inherited_events = {on_old_message, on_old_
  * supervisor: unless an agent releases it now). */
 static bool start(struct agent *a, struct kept_list *adopted)
 {
+    struct app_pool *pool = &a->pool;
+    const struct agent_config *c = a->config;
     char admin[ADDR_TEXT_MAX];
 
-    a->loop = loop_create(0);
+    a->loop = pool->loop = loop_create(0);
+    app_pool_init(pool);
     agent_upgrade_init(a);
     a->started_ms = loop_now_ms(a->loop);
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
-    name_agent(a);
-    a->tree_url = xstrdup(a->config->s.tree);
-    if (a->config->admin.n > 0)
-        a->admin_text = xstrdup(addr_format(&a->config->admin.addresses[0], admin));
-    a->store = resume_store_create();
-    a->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
-    a->front = front_create(a->loop, a->config);
-    if (!open_trace_log(a) || !open_tree(a))
+    pool->agent_name = agent_name();
+    pool->tree_url = xstrdup(c->s.tree);
+    if (c->admin.n > 0)
+        pool->admin = xstrdup(addr_format(&c->admin.addresses[0], admin));
+    pool->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
+    if (!open_trace_log(a))
         return false;
-    if (!inherited_take_over(a->pool.inherited) ||
-        (inherited_from_old(a->pool.inherited) && !open_supervisor(a, adopted)))
+    a->front = pool->front = front_create(a->loop, a->config, a->trace);
+    pool->listen = front_listen;
+    pool->supervisor_lost = agent_supervisor_lost;
+    pool->context = a;
+    if (!open_tree(a) || !inherited_take_over(pool->inherited))
+        return false;
+    bool from_old = inherited_from_old(pool->inherited);
+    if (from_old && !open_supervisor(a, adopted))
         return false;
     /* Of an upgrade: requests in progress continue in the old agent. */
-    if (inherited_from_old(a->pool.inherited))
+    if (from_old)
         trace_log_note(a->trace, "resumelb.upgraded", SLICE_NULL);
     else
         trace_log_started(a->trace);
-    set_up_pool(a);
-    supervisor_link_start(a->supervisor, a->loop, &app_pool_supervisor_events, &a->pool);
-    return app_pool_start(&a->pool, a->config, adopted) && open_admin(a);
+    pool->before_sends = from_old;
+    supervisor_link_start(pool->supervisor, a->loop, &app_pool_supervisor_events, pool);
+    return app_pool_start(pool, c, adopted) && open_admin(a);
 }
 
 static void drop(struct agent *a)
 {
     daemon_signals_stop(a->signals);
     timer_stop(&a->each_second);
-    if (agent_handed_over(a))
+    if (a->upgrade.stage == UPGRADE_HANDED_OVER)
         app_pool_let_go(&a->pool);
     else
         trace_log_ended(a->trace);
@@ -343,18 +462,13 @@ static void drop(struct agent *a)
     front_destroy(a->front);
     trace_log_destroy(a->trace);
     app_pool_fini(&a->pool);
-    tree_close(a->tree);
-    conn_pool_close_loop(a->conn_pool, a->loop);
+    tree_close(a->pool.tree);
+    conn_pool_close_loop(a->pool.conn_pool, a->loop);
     /* What was to be freed between turns. */
     loop_turn(a->loop, 0);
-    conn_pool_destroy(a->conn_pool);
-    resume_store_destroy(a->store);
-    supervisor_link_destroy(a->supervisor);
+    conn_pool_destroy(a->pool.conn_pool);
+    supervisor_link_destroy(a->pool.supervisor);
     loop_destroy(a->loop);
-    free(a->name);
-    free(a->admin_text);
-    free(a->tree_url);
-    free(a->state_dir);
     close(a->lock_fd);
     agent_config_destroy(a->config);
 }
@@ -366,19 +480,24 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     struct agent a = {
         .line = line, .config = config, .nofile = daemon_descriptors(), .lock_fd = -1};
     struct kept_list adopted;
-    const struct daemon_signals signals = {.on_term = on_term,
+    const struct daemon_signals signals = {.on_term = agent_drain,
                                            .on_int = on_int,
                                            .on_hup = on_hup,
                                            .on_usr1 = on_usr1,
-                                           .on_usr2 = on_usr2,
+                                           .on_usr2 = agent_upgrade,
                                            .context = &a};
 
     (void)context;
-    a.state_dir = xstrdup(a.config->s.state_dir);
+    a.pool.state_dir = xstrdup(a.config->s.state_dir);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    if (!inherited_begin(&a.pool.inherited) || !agent_rights_settle(&a) || !lock_state_dir(&a) ||
+    if (!inherited_begin(&a.pool.inherited) || !settle_rights(&a))
+        return EXIT_CONFIG;
+    a.lock_fd = inherited_lock_directory(a.pool.inherited, a.pool.state_dir, STATE_DIR_MODE,
+                                         AGENT_LOCK_NAME);
+    if (a.lock_fd < 0 ||
         (!inherited_from_old(a.pool.inherited) && !open_supervisor(&a, &adopted)) ||
-        !agent_rights_drop(&a) || !make_directories(a.config))
+        (a.drop_later && !user_rights_drop(a.config->s.user, &a.config->own)) ||
+        !make_directories(a.config))
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {
@@ -390,7 +509,7 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     free(adopted.items);
     a.signals = daemon_signals_start(a.loop, &signals);
     log_info(NULL, "agent-started", "version=%s pid=%ld supervisor=%ld processes_adopted=%zu",
-             RLB_VERSION, (long)getpid(), (long)supervisor_link_pid(a.supervisor), adopted.n);
+             RLB_VERSION, (long)getpid(), (long)supervisor_link_pid(a.pool.supervisor), adopted.n);
     inherited_ready(&a.pool.inherited, a.loop, &inherited_events, &a);
     loop_run(a.loop);
     drop(&a);

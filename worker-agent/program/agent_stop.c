@@ -12,6 +12,12 @@
  * DRAINING: slots publish "draining" and continue to serve until load balancers have reacted: no
  * request for a while, or the grace period is over. Listening sockets close last: connections in
  * their backlog at that time are lost.
+ *
+ * SIGUSR2: what the agent passes to a new one (common/program/upgrade.h), and its end.
+ * HANDING_OVER: neither agent accepts; connections wait in the queues of the sockets, which both
+ * have, until the new agent got the processes from the supervisor. HANDED_OVER: the new agent
+ * accepts. The old one finishes the requests it has, on connections that each get one more
+ * response; if the new agent dies meanwhile, the old one takes everything back.
  */
 #include "worker-agent/program/agent.h"
 
@@ -19,6 +25,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "worker-agent/pool/slot.h"
 
 enum {
     TICK_MS = 20,
@@ -28,6 +35,10 @@ enum {
     /* Processes have their stop_timeout, then SIGKILL; this is for a supervisor that does not end.
      */
     SUPERVISOR_END_MS = 60000,
+    /* How long no agent may accept. */
+    RELEASE_MS = 5000,
+    /* After requests were cut: for clients to notice. */
+    CUT_MS = 1000,
 };
 
 static const char *const phase_texts[] = {"running", "draining", "leaving", "stopping", "closing"};
@@ -35,6 +46,11 @@ static const char *const phase_texts[] = {"running", "draining", "leaving", "sto
 const char *agent_phase_text(enum agent_phase p)
 {
     return phase_texts[p];
+}
+
+static bool is_handed_over(const struct agent *a)
+{
+    return a->upgrade.stage == UPGRADE_HANDED_OVER;
 }
 
 static void enter(struct agent *a, enum agent_phase phase)
@@ -81,7 +97,7 @@ static void on_empty(void *context)
     if (a->supervisor_gone)
         close_down(a);
     else
-        supervisor_link_bye(a->supervisor);
+        supervisor_link_bye(a->pool.supervisor);
 }
 
 static void stop_processes(struct agent *a, bool at_once)
@@ -96,16 +112,13 @@ static bool over(const struct agent *a, uint64_t ms)
     return loop_now_ms(a->loop) - a->phase_since_ms >= ms;
 }
 
-static void note_quiet(struct agent *a)
+/* Whether there has been no request for a while. */
+static bool is_quiet(struct agent *a)
 {
     if (app_pool_requests(&a->pool) > 0)
         a->quiet_since_ms = 0;
     else if (a->quiet_since_ms == 0)
         a->quiet_since_ms = loop_now_ms(a->loop);
-}
-
-static bool is_quiet(const struct agent *a)
-{
     return a->quiet_since_ms != 0 && loop_now_ms(a->loop) - a->quiet_since_ms >= FRONT_QUIET_MS;
 }
 
@@ -113,7 +126,6 @@ static void step(struct agent *a)
 {
     bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
 
-    note_quiet(a);
     switch (a->phase) {
     case AGENT_RUNNING:
         break;
@@ -135,7 +147,7 @@ static void step(struct agent *a)
     case AGENT_STOPPING:
         if (over(a, SUPERVISOR_END_MS) && !a->supervisor_gone) {
             log_error(NULL, "supervisor-does-not-end", "pid=%ld",
-                      (long)supervisor_link_pid(a->supervisor));
+                      (long)supervisor_link_pid(a->pool.supervisor));
             a->exit_code = EXIT_FAILURE;
             close_down(a);
         }
@@ -166,16 +178,19 @@ static void begin(struct agent *a)
     timer_start(a->loop, &a->tick, TICK_MS);
 }
 
-void agent_close(struct agent *a)
+/* Closes connections, then ends the loop: another agent has the processes. */
+static void close_handed_over(struct agent *a)
 {
     timer_init(&a->tick, on_tick);
     timer_start(a->loop, &a->tick, TICK_MS);
     close_down(a);
 }
 
-void agent_drain(struct agent *a)
+void agent_drain(void *context)
 {
-    if (agent_handed_over(a)) {
+    struct agent *a = context;
+
+    if (is_handed_over(a)) {
         log_info(NULL, "ending-already", "requests=%zu", app_pool_requests(&a->pool));
         return;
     }
@@ -194,9 +209,9 @@ void agent_stop_at_once(struct agent *a, int exit_code)
     if (a->phase >= AGENT_CLOSING)
         return;
     upgrade_abandon(&a->upgrade);
-    if (agent_handed_over(a)) {
+    if (is_handed_over(a)) {
         front_cut(a->front);
-        agent_close(a);
+        close_handed_over(a);
         return;
     }
     if (a->phase == AGENT_RUNNING)
@@ -206,10 +221,12 @@ void agent_stop_at_once(struct agent *a, int exit_code)
     stop_processes(a, true);
 }
 
-void agent_supervisor_lost(struct agent *a)
+void agent_supervisor_lost(void *context)
 {
+    struct agent *a = context;
+
     a->supervisor_gone = true;
-    if (agent_handed_over(a)) {
+    if (is_handed_over(a)) {
         /* It was ended by the agent that has it now. */
         agent_stop_at_once(a, EXIT_SUCCESS);
         return;
@@ -221,9 +238,166 @@ void agent_supervisor_lost(struct agent *a)
     /* Its processes die with it (PR_SET_PDEATHSIG). A new supervisor can only come from a new
      * agent. */
     log_error(NULL, "supervisor-lost", "pid=%ld action=\"exit; a restart starts everything again\"",
-              (long)supervisor_link_pid(a->supervisor));
+              (long)supervisor_link_pid(a->pool.supervisor));
     app_pool_supervisor_lost(&a->pool);
     a->pool.empty = NULL;
     agent_stop_at_once(a, EXIT_FAILURE);
     close_down(a);
+}
+
+/* ---- an upgrade: what is passed ---- */
+
+static const char *refuse(void *context)
+{
+    const struct agent *a = context;
+
+    if (a->phase != AGENT_RUNNING)
+        return "shutting down";
+    return inherited_from_old(a->pool.inherited) ? "the previous upgrade has not finished" : NULL;
+}
+
+static void pass_slot_socket(void *context, int fd, void *tag)
+{
+    const struct front_listener *listener = tag;
+
+    upgrade_pass(context, "socket", listener->group->name, front_listener_number(listener), fd);
+}
+
+static void pass_admin_socket(void *context, int fd, void *tag)
+{
+    (void)tag;
+    upgrade_pass(context, "socket", NULL, 0, fd);
+}
+
+static void pass(void *context, struct upgrade *u)
+{
+    const struct agent *a = context;
+
+    upgrade_pass(u, "lock", NULL, 0, a->lock_fd);
+    http_server_each_socket(front_server(a->front), pass_slot_socket, u);
+    if (a->admin != NULL)
+        http_server_each_socket(admin_server(a->admin), pass_admin_socket, u);
+}
+
+static void pass_resumes(const struct agent *a, struct upgrade *u)
+{
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        const struct app_group *g = a->pool.groups[i];
+
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            struct text text = {0};
+
+            slot_print_resume(g->slots[n], &text);
+            if (text.len > 0)
+                upgrade_pass_text(u, "resume", g->name, (int)n, text_slice(&text));
+            text_fini(&text);
+        }
+    }
+}
+
+/* ---- its stages ---- */
+
+static void hold(struct agent *a, bool on)
+{
+    http_server_hold(front_server(a->front), on);
+    if (a->admin != NULL)
+        http_server_hold(admin_server(a->admin), on);
+}
+
+static void release(void *context, struct upgrade *u)
+{
+    struct agent *a = context;
+
+    hold(a, true);
+    app_pool_hand_over(&a->pool);
+    app_pool_tell_busy(&a->pool);
+    pass_resumes(a, u);
+}
+
+static void drain(void *context)
+{
+    struct agent *a = context;
+
+    a->cut = false;
+    a->drain_until_ms = loop_now_ms(a->loop) + a->config->s.drain_timeout_ms;
+    app_pool_hand_over_names(&a->pool);
+    front_turn_away(a->front, true, a->config);
+}
+
+static void resume(void *context, bool draining)
+{
+    struct agent *a = context;
+
+    if (draining)
+        front_turn_away(a->front, false, a->config);
+    hold(a, false);
+    app_pool_take_back(&a->pool);
+    if (draining)
+        daemon_notify("READY=1");
+}
+
+/* Clients may still be connected. Their requests are passed on to the new agent, which may have to
+ * end a process for them. */
+static void seal_if_done(struct agent *a)
+{
+    if (a->pool.sealed || app_pool_requests(&a->pool) > 0)
+        return;
+    a->pool.sealed = true;
+    upgrade_pass(&a->upgrade, "sealed", NULL, 0, -1);
+}
+
+static void step_handed_over(struct agent *a)
+{
+    bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
+    size_t requests = app_pool_requests(&a->pool);
+
+    if ((requests == 0 && http_server_connections(front_server(a->front)) == 0) ||
+        (late && a->cut)) {
+        log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)a->upgrade.program.pid,
+                 requests);
+        close_handed_over(a);
+        return;
+    }
+    if (!late)
+        return;
+    log_warn(NULL, "drain-timeout", "requests_cut=%zu", requests);
+    a->cut = true;
+    a->drain_until_ms = loop_now_ms(a->loop) + CUT_MS;
+    front_cut(a->front);
+}
+
+static void tick(void *context, struct upgrade *u)
+{
+    struct agent *a = context;
+
+    if (a->phase != AGENT_RUNNING)
+        return;
+    app_pool_tell_busy(&a->pool);
+    if (u->stage != UPGRADE_HANDED_OVER)
+        return;
+    seal_if_done(a);
+    step_handed_over(a);
+}
+
+static const struct upgrade_ops ops = {.refuse = refuse,
+                                       .pass = pass,
+                                       .release = release,
+                                       .drain = drain,
+                                       .resume = resume,
+                                       .tick = tick};
+
+void agent_upgrade_init(struct agent *a)
+{
+    upgrade_init(&a->upgrade, a->loop, &ops, a);
+}
+
+void agent_upgrade(void *context)
+{
+    struct agent *a = context;
+
+    upgrade_begin(&a->upgrade,
+                  &(struct upgrade_options){.args = a->line->args,
+                                            .nofile = a->nofile,
+                                            .timeout_ms = a->config->s.upgrade_timeout_ms,
+                                            .release_ms = RELEASE_MS});
 }

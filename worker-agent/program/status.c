@@ -1,26 +1,437 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of the admin address's pages and actions, and the small pages.
+ * The admin address's pages, made on demand from what is there, and its actions.
  */
 #include "worker-agent/program/agent.h"
 
+#include <time.h>
+#include <unistd.h>
+
 #include "assets.h"
+#include "common/base/json.h"
 #include "common/program/admin.h"
+#include "common/tree/tree.h"
+#include "version.h"
+#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
 
-static int page_status(void *context, struct slice query, struct text *body)
+/* ---- numbers of processes ---- */
+
+/* Counts process P of a slot; P may be NULL. */
+static void count_one(const struct app_process *p, struct process_counts *out)
 {
+    if (p == NULL)
+        return;
+    if (p->state < PROCESS_READY)
+        ++out->starting;
+    else if (p->state > PROCESS_READY)
+        ++out->leaving;
+    else if (p->core.sessions > 0)
+        ++out->busy;
+    else
+        ++out->idle;
+}
+
+/* Whether P, which is leaving or ending, belongs to G but no longer to one of its slots. */
+static bool has_left(const struct app_process *p, const struct app_group *g)
+{
+    return p->group == g && p->slot != NULL && p != slot_process(p->slot) &&
+           p != slot_replacement(p->slot);
+}
+
+void status_count(const struct app_group *g, struct process_counts *out)
+{
+    *out = (struct process_counts){0};
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        count_one(slot_process(g->slots[n]), out);
+        count_one(slot_replacement(g->slots[n]), out);
+    }
+    for (size_t state = PROCESS_LEAVING; state < PROCESS_ENDED; ++state) {
+        const struct app_process *p;
+
+        list_for_each_entry (p, &g->pool->by_state[state], state_node)
+            out->leaving += has_left(p, g);
+    }
+}
+
+/* ---- /status.json and /resumes.json: docs/reference/protocols.md has the members ---- */
+
+static void put_text(struct json_writer *w, const char *name, const char *v)
+{
+    json_put_text(w, name, slice_of(v));
+}
+
+static double seconds(uint64_t from_ms, uint64_t to_ms)
+{
+    return to_ms > from_ms ? (double)(to_ms - from_ms) / 1000 : 0;
+}
+
+/* ---- processes ---- */
+
+/* Why a process goes; NULL: it does not. */
+static const char *reason_text(enum core_reason r)
+{
+    switch (r) {
+    case CORE_KEEP:
+        return NULL;
+    case CORE_IDLE:
+        return "idle";
+    case CORE_GIVES_WAY:
+        return "gives way";
+    case CORE_OVER_MAX:
+        return "over max";
+    case CORE_OUTDATED:
+        return "outdated";
+    case CORE_SPENT:
+        return "max requests";
+    case CORE_REPLACED:
+        return "condemned";
+    }
+    UNREACHABLE();
+}
+
+/* The kernel knows also when a process began that another agent started. */
+static double uptime_s(const struct app_process *p)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    double age_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
+                   (double)p->usage.start_ticks / (double)sysconf(_SC_CLK_TCK);
+    return age_s > 0 ? age_s : 0;
+}
+
+static void put_usage(struct json_writer *w, const struct app_process *p)
+{
+    const struct usage *u = &p->usage.usage;
+
+    /* 0: not spawned yet; the largest: ended before it was checked. */
+    if (p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX)
+        json_put_real(w, "uptime_s", uptime_s(p));
+    else
+        json_put_null(w, "uptime_s");
+    if (!u->known)
+        return;
+    json_put_real(w, "cpu_percent", u->cpu_share * 100);
+    json_put_real(w, "cpu_s", (double)u->cpu_us / 1e6);
+    json_put_int(w, "memory_bytes", (int64_t)(u->pss_bytes != 0 ? u->pss_bytes : u->rss_bytes));
+    json_put_int(w, "rss_bytes", (int64_t)u->rss_bytes);
+    if (u->pss_bytes != 0)
+        json_put_int(w, "pss_bytes", (int64_t)u->pss_bytes);
+    json_put_int(w, "host_processes", u->processes);
+}
+
+static void put_process(struct json_writer *w, const char *name, const struct app_process *p,
+                        bool replacement, uint64_t now_ms)
+{
+    const struct core_process *c = &p->core;
+    const char *going = reason_text(c->marked);
+    char address[ADDR_TEXT_MAX];
+
+    json_open_object(w, name);
+    put_text(w, "id", p->id);
+    json_put_int(w, "slot", p->slot != NULL ? (int64_t)p->slot->n : -1);
+    json_put_int(w, "pid", p->pid);
+    put_text(w, "state", process_state_text(p->state));
+    json_put_real(w, "state_s", seconds(p->since_ms, now_ms));
+    json_put_bool(w, "successor", replacement);
+    if (going != NULL)
+        put_text(w, "going", going);
+    else
+        json_put_null(w, "going");
+    put_text(w, "address", p->pid != 0 ? addr_format(&p->addr, address) : "");
+    put_text(w, "version", p->version);
+    json_put_int(w, "generation", (int64_t)c->generation);
+    json_put_int(w, "sessions", c->sessions);
+    json_put_int(w, "tunnels", c->sessions - c->places);
+    json_put_int(w, "processed", (int64_t)(c->served - c->sessions));
+    if (c->served > 0)
+        json_put_real(w, "last_used_s", c->sessions > 0 ? 0 : seconds(c->last_used_ms, now_ms));
+    else
+        json_put_null(w, "last_used_s");
+    put_usage(w, p);
+    json_close_object(w);
+}
+
+/* ---- slots ---- */
+
+static void put_meters(struct json_writer *w, const struct slot *s)
+{
+    json_open_array(w, "meters");
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        const struct slot_meter *m = &s->meters.items[i];
+
+        if (m->meter == NULL)
+            continue;
+        size_t classes = meter_class_count(m->meter);
+        size_t max = s->meters.max_skills;
+        json_open_object(w, NULL);
+        put_text(w, "fingerprint", m->fingerprint);
+        json_put_int(w, "generation", (int64_t)m->generation);
+        json_put_int(w, "requests", (int64_t)meter_generation(m->meter));
+        json_put_int(w, "classes", (int64_t)classes);
+        /* As many as a resume of the moment has. */
+        json_put_int(w, "skills", (int64_t)(classes < max ? classes : max));
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
+/* The failure in one line; the output of the process is included only for the newest failure. */
+static void put_slot_failure(struct json_writer *w, const struct slot *s)
+{
+    const struct failure *f = s->failure;
+    struct text line = {0};
+
+    if (f == NULL) {
+        json_put_null(w, "last_failure");
+        return;
+    }
+    failure_add_summary(f, &line);
+    json_put_text(w, "last_failure", text_slice(&line));
+    text_fini(&line);
+}
+
+/* The state as reported to load balancers, except that "waiting" distinguishes a start that has not
+ * begun. */
+static const char *state_text(const struct slot *s)
+{
+    enum resume_state state = slot_state(s);
+    bool nothing_yet = slot_process(s) == NULL && s->attached == NULL;
+
+    return state == RESUME_STARTING && nothing_yet ? "waiting" : resume_state_text(state);
+}
+
+static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_ms)
+{
+    json_open_object(w, NULL);
+    json_put_int(w, "slot", s->n);
+    put_text(w, "address", s->name);
+    put_text(w, "state", state_text(s));
+    put_text(w, "incarnation", s->incarnation);
+    json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
+    json_put_int(w, "running", (int64_t)s->nrunning);
+    json_put_int(w, "tunnels", (int64_t)s->ntunnels);
+    json_put_int(w, "backlog", (int64_t)slot_in_flight(s));
+    json_put_int(w, "served", (int64_t)s->served);
+    json_put_int(w, "streams", (int64_t)list_length(&s->streams));
+    json_put_int(w, "start_failures", s->start_failures);
+    json_put_bool(w, "registered", s->registration != NULL && tree_registered(s->registration));
+    put_slot_failure(w, s);
+    if (slot_process(s) != NULL)
+        put_process(w, "process", slot_process(s), false, now_ms);
+    if (slot_replacement(s) != NULL)
+        put_process(w, "successor", slot_replacement(s), true, now_ms);
+    put_meters(w, s);
+    json_close_object(w);
+}
+
+/* ---- applications ---- */
+
+static void put_figures(struct json_writer *w, const struct app_group *g)
+{
+    json_open_object(w, "figures");
+    for (size_t i = 0; i < agent_stats_table.n; ++i) {
+        const struct stat_row *row = &agent_stats_table.rows[i];
+
+        if (row->kind != STAT_HISTOGRAM) {
+            json_put_int(w, row->name, stats_sum(g->stats, i));
+            continue;
+        }
+        struct stat_histogram h;
+        stats_histogram(g->stats, i, &h);
+        json_open_object(w, row->name);
+        json_put_int(w, "count", (int64_t)h.count);
+        json_put_int(w, "sum", (int64_t)h.sum_us);
+        json_put_int(w, "p50", (int64_t)stats_quantile(&h, 0.5));
+        json_put_int(w, "p99", (int64_t)stats_quantile(&h, 0.99));
+        json_close_object(w);
+    }
+    json_close_object(w);
+}
+
+static void put_counts(struct json_writer *w, const struct app_group *g)
+{
+    struct process_counts n;
+
+    status_count(g, &n);
+    json_open_object(w, "counts");
+    json_put_int(w, "processes", (int64_t)(n.starting + n.busy + n.idle + n.leaving));
+    json_put_int(w, "starting", (int64_t)n.starting);
+    json_put_int(w, "busy", (int64_t)n.busy);
+    json_put_int(w, "idle", (int64_t)n.idle);
+    json_put_int(w, "leaving", (int64_t)n.leaving);
+    json_close_object(w);
+}
+
+static void put_queue(struct json_writer *w, const struct app_group *g)
+{
+    size_t waiting = g->core.nwaiting;
+
+    for (unsigned n = 0; n < g->nslots; ++n)
+        waiting += g->slots[n]->core.nwaiting;
+    json_open_object(w, "queue");
+    put_text(w, "policy", g->core.queue == CORE_QUEUE_GLOBAL ? "global" : "private");
+    json_put_int(w, "waiting", (int64_t)waiting);
+    json_put_int(w, "waiting_any", (int64_t)g->core.nwaiting);
+    json_put_int(w, "max", (int64_t)g->core.max_queue);
+    json_close_object(w);
+}
+
+/* How soon another process may be replaced for max_memory. */
+static void put_over_memory(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
+{
+    const struct over_memory *o = &g->over_memory;
+
+    json_open_object(w, "over_memory");
+    json_put_int(w, "max_bytes", (int64_t)g->max_memory_bytes);
+    json_put_bool(w, "too_low", o->reported);
+    json_put_real(w, "interval_s", (double)o->delay_ms / 1000);
+    json_put_real(w, "next_s", (double)over_memory_wait_ms(o, now_ms) / 1000);
+    json_close_object(w);
+}
+
+/* Those that are in no slot any more. */
+static void put_leaving(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
+{
+    json_open_array(w, "leaving");
+    for (size_t state = PROCESS_LEAVING; state < PROCESS_ENDED; ++state) {
+        const struct app_process *p;
+
+        list_for_each_entry (p, &g->pool->by_state[state], state_node) {
+            if (has_left(p, g))
+                put_process(w, NULL, p, false, now_ms);
+        }
+    }
+    json_close_array(w);
+}
+
+static void put_group(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
+{
+    json_open_object(w, g->name);
+    put_text(w, "path", g->path);
+    put_text(w, "version", g->config->s.version);
+    json_put_int(w, "min_processes", g->core.min_processes);
+    json_put_int(w, "max_processes",
+                 g->core.max_processes != 0 ? g->core.max_processes : g->nslots);
+    json_put_bool(w, "attached", g->attach != NULL);
+    json_put_int(w, "generation", (int64_t)g->core.generation);
+    put_counts(w, g);
+    put_queue(w, g);
+    put_over_memory(w, g, now_ms);
+    failure_describe(g->last_failure, "last_failure", now_ms, w);
+    put_figures(w, g);
+    live_settings_describe(g->live, w);
+    tree_describe_broken_links(g->pool->tree, g->path, w);
+    json_open_array(w, "slots");
+    for (unsigned n = 0; n < g->nslots; ++n)
+        put_slot(w, g->slots[n], now_ms);
+    json_close_array(w);
+    put_leaving(w, g, now_ms);
+    json_close_object(w);
+}
+
+/* ---- the pages ---- */
+
+static void put_pool(struct json_writer *w, const struct agent *a)
+{
+    const struct core *c = &a->pool.core;
+    size_t waiting = 0;
+
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        const struct app_group *g = a->pool.groups[i];
+
+        waiting += g->core.nwaiting;
+        for (unsigned n = 0; n < g->nslots; ++n)
+            waiting += g->slots[n]->core.nwaiting;
+    }
+    json_put_int(w, "connections", (int64_t)http_server_connections(front_server(a->front)));
+    json_put_int(w, "processes", c->count + c->strays);
+    json_put_int(w, "active_processes", c->active);
+    json_put_int(w, "max_processes", c->max);
+    json_put_int(w, "waiting", (int64_t)waiting);
+}
+
+static int page_status(void *context, struct slice query, struct text *out)
+{
+    const struct agent *a = context;
+    struct json_writer w = {.out = out};
+    uint64_t now_ms = loop_now_ms(a->loop);
+
     (void)query;
-    status_json(context, body);
+    json_open_object(&w, NULL);
+    put_text(&w, "program", "resumelb-agent");
+    put_text(&w, "version", RLB_VERSION);
+    json_put_int(&w, "pid", getpid());
+    json_put_int(&w, "keeper_pid", supervisor_link_pid(a->pool.supervisor));
+    put_text(&w, "phase", agent_phase_text(a->phase));
+    json_put_real(&w, "uptime_s", seconds(a->started_ms, now_ms));
+    put_pool(&w, a);
+    if (a->pool.tree != NULL) {
+        struct tree_status tree;
+
+        json_open_object(&w, "tree");
+        put_text(&w, "url", a->config->s.tree);
+        tree_status(a->pool.tree, &tree);
+        tree_status_describe(&tree, &w);
+        json_close_object(&w);
+    }
+    json_open_object(&w, "host");
+    host_settings_describe(a->pool.host, &w);
+    json_close_object(&w);
+    json_open_object(&w, "applications");
+    for (size_t i = 0; i < a->pool.ngroups; ++i)
+        put_group(&w, a->pool.groups[i], now_ms);
+    json_close_object(&w);
+    json_close_object(&w);
+    text_add_char(out, '\n');
     return 200;
 }
 
-static int page_resumes(void *context, struct slice query, struct text *body)
+/* That of the moment, as a load balancer would get it that connects now. */
+static void put_resume(struct json_writer *w, const struct slot *s, const struct slot_meter *m)
 {
+    struct resume now = {0};
+
+    meter_resume(m->meter, s->meters.max_skills, &now);
+    json_open_object(w, NULL);
+    put_text(w, "application", s->group->name);
+    json_put_int(w, "slot", s->n);
+    put_text(w, "address", s->name);
+    put_text(w, "incarnation", s->incarnation);
+    put_text(w, "fingerprint", m->fingerprint);
+    json_put_int(w, "generation", (int64_t)m->generation);
+    json_open_object(w, "skills");
+    for (size_t i = 0; i < now.n; ++i)
+        json_put_real_named(w, now.rows[i].cls, now.rows[i].score);
+    json_close_object(w);
+    json_close_object(w);
+    resume_fini(&now);
+}
+
+static int page_resumes(void *context, struct slice query, struct text *out)
+{
+    const struct agent *a = context;
+    struct json_writer w = {.out = out};
+
     (void)query;
-    status_resumes(context, body);
+    json_open_array(&w, NULL);
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        const struct app_group *g = a->pool.groups[i];
+
+        for (size_t k = 0; k < (size_t)g->nslots * SLOT_METERS; ++k) {
+            const struct slot *s = g->slots[k / SLOT_METERS];
+
+            if (s->meters.items[k % SLOT_METERS].meter != NULL)
+                put_resume(&w, s, &s->meters.items[k % SLOT_METERS]);
+        }
+    }
+    json_close_array(&w);
+    text_add_char(out, '\n');
     return 200;
 }
+
+/* ---- the small pages ---- */
 
 static void page_metrics(void *context, struct metrics *m)
 {
@@ -78,46 +489,6 @@ static int page_ready(void *context, struct slice query, struct text *body)
     }
     text_add(body, SLICE_LIT("ready\n"));
     return 200;
-}
-
-/* ---- processes ---- */
-
-/* Counts process P of a slot; P may be NULL. */
-static void count_one(const struct app_process *p, struct process_counts *out)
-{
-    if (p == NULL)
-        return;
-    if (p->state < PROCESS_READY)
-        ++out->starting;
-    else if (p->state > PROCESS_READY)
-        ++out->leaving;
-    else if (p->core.sessions > 0)
-        ++out->busy;
-    else
-        ++out->idle;
-}
-
-void status_count(const struct app_group *g, struct process_counts *out)
-{
-    *out = (struct process_counts){0};
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        count_one(slot_process(g->slots[n]), out);
-        count_one(slot_replacement(g->slots[n]), out);
-    }
-    for (size_t state = PROCESS_LEAVING; state < PROCESS_ENDED; ++state) {
-        struct list *it;
-
-        list_for_each (it, &g->pool->by_state[state]) {
-            if (status_has_left(list_entry(it, struct app_process, state_node), g))
-                ++out->leaving;
-        }
-    }
-}
-
-bool status_has_left(const struct app_process *p, const struct app_group *g)
-{
-    return p->group == g && p->slot != NULL && p != slot_process(p->slot) &&
-           p != slot_replacement(p->slot);
 }
 
 static int act_detach(void *context, struct slice id, struct text *body)

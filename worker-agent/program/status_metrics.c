@@ -17,83 +17,31 @@
 /* Series of one metric for slots; an application with more has its first ones shown. */
 enum { SLOT_SERIES_MAX = 1000 };
 
-/* ---- the pool: of struct agent ---- */
+/* ---- the agent and its host ---- */
+
+struct figures {
+    uint64_t processes, tls_finished, tls_failed;
+    uint64_t body_memory, body_file_bytes, body_files, trace_written, trace_dropped;
+    unsigned active, max; /* processes */
+    struct live_settings_counts host;
+};
 
 static void each_agent(struct metrics *m, const void *context)
 {
-    metrics_put(m, context, SLICE_NULL, SLICE_NULL);
-}
+    const struct agent *a = context;
+    const struct core *c = &a->pool.core;
+    const struct body_totals *bodies = front_body_totals(a->front);
+    struct figures f = {.processes = c->count + c->strays,
+                        .active = c->active,
+                        .max = c->max,
+                        .body_memory = bodies->memory_bytes,
+                        .body_file_bytes = bodies->file_bytes,
+                        .body_files = bodies->files.files};
 
-static double pool_processes(const void *object)
-{
-    const struct agent *a = object;
-
-    return (double)(a->pool.core.count + a->pool.core.strays);
-}
-
-static double tls_finished(const void *object)
-{
-    uint64_t finished;
-    uint64_t failed;
-
-    front_handshakes(((const struct agent *)object)->front, &finished, &failed);
-    return (double)finished;
-}
-
-static double tls_failed(const void *object)
-{
-    uint64_t finished;
-    uint64_t failed;
-
-    front_handshakes(((const struct agent *)object)->front, &finished, &failed);
-    return (double)failed;
-}
-
-static const struct body_totals *bodies_of(const void *agent)
-{
-    return front_body_totals(((const struct agent *)agent)->front);
-}
-
-static double body_memory(const void *object)
-{
-    return (double)bodies_of(object)->memory_bytes;
-}
-
-static double body_file_bytes(const void *object)
-{
-    return (double)bodies_of(object)->file_bytes;
-}
-
-static double body_files(const void *object)
-{
-    return (double)bodies_of(object)->files.files;
-}
-
-static double trace_written(const void *object)
-{
-    uint64_t written;
-    uint64_t dropped;
-
-    trace_log_count(((const struct agent *)object)->trace, &written, &dropped);
-    return (double)written;
-}
-
-static double trace_dropped(const void *object)
-{
-    uint64_t written;
-    uint64_t dropped;
-
-    trace_log_count(((const struct agent *)object)->trace, &written, &dropped);
-    return (double)dropped;
-}
-
-/* Of struct live_settings_counts. */
-static void each_host(struct metrics *m, const void *context)
-{
-    struct live_settings_counts counts;
-
-    host_settings_counts(((const struct agent *)context)->pool.host, &counts);
-    metrics_put(m, &counts, SLICE_NULL, SLICE_NULL);
+    front_handshakes(a->front, &f.tls_finished, &f.tls_failed);
+    trace_log_count(a->trace, &f.trace_written, &f.trace_dropped);
+    host_settings_counts(a->pool.host, &f.host);
+    metrics_put(m, &f, SLICE_NULL, SLICE_NULL);
 }
 
 /* ---- applications: of struct app_group ---- */
@@ -145,7 +93,7 @@ static double group_max(const void *object)
 static double group_failed_at(const void *object)
 {
     const struct app_group *g = object;
-    const struct failure *f = g->failures.newest;
+    const struct failure *f = g->last_failure;
 
     if (f == NULL)
         return 0;
@@ -200,18 +148,16 @@ static double slot_memory(const void *object)
 /* ---- the table ---- */
 
 /* clang-format off */
-#define AGENT(name, kind, unit, get, doc) {name, STAT_##kind, unit, NULL, doc, each_agent, METRIC_GET, 0, 0, get}
-#define CORE(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_agent, METRIC_MEMBER(COUNT, struct agent, pool.core.member)}
-#define HOST(name, kind, unit, member, doc) {name, STAT_##kind, unit, NULL, doc, each_host, METRIC_MEMBER(COUNT, struct live_settings_counts, member)}
+#define AGENT(name, kind, unit, member, doc) {name, STAT_##kind, unit, NULL, doc, each_agent, METRIC_MEMBER(COUNT, struct figures, member)}
 #define GROUP(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_group, METRIC_MEMBER(COUNT, struct app_group, core.member)}
 #define GROUP_GET(name, unit, get, doc) {name, STAT_GAUGE, unit, NULL, doc, each_group, METRIC_GET, 0, 0, get}
 #define SLOT(name, kind, unit, member, doc) {name, STAT_##kind, unit, "slot", doc, each_slot, METRIC_MEMBER(COUNT, struct slot, member)}
 #define SLOT_GET(name, kind, unit, get, doc) {name, STAT_##kind, unit, "slot", doc, each_slot, METRIC_GET, 0, 0, get}
 
 static const struct metric metrics[] = {
-    AGENT("pool_processes", GAUGE, "processes", pool_processes, "Processes of all applications, in any state."),
-    CORE("pool_processes_busy", "processes", active, "Of them, those that have requests."),
-    CORE("pool_processes_max", "processes", max, "The maximum (max_processes of the host); 0: no limit."),
+    AGENT("pool_processes", GAUGE, "processes", processes, "Processes of all applications, in any state."),
+    AGENT("pool_processes_busy", GAUGE, "processes", active, "Of them, those that have requests."),
+    AGENT("pool_processes_max", GAUGE, "processes", max, "The maximum (max_processes of the host); 0: no limit."),
     AGENT("tls_handshakes_total", COUNTER, "handshakes", tls_finished, "Completed TLS handshakes of slots and of applications' own addresses."),
     AGENT("tls_failures_total", COUNTER, "handshakes", tls_failed, "Those that failed: no TLS, no valid certificate, or the client left."),
     AGENT("body_memory_bytes", GAUGE, "bytes", body_memory, "Memory of the bodies of requests in progress (request_buffers_total)."),
@@ -219,9 +165,9 @@ static const struct metric metrics[] = {
     AGENT("body_files", GAUGE, "files", body_files, "Files of request bodies, one descriptor each; at most 1,024, and an eighth of the descriptor limit."),
     AGENT("trace_log_records_total", COUNTER, "records", trace_written, "Records written to the trace log."),
     AGENT("trace_log_dropped_total", COUNTER, "records", trace_dropped, "Records that are missing in it, because the file was too slow or could not be written."),
-    HOST("host_settings_changes_total", COUNTER, "changes", changes, "Settings of the host changed by the tree, or by a reload of the file."),
-    HOST("host_refused_settings", GAUGE, "settings", refused, "Settings in the host's node of the tree that are rejected at present: the status page shows which and why."),
-    HOST("host_settings_held", GAUGE, "nodes", held, "1 while the host's settings are held, because their node vanished or cannot be read."),
+    AGENT("host_settings_changes_total", COUNTER, "changes", host.changes, "Settings of the host changed by the tree, or by a reload of the file."),
+    AGENT("host_refused_settings", GAUGE, "settings", host.refused, "Settings in the host's node of the tree that are rejected at present: the status page shows which and why."),
+    AGENT("host_settings_held", GAUGE, "nodes", host.held, "1 while the host's settings are held, because their node vanished or cannot be read."),
     {"processes_by_state", STAT_GAUGE, "processes", "state", "Processes that are starting (replacements too), busy, idle, or leaving.", each_state, METRIC_GET, 0, 0, NULL},
     GROUP("processes_min", "processes", min_processes, "The effective min_processes."),
     GROUP_GET("processes_max", "processes", group_max, "The effective maximum of processes."),
@@ -260,7 +206,7 @@ static void put_tree(struct metrics *m, const struct agent *a)
 {
     struct tree_status tree;
 
-    tree_status(a->tree, &tree);
+    tree_status(a->pool.tree, &tree);
     for (size_t i = 0; i < TREE_METRICS; ++i) {
         metrics_begin(m, &tree_metrics[i]);
         metrics_put(m, &tree, SLICE_NULL, SLICE_NULL);
@@ -272,7 +218,7 @@ void status_metrics(const struct agent *a, struct metrics *m)
     m->prefix = AGENT_STATS_PREFIX;
     put_stats(m, a);
     metrics_put_all(m, metrics, ARRAY_LEN(metrics), a);
-    if (a->tree != NULL)
+    if (a->pool.tree != NULL)
         put_tree(m, a);
 }
 

@@ -40,7 +40,7 @@ json_t *spawn_request_message(const struct app_config *c, unsigned slot, const c
     return m;
 }
 
-static bool take_text(const json_t *m, const char *name, char *out, size_t room)
+bool message_text(const json_t *m, const char *name, char *out, size_t room)
 {
     const char *s = json_string_value(json_object_get(m, name));
 
@@ -50,22 +50,18 @@ static bool take_text(const json_t *m, const char *name, char *out, size_t room)
     return true;
 }
 
-static bool take_list(const json_t *m, const char *name, char ***out, size_t *n)
+static bool take_list(const json_t *m, const char *name, const json_t **out)
 {
-    const json_t *list = json_object_get(m, name);
     size_t i;
     json_t *item;
 
-    if (!json_is_array(list) || json_array_size(list) > (size_t)2 * APP_WORDS_MAX)
-        return false;
-    *out = xcalloc(json_array_size(list) + 1, sizeof(char *));
-    json_array_foreach(list, i, item)
+    *out = json_object_get(m, name);
+    json_array_foreach(*out, i, item)
     {
         if (!json_is_string(item))
             return false;
-        (*out)[(*n)++] = xstrdup(json_string_value(item));
     }
-    return true;
+    return json_is_array(*out) && json_array_size(*out) <= (size_t)2 * APP_WORDS_MAX;
 }
 
 static bool take_number(const json_t *m, const char *name, json_int_t max, json_int_t *out)
@@ -76,29 +72,25 @@ static bool take_number(const json_t *m, const char *name, json_int_t max, json_
     return json_is_integer(v) && *out >= 0 && *out <= max;
 }
 
-static bool good_id(const char *id)
-{
-    /* It becomes a file's name. */
-    return strlen(id) >= 16 && strspn(id, "0123456789abcdef") == strlen(id);
-}
-
 bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[SUPERVISOR_WHY_MAX])
 {
     json_int_t slot;
     json_int_t listen;
     json_int_t stop;
-    const char *root = json_string_value(json_object_get(m, "root"));
-    bool good = take_text(m, "id", out->id, sizeof(out->id)) && good_id(out->id) &&
-                take_text(m, "application", out->application, sizeof(out->application)) &&
-                take_text(m, "spec", out->spec, sizeof(out->spec)) &&
+    /* The id becomes a file's name. */
+    bool good = message_text(m, "id", out->id, sizeof(out->id)) && strlen(out->id) >= 16 &&
+                strspn(out->id, "0123456789abcdef") == strlen(out->id) &&
+                message_text(m, "application", out->application, sizeof(out->application)) &&
+                message_text(m, "spec", out->spec, sizeof(out->spec)) &&
                 take_number(m, "slot", INT32_MAX, &slot) &&
                 take_number(m, "listen", LISTEN_BY_SOCKET, &listen) &&
-                take_number(m, "stop_timeout_ms", INT64_MAX, &stop) && root != NULL &&
-                supervisor_user_parse(m, &out->user) &&
-                take_list(m, "words", &out->words, &out->nwords) && out->nwords > 0 &&
-                take_list(m, "env", &out->env, &out->nenv);
+                take_number(m, "stop_timeout_ms", INT64_MAX, &stop) &&
+                supervisor_user_parse(m, &out->user) && take_list(m, "words", &out->words) &&
+                json_array_size(out->words) > 0 && take_list(m, "env", &out->env);
 
-    if (!good) {
+    out->root = json_string_value(json_object_get(m, "root"));
+
+    if (!good || out->root == NULL) {
         snprintf(why, SUPERVISOR_WHY_MAX, "the request to spawn is not complete");
         return false;
     }
@@ -106,23 +98,7 @@ bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[SU
     out->slot = (unsigned)slot;
     out->listen = (enum listen_mode)listen;
     out->stop_timeout_ms = (uint64_t)stop;
-    out->root = xstrdup(root);
     return true;
-}
-
-static void free_list(char **list, size_t n)
-{
-    for (size_t i = 0; i < n; ++i)
-        free(list[i]);
-    free(list);
-}
-
-void spawn_request_fini(struct spawn_request *r)
-{
-    free_list(r->words, r->nwords);
-    free_list(r->env, r->nenv);
-    free(r->root);
-    *r = (struct spawn_request){0};
 }
 
 /* ---- sockets ---- */
@@ -284,18 +260,13 @@ static int arrange_descriptors(const struct spawned *p, int output_fd, int error
     return error_at;
 }
 
-/* The supervisor of an agent that has become a user before is that user, and can become no other.
- */
-static bool is_ours_already(const struct privileges *u)
-{
-    return geteuid() != 0 && !privileges_differ(u);
-}
-
 static void become_user(const struct spawner *s, const struct spawn_request *r, int error_fd)
 {
     const struct privileges *u = &r->user;
 
-    if (!u->wanted || is_ours_already(u))
+    /* The supervisor of an agent that has become a user before is that user, and can become no
+     * other. */
+    if (!u->wanted || (geteuid() != 0 && !privileges_differ(u)))
         return;
     if (setgroups((size_t)u->ngroups, u->groups) != 0)
         child_fail(error_fd, "setgroups");
@@ -308,22 +279,27 @@ static void become_user(const struct spawner *s, const struct spawn_request *r, 
         child_fail(error_fd, "no_new_privs");
 }
 
-/* {port} and {socket}, in words and variables. */
-static void fill_in(char **list, size_t n, const struct spawned *p, enum listen_mode mode)
+/* The texts of LIST, with {port} or {socket} replaced; NULL-terminated. */
+static char **fill_in(const json_t *list, const struct spawned *p, enum listen_mode mode)
 {
-    if (mode != LISTEN_BY_PORT && mode != LISTEN_BY_SOCKET)
-        return;
-    const char *place = mode == LISTEN_BY_PORT ? "{port}" : "{socket}";
-    const char *with = mode == LISTEN_BY_PORT ? strrchr(p->address, ':') + 1 : p->path;
-    for (size_t i = 0; i < n; ++i)
-        list[i] = command_replace(list[i], place, with);
+    char **out = xcalloc(json_array_size(list) + 1, sizeof(char *));
+
+    for (size_t i = 0; i < json_array_size(list); ++i) {
+        const char *text = json_string_value(json_array_get(list, i));
+
+        if (mode == LISTEN_BY_PORT)
+            out[i] = command_replace(text, "{port}", strrchr(p->address, ':') + 1);
+        else if (mode == LISTEN_BY_SOCKET)
+            out[i] = command_replace(text, "{socket}", p->path);
+        else
+            out[i] = xstrdup(text);
+    }
+    return out;
 }
 
 static void set_environment(const struct spawn_request *r, const struct spawned *p)
 {
-    clearenv();
-    for (size_t i = 0; i < r->nenv; ++i)
-        putenv(r->env[i]);
+    environ = fill_in(r->env, p, r->listen);
     if (p->listen_fd < 0)
         return;
     putenv(xasprintf("LISTEN_PID=%ld", (long)getpid()));
@@ -348,11 +324,10 @@ static void child_run(const struct spawner *s, const struct spawn_request *r,
         _exit(127);
     if (chdir(r->root) != 0)
         child_fail(error_fd, r->root);
-    fill_in(r->words, r->nwords, p, r->listen);
-    fill_in(r->env, r->nenv, p, r->listen);
+    char **words = fill_in(r->words, p, r->listen);
     set_environment(r, p);
-    execvp(r->words[0], r->words);
-    child_fail(error_fd, r->words[0]);
+    execvp(words[0], words);
+    child_fail(error_fd, words[0]);
 }
 
 /* ---- the supervisor's side ---- */
@@ -451,4 +426,119 @@ void spawner_bury(struct spawned *p)
     close_fd(&p->output_fd);
     close_fd(&p->error_fd);
     remove_files(p);
+}
+
+/* ---- the processes there are ---- */
+
+void kept_init(struct kept_all *all)
+{
+    list_init(&all->items);
+    all->n = 0;
+}
+
+struct kept *kept_add(struct kept_all *all, const struct spawn_request *r,
+                      const struct spawned *spawned, uint64_t agent, uint64_t now_ms)
+{
+    struct kept *p = xcalloc(1, sizeof(*p));
+
+    memcpy(p->id, r->id, sizeof(p->id));
+    memcpy(p->application, r->application, sizeof(p->application));
+    memcpy(p->spec, r->spec, sizeof(p->spec));
+    p->note = xstrdup("");
+    p->slot = r->slot;
+    p->stop_timeout_ms = r->stop_timeout_ms;
+    p->started_ms = now_ms;
+    p->agent = agent;
+    p->spawned = *spawned;
+    list_push_back(&all->items, &p->node);
+    ++all->n;
+    return p;
+}
+
+void kept_remove(struct kept_all *all, struct kept *p)
+{
+    list_remove(&p->node);
+    --all->n;
+    free(p->note);
+    free(p);
+}
+
+struct kept *kept_of_message(const struct kept_all *all, const json_t *message)
+{
+    const char *id = json_string_value(json_object_get(message, "id"));
+    struct kept *p;
+
+    list_for_each_entry (p, &all->items, node) {
+        if (id != NULL && strcmp(p->id, id) == 0)
+            return p;
+    }
+    return NULL;
+}
+
+struct kept *kept_of_pid(const struct kept_all *all, pid_t pid)
+{
+    struct kept *p;
+
+    list_for_each_entry (p, &all->items, node) {
+        if (p->spawned.pid == pid)
+            return p;
+    }
+    return NULL;
+}
+
+void kept_signal(struct kept *p, int signal_number)
+{
+    p->term_deferred = signal_number == SIGTERM && p->busy > 0;
+    /* The group: a shell before the program, or a master's own processes, are meant as well. */
+    if (!p->term_deferred)
+        kill(-p->spawned.pid, signal_number);
+}
+
+void kept_set_busy(struct kept *p, unsigned busy)
+{
+    p->busy = busy;
+    if (busy == 0 && p->term_deferred)
+        kept_signal(p, SIGTERM);
+}
+
+json_t *kept_message(const struct kept *p, uint64_t now_ms)
+{
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:s, s:s, s:I, s:i}", "op", "process", "id",
+                     p->id, "application", p->application, "slot", (int)p->slot, "spec", p->spec,
+                     "pid", (json_int_t)p->spawned.pid, "address", p->spawned.address, "note",
+                     p->note, "age_ms", (json_int_t)(now_ms - p->started_ms), "busy", (int)p->busy);
+}
+
+void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX])
+{
+    ssize_t n = read(p->spawned.error_fd, out, SUPERVISOR_WHY_MAX - 1);
+
+    if (n > 0) {
+        out[n] = '\0';
+        /* A path in it may be no UTF-8, which JSON has to be. */
+        ascii_clean(out);
+    } else if (si->si_code == CLD_EXITED)
+        snprintf(out, SUPERVISOR_WHY_MAX, "exit %d", si->si_status);
+    else
+        snprintf(out, SUPERVISOR_WHY_MAX, "signal %d", si->si_status);
+}
+
+void kept_end_all(struct kept_all *all, uint64_t now_ms)
+{
+    struct kept *p;
+
+    list_for_each_entry (p, &all->items, node) {
+        kept_signal(p, SIGTERM);
+        p->kill_ms = now_ms + p->stop_timeout_ms;
+    }
+}
+
+void kept_kill_overdue(struct kept_all *all, uint64_t now_ms)
+{
+    struct kept *p;
+
+    list_for_each_entry (p, &all->items, node) {
+        if (now_ms >= p->kill_ms)
+            kept_signal(p, SIGKILL);
+    }
 }

@@ -1,19 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starting one application process, in the supervisor: a fresh listening socket, clean descriptors,
- * user, environment, exec. Single-threaded process only; blocks for a fork.
+ * The supervisor's processes: starting one (a fresh listening socket, clean descriptors, user,
+ * environment, exec), and those there are. Single-threaded process only; blocks for a fork.
  */
 #ifndef RLB_AGENT_SUPERVISOR_SPAWNER_H
 #define RLB_AGENT_SUPERVISOR_SPAWNER_H
 
 #include <jansson.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
 #include "common/base/limits.h"
-#include "worker-agent/config/app_config.h"
+#include "common/base/list.h"
+#include "worker-agent/config/agent_config.h"
 #include "worker-agent/config/supervisor_rights.h"
-#include "worker-agent/supervisor/supervisor_wire.h"
+
+enum {
+    SUPERVISOR_VERSION = 2,
+    /* Processes of one supervisor. */
+    SUPERVISOR_PROCESSES_MAX = 4096,
+    /* The cause of death of a process, or the reason of a start error. */
+    SUPERVISOR_WHY_MAX = 200,
+};
+
+/* The "how" of a process that exited with status 0. */
+#define SUPERVISOR_EXIT_SUCCESS "exit 0"
 
 struct spawn_request {
     char id[INCARNATION_MAX + 1]; /* the incarnation, at least 16 bytes */
@@ -21,21 +33,19 @@ struct spawn_request {
     char spec[FINGERPRINT_LEN + 1];
     unsigned slot;
     enum listen_mode listen;
-    char **words; /* NULL-terminated */
-    size_t nwords;
-    char **env;
-    size_t nenv;
-    char *root;
+    const json_t *words, *env; /* lists of texts, borrowed from the message; as is root */
+    const char *root;
     struct privileges user; /* not wanted: the supervisor's */
     uint64_t stop_timeout_ms;
 };
 
+/* Copies member NAME of M. Returns false if it is not a text that fits. */
+bool message_text(const json_t *m, const char *name, char *out, size_t room);
 /* The message of a request (new), and back; WHY has the reason why a message is invalid. */
 json_t *spawn_request_message(const struct app_config *c, unsigned slot, const char *id,
                               uint64_t stop_timeout_ms);
 bool spawn_request_parse(const json_t *message, struct spawn_request *out,
                          char why[SUPERVISOR_WHY_MAX]);
-void spawn_request_fini(struct spawn_request *r);
 
 /* What the supervisor then has of a process. */
 struct spawned {
@@ -68,5 +78,56 @@ enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct 
  * of its group, and see to it that nothing in its socket's backlog is ever accepted.
  */
 void spawner_bury(struct spawned *p);
+
+/* ---- the processes that a supervisor has, and how they are signalled ---- */
+
+/*
+ * While one agent follows another (supervisor.h), the one before may still have requests at a
+ * process (`busy`, which it reports): SIGTERM then waits until these are over, SIGKILL does not.
+ */
+struct kept { /* one process */
+    struct list node;
+    char id[INCARNATION_MAX + 1];
+    char application[APP_NAME_MAX + 1];
+    char spec[FINGERPRINT_LEN + 1];
+    char *note;
+    unsigned slot;
+    uint64_t stop_timeout_ms;
+    uint64_t started_ms;
+    uint64_t kill_ms;   /* while ending: when SIGTERM turns into SIGKILL */
+    uint64_t agent;     /* number of the agent that had it started */
+    unsigned busy;      /* requests that the agent before the present one has at it */
+    bool term_deferred; /* SIGTERM as soon as it is not busy */
+    struct spawned spawned;
+};
+
+struct kept_all {
+    struct list items;
+    size_t n;
+};
+
+void kept_init(struct kept_all *all);
+/* Take over what SPAWNED is; its note is empty. */
+struct kept *kept_add(struct kept_all *all, const struct spawn_request *r,
+                      const struct spawned *spawned, uint64_t agent, uint64_t now_ms);
+/* Removes P, which must have been reaped. */
+void kept_remove(struct kept_all *all, struct kept *p);
+/* The process with the "id" of MESSAGE, or NULL. */
+struct kept *kept_of_message(const struct kept_all *all, const json_t *message);
+struct kept *kept_of_pid(const struct kept_all *all, pid_t pid);
+
+/* Sends SIGTERM or SIGKILL to its process group. */
+void kept_signal(struct kept *p, int signal_number);
+/* Sets the number of requests of the old agent at P. At 0, a deferred SIGTERM is sent. */
+void kept_set_busy(struct kept *p, unsigned busy);
+
+/* The "process" message about P for an agent; the output descriptor is sent with it. */
+json_t *kept_message(const struct kept *p, uint64_t now_ms);
+/* Describes the cause of its death: exit status, signal, or start error (from the error pipe). */
+void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX]);
+
+/* Sends SIGTERM to all; kept_kill_overdue ends those that exceed their stop_timeout. */
+void kept_end_all(struct kept_all *all, uint64_t now_ms);
+void kept_kill_overdue(struct kept_all *all, uint64_t now_ms);
 
 #endif

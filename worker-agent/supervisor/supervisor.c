@@ -35,7 +35,7 @@
 #include "common/base/text.h"
 #include "common/net/addr.h"
 #include "common/net/packet.h"
-#include "worker-agent/supervisor/supervisor_kept.h"
+#include "worker-agent/supervisor/spawner.h"
 
 enum {
     /* Maximum number of connections that have not sent "hello", and their time limit. */
@@ -123,12 +123,10 @@ static void tell_busy(struct supervisor *k, const struct kept *p)
 /* The one that was followed has finished, or died: nothing is busy any more. */
 static void old_agent_gone(struct supervisor *k)
 {
-    struct list *it;
+    struct kept *p;
 
     log_info(NULL, "supervisor-former-agent-gone", "processes=%zu", k->kept.n);
-    list_for_each (it, &k->kept.items) {
-        struct kept *p = list_entry(it, struct kept, node);
-
+    list_for_each_entry (p, &k->kept.items, node) {
         if (p->busy == 0)
             continue;
         kept_set_busy(p, 0);
@@ -140,12 +138,10 @@ static void old_agent_gone(struct supervisor *k)
  * started. */
 static void new_agent_gone(struct supervisor *k, uint64_t number)
 {
-    struct list *it;
+    struct kept *p;
 
     log_warn(NULL, "supervisor-back-to-former-agent", "processes=%zu", k->kept.n);
-    list_for_each (it, &k->kept.items) {
-        struct kept *p = list_entry(it, struct kept, node);
-
+    list_for_each_entry (p, &k->kept.items, node) {
         p->term_deferred = false;
         p->busy = 0;
         if (p->agent == number)
@@ -155,10 +151,10 @@ static void new_agent_gone(struct supervisor *k, uint64_t number)
 
 static void none_left(struct supervisor *k)
 {
-    struct list *it;
+    struct kept *p;
 
-    list_for_each (it, &k->kept.items)
-        kept_set_busy(list_entry(it, struct kept, node), 0);
+    list_for_each_entry (p, &k->kept.items, node)
+        kept_set_busy(p, 0);
     k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
     if (!k->ending)
         log_warn(NULL, "supervisor-agent-gone", "processes=%zu adopt_timeout_ms=%llu", k->kept.n,
@@ -227,7 +223,6 @@ static void on_spawn(struct supervisor *k, size_t from, const json_t *message)
             json_pack("{s:s, s:s, s:s}", "op", "refused", "id", id != NULL ? id : "", "why", why),
             -1);
     }
-    spawn_request_fini(&r);
 }
 
 static void bury(struct supervisor *k, struct kept *p, const siginfo_t *si)
@@ -268,16 +263,14 @@ static void end_all(struct supervisor *k)
 
 static void send_list(struct supervisor *k)
 {
-    struct list *it;
+    struct kept *p;
 
     tell(k,
          json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", SUPERVISOR_VERSION, "pid",
                    (json_int_t)getpid(), "processes", (json_int_t)k->kept.n, "limited",
                    k->spawner.rights != NULL),
          -1);
-    list_for_each (it, &k->kept.items) {
-        struct kept *p = list_entry(it, struct kept, node);
-
+    list_for_each_entry (p, &k->kept.items, node) {
         tell(k, kept_message(p, now_ms()), p->spawned.output_fd);
     }
 }
@@ -321,8 +314,10 @@ static void on_note(struct supervisor *k, const json_t *message)
     struct kept *p = kept_of_message(&k->kept, message);
     const char *note = json_string_value(json_object_get(message, "note"));
 
-    if (p != NULL && note != NULL && strlen(note) <= SUPERVISOR_WHY_MAX)
-        kept_set_note(p, note);
+    if (p == NULL || note == NULL || strlen(note) > SUPERVISOR_WHY_MAX)
+        return;
+    free(p->note);
+    p->note = xstrdup(note);
 }
 
 /* Before it is followed, or after. */
@@ -459,7 +454,7 @@ static int wait_ms(const struct supervisor *k)
     enum { LONGEST_MS = 60000 };
     uint64_t now = now_ms();
     uint64_t at = now + LONGEST_MS;
-    struct list *it;
+    const struct kept *p;
 
     if (k->nagents == 0 && !k->ending)
         sooner(&at, k->adopt_until_ms);
@@ -468,8 +463,8 @@ static int wait_ms(const struct supervisor *k)
             sooner(&at, k->strangers[i].until_ms);
     }
     if (k->ending) {
-        list_for_each (it, &k->kept.items)
-            sooner(&at, list_entry(it, struct kept, node)->kill_ms);
+        list_for_each_entry (p, &k->kept.items, node)
+            sooner(&at, p->kill_ms);
     }
     return at <= now ? 1 : (int)(at - now);
 }

@@ -4,20 +4,42 @@
  * listening sockets, is their subreaper, and outlives the agent by adopt_timeout, so that the next
  * agent can take them over. Forked by the agent before its first thread. It receives no messages
  * from application processes and obeys only its agent: the one that sent the last "hello"
- * (supervisor_wire.h), on the socket pair created with the supervisor or on the socket in
+ * (see below), on the socket pair created with the supervisor or on the socket in
  * state_dir.
  *
  * During an upgrade, while the old agent is still connected, it is also notified of deaths, and it
  * reports the number of its requests at each process. It can neither start nor signal processes. If
  * the new agent dies meanwhile, the old one is obeyed again.
+ *
+ * Messages between the agent and its supervisor, as packets (common/net/packet.h). Each
+ * conversation begins with "hello" and its version.
+ *
+ *   agent                                      supervisor
+ *   hello {v, adopt_timeout_ms, users}    ->   (users: where the agent has a user)
+ *                                         <-   hello {v, pid, processes, limited}
+ *                                         <-   process {id, application, slot, spec, pid, address,
+ *                                                       note, age_ms, busy} + output, each
+ *   spawn {struct spawn_request}          ->
+ *                                         <-   spawned {id, pid, address} + output, or
+ *                                              refused {id, why}
+ *   note {id, note}                       ->   (kept for the next agent)
+ *   signal {id, signal}                   ->
+ *                                         <-   died {id, how}
+ *   bye                                   ->   (ends all processes, then itself)
+ *
+ * During an upgrade, the old agent reports the number of its requests at each process, and the new
+ * agent is notified of it. If the new agent dies, the old agent receives the processes that the new
+ * one had started.
+ *
+ *   busy {id, n}                          ->   (SIGTERM waits for n = 0)
+ *                                         <-   busy {id, n}
+ *                                         <-   process {...} + output
  */
 #ifndef RLB_AGENT_SUPERVISOR_SUPERVISOR_H
 #define RLB_AGENT_SUPERVISOR_SUPERVISOR_H
 
-#include <sys/resource.h>
-
-#include "common/base/base.h"
-#include "worker-agent/config/supervisor_rights.h"
+#include "common/event/loop.h"
+#include "worker-agent/supervisor/spawner.h"
 
 struct supervisor_options {
     const char *state_dir;
@@ -32,5 +54,66 @@ struct supervisor_options {
 /* Called in the forked child. Runs until all processes have ended. AGENT_FD: the supervisor's end
  * of the socket pair. */
 void supervisor_run(int agent_fd, const struct supervisor_options *o) no_return;
+
+/*
+ * The agent's end of its socket to the supervisor. Opened (and the supervisor found or forked)
+ * before the agent's first thread; then it belongs to the control loop. Owned by the agent;
+ * outlives all processes.
+ */
+struct supervisor_link;
+
+/* A process that the supervisor had before us. */
+struct kept_process {
+    char id[INCARNATION_MAX + 1];
+    char application[APP_NAME_MAX + 1];
+    char spec[FINGERPRINT_LEN + 1];
+    char address[ADDR_TEXT_MAX];
+    char note[SUPERVISOR_WHY_MAX + 1];
+    unsigned slot;
+    pid_t pid;
+    uint64_t age_ms;
+    unsigned busy; /* requests of the old agent that are still in flight */
+    int output_fd; /* ownership passes to the adopting process object */
+};
+
+struct kept_list {
+    struct kept_process *items;
+    size_t n;
+};
+
+/*
+ * Connects to the supervisor in state_dir if one exists; otherwise forks one, unless O->follow is
+ * set. Blocks for a limited time; errors are logged. OUT receives the existing processes; the
+ * caller frees the items. Returns NULL if no supervisor is available.
+ */
+struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
+                                             uint64_t adopt_timeout_ms, struct kept_list *out);
+
+struct supervisor_link_events { /* on the loop */
+    /* OUTPUT_FD is the receiver's. */
+    void (*spawned)(void *context, const char *id, pid_t pid, const char *address, int output_fd);
+    void (*refused)(void *context, const char *id, const char *why);
+    void (*died)(void *context, const char *id, const char *how);
+    /* Number of requests that the old agent still has at the process. */
+    void (*busy)(void *context, const char *id, unsigned n);
+    /* The new agent has died after it had started K. Ownership of K's output passes to the
+     * receiver. */
+    void (*left)(void *context, struct kept_process *k);
+    /* The supervisor has exited, expectedly (after supervisor_link_bye) or not. */
+    void (*lost)(void *context);
+};
+void supervisor_link_start(struct supervisor_link *k, struct loop *l,
+                           const struct supervisor_link_events *e, void *context);
+/* Sends MESSAGE (spawn_request_message), of which ownership passes to the link. */
+void supervisor_link_send(struct supervisor_link *k, json_t *message);
+void supervisor_link_signal(struct supervisor_link *k, const char *id, int signal_number);
+void supervisor_link_note(struct supervisor_link *k, const char *id, const char *note);
+/* Reports the number of this agent's requests at the process, for the new agent. */
+void supervisor_link_busy(struct supervisor_link *k, const char *id, unsigned n);
+/* Requests that the supervisor end all processes and then exit. */
+void supervisor_link_bye(struct supervisor_link *k);
+/* Without a bye the supervisor takes it for the agent's death. */
+void supervisor_link_destroy(struct supervisor_link *k);
+pid_t supervisor_link_pid(const struct supervisor_link *k);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/supervisor/supervisor_link.h"
+#include "worker-agent/supervisor/supervisor.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -62,25 +62,17 @@ static json_t *receive_until(int fd, uint64_t until_us, int *passed)
     return packet_await(fd, until_us, &message, passed) == ERR_OK ? message : NULL;
 }
 
-static void copy_text(char *out, size_t room, const json_t *m, const char *name)
-{
-    const char *s = json_string_value(json_object_get(m, name));
-
-    if (s != NULL && strlen(s) < room)
-        memcpy(out, s, strlen(s) + 1);
-}
-
 static void read_process(const json_t *m, int output_fd, struct kept_process *p)
 {
     json_int_t busy = json_integer_value(json_object_get(m, "busy"));
 
     *p = (struct kept_process){.output_fd = output_fd};
     p->busy = busy > 0 && busy <= INT_MAX ? (unsigned)busy : 0;
-    copy_text(p->id, sizeof(p->id), m, "id");
-    copy_text(p->application, sizeof(p->application), m, "application");
-    copy_text(p->spec, sizeof(p->spec), m, "spec");
-    copy_text(p->address, sizeof(p->address), m, "address");
-    copy_text(p->note, sizeof(p->note), m, "note");
+    (void)message_text(m, "id", p->id, sizeof(p->id));
+    (void)message_text(m, "application", p->application, sizeof(p->application));
+    (void)message_text(m, "spec", p->spec, sizeof(p->spec));
+    (void)message_text(m, "address", p->address, sizeof(p->address));
+    (void)message_text(m, "note", p->note, sizeof(p->note));
     p->slot = (unsigned)json_integer_value(json_object_get(m, "slot"));
     p->pid = (pid_t)json_integer_value(json_object_get(m, "pid"));
     p->age_ms = (uint64_t)json_integer_value(json_object_get(m, "age_ms"));
@@ -185,14 +177,6 @@ static int fork_supervisor(const struct supervisor_options *o)
     return -1;
 }
 
-static void enlarge(int fd)
-{
-    int bytes = 4 * PACKET_BYTES_MAX;
-
-    /* As far as the system lets us; a message must fit at least. */
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-}
-
 /* Find one, or (unless it is to be there) fork one. *PID is 0: neither. The socket to it. */
 static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_timeout_ms,
                             pid_t *pid, struct kept_list *out)
@@ -223,6 +207,7 @@ static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_t
 struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
                                              uint64_t adopt_timeout_ms, struct kept_list *out)
 {
+    int bytes = 4 * PACKET_BYTES_MAX;
     struct supervisor_link *k;
     pid_t pid;
 
@@ -233,7 +218,8 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
             close(fd);
         return NULL;
     }
-    enlarge(fd);
+    /* As far as the system lets us; a message must fit at least. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     k = xcalloc(1, sizeof(*k));
     k->pid = pid;
     packet_queue_init(&k->out, fd);
@@ -324,7 +310,7 @@ static void on_retry(struct timer *t)
     flush(container_of(t, struct supervisor_link, retry));
 }
 
-static void tell(struct supervisor_link *k, json_t *message)
+void supervisor_link_send(struct supervisor_link *k, json_t *message)
 {
     packet_queue_add(&k->out, message, -1);
     flush(k);
@@ -340,29 +326,25 @@ void supervisor_link_start(struct supervisor_link *k, struct loop *l,
     k->watch = watch_start(l, k->out.fd, on_readable, k);
 }
 
-void supervisor_link_spawn(struct supervisor_link *k, json_t *message)
-{
-    tell(k, message);
-}
-
 void supervisor_link_signal(struct supervisor_link *k, const char *id, int signal_number)
 {
-    tell(k, json_pack("{s:s, s:s, s:i}", "op", "signal", "id", id, "signal", signal_number));
+    supervisor_link_send(
+        k, json_pack("{s:s, s:s, s:i}", "op", "signal", "id", id, "signal", signal_number));
 }
 
 void supervisor_link_note(struct supervisor_link *k, const char *id, const char *note)
 {
-    tell(k, json_pack("{s:s, s:s, s:s}", "op", "note", "id", id, "note", note));
+    supervisor_link_send(k, json_pack("{s:s, s:s, s:s}", "op", "note", "id", id, "note", note));
 }
 
 void supervisor_link_busy(struct supervisor_link *k, const char *id, unsigned n)
 {
-    tell(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", id, "n", (int)n));
+    supervisor_link_send(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", id, "n", (int)n));
 }
 
 void supervisor_link_bye(struct supervisor_link *k)
 {
-    tell(k, json_pack("{s:s}", "op", "bye"));
+    supervisor_link_send(k, json_pack("{s:s}", "op", "bye"));
 }
 
 void supervisor_link_destroy(struct supervisor_link *k)

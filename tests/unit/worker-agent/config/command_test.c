@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "worker-agent/config/app_config.h"
+#include "worker-agent/config/agent_config.h"
 
 static char *words[] = {(char[]){"server"}, (char[]){"--bind"}, NULL, NULL};
 static struct env_var vars[] = {{(char[]){"MODE"}, (char[]){"fast"}}};

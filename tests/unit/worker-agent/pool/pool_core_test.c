@@ -4,7 +4,7 @@
  * sequences in virtual time, and checks after every step what must always hold. RLB_STEPS sets how
  * many, RLB_SEED which; a failure prints the seed.
  */
-#include "worker-agent/pool/pool_core.h"
+#include "tests/support/pool_core_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

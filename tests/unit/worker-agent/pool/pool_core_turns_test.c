@@ -3,7 +3,7 @@
  * Which group gets the next process, one decision at a time: three groups of two slots each, with
  * processes that carry out each decision at once.
  */
-#include "worker-agent/pool/pool_core.h"
+#include "tests/support/pool_core_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

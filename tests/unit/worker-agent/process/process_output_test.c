@@ -136,10 +136,10 @@ static void a_line_without_end_is_one_line_cut(void **state)
     l = process_output_last(&f->output);
     assert_int_equal(l->n, 3);
     assert_line(l, 0, "before");
-    assert_int_equal(last_lines_at(l, 1)->len, LAST_LINE_BYTES_MAX);
-    assert_true(last_lines_at(l, 1)->cut);
+    assert_int_equal(l->at[1].len, LAST_LINE_BYTES_MAX);
+    assert_true(l->at[1].cut);
     assert_line(l, 2, "after");
-    assert_false(last_lines_at(l, 2)->cut);
+    assert_false(l->at[2].cut);
 }
 
 static void hostile_bytes_are_shown_harmless(void **state)
@@ -171,7 +171,7 @@ static json_t *described(const struct failure *x, uint64_t now_ms)
 static void a_failure_keeps_what_the_process_said(void **state)
 {
     struct fixture *f = *state;
-    struct failures all;
+    struct failure *x = NULL;
     const struct failure what = {.kind = FAILURE_DIED_STARTING,
                                  .slot = 2,
                                  .pid = 77,
@@ -181,13 +181,7 @@ static void a_failure_keeps_what_the_process_said(void **state)
     struct text t = {0};
 
     says(f, "ImportError: <shop>\n");
-    failures_init(&all, 3);
-    assert_null(all.newest);
-    assert_null(failures_of(&all, 2));
-    const struct failure *x = failures_record(&all, &what, process_output_last(&f->output));
-    assert_ptr_equal(failures_of(&all, 2), x);
-    assert_ptr_equal(all.newest, x);
-    assert_null(failures_of(&all, 3));
+    failure_record(&x, &what, process_output_last(&f->output));
     failure_add_summary(x, &t);
     assert_string_equal(text_cstr(&t),
                         "slot 2: process 77 (abc) died before it was ready: exit status 3\\x1b");
@@ -199,31 +193,26 @@ static void a_failure_keeps_what_the_process_said(void **state)
                         "ImportError: <shop>");
     json_decref(page);
     text_fini(&t);
-    failures_fini(&all);
+    failure_destroy(x);
 }
 
 static void the_newest_failure_of_a_slot_takes_the_place_of_the_last(void **state)
 {
-    struct failures all;
+    struct last_lines lines = {0};
+    struct failure *x = NULL;
 
     (void)state;
-    failures_init(&all, 2);
-    failures_record(&all, &(struct failure){.slot = 0, .pid = 1, .at_ms = 1}, NULL);
-    failures_record(&all, &(struct failure){.slot = 1, .pid = 2, .at_ms = 2}, NULL);
-    failures_record(&all, &(struct failure){.slot = 0, .pid = 3, .at_ms = 3}, NULL);
-    assert_int_equal(failures_of(&all, 0)->pid, 3);
-    assert_int_equal(failures_of(&all, 1)->pid, 2);
-    assert_int_equal(all.newest->pid, 3);
-    /* Slots that came later. */
-    assert_null(failures_of(&all, 7));
-    failures_record(&all, &(struct failure){.slot = 7, .pid = 4, .at_ms = 4}, NULL);
-    assert_int_equal(failures_of(&all, 7)->pid, 4);
-    assert_null(failures_of(&all, 6));
-    assert_int_equal(failures_of(&all, 1)->pid, 2);
+    last_lines_add(&lines, SLICE_LIT("out of memory"));
+    failure_record(&x, &(struct failure){.slot = 1, .pid = 1, .at_ms = 1}, &lines);
+    assert_int_equal(x->lines.n, 1);
+    failure_record(&x, &(struct failure){.slot = 1, .pid = 3, .at_ms = 3}, NULL);
+    assert_int_equal(x->pid, 3);
+    assert_int_equal(x->lines.n, 0);
+    failure_destroy(x);
+    last_lines_fini(&lines);
     json_t *page = described(NULL, 0);
     assert_true(json_is_null(json_object_get(page, "last_failure")));
     json_decref(page);
-    failures_fini(&all);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

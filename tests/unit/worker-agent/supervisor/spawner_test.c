@@ -41,20 +41,21 @@ static int remove_directory(void **state)
 
 static struct spawned run(char **words, size_t n, enum listen_mode mode)
 {
-    char root[] = "/";
-    char path[] = "PATH=/usr/bin:/bin";
-    char *env[] = {path, NULL};
+    json_t *list = json_array();
+    json_t *env = json_pack("[s]", "PATH=/usr/bin:/bin");
     struct spawn_request r = {.id = "0123456789abcdef0123456789abcdef",
                               .listen = mode,
-                              .words = words,
-                              .nwords = n,
+                              .words = list,
                               .env = env,
-                              .nenv = 1,
-                              .root = root};
+                              .root = "/"};
     struct spawned p;
     char why[SUPERVISOR_WHY_MAX] = "";
 
+    for (size_t i = 0; i < n; ++i)
+        json_array_append_new(list, json_string(words[i]));
     assert_int_equal(spawner_start(&spawner, &r, &p, why), ERR_OK);
+    json_decref(list);
+    json_decref(env);
     return p;
 }
 
@@ -200,14 +201,13 @@ static void a_request_survives_its_message(void **state)
     assert_string_equal(r.application, "shop");
     assert_int_equal(r.slot, 3);
     assert_int_equal(r.listen, LISTEN_BY_PORT);
-    assert_string_equal(r.words[0], "server");
-    assert_null(r.words[1]);
+    assert_int_equal(json_array_size(r.words), 1);
+    assert_string_equal(json_string_value(json_array_get(r.words, 0)), "server");
     assert_string_equal(r.root, "/srv");
     assert_true(r.user.wanted);
     assert_int_equal(r.user.uid, 7);
     assert_int_equal(r.user.ngroups, 2);
     assert_int_equal(r.stop_timeout_ms, 5000);
-    spawn_request_fini(&r);
     /* Each member is needed, and an id becomes a file's name. */
     const char *key;
     json_t *value;
@@ -220,12 +220,10 @@ static void a_request_survives_its_message(void **state)
 
         json_object_del(less, key);
         assert_false(spawn_request_parse(less, &r, why));
-        spawn_request_fini(&r);
         json_decref(less);
     }
     json_object_set_new(m, "id", json_string("../../../../etc/x"));
     assert_false(spawn_request_parse(m, &r, why));
-    spawn_request_fini(&r);
     json_decref(m);
     json_decref(whole);
 }
@@ -244,10 +242,6 @@ static struct supervisor_rights two_users(void)
 static void a_supervisor_with_a_list_of_users_starts_no_other(void **state)
 {
     struct supervisor_rights rights = two_users();
-    char word[] = "true";
-    char root[] = "/";
-    char *words[] = {word, NULL};
-    char *env[] = {NULL};
     static const struct privileges refused[] = {
         {.wanted = true, .uid = 0, .gid = 0, .ngroups = 1, .groups = {0}},
         {.wanted = true, .uid = 0, .gid = 18, .ngroups = 1, .groups = {18}},
@@ -264,10 +258,7 @@ static void a_supervisor_with_a_list_of_users_starts_no_other(void **state)
     for (size_t i = 0; i < ARRAY_LEN(refused); ++i) {
         struct spawn_request r = {.id = "0123456789abcdef",
                                   .listen = LISTEN_INHERITED_TCP,
-                                  .words = words,
-                                  .nwords = 1,
-                                  .env = env,
-                                  .root = root,
+                                  .root = "/",
                                   .user = refused[i]};
         struct spawned p;
         char why[SUPERVISOR_WHY_MAX] = "";

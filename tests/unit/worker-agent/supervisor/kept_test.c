@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "worker-agent/supervisor/supervisor_kept.h"
+#include "worker-agent/supervisor/spawner.h"
 
 static struct kept_all all;
 
@@ -128,7 +128,8 @@ static void an_agent_is_told_all_of_it(void **state)
     struct kept *p = sleeper("a");
 
     (void)state;
-    kept_set_note(p, "ready");
+    free(p->note);
+    p->note = xstrdup("ready");
     kept_set_busy(p, 4);
     json_t *m = kept_message(p, 1250);
     assert_int_equal(json_integer_value(json_object_get(m, "slot")), 3);
