@@ -15,7 +15,7 @@
 #ifndef RLB_LB_LIMITS_LIMIT_KEY_H
 #define RLB_LB_LIMITS_LIMIT_KEY_H
 
-#include "lb/limits/limit_match.h"
+#include "lb/limits/request_match.h"
 
 enum {
     /* NAME ":" and what the template gives; a longer one is cut, and ends in a hash of all. */

@@ -10,7 +10,7 @@
 #define RLB_LB_LIMITS_LIMIT_RULE_H
 
 #include "lb/limits/limit_key.h"
-#include "lb/limits/limit_match.h"
+#include "lb/limits/request_match.h"
 
 enum {
     /* Rules of one application, YAML's and the tree's together: each request checks all of them. */

@@ -2,7 +2,7 @@
  *
  * `rates` of an application: how often requests may come, by key. A rule is immutable once it is in
  * a snapshot; a set of them is reference counted. Which requests a rule is about, and under which
- * key, is as with pool counters (limit_match.h, limit_key.h). What exchanges do by it is in
+ * key, is as with pool counters (request_match.h, limit_key.h). What exchanges do by it is in
  * receive.c, what operators see in status.c.
  */
 #ifndef RLB_LB_LIMITS_RATE_RULE_H

@@ -4,8 +4,8 @@
  * Any thread, several at once. Nothing is allocated for a request, whatever its path is (but the
  * scratch memory of searches, which is kept).
  */
-#ifndef RLB_LB_LIMITS_LIMIT_MATCH_H
-#define RLB_LB_LIMITS_LIMIT_MATCH_H
+#ifndef RLB_LB_LIMITS_REQUEST_MATCH_H
+#define RLB_LB_LIMITS_REQUEST_MATCH_H
 
 #include "lb/rules/classify.h"
 #include "lb/settings/settings.h"

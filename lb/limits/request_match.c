@@ -6,7 +6,7 @@
  * what it stands for (path_normalize): some workers resolve these and some do not, and a request
  * must not get around a limit with either.
  */
-#include "lb/limits/limit_match.h"
+#include "lb/limits/request_match.h"
 
 #include <stdio.h>
 #include <stdlib.h>

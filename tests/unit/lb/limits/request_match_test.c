@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/limits/limit_match.h"
+#include "lb/limits/request_match.h"
 
 #include "classifiers/search.h"
 #include "tests/unit/lb/limits/limit_fixture.h"
