@@ -5,6 +5,9 @@
  * one. A path with dot segments or doubled slashes, encoded ones too, is matched a second time as
  * what it stands for (path_normalize): some workers resolve these and some do not, and a request
  * must not get around a limit with either.
+ *
+ * A key is written through a writer that notices when it gets too long, and hashes from there on,
+ * so that a key of any length costs the same room.
  */
 #include "lb/limits/request_match.h"
 
@@ -12,6 +15,8 @@
 #include <stdlib.h>
 
 #include "classifiers/search.h"
+#include "common/tls/crypto.h"
+#include "lb/rules/template.h"
 
 /* Bytes of a path that are normalized on the stack; URLs in use are shorter. */
 enum { PATH_NORMALIZED_MAX = 8192 };
@@ -25,9 +30,23 @@ struct pattern {
     struct search *search; /* regex */
 };
 
-struct limit_match {
-    struct pattern cls, path, method;
+/* A part of the key's template. */
+struct key_part {
+    char end;    /* the byte that ends this value; NUL: nothing follows it */
+    bool marked; /* END is written by us, and not a byte of the template */
+    bool lower;  /* a host name: its case means nothing, and is the client's to choose */
 };
+
+struct request_match {
+    bool all; /* there are no patterns */
+    struct pattern cls, path, method;
+    bool url; /* the key is the whole URL: no template */
+    struct template key;
+    struct key_part parts[TEMPLATE_PARTS_MAX];
+};
+
+/* What ends a value where the template does not. */
+static const char mark = '|';
 
 /* ---- fitting ---- */
 
@@ -105,13 +124,170 @@ static bool path_fits(const struct pattern *p, struct slice raw)
            (has_odd_segments(raw) && normalized_fits(p, raw));
 }
 
-bool limit_match_fits(const struct limit_match *m, struct slice cls,
-                      const struct classify_request *r)
+bool request_match_fits(const struct request_match *m, struct slice cls,
+                        const struct classify_request *r)
 {
-    if (m == NULL)
+    if (m->all)
         return true;
     return pattern_fits(&m->method, r->method) && pattern_fits(&m->cls, cls) &&
            path_fits(&m->path, r->path);
+}
+
+/* ---- keys ---- */
+
+struct writer {
+    char *out;
+    size_t n; /* of OUT */
+    /* What goes beyond it: hashed, after all of OUT. */
+    struct sha256 *hash;
+    size_t nmore;
+    char more[256];
+};
+
+static void put_beyond(struct writer *w, char c)
+{
+    if (w->hash == NULL) {
+        w->hash = sha256_begin();
+        sha256_add(w->hash, w->out, w->n);
+    }
+    if (w->nmore == sizeof(w->more)) {
+        sha256_add(w->hash, w->more, w->nmore);
+        w->nmore = 0;
+    }
+    w->more[w->nmore++] = c;
+}
+
+static inline void put(struct writer *w, char c)
+{
+    /* One less than there is: that many bytes have only keys that were cut. */
+    if (w->n < LIMIT_KEY_MAX - 1)
+        w->out[w->n++] = c;
+    else
+        put_beyond(w, c);
+}
+
+static void put_text(struct writer *w, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; ++i)
+        put(w, p[i]);
+}
+
+static void put_escaped(struct writer *w, char c)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    put(w, '%');
+    put(w, digits[(unsigned char)c >> 4]);
+    put(w, digits[(unsigned char)c & 15]);
+}
+
+/* ENCODED: '%' has been seen to. */
+static void put_value(struct writer *w, struct slice v, char end, bool encoded)
+{
+    for (size_t i = 0; i < v.len; ++i) {
+        char c = v.p[i];
+
+        if (c < 0x21 || c > 0x7e || (c == '%' && !encoded) || c == end)
+            put_escaped(w, c);
+        else
+            put(w, c);
+    }
+}
+
+/* In lower case. */
+static void put_host(struct writer *w, struct slice host, char end)
+{
+    for (size_t i = 0; i < host.len; ++i) {
+        char c = ascii_lower(host.p[i]);
+
+        put_value(w, (struct slice){&c, 1}, end, false);
+    }
+}
+
+static struct slice finish(struct writer *w)
+{
+    unsigned char digest[SHA256_BYTES];
+    char *at = w->out + LIMIT_KEY_MAX - LIMIT_KEY_HASH - 1;
+
+    if (w->hash == NULL)
+        return (struct slice){w->out, w->n};
+    sha256_add(w->hash, w->more, w->nmore);
+    sha256_end(w->hash, digest);
+    *at++ = '~';
+    for (size_t i = 0; i < LIMIT_KEY_HASH; ++i)
+        *at++ = "0123456789abcdef"[i % 2 == 0 ? digest[i / 2] >> 4 : digest[i / 2] & 15];
+    return (struct slice){w->out, LIMIT_KEY_MAX};
+}
+
+/* "GET|https|example.com|/a?b=c"; the path and the query as they were sent. */
+static void put_url(struct writer *w, const struct classify_request *r)
+{
+    put_value(w, r->method, mark, false);
+    put(w, mark);
+    put_text(w, r->tls ? "https" : "http", r->tls ? 5 : 4);
+    put(w, mark);
+    put_host(w, r->host, mark);
+    put(w, mark);
+    put_value(w, r->script_name, '?', false);
+    put_value(w, r->path, '?', false);
+    /* "/a?" is not "/a". */
+    if (r->query.p == NULL)
+        return;
+    put(w, '?');
+    put_value(w, r->query, '\0', false);
+}
+
+static void put_variable(struct writer *w, const char *name, const struct key_part *p,
+                         struct classify_environment *e)
+{
+    struct slice v;
+
+    v.p = e->super.get(&e->super, name, &v.len);
+    if (p->lower)
+        put_host(w, v, p->end);
+    else
+        put_value(w, v, p->end, false);
+}
+
+static void put_parts(struct writer *w, const struct request_match *m, struct slice cls,
+                      const struct classify_request *r)
+{
+    struct classify_environment e;
+
+    classify_environment_init(&e, r);
+    for (size_t i = 0; i < m->key.n; ++i) {
+        const struct template_part *t = &m->key.parts[i];
+        const struct key_part *p = &m->parts[i];
+
+        switch (t->kind) {
+        case TEMPLATE_TEXT:
+            put_text(w, t->text, t->len);
+            break;
+        case TEMPLATE_CLASS:
+            put_value(w, cls, p->end, true);
+            break;
+        case TEMPLATE_VARIABLE:
+            put_variable(w, t->text, p, &e);
+            break;
+        }
+        if (p->marked)
+            put(w, p->end);
+    }
+    classify_environment_fini(&e);
+}
+
+struct slice request_match_key(const struct request_match *m, const char *name, struct slice cls,
+                               const struct classify_request *r, char out[LIMIT_KEY_MAX])
+{
+    struct writer w = {.out = out};
+
+    put_text(&w, name, strlen(name));
+    put(&w, ':');
+    if (m->url)
+        put_url(&w, r);
+    else
+        put_parts(&w, m, cls, r);
+    return finish(&w);
 }
 
 /* ---- making ---- */
@@ -185,23 +361,59 @@ static bool check_path(const struct pattern *path, struct limit_problem *p)
     return problem(p, "path", "expected /..., exact:/..., prefix:/... or regex:PATTERN");
 }
 
-bool limit_match_compile(const struct counter_settings *s, struct limit_match **out,
-                         struct limit_problem *p)
+/* A value ends where what follows it begins. */
+static void set_ends(struct request_match *m)
 {
-    if (s->class == NULL && s->path == NULL && s->method == NULL) {
-        *out = NULL;
-        return true;
-    }
-    struct limit_match *m = xcalloc(1, sizeof(*m));
+    for (size_t i = 0; i < m->key.n; ++i) {
+        const struct template_part *t = &m->key.parts[i];
+        struct key_part *p = &m->parts[i];
 
+        if (t->kind == TEMPLATE_VARIABLE)
+            p->lower = strcmp(t->text, "HTTP_HOST") == 0 || strcmp(t->text, "SERVER_NAME") == 0;
+        if (t->kind == TEMPLATE_TEXT || i + 1 == m->key.n)
+            continue;
+        /* A '%' would look like the start of an escape. */
+        p->marked = t[1].kind != TEMPLATE_TEXT || t[1].text[0] == '%';
+        p->end = p->marked ? mark : t[1].text[0];
+    }
+}
+
+static bool compile_key(const char *template, int mode, struct request_match *m,
+                        struct limit_problem *p)
+{
+    static const struct template_kind keys = {
+        .bytes_max = LIMIT_TEMPLATE_MAX,
+        .first = '!',
+        .too_long = "longer than 256 bytes",
+        .bad_byte = "only visible ASCII is permitted here",
+        .bad_name = "expected {class} or {VARIABLE}, such as {PATH_INFO} or {HTTP_X_TENANT}"};
+    struct slice text = template != NULL ? slice_of(template) : SLICE_LIT("{class}");
+    size_t at;
+
+    m->url = template == NULL && mode == LIMIT_ANY;
+    if (m->url)
+        return true;
+    const char *why = template_parse(&keys, text, &m->key, &at);
+    set_ends(m);
+    if (why == NULL)
+        return true;
+    p->row = "key";
+    snprintf(p->why, sizeof(p->why), "key: %s (at its character %zu)", why, at + 1);
+    return false;
+}
+
+struct request_match *request_match_compile(const struct counter_settings *s, const char *key,
+                                            int mode, struct limit_problem *p)
+{
+    struct request_match *m = xcalloc(1, sizeof(*m));
+
+    m->all = s->class == NULL && s->path == NULL && s->method == NULL;
     if (compile("class", s->class, &m->cls, p) && check_class(&m->cls, p) &&
         compile("path", s->path, &m->path, p) && check_path(&m->path, p) &&
-        compile("method", s->method, &m->method, p)) {
-        *out = m;
-        return true;
-    }
-    limit_match_destroy(m);
-    return false;
+        compile("method", s->method, &m->method, p) && compile_key(key, mode, m, p))
+        return m;
+    request_match_destroy(m);
+    return NULL;
 }
 
 static void pattern_fini(struct pattern *p)
@@ -210,12 +422,13 @@ static void pattern_fini(struct pattern *p)
     free(p->text);
 }
 
-void limit_match_destroy(struct limit_match *m)
+void request_match_destroy(struct request_match *m)
 {
     if (m == NULL)
         return;
     pattern_fini(&m->cls);
     pattern_fini(&m->path);
     pattern_fini(&m->method);
+    template_fini(&m->key);
     free(m);
 }
