@@ -11,7 +11,7 @@
 #include "common/net/addr.h"
 #include "common/skills/meter.h"
 #include "lb/core/application.h"
-#include "lb/rules/tunnel_limit.h"
+#include "lb/rules/budget.h"
 
 /* Why a worker in the pool may not be picked at present; any of them. */
 enum member_unavailable {
