@@ -49,7 +49,7 @@ struct known_worker {
     char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
     /* The host name that is listed or registered and that stands for it; "": none. */
     char host[TLS_PEER_NAME_MAX + 1];
-    /* The tree had it; providers.c's, which has these in a list. */
+    /* The tree had it; discovery.c's, which has these in a list. */
     struct list missing;
     bool vanished;          /* just now: what that means is not decided yet */
     bool held;              /* with many others: it stays until it is known to be gone */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Membership's inside: the table of known workers (membership.c), what writes into it: the list of
- * the configuration (listed_workers.c) and the providers of the tree (providers.c); and which of
+ * the configuration (listed_workers.c) and the providers of the tree (discovery.c); and which of
  * those without a process are in the pool (cold_slots.c). Control thread.
  */
 #ifndef RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
@@ -77,7 +77,7 @@ void listed_workers_set(struct listed_workers *l, const struct worker_config *wo
 /* Whether each name has been answered once. */
 bool listed_workers_settled(const struct listed_workers *l);
 
-/* ---- providers.c ---- */
+/* ---- discovery.c ---- */
 
 /* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
 struct providers *providers_create(struct membership *ms, uint64_t wait_ms);
