@@ -189,6 +189,20 @@ static inline void member_untried(struct member *m)
         atomic_fetch_add_explicit(&m->untried, 1, memory_order_relaxed);
 }
 
+/* ---- changes of which members are in the pool, and available there ---- */
+
+/* One such change, while a->members_lock is held; it is filled by the functions of the pool. */
+struct member_change {
+    struct list released; /* waiting requests that may continue */
+    struct list over;     /* ejections that are over, by their message.node (health.c) */
+};
+/* Locks a->members_lock. Pair with member_change_end, which unlocks it, and then notifies. */
+void member_change_begin(struct application *a, struct member_change *c);
+void member_change_end(struct application *a, struct member_change *c);
+/* Between the two: a reason not to pick M begins or ends. */
+void member_set_unavailable_locked(struct member *m, enum member_unavailable why, bool on,
+                                   struct member_change *c);
+
 /* ---- health.c: ejection ---- */
 
 /* Control thread: workers have gone; when only ejected ones are left, they come back at once. */
