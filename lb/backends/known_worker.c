@@ -19,17 +19,24 @@ static const char *pool_fingerprint(const struct known_worker *k)
 
 static const char *version_of(const struct known_worker *k)
 {
-    return k->listed && k->listed_version[0] != '\0' ? k->listed_version : k->version;
+    const char *listed = k->listed != NULL ? k->listed->version : NULL;
+
+    return listed != NULL && listed[0] != '\0' ? listed : k->version;
 }
 
 static int64_t max_connections_of(const struct known_worker *k)
 {
-    return k->listed ? k->max_connections : -1;
+    return k->listed != NULL ? k->listed->max_connections : -1;
 }
 
 static int64_t max_tunnels_of(const struct known_worker *k)
 {
-    return k->listed ? k->max_tunnels : -1;
+    return k->listed != NULL ? k->listed->max_tunnels : -1;
+}
+
+static unsigned concurrency_of(const struct known_worker *k)
+{
+    return k->listed != NULL ? k->listed->concurrency : 1;
 }
 
 /* ---- how it is spoken to ---- */
@@ -47,16 +54,16 @@ void known_worker_set_host(struct known_worker *k, const char *name)
 
 static bool wants_tls(const struct known_worker *k)
 {
-    if (k->listed && k->listed_tls != WORKER_TLS_INHERIT)
-        return k->listed_tls == WORKER_TLS_ON;
+    if (k->listed != NULL && k->listed->tls != WORKER_TLS_INHERIT)
+        return k->listed->tls == WORKER_TLS_ON;
     return k->app->worker_tls.on;
 }
 
 /* The name that its certificate must be for. */
 static const char *server_name(const struct known_worker *k, char room[ADDR_TEXT_MAX])
 {
-    if (k->listed && k->listed_server_name[0] != '\0')
-        return k->listed_server_name;
+    if (k->listed != NULL && k->listed->server_name != NULL)
+        return k->listed->server_name;
     if (k->app->worker_tls.server_name != NULL)
         return k->app->worker_tls.server_name;
     if (k->host[0] != '\0')
@@ -91,7 +98,7 @@ static const struct addr *address_of(const struct known_worker *k)
 
 static const struct addr *wanted_standby(const struct known_worker *k)
 {
-    return k->listed && k->listed_standby.len != 0 ? &k->listed_standby : NULL;
+    return k->listed != NULL && k->listed->standby.len != 0 ? &k->listed->standby : NULL;
 }
 
 /* Its next one, at each move. */
@@ -198,6 +205,14 @@ enum worker_kind known_worker_kind(const struct known_worker *k)
     return WORKER_OTHER;
 }
 
+/* Whether K is picked has changed, and so perhaps which others are in the pool. */
+static void state_changed(struct known_worker *k)
+{
+    membership_sort(k);
+    health_check(k->app);
+    membership_reserve(k->membership);
+}
+
 /* ---- its stream ---- */
 
 static void keep_line(struct known_worker *k, const struct resume_line *line)
@@ -250,9 +265,7 @@ static void on_resume(void *context, const struct resume_line *line)
         member_set_unavailable(m, MEMBER_DRAINING, false);
     member_set_unavailable(m, MEMBER_SILENT, false);
     k->refuted = false;
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
 }
 
 /* Its ages are of this moment. */
@@ -293,9 +306,7 @@ static void on_broken(void *context)
         return;
     k->silent = true;
     member_set_unavailable(member_of(k->worker), MEMBER_SILENT, true);
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
 }
 
 static void on_gone(void *context, enum resume_end how)
@@ -318,10 +329,10 @@ static const struct resume_feed_events feed_events = {
 
 static bool wants_stream(const struct known_worker *k)
 {
-    int source = k->listed ? k->source : k->app->settings->s.resume;
+    int source = k->listed != NULL ? k->listed->source : k->app->settings->s.resume;
 
     if (source == RESUME_FROM_AUTO)
-        return k->registrations > 0 || !k->listed;
+        return k->registrations > 0 || k->listed == NULL;
     return source == RESUME_FROM_STREAM;
 }
 
@@ -331,9 +342,7 @@ static void on_check_changed(void *context)
 
     member_set_unavailable(member_of(k->worker), MEMBER_UNHEALTHY,
                            active_check_view(k->check).failing);
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
     if (active_check_view(k->check).failing)
         standby_report(k->standby, true);
 }
@@ -356,16 +365,14 @@ static void move(void *context)
 
     active_check_destroy(k->check);
     k->worker = NULL;
-    make_worker(k, incarnation_of(k, room), k->concurrency);
+    make_worker(k, incarnation_of(k, room), concurrency_of(k));
     self_measure_inherit(sm, member_of(k->worker), member_of(old));
     pool_hand_over(k->app->pool, old, k->worker);
     self_measure_leave(sm, member_of(old));
     member_retire(member_of(old));
     worker_unref(old);
     start_check(k);
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
 }
 
 /* Of a worker's address: it may not be known any more, or have moved since. */
@@ -397,7 +404,7 @@ static void start(struct known_worker *k)
                                                               .move = move,
                                                               .context = k});
     }
-    make_worker(k, incarnation_of(k, room), k->listed ? k->concurrency : 1);
+    make_worker(k, incarnation_of(k, room), concurrency_of(k));
     log_info_folded(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name,
                     k->name);
     self_measure_join(k->app->lb->self_measure, member_of(k->worker));
@@ -484,7 +491,7 @@ static const char *outdated(const struct known_worker *k)
 
 bool known_worker_update(struct known_worker *k)
 {
-    if (!k->listed && k->registrations == 0)
+    if (k->listed == NULL && k->registrations == 0)
         return outlives_registration(k);
     const char *why = k->started ? outdated(k) : NULL;
     if (why != NULL)
@@ -494,11 +501,6 @@ bool known_worker_update(struct known_worker *k)
     if (k->worker != NULL)
         member_set_limits(member_of(k->worker), max_connections_of(k), max_tunnels_of(k));
     return true;
-}
-
-bool known_worker_settled(const struct known_worker *k)
-{
-    return k->feed == NULL || resume_feed_settled(k->feed);
 }
 
 void known_worker_drain(struct known_worker *k, bool on)
@@ -514,9 +516,7 @@ void known_worker_drain(struct known_worker *k, bool on)
     member_set_unavailable(member_of(k->worker), MEMBER_DRAINED, on);
     if (on)
         pool_hand_over(k->app->pool, k->worker, NULL);
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
 }
 
 size_t known_worker_forget(struct known_worker *k, const struct slice *cls)
@@ -550,8 +550,6 @@ struct known_worker *known_worker_create(struct membership *ms, struct applicati
     k->app = app;
     k->name = xstrdup(name);
     k->addr = *addr;
-    k->max_connections = k->max_tunnels = -1;
-    k->concurrency = 1;
     list_init(&k->missing);
     list_init(&k->touched);
     list_init(&k->in_kind);
