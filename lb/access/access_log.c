@@ -173,12 +173,6 @@ static struct slice stamp(struct clock *c, uint64_t wall_ms)
     return slice_of(c->text);
 }
 
-/* What every reader of the combined format knows. */
-static bool in_combined_part(size_t field)
-{
-    return field <= ACCESS_FIELD_agent;
-}
-
 static uint64_t number_of(const struct access_entry *e, size_t field)
 {
     uint64_t n;
@@ -203,8 +197,9 @@ static struct slice text_of(const struct access_entry *e, size_t field)
 
 static char *put_fields(char *at, const struct access_entry *e, uint64_t fields)
 {
-    for (size_t i = 0; i < ACCESS_FIELDS; ++i) {
-        if (in_combined_part(i) || (fields >> i & 1) == 0)
+    /* Those up to the agent are in the part that every reader of the combined format knows. */
+    for (size_t i = ACCESS_FIELD_agent + 1; i < ACCESS_FIELDS; ++i) {
+        if ((fields >> i & 1) == 0)
             continue;
         if (fields_of_lines[i].kind == IS_NUMBER) {
             at = put_u64(put_slice(at, fields_of_lines[i].number_key), number_of(e, i));

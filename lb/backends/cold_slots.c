@@ -106,8 +106,13 @@ static void give_up(struct cold_slots *c, const char *why)
     known_worker_leave(k);
 }
 
-static void follow_cold(struct cold_slots *c, uint64_t now_ms)
+static void follow(struct cold_slots *c, uint64_t now_ms)
 {
+    if (c->called->kind != WORKER_COLD_IN) {
+        if (now_ms - c->called_ms >= START_PATIENCE_MS)
+            end_call(c);
+        return;
+    }
     if (c->woken_ms == 0 && pool_woke(c->membership->app->pool, c->called->worker))
         c->woken_ms = now_ms;
     if (c->woken_ms == 0) {
@@ -117,14 +122,6 @@ static void follow_cold(struct cold_slots *c, uint64_t now_ms)
         ++c->called->calls_failed;
         give_up(c, "refused");
     }
-}
-
-static void follow(struct cold_slots *c, uint64_t now_ms)
-{
-    if (c->called->kind == WORKER_COLD_IN)
-        follow_cold(c, now_ms);
-    else if (now_ms - c->called_ms >= START_PATIENCE_MS)
-        end_call(c);
 }
 
 /* ---- which one ---- */

@@ -6,7 +6,7 @@
  * worker is not ejected, and a request that finds only ejected workers ends all ejections.
  * Ejections are started by data loops and ended by the control loop.
  *
- *   data loop   failure -> eject_locked() under members_lock -> message to the control loop
+ *   data loop   failure -> fail_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again
  *               message -> timer -> a connection is tried -> available again, or another timer
  *   any thread  no other worker is left -> all are available again, at once -> message
@@ -190,51 +190,21 @@ static void on_message(struct loop_message *msg)
     health_check(a);
 }
 
-/* members_lock is held. Those that have left meanwhile are no part of the workers there are. */
-static size_t count_out_locked(struct application *a)
-{
-    struct list *it = NULL;
-    size_t n = 0;
-
-    list_for_each (it, &a->ejections)
-        n += member_of(list_entry(it, struct ejection, node)->worker)->joined;
-    return n;
-}
-
 /*
  * members_lock is held. The last available worker is not ejected: no other worker would take its
  * requests.
  */
 static bool may_eject_locked(struct member *m, enum worker_fault why)
 {
+    struct list *it = NULL;
+    size_t out = 0; /* without those that have left meanwhile: they are not among `njoined` */
+
     if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0)
         return false;
-    if (!ejection_fits(&m->app->eject, why, count_out_locked(m->app), m->app->njoined))
-        return false;
-    return m->unavailable != 0 || m->app->navailable > 1;
-}
-
-/* members_lock is held. */
-static void eject_locked(struct member *m, uint64_t now_ms, struct ejection *e,
-                         struct member_change *c)
-{
-    member_set_unavailable_locked(m, MEMBER_EJECTED, true, c);
-    atomic_store_explicit(&m->ejected_why, (unsigned)e->why, memory_order_relaxed);
-    atomic_store_explicit(&m->ejected_until_ms, now_ms + e->for_ms, memory_order_relaxed);
-    list_push_back(&m->app->ejections, &e->node);
-    e->on_its_way = true;
-}
-
-static struct ejection *new_ejection(struct member *m, enum worker_fault why, uint64_t for_ms)
-{
-    struct ejection *e = xcalloc(1, sizeof(*e));
-
-    e->worker = worker_ref(m->worker);
-    e->for_ms = for_ms;
-    e->why = why;
-    e->message.run = on_message;
-    timer_init(&e->timer, on_timer);
-    return e;
+    list_for_each (it, &m->app->ejections)
+        out += member_of(list_entry(it, struct ejection, node)->worker)->joined;
+    return ejection_fits(&m->app->eject, why, out, m->app->njoined) &&
+           (m->unavailable != 0 || m->app->navailable > 1);
 }
 
 /* members_lock is held. The ejection that has begun with this failure, or NULL. */
@@ -253,11 +223,20 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
         end_all_locked(a, c);
     if (!may_eject_locked(m, f))
         return NULL;
-    struct ejection *e = new_ejection(m, f, for_ms);
+    struct ejection *e = xcalloc(1, sizeof(*e));
 
-    e->probe_ms = probe_ms;
-    e->probe_most_ms = 2 * probe_ms < for_ms ? 2 * probe_ms : for_ms;
-    eject_locked(m, now_ms, e, c);
+    *e = (struct ejection){.message.run = on_message,
+                           .on_its_way = true,
+                           .worker = worker_ref(m->worker),
+                           .for_ms = for_ms,
+                           .why = f,
+                           .probe_ms = probe_ms,
+                           .probe_most_ms = 2 * probe_ms < for_ms ? 2 * probe_ms : for_ms};
+    timer_init(&e->timer, on_timer);
+    list_push_back(&a->ejections, &e->node);
+    member_set_unavailable_locked(m, MEMBER_EJECTED, true, c);
+    atomic_store_explicit(&m->ejected_why, (unsigned)f, memory_order_relaxed);
+    atomic_store_explicit(&m->ejected_until_ms, now_ms + for_ms, memory_order_relaxed);
     return e;
 }
 

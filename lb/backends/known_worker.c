@@ -12,11 +12,6 @@
 #include "lb/backends/standby.h"
 #include "lb/core/lb.h"
 
-static const char *pool_fingerprint(const struct known_worker *k)
-{
-    return classifier_fingerprint(k->app->classifier);
-}
-
 static const char *version_of(const struct known_worker *k)
 {
     const char *listed = k->listed != NULL ? k->listed->version : NULL;
@@ -168,8 +163,9 @@ bool known_worker_in_pool(const struct known_worker *k)
 void known_worker_join(struct known_worker *k)
 {
     /* A stream that knows no fingerprint has skills of one classifier only: ours. */
-    const char *fingerprint =
-        k->last.fingerprint[0] != '\0' ? k->last.fingerprint : pool_fingerprint(k);
+    const char *fingerprint = k->last.fingerprint[0] != '\0'
+                                  ? k->last.fingerprint
+                                  : classifier_fingerprint(k->app->classifier);
 
     if (!known_worker_in_pool(k))
         log_info_folded(NULL, "worker-joins",
@@ -228,15 +224,6 @@ static void keep_line(struct known_worker *k, const struct resume_line *line)
         k->starting_ms = loop_now_ms(k->app->lb->control);
 }
 
-/* Its place is K's worker's now. When that is in the pool already, classes stay where they are: the
- * agent had it ready before the old one left. */
-static void succeed(struct known_worker *k, struct worker *before)
-{
-    if (known_worker_in_pool(k))
-        pool_hand_over(k->app->pool, before, k->worker);
-    retire(k, before, "another-incarnation");
-}
-
 static void on_resume(void *context, const struct resume_line *line)
 {
     struct known_worker *k = context;
@@ -257,8 +244,12 @@ static void on_resume(void *context, const struct resume_line *line)
         line->state == RESUME_DRAINING && member_set_unavailable(m, MEMBER_DRAINING, true);
     if (known_worker_in_pool(k) || line->state == RESUME_READY)
         known_worker_join(k);
+    /* When K's worker is in the pool already, classes stay where they are: the agent had it ready
+     * before the old one left. */
+    if (before != NULL && known_worker_in_pool(k))
+        pool_hand_over(k->app->pool, before, k->worker);
     if (before != NULL)
-        succeed(k, before);
+        retire(k, before, "another-incarnation");
     if (leaves)
         pool_hand_over(k->app->pool, k->worker, NULL);
     if (line->state != RESUME_DRAINING)

@@ -145,14 +145,6 @@ static void add_variant(struct copies *s, const struct url_key *k, struct copy *
     s->stats.bytes += cost;
 }
 
-static void touch(struct copies *s, struct variant *v)
-{
-    list_remove(&v->in_url);
-    list_push_back(&v->url->variants, &v->in_url);
-    list_remove(&v->by_use);
-    list_push_back(&s->by_use, &v->by_use);
-}
-
 /* Without the lock. */
 static void release_all(struct list *gone)
 {
@@ -180,8 +172,10 @@ static void make_fit(struct copies *s, size_t cost, size_t copies, struct list *
         evict(s, list_first(&s->by_use, struct variant, by_use), gone);
 }
 
-static void expire(struct copies *s, struct list *gone)
+static void set_clock(struct copies *s, uint64_t now_us, struct list *gone)
 {
+    if (now_us > s->clock_us)
+        s->clock_us = now_us;
     while (list_linked(&s->by_time)) {
         struct variant *v = list_first(&s->by_time, struct variant, by_time);
 
@@ -190,13 +184,6 @@ static void expire(struct copies *s, struct list *gone)
         ++s->stats.expired;
         remove_variant(s, v, gone);
     }
-}
-
-static void set_clock(struct copies *s, uint64_t now_us, struct list *gone)
-{
-    if (now_us > s->clock_us)
-        s->clock_us = now_us;
-    expire(s, gone);
 }
 
 /* ---- life ---- */
@@ -285,13 +272,6 @@ static struct variant *find_same(struct url *u, const struct copy *copy)
     return NULL;
 }
 
-static bool is_wanted(struct copies *s, const struct url_key *k, const struct copy *copy,
-                      size_t cost)
-{
-    return s->limits.max_copies != 0 && cost <= s->limits.max_bytes &&
-           copy_bytes(copy) <= s->limits.max_copy_bytes && copy->asked_us > *invalidated_slot(s, k);
-}
-
 /* Takes *COPY, or leaves it when it is not to be kept. */
 static void keep(struct copies *s, const struct url_key *k, struct copy **copy, struct list *gone)
 {
@@ -299,9 +279,10 @@ static void keep(struct copies *s, const struct url_key *k, struct copy **copy, 
     struct url *u = find_url(s, k);
     struct variant *same = find_same(u, *copy);
 
-    if (!is_wanted(s, k, *copy, cost))
-        return;
-    if (same != NULL && same->copy->made_us > (*copy)->made_us)
+    if (s->limits.max_copies == 0 || cost > s->limits.max_bytes ||
+        copy_bytes(*copy) > s->limits.max_copy_bytes ||
+        (*copy)->asked_us <= *invalidated_slot(s, k) ||
+        (same != NULL && same->copy->made_us > (*copy)->made_us))
         return;
     if (same != NULL)
         remove_variant(s, same, gone); /* U may be gone with it */
@@ -391,13 +372,6 @@ static struct variant *find_newest(struct copies *s, const struct url_key *k,
     return best;
 }
 
-static struct copy *hit(struct copies *s, struct variant *v, uint64_t *count)
-{
-    ++*count;
-    touch(s, v);
-    return copy_get(v->copy);
-}
-
 /* Requirements of a request on a copy, besides that it is of the same variant. */
 struct wanted {
     const struct cache_wish *stale; /* NULL: a copy to be shared with requests that waited */
@@ -427,8 +401,12 @@ static struct copy *find(struct copies *s, const struct copies_url *url,
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us, &gone);
     struct variant *v = find_newest(s, &k, request);
-    if (v != NULL && is_good(v, wanted, now_us))
-        found = hit(s, v, wanted->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
+    if (v != NULL && is_good(v, wanted, now_us)) {
+        ++*(wanted->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
+        list_move_back(&v->url->variants, &v->in_url);
+        list_move_back(&s->by_use, &v->by_use);
+        found = copy_get(v->copy);
+    }
     pthread_mutex_unlock(&s->lock);
     release_all(&gone);
     return found;

@@ -77,18 +77,14 @@ struct copy *copy_get(struct copy *c)
     return c;
 }
 
-static void copy_free(struct copy *c)
-{
-    uncharge(c->memory, copy_bytes(c));
-    free(c->body);
-    free(c);
-}
-
 void copy_put(struct copy *c)
 {
     /* The thread that frees it must see all earlier accesses by other threads. */
-    if (c != NULL && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1)
-        copy_free(c);
+    if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    uncharge(c->memory, copy_bytes(c));
+    free(c->body);
+    free(c);
 }
 
 struct cache_fields copy_fields(const struct copy *c)
@@ -211,15 +207,9 @@ void copy_maker_destroy(struct copy_maker *m)
     free(m);
 }
 
-/* RFC 9111 section 3.1: these fields are for the original requester only. */
-static bool is_proxy_authentication(struct slice name)
-{
-    return slice_eq_nocase(name, SLICE_LIT("proxy-authenticate")) ||
-           slice_eq_nocase(name, SLICE_LIT("proxy-authentication-info"));
-}
-
 /*
- * Fields that are end-to-end and valid for other requests as well. Age is computed for each answer.
+ * Fields that are end-to-end and valid for other requests as well. Age is computed for each answer,
+ * and those of proxy authentication are for the original requester only (RFC 9111 section 3.1).
  */
 static bool is_kept(const struct http1_head *head, const struct http1_header *h)
 {
@@ -244,7 +234,9 @@ static bool is_kept(const struct http1_head *head, const struct http1_header *h)
     case FIELD_REFERER:
     case FIELD_USER_AGENT:
     case FIELD_CLIENT_CERTIFICATE:
-        return !slice_eq_nocase(name, SLICE_LIT("age")) && !is_proxy_authentication(name) &&
+        return !slice_eq_nocase(name, SLICE_LIT("age")) &&
+               !slice_eq_nocase(name, SLICE_LIT("proxy-authenticate")) &&
+               !slice_eq_nocase(name, SLICE_LIT("proxy-authentication-info")) &&
                !http_response_lists(head, name);
     }
     UNREACHABLE();

@@ -19,11 +19,6 @@ enum {
 
 /* ---- under the counter's mutex ---- */
 
-static struct limit_claim *claim_of(struct counter_lock *lock)
-{
-    return container_of(lock, struct limit_claim, lock);
-}
-
 /*
  * Empties WOKEN. The returned list must be posted after the mutex was released; its claims are not
  * freed before that.
@@ -35,7 +30,7 @@ static struct limit_claim *mark_locked(struct list *woken)
     struct list *node = NULL;
 
     while ((node = list_pop_front(woken)) != NULL) {
-        struct limit_claim *c = claim_of(list_entry(node, struct counter_lock, in_key));
+        struct limit_claim *c = list_entry(node, struct limit_claim, lock.in_key);
 
         ASSERT(!c->posted);
         c->posted = true;

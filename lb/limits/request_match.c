@@ -50,16 +50,10 @@ static const char mark = '|';
 
 /* ---- fitting ---- */
 
-static bool search_fits(const struct pattern *p, struct slice s)
-{
-    struct slice part;
-
-    return search_run(p->search, s, 0, &part) != SEARCH_NONE;
-}
-
 static bool pattern_fits(const struct pattern *p, struct slice s)
 {
     struct slice text = {p->text, p->len};
+    struct slice part;
 
     switch (p->kind) {
     case KIND_ANY:
@@ -69,7 +63,7 @@ static bool pattern_fits(const struct pattern *p, struct slice s)
     case KIND_PREFIX:
         return slice_starts(s, text);
     case KIND_REGEX:
-        return search_fits(p, s);
+        return search_run(p->search, s, 0, &part) != SEARCH_NONE;
     }
     return true;
 }
@@ -172,25 +166,21 @@ static void put_text(struct writer *w, const char *p, size_t n)
         put(w, p[i]);
 }
 
-static void put_escaped(struct writer *w, char c)
-{
-    static const char digits[] = "0123456789ABCDEF";
-
-    put(w, '%');
-    put(w, digits[(unsigned char)c >> 4]);
-    put(w, digits[(unsigned char)c & 15]);
-}
-
 /* ENCODED: '%' has been seen to. */
 static void put_value(struct writer *w, struct slice v, char end, bool encoded)
 {
+    static const char digits[] = "0123456789ABCDEF";
+
     for (size_t i = 0; i < v.len; ++i) {
         char c = v.p[i];
 
-        if (c < 0x21 || c > 0x7e || (c == '%' && !encoded) || c == end)
-            put_escaped(w, c);
-        else
+        if (c < 0x21 || c > 0x7e || (c == '%' && !encoded) || c == end) {
+            put(w, '%');
+            put(w, digits[(unsigned char)c >> 4]);
+            put(w, digits[(unsigned char)c & 15]);
+        } else {
             put(w, c);
+        }
     }
 }
 
@@ -356,9 +346,8 @@ static bool check_class(const struct pattern *c, struct limit_problem *p)
 
 static bool check_path(const struct pattern *path, struct limit_problem *p)
 {
-    if (path->text == NULL || path->text[0] == '/')
-        return true;
-    return problem(p, "path", "expected /..., exact:/..., prefix:/... or regex:PATTERN");
+    return path->text == NULL || path->text[0] == '/' ||
+           problem(p, "path", "expected /..., exact:/..., prefix:/... or regex:PATTERN");
 }
 
 /* A value ends where what follows it begins. */
