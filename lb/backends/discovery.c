@@ -685,35 +685,26 @@ void providers_figures(const struct providers *set, struct membership_figures *o
     out->remembered = set->remembered;
 }
 
-/* Calls PUT for the first refused ones. */
-static void each_refused(const struct providers *set, struct json_writer *w,
-                         void (*put)(struct json_writer *w, const struct provider *p,
-                                     const char *name))
+/* The names of the first refused ones, or objects that say WHY, too. */
+static void put_refused(const struct providers *set, struct json_writer *w, bool why)
 {
     size_t shown = 0;
 
     for (size_t i = 0; i < set->n && shown < REFUSED_SHOWN_MAX; ++i) {
+        const struct provider *p = set->items[i];
         char escaped[LOG_CUT_ROOM];
 
-        if (set->items[i]->why == NULL)
+        if (p->why == NULL)
             continue;
-        put(w, set->items[i], log_cut(slice_of(set->items[i]->name), escaped));
+        if (why)
+            json_open_object(w, NULL);
+        json_put_text(w, why ? "name" : NULL, slice_of(log_cut(slice_of(p->name), escaped)));
+        if (why) {
+            json_put_text(w, "why", slice_of(p->why));
+            json_close_object(w);
+        }
         ++shown;
     }
-}
-
-static void put_name(struct json_writer *w, const struct provider *p, const char *name)
-{
-    (void)p;
-    json_put_text(w, NULL, slice_of(name));
-}
-
-static void put_refusal(struct json_writer *w, const struct provider *p, const char *name)
-{
-    json_open_object(w, NULL);
-    json_put_text(w, "name", slice_of(name));
-    json_put_text(w, "why", slice_of(p->why));
-    json_close_object(w);
 }
 
 void providers_describe(const struct providers *set, struct json_writer *w)
@@ -725,10 +716,10 @@ void providers_describe(const struct providers *set, struct json_writer *w)
     else
         json_put_null(w, "providers_problem");
     json_open_array(w, "refused_providers");
-    each_refused(set, w, put_name);
+    put_refused(set, w, false);
     json_close_array(w);
     json_open_array(w, "provider_refusals");
-    each_refused(set, w, put_refusal);
+    put_refused(set, w, true);
     json_close_array(w);
     json_open_array(w, "held_workers");
     list_for_each (it, &set->membership->missing.held)

@@ -12,26 +12,20 @@
 #include "lb/backends/standby.h"
 #include "lb/core/lb.h"
 
+/* What the configuration says of K. */
+static const struct worker_config *config_of(const struct known_worker *k)
+{
+    static const struct worker_config unlisted = {
+        .max_connections = -1, .max_tunnels = -1, .concurrency = 1};
+
+    return k->listed != NULL ? k->listed : &unlisted;
+}
+
 static const char *version_of(const struct known_worker *k)
 {
-    const char *listed = k->listed != NULL ? k->listed->version : NULL;
+    const char *listed = config_of(k)->version;
 
     return listed != NULL && listed[0] != '\0' ? listed : k->version;
-}
-
-static int64_t max_connections_of(const struct known_worker *k)
-{
-    return k->listed != NULL ? k->listed->max_connections : -1;
-}
-
-static int64_t max_tunnels_of(const struct known_worker *k)
-{
-    return k->listed != NULL ? k->listed->max_tunnels : -1;
-}
-
-static unsigned concurrency_of(const struct known_worker *k)
-{
-    return k->listed != NULL ? k->listed->concurrency : 1;
 }
 
 /* ---- how it is spoken to ---- */
@@ -49,16 +43,16 @@ void known_worker_set_host(struct known_worker *k, const char *name)
 
 static bool wants_tls(const struct known_worker *k)
 {
-    if (k->listed != NULL && k->listed->tls != WORKER_TLS_INHERIT)
-        return k->listed->tls == WORKER_TLS_ON;
-    return k->app->worker_tls.on;
+    int own = config_of(k)->tls;
+
+    return own != WORKER_TLS_INHERIT ? own == WORKER_TLS_ON : k->app->worker_tls.on;
 }
 
 /* The name that its certificate must be for. */
 static const char *server_name(const struct known_worker *k, char room[ADDR_TEXT_MAX])
 {
-    if (k->listed != NULL && k->listed->server_name != NULL)
-        return k->listed->server_name;
+    if (config_of(k)->server_name != NULL)
+        return config_of(k)->server_name;
     if (k->app->worker_tls.server_name != NULL)
         return k->app->worker_tls.server_name;
     if (k->host[0] != '\0')
@@ -91,11 +85,6 @@ static const struct addr *address_of(const struct known_worker *k)
     return standby_in_use(k->standby) ? standby_addr(k->standby) : &k->addr;
 }
 
-static const struct addr *wanted_standby(const struct known_worker *k)
-{
-    return k->listed != NULL && k->listed->standby.len != 0 ? &k->listed->standby : NULL;
-}
-
 /* Its next one, at each move. */
 static const char *incarnation_of(const struct known_worker *k, char room[INCARNATION_MAX + 16])
 {
@@ -118,8 +107,8 @@ static void make_worker(struct known_worker *k, const char *incarnation, unsigne
                                .reports = k->standby != NULL ? on_report : NULL,
                                .incarnation = incarnation,
                                .version = version_of(k),
-                               .max_connections = max_connections_of(k),
-                               .max_tunnels = max_tunnels_of(k),
+                               .max_connections = config_of(k)->max_connections,
+                               .max_tunnels = config_of(k)->max_tunnels,
                                .concurrency = concurrency,
                                .has_feed = k->streams};
 
@@ -356,7 +345,7 @@ static void move(void *context)
 
     active_check_destroy(k->check);
     k->worker = NULL;
-    make_worker(k, incarnation_of(k, room), concurrency_of(k));
+    make_worker(k, incarnation_of(k, room), config_of(k)->concurrency);
     self_measure_inherit(sm, member_of(k->worker), member_of(old));
     pool_hand_over(k->app->pool, old, k->worker);
     self_measure_leave(sm, member_of(old));
@@ -386,16 +375,16 @@ static void start(struct known_worker *k)
         k->feed = resume_feed_create(k->app, &k->addr, k->peer, k->name, &feed_events, k);
         return;
     }
-    if (wanted_standby(k) != NULL) {
+    if (config_of(k)->standby.len != 0) {
         k->standby = standby_create(&(struct standby_options){.app = k->app,
                                                               .worker = k->name,
                                                               .own = &k->addr,
-                                                              .addr = wanted_standby(k),
+                                                              .addr = &config_of(k)->standby,
                                                               .peer = k->peer,
                                                               .move = move,
                                                               .context = k});
     }
-    make_worker(k, incarnation_of(k, room), concurrency_of(k));
+    make_worker(k, incarnation_of(k, room), config_of(k)->concurrency);
     log_info_folded(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name,
                     k->name);
     self_measure_join(k->app->lb->self_measure, member_of(k->worker));
@@ -455,10 +444,10 @@ static bool outlives_registration(struct known_worker *k)
 
 static bool same_standby(const struct known_worker *k)
 {
-    const struct addr *wanted = wanted_standby(k);
+    const struct addr *wanted = &config_of(k)->standby;
 
-    if (k->standby == NULL || wanted == NULL)
-        return k->standby == NULL && wanted == NULL;
+    if (k->standby == NULL || wanted->len == 0)
+        return k->standby == NULL && wanted->len == 0;
     return addr_equal(standby_addr(k->standby), wanted);
 }
 
@@ -490,7 +479,8 @@ bool known_worker_update(struct known_worker *k)
     if (!k->started)
         start(k);
     if (k->worker != NULL)
-        member_set_limits(member_of(k->worker), max_connections_of(k), max_tunnels_of(k));
+        member_set_limits(member_of(k->worker), config_of(k)->max_connections,
+                          config_of(k)->max_tunnels);
     return true;
 }
 

@@ -235,26 +235,6 @@ static void on_look(struct timer *t)
     membership_settle(ms);
 }
 
-/* ---- their kinds ---- */
-
-void membership_sort(struct known_worker *k)
-{
-    enum worker_kind from = k->kind;
-    enum worker_kind kind = known_worker_kind(k);
-
-    if (list_linked(&k->in_kind) && k->kind == kind)
-        return;
-    list_remove(&k->in_kind);
-    k->kind = kind;
-    list_push_back(&k->membership->kinds[kind], &k->in_kind);
-    cold_slots_moved(&k->membership->cold, k, from);
-}
-
-void membership_reserve(struct membership *ms)
-{
-    cold_slots_settle(&ms->cold);
-}
-
 /* ---- settings ---- */
 
 static void settings_changed(struct application *a)
@@ -537,7 +517,7 @@ void membership_stop(struct application *a)
     ASSERT(list_empty(&ms->missing.held));
     timer_stop(&ms->missing.window);
     timer_stop(&ms->missing.look);
-    cold_slots_fini(&ms->cold);
+    timer_stop(&ms->cold.look);
     listed_workers_destroy(ms->listed);
     drained_names_close(ms->drained);
     limits_live_destroy(a->limits);

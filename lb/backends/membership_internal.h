@@ -121,12 +121,7 @@ void providers_keep(struct providers *p);
 /* ---- cold_slots.c: which workers without a process are in the pool ---- */
 
 void cold_slots_init(struct cold_slots *c, struct membership *ms);
-void cold_slots_fini(struct cold_slots *c);
-/* K was of the kind FROM and is of K->kind now. */
-void cold_slots_moved(struct cold_slots *c, struct known_worker *k, enum worker_kind from);
 /* K will be freed. */
 void cold_slots_forget(struct cold_slots *c, const struct known_worker *k);
-/* Some worker's kind, or a setting, has changed: bring in, take out, as above. */
-void cold_slots_settle(struct cold_slots *c);
 
 #endif
