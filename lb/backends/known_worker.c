@@ -296,7 +296,7 @@ static void on_gone(void *context, enum resume_end how)
     struct membership *ms = k->membership;
 
     end_worker(k, texts[how]);
-    k->refuted = how != RESUME_END_NONE || resume_feed_refused(k->feed);
+    k->refuted = how != RESUME_END_NONE || k->feed->refused;
     if (!known_worker_update(k))
         membership_forget(ms, k);
     membership_reserve(ms);
@@ -411,7 +411,7 @@ bool known_worker_alive(const struct known_worker *k)
     struct conn_backend_view v;
 
     if (k->feed != NULL)
-        return k->worker != NULL && (k->silent || resume_feed_open(k->feed));
+        return k->worker != NULL && (k->silent || k->feed->open);
     if (k->worker == NULL)
         return false;
     conn_backend_view(member_of(k->worker)->backend, &v);

@@ -534,7 +534,7 @@ bool membership_settled(const struct membership *ms)
     if (!listed_workers_settled(ms->listed))
         return false;
     map_for_each (struct known_worker, k, &ms->known, in_known) {
-        if (k->feed != NULL && !resume_feed_settled(k->feed))
+        if (k->feed != NULL && !k->feed->settled)
             return false;
     }
     /* What is missing in the first reading has to be decided on. */

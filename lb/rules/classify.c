@@ -2,8 +2,7 @@
  *
  * Variables are looked up by name: a table for the fixed ones, the header fields for HTTP_*. Most
  * values are bytes of the request itself. Those that have to be made (a decoded path, fields that
- * came several times, numbers) go to a small room in the environment, larger ones to the heap until
- * the class is known.
+ * came several times, numbers) are kept in the environment's arena until the class is known.
  */
 #include "lb/rules/classify.h"
 
@@ -12,32 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct classify_block {
-    struct classify_block *next;
-    char bytes[];
-};
-
-/* Room for N bytes that lives as long as the environment. */
-static char *take_room(struct classify_environment *e, size_t n)
-{
-    if (n <= sizeof(e->room) - e->used) {
-        char *at = e->room + e->used;
-
-        e->used += n;
-        return at;
-    }
-    struct classify_block *b = xmalloc(sizeof(*b) + n);
-
-    b->next = e->blocks;
-    e->blocks = b;
-    return b->bytes;
-}
-
 static struct slice keep_cstr(struct classify_environment *e, const char *s)
 {
     size_t n = strlen(s);
 
-    return (struct slice){memcpy(take_room(e, n + 1), s, n + 1), n};
+    return (struct slice){memcpy(arena_take(&e->arena, n + 1), s, n + 1), n};
 }
 
 static struct slice keep_number(struct classify_environment *e, uint64_t v)
@@ -53,7 +31,7 @@ static struct slice decode(struct classify_environment *e, struct slice raw)
 {
     if (slice_find(raw, '%') == SIZE_MAX)
         return raw;
-    char *out = take_room(e, raw.len);
+    char *out = arena_take(&e->arena, raw.len);
 
     return (struct slice){out, percent_decode(raw, out, raw.len)};
 }
@@ -100,7 +78,7 @@ static struct slice header(struct classify_environment *e, struct slice name)
     }
     if (found < 2)
         return only;
-    char *out = take_room(e, bytes);
+    char *out = arena_take(&e->arena, bytes);
     size_t n = 0;
 
     for (size_t i = 0; r->header(r->context, i, &field, &value); ++i) {
@@ -265,18 +243,12 @@ void classify_environment_init(struct classify_environment *e, const struct clas
 {
     e->super.get = get;
     e->request = r;
-    e->blocks = NULL;
-    e->used = 0;
+    arena_init(&e->arena, e->room, sizeof(e->room));
 }
 
 void classify_environment_fini(struct classify_environment *e)
 {
-    while (e->blocks != NULL) {
-        struct classify_block *b = e->blocks;
-
-        e->blocks = b->next;
-        free(b);
-    }
+    arena_fini(&e->arena);
 }
 
 size_t classify(const struct classifier *k, const struct classify_request *r,
