@@ -382,8 +382,10 @@ void settings_take(const struct setting_row *row, const void *from, void *to)
 void settings_copy(const struct settings_table *t, const void *from, void *to)
 {
     memset(to, 0, t->bytes);
-    for (size_t i = 0; i < t->n; ++i)
-        settings_take(&t->rows[i], from, to);
+    for (size_t i = 0; i < t->n; ++i) {
+        if (t->rows[i].type != SETTING_NODE)
+            settings_take(&t->rows[i], from, to);
+    }
 }
 
 enum err settings_set(const struct settings_table *t, const struct setting_row *row,

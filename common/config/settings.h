@@ -98,7 +98,8 @@ void settings_read(const struct settings_table *t, const struct config *c,
                    const struct config_node *map, void *out, enum setting_origin *origins,
                    struct diag *d);
 void settings_fini(const struct settings_table *t, void *s);
-/* TO is overwritten (not freed); texts and lists are copied, NODEs borrowed. */
+/* TO is overwritten (not freed); texts and lists are copied. NODEs do not go along: they belong to
+ * a configuration file. */
 void settings_copy(const struct settings_table *t, const void *from, void *to);
 
 const struct setting_row *settings_find(const struct settings_table *t, struct slice name);

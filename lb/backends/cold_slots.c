@@ -106,8 +106,13 @@ static void give_up(struct cold_slots *c, const char *why)
     known_worker_leave(k);
 }
 
-static void follow_cold(struct cold_slots *c, uint64_t now_ms)
+static void follow(struct cold_slots *c, uint64_t now_ms)
 {
+    if (c->called->kind != WORKER_COLD_IN) {
+        if (now_ms - c->called_ms >= START_PATIENCE_MS)
+            end_call(c);
+        return;
+    }
     if (c->woken_ms == 0 && pool_woke(c->membership->app->pool, c->called->worker))
         c->woken_ms = now_ms;
     if (c->woken_ms == 0) {
@@ -117,14 +122,6 @@ static void follow_cold(struct cold_slots *c, uint64_t now_ms)
         ++c->called->calls_failed;
         give_up(c, "refused");
     }
-}
-
-static void follow(struct cold_slots *c, uint64_t now_ms)
-{
-    if (c->called->kind == WORKER_COLD_IN)
-        follow_cold(c, now_ms);
-    else if (now_ms - c->called_ms >= START_PATIENCE_MS)
-        end_call(c);
 }
 
 /* ---- which one ---- */
@@ -233,7 +230,8 @@ static bool had_no_process(enum worker_kind kind)
            kind == WORKER_STARTING_OUT;
 }
 
-void cold_slots_moved(struct cold_slots *c, struct known_worker *k, enum worker_kind from)
+/* K was of the kind FROM and is of K->kind now. */
+static void moved(struct cold_slots *c, struct known_worker *k, enum worker_kind from)
 {
     struct application *a = c->membership->app;
     bool was_called = k == c->called;
@@ -249,6 +247,19 @@ void cold_slots_moved(struct cold_slots *c, struct known_worker *k, enum worker_
     /* It became warm during an overload, whatever activated it: it relieves the other workers. */
     if (k->kind == WORKER_WARM && had_no_process(from))
         call_in_pool(c, k, was_called || c->overloaded ? POOL_CALL_RELIEVE : POOL_CALL_NONE);
+}
+
+void membership_sort(struct known_worker *k)
+{
+    enum worker_kind from = k->kind;
+    enum worker_kind kind = known_worker_kind(k);
+
+    if (list_linked(&k->in_kind) && from == kind)
+        return;
+    list_remove(&k->in_kind);
+    k->kind = kind;
+    list_push_back(&k->membership->kinds[kind], &k->in_kind);
+    moved(&k->membership->cold, k, from);
 }
 
 void cold_slots_forget(struct cold_slots *c, const struct known_worker *k)
@@ -296,9 +307,11 @@ static void bring_in(struct cold_slots *c)
     known_worker_join(k);
 }
 
-void cold_slots_settle(struct cold_slots *c)
+void membership_reserve(struct membership *ms)
 {
-    if (c->membership->stopping)
+    struct cold_slots *c = &ms->cold;
+
+    if (ms->stopping)
         return;
     if (first_of(c, WORKER_WARM) != NULL)
         take_out(c);
@@ -311,9 +324,4 @@ void cold_slots_init(struct cold_slots *c, struct membership *ms)
 {
     *c = (struct cold_slots){.membership = ms};
     timer_init(&c->look, on_look);
-}
-
-void cold_slots_fini(struct cold_slots *c)
-{
-    timer_stop(&c->look);
 }

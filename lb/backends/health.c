@@ -6,7 +6,7 @@
  * worker is not ejected, and a request that finds only ejected workers ends all ejections.
  * Ejections are started by data loops and ended by the control loop.
  *
- *   data loop   failure -> eject_locked() under members_lock -> message to the control loop
+ *   data loop   failure -> fail_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again
  *               message -> timer -> a connection is tried -> available again, or another timer
  *   any thread  no other worker is left -> all are available again, at once -> message
@@ -23,7 +23,6 @@
 #include "common/base/log.h"
 #include "common/upstream/http1_client.h"
 #include "lb/core/lb.h"
-#include "lb/core/route_wait.h"
 
 struct ejection {
     struct list node; /* app->ejections, while effective; under members_lock */
@@ -50,22 +49,17 @@ static void free_ejection(struct ejection *e)
 }
 
 /* members_lock is held. */
-static void end_locked(struct ejection *e, struct list *released)
+static void end_locked(struct ejection *e, struct member_change *c)
 {
     struct member *m = member_of(e->worker);
-    struct application *a = m->app;
 
     list_remove(&e->node);
     atomic_store_explicit(&m->ejected_until_ms, 0, memory_order_relaxed);
-    m->unavailable &= ~(unsigned)MEMBER_EJECTED;
-    if (m->joined && m->unavailable == 0) {
-        ++a->navailable;
-        pool_set_available(a->pool, m->worker, true, released);
-    }
+    member_set_unavailable_locked(m, MEMBER_EJECTED, false, c);
 }
 
-/* members_lock is held. OVER: messages to be posted once it is not. */
-static void end_all_locked(struct application *a, struct list *released, struct list *over)
+/* members_lock is held. */
+static void end_all_locked(struct application *a, struct member_change *c)
 {
     struct list *it = NULL;
     struct list *tmp = NULL;
@@ -73,37 +67,27 @@ static void end_all_locked(struct application *a, struct list *released, struct 
     list_for_each_safe (it, tmp, &a->ejections) {
         struct ejection *e = list_entry(it, struct ejection, node);
 
-        end_locked(e, released);
+        end_locked(e, c);
         if (!e->on_its_way) {
             e->on_its_way = true;
-            list_push_back(over, &e->message.node);
+            list_push_back(&c->over, &e->message.node);
         }
     }
-}
-
-static void post_all(struct application *a, struct list *over)
-{
-    struct list *node = NULL;
-
-    while ((node = list_pop_front(over)) != NULL)
-        loop_post(a->lb->control, list_entry(node, struct loop_message, node));
 }
 
 /* Its time is over, or the worker accepts connections. */
 static void end(struct ejection *e)
 {
     struct application *a = member_of(e->worker)->app;
-    struct list released;
+    struct member_change c;
 
-    list_init(&released);
-    pthread_mutex_lock(&a->members_lock);
+    member_change_begin(a, &c);
     bool in_force = list_linked(&e->node);
     if (in_force) {
         strikes_served(&member_of(e->worker)->strikes);
-        end_locked(e, &released);
+        end_locked(e, &c);
     }
-    pthread_mutex_unlock(&a->members_lock);
-    route_wait_wake(&released);
+    member_change_end(a, &c);
     /* Otherwise the thread that ended it has posted the message. */
     if (in_force)
         free_ejection(e);
@@ -206,63 +190,26 @@ static void on_message(struct loop_message *msg)
     health_check(a);
 }
 
-/* members_lock is held. Those that have left meanwhile are no part of the workers there are. */
-static size_t count_out_locked(struct application *a)
-{
-    struct list *it = NULL;
-    size_t n = 0;
-
-    list_for_each (it, &a->ejections)
-        n += member_of(list_entry(it, struct ejection, node)->worker)->joined;
-    return n;
-}
-
 /*
  * members_lock is held. The last available worker is not ejected: no other worker would take its
  * requests.
  */
 static bool may_eject_locked(struct member *m, enum worker_fault why)
 {
+    struct list *it = NULL;
+    size_t out = 0; /* without those that have left meanwhile: they are not among `njoined` */
+
     if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0)
         return false;
-    if (!ejection_fits(&m->app->eject, why, count_out_locked(m->app), m->app->njoined))
-        return false;
-    return m->unavailable != 0 || m->app->navailable > 1;
-}
-
-/* members_lock is held. */
-static void eject_locked(struct member *m, uint64_t now_ms, struct ejection *e,
-                         struct list *released)
-{
-    struct application *a = m->app;
-    uint64_t until_ms = now_ms + e->for_ms;
-
-    if (m->unavailable == 0) {
-        --a->navailable;
-        pool_set_available(a->pool, m->worker, false, released);
-    }
-    m->unavailable |= MEMBER_EJECTED;
-    atomic_store_explicit(&m->ejected_why, (unsigned)e->why, memory_order_relaxed);
-    atomic_store_explicit(&m->ejected_until_ms, until_ms, memory_order_relaxed);
-    list_push_back(&a->ejections, &e->node);
-    e->on_its_way = true;
-}
-
-static struct ejection *new_ejection(struct member *m, enum worker_fault why, uint64_t for_ms)
-{
-    struct ejection *e = xcalloc(1, sizeof(*e));
-
-    e->worker = worker_ref(m->worker);
-    e->for_ms = for_ms;
-    e->why = why;
-    e->message.run = on_message;
-    timer_init(&e->timer, on_timer);
-    return e;
+    list_for_each (it, &m->app->ejections)
+        out += member_of(list_entry(it, struct ejection, node)->worker)->joined;
+    return ejection_fits(&m->app->eject, why, out, m->app->njoined) &&
+           (m->unavailable != 0 || m->app->navailable > 1);
 }
 
 /* members_lock is held. The ejection that has begun with this failure, or NULL. */
 static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint64_t now_ms,
-                                    struct list *released, struct list *over)
+                                    struct member_change *c)
 {
     struct application *a = m->app;
     uint64_t for_ms = strikes_add(&m->strikes, &a->eject, f);
@@ -273,32 +220,36 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
         return NULL;
     /* All that are left fail: those that failed before may do better by now. */
     if (m->unavailable == 0 && a->navailable <= 1)
-        end_all_locked(a, released, over);
+        end_all_locked(a, c);
     if (!may_eject_locked(m, f))
         return NULL;
-    struct ejection *e = new_ejection(m, f, for_ms);
+    struct ejection *e = xcalloc(1, sizeof(*e));
 
-    e->probe_ms = probe_ms;
-    e->probe_most_ms = 2 * probe_ms < for_ms ? 2 * probe_ms : for_ms;
-    eject_locked(m, now_ms, e, released);
+    *e = (struct ejection){.message.run = on_message,
+                           .on_its_way = true,
+                           .worker = worker_ref(m->worker),
+                           .for_ms = for_ms,
+                           .why = f,
+                           .probe_ms = probe_ms,
+                           .probe_most_ms = 2 * probe_ms < for_ms ? 2 * probe_ms : for_ms};
+    timer_init(&e->timer, on_timer);
+    list_push_back(&a->ejections, &e->node);
+    member_set_unavailable_locked(m, MEMBER_EJECTED, true, c);
+    atomic_store_explicit(&m->ejected_why, (unsigned)f, memory_order_relaxed);
+    atomic_store_explicit(&m->ejected_until_ms, now_ms + for_ms, memory_order_relaxed);
     return e;
 }
 
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
 {
     struct application *a = m->app;
-    struct list released;
-    struct list over;
+    struct member_change c;
 
     if (worker_fault_connects(f))
         atomic_fetch_add_explicit(&m->connect_failures, 1, memory_order_relaxed);
-    list_init(&released);
-    list_init(&over);
-    pthread_mutex_lock(&a->members_lock);
-    struct ejection *e = fail_locked(m, f, now_ms, &released, &over);
-    pthread_mutex_unlock(&a->members_lock);
-    route_wait_wake(&released);
-    post_all(a, &over);
+    member_change_begin(a, &c);
+    struct ejection *e = fail_locked(m, f, now_ms, &c);
+    member_change_end(a, &c);
     if (m->reports != NULL)
         member_report(m, e != NULL || worker_fault_connects(f));
     if (e != NULL)
@@ -332,34 +283,24 @@ static bool any_untried_locked(struct application *a, struct worker *const *trie
 
 bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried)
 {
-    struct list released;
-    struct list over;
+    struct member_change c;
 
-    list_init(&released);
-    list_init(&over);
-    pthread_mutex_lock(&a->members_lock);
+    member_change_begin(a, &c);
     bool any = any_untried_locked(a, tried, ntried);
     if (any)
-        end_all_locked(a, &released, &over);
-    pthread_mutex_unlock(&a->members_lock);
-    route_wait_wake(&released);
-    post_all(a, &over);
+        end_all_locked(a, &c);
+    member_change_end(a, &c);
     return any;
 }
 
 void health_check(struct application *a)
 {
-    struct list released;
-    struct list over;
+    struct member_change c;
 
-    list_init(&released);
-    list_init(&over);
-    pthread_mutex_lock(&a->members_lock);
+    member_change_begin(a, &c);
     if (a->navailable == 0)
-        end_all_locked(a, &released, &over);
-    pthread_mutex_unlock(&a->members_lock);
-    route_wait_wake(&released);
-    post_all(a, &over);
+        end_all_locked(a, &c);
+    member_change_end(a, &c);
 }
 
 void health_stop(struct application *a)

@@ -12,24 +12,20 @@
 #include "lb/backends/standby.h"
 #include "lb/core/lb.h"
 
-static const char *pool_fingerprint(const struct known_worker *k)
+/* What the configuration says of K. */
+static const struct worker_config *config_of(const struct known_worker *k)
 {
-    return classifier_fingerprint(k->app->classifier);
+    static const struct worker_config unlisted = {
+        .max_connections = -1, .max_tunnels = -1, .concurrency = 1};
+
+    return k->listed != NULL ? k->listed : &unlisted;
 }
 
 static const char *version_of(const struct known_worker *k)
 {
-    return k->listed && k->listed_version[0] != '\0' ? k->listed_version : k->version;
-}
+    const char *listed = config_of(k)->version;
 
-static int64_t max_connections_of(const struct known_worker *k)
-{
-    return k->listed ? k->max_connections : -1;
-}
-
-static int64_t max_tunnels_of(const struct known_worker *k)
-{
-    return k->listed ? k->max_tunnels : -1;
+    return listed != NULL && listed[0] != '\0' ? listed : k->version;
 }
 
 /* ---- how it is spoken to ---- */
@@ -47,16 +43,16 @@ void known_worker_set_host(struct known_worker *k, const char *name)
 
 static bool wants_tls(const struct known_worker *k)
 {
-    if (k->listed && k->listed_tls != WORKER_TLS_INHERIT)
-        return k->listed_tls == WORKER_TLS_ON;
-    return k->app->worker_tls.on;
+    int own = config_of(k)->tls;
+
+    return own != WORKER_TLS_INHERIT ? own == WORKER_TLS_ON : k->app->worker_tls.on;
 }
 
 /* The name that its certificate must be for. */
 static const char *server_name(const struct known_worker *k, char room[ADDR_TEXT_MAX])
 {
-    if (k->listed && k->listed_server_name[0] != '\0')
-        return k->listed_server_name;
+    if (config_of(k)->server_name != NULL)
+        return config_of(k)->server_name;
     if (k->app->worker_tls.server_name != NULL)
         return k->app->worker_tls.server_name;
     if (k->host[0] != '\0')
@@ -89,11 +85,6 @@ static const struct addr *address_of(const struct known_worker *k)
     return standby_in_use(k->standby) ? standby_addr(k->standby) : &k->addr;
 }
 
-static const struct addr *wanted_standby(const struct known_worker *k)
-{
-    return k->listed && k->listed_standby.len != 0 ? &k->listed_standby : NULL;
-}
-
 /* Its next one, at each move. */
 static const char *incarnation_of(const struct known_worker *k, char room[INCARNATION_MAX + 16])
 {
@@ -116,8 +107,8 @@ static void make_worker(struct known_worker *k, const char *incarnation, unsigne
                                .reports = k->standby != NULL ? on_report : NULL,
                                .incarnation = incarnation,
                                .version = version_of(k),
-                               .max_connections = max_connections_of(k),
-                               .max_tunnels = max_tunnels_of(k),
+                               .max_connections = config_of(k)->max_connections,
+                               .max_tunnels = config_of(k)->max_tunnels,
                                .concurrency = concurrency,
                                .has_feed = k->streams};
 
@@ -161,8 +152,9 @@ bool known_worker_in_pool(const struct known_worker *k)
 void known_worker_join(struct known_worker *k)
 {
     /* A stream that knows no fingerprint has skills of one classifier only: ours. */
-    const char *fingerprint =
-        k->last.fingerprint[0] != '\0' ? k->last.fingerprint : pool_fingerprint(k);
+    const char *fingerprint = k->last.fingerprint[0] != '\0'
+                                  ? k->last.fingerprint
+                                  : classifier_fingerprint(k->app->classifier);
 
     if (!known_worker_in_pool(k))
         log_info_folded(NULL, "worker-joins",
@@ -198,6 +190,14 @@ enum worker_kind known_worker_kind(const struct known_worker *k)
     return WORKER_OTHER;
 }
 
+/* Whether K is picked has changed, and so perhaps which others are in the pool. */
+static void state_changed(struct known_worker *k)
+{
+    membership_sort(k);
+    health_check(k->app);
+    membership_reserve(k->membership);
+}
+
 /* ---- its stream ---- */
 
 static void keep_line(struct known_worker *k, const struct resume_line *line)
@@ -211,15 +211,6 @@ static void keep_line(struct known_worker *k, const struct resume_line *line)
         k->starting_ms = 0;
     else if (k->starting_ms == 0)
         k->starting_ms = loop_now_ms(k->app->lb->control);
-}
-
-/* Its place is K's worker's now. When that is in the pool already, classes stay where they are: the
- * agent had it ready before the old one left. */
-static void succeed(struct known_worker *k, struct worker *before)
-{
-    if (known_worker_in_pool(k))
-        pool_hand_over(k->app->pool, before, k->worker);
-    retire(k, before, "another-incarnation");
 }
 
 static void on_resume(void *context, const struct resume_line *line)
@@ -242,17 +233,19 @@ static void on_resume(void *context, const struct resume_line *line)
         line->state == RESUME_DRAINING && member_set_unavailable(m, MEMBER_DRAINING, true);
     if (known_worker_in_pool(k) || line->state == RESUME_READY)
         known_worker_join(k);
+    /* When K's worker is in the pool already, classes stay where they are: the agent had it ready
+     * before the old one left. */
+    if (before != NULL && known_worker_in_pool(k))
+        pool_hand_over(k->app->pool, before, k->worker);
     if (before != NULL)
-        succeed(k, before);
+        retire(k, before, "another-incarnation");
     if (leaves)
         pool_hand_over(k->app->pool, k->worker, NULL);
     if (line->state != RESUME_DRAINING)
         member_set_unavailable(m, MEMBER_DRAINING, false);
     member_set_unavailable(m, MEMBER_SILENT, false);
     k->refuted = false;
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
 }
 
 /* Its ages are of this moment. */
@@ -293,9 +286,7 @@ static void on_broken(void *context)
         return;
     k->silent = true;
     member_set_unavailable(member_of(k->worker), MEMBER_SILENT, true);
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
 }
 
 static void on_gone(void *context, enum resume_end how)
@@ -305,7 +296,7 @@ static void on_gone(void *context, enum resume_end how)
     struct membership *ms = k->membership;
 
     end_worker(k, texts[how]);
-    k->refuted = how != RESUME_END_NONE || resume_feed_refused(k->feed);
+    k->refuted = how != RESUME_END_NONE || k->feed->refused;
     if (!known_worker_update(k))
         membership_forget(ms, k);
     membership_reserve(ms);
@@ -318,10 +309,10 @@ static const struct resume_feed_events feed_events = {
 
 static bool wants_stream(const struct known_worker *k)
 {
-    int source = k->listed ? k->source : k->app->settings->s.resume;
+    int source = k->listed != NULL ? k->listed->source : k->app->settings->s.resume;
 
     if (source == RESUME_FROM_AUTO)
-        return k->registrations > 0 || !k->listed;
+        return k->registrations > 0 || k->listed == NULL;
     return source == RESUME_FROM_STREAM;
 }
 
@@ -331,9 +322,7 @@ static void on_check_changed(void *context)
 
     member_set_unavailable(member_of(k->worker), MEMBER_UNHEALTHY,
                            active_check_view(k->check).failing);
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
     if (active_check_view(k->check).failing)
         standby_report(k->standby, true);
 }
@@ -356,16 +345,14 @@ static void move(void *context)
 
     active_check_destroy(k->check);
     k->worker = NULL;
-    make_worker(k, incarnation_of(k, room), k->concurrency);
+    make_worker(k, incarnation_of(k, room), config_of(k)->concurrency);
     self_measure_inherit(sm, member_of(k->worker), member_of(old));
     pool_hand_over(k->app->pool, old, k->worker);
     self_measure_leave(sm, member_of(old));
     member_retire(member_of(old));
     worker_unref(old);
     start_check(k);
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
 }
 
 /* Of a worker's address: it may not be known any more, or have moved since. */
@@ -388,16 +375,16 @@ static void start(struct known_worker *k)
         k->feed = resume_feed_create(k->app, &k->addr, k->peer, k->name, &feed_events, k);
         return;
     }
-    if (wanted_standby(k) != NULL) {
+    if (config_of(k)->standby.len != 0) {
         k->standby = standby_create(&(struct standby_options){.app = k->app,
                                                               .worker = k->name,
                                                               .own = &k->addr,
-                                                              .addr = wanted_standby(k),
+                                                              .addr = &config_of(k)->standby,
                                                               .peer = k->peer,
                                                               .move = move,
                                                               .context = k});
     }
-    make_worker(k, incarnation_of(k, room), k->listed ? k->concurrency : 1);
+    make_worker(k, incarnation_of(k, room), config_of(k)->concurrency);
     log_info_folded(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name,
                     k->name);
     self_measure_join(k->app->lb->self_measure, member_of(k->worker));
@@ -424,7 +411,7 @@ bool known_worker_alive(const struct known_worker *k)
     struct conn_backend_view v;
 
     if (k->feed != NULL)
-        return k->worker != NULL && (k->silent || resume_feed_open(k->feed));
+        return k->worker != NULL && (k->silent || k->feed->open);
     if (k->worker == NULL)
         return false;
     conn_backend_view(member_of(k->worker)->backend, &v);
@@ -457,10 +444,10 @@ static bool outlives_registration(struct known_worker *k)
 
 static bool same_standby(const struct known_worker *k)
 {
-    const struct addr *wanted = wanted_standby(k);
+    const struct addr *wanted = &config_of(k)->standby;
 
-    if (k->standby == NULL || wanted == NULL)
-        return k->standby == NULL && wanted == NULL;
+    if (k->standby == NULL || wanted->len == 0)
+        return k->standby == NULL && wanted->len == 0;
     return addr_equal(standby_addr(k->standby), wanted);
 }
 
@@ -484,7 +471,7 @@ static const char *outdated(const struct known_worker *k)
 
 bool known_worker_update(struct known_worker *k)
 {
-    if (!k->listed && k->registrations == 0)
+    if (k->listed == NULL && k->registrations == 0)
         return outlives_registration(k);
     const char *why = k->started ? outdated(k) : NULL;
     if (why != NULL)
@@ -492,13 +479,9 @@ bool known_worker_update(struct known_worker *k)
     if (!k->started)
         start(k);
     if (k->worker != NULL)
-        member_set_limits(member_of(k->worker), max_connections_of(k), max_tunnels_of(k));
+        member_set_limits(member_of(k->worker), config_of(k)->max_connections,
+                          config_of(k)->max_tunnels);
     return true;
-}
-
-bool known_worker_settled(const struct known_worker *k)
-{
-    return k->feed == NULL || resume_feed_settled(k->feed);
 }
 
 void known_worker_drain(struct known_worker *k, bool on)
@@ -514,9 +497,7 @@ void known_worker_drain(struct known_worker *k, bool on)
     member_set_unavailable(member_of(k->worker), MEMBER_DRAINED, on);
     if (on)
         pool_hand_over(k->app->pool, k->worker, NULL);
-    membership_sort(k);
-    health_check(k->app);
-    membership_reserve(k->membership);
+    state_changed(k);
 }
 
 size_t known_worker_forget(struct known_worker *k, const struct slice *cls)
@@ -550,8 +531,6 @@ struct known_worker *known_worker_create(struct membership *ms, struct applicati
     k->app = app;
     k->name = xstrdup(name);
     k->addr = *addr;
-    k->max_connections = k->max_tunnels = -1;
-    k->concurrency = 1;
     list_init(&k->missing);
     list_init(&k->touched);
     list_init(&k->in_kind);

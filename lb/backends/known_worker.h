@@ -15,6 +15,7 @@
 #include "lb/backends/active_check.h"
 #include "lb/backends/member.h"
 #include "lb/backends/resume_feed.h"
+#include "lb/config/configuration.h"
 
 struct membership;
 
@@ -35,21 +36,13 @@ struct known_worker {
     struct application *app;
     char *name; /* canonical address */
     struct addr addr;
-    /* The configuration lists it, with these. */
-    bool listed;
-    int source;                           /* RESUME_FROM_* */
-    int64_t max_connections, max_tunnels; /* -1: the application's */
-    unsigned concurrency;
-    char listed_version[VERSION_MAX + 1];
-    int listed_tls;                                 /* WORKER_TLS_* */
-    char listed_server_name[TLS_PEER_NAME_MAX + 1]; /* "": the application's */
-    struct addr listed_standby;                     /* len 0: none */
+    const struct worker_config *listed; /* the configuration lists it so; NULL: it does not */
     /* The tree has it (by so many providers, spelt differently), with what the last one says. */
     unsigned registrations;
     char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
     /* The host name that is listed or registered and that stands for it; "": none. */
     char host[TLS_PEER_NAME_MAX + 1];
-    /* The tree had it; providers.c's, which has these in a list. */
+    /* The tree had it; discovery.c's, which has these in a list. */
     struct list missing;
     bool vanished;          /* just now: what that means is not decided yet */
     bool held;              /* with many others: it stays until it is known to be gone */
@@ -90,8 +83,6 @@ bool known_worker_update(struct known_worker *k);
 bool known_worker_alive(const struct known_worker *k);
 /* Connections to it that failed so far; for self-measured ones. */
 uint64_t known_worker_failures(const struct known_worker *k);
-/* Whether it has answered, or was found not to be there. */
-bool known_worker_settled(const struct known_worker *k);
 bool known_worker_in_pool(const struct known_worker *k);
 /* Bring it into the pool with its last resume (of a stream). */
 void known_worker_join(struct known_worker *k);

@@ -120,42 +120,72 @@ struct worker *member_create(const struct member_options *o)
     return m->worker;
 }
 
+void member_change_begin(struct application *a, struct member_change *c)
+{
+    list_init(&c->released);
+    list_init(&c->over);
+    pthread_mutex_lock(&a->members_lock);
+}
+
+void member_change_end(struct application *a, struct member_change *c)
+{
+    struct list *node;
+
+    pthread_mutex_unlock(&a->members_lock);
+    route_wait_wake(&c->released);
+    while ((node = list_pop_front(&c->over)) != NULL)
+        loop_post(a->lb->control, list_entry(node, struct loop_message, node));
+}
+
+void member_set_unavailable_locked(struct member *m, enum member_unavailable why, bool on,
+                                   struct member_change *c)
+{
+    struct application *a = m->app;
+    bool before = m->unavailable == 0;
+
+    m->unavailable = on ? m->unavailable | (unsigned)why : m->unavailable & ~(unsigned)why;
+    bool after = m->unavailable == 0;
+    if (!m->joined || before == after)
+        return;
+    if (after)
+        ++a->navailable;
+    else
+        --a->navailable;
+    pool_set_available(a->pool, m->worker, after, &c->released);
+}
+
 void member_resume(struct member *m, const struct resume *r, const char *version,
                    const char *fingerprint)
 {
     struct application *a = m->app;
-    struct list released;
+    struct member_change c;
 
-    list_init(&released);
-    pthread_mutex_lock(&a->members_lock);
+    member_change_begin(a, &c);
     bool first = !m->joined;
     m->joined = true;
     if (first) {
         ++a->njoined;
         a->navailable += m->unavailable == 0;
     }
-    pool_new_resume(a->pool, m->worker, r, version, fingerprint, &released);
+    pool_new_resume(a->pool, m->worker, r, version, fingerprint, &c.released);
     if (first && m->unavailable != 0)
-        pool_set_available(a->pool, m->worker, false, &released);
-    pthread_mutex_unlock(&a->members_lock);
-    route_wait_wake(&released);
+        pool_set_available(a->pool, m->worker, false, &c.released);
+    member_change_end(a, &c);
 }
 
 void member_leave(struct member *m)
 {
     struct application *a = m->app;
-    struct list released;
+    struct member_change c;
 
-    list_init(&released);
-    pthread_mutex_lock(&a->members_lock);
+    member_change_begin(a, &c);
     if (m->joined) {
         --a->njoined;
         a->navailable -= m->unavailable == 0;
     }
     m->joined = false;
-    pool_remove(a->pool, m->worker, &released);
-    pthread_mutex_unlock(&a->members_lock);
-    route_wait_wake(&released);
+    pool_remove(a->pool, m->worker, &c.released);
+    member_change_end(a, &c);
     health_check(a);
 }
 
@@ -167,25 +197,14 @@ void member_retire(struct member *m)
 
 bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on)
 {
-    struct application *a = m->app;
-    struct list released;
-    unsigned after;
+    struct member_change c;
 
-    list_init(&released);
-    pthread_mutex_lock(&a->members_lock);
+    member_change_begin(m->app, &c);
     unsigned before = m->unavailable;
-    after = on ? before | (unsigned)why : before & ~(unsigned)why;
-    m->unavailable = after;
-    if (m->joined && (before == 0) != (after == 0)) {
-        if (after == 0)
-            ++a->navailable;
-        else
-            --a->navailable;
-        pool_set_available(a->pool, m->worker, after == 0, &released);
-    }
-    pthread_mutex_unlock(&a->members_lock);
-    route_wait_wake(&released);
-    return before != after;
+    member_set_unavailable_locked(m, why, on, &c);
+    bool changed = m->unavailable != before;
+    member_change_end(m->app, &c);
+    return changed;
 }
 
 void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels)

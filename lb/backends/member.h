@@ -11,7 +11,7 @@
 #include "common/net/addr.h"
 #include "common/skills/meter.h"
 #include "lb/core/application.h"
-#include "lb/rules/tunnel_limit.h"
+#include "lb/rules/budget.h"
 
 /* Why a worker in the pool may not be picked at present; any of them. */
 enum member_unavailable {
@@ -105,52 +105,52 @@ struct member_options {
     unsigned concurrency;
     bool has_feed;
 };
-/*
- * Control thread: make a worker with its member, not in the pool yet. Returns the worker, with a
- * reference of the caller's.
- */
+
+/* ---- the control thread ---- */
+
+/* Makes a worker with its member, not in the pool yet. Returns a reference to the worker. */
 struct worker *member_create(const struct member_options *o);
 /*
- * Control thread: a resume is known (R may be empty): the first brings it into the pool, a later
- * one replaces it.
+ * A resume is known (R may be empty): the first brings it into the pool, a later one replaces it.
  */
 void member_resume(struct member *m, const struct resume *r, const char *version,
                    const char *fingerprint);
-/* Control thread: removes it from the pool; member_resume may add it again. Requests in flight
- * continue. */
+/* Removes it from the pool; member_resume may add it again. Requests in flight continue. */
 void member_leave(struct member *m);
-/* Control thread: its life is over. Out of the pool, and none of its connections is used again. */
+/* Its life is over. Out of the pool, and none of its connections is used again. */
 void member_retire(struct member *m);
-/* Any thread: a reason not to pick it begins or ends. False when that was so already. */
-bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on);
-/* Control thread: its own limits (-1: the application's). */
+/* Its own limits (-1: the application's). */
 void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels);
-/* Control thread: how many requests at a time its agent says that it serves. */
+/* How many requests at a time its agent says that it serves. */
 void member_set_concurrency(struct member *m, unsigned concurrency);
+/* The application's settings have changed. */
+void member_settings_changed(struct member *m);
 /* The meter of a self-measured worker under these settings. */
 struct meter_settings member_meter_settings(const struct app_settings *s);
-/* Control thread: the application's settings have changed. */
-void member_settings_changed(struct member *m);
 
 /* S into OUT, cut to ROOM bytes with a NUL. */
 void text_copy(char *out, size_t room, const char *s);
 
+/* ---- any loop ---- */
+
+/* A reason not to pick it begins or ends. False when that was so already. Any thread. */
+bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on);
 /*
- * self_measure.c; any loop: records the end of one exchange with this worker. Updates the counters;
- * for a self-measured worker also the meter, which may publish a new resume to the pool and so wake
+ * self_measure.c: records the end of one exchange with this worker. Updates the counters; for a
+ * self-measured worker also the meter, which may publish a new resume to the pool and so wake
  * waiting requests.
  *   hash    class_hash of CLS
  *   failed  the status was 5xx, or the response is incomplete
  */
 void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
                    bool failed);
-/* Any loop: it did not answer; may eject it for a while (health.c). */
+/* It did not answer; may eject it for a while (health.c). */
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
-/* Any loop: its `reports` is called on the control thread. CERTAIN: it is not to be had there. */
+/* Its `reports` is called on the control thread. CERTAIN: it is not to be had there. */
 void member_report(struct member *m, bool certain);
-/* Any loop: what its failures have added up to is forgotten. */
+/* What its failures have added up to is forgotten. */
 void member_forgive(struct member *m) cold_;
-/* Any loop: it has begun a response, so it lives. */
+/* It has begun a response, so it lives. */
 static inline void member_answered(struct member *m)
 {
     if (atomic_load_explicit(&m->struck, memory_order_relaxed))
@@ -188,6 +188,20 @@ static inline void member_untried(struct member *m)
     if (!atomic_load_explicit(&m->keeps, memory_order_relaxed))
         atomic_fetch_add_explicit(&m->untried, 1, memory_order_relaxed);
 }
+
+/* ---- changes of which members are in the pool, and available there ---- */
+
+/* One such change, while a->members_lock is held; it is filled by the functions of the pool. */
+struct member_change {
+    struct list released; /* waiting requests that may continue */
+    struct list over;     /* ejections that are over, by their message.node (health.c) */
+};
+/* Locks a->members_lock. Pair with member_change_end, which unlocks it, and then notifies. */
+void member_change_begin(struct application *a, struct member_change *c);
+void member_change_end(struct application *a, struct member_change *c);
+/* Between the two: a reason not to pick M begins or ends. */
+void member_set_unavailable_locked(struct member *m, enum member_unavailable why, bool on,
+                                   struct member_change *c);
 
 /* ---- health.c: ejection ---- */
 

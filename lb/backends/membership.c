@@ -20,7 +20,14 @@
 #include "lb/core/limits_live.h"
 #include "version.h"
 
-enum { TLS_LOOK_MS = 1000 };
+enum {
+    TLS_LOOK_MS = 1000,
+    /* What vanishes within this time vanishes at once: a lost session takes its nodes away in
+       several steps. */
+    VANISH_WINDOW_MS = 500,
+    /* How often held workers are checked. */
+    HELD_LOOK_MS = 1000,
+};
 
 /* ---- the table ---- */
 
@@ -59,7 +66,7 @@ void membership_forget(struct membership *ms, struct known_worker *k)
         drained_names_set(ms->drained, k->name, false);
     map_remove(&ms->known, &k->in_known);
     known_worker_destroy(k);
-    missing_workers_remove(&ms->missing, k);
+    membership_find_again(k);
     cold_slots_forget(&ms->cold, k);
     list_remove(&k->touched);
     list_remove(&k->in_kind);
@@ -91,24 +98,141 @@ void membership_each(const struct membership *ms,
         each(context, k);
 }
 
-/* ---- their kinds ---- */
+/*
+ * ---- those that the tree had, and has no longer ----
+ *
+ *   vanished -- 500 ms --> more than discovery_max_drop of all? -- no --> known by an open stream
+ *                            | yes                                        only
+ *                          held --> registered again; or refuted: its stream says farewell, its
+ *                                   address refuses; or no sign of life for providers_hold; or an
+ *                                   operator confirms the removal
+ */
 
-void membership_sort(struct known_worker *k)
+void membership_find_again(struct known_worker *k)
 {
-    enum worker_kind from = k->kind;
-    enum worker_kind kind = known_worker_kind(k);
+    struct missing_workers *m = &k->membership->missing;
 
-    if (list_linked(&k->in_kind) && k->kind == kind)
-        return;
-    list_remove(&k->in_kind);
-    k->kind = kind;
-    list_push_back(&k->membership->kinds[kind], &k->in_kind);
-    cold_slots_moved(&k->membership->cold, k, from);
+    list_remove(&k->missing);
+    m->nheld -= k->held;
+    /* All are back: the next worker that vanishes starts a new window. */
+    if (k->vanished && list_empty(&m->vanished))
+        timer_stop(&m->window);
+    k->vanished = k->held = false;
 }
 
-void membership_reserve(struct membership *ms)
+void membership_miss(struct known_worker *k, size_t before)
 {
-    cold_slots_settle(&ms->cold);
+    struct missing_workers *m = &k->membership->missing;
+
+    log_info_folded(NULL, "provider-vanished", "application=%s worker=%s", k->app->name, k->name);
+    k->vanished = true;
+    k->failures_then = known_worker_failures(k);
+    list_push_back(&m->vanished, &k->missing);
+    if (timer_running(&m->window))
+        return;
+    m->window_base = before;
+    timer_start(k->app->lb->control, &m->window, VANISH_WINDOW_MS);
+}
+
+static void hold(struct missing_workers *m, struct known_worker *k)
+{
+    struct loop *control = k->app->lb->control;
+
+    k->held = true;
+    k->sign_ms = loop_now_ms(control);
+    ++m->nheld;
+    list_push_back(&m->held, &k->missing);
+    if (!timer_running(&m->look))
+        timer_start(control, &m->look, HELD_LOOK_MS);
+}
+
+/* What does it mean that these have vanished? */
+static void on_window_over(struct timer *t)
+{
+    struct membership *ms = container_of(t, struct membership, missing.window);
+    struct missing_workers *m = &ms->missing;
+    struct list *node;
+    struct list *it;
+    size_t n = 0;
+
+    list_for_each (it, &m->vanished)
+        ++n;
+    bool all = (double)n > ms->app->settings->s.discovery_max_drop * (double)m->window_base;
+    if (all) {
+        log_warn(
+            NULL, "providers-held-back",
+            "application=%s vanished=%zu of=%zu reason=\"more than discovery_max_drop ended at "
+            "once\" action=\"keep them until they are known to be gone\" hint=\"if they were "
+            "removed on purpose, run: " CONFIRM_REMOVAL "\"",
+            ms->app->name, n, m->window_base, ms->app->name);
+    }
+    while ((node = list_pop_front(&m->vanished)) != NULL) {
+        struct known_worker *k = list_entry(node, struct known_worker, missing);
+
+        k->vanished = false;
+        if (all)
+            hold(m, k);
+        membership_touch(k);
+    }
+    membership_settle(ms);
+}
+
+static void give_up(struct known_worker *k, const char *why)
+{
+    log_info_folded(NULL, "provider-given-up", "application=%s worker=%s reason=\"%s\"",
+                    k->app->name, k->name, why);
+    membership_find_again(k);
+    membership_touch(k);
+}
+
+/* Look for signs of life, and for the opposite. */
+static void look_at(struct known_worker *k, uint64_t now_ms)
+{
+    if (known_worker_alive(k)) {
+        k->sign_ms = now_ms;
+        return;
+    }
+    if (k->feed == NULL && known_worker_failures(k) > k->failures_then)
+        k->refuted = true;
+    else if (now_ms - k->sign_ms < k->app->settings->s.providers_hold_ms)
+        return;
+    give_up(k, k->refuted ? "it refuses connections" : "no sign of life for providers_hold");
+}
+
+size_t membership_confirm_removal(struct membership *ms, struct slice worker)
+{
+    struct list *it = NULL;
+    struct list *tmp = NULL;
+    size_t n = 0;
+
+    list_for_each_safe (it, tmp, &ms->missing.held) {
+        struct known_worker *k = list_entry(it, struct known_worker, missing);
+
+        if (worker.len != 0 && !slice_is(worker, k->name))
+            continue;
+        give_up(k, "its removal was confirmed");
+        ++n;
+    }
+    /* Otherwise a restart would recall them. */
+    if (n > 0)
+        providers_keep(ms->providers);
+    membership_settle(ms);
+    return n;
+}
+
+static void on_look(struct timer *t)
+{
+    struct membership *ms = container_of(t, struct membership, missing.look);
+    struct missing_workers *m = &ms->missing;
+    uint64_t now_ms = loop_now_ms(ms->app->lb->control);
+    struct list *it = NULL;
+    struct list *tmp = NULL;
+
+    list_for_each_safe (it, tmp, &m->held)
+        look_at(list_entry(it, struct known_worker, missing), now_ms);
+    if (!list_empty(&m->held))
+        timer_start(ms->app->lb->control, t, HELD_LOOK_MS);
+    membership_settle(ms);
 }
 
 /* ---- settings ---- */
@@ -146,6 +270,79 @@ static bool is_away(struct application *a)
         return false;
     tree_status(a->membership->tree, &tree);
     return !tree.connected;
+}
+
+/*
+ * ---- the registered load balancers ----
+ *
+ * One may be registered under several names, one for each address that it listens on. Instances are
+ * counted, not names. A registration without an instance (another program) is not counted.
+ */
+
+/* The first 16 of its hexadecimal digits; 0: it is none. */
+static uint64_t id_of(struct slice instance)
+{
+    uint64_t id = 0;
+
+    if (instance.len != BALANCER_INSTANCE_ROOM - 1)
+        return 0;
+    for (size_t i = 0; i < 16; ++i) {
+        static const char digits[] = "0123456789abcdef";
+        const char *at = memchr(digits, instance.p[i], sizeof(digits) - 1);
+
+        if (at == NULL)
+            return 0;
+        id = id << 4 | (uint64_t)(at - digits);
+    }
+    return id;
+}
+
+/* Keeps the order; one more than may be is enough to know that they are too many. */
+static void add_id(uint64_t *ids, size_t *n, uint64_t id)
+{
+    size_t at = 0;
+
+    while (at < *n && ids[at] < id)
+        ++at;
+    if (id == 0 || *n > HOMES_BALANCERS_MAX || (at < *n && ids[at] == id))
+        return;
+    memmove(&ids[at + 1], &ids[at], (*n - at) * sizeof(ids[0]));
+    ids[at] = id;
+    ++*n;
+}
+
+static void tell_pool(struct membership *ms)
+{
+    struct application *a = ms->app;
+    const struct balancers *b = &ms->balancers;
+    size_t self = 0;
+
+    while (self < b->n && b->ids[self] != b->own)
+        ++self;
+    bool shared = b->n > 1 && b->n <= HOMES_BALANCERS_MAX && self < b->n;
+    /* Workers that have no agent keep nothing for us to agree by. */
+    shared = shared && a->settings->s.resume != RESUME_FROM_MEASURE;
+    pool_set_balancers(a->pool, b->ids, shared ? b->n : 0, shared ? self : 0);
+    log_info(NULL, "balancers", "application=%s registered=%zu shared=%s", a->name, b->n,
+             shared ? "yes" : "no");
+}
+
+static void on_balancers_changed(void *context, const struct tree_node *node)
+{
+    struct membership *ms = context;
+    struct balancers *b = &ms->balancers;
+    uint64_t ids[HOMES_BALANCERS_MAX + 1];
+    size_t n = 0;
+
+    if (!node->providers_known)
+        return;
+    for (size_t i = 0; i < node->nproviders; ++i)
+        add_id(ids, &n, id_of(json_text(node->providers[i].properties, BALANCER_INSTANCE)));
+    if (n == b->n && memcmp(ids, b->ids, n * sizeof(ids[0])) == 0)
+        return;
+    memcpy(b->ids, ids, n * sizeof(ids[0]));
+    b->n = n;
+    tell_pool(ms);
 }
 
 /* ---- the whole ---- */
@@ -238,12 +435,12 @@ static enum err start_tree(struct membership *ms, const struct app_settings *s, 
     limits_live_start(ms->app->limits, ms->tree, ms->snapshot, lb->settings.tree_start_wait_ms);
     ms->providers = providers_create(ms, lb->settings.tree_start_wait_ms);
     daemon_random_id(ms->instance);
-    ms->balancers = balancers_create(ms->app, ms->tree, ms->path, ms->instance);
+    ms->balancers.own = id_of(slice_of(ms->instance));
+    ms->balancers.watch = tree_watch(ms->tree, ms->path, on_balancers_changed, ms);
     return ERR_OK;
 }
 
-enum err membership_start(struct application *a, const struct application_config *config,
-                          struct diag *d)
+enum err membership_start(struct application *a, struct application_config *config, struct diag *d)
 {
     struct membership *ms = xcalloc(1, sizeof(*ms));
     const char *path = config->s.tree_path;
@@ -255,7 +452,10 @@ enum err membership_start(struct application *a, const struct application_config
         list_init(&ms->kinds[i]);
     timer_init(&ms->tls_look, on_tls_look);
     timer_start(a->lb->control, &ms->tls_look, TLS_LOOK_MS);
-    missing_workers_init(&ms->missing, ms);
+    list_init(&ms->missing.vanished);
+    list_init(&ms->missing.held);
+    timer_init(&ms->missing.window, on_window_over);
+    timer_init(&ms->missing.look, on_look);
     cold_slots_init(&ms->cold, ms);
     a->membership = ms;
     a->live =
@@ -263,7 +463,7 @@ enum err membership_start(struct application *a, const struct application_config
     a->limits = limits_live_create(a, &config->limits, ms->path, is_away);
     ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
     ms->listed = listed_workers_create(ms);
-    listed_workers_set(ms->listed, config->workers, config->nworkers);
+    listed_workers_swap(ms->listed, &config->workers, &config->nworkers);
     return config->s.tree != NULL ? start_tree(ms, &config->s, d) : ERR_OK;
 }
 
@@ -272,7 +472,7 @@ void membership_reload(struct membership *ms, struct application_config *config)
     tls_workers_take(&ms->app->worker_tls, &config->worker_tls);
     map_for_each (struct known_worker, k, &ms->known, in_known)
         membership_touch(k);
-    listed_workers_set(ms->listed, config->workers, config->nworkers);
+    listed_workers_swap(ms->listed, &config->workers, &config->nworkers);
     live_settings_set_yaml(application_live_engine(ms->app->live), &config->s, config->origins);
     limits_live_set_yaml(ms->app->limits, &config->limits);
     application_set_rates(ms->app, config->rates);
@@ -286,11 +486,6 @@ void membership_judge_providers(struct membership *ms)
         providers_judge(ms->providers);
 }
 
-size_t membership_confirm_removal(struct membership *ms, struct slice worker)
-{
-    return ms->providers != NULL ? providers_confirm_removal(ms->providers, worker) : 0;
-}
-
 static void close_tree(struct membership *ms)
 {
     if (ms->tree == NULL)
@@ -298,8 +493,9 @@ static void close_tree(struct membership *ms)
     membership_unregister(ms);
     settings_watch_stop(ms->settings);
     limits_live_stop(ms->app->limits);
-    balancers_destroy(ms->balancers);
-    ms->balancers = NULL;
+    tree_unwatch(ms->balancers.watch);
+    /* The pool decides alone from now on. */
+    pool_set_balancers(ms->app->pool, NULL, 0, 0);
     providers_destroy(ms->providers);
     ms->providers = NULL;
     snapshot_close(ms->snapshot);
@@ -317,8 +513,11 @@ void membership_stop(struct application *a)
     close_tree(ms);
     map_for_each_safe (struct known_worker, k, &ms->known, in_known)
         membership_forget(ms, k);
-    missing_workers_fini(&ms->missing);
-    cold_slots_fini(&ms->cold);
+    ASSERT(list_empty(&ms->missing.vanished));
+    ASSERT(list_empty(&ms->missing.held));
+    timer_stop(&ms->missing.window);
+    timer_stop(&ms->missing.look);
+    timer_stop(&ms->cold.look);
     listed_workers_destroy(ms->listed);
     drained_names_close(ms->drained);
     limits_live_destroy(a->limits);
@@ -335,10 +534,12 @@ bool membership_settled(const struct membership *ms)
     if (!listed_workers_settled(ms->listed))
         return false;
     map_for_each (struct known_worker, k, &ms->known, in_known) {
-        if (!known_worker_settled(k))
+        if (k->feed != NULL && !k->feed->settled)
             return false;
     }
-    return ms->tree == NULL || providers_settled(ms->providers);
+    /* What is missing in the first reading has to be decided on. */
+    return ms->tree == NULL ||
+           (providers_settled(ms->providers) && !timer_running(&ms->missing.window));
 }
 
 /* ---- ourselves in the tree ---- */
@@ -408,7 +609,7 @@ void membership_describe(const struct membership *ms, struct json_writer *w)
     json_put_bool(w, "registered", f.registered);
     tree_status_describe(&f.tree, w);
     json_put_int(w, "providers", (int64_t)f.providers);
-    json_put_int(w, "balancers", (int64_t)balancers_count(ms->balancers));
+    json_put_int(w, "balancers", ms->balancers.n > 1 ? (int64_t)ms->balancers.n : 1);
     json_put_int(w, "refused", (int64_t)f.refused);
     json_put_int(w, "held", (int64_t)f.held);
     json_put_bool(w, "remembered", f.remembered);

@@ -16,14 +16,14 @@ struct membership;
 
 /*
  * Start: workers are made, streams opened, the tree watched. The application is attached to its
- * loops. Sets A->membership and A->live. CONFIG is read, not kept. Errors: those of tree_open,
- * problems to D.
+ * loops. Sets A->membership and A->live. Takes the list of workers out of CONFIG; the rest is read,
+ * not kept. Errors: those of tree_open, problems to D.
  */
-enum err membership_start(struct application *a, const struct application_config *config,
+enum err membership_start(struct application *a, struct application_config *config,
                           struct diag *d) must_check;
 /* Removes all workers. Data loops still run, without exchanges. Harmless if not started. */
 void membership_stop(struct application *a);
-/* SIGHUP: other workers are listed, other settings given. */
+/* SIGHUP: other workers are listed, other settings given. CONFIG gets the previous list. */
 void membership_reload(struct membership *ms, struct application_config *config);
 /* What decides about providers has changed: the setting provider_networks, or lb->own. */
 void membership_judge_providers(struct membership *ms);

@@ -1,32 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Membership's inside: the table of known workers (membership.c), what writes into it: the list of
- * the configuration (listed_workers.c) and the providers of the tree (providers.c); and which of
- * those without a process are in the pool (cold_slots.c). Control thread.
+ * the configuration and the providers of the tree (discovery.c); and which of those without a
+ * process are in the pool (cold_slots.c). Control thread.
  */
 #ifndef RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
 #define RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
 
 #include "common/base/map.h"
 #include "common/tree/live_settings.h"
-#include "lb/backends/balancers.h"
 #include "lb/backends/drained_names.h"
 #include "lb/backends/known_worker.h"
 #include "lb/backends/membership.h"
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
+#include "routing/pool.h"
 
 struct listed_workers;
 struct providers;
 
-/* missing_workers.c's. */
+/* Those that the tree had, and has no longer. */
 struct missing_workers {
-    struct membership *membership;
     struct list vanished; /* known_worker->missing: what it means is not decided yet */
     struct list held;     /* known_worker->missing: kept until they are known to be gone */
     size_t nheld;
     size_t window_base; /* registered when the present window began */
     struct timer window, look;
+};
+
+/* The property of a registration that identifies a process, and its length with NUL. */
+#define BALANCER_INSTANCE "instance"
+enum { BALANCER_INSTANCE_ROOM = 33 };
+
+/*
+ * The load balancers that are registered for the application in the tree, this one included. The
+ * pool computes the homes of classes from this set (pool_set_balancers).
+ */
+struct balancers {
+    struct tree_watch *watch; /* NULL: there is no tree */
+    uint64_t own;
+    uint64_t ids[HOMES_BALANCERS_MAX + 1]; /* in order */
+    size_t n;
 };
 
 /* cold_slots.c's. */
@@ -56,8 +70,8 @@ struct membership {
     struct tree_registration **entries; /* our own, where we are registered */
     size_t nentries;
     char instance[BALANCER_INSTANCE_ROOM]; /* identifies this process in them */
-    struct balancers *balancers;           /* the other registered load balancers */
-    struct timer tls_look;                 /* at the files of worker_tls */
+    struct balancers balancers;
+    struct timer tls_look; /* at the files of worker_tls */
     bool stopping;
 };
 
@@ -67,17 +81,27 @@ struct known_worker *membership_at(struct membership *ms, const struct addr *add
 void membership_touch(struct known_worker *k);
 /* After touching: starts what is new, drops what nothing holds any more. */
 void membership_settle(struct membership *ms);
+/* K's last registration is gone; so many were registered BEFORE that reading. */
+void membership_miss(struct known_worker *k, size_t before);
+/* K is registered again, or destroyed. Harmless when it is not missing. */
+void membership_find_again(struct known_worker *k);
 
-/* ---- listed_workers.c ---- */
+/* How an operator confirms that held workers were removed; format of the application's name. */
+#define CONFIRM_REMOVAL "resumelbctl confirm-removal --token-file FILE --application %s"
+
+/* ---- discovery.c: the list of the configuration ---- */
 
 struct listed_workers *listed_workers_create(struct membership *ms);
 void listed_workers_destroy(struct listed_workers *l);
-/* The list is this now; names in it are asked for. */
-void listed_workers_set(struct listed_workers *l, const struct worker_config *workers, size_t n);
+/*
+ * Exchanges the list with *WORKERS (*N of them), which the caller has to free. Names in the new
+ * list are resolved.
+ */
+void listed_workers_swap(struct listed_workers *l, struct worker_config **workers, size_t *n);
 /* Whether each name has been answered once. */
 bool listed_workers_settled(const struct listed_workers *l);
 
-/* ---- providers.c ---- */
+/* ---- discovery.c: the providers of the tree ---- */
 
 /* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
 struct providers *providers_create(struct membership *ms, uint64_t wait_ms);
@@ -85,40 +109,19 @@ struct providers *providers_create(struct membership *ms, uint64_t wait_ms);
 void providers_destroy(struct providers *p);
 /* Judge all providers again. */
 void providers_judge(struct providers *p);
-/* The first reading is there (or remembered), and what was missing in it has been decided on. */
+/* The first reading is there (or remembered). */
 bool providers_settled(const struct providers *p);
 void providers_figures(const struct providers *p, struct membership_figures *out);
 /* Members of the tree's status. */
 void providers_describe(const struct providers *p, struct json_writer *w);
 
-/* Confirm that held workers were removed: see membership_confirm_removal(). */
-size_t providers_confirm_removal(struct providers *p, struct slice worker);
-
-/* ---- missing_workers.c: those that the tree had, and has no longer ---- */
-
-/* How an operator confirms it; format of the application's name. */
-#define MISSING_WORKERS_CONFIRM "resumelbctl confirm-removal --token-file FILE --application %s"
-
-void missing_workers_init(struct missing_workers *m, struct membership *ms);
-void missing_workers_fini(struct missing_workers *m);
-/* K's last registration is gone; so many were registered BEFORE that reading. */
-void missing_workers_add(struct missing_workers *m, struct known_worker *k, size_t before);
-/* K is registered again, or destroyed. Harmless when it is not missing. */
-void missing_workers_remove(struct missing_workers *m, struct known_worker *k);
-/* Stop holding WORKER, or all if it is empty. Returns how many were held. Settle afterwards. */
-size_t missing_workers_confirm(struct missing_workers *m, struct slice worker);
-/* Nothing has vanished that is not decided on. */
-bool missing_workers_settled(const struct missing_workers *m);
+/* What is to be known after a restart has changed. */
+void providers_keep(struct providers *p);
 
 /* ---- cold_slots.c: which workers without a process are in the pool ---- */
 
 void cold_slots_init(struct cold_slots *c, struct membership *ms);
-void cold_slots_fini(struct cold_slots *c);
-/* K was of the kind FROM and is of K->kind now. */
-void cold_slots_moved(struct cold_slots *c, struct known_worker *k, enum worker_kind from);
 /* K will be freed. */
 void cold_slots_forget(struct cold_slots *c, const struct known_worker *k);
-/* Some worker's kind, or a setting, has changed: bring in, take out, as above. */
-void cold_slots_settle(struct cold_slots *c);
 
 #endif

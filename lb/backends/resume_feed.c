@@ -11,34 +11,12 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/upstream/http_fetch.h"
 #include "lb/core/lb.h"
 
 enum {
     /* The pause before an address is tried again that was not there, doubling. */
     REST_MIN_MS = 100,
     REST_MAX_MS = 5000,
-};
-
-struct resume_feed {
-    struct application *app;
-    struct loop *loop;
-    struct addr addr;
-    struct tls_peer *peer; /* counted; NULL: plain */
-    const char *name;
-    const struct resume_feed_events *events;
-    void *context;
-    struct http_fetch fetch;
-    bool open;          /* a resume was received on it */
-    struct timer timer; /* the next try */
-    uint64_t rest_ms;
-    struct text line;  /* the received part of the present line */
-    bool skipping;     /* the present line is over its limit: the rest of it is dropped */
-    bool reconnecting; /* the stream broke: this is the one try at once */
-    bool settled;
-    bool refused; /* the last try to connect was */
-    bool failing; /* said so already */
-    struct loop_deferred deferred;
 };
 
 static void connect_now(struct resume_feed *f);
@@ -300,19 +278,4 @@ void resume_feed_destroy(struct resume_feed *f)
     close_up(f);
     f->deferred.run = free_now;
     loop_defer(f->loop, &f->deferred);
-}
-
-bool resume_feed_open(const struct resume_feed *f)
-{
-    return f->open;
-}
-
-bool resume_feed_refused(const struct resume_feed *f)
-{
-    return f->refused;
-}
-
-bool resume_feed_settled(const struct resume_feed *f)
-{
-    return f->settled;
 }

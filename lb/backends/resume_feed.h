@@ -14,6 +14,7 @@
 #include "common/skills/home_records.h"
 #include "common/skills/resume.h"
 #include "common/tls/worker_tls.h"
+#include "common/upstream/http_fetch.h"
 #include "lb/core/application.h"
 
 struct resume_feed;
@@ -33,6 +34,28 @@ struct resume_feed_events {
     void (*gone)(void *context, enum resume_end how);
 };
 
+/* For others constant; they may read OPEN, SETTLED and REFUSED. */
+struct resume_feed {
+    struct application *app;
+    struct loop *loop;
+    struct addr addr;
+    struct tls_peer *peer; /* counted; NULL: plain */
+    const char *name;
+    const struct resume_feed_events *events;
+    void *context;
+    struct http_fetch fetch;
+    bool open;          /* a resume was received on the present stream */
+    struct timer timer; /* the next try */
+    uint64_t rest_ms;
+    struct text line;  /* the received part of the present line */
+    bool skipping;     /* the present line is over its limit: the rest of it is dropped */
+    bool reconnecting; /* the stream broke: this is the one try at once */
+    bool settled; /* the worker has answered at all, or was found not to be there: for start_wait */
+    bool refused; /* the last attempt failed because the connection was refused */
+    bool failing; /* said so already */
+    struct loop_deferred deferred;
+};
+
 /*
  * Uses the settings and stats of APP. NAME is for logs and the Host header, and is borrowed until
  * the feed is destroyed. PEER: the TLS peer of the address (a reference is acquired); NULL: no TLS.
@@ -42,11 +65,5 @@ struct resume_feed *resume_feed_create(struct application *app, const struct add
                                        const struct resume_feed_events *events, void *context);
 /* NULL is fine. */
 void resume_feed_destroy(struct resume_feed *f);
-/* Whether a resume was received on the stream that is open now. */
-bool resume_feed_open(const struct resume_feed *f);
-/* Whether the last attempt failed because the connection was refused. */
-bool resume_feed_refused(const struct resume_feed *f);
-/* Whether the worker has answered at all, or was found not to be there: for start_wait. */
-bool resume_feed_settled(const struct resume_feed *f);
 
 #endif

@@ -65,34 +65,27 @@ static uint64_t name_hash(struct slice s)
     return h;
 }
 
-/* The address as a file name: unix paths have slashes, and may be long. */
-static char *file_name(const char *address)
-{
-    struct slice rest = slice_of(address);
-    struct text name = {0};
-
-    for (size_t i = 0; i < rest.len; ++i) {
-        if (rest.p[i] == '/' || rest.p[i] == '%' || rest.p[i] <= ' ' || rest.p[i] > '~')
-            text_addf(&name, "%%%02X", (unsigned)(unsigned char)rest.p[i]);
-        else
-            text_add_char(&name, rest.p[i]);
-    }
-    if (name.len > FILE_NAME_MAX) {
-        name.len = FILE_NAME_MAX - 17;
-        text_addf(&name, "-%016llx", (unsigned long long)name_hash(rest));
-    }
-    char *out = xslicedup(text_slice(&name));
-    text_fini(&name);
-    return out;
-}
-
+/* The address is the name of the file: unix paths have slashes, and may be long. */
 static char *kept_path(const struct self_measure *s, const struct member *m)
 {
-    char *name = file_name(worker_name(m->worker));
-    char *path = xasprintf("%s/%s/%s", s->directory, m->app->name, name);
+    struct slice name = slice_of(worker_name(m->worker));
+    struct text path = {0};
 
-    free(name);
-    return path;
+    text_addf(&path, "%s/%s/", s->directory, m->app->name);
+    size_t begin = path.len;
+    for (size_t i = 0; i < name.len; ++i) {
+        if (name.p[i] == '/' || name.p[i] == '%' || name.p[i] <= ' ' || name.p[i] > '~')
+            text_addf(&path, "%%%02X", (unsigned)(unsigned char)name.p[i]);
+        else
+            text_add_char(&path, name.p[i]);
+    }
+    if (path.len - begin > FILE_NAME_MAX) {
+        path.len = begin + FILE_NAME_MAX - 17;
+        text_addf(&path, "-%016llx", (unsigned long long)name_hash(name));
+    }
+    char *out = xslicedup(text_slice(&path));
+    text_fini(&path);
+    return out;
 }
 
 static const char *fingerprint_of(const struct member *m)
@@ -116,34 +109,31 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
 {
     struct text bytes = {0};
     char why[160];
-    bool good = false;
+    const char *bad = NULL;
     enum err e = file_read_state(path, RESUME_LINE_MAX, &bytes);
+    struct slice line = text_slice(&bytes);
 
-    if (e == ERR_OK) {
-        struct slice line = text_slice(&bytes);
-
-        /* Without its line end it is torn. */
-        if (line.len == 0 || line.p[line.len - 1] != '\n') {
-            set_aside(path, "it is torn");
-            goto out;
-        }
+    if (e == ERR_OK && (line.len == 0 || line.p[line.len - 1] != '\n')) {
+        bad = "it is torn";
+    } else if (e == ERR_OK) {
         --line.len;
         e = resume_line_parse(line, JSON_ENTRIES_MAX, out, why);
-        if (e != ERR_OK || out->end != RESUME_END_NONE) {
-            set_aside(path, e != ERR_OK && e != ERR_NOT_FOUND ? why : "it is not a resume");
-            goto out;
-        }
-        good = strcmp(out->fingerprint, fingerprint_of(m)) == 0;
-        if (!good)
-            log_info_folded(NULL, "resume-of-another-classifier", "application=%s worker=%s",
-                            m->app->name, worker_name(m->worker));
+        if (e != ERR_OK || out->end != RESUME_END_NONE)
+            bad = e != ERR_OK && e != ERR_NOT_FOUND ? why : "it is not a resume";
     } else if (e == ERR_SYSTEM) {
         log_warn(NULL, "resume-not-read", "file=%s reason=\"%s\"", path, strerror(errno));
     } else if (e != ERR_NOT_FOUND) {
-        set_aside(path, err_text(e));
+        bad = err_text(e);
     }
-out:
+    if (bad != NULL)
+        set_aside(path, bad);
     text_fini(&bytes);
+    if (bad != NULL || e != ERR_OK)
+        return false;
+    bool good = strcmp(out->fingerprint, fingerprint_of(m)) == 0;
+    if (!good)
+        log_info_folded(NULL, "resume-of-another-classifier", "application=%s worker=%s",
+                        m->app->name, worker_name(m->worker));
     return good;
 }
 

@@ -421,14 +421,19 @@ void application_config_read(struct configuration *c, const char *name, struct c
         config_complain(&c->file, map, d, "application %s: %s", name, why);
 }
 
+void worker_configs_free(struct worker_config *workers, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        free(workers[i].text);
+        free(workers[i].version);
+        free(workers[i].server_name);
+    }
+    free(workers);
+}
+
 void application_config_fini(struct application_config *a)
 {
-    for (size_t i = 0; i < a->nworkers; ++i) {
-        free(a->workers[i].text);
-        free(a->workers[i].version);
-        free(a->workers[i].server_name);
-    }
-    free(a->workers);
+    worker_configs_free(a->workers, a->nworkers);
     tls_workers_fini(&a->worker_tls);
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);

@@ -44,6 +44,7 @@ struct worker_config {
     char *server_name;   /* or NULL: the application's, or its own name */
     struct addr standby; /* len 0: none */
 };
+void worker_configs_free(struct worker_config *workers, size_t n);
 
 /* One pool counter, page file included. */
 struct limit_config {

@@ -16,8 +16,8 @@
 #include "lb/core/refused_line.h"
 #include "lb/core/step.h"
 #include "lb/limits/copies.h"
+#include "lb/rules/budget.h"
 #include "lb/rules/ejection_rule.h"
-#include "lb/rules/retry_budget.h"
 #include "lb/settings/settings.h"
 #include "routing/pool.h"
 

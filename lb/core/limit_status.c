@@ -6,7 +6,7 @@
 #include "common/base/clock.h"
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
-#include "lb/limits/limit_counter.h"
+#include "lb/limits/limit_rule.h"
 
 static uint64_t relaxed(_Atomic uint64_t *n)
 {

@@ -18,7 +18,7 @@
 #include "lb/core/application_live.h"
 #include "lb/core/lb.h"
 #include "lb/core/limit_status.h"
-#include "lb/limits/limit_counter.h"
+#include "lb/limits/limit_claim.h"
 #include "lb/limits/limit_rule.h"
 
 /* Part of the snapshot: which rules the tree had. */

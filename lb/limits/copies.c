@@ -63,20 +63,6 @@ struct url_key {
     char bytes[COPIES_KEY_MAX];
 };
 
-static void lock(struct copies *s)
-{
-    int e = pthread_mutex_lock(&s->lock);
-
-    ASSERT(e == 0);
-}
-
-static void unlock(struct copies *s)
-{
-    int e = pthread_mutex_unlock(&s->lock);
-
-    ASSERT(e == 0);
-}
-
 /* ---- keys ---- */
 
 static bool put_part(struct url_key *k, struct slice part)
@@ -159,14 +145,6 @@ static void add_variant(struct copies *s, const struct url_key *k, struct copy *
     s->stats.bytes += cost;
 }
 
-static void touch(struct copies *s, struct variant *v)
-{
-    list_remove(&v->in_url);
-    list_push_back(&v->url->variants, &v->in_url);
-    list_remove(&v->by_use);
-    list_push_back(&s->by_use, &v->by_use);
-}
-
 /* Without the lock. */
 static void release_all(struct list *gone)
 {
@@ -194,8 +172,10 @@ static void make_fit(struct copies *s, size_t cost, size_t copies, struct list *
         evict(s, list_first(&s->by_use, struct variant, by_use), gone);
 }
 
-static void expire(struct copies *s, struct list *gone)
+static void set_clock(struct copies *s, uint64_t now_us, struct list *gone)
 {
+    if (now_us > s->clock_us)
+        s->clock_us = now_us;
     while (list_linked(&s->by_time)) {
         struct variant *v = list_first(&s->by_time, struct variant, by_time);
 
@@ -206,21 +186,13 @@ static void expire(struct copies *s, struct list *gone)
     }
 }
 
-static void set_clock(struct copies *s, uint64_t now_us, struct list *gone)
-{
-    if (now_us > s->clock_us)
-        s->clock_us = now_us;
-    expire(s, gone);
-}
-
 /* ---- life ---- */
 
 struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory)
 {
     struct copies *s = xcalloc(1, sizeof(*s));
-    int e = pthread_mutex_init(&s->lock, NULL);
 
-    ASSERT(e == 0);
+    pthread_mutex_init(&s->lock, NULL);
     s->memory = memory;
     s->limits = *l;
     list_init(&s->by_use);
@@ -245,11 +217,11 @@ void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t
 {
     struct list gone = LIST_INIT(gone);
 
-    lock(s);
+    pthread_mutex_lock(&s->lock);
     s->limits = *l;
     set_clock(s, now_us, &gone);
     make_fit(s, 0, 0, &gone);
-    unlock(s);
+    pthread_mutex_unlock(&s->lock);
     release_all(&gone);
 }
 
@@ -262,14 +234,14 @@ static bool give_up_bytes(void *context, size_t bytes)
     struct list gone = LIST_INIT(gone);
     size_t freed = 0;
 
-    lock(s);
+    pthread_mutex_lock(&s->lock);
     while (freed < bytes && list_linked(&s->by_use)) {
         struct variant *v = list_first(&s->by_use, struct variant, by_use);
 
         freed += copy_bytes(v->copy);
         evict(s, v, &gone);
     }
-    unlock(s);
+    pthread_mutex_unlock(&s->lock);
     release_all(&gone);
     return freed != 0;
 }
@@ -278,9 +250,9 @@ struct copy_maker *copies_begin(struct copies *s)
 {
     struct copy_maker_options o = {.memory = s->memory, .make_room = give_up_bytes, .context = s};
 
-    lock(s);
+    pthread_mutex_lock(&s->lock);
     o.max_bytes = s->limits.max_copy_bytes;
-    unlock(s);
+    pthread_mutex_unlock(&s->lock);
     return copy_maker_create(&o);
 }
 
@@ -294,18 +266,10 @@ static struct variant *find_same(struct url *u, const struct copy *copy)
     list_for_each (it, &u->variants) {
         struct variant *v = list_entry(it, struct variant, in_url);
 
-        if (slice_eq(copy_variant(v->copy), copy_variant(copy)))
+        if (slice_eq(v->copy->variant, copy->variant))
             return v;
     }
     return NULL;
-}
-
-static bool is_wanted(struct copies *s, const struct url_key *k, const struct copy *copy,
-                      size_t cost)
-{
-    return s->limits.max_copies != 0 && cost <= s->limits.max_bytes &&
-           copy_bytes(copy) <= s->limits.max_copy_bytes &&
-           copy_asked_us(copy) > *invalidated_slot(s, k);
 }
 
 /* Takes *COPY, or leaves it when it is not to be kept. */
@@ -315,9 +279,10 @@ static void keep(struct copies *s, const struct url_key *k, struct copy **copy, 
     struct url *u = find_url(s, k);
     struct variant *same = find_same(u, *copy);
 
-    if (!is_wanted(s, k, *copy, cost))
-        return;
-    if (same != NULL && copy_made_us(same->copy) > copy_made_us(*copy))
+    if (s->limits.max_copies == 0 || cost > s->limits.max_bytes ||
+        copy_bytes(*copy) > s->limits.max_copy_bytes ||
+        (*copy)->asked_us <= *invalidated_slot(s, k) ||
+        (same != NULL && same->copy->made_us > (*copy)->made_us))
         return;
     if (same != NULL)
         remove_variant(s, same, gone); /* U may be gone with it */
@@ -334,7 +299,7 @@ void copies_put(struct copies *s, const struct copies_url *url, struct copy **co
     struct url_key k;
     bool fits = make_key(url, &k);
 
-    lock(s);
+    pthread_mutex_lock(&s->lock);
     set_clock(s, now_us, &gone);
     if (fits)
         keep(s, &k, copy, &gone);
@@ -342,7 +307,7 @@ void copies_put(struct copies *s, const struct copies_url *url, struct copy **co
         ++s->stats.stored;
     else
         ++s->stats.refused;
-    unlock(s);
+    pthread_mutex_unlock(&s->lock);
     release_all(&gone);
     copy_put(*copy);
     *copy = NULL;
@@ -355,7 +320,7 @@ void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t 
 
     if (!make_key(url, &k))
         return;
-    lock(s);
+    pthread_mutex_lock(&s->lock);
     set_clock(s, now_us, &gone);
     /* Loops' clocks differ a little: the later one counts, for what they have asked. */
     *invalidated_slot(s, &k) = s->clock_us;
@@ -364,7 +329,7 @@ void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t 
         ++s->stats.invalidated;
         remove_variant(s, list_first(&u->variants, struct variant, in_url), &gone);
     }
-    unlock(s);
+    pthread_mutex_unlock(&s->lock);
     release_all(&gone);
 }
 
@@ -372,7 +337,7 @@ void copies_clear(struct copies *s, uint64_t now_us)
 {
     struct list gone = LIST_INIT(gone);
 
-    lock(s);
+    pthread_mutex_lock(&s->lock);
     set_clock(s, now_us, &gone);
     for (size_t i = 0; i < ARRAY_LEN(s->invalidated_us); ++i)
         s->invalidated_us[i] = s->clock_us;
@@ -380,7 +345,7 @@ void copies_clear(struct copies *s, uint64_t now_us)
         ++s->stats.invalidated;
         remove_variant(s, list_first(&s->by_use, struct variant, by_use), &gone);
     }
-    unlock(s);
+    pthread_mutex_unlock(&s->lock);
     release_all(&gone);
 }
 
@@ -399,19 +364,12 @@ static struct variant *find_newest(struct copies *s, const struct url_key *k,
     list_for_each (it, &u->variants) {
         struct variant *v = list_entry(it, struct variant, in_url);
 
-        if (best != NULL && copy_made_us(best->copy) >= copy_made_us(v->copy))
+        if (best != NULL && best->copy->made_us >= v->copy->made_us)
             continue;
-        if (cache_variant_matches(copy_variant(v->copy), request->fields))
+        if (cache_variant_matches(v->copy->variant, request->fields))
             best = v;
     }
     return best;
-}
-
-static struct copy *hit(struct copies *s, struct variant *v, uint64_t *count)
-{
-    ++*count;
-    touch(s, v);
-    return copy_get(v->copy);
 }
 
 /* Requirements of a request on a copy, besides that it is of the same variant. */
@@ -426,8 +384,8 @@ static bool is_good(const struct variant *v, const struct wanted *w, uint64_t no
     uint64_t age_s = copy_age_s(v->copy, now_us);
 
     if (w->stale == NULL)
-        return v->put_us >= w->not_before_us && cache_may_share(copy_facts(v->copy), age_s);
-    return age_s <= w->max_age_s && cache_may_serve_stale(copy_facts(v->copy), w->stale, age_s);
+        return v->put_us >= w->not_before_us && cache_may_share(&v->copy->facts, age_s);
+    return age_s <= w->max_age_s && cache_may_serve_stale(&v->copy->facts, w->stale, age_s);
 }
 
 static struct copy *find(struct copies *s, const struct copies_url *url,
@@ -440,12 +398,16 @@ static struct copy *find(struct copies *s, const struct copies_url *url,
 
     if (!make_key(url, &k))
         return NULL;
-    lock(s);
+    pthread_mutex_lock(&s->lock);
     set_clock(s, now_us, &gone);
     struct variant *v = find_newest(s, &k, request);
-    if (v != NULL && is_good(v, wanted, now_us))
-        found = hit(s, v, wanted->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
-    unlock(s);
+    if (v != NULL && is_good(v, wanted, now_us)) {
+        ++*(wanted->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
+        list_move_back(&v->url->variants, &v->in_url);
+        list_move_back(&s->by_use, &v->by_use);
+        found = copy_get(v->copy);
+    }
+    pthread_mutex_unlock(&s->lock);
     release_all(&gone);
     return found;
 }
@@ -468,9 +430,9 @@ struct copy *copies_find_stale(struct copies *s, const struct copies_url *url,
 
 void copies_read_stats(struct copies *s, struct copies_stats *out)
 {
-    lock(s);
+    pthread_mutex_lock(&s->lock);
     *out = s->stats;
-    unlock(s);
+    pthread_mutex_unlock(&s->lock);
 }
 
 static void check_url(const struct url *u, size_t *copies, size_t *bytes)
@@ -507,7 +469,7 @@ void copies_check(struct copies *s)
     size_t copies = 0;
     size_t bytes = 0;
 
-    lock(s);
+    pthread_mutex_lock(&s->lock);
     map_for_each (struct url, u, &s->urls, node)
         check_url(u, &copies, &bytes);
     ASSERT(copies == s->stats.copies);
@@ -516,5 +478,5 @@ void copies_check(struct copies *s)
     ASSERT(bytes <= s->limits.max_bytes);
     ASSERT(count(&s->by_use) == copies);
     ASSERT(count(&s->by_time) == copies);
-    unlock(s);
+    pthread_mutex_unlock(&s->lock);
 }

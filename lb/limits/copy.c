@@ -10,7 +10,10 @@
 #include "lb/limits/copy.h"
 
 #include "common/http/http_request.h"
+#include "common/wire/http1_bytes.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -18,26 +21,10 @@ enum {
     BODY_ROOM_FIRST = 16 * 1024,
 };
 
-struct copy {
-    atomic_uint refs;
-    struct copy_memory *memory;
-    size_t head_bytes;
-    size_t body_room; /* allocated */
-    int status, minor_version;
-    struct slice reason, variant;
-    struct cache_facts facts;
-    uint64_t asked_us, made_us;
-    char *body;
-    size_t body_bytes;
-    size_t nfields;
-    struct http1_header fields[];
-};
-
 struct copy_maker {
     struct copy_maker_options o;
     struct copy *copy;  /* NULL before its head, and once given up */
     uint64_t announced; /* bytes of body; UINT64_MAX: unknown */
-    bool failed;
 };
 
 /* ---- memory ---- */
@@ -51,11 +38,6 @@ void copy_memory_init(struct copy_memory *m, size_t max_bytes)
 void copy_memory_set_max(struct copy_memory *m, size_t max_bytes)
 {
     atomic_store_explicit(&m->max_bytes, max_bytes, memory_order_relaxed);
-}
-
-size_t copy_memory_used(const struct copy_memory *m)
-{
-    return atomic_load_explicit(&m->used_bytes, memory_order_relaxed);
 }
 
 /* Never beyond the limit, not even for a moment. */
@@ -95,33 +77,14 @@ struct copy *copy_get(struct copy *c)
     return c;
 }
 
-static void copy_free(struct copy *c)
-{
-    uncharge(c->memory, copy_bytes(c));
-    free(c->body);
-    free(c);
-}
-
 void copy_put(struct copy *c)
 {
     /* The thread that frees it must see all earlier accesses by other threads. */
-    if (c != NULL && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1)
-        copy_free(c);
-}
-
-int copy_status(const struct copy *c)
-{
-    return c->status;
-}
-
-int copy_minor_version(const struct copy *c)
-{
-    return c->minor_version;
-}
-
-struct slice copy_reason(const struct copy *c)
-{
-    return c->reason;
+    if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    uncharge(c->memory, copy_bytes(c));
+    free(c->body);
+    free(c);
 }
 
 struct cache_fields copy_fields(const struct copy *c)
@@ -132,26 +95,6 @@ struct cache_fields copy_fields(const struct copy *c)
 struct slice copy_body(const struct copy *c)
 {
     return (struct slice){c->body, c->body_bytes};
-}
-
-const struct cache_facts *copy_facts(const struct copy *c)
-{
-    return &c->facts;
-}
-
-struct slice copy_variant(const struct copy *c)
-{
-    return c->variant;
-}
-
-uint64_t copy_asked_us(const struct copy *c)
-{
-    return c->asked_us;
-}
-
-uint64_t copy_made_us(const struct copy *c)
-{
-    return c->made_us;
 }
 
 uint64_t copy_age_s(const struct copy *c, uint64_t now_us)
@@ -177,6 +120,68 @@ struct http1_body *copy_take_body(struct copy *c)
     return http1_body_borrow(copy_body(c), release_hold, copy_get(c));
 }
 
+/* ---- answering ---- */
+
+/*
+ * Cache-Status is a list to which each cache on the way adds itself at the end (RFC 9211 2), so
+ * ours is a line of its own behind those of others.
+ */
+static void add_field(struct http1_head *head, struct slice name, struct slice value)
+{
+    ASSERT(head->nheaders < RESPONSE_HEADERS_MAX);
+    head->headers[head->nheaders++] = (struct http1_header){.name = name, .value = value};
+}
+
+static struct slice write_cache_status(const struct copy *c, enum copy_use use, struct slice detail,
+                                       uint64_t age_s, struct copy_answer *out)
+{
+    /* What is left of its lifetime (RFC 9211 2.5); negative once it is stale. */
+    int64_t ttl = (int64_t)c->facts.lifetime_s - (int64_t)age_s;
+    int n = 0;
+
+    switch (use) {
+    case COPY_COALESCED:
+        /* RFC 9211 2.2, 2.7: not from a cache, but from a request that went forward for both. */
+        n = snprintf(out->cache_status, sizeof(out->cache_status), "resumelb; fwd=miss; collapsed");
+        break;
+    case COPY_STALE:
+        n = snprintf(out->cache_status, sizeof(out->cache_status),
+                     "resumelb; hit; ttl=%" PRId64 "; detail=%.*s", ttl, SLICE_FMT(detail));
+        break;
+    }
+    ASSERT(n > 0);
+    ASSERT((size_t)n < sizeof(out->cache_status));
+    return (struct slice){out->cache_status, (size_t)n};
+}
+
+void copy_answer_make(const struct copy *c, enum copy_use use, struct slice detail, uint64_t now_us,
+                      struct copy_answer *out)
+{
+    uint64_t age_s = copy_age_s(c, now_us);
+    struct http1_head *head = &out->head;
+
+    ASSERT(use == COPY_COALESCED || detail.len <= COPY_DETAIL_MAX);
+    ASSERT(use == COPY_COALESCED || http1_is_token(detail));
+    ASSERT(use == COPY_COALESCED || ascii_lower(detail.p[0]) >= 'a');
+    out->body = copy_body(c);
+    head->status = c->status;
+    head->minor_version = c->minor_version;
+    head->reason = c->reason;
+    head->nheaders = c->nfields;
+    memcpy(head->headers, c->fields, c->nfields * sizeof(c->fields[0]));
+    head->bytes = 0;
+    head->framing = out->body.len != 0 ? HTTP1_BODY_LENGTH : HTTP1_BODY_NONE;
+    /* RFC 9110 8.6: a 204 has none. */
+    head->content_length = head->status == 204 ? UINT64_MAX : out->body.len;
+    head->keep_alive = true;
+    head->connection_lists = false; /* a copy has no such field */
+    if (age_s > CACHE_SECONDS_MAX)
+        age_s = CACHE_SECONDS_MAX;
+    int n = snprintf(out->age, sizeof(out->age), "%" PRIu64, age_s);
+    add_field(head, SLICE_LIT("Age"), (struct slice){out->age, (size_t)n});
+    add_field(head, SLICE_LIT("Cache-Status"), write_cache_status(c, use, detail, age_s, out));
+}
+
 /* ---- making ---- */
 
 struct copy_maker *copy_maker_create(const struct copy_maker_options *o)
@@ -190,7 +195,6 @@ struct copy_maker *copy_maker_create(const struct copy_maker_options *o)
 /* Releases everything. */
 static noinline_ void give_up(struct copy_maker *m)
 {
-    m->failed = true;
     copy_put(m->copy);
     m->copy = NULL;
 }
@@ -203,20 +207,9 @@ void copy_maker_destroy(struct copy_maker *m)
     free(m);
 }
 
-bool copy_maker_failed(const struct copy_maker *m)
-{
-    return m->failed;
-}
-
-/* RFC 9111 section 3.1: these fields are for the original requester only. */
-static bool is_proxy_authentication(struct slice name)
-{
-    return slice_eq_nocase(name, SLICE_LIT("proxy-authenticate")) ||
-           slice_eq_nocase(name, SLICE_LIT("proxy-authentication-info"));
-}
-
 /*
- * Fields that are end-to-end and valid for other requests as well. Age is computed for each answer.
+ * Fields that are end-to-end and valid for other requests as well. Age is computed for each answer,
+ * and those of proxy authentication are for the original requester only (RFC 9111 section 3.1).
  */
 static bool is_kept(const struct http1_head *head, const struct http1_header *h)
 {
@@ -241,7 +234,9 @@ static bool is_kept(const struct http1_head *head, const struct http1_header *h)
     case FIELD_REFERER:
     case FIELD_USER_AGENT:
     case FIELD_CLIENT_CERTIFICATE:
-        return !slice_eq_nocase(name, SLICE_LIT("age")) && !is_proxy_authentication(name) &&
+        return !slice_eq_nocase(name, SLICE_LIT("age")) &&
+               !slice_eq_nocase(name, SLICE_LIT("proxy-authenticate")) &&
+               !slice_eq_nocase(name, SLICE_LIT("proxy-authentication-info")) &&
                !http_response_lists(head, name);
     }
     UNREACHABLE();
@@ -393,7 +388,6 @@ enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker
     struct text variant = {0};
 
     ASSERT(m->copy == NULL);
-    ASSERT(!m->failed);
     ASSERT(h->received_us >= h->asked_us);
     enum cache_refusal r = judge(h, &facts, &variant);
     if (r == CACHE_OK)
@@ -427,7 +421,6 @@ static void add_piece(struct copy_maker *m, struct slice piece)
 
 void copy_maker_body(struct copy_maker *m, const struct http1_body *body)
 {
-    ASSERT(m->copy != NULL || m->failed);
     for (size_t i = 0; i < body->nparts; ++i)
         add_piece(m, body->parts[i]);
 }

@@ -16,6 +16,9 @@
 enum {
     /* Fields of a copy: its answer has an Age and a Cache-Status more. */
     COPY_FIELDS_MAX = RESPONSE_HEADERS_MAX - 2,
+    COPY_AGE_TEXT_MAX = 24,
+    COPY_DETAIL_MAX = 64, /* of Cache-Status */
+    COPY_CACHE_STATUS_MAX = 160,
 };
 
 /* Bytes of all copies, of those being made, and of those that are only being sent. Any thread. */
@@ -25,33 +28,62 @@ struct copy_memory {
 };
 void copy_memory_init(struct copy_memory *m, size_t max_bytes);
 void copy_memory_set_max(struct copy_memory *m, size_t max_bytes);
-size_t copy_memory_used(const struct copy_memory *m);
 
-struct copy;
+/* Constant for all but its maker. */
+struct copy {
+    atomic_uint refs;
+    struct copy_memory *memory;
+    size_t head_bytes, body_room; /* allocated */
+    int status, minor_version;    /* the latter and the reason of HTTP/1: as the worker sent them */
+    struct slice reason;
+    struct slice variant; /* what it was chosen by: see cache_variant_key */
+    struct cache_facts facts;
+    /* Monotonic: when its request was sent, and when its head came. */
+    uint64_t asked_us, made_us;
+    char *body;
+    size_t body_bytes;
+    size_t nfields;
+    struct http1_header fields[];
+};
 
 /* ---- reading ---- */
 struct copy *copy_get(struct copy *c);
 /* NULL is fine. */
 void copy_put(struct copy *c);
 
-int copy_status(const struct copy *c);
-/* Of HTTP/1: minor version and reason as the worker sent them. */
-int copy_minor_version(const struct copy *c);
-struct slice copy_reason(const struct copy *c);
 struct cache_fields copy_fields(const struct copy *c);
 struct slice copy_body(const struct copy *c);
-const struct cache_facts *copy_facts(const struct copy *c);
-/* What it was chosen by: see cache_variant_key. */
-struct slice copy_variant(const struct copy *c);
-/* Monotonic: when its request was sent, and when its head came. */
-uint64_t copy_asked_us(const struct copy *c);
-uint64_t copy_made_us(const struct copy *c);
 /* Seconds: RFC 9111 4.2.3, current_age. */
 uint64_t copy_age_s(const struct copy *c, uint64_t now_us);
 /* Memory that it is charged for. */
 size_t copy_bytes(const struct copy *c);
 /* Its body for http_reply_send, not copied; holds a reference until it is released. */
 struct http1_body *copy_take_body(struct copy *c) returns_nonnull_;
+
+/* ---- answering a request with one ---- */
+
+enum copy_use {
+    COPY_COALESCED, /* another request did the work */
+    COPY_STALE,     /* this request was one too many */
+};
+
+/* Borrows from the copy, and from itself: not to be moved. */
+struct copy_answer {
+    /* All that headers_take_response wants; content_length is UINT64_MAX where a status has none.
+     */
+    struct http1_head head;
+    struct slice body;
+    char age[COPY_AGE_TEXT_MAX];
+    char cache_status[COPY_CACHE_STATUS_MAX];
+};
+
+/*
+ * The answer of C: its fields, an Age (RFC 9111 5.1) and a Cache-Status (RFC 9211) behind those of
+ * others.
+ *   detail  why a stale one, a token of at most COPY_DETAIL_MAX bytes that begins with a letter
+ */
+void copy_answer_make(const struct copy *c, enum copy_use use, struct slice detail, uint64_t now_us,
+                      struct copy_answer *out);
 
 /* ---- making ---- */
 
@@ -83,8 +115,6 @@ struct copy_maker_head {
 enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h) noinline_;
 /* The next piece of its body; borrowed. Nothing when the maker has given up. */
 void copy_maker_body(struct copy_maker *m, const struct http1_body *body) noinline_;
-/* Given up: too large, no memory, or not to be shared. The rest does nothing then. */
-bool copy_maker_failed(const struct copy_maker *m);
 /*
  * The response is whole; *M is NULL after it. The copy, with one reference, or NULL: given up, or
  * it has not the length that it announced. Destroy the maker instead where it was cut short.

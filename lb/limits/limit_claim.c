@@ -19,11 +19,6 @@ enum {
 
 /* ---- under the counter's mutex ---- */
 
-static struct limit_claim *claim_of(struct counter_lock *lock)
-{
-    return container_of(lock, struct limit_claim, lock);
-}
-
 /*
  * Empties WOKEN. The returned list must be posted after the mutex was released; its claims are not
  * freed before that.
@@ -35,7 +30,7 @@ static struct limit_claim *mark_locked(struct list *woken)
     struct list *node = NULL;
 
     while ((node = list_pop_front(woken)) != NULL) {
-        struct limit_claim *c = claim_of(list_entry(node, struct counter_lock, in_key));
+        struct limit_claim *c = list_entry(node, struct limit_claim, lock.in_key);
 
         ASSERT(!c->posted);
         c->posted = true;
@@ -65,23 +60,11 @@ static void count_wait_locked(struct limit_claim *c, uint64_t now_us)
     topk_add(c->counter->top, c->key, waited_us);
 }
 
-static enum limit_result result_of(enum counter_answer a)
-{
-    switch (a) {
-    case COUNTER_LOCKED:
-        return LIMIT_HELD;
-    case COUNTER_WAIT:
-        return LIMIT_WAITS;
-    case COUNTER_DONE:
-        return LIMIT_DONE;
-    case COUNTER_TIMEOUT:
-        return LIMIT_TIMEOUT;
-    case COUNTER_QUEUE_FULL:
-    case COUNTER_NO_ROOM:
-        break;
-    }
-    return LIMIT_FULL;
-}
+static const enum limit_result results[] = {
+    [COUNTER_LOCKED] = LIMIT_HELD,     [COUNTER_WAIT] = LIMIT_WAITS,
+    [COUNTER_DONE] = LIMIT_DONE,       [COUNTER_TIMEOUT] = LIMIT_TIMEOUT,
+    [COUNTER_QUEUE_FULL] = LIMIT_FULL, [COUNTER_NO_ROOM] = LIMIT_FULL,
+};
 
 /* Where the claim's lock is, if it has one. */
 static struct counter_table *table_of(const struct limit_claim *c)
@@ -95,7 +78,7 @@ static enum limit_result acquire(struct limit_claim *c, const struct counter_ask
     c->since_us = clock_mono_us();
     enum counter_answer a = counter_acquire(table_of(c), &c->lock, ask, c->since_us);
     pthread_mutex_unlock(&c->counter->lock);
-    return result_of(a);
+    return results[a];
 }
 
 void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
@@ -244,7 +227,7 @@ static void on_message(struct loop_message *m)
     timer_stop(&c->timer);
     pthread_mutex_lock(&c->counter->lock);
     c->posted = false;
-    enum limit_result r = result_of((enum counter_answer)c->lock.woken);
+    enum limit_result r = results[c->lock.woken];
     count_wait_locked(c, clock_mono_us());
     pthread_mutex_unlock(&c->counter->lock);
     if (c->flying && r == LIMIT_HELD)
@@ -281,24 +264,11 @@ static void end_asking(struct limit_claim *c, bool held)
     atomic_fetch_sub_explicit(held ? &f->daemon_held : &f->daemon_waiting, 1, memory_order_relaxed);
 }
 
-static enum limit_result refused_by_daemon(enum counter_result r)
-{
-    switch (r) {
-    case COUNTER_RESULT_DONE:
-        return LIMIT_DONE;
-    case COUNTER_RESULT_QUEUE_FULL:
-        return LIMIT_FULL;
-    case COUNTER_RESULT_NO_ROOM:
-        return LIMIT_NO_ROOM;
-    case COUNTER_RESULT_TIMEOUT:
-        return LIMIT_TIMEOUT;
-    case COUNTER_RESULT_UNREACHABLE:
-    case COUNTER_RESULT_LOCKED:
-    case COUNTER_RESULTS:
-        break;
-    }
-    return LIMIT_UNREACHABLE;
-}
+static const enum limit_result daemon_results[COUNTER_RESULTS] = {
+    [COUNTER_RESULT_LOCKED] = LIMIT_HELD,     [COUNTER_RESULT_DONE] = LIMIT_DONE,
+    [COUNTER_RESULT_QUEUE_FULL] = LIMIT_FULL, [COUNTER_RESULT_NO_ROOM] = LIMIT_NO_ROOM,
+    [COUNTER_RESULT_TIMEOUT] = LIMIT_TIMEOUT, [COUNTER_RESULT_UNREACHABLE] = LIMIT_UNREACHABLE,
+};
 
 /* The limits of a shadow rule do not reject requests. */
 static enum limit_result shadow_of(struct limit_claim *c, enum limit_result r)
@@ -328,8 +298,7 @@ static void on_answered(struct counter_call *call, enum counter_result r)
         return;
     }
     end_asking(c, false);
-    enum limit_result refused = refused_by_daemon(r);
-    c->on_result(c, c->rule->s.shadow ? shadow_of(c, refused) : refused);
+    c->on_result(c, c->rule->s.shadow ? shadow_of(c, daemon_results[r]) : daemon_results[r]);
 }
 
 static void on_lost(struct counter_call *call)

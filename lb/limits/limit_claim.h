@@ -18,7 +18,6 @@
 #define RLB_LB_LIMITS_LIMIT_CLAIM_H
 
 #include "common/limiter/counter_client.h"
-#include "lb/limits/limit_counter.h"
 #include "lb/limits/limit_rule.h"
 
 enum limit_result {
@@ -78,5 +77,11 @@ enum limit_result limit_claim_again(struct limit_claim *c);
  *         claim of the next waiter is granted
  */
 void limit_claim_give_back(struct limit_claim *c, bool done);
+
+/*
+ * Sets the counter's own limits, which override those in the waiters' requests. Notifies the
+ * waiters that can now proceed. Any thread.
+ */
+void limit_counter_set(struct limit_counter *c, struct counter_limits limits);
 
 #endif

@@ -1,13 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/limits/limit_rule.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lb/limits/limit_counter.h"
+/* ---- counters ---- */
 
-/* ---- making ---- */
+struct limit_counter *limit_counter_create(const char *name)
+{
+    struct limit_counter *c = xcalloc(1, sizeof(*c));
+
+    atomic_init(&c->refs, 1);
+    c->name = xstrdup(name);
+    pthread_mutex_init(&c->lock, NULL);
+    c->table = counter_table_create(LIMIT_KEYS_MAX, LIMIT_WAITERS_MAX);
+    c->flights = counter_table_create(LIMIT_KEYS_MAX, LIMIT_WAITERS_MAX);
+    c->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
+    return c;
+}
+
+struct limit_counter *limit_counter_ref(struct limit_counter *c)
+{
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    return c;
+}
+
+void limit_counter_unref(struct limit_counter *c)
+{
+    if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    counter_table_destroy(c->table);
+    counter_table_destroy(c->flights);
+    topk_destroy(c->top);
+    pthread_mutex_destroy(&c->lock);
+    free(c->name);
+    free(c);
+}
+
+/* ---- rules ---- */
 
 bool limit_name_is_good(struct slice name)
 {
@@ -44,16 +74,12 @@ static bool check_across(const struct counter_settings *s, struct limit_problem 
 bool limit_rule_compile(const char *name, const struct counter_settings *s, struct limit_rule *out,
                         struct limit_problem *p)
 {
-    struct limit_match *match = NULL;
+    struct request_match *match =
+        check_across(s, p) ? request_match_compile(s, s->key, s->mode, p) : NULL;
 
-    if (!check_across(s, p) || !limit_match_compile(s, &match, p))
+    if (match == NULL)
         return false;
-    struct limit_key *key = limit_key_compile(s->key, s->mode, p);
-    if (key == NULL) {
-        limit_match_destroy(match);
-        return false;
-    }
-    *out = (struct limit_rule){.name = xstrdup(name), .match = match, .key = key};
+    *out = (struct limit_rule){.name = xstrdup(name), .match = match};
     counter_settings_copy(s, &out->s);
     return true;
 }
@@ -61,8 +87,7 @@ bool limit_rule_compile(const char *name, const struct counter_settings *s, stru
 void limit_rule_fini(struct limit_rule *rule)
 {
     limit_counter_unref(rule->counter);
-    limit_match_destroy(rule->match);
-    limit_key_destroy(rule->key);
+    request_match_destroy(rule->match);
     counter_settings_fini(&rule->s);
     text_fini(&rule->page);
     free(rule->name);
@@ -106,18 +131,4 @@ void limit_rules_unref(struct limit_rules *r)
         limit_rule_fini(&r->rules[i]);
     free(r->rules);
     free(r);
-}
-
-/* ---- requests ---- */
-
-bool limit_rule_fits(const struct limit_rule *rule, struct slice cls,
-                     const struct classify_request *r)
-{
-    return limit_match_fits(rule->match, cls, r);
-}
-
-struct slice limit_rule_key(const struct limit_rule *rule, struct slice cls,
-                            const struct classify_request *r, char out[LIMIT_KEY_MAX])
-{
-    return limit_key_make(rule->key, rule->name, cls, r, out);
 }

@@ -4,6 +4,69 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* ---- counters ---- */
+
+struct rate_counter *rate_counter_create(size_t max_keys)
+{
+    struct rate_counter *c = xcalloc(1, sizeof(*c));
+
+    atomic_init(&c->refs, 1);
+    c->max_keys = max_keys;
+    c->nshards = max_keys < RATE_SHARDED_KEYS ? 1 : RATE_SHARDS;
+    for (unsigned i = 0; i < c->nshards; ++i) {
+        pthread_mutex_init(&c->shards[i].lock, NULL);
+        c->shards[i].table = rate_table_create(max_keys / c->nshards);
+    }
+    return c;
+}
+
+struct rate_counter *rate_counter_ref(struct rate_counter *c)
+{
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    return c;
+}
+
+void rate_counter_unref(struct rate_counter *c)
+{
+    if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (unsigned i = 0; i < c->nshards; ++i) {
+        rate_table_destroy(c->shards[i].table);
+        pthread_mutex_destroy(&c->shards[i].lock);
+    }
+    free(c);
+}
+
+uint64_t rate_counter_take(struct rate_counter *c, uint64_t key, uint64_t now_ns,
+                           const struct rate *r)
+{
+    /* Tables go by the low bits. */
+    struct rate_shard *s = &c->shards[(key >> 48) % c->nshards];
+
+    pthread_mutex_lock(&s->lock);
+    uint64_t wait_ns = rate_take(s->table, key, now_ns, r);
+    pthread_mutex_unlock(&s->lock);
+    return wait_ns;
+}
+
+void rate_counter_view(struct rate_counter *c, struct rate_view *out)
+{
+    *out = (struct rate_view){.passed = atomic_load_explicit(&c->passed, memory_order_relaxed),
+                              .refused = atomic_load_explicit(&c->refused, memory_order_relaxed),
+                              .shadow_refused =
+                                  atomic_load_explicit(&c->shadow_refused, memory_order_relaxed)};
+    for (unsigned i = 0; i < c->nshards; ++i) {
+        struct rate_shard *s = &c->shards[i];
+
+        pthread_mutex_lock(&s->lock);
+        out->keys += rate_table_keys(s->table);
+        out->evicted += rate_table_evicted(s->table);
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+/* ---- rules ---- */
+
 static bool problem(struct limit_problem *p, const char *row, const char *why)
 {
     p->row = row;
@@ -29,9 +92,13 @@ static bool read_rate(const struct rate_settings *s, struct rate *out, struct li
     return true;
 }
 
-bool rate_rule_compile(const char *name, const struct rate_settings *s,
-                       const struct counter_settings *match, struct rate_rule *out,
-                       struct limit_problem *p)
+/*
+ * The rule called NAME of S, with the patterns of MATCH (its class, path, method), to OUT. False: P
+ * says what is wrong, and OUT is nothing to free.
+ */
+static bool compile(const char *name, const struct rate_settings *s,
+                    const struct counter_settings *match, struct rate_rule *out,
+                    struct limit_problem *p)
 {
     const char *key = s->key != NULL ? s->key : "{REMOTE_ADDR}";
     struct rate_rule rule = {.status = (int)s->status,
@@ -39,24 +106,13 @@ bool rate_rule_compile(const char *name, const struct rate_settings *s,
                              .shadow = s->shadow,
                              .max_keys = (size_t)s->max_keys};
 
-    if (!read_rate(s, &rule.rate, p) || !limit_match_compile(match, &rule.match, p))
+    if (read_rate(s, &rule.rate, p))
+        rule.match = request_match_compile(match, key, LIMIT_EACH, p);
+    if (rule.match == NULL)
         return false;
-    rule.key = limit_key_compile(key, LIMIT_EACH, p);
-    if (rule.key == NULL) {
-        limit_match_destroy(rule.match);
-        return false;
-    }
     rule.name = xstrdup(name);
     *out = rule;
     return true;
-}
-
-void rate_rule_fini(struct rate_rule *rule)
-{
-    rate_counter_unref(rule->counter);
-    limit_match_destroy(rule->match);
-    limit_key_destroy(rule->key);
-    free(rule->name);
 }
 
 /* ---- sets ---- */
@@ -72,8 +128,11 @@ void rate_rules_unref(struct rate_rules *r)
 {
     if (r == NULL || atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1)
         return;
-    for (size_t i = 0; i < r->n; ++i)
-        rate_rule_fini(&r->rules[i]);
+    for (size_t i = 0; i < r->n; ++i) {
+        rate_counter_unref(r->rules[i].counter);
+        request_match_destroy(r->rules[i].match);
+        free(r->rules[i].name);
+    }
     free(r);
 }
 
@@ -134,7 +193,7 @@ static void read_rule(const struct config *c, const struct config_node *key,
     settings_read(&match_table, c, s.match, &match, NULL, d);
     char *name = xslicedup(key->text);
     if (d->errors == before) {
-        if (rate_rule_compile(name, &s, &match, &r->rules[r->n], &p))
+        if (compile(name, &s, &match, &r->rules[r->n], &p))
             ++r->n;
         else
             config_complain(c, place(map, p.row), d, "%s", p.why);

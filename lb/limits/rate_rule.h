@@ -1,20 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `rates` of an application: how often requests may come, by key. A rule is immutable once it is in
- * a snapshot; a set of them is reference counted. Which requests a rule is about, and under which
- * key, is as with pool counters (limit_match.h, limit_key.h). What exchanges do by it is in
- * receive.c, what operators see in status.c.
+ * a snapshot; a set of them is reference counted. What a rule counts, over all loops, is in its
+ * struct rate_counter: tables of keys, each behind a mutex of its own, and figures; it is reference
+ * counted by the rules of its name, and so outlives their changes. What exchanges do by a rule is
+ * in receive.c, what operators see in status.c. Any thread.
  */
 #ifndef RLB_LB_LIMITS_RATE_RULE_H
 #define RLB_LB_LIMITS_RATE_RULE_H
 
+#include "common/limiter/rate.h"
 #include "lb/limits/limit_rule.h"
-#include "lb/limits/rate_counter.h"
 
 enum {
     /* Rules of one application: each request checks all of them. */
     RATE_RULES_MAX = 64,
+    RATE_SHARDS = 8,
+    /* With fewer keys than this all are in one table: the oldest of all goes first. */
+    RATE_SHARDED_KEYS = 8192,
 };
+
+struct rate_shard {
+    pthread_mutex_t lock; /* table */
+    struct rate_table *table;
+};
+
+struct rate_counter {
+    _Atomic unsigned refs;
+    size_t max_keys;
+    unsigned nshards;
+    struct rate_shard shards[RATE_SHARDS];
+    _Atomic uint64_t passed, refused, shadow_refused;
+};
+
+struct rate_view {
+    uint64_t passed, refused, shadow_refused, keys, evicted;
+};
+
+struct rate_counter *rate_counter_create(size_t max_keys);
+struct rate_counter *rate_counter_ref(struct rate_counter *c);
+/* NULL is fine. */
+void rate_counter_unref(struct rate_counter *c);
+/* As rate_take. */
+uint64_t rate_counter_take(struct rate_counter *c, uint64_t key, uint64_t now_ns,
+                           const struct rate *r);
+void rate_counter_view(struct rate_counter *c, struct rate_view *out);
 
 struct rate_rule {
     char *name;
@@ -22,8 +52,7 @@ struct rate_rule {
     int status;
     bool retry_after, shadow;
     size_t max_keys;
-    struct limit_match *match; /* NULL: all requests */
-    struct limit_key *key;
+    struct request_match *match;
     struct rate_counter *counter; /* one reference; NULL until rate_rules_attach */
 };
 
@@ -32,15 +61,6 @@ struct rate_rules {
     size_t n;
     struct rate_rule rules[RATE_RULES_MAX];
 };
-
-/*
- * The rule called NAME of S, with the patterns of MATCH (its class, path, method), to OUT. False: P
- * says what is wrong, and OUT is nothing to free.
- */
-bool rate_rule_compile(const char *name, const struct rate_settings *s,
-                       const struct counter_settings *match, struct rate_rule *out,
-                       struct limit_problem *p) must_check;
-void rate_rule_fini(struct rate_rule *rule);
 
 /* NULL gives NULL. */
 struct rate_rules *rate_rules_ref(struct rate_rules *r);

@@ -186,7 +186,7 @@ static void register_all(struct lb *lb)
     for (size_t i = 0; i < lb->napplications; ++i)
         membership_register(lb->applications[i]->membership, names.items, names.n,
                             p->admin != NULL ? admin : NULL);
-    advertise_free(&names);
+    text_list_fini(&names);
     free(listeners);
 }
 

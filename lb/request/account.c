@@ -3,7 +3,6 @@
  * ACCOUNT: each exchange comes here once, with one outcome. The request is still there, but
  * for tunnels, which keep the text of it that the access line needs.
  */
-#include "lb/access/access_line.h"
 #include "lb/access/access_log.h"
 #include "lb/core/traffic.h"
 #include "lb/request/exchange.h"

@@ -168,7 +168,7 @@ static struct limit_claim *begin(struct exchange *x, const struct limit_rule *ru
     if (shares)
         limit_copy_wanted(x);
     struct limit_claim *c = limit_claim_create(
-        rule, limit_rule_key(rule, x->cls, r, room),
+        rule, request_match_key(rule->match, rule->name, x->cls, r, room),
         shares && rule->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME, x->home->loop,
         at_daemon ? application_counters(x->al, x->home->loop) : NULL);
     c->owner = x;
@@ -200,7 +200,7 @@ static noinline_ void walk(struct exchange *x)
     while (x->next_rule < x->limits->n) {
         const struct limit_rule *rule = &x->limits->rules[x->next_rule++];
 
-        if (limit_rule_fits(rule, x->cls, &r) && !claim(x, rule, &r))
+        if (request_match_fits(rule->match, x->cls, &r) && !claim(x, rule, &r))
             return;
     }
     exchange_route(x);

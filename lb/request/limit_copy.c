@@ -7,7 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/wire/http1_bytes.h"
-#include "lb/limits/copy_answer.h"
+#include "lb/limits/copy.h"
 #include "lb/request/headers.h"
 
 struct limit_copying {

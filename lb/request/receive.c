@@ -301,7 +301,7 @@ static uint64_t take_rate(const struct exchange *x, const struct rate_rule *rule
                           const struct classify_request *r)
 {
     char room[LIMIT_KEY_MAX];
-    struct slice key = limit_key_make(rule->key, rule->name, x->cls, r, room);
+    struct slice key = request_match_key(rule->match, rule->name, x->cls, r, room);
 
     return rate_counter_take(rule->counter, map_hash(key.p, key.len),
                              loop_now_us(x->home->loop) * 1000, &rule->rate);
@@ -323,7 +323,7 @@ static bool all_rates_pass(struct exchange *x, const struct rate_rules *rules)
     for (size_t i = 0; i < rules->n; ++i) {
         const struct rate_rule *rule = &rules->rules[i];
 
-        if (!limit_match_fits(rule->match, x->cls, &r))
+        if (!request_match_fits(rule->match, x->cls, &r))
             continue;
         uint64_t wait_ns = take_rate(x, rule, &r);
 

@@ -24,8 +24,7 @@ static void add_name(struct text_list *names, const char *name)
                  ADVERTISE_MAX);
         return;
     }
-    names->items = xrealloc(names->items, (names->n + 1) * sizeof(char *));
-    names->items[names->n++] = xstrdup(name);
+    text_list_add(names, slice_of(name));
 }
 
 static void add_addr(struct text_list *names, const struct addr *a)
@@ -33,12 +32,6 @@ static void add_addr(struct text_list *names, const struct addr *a)
     char text[ADDR_TEXT_MAX];
 
     add_name(names, addr_format(a, text));
-}
-
-static bool is_wildcard(const struct addr *a)
-{
-    return (a->sa.sa_family == AF_INET && a->in.sin_addr.s_addr == htonl(INADDR_ANY)) ||
-           (a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr));
 }
 
 /* The address of an interface with PORT. False: none that others could connect to. */
@@ -116,9 +109,10 @@ bool advertise_good(const char *text)
     if (e == ERR_UNSUPPORTED || machine_port(text, &port))
         return true;
     if (e == ERR_OK)
-        return !is_wildcard(&a) && (a.sa.sa_family == AF_UNIX || addr_port(&a) != 0);
+        return !addr_is_wildcard(&a) && (a.sa.sa_family == AF_UNIX || addr_port(&a) != 0);
     char *whole = with_port(text, 1);
-    bool good = whole != NULL && !(addr_parse(slice_of(whole), &a) == ERR_OK && is_wildcard(&a));
+    bool good =
+        whole != NULL && !(addr_parse(slice_of(whole), &a) == ERR_OK && addr_is_wildcard(&a));
     free(whole);
     return good;
 }
@@ -153,18 +147,10 @@ struct text_list advertise_names(const struct text_list *configured, const struc
     for (size_t i = 0; i < configured->n; ++i)
         add_configured(&names, configured->items[i], port);
     for (size_t i = 0; i < n && configured->n == 0; ++i) {
-        if (is_wildcard(&listeners[i]))
-            add_machine(&names, listeners[i].sa.sa_family, addr_port(&listeners[i]));
+        if (addr_is_wildcard(&listeners[i]))
+            add_machine(&names, addr_plain(&listeners[i]).sa.sa_family, addr_port(&listeners[i]));
         else
             add_addr(&names, &listeners[i]);
     }
     return names;
-}
-
-void advertise_free(struct text_list *names)
-{
-    for (size_t i = 0; i < names->n; ++i)
-        free(names->items[i]);
-    free(names->items);
-    *names = (struct text_list){0};
 }

@@ -21,12 +21,11 @@ enum {
  */
 bool advertise_good(const char *text);
 /*
- * The names, each once; to be freed with advertise_free. CONFIGURED empty: one for each of
+ * The names, each once; to be freed with text_list_fini. CONFIGURED empty: one for each of
  * LISTENERS, a wildcard being every address of its family that this machine has beyond loopback
  * (loopback if none).
  */
 struct text_list advertise_names(const struct text_list *configured, const struct addr *listeners,
                                  size_t n);
-void advertise_free(struct text_list *names);
 
 #endif

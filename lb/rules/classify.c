@@ -2,8 +2,7 @@
  *
  * Variables are looked up by name: a table for the fixed ones, the header fields for HTTP_*. Most
  * values are bytes of the request itself. Those that have to be made (a decoded path, fields that
- * came several times, numbers) go to a small room in the environment, larger ones to the heap until
- * the class is known.
+ * came several times, numbers) are kept in the environment's arena until the class is known.
  */
 #include "lb/rules/classify.h"
 
@@ -12,32 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct classify_block {
-    struct classify_block *next;
-    char bytes[];
-};
-
-/* Room for N bytes that lives as long as the environment. */
-static char *take_room(struct classify_environment *e, size_t n)
-{
-    if (n <= sizeof(e->room) - e->used) {
-        char *at = e->room + e->used;
-
-        e->used += n;
-        return at;
-    }
-    struct classify_block *b = xmalloc(sizeof(*b) + n);
-
-    b->next = e->blocks;
-    e->blocks = b;
-    return b->bytes;
-}
-
 static struct slice keep_cstr(struct classify_environment *e, const char *s)
 {
     size_t n = strlen(s);
 
-    return (struct slice){memcpy(take_room(e, n + 1), s, n + 1), n};
+    return (struct slice){memcpy(arena_take(&e->arena, n + 1), s, n + 1), n};
 }
 
 static struct slice keep_number(struct classify_environment *e, uint64_t v)
@@ -53,7 +31,7 @@ static struct slice decode(struct classify_environment *e, struct slice raw)
 {
     if (slice_find(raw, '%') == SIZE_MAX)
         return raw;
-    char *out = take_room(e, raw.len);
+    char *out = arena_take(&e->arena, raw.len);
 
     return (struct slice){out, percent_decode(raw, out, raw.len)};
 }
@@ -100,7 +78,7 @@ static struct slice header(struct classify_environment *e, struct slice name)
     }
     if (found < 2)
         return only;
-    char *out = take_room(e, bytes);
+    char *out = arena_take(&e->arena, bytes);
     size_t n = 0;
 
     for (size_t i = 0; r->header(r->context, i, &field, &value); ++i) {
@@ -116,113 +94,99 @@ static struct slice header(struct classify_environment *e, struct slice name)
 
 /* ---- the variables ---- */
 
-static struct slice get_method(struct classify_environment *e)
-{
-    return some(e->request->method);
-}
+enum variable {
+    HTTP_HOST,
+    PATH_INFO,
+    METHOD,
+    QUERY,
+    SCRIPT_NAME,
+    SERVER_NAME,
+    SERVER_PORT,
+    PROTOCOL,
+    REMOTE_ADDR,
+    REMOTE_PORT,
+    CONTENT_TYPE,
+    CONTENT_LENGTH,
+    URL_SCHEME,
+    VARIABLES
+};
 
-static struct slice get_script_name(struct classify_environment *e)
-{
-    return some(decode(e, e->request->script_name));
-}
-
-static struct slice get_path_info(struct classify_environment *e)
-{
-    return some(decode(e, e->request->path));
-}
-
-static struct slice get_query(struct classify_environment *e)
-{
-    return some(e->request->query);
-}
-
-static struct slice get_protocol(struct classify_environment *e)
-{
-    return some(e->request->protocol);
-}
-
-static struct slice get_scheme(struct classify_environment *e)
-{
-    return e->request->tls ? SLICE_LIT("https") : SLICE_LIT("http");
-}
-
-static struct slice get_server_name(struct classify_environment *e)
-{
-    char text[ADDR_TEXT_MAX];
-
-    if (e->request->host.len != 0)
-        return host_without_port(e->request->host);
-    return e->request->local->len != 0 ? keep_cstr(e, addr_host(e->request->local, text))
-                                       : SLICE_LIT("localhost");
-}
-
-static struct slice get_server_port(struct classify_environment *e)
-{
-    unsigned port = e->request->local->len != 0 ? addr_port(e->request->local) : 0;
-
-    if (port == 0)
-        port = e->request->tls ? 443 : 80;
-    return keep_number(e, port);
-}
-
-static struct slice get_remote_addr(struct classify_environment *e)
-{
-    char text[ADDR_TEXT_MAX];
-
-    return e->request->peer->len != 0 ? keep_cstr(e, addr_host(e->request->peer, text))
-                                      : SLICE_NULL;
-}
-
-static struct slice get_remote_port(struct classify_environment *e)
-{
-    return e->request->peer->len != 0 ? keep_number(e, addr_port(e->request->peer)) : SLICE_NULL;
-}
-
-static struct slice get_content_type(struct classify_environment *e)
-{
-    return header(e, SLICE_LIT("CONTENT_TYPE"));
-}
-
-static struct slice get_content_length(struct classify_environment *e)
-{
-    uint64_t n = e->request->content_length;
-
-    return n != UINT64_MAX ? keep_number(e, n) : SLICE_NULL;
-}
-
-static struct slice get_host(struct classify_environment *e)
-{
-    return e->request->host.len != 0 ? e->request->host : SLICE_NULL;
-}
-
-static const struct variable {
-    struct slice name;
-    struct slice (*get)(struct classify_environment *e);
-} variables[] = {
-    {{"HTTP_HOST", 9}, get_host},
-    {{"PATH_INFO", 9}, get_path_info},
-    {{"REQUEST_METHOD", 14}, get_method},
-    {{"QUERY_STRING", 12}, get_query},
-    {{"SCRIPT_NAME", 11}, get_script_name},
-    {{"SERVER_NAME", 11}, get_server_name},
-    {{"SERVER_PORT", 11}, get_server_port},
-    {{"SERVER_PROTOCOL", 15}, get_protocol},
-    {{"REMOTE_ADDR", 11}, get_remote_addr},
-    {{"REMOTE_PORT", 11}, get_remote_port},
-    {{"CONTENT_TYPE", 12}, get_content_type},
-    {{"CONTENT_LENGTH", 14}, get_content_length},
-    {{"wsgi.url_scheme", 15}, get_scheme},
+static const struct slice names[VARIABLES] = {
+    [HTTP_HOST] = {"HTTP_HOST", 9},         [PATH_INFO] = {"PATH_INFO", 9},
+    [METHOD] = {"REQUEST_METHOD", 14},      [QUERY] = {"QUERY_STRING", 12},
+    [SCRIPT_NAME] = {"SCRIPT_NAME", 11},    [SERVER_NAME] = {"SERVER_NAME", 11},
+    [SERVER_PORT] = {"SERVER_PORT", 11},    [PROTOCOL] = {"SERVER_PROTOCOL", 15},
+    [REMOTE_ADDR] = {"REMOTE_ADDR", 11},    [REMOTE_PORT] = {"REMOTE_PORT", 11},
+    [CONTENT_TYPE] = {"CONTENT_TYPE", 12},  [CONTENT_LENGTH] = {"CONTENT_LENGTH", 14},
+    [URL_SCHEME] = {"wsgi.url_scheme", 15},
 };
 
 static const struct slice http_prefix = {"HTTP_", 5};
 
-static const struct variable *find_variable(struct slice name)
+/* VARIABLES: it is none of these. */
+static enum variable find_variable(struct slice name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(variables); ++i) {
-        if (slice_eq(name, variables[i].name))
-            return &variables[i];
+    size_t i = 0;
+
+    while (i < VARIABLES && !slice_eq(name, names[i]))
+        ++i;
+    return (enum variable)i;
+}
+
+static struct slice server_name(struct classify_environment *e)
+{
+    const struct classify_request *r = e->request;
+    char text[ADDR_TEXT_MAX];
+
+    if (r->host.len != 0)
+        return host_without_port(r->host);
+    return r->local->len != 0 ? keep_cstr(e, addr_host(r->local, text)) : SLICE_LIT("localhost");
+}
+
+static struct slice server_port(struct classify_environment *e)
+{
+    const struct classify_request *r = e->request;
+    unsigned port = r->local->len != 0 ? addr_port(r->local) : 0;
+
+    return keep_number(e, port != 0 ? port : r->tls ? 443 : 80);
+}
+
+static struct slice value_of(struct classify_environment *e, enum variable v)
+{
+    const struct classify_request *r = e->request;
+    char text[ADDR_TEXT_MAX];
+
+    switch (v) {
+    case HTTP_HOST:
+        return r->host.len != 0 ? r->host : SLICE_NULL;
+    case PATH_INFO:
+        return some(decode(e, r->path));
+    case METHOD:
+        return some(r->method);
+    case QUERY:
+        return some(r->query);
+    case SCRIPT_NAME:
+        return some(decode(e, r->script_name));
+    case SERVER_NAME:
+        return server_name(e);
+    case SERVER_PORT:
+        return server_port(e);
+    case PROTOCOL:
+        return some(r->protocol);
+    case REMOTE_ADDR:
+        return r->peer->len != 0 ? keep_cstr(e, addr_host(r->peer, text)) : SLICE_NULL;
+    case REMOTE_PORT:
+        return r->peer->len != 0 ? keep_number(e, addr_port(r->peer)) : SLICE_NULL;
+    case CONTENT_TYPE:
+        return header(e, SLICE_LIT("CONTENT_TYPE"));
+    case CONTENT_LENGTH:
+        return r->content_length != UINT64_MAX ? keep_number(e, r->content_length) : SLICE_NULL;
+    case URL_SCHEME:
+        return r->tls ? SLICE_LIT("https") : SLICE_LIT("http");
+    case VARIABLES:
+        break;
     }
-    return NULL;
+    UNREACHABLE();
 }
 
 /* Cuts "HTTP_" off the name of a variable that is a field of the request. */
@@ -239,16 +203,16 @@ static bool cut_field_name(struct slice *name)
 
 static struct slice lookup(struct classify_environment *e, struct slice name)
 {
-    const struct variable *v = find_variable(name);
+    enum variable v = find_variable(name);
 
-    if (v != NULL)
-        return v->get(e);
+    if (v != VARIABLES)
+        return value_of(e, v);
     return cut_field_name(&name) ? header(e, name) : SLICE_NULL;
 }
 
 bool classify_is_variable(struct slice name)
 {
-    if (find_variable(name) != NULL)
+    if (find_variable(name) != VARIABLES)
         return true;
     if (!cut_field_name(&name))
         return false;
@@ -279,18 +243,12 @@ void classify_environment_init(struct classify_environment *e, const struct clas
 {
     e->super.get = get;
     e->request = r;
-    e->blocks = NULL;
-    e->used = 0;
+    arena_init(&e->arena, e->room, sizeof(e->room));
 }
 
 void classify_environment_fini(struct classify_environment *e)
 {
-    while (e->blocks != NULL) {
-        struct classify_block *b = e->blocks;
-
-        e->blocks = b->next;
-        free(b);
-    }
+    arena_fini(&e->arena);
 }
 
 size_t classify(const struct classifier *k, const struct classify_request *r,

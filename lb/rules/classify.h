@@ -8,6 +8,7 @@
 #define RLB_LB_RULES_CLASSIFY_H
 
 #include "classifiers/registry.h"
+#include "common/base/arena.h"
 #include "common/net/addr.h"
 
 /* A request, whatever it was parsed with. */
@@ -30,9 +31,8 @@ struct classify_request {
 struct classify_environment {
     struct rlb_environment super; /* first: classifiers get its address */
     const struct classify_request *request;
-    struct classify_block *blocks; /* values that had to be made */
-    size_t used;                   /* of `room` */
-    char room[512];                /* the small ones of them */
+    struct arena arena; /* values that had to be made */
+    _Alignas(ARENA_ALIGN) char room[512];
 };
 
 void classify_environment_init(struct classify_environment *e, const struct classify_request *r);

@@ -29,9 +29,7 @@ struct header_rules *header_rules_ref(struct header_rules *r)
 
 static void rule_fini(struct header_rule *rule)
 {
-    for (size_t i = 0; i < rule->nparts; ++i)
-        free(rule->parts[i].text);
-    free(rule->parts);
+    template_fini(&rule->value);
     free(rule->name);
 }
 
@@ -128,93 +126,23 @@ static const char *check_name(const struct header_rules *r, enum header_side sid
     return why != NULL ? why : contradicted(r, side, op, name);
 }
 
-/* ---- templates ---- */
-
-/* Cuts the next text off *REST, up to a value; braces in it are single. NULL: WHY says. */
-static const char *take_text(struct slice *rest, struct text *out)
-{
-    while (rest->len != 0) {
-        char c = rest->p[0];
-        bool brace = c == '{' || c == '}';
-        bool doubled = brace && rest->len > 1 && rest->p[1] == c;
-        size_t used = doubled ? 2 : 1;
-
-        if (brace && !doubled) {
-            if (c == '{')
-                return NULL;
-            return "a } without its {; a brace itself is written }}";
-        }
-        if (c < 0x20 || c > 0x7e)
-            return "only blanks and visible ASCII are permitted here";
-        text_add_char(out, c);
-        rest->p += used;
-        rest->len -= used;
-    }
-    return NULL;
-}
-
-/* At "{". */
-static const char *take_value(struct slice *rest, struct header_part *out)
-{
-    size_t end = slice_find(*rest, '}');
-    struct slice name = {rest->p + 1, end - 1};
-
-    if (end == SIZE_MAX)
-        return "a { without its }; a brace itself is written {{";
-    if (!slice_is(name, "class") && !classify_is_variable(name))
-        return "expected {class} or {VARIABLE}, such as {REMOTE_ADDR}";
-    out->is_variable = true;
-    out->text = slice_is(name, "class") ? NULL : xslicedup(name);
-    rest->p += end + 1;
-    rest->len -= end + 1;
-    return NULL;
-}
-
-static const char *take_part(struct slice *rest, struct header_rule *rule)
-{
-    struct header_part *part = &rule->parts[rule->nparts];
-    bool value = rest->p[0] == '{' && !(rest->len > 1 && rest->p[1] == '{');
-
-    if (rule->nparts == HEADER_TEMPLATE_PARTS_MAX)
-        return "more than 16 texts and {VARIABLE}s";
-    if (value) {
-        const char *why = take_value(rest, part);
-
-        rule->nparts += why == NULL;
-        return why;
-    }
-    struct text text = {0};
-    const char *why = take_text(rest, &text);
-
-    if (why == NULL)
-        rule->parts[rule->nparts++].text = xslicedup(text_slice(&text));
-    text_fini(&text);
-    return why;
-}
-
-static const char *compile(struct slice template, struct header_rule *rule)
-{
-    const char *why = NULL;
-
-    if (template.len == 0)
-        return "has no value; remove takes a field off";
-    if (template.len > HEADER_TEMPLATE_MAX)
-        return "longer than 1024 bytes";
-    rule->parts = xcalloc(HEADER_TEMPLATE_PARTS_MAX, sizeof(*rule->parts));
-    while (why == NULL && template.len != 0)
-        why = take_part(&template, rule);
-    return why;
-}
-
 bool header_rules_add(struct header_rules *r, enum header_side side, enum header_op op,
                       struct slice name, struct slice value, char why[SETTINGS_WHY_ROOM])
 {
+    static const struct template_kind values = {
+        .bytes_max = HEADER_TEMPLATE_MAX,
+        .first = ' ',
+        .too_long = "longer than 1024 bytes",
+        .bad_byte = "only blanks and visible ASCII are permitted here",
+        .bad_name = "expected {class} or {VARIABLE}, such as {REMOTE_ADDR}"};
     struct header_rule rule = {.op = op};
     const char *problem = check_name(r, side, op, name);
+    size_t at;
 
     ASSERT(r->n[side] == 0 || r->rules[side][r->n[side] - 1].op <= op);
     if (problem == NULL && op != HEADER_REMOVE)
-        problem = compile(value, &rule);
+        problem = value.len == 0 ? "has no value; remove takes a field off"
+                                 : template_parse(&values, value, &rule.value, &at);
     if (problem != NULL) {
         rule_fini(&rule);
         snprintf(why, SETTINGS_WHY_ROOM, "%.*s: %s", name.len < 40 ? (int)name.len : 40, name.p,
@@ -262,14 +190,14 @@ size_t header_rule_value(const struct header_rule *rule, struct slice cls,
 {
     struct writer w = {.out = out};
 
-    for (size_t i = 0; i < rule->nparts; ++i) {
-        const struct header_part *part = &rule->parts[i];
-        struct slice v = cls;
+    for (size_t i = 0; i < rule->value.n; ++i) {
+        const struct template_part *part = &rule->value.parts[i];
+        struct slice v = {part->text, part->len};
 
-        if (part->is_variable && part->text != NULL)
+        if (part->kind == TEMPLATE_CLASS)
+            v = cls;
+        else if (part->kind == TEMPLATE_VARIABLE)
             v.p = e->super.get(&e->super, part->text, &v.len);
-        else if (!part->is_variable)
-            v = slice_of(part->text);
         put_value(&w, v);
     }
     struct slice trimmed = slice_trim((struct slice){out, w.n});

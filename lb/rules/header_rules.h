@@ -8,7 +8,7 @@
 #define RLB_LB_RULES_HEADER_RULES_H
 
 #include "common/config/config.h"
-#include "lb/rules/classify.h"
+#include "lb/rules/template.h"
 #include "lb/settings/settings.h"
 
 enum {
@@ -17,7 +17,6 @@ enum {
     HEADER_NAME_MAX = 128,
     /* A template is written by hand. */
     HEADER_TEMPLATE_MAX = 1024,
-    HEADER_TEMPLATE_PARTS_MAX = 16,
     /* What comes out of one; what is longer is cut. */
     HEADER_VALUE_MAX = 4096,
 };
@@ -25,16 +24,10 @@ enum {
 enum header_side { HEADER_REQUEST, HEADER_RESPONSE, HEADER_SIDES };
 enum header_op { HEADER_REMOVE, HEADER_SET, HEADER_ADD };
 
-struct header_part {
-    char *text; /* or the name of the variable; NULL: the class */
-    bool is_variable;
-};
-
 struct header_rule {
     enum header_op op;
     char *name;
-    size_t nparts;
-    struct header_part *parts;
+    struct template value; /* not of HEADER_REMOVE */
 };
 
 struct header_rules {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scopes APPLICATION and POOL are two tables
- * over one struct: where something is done to "all rows of an application" it goes through
- * app_row().
+ * Scopes APPLICATION and POOL are two tables over one struct: where something is done to "all rows
+ * of an application" it goes through app_row().
  */
 #include "lb/settings/settings.h"
 
@@ -41,12 +40,10 @@ static const struct setting_row worker_rows[] = {
 #define WORKER(...) SETTINGS_ROW(struct worker_settings, __VA_ARGS__)
 #include "lb/settings/settings.def"
 };
-
 static const struct setting_row worker_tls_rows[] = {
 #define WORKER_TLS(...) SETTINGS_ROW(struct worker_tls_settings, __VA_ARGS__)
 #include "lb/settings/settings.def"
 };
-
 static const struct setting_row headers_rows[] = {
 #define HEADERS(...) SETTINGS_ROW(struct headers_settings, __VA_ARGS__)
 #include "lb/settings/settings.def"
@@ -101,15 +98,6 @@ const struct setting_row *app_row(size_t i)
     return i < application_table.n ? &application_rows[i] : &pool_rows[i - application_table.n];
 }
 
-size_t app_row_find(struct slice name)
-{
-    for (size_t i = 0; i < app_rows(); ++i) {
-        if (slice_is(name, app_row(i)->name))
-            return i;
-    }
-    return SIZE_MAX;
-}
-
 bool app_row_by_snapshot(const struct setting_row *row)
 {
     static const char *const names[] = {"forwarded_for",
@@ -138,13 +126,6 @@ void app_settings_copy(const struct app_settings *from, struct app_settings *to)
     settings_copy(&application_table, from, to);
     for (size_t i = 0; i < pool_table.n; ++i)
         settings_take(&pool_rows[i], from, to);
-    to->classifier = NULL;
-    to->workers = NULL;
-    to->worker_tls = NULL;
-    to->pool = NULL;
-    to->pool_counters = NULL;
-    to->headers = NULL;
-    to->rates = NULL;
 }
 
 void app_settings_fini(struct app_settings *s)
@@ -164,7 +145,6 @@ void counter_settings_copy(const struct counter_settings *from, struct counter_s
     settings_copy(&counter_table, from, to);
     for (size_t i = 0; i < match_table.n; ++i)
         settings_take(&match_rows[i], from, to);
-    to->match = NULL;
 }
 
 void counter_settings_fini(struct counter_settings *s)

@@ -82,16 +82,14 @@ extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 /* Rows that one application has in all: those of application_table, then those of pool_table. */
 size_t app_rows(void);
 const struct setting_row *app_row(size_t i);
-/* Index of the row called NAME among app_rows(), or SIZE_MAX. */
-size_t app_row_find(struct slice name);
 
 /* LOCAL rows that only snapshots carry, so that SIGHUP can change them with one. */
 bool app_row_by_snapshot(const struct setting_row *row);
 
-/* TO is overwritten (not freed); NODEs do not go along: they belong to a configuration file. */
+/* As settings_copy. */
 void app_settings_copy(const struct app_settings *from, struct app_settings *to);
 void app_settings_fini(struct app_settings *s);
-/* Both scopes of it: defaults; TO is overwritten (not freed), NODEs do not go along. */
+/* Both scopes of it. */
 void counter_settings_defaults(struct counter_settings *s);
 void counter_settings_copy(const struct counter_settings *from, struct counter_settings *to);
 void counter_settings_fini(struct counter_settings *s);

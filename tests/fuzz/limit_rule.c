@@ -52,18 +52,18 @@ static void ask(const struct limit_rule *rule, struct slice cls, struct slice ho
     struct classify_request r = request_of(host, target);
     char room[LIMIT_KEY_MAX];
     char again[LIMIT_KEY_MAX];
-    struct slice key = limit_rule_key(rule, cls, &r, room);
+    struct slice key = request_match_key(rule->match, "name", cls, &r, room);
 
     check_key(key);
-    ASSERT(slice_eq(key, limit_rule_key(rule, cls, &r, again)));
-    ASSERT(limit_rule_fits(rule, cls, &r) == limit_rule_fits(rule, cls, &r));
+    ASSERT(slice_eq(key, request_match_key(rule->match, "name", cls, &r, again)));
+    ASSERT(request_match_fits(rule->match, cls, &r) == request_match_fits(rule->match, cls, &r));
     if (rule->s.mode != LIMIT_ANY || rule->s.key != NULL)
         return;
     struct text longer = {0};
     text_add(&longer, target);
     text_add_char(&longer, 'x');
     r = request_of(host, text_slice(&longer));
-    ASSERT(!slice_eq(key, limit_rule_key(rule, cls, &r, again)));
+    ASSERT(!slice_eq(key, request_match_key(rule->match, "name", cls, &r, again)));
     text_fini(&longer);
 }
 

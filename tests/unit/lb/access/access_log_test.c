@@ -240,11 +240,87 @@ static void only_the_fields_that_are_asked_for_are_written(void **state)
         "\"total_us\":1600}\n");
 }
 
+/* ---- what strangers have written ---- */
+
+static struct access_entry entry_of(struct slice each)
+{
+    struct access_entry e = {
+        .protocol = "HTTP/1.1", .application = "a", .reason = "", .outcome = "ok"};
+    struct slice *texts = &e.client;
+
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
+        texts[i] = each;
+#define NUMBER(name, key, doc) e.name = UINT64_MAX;
+#include "lb/access/access_field.def"
+    return e;
+}
+
+static size_t count(struct slice s, const char *of)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i + strlen(of) <= s.len; ++i)
+        n += memcmp(s.p + i, of, strlen(of)) == 0;
+    return n;
+}
+
+/* The line of E with FIELDS. */
+static const char *line_of(struct fixture *f, const struct access_entry *e, uint64_t fields)
+{
+    struct access_options o = {.format = ACCESS_COMBINED, .fields = fields, .sample = 1};
+
+    assert_int_equal(access_log_create(f->file, &o, LOOPS, &f->log), ERR_OK);
+    access_log_add(f->log, 0, e);
+    return stop_and_read(f, f->file);
+}
+
+static void the_longest_line_that_there_can_be_is_written_whole(void **state)
+{
+    struct fixture *f = *state;
+    char *bytes = xmalloc(ACCESS_TEXT_MAX);
+
+    memset(bytes, 1, ACCESS_TEXT_MAX);
+    struct access_entry e = entry_of((struct slice){bytes, ACCESS_TEXT_MAX});
+    const char *line = line_of(f, &e, ACCESS_ALL_FIELDS);
+    assert_int_equal(count(slice_of(line), "\\x01"), (size_t)ACCESS_TEXTS * ACCESS_TEXT_MAX);
+    assert_int_equal(line[strlen(line) - 1], '\n');
+    free(bytes);
+}
+
+static void nothing_is_a_dash_in_the_combined_part_and_empty_behind_it(void **state)
+{
+    struct fixture *f = *state;
+
+    struct access_entry e = entry_of(SLICE_NULL);
+    e.status = 200;
+    e.sent_bytes = 7;
+    assert_string_equal(line_of(f, &e, (uint64_t)1 << ACCESS_FIELD_host),
+                        " - - [01/Jan/1970:00:00:00 +0000] \"-\" 200 7 "
+                        "\"-\" \"-\" host=\"\"\n");
+}
+
+static void what_would_end_a_text_or_a_line_is_escaped(void **state)
+{
+    struct fixture *f = *state;
+
+    struct access_entry e = entry_of(SLICE_LIT("a\"b\\c\nd\x7f\xff"));
+    const char *line = line_of(f, &e, (uint64_t)1 << ACCESS_FIELD_host);
+    assert_int_equal(count(slice_of(line), "a\\x22b\\x5cc\\x0ad\\x7f\\xff"), 6);
+    assert_int_equal(count(slice_of(line), "\n"), 1);
+}
+
 static void each_field_is_found_by_its_name_and_no_other(void **state)
 {
+    static const char *const names[] = {
+#define TEXT(name, key, doc) key,
+#define WORD(name, key, doc) key,
+#define NUMBER(name, key, doc) key,
+#include "lb/access/access_field.def"
+    };
+
     (void)state;
     for (int i = 0; i < ACCESS_FIELDS; ++i)
-        assert_int_equal(access_field_find(slice_of(access_field_name((enum access_field)i))), i);
+        assert_int_equal(access_field_find(slice_of(names[i])), i);
     assert_int_equal(access_field_find(SLICE_LIT("cls")), ACCESS_FIELDS);
     assert_int_equal(access_field_find(SLICE_LIT("")), ACCESS_FIELDS);
 }
@@ -360,6 +436,9 @@ int main(void)
         TEST(reopening_goes_on_in_a_new_file),
         TEST(a_file_that_cannot_be_written_costs_lines_and_counts_them),
         TEST(only_the_fields_that_are_asked_for_are_written),
+        TEST(the_longest_line_that_there_can_be_is_written_whole),
+        TEST(nothing_is_a_dash_in_the_combined_part_and_empty_behind_it),
+        TEST(what_would_end_a_text_or_a_line_is_escaped),
         TEST(each_field_is_found_by_its_name_and_no_other),
         TEST(a_sample_is_about_as_large_as_asked_and_has_every_error),
         TEST(a_reader_that_takes_nothing_holds_nobody_up_and_costs_lines),

@@ -2,7 +2,6 @@
 #include "lb/backends/membership.h"
 
 #include "common/base/clock.h"
-#include "lb/backends/host_name.h"
 #include "lb/backends/self_measure.h"
 #include "tests/support/wait_limit.h"
 #include "tests/unit/lb/core/control_fixture.h"

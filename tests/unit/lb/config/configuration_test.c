@@ -93,6 +93,16 @@ static void assert_complaint(const struct fixture *f, unsigned line, const char 
              f->d.text != NULL ? f->d.text : "(none)");
 }
 
+/* Where setting NAME of A is from. */
+static enum setting_origin origin_of(const struct application_config *a, const char *name)
+{
+    size_t i = 0;
+
+    while (strcmp(app_row(i)->name, name) != 0)
+        ++i;
+    return a->origins[i];
+}
+
 static void with_one_application_its_keys_stand_at_the_top(void **state)
 {
     struct fixture *f = *state;
@@ -108,8 +118,8 @@ static void with_one_application_its_keys_stand_at_the_top(void **state)
     assert_string_equal(a->name, "default");
     assert_int_equal(a->s.retries, 5);
     assert_true(a->s.variance > 5.9);
-    assert_int_equal(a->origins[app_row_find(SLICE_LIT("variance"))], ORIGIN_YAML);
-    assert_int_equal(a->origins[app_row_find(SLICE_LIT("history"))], ORIGIN_DEFAULT);
+    assert_int_equal(origin_of(a, "variance"), ORIGIN_YAML);
+    assert_int_equal(origin_of(a, "history"), ORIGIN_DEFAULT);
     assert_int_equal(a->nworkers, 2);
     assert_int_equal(a->workers[0].source, RESUME_FROM_AUTO);
     assert_int_equal(a->workers[0].max_connections, -1);

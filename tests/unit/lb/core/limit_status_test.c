@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "lb/limits/limit_counter.h"
+#include "lb/limits/limit_rule.h"
 #include "lb/status/status.h"
 #include "tests/unit/lb/core/control_fixture.h"
 

@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "lb/limits/limit_counter.h"
+#include "lb/limits/limit_claim.h"
 #include "lb/limits/limit_rule.h"
 #include "tests/unit/lb/core/control_fixture.h"
 

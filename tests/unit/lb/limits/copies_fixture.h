@@ -24,6 +24,11 @@ enum { MEMORY_BYTES = 64 << 20, COPY_BYTES = 1 << 20 };
 static const struct cache_wish no_wish = {CACHE_SECONDS_NONE, CACHE_SECONDS_NONE,
                                           CACHE_SECONDS_NONE};
 
+static inline size_t copy_memory_used(const struct copy_memory *m)
+{
+    return atomic_load(&m->used_bytes);
+}
+
 /* A request with at most one field, "Name: value" or "". */
 struct asked {
     struct http1_header field;

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 
-#include "lb/limits/limit_counter.h"
 #include "tests/unit/lb/limits/limit_fixture.h"
 
 static void limits_that_contradict_one_another_are_refused(void **state)
@@ -80,10 +79,11 @@ static void *ask(void *arg)
     char room[LIMIT_KEY_MAX];
 
     for (int i = 0; i < 2000; ++i) {
-        if (!limit_rule_fits(a->rule, SLICE_LIT("c"), &fitting) ||
-            limit_rule_fits(a->rule, SLICE_LIT("c"), &other))
+        if (!request_match_fits(a->rule->match, SLICE_LIT("c"), &fitting) ||
+            request_match_fits(a->rule->match, SLICE_LIT("c"), &other))
             ++a->wrong;
-        if (!slice_is(limit_rule_key(a->rule, SLICE_LIT("c"), &fitting, room), "shop:c|/report/7"))
+        if (!slice_is(request_match_key(a->rule->match, "shop", SLICE_LIT("c"), &fitting, room),
+                      "shop:c|/report/7"))
             ++a->wrong;
     }
     return NULL;

@@ -38,7 +38,7 @@ static void listeners_are_registered_where_they_are(void **state)
     assert_string_equal(names.items[0], "192.0.2.1:80");
     assert_string_equal(names.items[1], "unix:/run/x");
     assert_string_equal(names.items[2], "[2001:db8::1]:443");
-    advertise_free(&names);
+    text_list_fini(&names);
 }
 
 static void a_wildcard_is_every_address_of_the_machine(void **state)
@@ -62,7 +62,7 @@ static void a_wildcard_is_every_address_of_the_machine(void **state)
     assert_false(has(&names, "[::]:8080"));
     /* Loopback is used only if there is no other. */
     assert_true(v4 == 1 || !has(&names, "127.0.0.1:8080"));
-    advertise_free(&names);
+    text_list_fini(&names);
 }
 
 static void what_is_configured_is_registered_instead(void **state)
@@ -81,7 +81,7 @@ static void what_is_configured_is_registered_instead(void **state)
     assert_string_equal(names.items[3], "[2001:db8::1]:8080");
     assert_string_equal(names.items[4], "unix:/run/y");
     assert_true(parsed(names.items[5]).sa.sa_family == AF_INET);
-    advertise_free(&names);
+    text_list_fini(&names);
 }
 
 static void nobody_can_connect_to_these(void **state)

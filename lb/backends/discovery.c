@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * Where workers are known from: those that the configuration lists, those that are registered in
+ * the tree, and the addresses that the host names among both stand for.
+ *
  * Each provider of the tree is compared with the previous reading, so that only those that changed
  * cost anything, even among a thousand. A provider with an address as its name, in any spelling,
  * registers the known worker there: two such providers are one worker.
@@ -10,7 +13,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "lb/backends/host_name.h"
+#include "common/net/resolver.h"
 #include "lb/backends/membership_internal.h"
 #include "lb/rules/provider_limits.h"
 
@@ -23,6 +26,201 @@ enum {
     KEEP_DELAY_MS = 50,
     KEEP_PAUSE_MS = 1000,
 };
+
+/* ---- host names ---- */
+
+/* A host name of a worker, resolved at once, and again every resolve_interval. */
+struct host_name {
+    struct application *app;
+    char *text;    /* NAME:PORT */
+    bool answered; /* once, if only by an error */
+    struct addr *addrs;
+    size_t naddrs;
+    /* The addresses are others than before. Never inside a call of this header. */
+    void (*changed)(void *context);
+    void *context;
+    struct resolve_request request;
+    struct timer again;
+    bool failing; /* said so */
+};
+
+static bool same_addrs(const struct host_name *h, const struct addr *addrs, size_t naddrs)
+{
+    if (h->naddrs != naddrs)
+        return false;
+    for (size_t i = 0; i < naddrs; ++i) {
+        if (!addr_equal(&h->addrs[i], &addrs[i]))
+            return false;
+    }
+    return true;
+}
+
+static void on_resolved(struct resolve_request *r, enum err e, const struct addr *addrs, size_t n)
+{
+    struct host_name *h = container_of(r, struct host_name, request);
+
+    h->answered = true;
+    timer_start(h->app->lb->control, &h->again, h->app->settings->s.resolve_interval_ms);
+    if (e != ERR_OK || n == 0) {
+        /* The last addresses are retained: a failing name server does not remove workers. */
+        if (!h->failing)
+            log_warn(NULL, "worker-not-resolved", "application=%s worker=%s reason=\"%s\"",
+                     h->app->name, h->text, err_text(e));
+        h->failing = true;
+        return;
+    }
+    h->failing = false;
+    if (same_addrs(h, addrs, n))
+        return;
+    free(h->addrs);
+    h->addrs = xcalloc(n, sizeof(*addrs));
+    memcpy(h->addrs, addrs, n * sizeof(*addrs));
+    h->naddrs = n;
+    log_info_folded(NULL, "worker-resolved", "application=%s worker=%s count=%zu", h->app->name,
+                    h->text, n);
+    h->changed(h->context);
+}
+
+static void ask_name(struct host_name *h)
+{
+    timer_stop(&h->again);
+    if (h->request.job == NULL)
+        resolver_ask(h->app->lb->resolver, slice_of(h->text), &h->request);
+}
+
+static void on_again(struct timer *t)
+{
+    ask_name(container_of(t, struct host_name, again));
+}
+
+static struct host_name *create_name(struct application *a, const char *text,
+                                     void (*changed)(void *context), void *context)
+{
+    struct host_name *h = xcalloc(1, sizeof(*h));
+
+    h->app = a;
+    h->text = xstrdup(text);
+    h->changed = changed;
+    h->context = context;
+    h->request.done = on_resolved;
+    timer_init(&h->again, on_again);
+    ask_name(h);
+    return h;
+}
+
+static void destroy_name(struct host_name *h)
+{
+    if (h == NULL)
+        return;
+    resolver_cancel(&h->request);
+    timer_stop(&h->again);
+    free(h->addrs);
+    free(h->text);
+    free(h);
+}
+
+/* ---- the list of the configuration ---- */
+
+struct listed_workers {
+    struct membership *membership;
+    struct worker_config *items; /* owned */
+    struct host_name **names;    /* per item; NULL: it is an address */
+    size_t n;
+};
+
+static void list_one(struct membership *ms, const struct worker_config *w, const struct addr *addr)
+{
+    struct known_worker *k = membership_at(ms, addr);
+
+    k->listed = w;
+    if (w->named)
+        known_worker_set_host(k, w->text);
+    membership_touch(k);
+}
+
+/* From the list and what its names stand for now. */
+static void relist(void *context)
+{
+    const struct listed_workers *l = context;
+    struct membership *ms = l->membership;
+
+    map_for_each (struct known_worker, k, &ms->known, in_known) {
+        k->listed = NULL;
+        membership_touch(k);
+    }
+    for (size_t i = 0; i < l->n; ++i) {
+        const struct host_name *h = l->names[i];
+
+        if (h == NULL)
+            list_one(ms, &l->items[i], &l->items[i].addr);
+        for (size_t a = 0; h != NULL && a < h->naddrs; ++a)
+            list_one(ms, &l->items[i], &h->addrs[a]);
+    }
+    membership_settle(ms);
+}
+
+/* A name that was listed before, with what it resolved to, asked for again; or a new one. */
+static struct host_name *take_name(struct listed_workers *l, struct host_name **old, size_t nold,
+                                   const char *text)
+{
+    for (size_t i = 0; i < nold; ++i) {
+        struct host_name *h = old[i];
+
+        if (h != NULL && strcmp(h->text, text) == 0) {
+            old[i] = NULL;
+            ask_name(h);
+            return h;
+        }
+    }
+    return create_name(l->membership->app, text, relist, l);
+}
+
+void listed_workers_swap(struct listed_workers *l, struct worker_config **workers, size_t *n)
+{
+    struct listed_workers old = *l;
+
+    l->items = *workers;
+    l->n = *n;
+    l->names = xcalloc(l->n + 1, sizeof(struct host_name *));
+    for (size_t i = 0; i < l->n; ++i) {
+        if (l->items[i].named)
+            l->names[i] = take_name(l, old.names, old.n, l->items[i].text);
+    }
+    for (size_t i = 0; i < old.n; ++i)
+        destroy_name(old.names[i]);
+    free(old.names);
+    relist(l);
+    *workers = old.items;
+    *n = old.n;
+}
+
+bool listed_workers_settled(const struct listed_workers *l)
+{
+    for (size_t i = 0; i < l->n; ++i) {
+        if (l->names[i] != NULL && !l->names[i]->answered)
+            return false;
+    }
+    return true;
+}
+
+struct listed_workers *listed_workers_create(struct membership *ms)
+{
+    struct listed_workers *l = xcalloc(1, sizeof(*l));
+
+    l->membership = ms;
+    return l;
+}
+
+void listed_workers_destroy(struct listed_workers *l)
+{
+    for (size_t i = 0; i < l->n; ++i)
+        destroy_name(l->names[i]);
+    free(l->names);
+    worker_configs_free(l->items, l->n);
+    free(l);
+}
+
+/* ---- the tree ---- */
 
 static const char part_name[] = "providers"; /* of the snapshot */
 
@@ -95,7 +293,7 @@ static void attach(struct provider *p, const struct addr *addr)
     if (k->registrations++ == 0) {
         ++set->nregistered;
         k->refuted = false;
-        missing_workers_remove(&set->membership->missing, k);
+        membership_find_again(k);
     }
     take_facts(p);
 }
@@ -111,7 +309,7 @@ static void detach(struct provider *p, bool expected)
     if (--k->registrations == 0) {
         --p->set->nregistered;
         if (expected && !p->set->membership->stopping)
-            missing_workers_add(&p->set->membership->missing, k, p->set->before);
+            membership_miss(k, p->set->before);
     }
     membership_touch(k);
 }
@@ -194,7 +392,7 @@ static void drop_host(struct provider *p)
 {
     if (p->host == NULL)
         return;
-    host_name_destroy(p->host);
+    destroy_name(p->host);
     p->host = NULL;
     --p->set->nhosts;
 }
@@ -233,7 +431,7 @@ static void take(struct provider *p)
     } else if (p->host == NULL) {
         set_refused(p, NULL);
         ++p->set->nhosts;
-        p->host = host_name_create(p->set->membership->app, p->name, on_host_changed, p);
+        p->host = create_name(p->set->membership->app, p->name, on_host_changed, p);
     } else if (p->host->naddrs != 0) {
         place(p, choose_addr(p));
     }
@@ -273,7 +471,7 @@ static void drop(struct provider *p)
     free(p);
 }
 
-static void keep_soon(struct providers *set)
+void providers_keep(struct providers *set)
 {
     if (timer_running(&set->keep))
         return;
@@ -307,7 +505,7 @@ static void report(struct providers *set, const struct tree_provider *fresh, siz
     free(set->items);
     set->items = items;
     set->n = nitems;
-    keep_soon(set);
+    providers_keep(set);
 }
 
 /* ---- the previous run ---- */
@@ -408,7 +606,7 @@ static void on_wait_over(struct timer *t)
     remember(container_of(t, struct providers, wait));
 }
 
-/* ---- the tree ---- */
+/* ---- readings of the tree ---- */
 
 static void on_workers(void *context, const struct tree_node *node)
 {
@@ -468,24 +666,13 @@ void providers_judge(struct providers *set)
     membership_settle(set->membership);
 }
 
-size_t providers_confirm_removal(struct providers *set, struct slice worker)
-{
-    size_t n = missing_workers_confirm(&set->membership->missing, worker);
-
-    /* Otherwise a restart would recall them. */
-    if (n > 0)
-        keep_soon(set);
-    membership_settle(set->membership);
-    return n;
-}
-
 bool providers_settled(const struct providers *set)
 {
     for (size_t i = 0; i < set->n && set->nhosts > 0; ++i) {
         if (set->items[i]->host != NULL && !set->items[i]->host->answered)
             return false;
     }
-    return (set->heard || set->remembered) && missing_workers_settled(&set->membership->missing);
+    return set->heard || set->remembered;
 }
 
 /* ---- status ---- */
@@ -498,35 +685,26 @@ void providers_figures(const struct providers *set, struct membership_figures *o
     out->remembered = set->remembered;
 }
 
-/* Calls PUT for the first refused ones. */
-static void each_refused(const struct providers *set, struct json_writer *w,
-                         void (*put)(struct json_writer *w, const struct provider *p,
-                                     const char *name))
+/* The names of the first refused ones, or objects that say WHY, too. */
+static void put_refused(const struct providers *set, struct json_writer *w, bool why)
 {
     size_t shown = 0;
 
     for (size_t i = 0; i < set->n && shown < REFUSED_SHOWN_MAX; ++i) {
+        const struct provider *p = set->items[i];
         char escaped[LOG_CUT_ROOM];
 
-        if (set->items[i]->why == NULL)
+        if (p->why == NULL)
             continue;
-        put(w, set->items[i], log_cut(slice_of(set->items[i]->name), escaped));
+        if (why)
+            json_open_object(w, NULL);
+        json_put_text(w, why ? "name" : NULL, slice_of(log_cut(slice_of(p->name), escaped)));
+        if (why) {
+            json_put_text(w, "why", slice_of(p->why));
+            json_close_object(w);
+        }
         ++shown;
     }
-}
-
-static void put_name(struct json_writer *w, const struct provider *p, const char *name)
-{
-    (void)p;
-    json_put_text(w, NULL, slice_of(name));
-}
-
-static void put_refusal(struct json_writer *w, const struct provider *p, const char *name)
-{
-    json_open_object(w, NULL);
-    json_put_text(w, "name", slice_of(name));
-    json_put_text(w, "why", slice_of(p->why));
-    json_close_object(w);
 }
 
 void providers_describe(const struct providers *set, struct json_writer *w)
@@ -538,10 +716,10 @@ void providers_describe(const struct providers *set, struct json_writer *w)
     else
         json_put_null(w, "providers_problem");
     json_open_array(w, "refused_providers");
-    each_refused(set, w, put_name);
+    put_refused(set, w, false);
     json_close_array(w);
     json_open_array(w, "provider_refusals");
-    each_refused(set, w, put_refusal);
+    put_refused(set, w, true);
     json_close_array(w);
     json_open_array(w, "held_workers");
     list_for_each (it, &set->membership->missing.held)
@@ -551,7 +729,7 @@ void providers_describe(const struct providers *set, struct json_writer *w)
         json_put_null(w, "confirm_removal");
         return;
     }
-    char *confirm = xasprintf(MISSING_WORKERS_CONFIRM, app_name(set));
+    char *confirm = xasprintf(CONFIRM_REMOVAL, app_name(set));
     json_put_text(w, "confirm_removal", slice_of(confirm));
     free(confirm);
 }

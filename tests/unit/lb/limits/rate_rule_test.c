@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/limits/rate_counter.h"
+#include "lb/limits/rate_rule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
