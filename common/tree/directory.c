@@ -15,6 +15,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/tree/provider_file.h"
+#include "common/tree/tree.h"
 
 #include <errno.h>
 #include <limits.h>

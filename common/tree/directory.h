@@ -9,7 +9,7 @@
 #define RLB_TREE_DIRECTORY_H
 
 #include "common/tree/provider_file.h"
-#include "common/tree/tree_backend.h"
+#include "common/tree/tree_follow.h"
 
 #define PROPERTIES_FILE "properties.json"
 /* Prefix of the name of a provider's file before it is in place. */

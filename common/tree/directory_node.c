@@ -211,7 +211,7 @@ static bool scan_members(struct dir *d)
 
 static void publish_members(struct dir *d)
 {
-    struct provider_set *set = provider_set_create(map_count(&d->members));
+    struct tree_set *set = tree_set_create(map_count(&d->members));
     size_t n = 0;
 
     map_for_each (struct member, m, &d->members, in_dir) {
@@ -219,9 +219,8 @@ static void publish_members(struct dir *d)
             set->items[n++] = (struct tree_provider){xstrdup(m->name), json_incref(m->properties)};
     }
     set->n = n;
-    provider_set_sort(set);
-    provider_set_drop(d->spot->providers);
-    d->spot->providers = set;
+    tree_set_sort(set);
+    tree_set_replace(&d->spot->providers, set);
 }
 
 static void read_members(struct dir *d)
@@ -230,8 +229,7 @@ static void read_members(struct dir *d)
     bool changed = d->spot->providers == NULL;
 
     if (d->rescan && !scan_members(d)) {
-        provider_set_drop(d->spot->providers);
-        d->spot->providers = NULL;
+        tree_set_replace(&d->spot->providers, NULL);
         return;
     }
     while ((node = list_pop_front(&d->dirty)) != NULL) {
@@ -387,34 +385,33 @@ static bool entry_is_directory(const char *full, const struct dirent *entry)
     return yes;
 }
 
-static struct name_set *load_children(struct dir *d)
+static struct tree_set *load_children(struct dir *d)
 {
     DIR *directory = opendir(d->full);
-    struct name_set *set;
+    struct tree_set *set;
     struct dirent *entry;
     size_t n = 0;
 
     if (directory == NULL)
         return NULL;
-    set = name_set_create(0);
+    set = tree_set_create(0);
     while ((entry = readdir(directory)) != NULL && n < TREE_CHILDREN_MAX) {
         if (entry->d_name[0] == '.' || !entry_is_directory(d->full, entry))
             continue;
         /* Room in powers of two. */
         if ((n & (n - 1)) == 0)
-            set = xrealloc(set, sizeof(*set) + (n == 0 ? 1 : n * 2) * sizeof(set->names[0]));
-        set->names[n++] = xstrdup(entry->d_name);
+            set = xrealloc(set, sizeof(*set) + (n == 0 ? 1 : n * 2) * sizeof(set->items[0]));
+        set->items[n++] = (struct tree_provider){.name = xstrdup(entry->d_name)};
     }
     closedir(directory);
     set->n = n;
-    name_set_sort(set);
+    tree_set_sort(set);
     return set;
 }
 
 static void read_children(struct dir *d)
 {
-    name_set_drop(d->spot->children);
-    d->spot->children = load_children(d);
+    tree_set_replace(&d->spot->children, load_children(d));
     d->children_stale = d->spot->children == NULL;
 }
 
@@ -426,10 +423,6 @@ void dir_read(struct dir *d)
 
     if (!d->exists) {
         tree_spot_set_missing(s);
-        provider_set_drop(s->providers);
-        s->providers = NULL;
-        name_set_drop(s->children);
-        s->children = NULL;
         members_clear(d);
         return;
     }

@@ -8,6 +8,8 @@
 #include "common/base/limits.h"
 #include "common/base/literal.h"
 
+#include <stdlib.h>
+
 /* As Python strips. */
 static struct slice strip(struct slice s)
 {
@@ -100,4 +102,65 @@ enum err node_data_encode(const json_t *properties, size_t max_bytes, struct tex
     }
     json_decref(again);
     return ERR_OK;
+}
+
+/* ---- sets ---- */
+
+struct tree_set *tree_set_create(size_t n)
+{
+    struct tree_set *set = xcalloc(1, sizeof(*set) + n * sizeof(set->items[0]));
+
+    set->refs = 1;
+    set->n = n;
+    return set;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct tree_provider *x = a;
+    const struct tree_provider *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+void tree_set_sort(struct tree_set *set)
+{
+    qsort(set->items, set->n, sizeof(set->items[0]), by_name);
+}
+
+struct tree_set *tree_set_ref(struct tree_set *set)
+{
+    if (set != NULL)
+        ++set->refs;
+    return set;
+}
+
+void tree_set_replace(struct tree_set **at, struct tree_set *set)
+{
+    struct tree_set *old = *at;
+
+    *at = set;
+    if (old == NULL || --old->refs != 0)
+        return;
+    for (size_t i = 0; i < old->n; ++i) {
+        free(old->items[i].name);
+        json_decref(old->items[i].properties);
+    }
+    free(old);
+}
+
+bool tree_set_equal(const struct tree_set *a, const struct tree_set *b)
+{
+    if (a == b)
+        return true;
+    if (a == NULL || b == NULL || a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; ++i) {
+        const json_t *x = a->items[i].properties;
+        const json_t *y = b->items[i].properties;
+
+        if (strcmp(a->items[i].name, b->items[i].name) != 0 || (x != y && !json_equal(x, y)))
+            return false;
+    }
+    return true;
 }

@@ -157,8 +157,8 @@ void tree_op_finish(struct tree_op *op, enum err e)
 
 static void look(struct timer *timer)
 {
-    struct tree_op *op = container_of(timer, struct tree_op, again);
-    struct place place = {.spot = NULL};
+    struct tree_op *op = container_of(timer, struct tree_op, follower.look);
+    struct tree_place place = {.spot = NULL};
 
     follower_begin(&op->follower);
     enum found found = follow_path(&op->follower, op->path, PART_NODE, &place);
@@ -169,13 +169,6 @@ static void look(struct timer *timer)
         return;
     memcpy(op->at, place.path, sizeof(op->at));
     end(op, found == FOUND_NODE ? ERR_OK : found == FOUND_MISSING ? ERR_NOT_FOUND : ERR_RANGE);
-}
-
-static void touched(struct follower *f)
-{
-    struct tree_op *op = container_of(f, struct tree_op, follower);
-
-    timer_start(op->tree->loop, &op->again, 0);
 }
 
 /* ---- the beginning ---- */
@@ -191,10 +184,10 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     op->in_tree = (struct list){0};
     op->call = NULL;
     timer_init(&op->deadline, on_deadline);
-    timer_init(&op->again, look);
+    timer_init(&op->again, NULL);
     ++t->watches;
     if (op->kind == TREE_RESOLVE)
-        follower_init(&op->follower, t, op->path, touched);
+        follower_init(&op->follower, t, op->path, 0, look);
     /* A node that others have made may be deeper than any path of ours. */
     if (strlen(op->path) > TREE_PATH_MAX) {
         diag_add(op->diag, NULL, 0, 0, "%.60s...: path longer than %d bytes", op->path,
@@ -212,7 +205,7 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
         timer_start(t->loop, &op->deadline, op->timeout_ms);
     switch (op->kind) {
     case TREE_RESOLVE:
-        look(&op->again);
+        look(&op->follower.look);
         break;
     case TREE_READ:
         t->backend->read(op);

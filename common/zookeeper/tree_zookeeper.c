@@ -353,7 +353,7 @@ static void zk_node_put(struct zk_node *n)
     map_remove(&n->tree->nodes, &n->in_tree);
     json_decref(n->properties);
     free(n->problem);
-    name_set_drop(n->names);
+    tree_set_replace(&n->names, NULL);
     free(n);
 }
 
@@ -510,8 +510,7 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
 
 static void zk_node_children(struct zk_node *n, struct zk_call *c)
 {
-    name_set_drop(n->names);
-    n->names = NULL;
+    tree_set_replace(&n->names, NULL);
     n->children_known = c->result == ZK_OK;
     if (c->result != ZK_OK) {
         /* Nothing watches for one that is not there but its data; and it may be back already, with
@@ -523,12 +522,12 @@ static void zk_node_children(struct zk_node *n, struct zk_call *c)
 
     if (n->spot != NULL && (n->spot->parts & PART_PROVIDERS) != 0)
         update_members(n, c);
-    n->names = name_set_create(max);
+    n->names = tree_set_create(max);
     for (size_t i = 0; i < max; ++i) {
-        n->names->names[i] = c->names[i];
+        n->names->items[i].name = c->names[i];
         c->names[i] = NULL;
     }
-    name_set_sort(n->names);
+    tree_set_sort(n->names);
     touch(n, PART_PROVIDERS | PART_CHILDREN);
 }
 
@@ -538,8 +537,7 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
     struct zk_node *n = r->node;
 
     if (r->kind == ZK_READ_CHILDREN) {
-        name_set_drop(n->names);
-        n->names = NULL;
+        tree_set_replace(&n->names, NULL);
         n->children_known = true;
         touch(n, PART_PROVIDERS | PART_CHILDREN);
         return;
@@ -556,7 +554,7 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
 static void show_providers(struct zk_node *n)
 {
     struct tree_spot *s = n->spot;
-    struct provider_set *set = provider_set_create(n->nmembers);
+    struct tree_set *set = tree_set_create(n->nmembers);
     struct list *it;
     size_t i = 0;
 
@@ -573,9 +571,8 @@ static void show_providers(struct zk_node *n)
         p->properties = m->properties != NULL ? json_incref(m->properties) : json_object();
     }
     set->n = i;
-    provider_set_sort(set);
-    provider_set_drop(s->providers);
-    s->providers = set;
+    tree_set_sort(set);
+    tree_set_replace(&s->providers, set);
     n->changed = false;
 }
 
@@ -583,13 +580,9 @@ static void show_children(struct zk_node *n)
 {
     struct tree_spot *s = n->spot;
 
-    name_set_drop(s->children);
-    s->children = n->names;
-    if (n->names != NULL)
-        ++n->names->refs;
+    tree_set_replace(&s->children, tree_set_ref(n->names));
     if (n->names == NULL) {
-        provider_set_drop(s->providers);
-        s->providers = NULL;
+        tree_set_replace(&s->providers, NULL);
         n->changed = true;
     } else if ((s->parts & PART_PROVIDERS) != 0 && (n->changed || s->providers == NULL)) {
         show_providers(n);
@@ -608,10 +601,6 @@ static void zk_node_show(struct zk_node *n)
         tree_spot_set_missing(s);
         n->children_known = n->members_read = n->complete = false;
         drop_members(n);
-        provider_set_drop(s->providers);
-        s->providers = NULL;
-        name_set_drop(s->children);
-        s->children = NULL;
         return;
     }
     s->birth = n->birth;

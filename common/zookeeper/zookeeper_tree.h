@@ -11,7 +11,8 @@
 #define RLB_ZOOKEEPER_ZOOKEEPER_TREE_H
 
 #include "common/base/limits.h"
-#include "common/tree/tree_backend.h"
+#include "common/tree/tree.h"
+#include "common/tree/tree_follow.h"
 #include "common/zookeeper/zookeeper_session.h"
 
 enum {
@@ -95,7 +96,7 @@ struct zk_node {
     json_t *properties; /* NULL: the data do not parse, or cannot be read; see PROBLEM */
     char *problem;
     bool children_known;
-    struct name_set *names; /* NULL: cannot be read */
+    struct tree_set *names; /* NULL: cannot be read */
     struct list members;    /* nodes of its providers */
     size_t nmembers, unread;
     bool members_read;
