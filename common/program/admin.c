@@ -885,13 +885,6 @@ void admin_cut(struct admin *a)
     http_server_cut(a->server);
 }
 
-static void free_secret(char *s)
-{
-    if (s != NULL)
-        crypto_wipe(s, strlen(s));
-    free(s);
-}
-
 void admin_destroy(struct admin *a)
 {
     struct list *it;
@@ -920,8 +913,8 @@ void admin_destroy(struct admin *a)
         free(o);
     }
     text_list_fini(&a->hosts);
-    free_secret(a->token);
-    free_secret(a->actions_token);
+    crypto_free(a->token);
+    crypto_free(a->actions_token);
     free(a->addresses);
     free(a);
 }

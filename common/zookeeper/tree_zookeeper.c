@@ -7,6 +7,7 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
+#include "common/tls/crypto.h"
 #include "common/zookeeper/zookeeper_tree.h"
 #include "common/zookeeper/zookeeper_url.h"
 
@@ -835,34 +836,12 @@ static char *make_creator(void)
     return xasprintf("resumelb:%s", hex);
 }
 
-static enum err read_identity(struct zookeeper *t, const struct tree_options *o, struct diag *d)
-{
-    struct text identity = {0};
-
-    if (o->auth_file == NULL)
-        return ERR_OK;
-    enum err e = zookeeper_auth_read(o->auth_file, &identity, d);
-    if (e == ERR_OK)
-        t->identity = xstrdup(text_cstr(&identity));
-    if (identity.p != NULL)
-        explicit_bzero(identity.p, identity.room);
-    text_fini(&identity);
-    return e;
-}
-
-static void wipe(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
 static void zookeeper_free(struct zookeeper *t)
 {
     free(t->hosts);
     free(t->top);
-    wipe(t->identity);
-    wipe(t->creator);
+    crypto_free(t->identity);
+    crypto_free(t->creator);
     free(t);
 }
 
@@ -883,8 +862,8 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
     struct zookeeper *t = xcalloc(1, sizeof(*t));
     enum err e = zookeeper_url_parse(place, &t->hosts, &t->top, d);
 
-    if (e == ERR_OK)
-        e = read_identity(t, o, d);
+    if (e == ERR_OK && o->auth_file != NULL)
+        e = zookeeper_auth_read(o->auth_file, &t->identity, d);
     if (e == ERR_OK) {
         t->creator = make_creator();
         if (t->creator == NULL)
