@@ -617,7 +617,7 @@ static enum err list_children(struct tree_op *op)
     return e;
 }
 
-void directory_read(struct tree_op *op)
+static void read_node(struct tree_op *op)
 {
     struct text bytes = {0};
 
@@ -696,7 +696,7 @@ static void try_lock(struct timer *timer)
     tree_op_finish(op, e);
 }
 
-void directory_write(struct tree_op *op)
+static void write_node(struct tree_op *op)
 {
     if (!node_exists(op, strlen(op->at))) {
         enum err e = read_provider(op);
@@ -782,7 +782,7 @@ static enum err create_below(const struct tree_op *op)
     return e;
 }
 
-void directory_create(struct tree_op *op)
+static void create_node(struct tree_op *op)
 {
     if (node_exists(op, strlen(op->at)))
         tree_op_finish(op, ERR_EXISTS);
@@ -819,7 +819,7 @@ static void clear_directory(const char *full)
  * A provider may come at any moment. Its file keeps the directory from being removed; the
  * properties, which had to be deleted first, are put back then.
  */
-void directory_remove(struct tree_op *op)
+static void remove_node(struct tree_op *op)
 {
     char *full = path_of(op, "");
     char *file = path_of(op, "/" PROPERTIES_FILE);
@@ -844,9 +844,28 @@ void directory_remove(struct tree_op *op)
     tree_op_finish(op, e);
 }
 
-void directory_reset_acl(struct tree_op *op)
+void directory_begin(struct tree_op *op)
 {
-    diag_add(op->diag, NULL, 0, 0, "%s: a directory's permissions are its owner's: chmod, chown",
-             tree_path_shown(op->at));
-    tree_op_finish(op, ERR_UNSUPPORTED);
+    switch (op->kind) {
+    case TREE_READ:
+        read_node(op);
+        break;
+    case TREE_WRITE:
+        write_node(op);
+        break;
+    case TREE_CREATE:
+        create_node(op);
+        break;
+    case TREE_REMOVE:
+        remove_node(op);
+        break;
+    case TREE_RESET_ACL:
+        diag_add(op->diag, NULL, 0, 0,
+                 "%s: a directory's permissions are its owner's: chmod, chown",
+                 tree_path_shown(op->at));
+        tree_op_finish(op, ERR_UNSUPPORTED);
+        break;
+    case TREE_RESOLVE:
+        UNREACHABLE();
+    }
 }

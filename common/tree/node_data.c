@@ -43,7 +43,7 @@ json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM])
 }
 
 /* The bytes that are to stand alone in the node; SLICE_NULL: the properties are more than that. */
-static struct slice lone_string(const json_t *properties)
+static struct slice lone_string(const json_t *properties, bool text_as_json)
 {
     const json_t *v = json_object_get(properties, NODE_STRING_VALUE);
 
@@ -51,8 +51,8 @@ static struct slice lone_string(const json_t *properties)
         return SLICE_NULL;
     struct slice s = {json_string_value(v), json_string_length(v)};
     struct slice stripped = strip(s);
-    bool ambiguous = looks_like_json(stripped) && literal_is_text(s);
-    return stripped.len != 0 && !ambiguous ? s : SLICE_NULL;
+    bool as_json = (text_as_json || looks_like_json(stripped)) && literal_is_text(s);
+    return stripped.len != 0 && !as_json ? s : SLICE_NULL;
 }
 
 /* Whether every string of V can be in JSON. V is as deep as what it came from. */
@@ -77,9 +77,10 @@ static bool all_text(const json_t *v)
     return true;
 }
 
-enum err node_data_encode(const json_t *properties, size_t max_bytes, struct text *out)
+enum err node_data_encode(const json_t *properties, bool text_as_json, size_t max_bytes,
+                          struct text *out)
 {
-    struct slice alone = lone_string(properties);
+    struct slice alone = lone_string(properties, text_as_json);
     size_t start = out->len;
     json_t *again = NULL;
 

@@ -24,11 +24,13 @@
  */
 json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM]);
 /*
- * Append the bytes of PROPERTIES; they decode to the same.
+ * Append the bytes of PROPERTIES; they decode to the same. TEXT_AS_JSON: a lone text is not written
+ * as it is, for readers that accept JSON alone.
  * Errors: ERR_TOO_LARGE (over MAX_BYTES, or over what json_parse takes), ERR_UNSUPPORTED (bytes
  * that are no text, and not alone).
  */
-enum err node_data_encode(const json_t *properties, size_t max_bytes, struct text *out) must_check;
+enum err node_data_encode(const json_t *properties, bool text_as_json, size_t max_bytes,
+                          struct text *out) must_check;
 
 /* ---- sets ---- */
 

@@ -22,6 +22,15 @@ enum { BROKEN_SHOWN_MAX = 100 };
 
 static const struct tree_backend *const backends[] = {&tree_directory, &tree_zookeeper};
 
+/* A watched node as one evaluation found it. Owns what it refers to. */
+struct view {
+    bool exists, parses, providers_known;
+    uint64_t birth;
+    char *problem;
+    json_t *properties;
+    struct tree_set *providers, *children;
+};
+
 struct tree_watch {
     struct follower follower;
     char *path; /* as the caller has it */
@@ -30,15 +39,8 @@ struct tree_watch {
     void *context;
     bool reporting; /* inside changed(): an unwatch must leave the struct until it returns */
     bool ended;
-    bool reported; /* at least once; what follows is the last report */
-    bool exists;
-    uint64_t birth;
-    bool parses;
-    bool providers_known;
-    char *problem;
-    json_t *properties;
-    struct tree_set *providers;
-    struct tree_set *children;
+    bool reported; /* LAST has been, at least once */
+    struct view last;
 };
 
 struct tree_registration {
@@ -142,43 +144,37 @@ static char *from_root(const struct tree *t, const char *path)
 
 /* ---- watches ---- */
 
-/* What one look found; compared with the last report. Each member is a reference of its own. */
-struct view {
-    bool pending;
-    bool exists;
-    uint64_t birth;
-    bool parses;
-    bool providers_known;
-    bool link_broken; /* PROBLEM is about a link, which is logged elsewhere */
-    const char *problem;
-    json_t *properties;
-    struct tree_set *providers;
-    struct tree_set *children;
-};
+static void view_fini(struct view *v)
+{
+    free(v->problem);
+    json_decref(v->properties);
+    tree_set_replace(&v->providers, NULL);
+    tree_set_replace(&v->children, NULL);
+}
 
-static void see_node(struct tree_watch *w, struct view *v)
+/* Returns false if not all has been read yet. */
+static bool see_node(struct tree_watch *w, struct view *v)
 {
     struct tree_place at;
     enum found found = follow_path(&w->follower, w->full, PART_NODE | PART_CHILDREN, &at);
+    bool pending = found == FOUND_PENDING;
 
-    v->properties = json_incref(w->properties);
-    v->pending = found == FOUND_PENDING;
     if (found == FOUND_MISSING)
-        v->problem = "no such node";
-    if (found != FOUND_NODE)
-        return;
-    v->exists = true;
-    v->birth = at.spot->birth;
-    v->parses = at.spot->parses;
-    v->problem = at.spot->problem;
-    v->children = tree_set_ref(at.spot->children);
-    if (v->parses) {
-        json_decref(v->properties);
-        v->properties = follow_properties(&w->follower, &at, w->properties, &v->pending);
+        v->problem = xstrdup("no such node");
+    if (found == FOUND_NODE) {
+        v->exists = true;
+        v->birth = at.spot->birth;
+        v->parses = at.spot->parses;
+        v->problem = xstrdup(at.spot->problem);
+        v->children = tree_set_ref(at.spot->children);
     }
+    v->properties = v->parses ? follow_properties(&w->follower, &at, w->last.properties, &pending)
+                              : json_incref(w->last.properties);
+    return !pending;
 }
 
-static void see_providers(struct tree_watch *w, struct view *v)
+/* The same. */
+static bool see_providers(struct tree_watch *w, struct view *v)
 {
     char path[TREE_PATH_MAX + 1];
     struct tree_place at = {.spot = NULL};
@@ -187,64 +183,47 @@ static void see_providers(struct tree_watch *w, struct view *v)
     if (tree_path_join("", slice_of(w->full), path) == ERR_OK &&
         tree_path_join(path, SLICE_LIT("providers"), path) == ERR_OK)
         found = follow_path(&w->follower, path, PART_NODE | PART_PROVIDERS, &at);
-    if (found == FOUND_PENDING)
-        v->pending = true;
     if (found == FOUND_NODE && at.spot->providers != NULL) {
         v->providers_known = true;
         v->providers = tree_set_ref(at.spot->providers);
-        return;
+        return true;
     }
     /* A service without any registration so far has no providers. If its node has vanished, the
      * tree may have been wiped. */
-    v->providers = tree_set_ref(w->providers);
+    v->providers = tree_set_ref(w->last.providers);
     v->providers_known = found == FOUND_MISSING && (v->providers == NULL || v->providers->n == 0);
+    return found != FOUND_PENDING;
 }
 
-static bool same_problem(const char *a, const char *b)
+static bool same_problem(const struct view *a, const struct view *b)
 {
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+    return a->problem == b->problem ||
+           (a->problem != NULL && b->problem != NULL && strcmp(a->problem, b->problem) == 0);
 }
 
-static bool view_is_news(const struct tree_watch *w, const struct view *v)
+static bool same_view(const struct view *a, const struct view *b)
 {
-    return !w->reported || v->exists != w->exists || v->birth != w->birth ||
-           v->parses != w->parses || v->providers_known != w->providers_known ||
-           !same_problem(v->problem, w->problem) || !json_equal(v->properties, w->properties) ||
-           !tree_set_equal(v->providers, w->providers) || !tree_set_equal(v->children, w->children);
+    return a->exists == b->exists && a->birth == b->birth && a->parses == b->parses &&
+           a->providers_known == b->providers_known && same_problem(a, b) &&
+           json_equal(a->properties, b->properties) && tree_set_equal(a->providers, b->providers) &&
+           tree_set_equal(a->children, b->children);
 }
 
-/* Take over what V refers to as the last report. */
-static void keep_view(struct tree_watch *w, struct view *v)
+static void log_problem(const struct tree_watch *w, const struct view *v)
 {
-    bool tell = !same_problem(v->problem, w->problem);
-
-    free(w->problem);
-    w->problem = xstrdup(v->problem);
-    json_decref(w->properties);
-    w->properties = v->properties;
-    tree_set_replace(&w->providers, v->providers);
-    tree_set_replace(&w->children, v->children);
-    w->exists = v->exists;
-    w->birth = v->birth;
-    w->parses = v->parses;
-    w->providers_known = v->providers_known;
-    w->reported = true;
-    if (v->link_broken || !tell || w->problem == NULL)
+    if (v->problem == NULL || same_problem(v, &w->last))
         return;
-    if (w->exists)
+    if (v->exists)
         log_warn(NULL, "tree-problem", "path=%s reason=\"%s\"", tree_path_shown(w->path),
-                 w->problem);
+                 v->problem);
     else
         log_info(NULL, "tree-no-node", "path=%s reason=\"%s\"", tree_path_shown(w->path),
-                 w->problem);
+                 v->problem);
 }
 
 static void watch_destroy(struct tree_watch *w)
 {
-    free(w->problem);
-    json_decref(w->properties);
-    tree_set_replace(&w->providers, NULL);
-    tree_set_replace(&w->children, NULL);
+    view_fini(&w->last);
     free(w->path);
     free(w->full);
     free(w);
@@ -252,17 +231,18 @@ static void watch_destroy(struct tree_watch *w)
 
 static void report(struct tree_watch *w)
 {
+    const struct view *v = &w->last;
     struct tree_node node = {
-        .exists = w->exists,
-        .birth = w->birth,
-        .parses = w->parses,
-        .problem = w->problem,
-        .properties = w->properties,
-        .providers = w->providers != NULL ? w->providers->items : NULL,
-        .nproviders = w->providers != NULL ? w->providers->n : 0,
-        .providers_known = w->providers_known,
-        .children = w->children != NULL ? w->children->items : NULL,
-        .nchildren = w->children != NULL ? w->children->n : 0,
+        .exists = v->exists,
+        .birth = v->birth,
+        .parses = v->parses,
+        .problem = v->problem,
+        .properties = v->properties,
+        .providers = v->providers != NULL ? v->providers->items : NULL,
+        .nproviders = v->providers != NULL ? v->providers->n : 0,
+        .providers_known = v->providers_known,
+        .children = v->children != NULL ? v->children->items : NULL,
+        .nchildren = v->children != NULL ? v->children->n : 0,
     };
 
     w->reporting = true;
@@ -275,26 +255,33 @@ static void report(struct tree_watch *w)
 static void watch_look(struct timer *timer)
 {
     struct tree_watch *w = container_of(timer, struct tree_watch, follower.look);
+    struct follower *f = &w->follower;
     struct view v = {0};
 
-    follower_begin(&w->follower);
-    see_node(w, &v);
-    see_providers(w, &v);
+    follower_begin(f);
+    bool known = see_node(w, &v);
+    known = see_providers(w, &v) && known;
     /* A node that cannot be read is the more important problem. */
-    v.link_broken = w->follower.problem.len != 0 && (v.problem == NULL || !v.exists);
-    if (v.link_broken)
-        v.problem = text_cstr(&w->follower.problem);
-    if (!v.pending)
-        follower_report(&w->follower);
-    bool news = !v.pending && view_is_news(w, &v);
-    if (news) {
-        keep_view(w, &v);
-    } else {
-        json_decref(v.properties);
-        tree_set_replace(&v.providers, NULL);
-        tree_set_replace(&v.children, NULL);
+    bool link_broken = f->problem.len != 0 && (v.problem == NULL || !v.exists);
+    if (link_broken) {
+        free(v.problem);
+        v.problem = xstrdup(text_cstr(&f->problem));
     }
-    follower_end(&w->follower);
+    if (known)
+        follower_report(f);
+    bool news = known && (!w->reported || !same_view(&v, &w->last));
+    if (news) {
+        struct view old = w->last;
+
+        /* That of a link has been logged. */
+        if (!link_broken)
+            log_problem(w, &v);
+        w->reported = true;
+        w->last = v;
+        v = old;
+    }
+    view_fini(&v);
+    follower_end(f);
     if (news)
         report(w);
 }
@@ -309,7 +296,7 @@ struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn 
     follower_init(&w->follower, t, w->full, TREE_PAUSE_MS, watch_look);
     w->changed = changed;
     w->context = context;
-    w->properties = json_object();
+    w->last.properties = json_object();
     ++t->watches;
     return w;
 }

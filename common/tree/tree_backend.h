@@ -102,15 +102,11 @@ struct tree_backend {
     bool (*entry_held)(const struct tree_entry *e);
     void (*leave)(struct tree_entry *e);
     /*
-     * Operations on the node OP->at alone (tree_op.h): each ends by tree_op_finish(), also within
-     * the call. create: with tree_op_bytes(); ERR_NOT_FOUND if the node above is missing; of the
-     * root, what is above it is created as well.
+     * An operation, of any kind but TREE_RESOLVE, on the node OP->at alone (tree_op.h): ends by
+     * tree_op_finish(), also within the call. TREE_CREATE: with tree_op_bytes(); ERR_NOT_FOUND if
+     * the node above is missing; of the root, what is above it is created as well.
      */
-    void (*read)(struct tree_op *op);
-    void (*write)(struct tree_op *op);
-    void (*create)(struct tree_op *op);
-    void (*remove)(struct tree_op *op);
-    void (*reset_acl)(struct tree_op *op);
+    void (*begin)(struct tree_op *op);
     /* OP has timed out: the back end drops it, and adds to its diag what it was waiting for. */
     void (*abandon)(struct tree_op *op);
     size_t data_max;   /* bytes of a node's data */

@@ -923,11 +923,7 @@ const struct tree_backend tree_zookeeper = {
     .entry_set = zk_entry_set,
     .entry_held = zk_entry_held,
     .leave = zk_leave,
-    .read = zk_op_look,
-    .write = zk_op_look,
-    .create = zk_op_act,
-    .remove = zk_op_act,
-    .reset_acl = zk_op_act,
+    .begin = zk_op_begin,
     .abandon = zk_op_abandon,
     .data_max = ZK_DATA_MAX,
 };

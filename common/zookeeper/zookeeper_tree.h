@@ -126,9 +126,7 @@ void zk_entries_changed(struct zookeeper *t, const char *path);
 void zk_entries_free(struct zookeeper *t);
 
 /* ---- zookeeper_op.c ---- */
-/* Reads and writes begin by reading the node. */
-void zk_op_look(struct tree_op *op);
-void zk_op_act(struct tree_op *op);
+void zk_op_begin(struct tree_op *op);
 void zk_op_abandon(struct tree_op *op);
 void zk_ops_connected(struct zookeeper *t);
 /* The session has ended, and all calls with it. */
