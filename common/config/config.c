@@ -15,54 +15,26 @@
 
 #include <yaml.h>
 
+#include "common/base/arena.h"
 #include "common/base/file.h"
 #include "common/base/limits.h"
 #include "common/base/text.h"
-
-/* ---- the arena: chunks in a list, freed together ---- */
-
-struct chunk {
-    struct chunk *next;
-    size_t used, room;
-    _Alignas(max_align_t) char bytes[];
-};
 
 struct secret_file {
     struct secret_file *next;
     char path[];
 };
 
-struct arena {
-    struct chunk *chunks;
-    struct secret_file *secret_files; /* in the chunks */
+/* What a configuration owns. */
+struct config_memory {
+    struct arena arena;
+    struct secret_file *secret_files; /* in the arena */
 };
 
-static void *arena_alloc(struct arena *a, size_t bytes)
+/* BYTES in the arena of C, zeroed. */
+static void *take(const struct config *c, size_t bytes)
 {
-    enum { CHUNK_BYTES = 16 * 1024 };
-    size_t need = (bytes + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
-    struct chunk *c = a->chunks;
-
-    if (c == NULL || c->room - c->used < need) {
-        size_t room = need > CHUNK_BYTES ? need : CHUNK_BYTES;
-
-        c = xmalloc(sizeof(*c) + room);
-        *c = (struct chunk){.next = a->chunks, .room = room};
-        a->chunks = c;
-    }
-    void *p = c->bytes + c->used;
-    c->used += need;
-    memset(p, 0, need);
-    return p;
-}
-
-static void arena_free(struct arena *a)
-{
-    for (struct chunk *c = a->chunks, *next; c != NULL; c = next) {
-        next = c->next;
-        free(c);
-    }
-    free(a);
+    return memset(arena_take(&c->memory->arena, bytes), 0, bytes);
 }
 
 /* ---- reading ---- */
@@ -71,7 +43,6 @@ struct reader {
     yaml_parser_t parser;
     struct slice text;
     struct config *config;
-    struct arena *arena;
     struct diag *diag;
     size_t nodes;
     bool stopped; /* after a syntax error or a bound: no further event is read */
@@ -185,7 +156,7 @@ static struct config_node *node_create(struct reader *r, enum config_kind kind, 
         stop_at(r, mark, "too many values in one configuration file");
         return NULL;
     }
-    struct config_node *node = arena_alloc(r->arena, sizeof(*node));
+    struct config_node *node = take(r->config, sizeof(*node));
     node->kind = kind;
     node->line = mark.line + 1;
     node->column = mark.column + 1;
@@ -220,7 +191,7 @@ static struct config_node *scalar_create(struct reader *r, const yaml_event_t *e
 
     if (node == NULL)
         return NULL;
-    char *copy = arena_alloc(r->arena, len + 1);
+    char *copy = take(r->config, len + 1);
     memcpy(copy, e->data.scalar.value, len);
     node->text = (struct slice){copy, len};
     node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
@@ -301,11 +272,11 @@ static void children_settle(struct reader *r, struct children *c, struct config_
     size_t bytes = c->n * sizeof(struct config_node *);
 
     if (c->n != 0 && !r->stopped) {
-        node->items = memcpy(arena_alloc(r->arena, bytes), c->items, bytes);
+        node->items = memcpy(take(r->config, bytes), c->items, bytes);
         node->n = c->n;
     }
     if (c->n != 0 && !r->stopped && node->kind == CONFIG_MAP) {
-        node->keys = memcpy(arena_alloc(r->arena, bytes), c->keys, bytes);
+        node->keys = memcpy(take(r->config, bytes), c->keys, bytes);
         check_duplicates(r, node->keys, node->n);
     }
     free(c->items);
@@ -436,11 +407,11 @@ static void read_document(struct reader *r)
 
 bool config_parse(const char *file, struct slice text, struct config *out, struct diag *d)
 {
-    struct arena *arena = xcalloc(1, sizeof(*arena));
-    struct config config = {.file = xstrdup(file), .arena = arena};
-    struct reader r = {.text = text, .config = &config, .arena = arena, .diag = d};
+    struct config config = {.file = xstrdup(file), .memory = xcalloc(1, sizeof(*config.memory))};
+    struct reader r = {.text = text, .config = &config, .diag = d};
     unsigned errors_before = d->errors;
 
+    arena_init(&config.memory->arena, NULL, 0);
     if (text.len > CONFIG_BYTES_MAX) {
         config_complain(&config, NULL, d, "larger than %d bytes", CONFIG_BYTES_MAX);
     } else {
@@ -478,32 +449,30 @@ bool config_read(const char *file, struct config *out, struct diag *d)
 
 void config_fini(struct config *c)
 {
-    if (c->arena != NULL)
-        arena_free(c->arena);
+    if (c->memory != NULL)
+        arena_fini(&c->memory->arena);
+    free(c->memory);
     free(c->file);
     *c = (struct config){0};
 }
 
 void config_add_secret_file(const struct config *c, const char *path)
 {
-    struct arena *arena = c->arena;
     size_t room = strlen(path) + 1;
 
-    for (const struct secret_file *f = arena->secret_files; f != NULL; f = f->next) {
+    for (const struct secret_file *f = c->memory->secret_files; f != NULL; f = f->next) {
         if (strcmp(f->path, path) == 0)
             return;
     }
-    struct secret_file *f = arena_alloc(arena, sizeof(*f) + room);
+    struct secret_file *f = take(c, sizeof(*f) + room);
     memcpy(f->path, path, room);
-    f->next = arena->secret_files;
-    arena->secret_files = f;
+    f->next = c->memory->secret_files;
+    c->memory->secret_files = f;
 }
 
 void config_warn_exposed(const struct config *c)
 {
-    const struct arena *arena = c->arena;
-
-    for (const struct secret_file *f = arena->secret_files; f != NULL; f = f->next)
+    for (const struct secret_file *f = c->memory->secret_files; f != NULL; f = f->next)
         file_warn_exposed(f->path);
 }
 

@@ -23,8 +23,8 @@ struct config_node {
 
 struct config {
     char *file;
-    struct config_node *root; /* a map; an empty file is an empty map */
-    void *arena;
+    struct config_node *root;     /* a map; an empty file is an empty map */
+    struct config_memory *memory; /* of the nodes */
 };
 
 /*

@@ -38,28 +38,20 @@ const char *setting_shown(struct slice s, char out[SETTING_SHOWN_ROOM])
 
 const char *setting_type_wants(enum setting_type type)
 {
-    switch (type) {
-    case SETTING_BOOL:
-        return "true or false";
-    case SETTING_INT:
-        return "a whole number";
-    case SETTING_REAL:
-        return "a number";
-    case SETTING_TIME:
-        return "a time such as 250ms, 3.5s, 5m or 2h";
-    case SETTING_SIZE:
-        return "a size such as 4096, 256KiB or 1GiB";
-    case SETTING_TEXT:
-    case SETTING_SECRET:
-        return "a text";
-    case SETTING_CHOICE:
-        return "one of its words";
-    case SETTING_LIST:
-        return "a list of texts";
-    case SETTING_NODE:
-        return "a list or a map";
-    }
-    UNREACHABLE();
+    static const char *const texts[] = {
+        [SETTING_BOOL] = "true or false",
+        [SETTING_INT] = "a whole number",
+        [SETTING_REAL] = "a number",
+        [SETTING_TIME] = "a time such as 250ms, 3.5s, 5m or 2h",
+        [SETTING_SIZE] = "a size such as 4096, 256KiB or 1GiB",
+        [SETTING_TEXT] = "a text",
+        [SETTING_SECRET] = "a text",
+        [SETTING_CHOICE] = "one of its words",
+        [SETTING_LIST] = "a list of texts",
+        [SETTING_NODE] = "a list or a map",
+    };
+
+    return texts[type];
 }
 
 /* ---- lists ---- */

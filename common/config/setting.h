@@ -67,6 +67,7 @@ struct setting_value {
     int choice;
     char *text;            /* owned */
     struct text_list list; /* owned */
+    const struct config_node *node;
 };
 
 void text_list_add(struct text_list *l, struct slice item);

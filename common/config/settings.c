@@ -9,49 +9,33 @@
 
 /* ---- fields ---- */
 
+/* The member of a value that a type has. */
+#define MEMBER(m)                                                                                  \
+    {                                                                                              \
+        offsetof(struct setting_value, m), sizeof(((struct setting_value *)0)->m)                  \
+    }
+static const struct {
+    size_t offset, size;
+} members[] = {
+    [SETTING_BOOL] = MEMBER(yes),    [SETTING_INT] = MEMBER(number),
+    [SETTING_REAL] = MEMBER(real),   [SETTING_TIME] = MEMBER(amount),
+    [SETTING_SIZE] = MEMBER(amount), [SETTING_TEXT] = MEMBER(text),
+    [SETTING_SECRET] = MEMBER(text), [SETTING_CHOICE] = MEMBER(choice),
+    [SETTING_LIST] = MEMBER(list),   [SETTING_NODE] = MEMBER(node),
+};
+
 static void *field(const struct setting_row *row, void *s)
 {
     return (char *)s + row->offset;
-}
-
-static const void *field_const(const struct setting_row *row, const void *s)
-{
-    return (const char *)s + row->offset;
 }
 
 /* The field as a value that borrows what it owns. */
 static struct setting_value field_get(const struct setting_row *row, const void *s)
 {
     struct setting_value v = {0};
-    const void *f = field_const(row, s);
 
-    switch (row->type) {
-    case SETTING_BOOL:
-        v.yes = *(const bool *)f;
-        break;
-    case SETTING_INT:
-        v.number = *(const int64_t *)f;
-        break;
-    case SETTING_REAL:
-        v.real = *(const double *)f;
-        break;
-    case SETTING_TIME:
-    case SETTING_SIZE:
-        v.amount = *(const uint64_t *)f;
-        break;
-    case SETTING_CHOICE:
-        v.choice = *(const int *)f;
-        break;
-    case SETTING_TEXT:
-    case SETTING_SECRET:
-        v.text = *(char *const *)f;
-        break;
-    case SETTING_LIST:
-        v.list = *(const struct text_list *)f;
-        break;
-    case SETTING_NODE:
-        break;
-    }
+    memcpy((char *)&v + members[row->type].offset, (const char *)s + row->offset,
+           members[row->type].size);
     return v;
 }
 
@@ -70,36 +54,8 @@ static void field_free(const struct setting_row *row, void *s)
 /* Moves V into the field and frees the previous content of the field. */
 static void field_put(const struct setting_row *row, void *s, const struct setting_value *v)
 {
-    void *f = field(row, s);
-
     field_free(row, s);
-    switch (row->type) {
-    case SETTING_BOOL:
-        *(bool *)f = v->yes;
-        break;
-    case SETTING_INT:
-        *(int64_t *)f = v->number;
-        break;
-    case SETTING_REAL:
-        *(double *)f = v->real;
-        break;
-    case SETTING_TIME:
-    case SETTING_SIZE:
-        *(uint64_t *)f = v->amount;
-        break;
-    case SETTING_CHOICE:
-        *(int *)f = v->choice;
-        break;
-    case SETTING_TEXT:
-    case SETTING_SECRET:
-        *(char **)f = v->text;
-        break;
-    case SETTING_LIST:
-        *(struct text_list *)f = v->list;
-        break;
-    case SETTING_NODE:
-        UNREACHABLE();
-    }
+    memcpy(field(row, s), (const char *)v + members[row->type].offset, members[row->type].size);
 }
 
 /* ---- names ---- */
@@ -242,13 +198,9 @@ static void note_secret(const struct setting_row *row, const struct config *c,
 static bool read_field(const struct setting_row *row, const struct config *c,
                        const struct config_node *node, void *out, struct diag *d)
 {
-    struct setting_value v = {0};
+    struct setting_value v = {.node = node};
 
-    if (row->type == SETTING_NODE) {
-        *(const struct config_node **)field(row, out) = node;
-        return true;
-    }
-    if (!read_value(row, c, node, &v, d))
+    if (row->type != SETTING_NODE && !read_value(row, c, node, &v, d))
         return false;
     note_secret(row, c, &v);
     field_put(row, out, &v);
@@ -369,11 +321,6 @@ void settings_take(const struct setting_row *row, const void *from, void *to)
 {
     struct setting_value v = field_get(row, from);
 
-    if (row->type == SETTING_NODE) {
-        *(const struct config_node **)field(row, to) =
-            *(const struct config_node *const *)field_const(row, from);
-        return;
-    }
     /* Copied before the old one goes: FROM and TO may be the same. */
     value_own(&v);
     field_put(row, to, &v);
@@ -388,13 +335,11 @@ void settings_copy(const struct settings_table *t, const void *from, void *to)
     }
 }
 
-enum err settings_set(const struct settings_table *t, const struct setting_row *row,
-                      struct slice text, void *s, char why[SETTINGS_WHY_ROOM])
+enum err settings_set(const struct setting_row *row, struct slice text, void *s,
+                      char why[SETTINGS_WHY_ROOM])
 {
     struct setting_value v = {0};
 
-    ASSERT(row >= t->rows);
-    ASSERT(row < t->rows + t->n);
     if (row->type == SETTING_NODE) {
         snprintf(why, SETTINGS_WHY_ROOM, "cannot be written as a single value");
         return ERR_SYNTAX;
@@ -421,11 +366,8 @@ bool settings_same(const struct setting_row *row, const void *a, const void *b)
     struct setting_value x = field_get(row, a);
     struct setting_value y = field_get(row, b);
 
-    if (row->type == SETTING_NODE)
-        return *(const struct config_node *const *)field_const(row, a) ==
-               *(const struct config_node *const *)field_const(row, b);
     return x.yes == y.yes && x.number == y.number && x.real == y.real && x.amount == y.amount &&
-           x.choice == y.choice && (x.text == NULL) == (y.text == NULL) &&
+           x.choice == y.choice && x.node == y.node && (x.text == NULL) == (y.text == NULL) &&
            (x.text == NULL || strcmp(x.text, y.text) == 0) && same_lists(&x.list, &y.list);
 }
 
@@ -438,30 +380,16 @@ void settings_print(const struct setting_row *row, const void *s, struct text *o
 
 const char *setting_when_text(enum setting_when w)
 {
-    switch (w) {
-    case SETTING_BOOT:
-        return "boot";
-    case SETTING_RELOAD:
-        return "reload";
-    case SETTING_LIVE:
-        return "live";
-    case SETTING_LOCAL:
-        return "local";
-    }
-    UNREACHABLE();
+    static const char *const texts[] = {"boot", "reload", "live", "local"};
+
+    return texts[w];
 }
 
 const char *setting_origin_text(enum setting_origin o)
 {
-    switch (o) {
-    case ORIGIN_DEFAULT:
-        return "default";
-    case ORIGIN_YAML:
-        return "yaml";
-    case ORIGIN_TREE:
-        return "tree";
-    }
-    UNREACHABLE();
+    static const char *const texts[] = {"default", "yaml", "tree"};
+
+    return texts[o];
 }
 
 /* ---- the manual, and the check that a table is fit for use ---- */
@@ -497,40 +425,23 @@ static void put_choices(const char *choices, FILE *out)
 
 static void put_type(const struct setting_row *row, FILE *out)
 {
-    switch (row->type) {
-    case SETTING_BOOL:
-        fputs("yes or no", out);
-        break;
-    case SETTING_INT:
-    case SETTING_REAL:
-        fputs(row->type == SETTING_INT ? "whole number" : "number", out);
-        if (strcmp(row->unit, "NONE") != 0) {
-            fputs(" (", out);
-            put_lower(row->unit, out);
-            fputc(')', out);
-        }
-        break;
-    case SETTING_TIME:
-        fputs("time", out);
-        break;
-    case SETTING_SIZE:
-        fputs("size", out);
-        break;
-    case SETTING_TEXT:
-        fputs("text", out);
-        break;
-    case SETTING_SECRET:
-        fputs("secret text", out);
-        break;
-    case SETTING_CHOICE:
+    static const char *const texts[] = {
+        [SETTING_BOOL] = "yes or no", [SETTING_INT] = "whole number",
+        [SETTING_REAL] = "number",    [SETTING_TIME] = "time",
+        [SETTING_SIZE] = "size",      [SETTING_TEXT] = "text",
+        [SETTING_LIST] = "list",      [SETTING_SECRET] = "secret text",
+        [SETTING_NODE] = "structure",
+    };
+    bool has_unit = row->type == SETTING_INT || row->type == SETTING_REAL;
+
+    if (row->type == SETTING_CHOICE)
         put_choices(row->min, out);
-        break;
-    case SETTING_LIST:
-        fputs("list", out);
-        break;
-    case SETTING_NODE:
-        fputs("structure", out);
-        break;
+    else
+        fputs(texts[row->type], out);
+    if (has_unit && strcmp(row->unit, "NONE") != 0) {
+        fputs(" (", out);
+        put_lower(row->unit, out);
+        fputc(')', out);
     }
 }
 
@@ -568,11 +479,8 @@ static void put_range(const struct setting_row *row, FILE *out)
 
 static void put_default(const struct setting_row *row, FILE *out)
 {
-    bool may_lack = row->type == SETTING_TEXT || row->type == SETTING_SECRET ||
-                    row->type == SETTING_LIST || row->type == SETTING_NODE;
-
     if (row->deflt == NULL)
-        fputs(may_lack ? "none" : "required", out);
+        fputs(is_required(row) ? "required" : "none", out);
     else if (row->deflt[0] == '\0')
         fputs("empty", out);
     else

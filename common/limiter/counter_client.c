@@ -28,24 +28,6 @@ enum {
     EXPIRY_SLACK_MS = 50,
 };
 
-const char *counter_trouble_text(enum counter_trouble t)
-{
-    static const char *const texts[COUNTER_TROUBLES] = {
-        [COUNTER_TROUBLE_NONE] = "none",
-        [COUNTER_TROUBLE_NO_SERVER] = "no server",
-        [COUNTER_TROUBLE_RESTING] = "resting",
-        [COUNTER_TROUBLE_CONNECT] = "not connected",
-        [COUNTER_TROUBLE_CONNECT_TIMEOUT] = "not connected in time",
-        [COUNTER_TROUBLE_CLOSED] = "closed",
-        [COUNTER_TROUBLE_SILENT] = "silent",
-        [COUNTER_TROUBLE_FAULT] = "faulty answer",
-        [COUNTER_TROUBLE_SYSTEM] = "no descriptors or ports",
-    };
-
-    ASSERT((unsigned)t < ARRAY_LEN(texts));
-    return texts[t];
-}
-
 /* ---- calls ---- */
 
 /* CALL has nothing more to wait for. */
@@ -156,9 +138,9 @@ void counter_conn_connected(struct counter_conn *c)
     if (c->call != NULL)
         sent = send_acquire(c);
     else if (c->probe)
-        sent = counter_conn_send_and_await(c, COUNTER_CONN_GREETING, counter_uptime_line());
+        sent = counter_conn_send_and_await(c, COUNTER_CONN_GREETING, COUNTER_UPTIME_LINE);
     else if (c->inquiry)
-        sent = counter_conn_send_and_await(c, COUNTER_CONN_INQUIRING, counter_slots_line());
+        sent = counter_conn_send_and_await(c, COUNTER_CONN_INQUIRING, COUNTER_SLOTS_LINE);
     else
         counter_server_keep(c);
     if (!sent)
@@ -203,9 +185,7 @@ static void repeat(struct counter_conn *c)
     ASSERT(!call->again); /* what is sent again goes over a fresh connection */
     call->again = true;
     ++call->client->stats.repeated;
-    bool reserved = counter_daemon_reserve(c->server->daemon, true);
-    ASSERT(reserved);
-    join(call, counter_conn_open(c->server));
+    join(call, counter_conn_open(c->server, true));
     counter_conn_close(c);
 }
 
@@ -247,12 +227,8 @@ void counter_conn_ended(struct counter_conn *c, enum counter_trouble why)
         lose(c);
         return;
     case COUNTER_CONN_RELEASING:
-        ++c->server->client->stats.unreleased;
-        if (why != COUNTER_TROUBLE_CLOSED)
-            counter_server_bad(c);
-        counter_conn_close(c);
-        return;
     case COUNTER_CONN_EXPIRING:
+        c->server->client->stats.unreleased += c->state == COUNTER_CONN_RELEASING;
         if (why != COUNTER_TROUBLE_CLOSED)
             counter_server_bad(c);
         counter_conn_close(c);
@@ -436,23 +412,6 @@ static void init_call(struct counter_client *c, struct counter_call *call,
     ++c->stats.calls;
 }
 
-/* Over a new connection. */
-static void open_for(struct counter_call *call, struct counter_server *s)
-{
-    const struct counter_client *client = call->client;
-
-    if (!counter_daemon_reserve(s->daemon, false)) {
-        log_warn(NULL, "counter-connections-exhausted",
-                 "application=%s server=%s limit=%u action=\"reject\" "
-                 "hint=\"raise pool_counter_connections, or lower maxqueue\"",
-                 counter_health_name(client->health), s->name,
-                 counter_health_connections(client->health));
-        answer_later(call, COUNTER_RESULT_NO_ROOM, COUNTER_TROUBLE_NONE);
-        return;
-    }
-    join(call, counter_conn_open(s));
-}
-
 static void ask_server(struct counter_call *call, struct counter_server *s)
 {
     struct counter_client *client = call->client;
@@ -463,14 +422,16 @@ static void ask_server(struct counter_call *call, struct counter_server *s)
         return;
     }
     struct counter_conn *c = counter_server_take(s);
-    if (c == NULL) {
-        open_for(call, s);
-        return;
+    if (c != NULL) {
+        ++client->stats.reused;
+        join(call, c);
+        if (!send_acquire(c))
+            repeat(c);
+    } else if ((c = counter_conn_open(s, false)) != NULL) {
+        join(call, c);
+    } else {
+        answer_later(call, COUNTER_RESULT_NO_ROOM, COUNTER_TROUBLE_NONE);
     }
-    ++client->stats.reused;
-    join(call, c);
-    if (!send_acquire(c))
-        repeat(c);
 }
 
 void counter_client_acquire(struct counter_client *c, struct counter_call *call,
@@ -497,7 +458,7 @@ void counter_client_release(struct counter_call *call)
 
     if (call->state == COUNTER_CALL_HELD) {
         (void)part(c);
-        if (!counter_conn_send_and_await(c, COUNTER_CONN_RELEASING, counter_release_line()))
+        if (!counter_conn_send_and_await(c, COUNTER_CONN_RELEASING, COUNTER_RELEASE_LINE))
             counter_conn_ended(c, COUNTER_TROUBLE_CLOSED);
     } else {
         ASSERT(call->state == COUNTER_CALL_LOST);

@@ -199,7 +199,5 @@ const struct counter_client_stats *counter_client_stats(const struct counter_cli
 size_t counter_client_servers(const struct counter_client *c);
 /* I is below counter_client_servers; in the order they were set. */
 struct counter_server_view counter_client_server(const struct counter_client *c, size_t i);
-/* "refused", "silent" and so on, for logs and pages. Never NULL. */
-const char *counter_trouble_text(enum counter_trouble t);
 
 #endif

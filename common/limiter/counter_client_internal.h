@@ -9,7 +9,6 @@
 
 #include "common/limiter/counter_client.h"
 #include "common/limiter/counter_line.h"
-#include "common/limiter/hash_ring.h"
 
 /*
  *   CONNECTING -> ASKING -> HELD -> RELEASING -> KEPT -> ASKING ...
@@ -82,8 +81,9 @@ struct counter_client {
 /* ---- counter_server.c: connections ---- */
 
 /* Starts connecting; counter_conn_connected or counter_conn_ended is called later. The connection
- * belongs to S. It must have been reserved at S's daemon (counter_daemon_reserve). */
-struct counter_conn *counter_conn_open(struct counter_server *s);
+ * belongs to S. NULL: its daemon has as many as it may have. BEYOND: not counting this one, which
+ * is for a probe, or replaces a connection that is dead. */
+struct counter_conn *counter_conn_open(struct counter_server *s, bool beyond);
 /* Detaches C from its server, which may be freed by this. C is freed at the end of the turn. */
 void counter_conn_close(struct counter_conn *c);
 /* Like counter_conn_send, for a line that is answered immediately; C is in STATE afterwards. */

@@ -11,58 +11,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* ---- breaker ---- */
-
-enum counter_breaker_leave counter_breaker_ask(struct counter_breaker *b, uint64_t now_ms)
-{
-    switch (b->state) {
-    case COUNTER_BREAKER_CLOSED:
-        return COUNTER_BREAKER_GO;
-    case COUNTER_BREAKER_PROBED:
-        return COUNTER_BREAKER_REST;
-    case COUNTER_BREAKER_RESTING:
-        break;
-    }
-    if (now_ms < b->until_ms)
-        return COUNTER_BREAKER_REST;
-    b->state = COUNTER_BREAKER_PROBED;
-    return COUNTER_BREAKER_PROBE;
-}
-
-void counter_breaker_succeeded(struct counter_breaker *b)
-{
-    *b = (struct counter_breaker){.state = COUNTER_BREAKER_CLOSED};
-}
-
-static void rest(struct counter_breaker *b, uint64_t rest_ms, uint64_t now_ms)
-{
-    b->state = COUNTER_BREAKER_RESTING;
-    b->rest_ms = rest_ms < COUNTER_BREAKER_REST_MAX_MS ? rest_ms : COUNTER_BREAKER_REST_MAX_MS;
-    b->until_ms = now_ms + b->rest_ms;
-}
-
-bool counter_breaker_failed(struct counter_breaker *b, bool probe, uint64_t now_ms)
-{
-    if (b->state == COUNTER_BREAKER_CLOSED) {
-        if (++b->failures < COUNTER_BREAKER_FAILURES_MAX)
-            return false;
-        rest(b, COUNTER_BREAKER_REST_FIRST_MS, now_ms);
-        return true;
-    }
-    if (b->state != COUNTER_BREAKER_PROBED || !probe)
-        return false;
-    rest(b, b->rest_ms * 2, now_ms);
-    return true;
-}
-
-void counter_breaker_no_verdict(struct counter_breaker *b, uint64_t now_ms)
-{
-    if (b->state != COUNTER_BREAKER_PROBED)
-        return;
-    b->state = COUNTER_BREAKER_RESTING;
-    b->until_ms = now_ms;
-}
-
 /* ---- daemons ---- */
 
 struct slots_type {
@@ -84,7 +32,9 @@ struct counter_daemon {
     struct addr addr;
     unsigned refs;
     unsigned connections;
-    struct counter_breaker breaker;
+    unsigned failures; /* in a row */
+    uint64_t rest_ms;  /* the length of its rest; 0: it does not rest */
+    uint64_t until_ms; /* the end of that; then it is probed */
     uint64_t rests;
     uint64_t heard_ms;
     bool probed; /* some loop's probe is in flight */
@@ -121,19 +71,6 @@ void counter_health_set_connections(struct counter_health *h, unsigned max)
     pthread_mutex_lock(&h->lock);
     h->max_connections = max;
     pthread_mutex_unlock(&h->lock);
-}
-
-unsigned counter_health_connections(struct counter_health *h)
-{
-    pthread_mutex_lock(&h->lock);
-    unsigned max = h->max_connections;
-    pthread_mutex_unlock(&h->lock);
-    return max;
-}
-
-const char *counter_health_name(const struct counter_health *h)
-{
-    return h->name;
 }
 
 /* ---- daemons ---- */
@@ -190,10 +127,18 @@ void counter_daemon_put(struct counter_daemon *d)
 
 bool counter_daemon_reserve(struct counter_daemon *d, bool beyond)
 {
-    pthread_mutex_lock(&d->health->lock);
-    bool room = beyond || d->connections < d->health->max_connections;
+    struct counter_health *h = d->health;
+
+    pthread_mutex_lock(&h->lock);
+    unsigned max = h->max_connections;
+    bool room = beyond || d->connections < max;
     d->connections += room;
-    pthread_mutex_unlock(&d->health->lock);
+    pthread_mutex_unlock(&h->lock);
+    if (!room)
+        log_warn(NULL, "counter-connections-exhausted",
+                 "application=%s server=%s limit=%u action=\"reject\" "
+                 "hint=\"raise pool_counter_connections, or lower maxqueue\"",
+                 h->name, d->name, max);
     return room;
 }
 
@@ -210,49 +155,39 @@ void counter_daemon_release(struct counter_daemon *d)
 struct counter_daemon_state counter_daemon_look(struct counter_daemon *d, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
-    const struct counter_breaker *b = &d->breaker;
-    bool resting = b->state != COUNTER_BREAKER_CLOSED;
+    bool resting = d->rest_ms != 0;
     struct counter_daemon_state s = {
         .resting = resting,
         .rests = d->rests,
-        .rest_ms = resting && b->until_ms > now_ms ? b->until_ms - now_ms : 0,
+        .rest_ms = resting && d->until_ms > now_ms ? d->until_ms - now_ms : 0,
         .heard_ms = d->heard_ms,
     };
     pthread_mutex_unlock(&d->health->lock);
     return s;
 }
 
-static bool wants_probe_locked(struct counter_daemon *d, uint64_t silent_ms, uint64_t now_ms)
-{
-    if (d->probed)
-        return false;
-    if (d->breaker.state == COUNTER_BREAKER_CLOSED)
-        return now_ms >= d->heard_ms && now_ms - d->heard_ms >= silent_ms;
-    return counter_breaker_ask(&d->breaker, now_ms) == COUNTER_BREAKER_PROBE;
-}
-
 bool counter_daemon_begin_probe(struct counter_daemon *d, uint64_t silent_ms, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
-    bool probe = wants_probe_locked(d, silent_ms, now_ms);
+    uint64_t due_ms = d->rest_ms != 0 ? d->until_ms : d->heard_ms + silent_ms;
+    bool probe = !d->probed && now_ms >= due_ms;
     d->probed = d->probed || probe;
     pthread_mutex_unlock(&d->health->lock);
     return probe;
 }
 
-void counter_daemon_end_probe(struct counter_daemon *d, uint64_t now_ms)
+void counter_daemon_end_probe(struct counter_daemon *d)
 {
     pthread_mutex_lock(&d->health->lock);
     d->probed = false;
-    counter_breaker_no_verdict(&d->breaker, now_ms);
     pthread_mutex_unlock(&d->health->lock);
 }
 
 bool counter_daemon_heard(struct counter_daemon *d, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
-    bool back = d->breaker.state != COUNTER_BREAKER_CLOSED;
-    counter_breaker_succeeded(&d->breaker);
+    bool back = d->rest_ms != 0;
+    d->rest_ms = d->failures = 0;
     /* Loops read the clock at different times. */
     if (now_ms > d->heard_ms)
         d->heard_ms = now_ms;
@@ -268,8 +203,14 @@ uint64_t counter_daemon_failed(struct counter_daemon *d, bool probe, uint64_t no
     uint64_t rest_ms = 0;
 
     pthread_mutex_lock(&d->health->lock);
-    if (counter_breaker_failed(&d->breaker, probe, now_ms)) {
-        rest_ms = d->breaker.rest_ms;
+    if (d->rest_ms == 0 && ++d->failures == COUNTER_FAILURES_MAX)
+        rest_ms = COUNTER_REST_FIRST_MS;
+    else if (d->rest_ms != 0 && probe && now_ms >= d->until_ms)
+        rest_ms =
+            d->rest_ms * 2 < COUNTER_REST_MAX_MS ? d->rest_ms * 2 : (uint64_t)COUNTER_REST_MAX_MS;
+    if (rest_ms != 0) {
+        d->rest_ms = rest_ms;
+        d->until_ms = now_ms + rest_ms;
         ++d->rests;
     }
     pthread_mutex_unlock(&d->health->lock);

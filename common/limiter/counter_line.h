@@ -93,12 +93,11 @@ struct counter_acquire_line {
 /* "ACQ4ME WORD WORKERS MAXQUEUE TIMEOUT [SLOTS]" and a newline; returns the length. */
 size_t counter_acquire_print(const struct counter_acquire_line *l,
                              char out[COUNTER_REQUEST_LINE_MAX]);
-/* The requests without arguments, with their newlines: RELEASE; STATS UPTIME, which every daemon
- * answers at any time; and STATS SLOTS, which a daemon that knows SLOTS answers, any other one by
- * an error. */
-struct slice counter_release_line(void);
-struct slice counter_uptime_line(void);
-struct slice counter_slots_line(void);
+/* Every daemon answers STATS UPTIME at any time, and one that knows SLOTS answers STATS SLOTS, any
+ * other one by an error. */
+#define COUNTER_RELEASE_LINE SLICE_LIT("RELEASE\n")
+#define COUNTER_UPTIME_LINE SLICE_LIT("STATS UPTIME\n")
+#define COUNTER_SLOTS_LINE SLICE_LIT("STATS SLOTS\n")
 
 /* ---- replies ---- */
 
@@ -133,5 +132,31 @@ enum err counter_reply_parse(struct slice bytes, struct counter_reply *out,
 /* Whether BYTES are the original's reply to STATS with a word it does not know: it has no newline.
  */
 bool counter_reply_unknown_stat(struct slice bytes);
+
+/* ---- the servers of keys ---- */
+
+/*
+ * Consistent hashing: assigns each key to one of several named servers. The hash has no secret, so
+ * all that know the same names get the same answer, on every machine and in whatever order the
+ * names are given. A server that is added or removed moves only its own share of the keys. After
+ * David Karger and others, "Consistent Hashing and Random Trees" (1997). Constant once created.
+ *
+ * Each key has exactly one server. The ring does not know whether a server is available: a caller
+ * that falls back to the next server has two servers counting the same key.
+ */
+struct hash_ring;
+
+enum {
+    /* Points of one server on the ring: shares are within about a fifth of even then. Load
+     * balancers that disagree in it disagree about servers. */
+    HASH_RING_POINTS = 160,
+};
+
+/* N names, distinct; borrowed for the call. */
+struct hash_ring *hash_ring_create(const struct slice *names, size_t n);
+/* NULL is fine. */
+void hash_ring_destroy(struct hash_ring *r);
+/* Index of KEY's server among the names; SIZE_MAX when there are none. O(log of the points). */
+size_t hash_ring_find(const struct hash_ring *r, struct slice key);
 
 #endif

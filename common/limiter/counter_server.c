@@ -185,11 +185,13 @@ static void run_free(struct loop_deferred *d)
     free(container_of(d, struct counter_conn, free_later));
 }
 
-struct counter_conn *counter_conn_open(struct counter_server *s)
+struct counter_conn *counter_conn_open(struct counter_server *s, bool beyond)
 {
     struct counter_client *client = s->client;
-    struct counter_conn *c = xcalloc(1, sizeof(*c));
 
+    if (!counter_daemon_reserve(s->daemon, beyond))
+        return NULL;
+    struct counter_conn *c = xcalloc(1, sizeof(*c));
     c->loop = client->loop;
     c->fd = -1;
     c->state = COUNTER_CONN_CONNECTING;
@@ -224,8 +226,6 @@ void counter_conn_close(struct counter_conn *c)
 
 /* ---- servers ---- */
 
-_Static_assert((int)COUNTER_SERVERS_MAX <= (int)HASH_RING_SERVERS_MAX, "all are in the ring");
-
 /* ---- connections of a server ---- */
 
 static void destroy_server(struct counter_server *s)
@@ -257,7 +257,7 @@ static void leave_kept(struct counter_conn *c)
 static void end_probe(struct counter_conn *c)
 {
     if (c->probe)
-        counter_daemon_end_probe(c->server->daemon, loop_now_ms(c->loop));
+        counter_daemon_end_probe(c->server->daemon);
     c->probe = false;
 }
 
@@ -282,7 +282,8 @@ struct counter_conn *counter_server_take(struct counter_server *s)
     while (!list_empty(&s->kept)) {
         struct counter_conn *c = list_first(&s->kept, struct counter_conn, in_kept);
 
-        /* The peer may have closed it since the loop last polled. */ if (!counter_conn_alive(c)) {
+        /* The peer may have closed it since the loop last polled. */
+        if (!counter_conn_alive(c)) {
             counter_conn_close(c);
             continue;
         }
@@ -378,14 +379,11 @@ static void probe(struct counter_server *s)
     ++s->client->stats.probes;
     if (c != NULL) {
         c->probe = true;
-        if (!counter_conn_send_and_await(c, COUNTER_CONN_GREETING, counter_uptime_line()))
+        if (!counter_conn_send_and_await(c, COUNTER_CONN_GREETING, COUNTER_UPTIME_LINE))
             counter_conn_close(c);
         return;
     }
-    bool reserved = counter_daemon_reserve(s->daemon, true);
-    ASSERT(reserved);
-    c = counter_conn_open(s);
-    c->probe = true;
+    counter_conn_open(s, true)->probe = true;
 }
 
 static bool is_asked(const struct counter_server *s)
@@ -409,7 +407,7 @@ static void on_watch(struct timer *t)
     if (!now.resting && s->asked_ms <= now.heard_ms && !is_asked(s))
         return;
     if (now.resting)
-        timer_start(l, &s->watch, now.rest_ms != 0 ? now.rest_ms : COUNTER_BREAKER_REST_FIRST_MS);
+        timer_start(l, &s->watch, now.rest_ms != 0 ? now.rest_ms : COUNTER_REST_FIRST_MS);
     else
         timer_start(l, &s->watch, silent_ms);
     if (counter_daemon_begin_probe(s->daemon, silent_ms, loop_now_ms(l)))
@@ -433,11 +431,8 @@ void counter_server_restart_watch(struct counter_server *s)
 
 void counter_server_inquire(struct counter_server *s, struct slice type)
 {
-    if (!counter_daemon_needs_slots(s->daemon, type))
-        return;
-    bool reserved = counter_daemon_reserve(s->daemon, true);
-    ASSERT(reserved);
-    counter_conn_open(s)->inquiry = true;
+    if (counter_daemon_needs_slots(s->daemon, type))
+        counter_conn_open(s, true)->inquiry = true;
 }
 
 /* ---- the set of servers ---- */

@@ -101,17 +101,15 @@ void admin_order_forgotten(struct text *body, size_t workers, size_t scores)
 /* ---- server-sent events ---- */
 
 /*
- * Of admin_add_status_page(): each listener is sent the
- * state, a JSON document, every so often; those with the same query share one text. The first event
- * is the whole text, later ones, of type "delta", what has changed in it, in pieces between commas
- * (common/program/line_delta.h), where that is shorter and the listener has taken the text before.
- * Listeners and what waits for them are bounded; one that does not keep up is cut, and its browser
- * reconnects.
+ * Of admin_add_status_page(): each listener is sent the state, a JSON document, every so often. The
+ * first event is the whole text, later ones, of type "delta", what has changed in it, in pieces
+ * between commas (common/program/line_delta.h), where that is shorter and the listener has taken
+ * the text before. Listeners with the same query share a topic: the text is created once for all of
+ * them.
  *
  * An event is created when it is due, if there are listeners, and only for listeners that have
- * taken the previous one; so at most one event is queued for each, whatever the network does.
- * Listeners with the same query share a topic: the text is created once for all of them. A listener
- * that has the previous text receives only what has changed in it (line_delta).
+ * taken the previous one; so at most one event is queued for each, whatever the network does. The
+ * number of listeners is bounded; one that does not keep up is cut, and its browser reconnects.
  */
 
 /* The text sent to listeners with the same query. */
@@ -272,6 +270,8 @@ static struct admin_stream *admin_stream_create(struct loop *l, uint64_t every_m
 /* No listener is left. */
 static void admin_stream_destroy(struct admin_stream *s)
 {
+    if (s == NULL)
+        return;
     ASSERT(list_empty(&s->topics));
     timer_stop(&s->timer);
     free(s);
@@ -354,29 +354,19 @@ enum {
     LIVE_MS = 1000,                  /* interval of the status page's events */
 };
 
-struct admin_page {
+/* What a path is for: exactly one of make, metrics, stream, act, order, or else BYTES. */
+struct route {
     struct list node;
-    char *path;
-    char *content_type;
-    admin_page_fn make; /* NULL: bytes, or metrics */
+    const char *path;  /* borrowed, as the other texts */
+    const char *after; /* of an action: what follows its argument */
+    const char *content_type;
     void *context;
-    struct slice bytes;
-    admin_metrics_fn metrics;    /* or NULL */
-    struct admin_stream *stream; /* or NULL */
-};
-
-struct admin_action {
-    struct list node;
-    char *before, *after; /* the parts of its path beside the argument */
+    admin_page_fn make;
+    admin_metrics_fn metrics;
+    struct admin_stream *stream; /* owned */
     admin_action_fn act;
-    void *context;
-};
-
-struct admin_order_path {
-    struct list node;
-    char *path;
-    admin_order_fn act;
-    void *context;
+    admin_order_fn order;
+    struct slice bytes;
 };
 
 struct admin {
@@ -387,14 +377,7 @@ struct admin {
     struct text_list hosts;
     struct addr *addresses; /* bound */
     size_t naddresses;
-    struct list pages;
-    struct list actions;
-    struct list orders;
-};
-
-/* One request, in its own memory. */
-struct admin_call {
-    struct http_reply reply;
+    struct list routes;
 };
 
 static const struct {
@@ -494,13 +477,13 @@ static void add_fixed_headers(struct http_request *req)
         add_header(req, fixed_headers[i].name, fixed_headers[i].value);
 }
 
-static void answer(struct admin_call *call, int status, const char *content_type, struct slice body)
+static void answer(struct http_reply *call, int status, const char *content_type, struct slice body)
 {
-    add_fixed_headers(call->reply.req);
-    http_reply_simple(&call->reply, status, content_type, body);
+    add_fixed_headers(call->req);
+    http_reply_simple(call, status, content_type, body);
 }
 
-static void answer_error(struct admin_call *call, int status)
+static void answer_error(struct http_reply *call, int status)
 {
     struct text t = {0};
 
@@ -517,18 +500,6 @@ static void on_gone(void *context, bool done)
 
 static const struct http_reply_events events = {.gone = on_gone};
 
-static const struct admin_page *find_page(const struct admin *a, struct slice path)
-{
-    struct list *it;
-
-    list_for_each (it, &a->pages) {
-        const struct admin_page *p = list_entry(it, struct admin_page, node);
-        if (slice_is(path, p->path))
-            return p;
-    }
-    return NULL;
-}
-
 static bool is_argument(struct slice s)
 {
     if (s.len == 0 || s.len > ADMIN_ARGUMENT_MAX)
@@ -542,39 +513,40 @@ static bool is_argument(struct slice s)
     return true;
 }
 
-/* Finds the action for PATH, and sets *ARGUMENT to the argument in it. */
-static const struct admin_action *find_action(const struct admin *a, struct slice path,
-                                              struct slice *argument)
+/* The route of PATH, and the argument in that of an action. */
+static const struct route *find_route(const struct admin *a, struct slice path,
+                                      struct slice *argument)
 {
     struct list *it;
 
-    list_for_each (it, &a->actions) {
-        const struct admin_action *x = list_entry(it, struct admin_action, node);
-        struct slice before = slice_of(x->before);
-        struct slice after = slice_of(x->after);
+    list_for_each (it, &a->routes) {
+        const struct route *r = list_entry(it, struct route, node);
+        struct slice before = slice_of(r->path);
+        struct slice after = slice_of(r->after);
 
-        if (path.len < before.len + after.len || !slice_starts(path, before) ||
-            !slice_ends(path, after))
-            continue;
-        *argument = (struct slice){path.p + before.len, path.len - before.len - after.len};
-        if (is_argument(*argument))
-            return x;
+        if (r->act == NULL ? slice_eq(path, before)
+                           : path.len >= before.len + after.len && slice_starts(path, before) &&
+                                 slice_ends(path, after)) {
+            *argument = (struct slice){path.p + before.len, path.len - before.len - after.len};
+            if (r->act == NULL || is_argument(*argument))
+                return r;
+        }
     }
     return NULL;
 }
 
 /* The request is allowed, and of a method that PATH takes? Else it is answered. */
-static bool method_fits(struct admin_call *call, bool fits, const char *allowed)
+static bool method_fits(struct http_reply *call, bool fits, const char *allowed)
 {
     if (fits)
         return true;
-    add_header(call->reply.req, "Allow", allowed);
+    add_header(call->req, "Allow", allowed);
     answer_error(call, 405);
     return false;
 }
 
 /* Makes the page of metrics in the format that REQ prefers; returns its type. */
-static const char *make_metrics(const struct admin_page *p, const struct http_request *req,
+static const char *make_metrics(const struct route *p, const struct http_request *req,
                                 struct text *body)
 {
     const struct message_field *accept =
@@ -586,9 +558,9 @@ static const char *make_metrics(const struct admin_page *p, const struct http_re
     return m.open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE;
 }
 
-static void answer_stream(struct admin_call *call, struct admin_stream *s, struct slice query)
+static void answer_stream(struct http_reply *call, struct admin_stream *s, struct slice query)
 {
-    struct http_request *req = call->reply.req;
+    struct http_request *req = call->req;
 
     if (!method_fits(call, slice_is(req->method, "GET"), "GET"))
         return;
@@ -599,12 +571,12 @@ static void answer_stream(struct admin_call *call, struct admin_stream *s, struc
     add_fixed_headers(req);
     add_header(req, "Content-Type", "text/event-stream");
     req->res.status = 200;
-    admin_stream_join(s, &call->reply, query);
+    admin_stream_join(s, call, query);
 }
 
-static void answer_page(struct admin_call *call, const struct admin_page *p, struct slice query)
+static void answer_page(struct http_reply *call, const struct route *p, struct slice query)
 {
-    struct slice method = call->reply.req->method;
+    struct slice method = call->req->method;
     const char *type = p->content_type;
     struct text body = {0};
     int status = 200;
@@ -614,17 +586,17 @@ static void answer_page(struct admin_call *call, const struct admin_page *p, str
     if (p->make != NULL)
         status = p->make(p->context, query, &body);
     if (p->metrics != NULL)
-        type = make_metrics(p, call->reply.req, &body);
+        type = make_metrics(p, call->req, &body);
     answer(call, status, type, p->bytes.p != NULL ? p->bytes : text_slice(&body));
     text_fini(&body);
 }
 
-static void answer_action(struct admin_call *call, const struct admin *a,
-                          const struct admin_action *x, struct slice argument)
+static void answer_action(struct http_reply *call, const struct admin *a, const struct route *x,
+                          struct slice argument)
 {
     struct text body = {0};
 
-    if (!method_fits(call, slice_is(call->reply.req->method, "POST"), "POST"))
+    if (!method_fits(call, slice_is(call->req->method, "POST"), "POST"))
         return;
     /* Without a token, authorized() permits every request. */
     int status = a->token != NULL ? x->act(x->context, argument, &body) : 403;
@@ -634,28 +606,15 @@ static void answer_action(struct admin_call *call, const struct admin *a,
     text_fini(&body);
 }
 
-static const struct admin_order_path *find_order(const struct admin *a, struct slice path)
+static void answer_unauthorized(struct http_reply *call)
 {
-    struct list *it;
-
-    list_for_each (it, &a->orders) {
-        const struct admin_order_path *o = list_entry(it, struct admin_order_path, node);
-        if (slice_is(path, o->path))
-            return o;
-    }
-    return NULL;
-}
-
-static void answer_unauthorized(struct admin_call *call)
-{
-    add_header(call->reply.req, "WWW-Authenticate", "Bearer");
+    add_header(call->req, "WWW-Authenticate", "Bearer");
     answer_error(call, 401);
 }
 
-static void answer_order(struct admin_call *call, const struct admin *a,
-                         const struct admin_order_path *o)
+static void answer_order(struct http_reply *call, const struct admin *a, const struct route *o)
 {
-    struct http_request *req = call->reply.req;
+    struct http_request *req = call->req;
     struct text body = {0};
     int status = 403;
 
@@ -667,7 +626,7 @@ static void answer_order(struct admin_call *call, const struct admin *a,
         answer_unauthorized(call);
         return;
     } else {
-        status = o->act(o->context, req->body, &body);
+        status = o->order(o->context, req->body, &body);
     }
     answer(call, status, "application/json", text_slice(&body));
     text_fini(&body);
@@ -676,35 +635,29 @@ static void answer_order(struct admin_call *call, const struct admin *a,
 static void on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
     struct admin *a = context;
-    struct admin_call *call = http_request_take(req, sizeof(*call));
+    struct http_reply *call = http_request_take(req, sizeof(*call));
     struct slice query = req->target;
     struct slice path = slice_cut(&query, '?');
     struct slice argument = SLICE_NULL;
 
-    http_reply_init(&call->reply, req, conn, &events, call);
+    http_reply_init(call, req, conn, &events, call);
     if (!host_allowed(a, req->authority)) {
         answer_error(call, 421);
         return;
     }
-    const struct admin_order_path *o = find_order(a, path);
-    if (o != NULL) {
-        answer_order(call, a, o);
-        return;
-    }
-    if (!authorized(a->token, req)) {
+    const struct route *r = find_route(a, path, &argument);
+    if (r != NULL && r->order != NULL)
+        answer_order(call, a, r);
+    else if (!authorized(a->token, req))
         answer_unauthorized(call);
-        return;
-    }
-    const struct admin_page *p = find_page(a, path);
-    const struct admin_action *x = p == NULL ? find_action(a, path, &argument) : NULL;
-    if (p != NULL && p->stream != NULL)
-        answer_stream(call, p->stream, query);
-    else if (p != NULL)
-        answer_page(call, p, query);
-    else if (x != NULL)
-        answer_action(call, a, x, argument);
-    else
+    else if (r == NULL)
         answer_error(call, 404);
+    else if (r->stream != NULL)
+        answer_stream(call, r->stream, query);
+    else if (r->act != NULL)
+        answer_action(call, a, r, argument);
+    else
+        answer_page(call, r, query);
 }
 
 /* ---- life ---- */
@@ -770,9 +723,7 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
         .context = a,
     };
     a->loop = l;
-    list_init(&a->pages);
-    list_init(&a->actions);
-    list_init(&a->orders);
+    list_init(&a->routes);
     copy_config(a, c);
     a->server = http_server_create(l, &so);
     for (size_t i = 0; i < c->n && e == ERR_OK; ++i)
@@ -785,39 +736,34 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
     return ERR_OK;
 }
 
-static struct admin_page *add_page(struct admin *a, const char *path, const char *content_type)
+static struct route *add_route(struct admin *a, const char *path, const char *content_type,
+                               void *context)
 {
-    struct admin_page *p = xcalloc(1, sizeof(*p));
+    struct route *r = xcalloc(1, sizeof(*r));
 
-    ASSERT(find_page(a, slice_of(path)) == NULL);
-    p->path = xstrdup(path);
-    p->content_type = xstrdup(content_type);
-    list_push_back(&a->pages, &p->node);
-    return p;
+    r->path = path;
+    r->content_type = content_type;
+    r->context = context;
+    list_push_back(&a->routes, &r->node);
+    return r;
 }
 
 void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
                void *context)
 {
-    struct admin_page *p = add_page(a, path, content_type);
-
     ASSERT(page != NULL);
-    p->make = page;
-    p->context = context;
+    add_route(a, path, content_type, context)->make = page;
 }
 
 void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)
 {
-    struct admin_page *p = add_page(a, "/metrics", METRICS_TEXT_TYPE);
-
-    p->metrics = metrics;
-    p->context = context;
+    add_route(a, "/metrics", METRICS_TEXT_TYPE, context)->metrics = metrics;
 }
 
 static void add_asset(struct admin *a, const char *path, const char *content_type,
                       struct slice bytes)
 {
-    add_page(a, path, content_type)->bytes = bytes;
+    add_route(a, path, content_type, NULL)->bytes = bytes;
 }
 
 #define ASSET(name) ((struct slice){(const char *)asset_##name, sizeof(asset_##name)})
@@ -831,30 +777,22 @@ void admin_add_status_page(struct admin *a, struct slice script, admin_page_fn s
     add_asset(a, "/status.js", script_type, ASSET(status_js));
     add_asset(a, "/page.js", script_type, script);
     add_asset(a, "/icon.svg", "image/svg+xml", ASSET(icon_svg));
-    add_page(a, "/live", "text/event-stream")->stream =
+    add_route(a, "/live", NULL, NULL)->stream =
         admin_stream_create(a->loop, LIVE_MS, state, context);
 }
 
 void admin_add_action(struct admin *a, const char *before, const char *after,
                       admin_action_fn action, void *context)
 {
-    struct admin_action *x = xcalloc(1, sizeof(*x));
+    struct route *r = add_route(a, before, NULL, context);
 
-    x->before = xstrdup(before);
-    x->after = xstrdup(after);
-    x->act = action;
-    x->context = context;
-    list_push_back(&a->actions, &x->node);
+    r->after = after;
+    r->act = action;
 }
 
 void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context)
 {
-    struct admin_order_path *o = xcalloc(1, sizeof(*o));
-
-    o->path = xstrdup(path);
-    o->act = order;
-    o->context = context;
-    list_push_back(&a->orders, &o->node);
+    add_route(a, path, NULL, context)->order = order;
 }
 
 struct http_server *admin_server(const struct admin *a)
@@ -873,10 +811,10 @@ void admin_stop(struct admin *a, void (*done)(void *context), void *context)
     struct list *it;
 
     http_server_drain(a->server, done, context);
-    list_for_each (it, &a->pages) {
-        const struct admin_page *p = list_entry(it, struct admin_page, node);
-        if (p->stream != NULL)
-            admin_stream_end(p->stream);
+    list_for_each (it, &a->routes) {
+        const struct route *r = list_entry(it, struct route, node);
+        if (r->stream != NULL)
+            admin_stream_end(r->stream);
     }
 }
 
@@ -885,43 +823,22 @@ void admin_cut(struct admin *a)
     http_server_cut(a->server);
 }
 
-static void free_secret(char *s)
-{
-    if (s != NULL)
-        crypto_wipe(s, strlen(s));
-    free(s);
-}
-
 void admin_destroy(struct admin *a)
 {
-    struct list *it;
-    struct list *next;
+    struct list *node;
 
     if (a == NULL)
         return;
     http_server_destroy(a->server);
-    list_for_each_safe (it, next, &a->pages) {
-        struct admin_page *p = list_entry(it, struct admin_page, node);
-        free(p->path);
-        free(p->content_type);
-        if (p->stream != NULL)
-            admin_stream_destroy(p->stream);
-        free(p);
-    }
-    list_for_each_safe (it, next, &a->actions) {
-        struct admin_action *x = list_entry(it, struct admin_action, node);
-        free(x->before);
-        free(x->after);
-        free(x);
-    }
-    list_for_each_safe (it, next, &a->orders) {
-        struct admin_order_path *o = list_entry(it, struct admin_order_path, node);
-        free(o->path);
-        free(o);
+    while ((node = list_pop_front(&a->routes)) != NULL) {
+        struct route *r = list_entry(node, struct route, node);
+
+        admin_stream_destroy(r->stream);
+        free(r);
     }
     text_list_fini(&a->hosts);
-    free_secret(a->token);
-    free_secret(a->actions_token);
+    crypto_free(a->token);
+    crypto_free(a->actions_token);
     free(a->addresses);
     free(a);
 }

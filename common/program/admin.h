@@ -28,8 +28,8 @@ typedef int (*admin_page_fn)(void *context, struct slice query, struct text *bod
 enum err admin_create(struct loop *l, const struct admin_config *c, struct inherited *h,
                       struct admin **out) must_check;
 /*
- * Serve PATH (matched exactly, no query). Pages may load scripts and styles only as other paths of
- * this address, none inline.
+ * Serve PATH (matched exactly, no query), which outlives A like the other texts below. Pages may
+ * load scripts and styles only as other paths of this address, none inline.
  */
 void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
                void *context);

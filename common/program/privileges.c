@@ -9,38 +9,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum err privileges_find(const char *user, const char *group, struct privileges *out,
-                         const char **why)
+const char *privileges_find(const char *user, const char *group, struct privileges *out)
 {
     struct privileges p = {.wanted = true, .ngroups = PRIVILEGES_GROUPS_MAX};
 
-    if (user == NULL) {
-        *why = "is nothing without a user";
-        *out = (struct privileges){.wanted = false};
-        return group == NULL ? ERR_OK : ERR_UNSUPPORTED;
-    }
+    *out = (struct privileges){.wanted = false};
+    if (user == NULL)
+        return group == NULL ? NULL : "is nothing without a user";
     const struct passwd *u = getpwnam(user);
-    if (u == NULL) {
-        *why = "there is no such user";
-        return ERR_NOT_FOUND;
-    }
+    if (u == NULL)
+        return "there is no such user";
     p.uid = u->pw_uid;
     p.gid = u->pw_gid;
     if (group != NULL) {
         const struct group *g = getgrnam(group);
 
-        if (g == NULL) {
-            *why = "there is no such group";
-            return ERR_NOT_FOUND;
-        }
+        if (g == NULL)
+            return "there is no such group";
         p.gid = g->gr_gid;
     }
-    if (getgrouplist(user, p.gid, p.groups, &p.ngroups) < 0) {
-        *why = "the user is in too many groups";
-        return ERR_TOO_LARGE;
-    }
+    if (getgrouplist(user, p.gid, p.groups, &p.ngroups) < 0)
+        return "the user is in too many groups";
     *out = p;
-    return ERR_OK;
+    return NULL;
 }
 
 bool privileges_differ(const struct privileges *p)
@@ -68,26 +59,20 @@ static bool is_for_good(const struct privileges *p)
     return setuid(0) != 0 && seteuid(0) != 0 && !privileges_differ(p);
 }
 
-enum err privileges_drop(const struct privileges *p, const char **why)
+/* Returns the step that failed (errno says), or NULL. */
+static const char *drop(const struct privileges *p)
 {
-    if (!privileges_differ(p))
-        return ERR_OK;
-    *why = "setgroups";
     if (setgroups((size_t)p->ngroups, p->groups) != 0)
-        return ERR_SYSTEM;
-    *why = "setgid";
+        return "setgroups";
     if (setresgid(p->gid, p->gid, p->gid) != 0)
-        return ERR_SYSTEM;
-    *why = "setuid";
+        return "setgid";
     if (setresuid(p->uid, p->uid, p->uid) != 0)
-        return ERR_SYSTEM;
-    *why = "rights could be had again";
+        return "setuid";
     if (!is_for_good(p)) {
         errno = EPERM;
-        return ERR_SYSTEM;
+        return "rights could be had again";
     }
-    *why = "no_new_privs";
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? ERR_OK : ERR_SYSTEM;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? NULL : "no_new_privs";
 }
 
 /* ---- the settings `user` and `group` ---- */
@@ -97,19 +82,18 @@ void user_rights_check(const struct config *file, const char *user, const char *
                        struct privileges *out, struct diag *d)
 {
     const struct config_node *at = config_get(file->root, user != NULL ? "user" : "group");
-    const char *why;
+    const char *why = privileges_find(user, group, out);
 
-    *out = (struct privileges){.wanted = false};
-    if (privileges_find(user, group, out, &why) != ERR_OK && at != NULL)
+    if (why != NULL && at != NULL)
         config_complain(file, at, d, "%s %s: %s", user != NULL ? "user" : "group",
                         user != NULL ? user : group, why);
 }
 
 bool user_rights_find(const char *user, const char *group, struct privileges *out, bool *change)
 {
-    const char *why = "";
+    const char *why = privileges_find(user, group, out);
 
-    if (privileges_find(user, group, out, &why) != ERR_OK) {
+    if (why != NULL) {
         log_error(NULL, "rights-not-settled", "user=%s reason=\"%s\"", user, why);
         return false;
     }
@@ -152,9 +136,9 @@ bool user_rights_make_directory(const char *directory, unsigned mode, const stru
 
 bool user_rights_drop(const char *user, const struct privileges *p)
 {
-    const char *step = "";
+    const char *step = privileges_differ(p) ? drop(p) : NULL;
 
-    if (privileges_drop(p, &step) != ERR_OK) {
+    if (step != NULL) {
         log_error(NULL, "rights-not-settled", "user=%s step=\"%s\" reason=\"%s\"", user, step,
                   strerror(errno));
         return false;

@@ -5,7 +5,6 @@
 #ifndef RLB_PROGRAM_PRIVILEGES_H
 #define RLB_PROGRAM_PRIVILEGES_H
 
-#include "common/base/err.h"
 #include "common/config/config.h"
 #include "common/net/addr.h"
 
@@ -26,21 +25,12 @@ struct privileges {
 
 /*
  * Looks up the rights of USER in GROUP (NULL: the user's own group). Without USER, none are wanted.
- *   why  set to a static text on error
- * Errors: ERR_NOT_FOUND if the user or the group does not exist; ERR_TOO_LARGE if the user is in
- * too many groups; ERR_UNSUPPORTED for a group without a user.
+ * Returns NULL, or why there are none (static text): the user or the group does not exist, or the
+ * user is in too many groups, or there is a group without a user.
  */
-enum err privileges_find(const char *user, const char *group, struct privileges *out,
-                         const char **why) must_check;
+const char *privileges_find(const char *user, const char *group, struct privileges *out) must_check;
 /* Whether rights must be given up to have those of P: they are wanted, and differ from ours. */
 bool privileges_differ(const struct privileges *p);
-/*
- * Supplementary groups, group and user become P's, for good (checked), and no program started from
- * here on gains any (no_new_privs). Nothing happens when they are not wanted, or ours already.
- *   why  static text: the step that failed. The process may be in between then, and should end.
- * Errors: ERR_SYSTEM (errno says).
- */
-enum err privileges_drop(const struct privileges *p, const char **why) must_check;
 
 /* ---- the settings `user` and `group` ---- */
 
@@ -68,7 +58,11 @@ bool user_rights_own_socket(const struct addr *a, const struct privileges *p) mu
  */
 bool user_rights_make_directory(const char *directory, unsigned mode,
                                 const struct privileges *p) must_check;
-/* Switches permanently to USER, which has the rights P. */
+/*
+ * Supplementary groups, group and user become those of USER, which has the rights P, for good
+ * (checked), and no program started from here on gains any (no_new_privs). Nothing happens when
+ * they are not wanted, or ours already. False: the process may be in between, and should end.
+ */
 bool user_rights_drop(const char *user, const struct privileges *p) must_check;
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/tls/crypto.h"
 
+#include <stdlib.h>
+
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
@@ -9,9 +11,21 @@ bool crypto_equal(const void *a, const void *b, size_t len)
     return CRYPTO_memcmp(a, b, len) == 0;
 }
 
-void crypto_wipe(void *p, size_t len)
+void crypto_free(char *secret)
 {
-    OPENSSL_cleanse(p, len);
+    if (secret != NULL)
+        OPENSSL_cleanse(secret, strlen(secret));
+    free(secret);
+}
+
+bool sha1_base64(const void *p, size_t len, char out[SHA1_BASE64_ROOM])
+{
+    enum { BYTES = 20 };
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned int n = 0;
+
+    return EVP_Digest(p, len, hash, &n, EVP_sha1(), NULL) == 1 && n == BYTES &&
+           EVP_EncodeBlock((unsigned char *)out, hash, BYTES) == SHA1_BASE64_ROOM - 1;
 }
 
 static EVP_MD_CTX *context(struct sha256 *h)

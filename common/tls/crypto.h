@@ -9,8 +9,12 @@
 
 /* Whether LEN bytes at A and B are equal, in a time that does not depend on them. */
 bool crypto_equal(const void *a, const void *b, size_t len);
-/* Overwrites LEN bytes at P, which are then freed. */
-void crypto_wipe(void *p, size_t len);
+/* Overwrites and frees a text that is a secret. NULL is allowed. */
+void crypto_free(char *secret);
+
+enum { SHA1_BASE64_ROOM = 29 };
+/* SHA-1 of LEN bytes at P in base 64, with its NUL. False: the library has no SHA-1. */
+bool sha1_base64(const void *p, size_t len, char out[SHA1_BASE64_ROOM]) must_check;
 
 enum { SHA256_BYTES = 32 };
 struct sha256;

@@ -15,6 +15,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/tree/provider_file.h"
+#include "common/tree/tree.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -620,11 +621,7 @@ const struct tree_backend tree_directory = {
     .entry_set = directory_entry_set,
     .entry_held = directory_entry_held,
     .leave = directory_leave,
-    .read = directory_read,
-    .write = directory_write,
-    .create = directory_create,
-    .remove = directory_remove,
-    .reset_acl = directory_reset_acl,
+    .begin = directory_begin,
     .abandon = directory_abandon,
     .data_max = NODE_BYTES_MAX,
     .text_as_json = true,

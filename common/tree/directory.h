@@ -9,7 +9,7 @@
 #define RLB_TREE_DIRECTORY_H
 
 #include "common/tree/provider_file.h"
-#include "common/tree/tree_backend.h"
+#include "common/tree/tree_follow.h"
 
 #define PROPERTIES_FILE "properties.json"
 /* Prefix of the name of a provider's file before it is in place. */
@@ -77,11 +77,7 @@ void dir_read(struct dir *d);
 void dir_member_touched(struct dir *d, const char *file, bool closed);
 
 /* As tree_backend.h says. */
-void directory_read(struct tree_op *op);
-void directory_write(struct tree_op *op);
-void directory_create(struct tree_op *op);
-void directory_remove(struct tree_op *op);
-void directory_reset_acl(struct tree_op *op);
+void directory_begin(struct tree_op *op);
 void directory_abandon(struct tree_op *op);
 
 #endif

@@ -56,10 +56,8 @@ static void member_destroy(struct dir *d, struct member *m)
 
 static void members_clear(struct dir *d)
 {
-
-    map_for_each_safe (struct member, m, &d->members, in_dir) {
+    map_for_each_safe (struct member, m, &d->members, in_dir)
         member_destroy(d, m);
-    }
 }
 
 /* The member FILE, made if need be. NULL: no provider's name, or too many. */
@@ -211,7 +209,7 @@ static bool scan_members(struct dir *d)
 
 static void publish_members(struct dir *d)
 {
-    struct provider_set *set = provider_set_create(map_count(&d->members));
+    struct tree_set *set = tree_set_create(map_count(&d->members));
     size_t n = 0;
 
     map_for_each (struct member, m, &d->members, in_dir) {
@@ -219,9 +217,8 @@ static void publish_members(struct dir *d)
             set->items[n++] = (struct tree_provider){xstrdup(m->name), json_incref(m->properties)};
     }
     set->n = n;
-    provider_set_sort(set);
-    provider_set_drop(d->spot->providers);
-    d->spot->providers = set;
+    tree_set_sort(set);
+    tree_set_replace(&d->spot->providers, set);
 }
 
 static void read_members(struct dir *d)
@@ -230,8 +227,7 @@ static void read_members(struct dir *d)
     bool changed = d->spot->providers == NULL;
 
     if (d->rescan && !scan_members(d)) {
-        provider_set_drop(d->spot->providers);
-        d->spot->providers = NULL;
+        tree_set_replace(&d->spot->providers, NULL);
         return;
     }
     while ((node = list_pop_front(&d->dirty)) != NULL) {
@@ -325,7 +321,6 @@ static bool in_doubt(struct dir *d, const json_t *v, const char *why)
 
     if (v != NULL && json_object_size(s->properties) == 0)
         news = false;
-
     if (!s->known || !news || d->doubt_over)
         return false;
     if (!timer_running(&d->doubt))
@@ -387,34 +382,33 @@ static bool entry_is_directory(const char *full, const struct dirent *entry)
     return yes;
 }
 
-static struct name_set *load_children(struct dir *d)
+static struct tree_set *load_children(struct dir *d)
 {
     DIR *directory = opendir(d->full);
-    struct name_set *set;
+    struct tree_set *set;
     struct dirent *entry;
     size_t n = 0;
 
     if (directory == NULL)
         return NULL;
-    set = name_set_create(0);
+    set = tree_set_create(0);
     while ((entry = readdir(directory)) != NULL && n < TREE_CHILDREN_MAX) {
         if (entry->d_name[0] == '.' || !entry_is_directory(d->full, entry))
             continue;
         /* Room in powers of two. */
         if ((n & (n - 1)) == 0)
-            set = xrealloc(set, sizeof(*set) + (n == 0 ? 1 : n * 2) * sizeof(set->names[0]));
-        set->names[n++] = xstrdup(entry->d_name);
+            set = xrealloc(set, sizeof(*set) + (n == 0 ? 1 : n * 2) * sizeof(set->items[0]));
+        set->items[n++] = (struct tree_provider){.name = xstrdup(entry->d_name)};
     }
     closedir(directory);
     set->n = n;
-    name_set_sort(set);
+    tree_set_sort(set);
     return set;
 }
 
 static void read_children(struct dir *d)
 {
-    name_set_drop(d->spot->children);
-    d->spot->children = load_children(d);
+    tree_set_replace(&d->spot->children, load_children(d));
     d->children_stale = d->spot->children == NULL;
 }
 
@@ -426,10 +420,6 @@ void dir_read(struct dir *d)
 
     if (!d->exists) {
         tree_spot_set_missing(s);
-        provider_set_drop(s->providers);
-        s->providers = NULL;
-        name_set_drop(s->children);
-        s->children = NULL;
         members_clear(d);
         return;
     }
@@ -624,7 +614,7 @@ static enum err list_children(struct tree_op *op)
     return e;
 }
 
-void directory_read(struct tree_op *op)
+static void read_node(struct tree_op *op)
 {
     struct text bytes = {0};
 
@@ -703,7 +693,7 @@ static void try_lock(struct timer *timer)
     tree_op_finish(op, e);
 }
 
-void directory_write(struct tree_op *op)
+static void write_node(struct tree_op *op)
 {
     if (!node_exists(op, strlen(op->at))) {
         enum err e = read_provider(op);
@@ -789,7 +779,7 @@ static enum err create_below(const struct tree_op *op)
     return e;
 }
 
-void directory_create(struct tree_op *op)
+static void create_node(struct tree_op *op)
 {
     if (node_exists(op, strlen(op->at)))
         tree_op_finish(op, ERR_EXISTS);
@@ -826,7 +816,7 @@ static void clear_directory(const char *full)
  * A provider may come at any moment. Its file keeps the directory from being removed; the
  * properties, which had to be deleted first, are put back then.
  */
-void directory_remove(struct tree_op *op)
+static void remove_node(struct tree_op *op)
 {
     char *full = path_of(op, "");
     char *file = path_of(op, "/" PROPERTIES_FILE);
@@ -851,9 +841,28 @@ void directory_remove(struct tree_op *op)
     tree_op_finish(op, e);
 }
 
-void directory_reset_acl(struct tree_op *op)
+void directory_begin(struct tree_op *op)
 {
-    diag_add(op->diag, NULL, 0, 0, "%s: a directory's permissions are its owner's: chmod, chown",
-             tree_path_shown(op->at));
-    tree_op_finish(op, ERR_UNSUPPORTED);
+    switch (op->kind) {
+    case TREE_READ:
+        read_node(op);
+        break;
+    case TREE_WRITE:
+        write_node(op);
+        break;
+    case TREE_CREATE:
+        create_node(op);
+        break;
+    case TREE_REMOVE:
+        remove_node(op);
+        break;
+    case TREE_RESET_ACL:
+        diag_add(op->diag, NULL, 0, 0,
+                 "%s: a directory's permissions are its owner's: chmod, chown",
+                 tree_path_shown(op->at));
+        tree_op_finish(op, ERR_UNSUPPORTED);
+        break;
+    case TREE_RESOLVE:
+        UNREACHABLE();
+    }
 }

@@ -8,6 +8,8 @@
 #include "common/base/limits.h"
 #include "common/base/literal.h"
 
+#include <stdlib.h>
+
 /* As Python strips. */
 static struct slice strip(struct slice s)
 {
@@ -41,7 +43,7 @@ json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM])
 }
 
 /* The bytes that are to stand alone in the node; SLICE_NULL: the properties are more than that. */
-static struct slice lone_string(const json_t *properties)
+static struct slice lone_string(const json_t *properties, bool text_as_json)
 {
     const json_t *v = json_object_get(properties, NODE_STRING_VALUE);
 
@@ -49,8 +51,8 @@ static struct slice lone_string(const json_t *properties)
         return SLICE_NULL;
     struct slice s = {json_string_value(v), json_string_length(v)};
     struct slice stripped = strip(s);
-    bool ambiguous = looks_like_json(stripped) && literal_is_text(s);
-    return stripped.len != 0 && !ambiguous ? s : SLICE_NULL;
+    bool as_json = (text_as_json || looks_like_json(stripped)) && literal_is_text(s);
+    return stripped.len != 0 && !as_json ? s : SLICE_NULL;
 }
 
 /* Whether every string of V can be in JSON. V is as deep as what it came from. */
@@ -75,9 +77,10 @@ static bool all_text(const json_t *v)
     return true;
 }
 
-enum err node_data_encode(const json_t *properties, size_t max_bytes, struct text *out)
+enum err node_data_encode(const json_t *properties, bool text_as_json, size_t max_bytes,
+                          struct text *out)
 {
-    struct slice alone = lone_string(properties);
+    struct slice alone = lone_string(properties, text_as_json);
     size_t start = out->len;
     json_t *again = NULL;
 
@@ -100,4 +103,65 @@ enum err node_data_encode(const json_t *properties, size_t max_bytes, struct tex
     }
     json_decref(again);
     return ERR_OK;
+}
+
+/* ---- sets ---- */
+
+struct tree_set *tree_set_create(size_t n)
+{
+    struct tree_set *set = xcalloc(1, sizeof(*set) + n * sizeof(set->items[0]));
+
+    set->refs = 1;
+    set->n = n;
+    return set;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct tree_provider *x = a;
+    const struct tree_provider *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+void tree_set_sort(struct tree_set *set)
+{
+    qsort(set->items, set->n, sizeof(set->items[0]), by_name);
+}
+
+struct tree_set *tree_set_ref(struct tree_set *set)
+{
+    if (set != NULL)
+        ++set->refs;
+    return set;
+}
+
+void tree_set_replace(struct tree_set **at, struct tree_set *set)
+{
+    struct tree_set *old = *at;
+
+    *at = set;
+    if (old == NULL || --old->refs != 0)
+        return;
+    for (size_t i = 0; i < old->n; ++i) {
+        free(old->items[i].name);
+        json_decref(old->items[i].properties);
+    }
+    free(old);
+}
+
+bool tree_set_equal(const struct tree_set *a, const struct tree_set *b)
+{
+    if (a == b)
+        return true;
+    if (a == NULL || b == NULL || a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; ++i) {
+        const json_t *x = a->items[i].properties;
+        const json_t *y = b->items[i].properties;
+
+        if (strcmp(a->items[i].name, b->items[i].name) != 0 || (x != y && !json_equal(x, y)))
+            return false;
+    }
+    return true;
 }

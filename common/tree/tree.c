@@ -22,141 +22,35 @@ enum { BROKEN_SHOWN_MAX = 100 };
 
 static const struct tree_backend *const backends[] = {&tree_directory, &tree_zookeeper};
 
+/* A watched node as one evaluation found it. Owns what it refers to. */
+struct view {
+    bool exists, parses, providers_known;
+    uint64_t birth;
+    char *problem;
+    json_t *properties;
+    struct tree_set *providers, *children;
+};
+
 struct tree_watch {
     struct follower follower;
-    struct timer look;
-    uint64_t looked_ms;
     char *path; /* as the caller has it */
     char *full; /* from the root of the tree */
     tree_changed_fn changed;
     void *context;
     bool reporting; /* inside changed(): an unwatch must leave the struct until it returns */
     bool ended;
-    bool reported; /* at least once; what follows is the last report */
-    bool exists;
-    uint64_t birth;
-    bool parses;
-    bool providers_known;
-    char *problem;
-    json_t *properties;
-    struct provider_set *providers;
-    struct name_set *children;
+    bool reported; /* LAST has been, at least once */
+    struct view last;
 };
 
 struct tree_registration {
     struct follower follower;
-    struct timer look;
-    uint64_t looked_ms;
     char *path; /* from the root of the tree, with "/providers" */
     char *name;
     json_t *properties;
     char *real_path; /* where the entry is */
     struct tree_entry *entry;
 };
-
-/* ---- sets ---- */
-
-struct provider_set *provider_set_create(size_t n)
-{
-    struct provider_set *set = xcalloc(1, sizeof(*set) + n * sizeof(set->items[0]));
-
-    set->refs = 1;
-    set->n = n;
-    return set;
-}
-
-static int compare_providers(const void *a, const void *b)
-{
-    const struct tree_provider *x = a;
-    const struct tree_provider *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
-void provider_set_sort(struct provider_set *set)
-{
-    qsort(set->items, set->n, sizeof(set->items[0]), compare_providers);
-}
-
-static struct provider_set *provider_set_ref(struct provider_set *set)
-{
-    if (set != NULL)
-        ++set->refs;
-    return set;
-}
-
-void provider_set_drop(struct provider_set *set)
-{
-    if (set == NULL || --set->refs != 0)
-        return;
-    for (size_t i = 0; i < set->n; ++i) {
-        free(set->items[i].name);
-        json_decref(set->items[i].properties);
-    }
-    free(set);
-}
-
-static bool provider_set_equal(const struct provider_set *a, const struct provider_set *b)
-{
-    if (a == b)
-        return true;
-    if (a == NULL || b == NULL || a->n != b->n)
-        return false;
-    for (size_t i = 0; i < a->n; ++i) {
-        if (strcmp(a->items[i].name, b->items[i].name) != 0 ||
-            !json_equal(a->items[i].properties, b->items[i].properties))
-            return false;
-    }
-    return true;
-}
-
-struct name_set *name_set_create(size_t n)
-{
-    struct name_set *set = xcalloc(1, sizeof(*set) + n * sizeof(set->names[0]));
-
-    set->refs = 1;
-    set->n = n;
-    return set;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-void name_set_sort(struct name_set *set)
-{
-    qsort(set->names, set->n, sizeof(set->names[0]), compare_names);
-}
-
-static struct name_set *name_set_ref(struct name_set *set)
-{
-    if (set != NULL)
-        ++set->refs;
-    return set;
-}
-
-void name_set_drop(struct name_set *set)
-{
-    if (set == NULL || --set->refs != 0)
-        return;
-    for (size_t i = 0; i < set->n; ++i)
-        free(set->names[i]);
-    free(set);
-}
-
-static bool name_set_equal(const struct name_set *a, const struct name_set *b)
-{
-    if (a == b)
-        return true;
-    if (a == NULL || b == NULL || a->n != b->n)
-        return false;
-    for (size_t i = 0; i < a->n; ++i) {
-        if (strcmp(a->names[i], b->names[i]) != 0)
-            return false;
-    }
-    return true;
-}
 
 /* ---- the tree ---- */
 
@@ -178,15 +72,6 @@ static enum err find_backend(struct slice url, const struct tree_backend **out, 
     return place->len == 0 ? ERR_SYNTAX : ERR_UNSUPPORTED;
 }
 
-enum err tree_check_url(struct slice url, struct diag *d)
-{
-    const struct tree_backend *backend = NULL;
-    struct slice place;
-    enum err e = find_backend(url, &backend, &place, d);
-
-    return e != ERR_OK ? e : backend->check(place, d);
-}
-
 /* WHAT's first line at its place in the configuration. */
 static void complain_at(const struct config *c, const struct config_node *at, const char *what,
                         const struct diag *why, struct diag *d)
@@ -206,10 +91,11 @@ void tree_check_config(const struct config *c, const struct config_node *at, con
 
     if (url == NULL)
         return;
-    if (tree_check_url(slice_of(url), &why) != ERR_OK)
+    if (find_backend(slice_of(url), &backend, &place, &why) != ERR_OK ||
+        backend->check(place, &why) != ERR_OK)
         complain_at(c, at, "", &why, d);
-    else if (auth != NULL && find_backend(slice_of(url), &backend, &place, &why) == ERR_OK &&
-             backend->check_auth != NULL && backend->check_auth(auth, &why) != ERR_OK)
+    else if (auth != NULL && backend->check_auth != NULL &&
+             backend->check_auth(auth, &why) != ERR_OK)
         complain_at(c, auth_at, "zookeeper_auth: ", &why, d);
     diag_fini(&why);
 }
@@ -250,15 +136,6 @@ bool tree_is_remote(const struct tree *t)
     return t->backend->remote;
 }
 
-/* Reads at once after a quiet time, else TREE_PAUSE_MS after the last read. */
-static void look_soon(struct loop *l, struct timer *look, uint64_t looked_ms)
-{
-    uint64_t since = loop_now_ms(l) - looked_ms;
-
-    if (!timer_running(look))
-        timer_start(l, look, since < TREE_PAUSE_MS ? TREE_PAUSE_MS - since : 0);
-}
-
 /* PATH, which begins at the top of T, from the root. */
 static char *from_root(const struct tree *t, const char *path)
 {
@@ -267,112 +144,86 @@ static char *from_root(const struct tree *t, const char *path)
 
 /* ---- watches ---- */
 
-/* What one look found; compared with the last report. Each member is a reference of its own. */
-struct view {
-    bool pending;
-    bool exists;
-    uint64_t birth;
-    bool parses;
-    bool providers_known;
-    bool link_broken; /* PROBLEM is about a link, which is logged elsewhere */
-    const char *problem;
-    json_t *properties;
-    struct provider_set *providers;
-    struct name_set *children;
-};
-
-static void see_node(struct tree_watch *w, struct view *v)
+static void view_fini(struct view *v)
 {
-    struct place at;
-    enum found found = follow_path(&w->follower, w->full, PART_NODE | PART_CHILDREN, &at);
-
-    v->properties = json_incref(w->properties);
-    v->pending = found == FOUND_PENDING;
-    if (found == FOUND_MISSING)
-        v->problem = "no such node";
-    if (found != FOUND_NODE)
-        return;
-    v->exists = true;
-    v->birth = at.spot->birth;
-    v->parses = at.spot->parses;
-    v->problem = at.spot->problem;
-    v->children = name_set_ref(at.spot->children);
-    if (v->parses) {
-        json_decref(v->properties);
-        v->properties = follow_properties(&w->follower, &at, w->properties, &v->pending);
-    }
+    free(v->problem);
+    json_decref(v->properties);
+    tree_set_replace(&v->providers, NULL);
+    tree_set_replace(&v->children, NULL);
 }
 
-static void see_providers(struct tree_watch *w, struct view *v)
+/* Returns false if not all has been read yet. */
+static bool see_node(struct tree_watch *w, struct view *v)
+{
+    struct tree_place at;
+    enum found found = follow_path(&w->follower, w->full, PART_NODE | PART_CHILDREN, &at);
+    bool pending = found == FOUND_PENDING;
+
+    if (found == FOUND_MISSING)
+        v->problem = xstrdup("no such node");
+    if (found == FOUND_NODE) {
+        v->exists = true;
+        v->birth = at.spot->birth;
+        v->parses = at.spot->parses;
+        v->problem = xstrdup(at.spot->problem);
+        v->children = tree_set_ref(at.spot->children);
+    }
+    v->properties = v->parses ? follow_properties(&w->follower, &at, w->last.properties, &pending)
+                              : json_incref(w->last.properties);
+    return !pending;
+}
+
+/* The same. */
+static bool see_providers(struct tree_watch *w, struct view *v)
 {
     char path[TREE_PATH_MAX + 1];
-    struct place at = {.spot = NULL};
+    struct tree_place at = {.spot = NULL};
     enum found found = FOUND_BAD;
 
     if (tree_path_join("", slice_of(w->full), path) == ERR_OK &&
         tree_path_join(path, SLICE_LIT("providers"), path) == ERR_OK)
         found = follow_path(&w->follower, path, PART_NODE | PART_PROVIDERS, &at);
-    if (found == FOUND_PENDING)
-        v->pending = true;
     if (found == FOUND_NODE && at.spot->providers != NULL) {
         v->providers_known = true;
-        v->providers = provider_set_ref(at.spot->providers);
-        return;
+        v->providers = tree_set_ref(at.spot->providers);
+        return true;
     }
     /* A service without any registration so far has no providers. If its node has vanished, the
      * tree may have been wiped. */
-    v->providers = provider_set_ref(w->providers);
+    v->providers = tree_set_ref(w->last.providers);
     v->providers_known = found == FOUND_MISSING && (v->providers == NULL || v->providers->n == 0);
+    return found != FOUND_PENDING;
 }
 
-static bool same_problem(const char *a, const char *b)
+static bool same_problem(const struct view *a, const struct view *b)
 {
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+    return a->problem == b->problem ||
+           (a->problem != NULL && b->problem != NULL && strcmp(a->problem, b->problem) == 0);
 }
 
-static bool view_is_news(const struct tree_watch *w, const struct view *v)
+static bool same_view(const struct view *a, const struct view *b)
 {
-    return !w->reported || v->exists != w->exists || v->birth != w->birth ||
-           v->parses != w->parses || v->providers_known != w->providers_known ||
-           !same_problem(v->problem, w->problem) || !json_equal(v->properties, w->properties) ||
-           !provider_set_equal(v->providers, w->providers) ||
-           !name_set_equal(v->children, w->children);
+    return a->exists == b->exists && a->birth == b->birth && a->parses == b->parses &&
+           a->providers_known == b->providers_known && same_problem(a, b) &&
+           json_equal(a->properties, b->properties) && tree_set_equal(a->providers, b->providers) &&
+           tree_set_equal(a->children, b->children);
 }
 
-/* Take over what V refers to as the last report. */
-static void keep_view(struct tree_watch *w, struct view *v)
+static void log_problem(const struct tree_watch *w, const struct view *v)
 {
-    bool tell = !same_problem(v->problem, w->problem);
-
-    free(w->problem);
-    w->problem = xstrdup(v->problem);
-    json_decref(w->properties);
-    w->properties = v->properties;
-    provider_set_drop(w->providers);
-    w->providers = v->providers;
-    name_set_drop(w->children);
-    w->children = v->children;
-    w->exists = v->exists;
-    w->birth = v->birth;
-    w->parses = v->parses;
-    w->providers_known = v->providers_known;
-    w->reported = true;
-    if (v->link_broken || !tell || w->problem == NULL)
+    if (v->problem == NULL || same_problem(v, &w->last))
         return;
-    if (w->exists)
+    if (v->exists)
         log_warn(NULL, "tree-problem", "path=%s reason=\"%s\"", tree_path_shown(w->path),
-                 w->problem);
+                 v->problem);
     else
         log_info(NULL, "tree-no-node", "path=%s reason=\"%s\"", tree_path_shown(w->path),
-                 w->problem);
+                 v->problem);
 }
 
 static void watch_destroy(struct tree_watch *w)
 {
-    free(w->problem);
-    json_decref(w->properties);
-    provider_set_drop(w->providers);
-    name_set_drop(w->children);
+    view_fini(&w->last);
     free(w->path);
     free(w->full);
     free(w);
@@ -380,17 +231,18 @@ static void watch_destroy(struct tree_watch *w)
 
 static void report(struct tree_watch *w)
 {
+    const struct view *v = &w->last;
     struct tree_node node = {
-        .exists = w->exists,
-        .birth = w->birth,
-        .parses = w->parses,
-        .problem = w->problem,
-        .properties = w->properties,
-        .providers = w->providers != NULL ? w->providers->items : NULL,
-        .nproviders = w->providers != NULL ? w->providers->n : 0,
-        .providers_known = w->providers_known,
-        .children = w->children != NULL ? (const char *const *)w->children->names : NULL,
-        .nchildren = w->children != NULL ? w->children->n : 0,
+        .exists = v->exists,
+        .birth = v->birth,
+        .parses = v->parses,
+        .problem = v->problem,
+        .properties = v->properties,
+        .providers = v->providers != NULL ? v->providers->items : NULL,
+        .nproviders = v->providers != NULL ? v->providers->n : 0,
+        .providers_known = v->providers_known,
+        .children = v->children != NULL ? v->children->items : NULL,
+        .nchildren = v->children != NULL ? v->children->n : 0,
     };
 
     w->reporting = true;
@@ -402,37 +254,36 @@ static void report(struct tree_watch *w)
 
 static void watch_look(struct timer *timer)
 {
-    struct tree_watch *w = container_of(timer, struct tree_watch, look);
+    struct tree_watch *w = container_of(timer, struct tree_watch, follower.look);
+    struct follower *f = &w->follower;
     struct view v = {0};
 
-    w->looked_ms = loop_now_ms(w->follower.tree->loop);
-    follower_begin(&w->follower);
-    see_node(w, &v);
-    see_providers(w, &v);
+    follower_begin(f);
+    bool known = see_node(w, &v);
+    known = see_providers(w, &v) && known;
     /* A node that cannot be read is the more important problem. */
-    v.link_broken = w->follower.problem.len != 0 && (v.problem == NULL || !v.exists);
-    if (v.link_broken)
-        v.problem = text_cstr(&w->follower.problem);
-    if (!v.pending)
-        follower_report(&w->follower);
-    bool news = !v.pending && view_is_news(w, &v);
-    if (news) {
-        keep_view(w, &v);
-    } else {
-        json_decref(v.properties);
-        provider_set_drop(v.providers);
-        name_set_drop(v.children);
+    bool link_broken = f->problem.len != 0 && (v.problem == NULL || !v.exists);
+    if (link_broken) {
+        free(v.problem);
+        v.problem = xstrdup(text_cstr(&f->problem));
     }
-    follower_end(&w->follower);
+    if (known)
+        follower_report(f);
+    bool news = known && (!w->reported || !same_view(&v, &w->last));
+    if (news) {
+        struct view old = w->last;
+
+        /* That of a link has been logged. */
+        if (!link_broken)
+            log_problem(w, &v);
+        w->reported = true;
+        w->last = v;
+        v = old;
+    }
+    view_fini(&v);
+    follower_end(f);
     if (news)
         report(w);
-}
-
-static void watch_touched(struct follower *f)
-{
-    struct tree_watch *w = container_of(f, struct tree_watch, follower);
-
-    look_soon(f->tree->loop, &w->look, w->looked_ms);
 }
 
 struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn changed,
@@ -442,12 +293,10 @@ struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn 
 
     w->path = xstrdup(path);
     w->full = from_root(t, path);
-    follower_init(&w->follower, t, w->full, watch_touched);
+    follower_init(&w->follower, t, w->full, TREE_PAUSE_MS, watch_look);
     w->changed = changed;
     w->context = context;
-    w->properties = json_object();
-    timer_init(&w->look, watch_look);
-    timer_start(t->loop, &w->look, 0);
+    w->last.properties = json_object();
     ++t->watches;
     return w;
 }
@@ -457,7 +306,6 @@ void tree_unwatch(struct tree_watch *w)
     if (w == NULL)
         return;
     --w->follower.tree->watches;
-    timer_stop(&w->look);
     follower_fini(&w->follower);
     w->ended = true;
     if (!w->reporting)
@@ -482,11 +330,10 @@ static void move_entry(struct tree_registration *r, const char *path)
 
 static void registration_look(struct timer *timer)
 {
-    struct tree_registration *r = container_of(timer, struct tree_registration, look);
+    struct tree_registration *r = container_of(timer, struct tree_registration, follower.look);
     struct follower *f = &r->follower;
-    struct place at;
+    struct tree_place at;
 
-    r->looked_ms = loop_now_ms(f->tree->loop);
     follower_begin(f);
     enum found found = follow_path(f, r->path, PART_NODE, &at);
     /* A link to a missing node is not a problem here: registering creates the node. */
@@ -500,13 +347,6 @@ static void registration_look(struct timer *timer)
     follower_end(f);
 }
 
-static void registration_touched(struct follower *f)
-{
-    struct tree_registration *r = container_of(f, struct tree_registration, follower);
-
-    look_soon(f->tree->loop, &r->look, r->looked_ms);
-}
-
 struct tree_registration *tree_register(struct tree *t, const char *path, const char *name,
                                         const json_t *properties)
 {
@@ -514,12 +354,10 @@ struct tree_registration *tree_register(struct tree *t, const char *path, const 
     char *full = from_root(t, path);
 
     r->path = xasprintf("%s/providers", full);
-    follower_init(&r->follower, t, r->path, registration_touched);
+    follower_init(&r->follower, t, r->path, TREE_PAUSE_MS, registration_look);
     free(full);
     r->name = xstrdup(name);
     r->properties = json_deep_copy(properties);
-    timer_init(&r->look, registration_look);
-    timer_start(t->loop, &r->look, 0);
     ++t->watches;
     return r;
 }
@@ -545,7 +383,6 @@ void tree_unregister(struct tree_registration *r)
         return;
     struct tree *t = r->follower.tree;
     --t->watches;
-    timer_stop(&r->look);
     if (r->entry != NULL)
         t->backend->leave(r->entry);
     follower_fini(&r->follower);

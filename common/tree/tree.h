@@ -13,8 +13,7 @@
 #include "common/config/config.h"
 #include "common/event/loop.h"
 #include "common/stats/metrics.h"
-
-#include <jansson.h>
+#include "common/tree/node_data.h"
 
 struct tree;
 struct tree_watch;
@@ -37,11 +36,9 @@ struct tree_options {
  */
 enum err tree_open(struct loop *l, struct slice url, const struct tree_options *o,
                    struct tree **out, struct diag *d) must_check;
-/* Whether URL is valid for tree_open(), without access to the tree. The same errors. */
-enum err tree_check_url(struct slice url, struct diag *d) must_check;
 /*
- * The same for the value URL (NULL: none) of the configuration at AT, and for the auth file AUTH
- * (NULL: none) at AUTH_AT, which is read as by tree_open(). Problems are added at their place.
+ * Whether tree_open() takes the value URL (NULL: none) of the configuration at AT, and the auth
+ * file AUTH (NULL: none) at AUTH_AT, which is read. Problems are added at their place.
  */
 void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
                        const struct config_node *auth_at, const char *auth, struct diag *d);
@@ -73,11 +70,6 @@ bool tree_is_remote(const struct tree *t);
  */
 void tree_describe_broken_links(const struct tree *t, const char *path, struct json_writer *w);
 
-struct tree_provider {
-    char *name;         /* the address */
-    json_t *properties; /* an object; never NULL */
-};
-
 /* The current state of a watched node. Borrowed for the call. */
 struct tree_node {
     bool exists;
@@ -88,8 +80,8 @@ struct tree_node {
     json_t *properties;  /* the last good ones when !exists or !parses; never NULL */
     const struct tree_provider *providers; /* of PATH/providers, sorted by name */
     size_t nproviders;
-    bool providers_known;        /* false: they cannot be read; these are the last known ones */
-    const char *const *children; /* names of the nodes below, sorted */
+    bool providers_known; /* false: they cannot be read; these are the last known ones */
+    const struct tree_provider *children; /* names of the nodes below, sorted */
     size_t nchildren;
 };
 typedef void (*tree_changed_fn)(void *context, const struct tree_node *node);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between tree.c and its back ends: what a back end implements, and what it fills in. A spot is one
- * node by its real path, without links; the tree owns it, and the back end keeps it current while
- * it is observed. Everything here is on the tree's loop.
+ * What a back end of the tree implements, and what it fills in; links (tree_follow.h), operations
+ * (tree_op.h) and the tree itself are above it. A spot is one node by its real path, without links;
+ * the tree owns it, and the back end keeps it current while it is observed. Everything here is on
+ * the tree's loop.
  *
  *   watch, registration ── follower ── use ──► spot ◄── backend (a directory, ZooKeeper)
  */
 #ifndef RLB_TREE_TREE_BACKEND_H
 #define RLB_TREE_TREE_BACKEND_H
 
+#include "common/base/list.h"
 #include "common/base/map.h"
-#include "common/tree/tree.h"
+#include "common/event/loop.h"
+#include "common/tree/node_data.h"
 
 enum {
     /* A node's path, from the root of the tree. The path of a service has a few names. */
@@ -39,20 +42,9 @@ static inline const char *tree_path_shown(const char *path)
 /* Parts of a spot that are wanted. */
 enum tree_part { PART_NODE = 1, PART_PROVIDERS = 2, PART_CHILDREN = 4 };
 
-/* Immutable and reference counted: a spot and the last report of a watch may share one. */
-struct provider_set {
-    unsigned refs;
-    size_t n;
-    struct tree_provider items[];
-};
-
-struct name_set {
-    unsigned refs;
-    size_t n;
-    char *names[];
-};
-
 struct tree_backend;
+struct tree_options;
+struct tree_status;
 
 /* The base of each backend's tree. */
 struct tree {
@@ -69,19 +61,19 @@ struct tree {
 struct tree_spot {
     struct map_node in_tree;
     struct tree *tree;
-    struct list uses;               /* by followers */
-    unsigned parts;                 /* all that were ever wanted */
-    bool touched;                   /* may have changed: refresh() before use */
-    void *place;                    /* private to the back end */
-    bool known;                     /* false: not read yet; what follows is invalid */
-    bool exists;                    /* now */
-    bool parses;                    /* now */
-    uint64_t birth;                 /* differs after it was created again; 0: unknown */
-    json_t *properties;             /* the last good ones, links and all; never NULL */
-    char *problem;                  /* why it does not parse; owned */
-    struct provider_set *providers; /* NULL: cannot be read */
-    struct name_set *children;      /* NULL: cannot be read */
-    char path[];                    /* "" or "/a/b" */
+    struct list uses;           /* by followers */
+    unsigned parts;             /* all that were ever wanted */
+    bool touched;               /* may have changed: refresh() before use */
+    void *place;                /* private to the back end */
+    bool known;                 /* false: not read yet; what follows is invalid */
+    bool exists;                /* now */
+    bool parses;                /* now */
+    uint64_t birth;             /* differs after it was created again; 0: unknown */
+    json_t *properties;         /* the last good ones, links and all; never NULL */
+    char *problem;              /* why it does not parse; owned */
+    struct tree_set *providers; /* NULL: cannot be read */
+    struct tree_set *children;  /* NULL: cannot be read */
+    char path[];                /* "" or "/a/b" */
 };
 
 struct tree_entry;
@@ -110,15 +102,11 @@ struct tree_backend {
     bool (*entry_held)(const struct tree_entry *e);
     void (*leave)(struct tree_entry *e);
     /*
-     * Operations on the node OP->at alone (tree_op.h): each ends by tree_op_finish(), also within
-     * the call. create: with tree_op_bytes(); ERR_NOT_FOUND if the node above is missing; of the
-     * root, what is above it is created as well.
+     * An operation, of any kind but TREE_RESOLVE, on the node OP->at alone (tree_op.h): ends by
+     * tree_op_finish(), also within the call. TREE_CREATE: with tree_op_bytes(); ERR_NOT_FOUND if
+     * the node above is missing; of the root, what is above it is created as well.
      */
-    void (*read)(struct tree_op *op);
-    void (*write)(struct tree_op *op);
-    void (*create)(struct tree_op *op);
-    void (*remove)(struct tree_op *op);
-    void (*reset_acl)(struct tree_op *op);
+    void (*begin)(struct tree_op *op);
     /* OP has timed out: the back end drops it, and adds to its diag what it was waiting for. */
     void (*abandon)(struct tree_op *op);
     size_t data_max;   /* bytes of a node's data */
@@ -127,22 +115,5 @@ struct tree_backend {
 
 extern const struct tree_backend tree_directory;
 extern const struct tree_backend tree_zookeeper;
-
-/* ---- for backends ---- */
-/* PARTS of S may have changed: followers that want them are notified. Not from refresh(). */
-void tree_spot_touch(struct tree_spot *s, unsigned parts);
-/* The node has PROPERTIES (ownership is taken), or none that parse: PROBLEM is why (copied). */
-void tree_spot_set_properties(struct tree_spot *s, json_t *properties);
-void tree_spot_set_problem(struct tree_spot *s, const char *problem);
-/* The node does not exist. */
-void tree_spot_set_missing(struct tree_spot *s);
-
-struct provider_set *provider_set_create(size_t n);
-/* Sorts by name; call once, after filling in the items. */
-void provider_set_sort(struct provider_set *set);
-void provider_set_drop(struct provider_set *set);
-struct name_set *name_set_create(size_t n);
-void name_set_sort(struct name_set *set);
-void name_set_drop(struct name_set *set);
 
 #endif

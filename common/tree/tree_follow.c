@@ -54,10 +54,18 @@ static void spot_destroy(struct tree_spot *s)
     s->tree->backend->forget(s);
     map_remove(&s->tree->spots, &s->in_tree);
     json_decref(s->properties);
-    provider_set_drop(s->providers);
-    name_set_drop(s->children);
+    tree_set_replace(&s->providers, NULL);
+    tree_set_replace(&s->children, NULL);
     free(s->problem);
     free(s);
+}
+
+static void look_soon(struct follower *f)
+{
+    uint64_t since = loop_now_ms(f->tree->loop) - f->looked_ms;
+
+    if (!timer_running(&f->look))
+        timer_start(f->tree->loop, &f->look, since < f->pause_ms ? f->pause_ms - since : 0);
 }
 
 void tree_spot_touch(struct tree_spot *s, unsigned parts)
@@ -69,7 +77,7 @@ void tree_spot_touch(struct tree_spot *s, unsigned parts)
         struct use *u = list_entry(it, struct use, in_spot);
 
         if ((u->parts & parts) != 0)
-            u->follower->touched(u->follower);
+            look_soon(u->follower);
     }
 }
 
@@ -96,14 +104,18 @@ void tree_spot_set_missing(struct tree_spot *s)
     s->exists = s->parses = false;
     free(s->problem);
     s->problem = NULL;
+    tree_set_replace(&s->providers, NULL);
+    tree_set_replace(&s->children, NULL);
 }
 
 /* ---- followers ---- */
 
-void follower_init(struct follower *f, struct tree *t, const char *path,
-                   void (*touched)(struct follower *f))
+void follower_init(struct follower *f, struct tree *t, const char *path, unsigned pause_ms,
+                   void (*look)(struct timer *timer))
 {
-    *f = (struct follower){.tree = t, .path = path, .touched = touched};
+    *f = (struct follower){.tree = t, .path = path, .pause_ms = pause_ms};
+    timer_init(&f->look, look);
+    timer_start(t->loop, &f->look, 0);
     list_init(&f->in_broken);
     list_init(&f->uses);
     list_init(&f->old);
@@ -122,6 +134,7 @@ static void use_destroy(struct use *u)
 
 void follower_begin(struct follower *f)
 {
+    f->looked_ms = loop_now_ms(f->tree->loop);
     list_splice_back(&f->old, &f->uses);
     f->steps = 0;
     text_clear(&f->problem);
@@ -137,6 +150,7 @@ void follower_end(struct follower *f)
 
 void follower_fini(struct follower *f)
 {
+    timer_stop(&f->look);
     follower_begin(f);
     follower_end(f);
     text_fini(&f->problem);
@@ -322,12 +336,12 @@ static bool trail_add(struct follower *f, struct trail *trail, const char *path)
     return true;
 }
 
-static enum found resolve(struct follower *f, struct trail *trail, struct place *at);
+static enum found resolve(struct follower *f, struct trail *trail, struct tree_place *at);
 
 /* AT->path does not exist as it stands: resolve all but its last name, then try that there. */
-static enum found resolve_from_base(struct follower *f, struct trail *trail, struct place *at)
+static enum found resolve_from_base(struct follower *f, struct trail *trail, struct tree_place *at)
 {
-    struct place base;
+    struct tree_place base;
     char *last = strrchr(at->path, '/') + 1;
     size_t base_len = (size_t)(last - 1 - at->path);
     char real[TREE_PATH_MAX + 1];
@@ -366,7 +380,7 @@ static enum found resolve_from_base(struct follower *f, struct trail *trail, str
 }
 
 /* From AT->path to the node that is meant by it. The depth is bounded by look_at(). */
-static enum found resolve(struct follower *f, struct trail *trail, struct place *at)
+static enum found resolve(struct follower *f, struct trail *trail, struct tree_place *at)
 {
     at->spot = look_at(f, at->path, PART_NODE);
     if (at->spot == NULL)
@@ -380,7 +394,7 @@ static enum found resolve(struct follower *f, struct trail *trail, struct place 
     return resolve_from_base(f, trail, at);
 }
 
-enum found follow_path(struct follower *f, const char *path, unsigned parts, struct place *out)
+enum found follow_path(struct follower *f, const char *path, unsigned parts, struct tree_place *out)
 {
     struct trail *trail = xmalloc(sizeof(*trail));
     enum found found = FOUND_BAD;
@@ -414,7 +428,8 @@ static bool hopped(const struct hop *hops, size_t n, const struct hop *next)
  * Take property link HOP at AT one node on: AT is there then, HOP->name what to look for. FROM: the
  * node and property that the links begin at.
  */
-static enum found hop_on(struct follower *f, const char *from, struct hop *hop, struct place *at)
+static enum found hop_on(struct follower *f, const char *from, struct hop *hop,
+                         struct tree_place *at)
 {
     struct slice rest = link_of(at->spot, hop->name, " =>");
     char target[TREE_PATH_MAX + 1];
@@ -440,11 +455,11 @@ static enum found hop_on(struct follower *f, const char *from, struct hop *hop, 
 
 /* Property NAME of the node at PLACE, through property links. *OUT is borrowed, set on FOUND_NODE.
  */
-static enum found follow_value(struct follower *f, const struct place *place, const char *name,
+static enum found follow_value(struct follower *f, const struct tree_place *place, const char *name,
                                json_t **out)
 {
     struct hop hops[TREE_TRAIL_MAX];
-    struct place at = *place;
+    struct tree_place at = *place;
     struct hop next = {place->spot, slice_of(name)};
     char from[TREE_PATH_MAX * 2 + 32];
 
@@ -482,7 +497,7 @@ static bool is_link(const char *key, const char *arrow, char name_out[TREE_PATH_
     return true;
 }
 
-json_t *follow_properties(struct follower *f, const struct place *place, const json_t *last,
+json_t *follow_properties(struct follower *f, const struct tree_place *place, const json_t *last,
                           bool *pending)
 {
     json_t *result = json_object();

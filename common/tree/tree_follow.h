@@ -1,41 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Follows links: from a path to the spot that it means, and from property links to values. A
- * follower records every spot that its result depends on, and is notified of a change of any of
- * them. Embedded in a watch, a registration or an operation; on the tree's loop.
+ * Spots, and links between them: from a path to the spot that it means, and from property links to
+ * values. A follower records every spot that its result depends on, and is notified of a change of
+ * any of them. Embedded in a watch, a registration or an operation; on the tree's loop.
  */
 #ifndef RLB_TREE_TREE_FOLLOW_H
 #define RLB_TREE_TREE_FOLLOW_H
 
 #include "common/tree/tree_backend.h"
 
+/* ---- spots: for back ends ---- */
+
+/* PARTS of S may have changed: followers that want them are notified. Not from refresh(). */
+void tree_spot_touch(struct tree_spot *s, unsigned parts);
+/* The node has PROPERTIES (ownership is taken), or none that parse: PROBLEM is why (copied). */
+void tree_spot_set_properties(struct tree_spot *s, json_t *properties);
+void tree_spot_set_problem(struct tree_spot *s, const char *problem);
+/* The node does not exist, nor what it had. */
+void tree_spot_set_missing(struct tree_spot *s);
+
+/* ---- links ---- */
+
 struct follower {
     struct tree *tree;
-    void (*touched)(struct follower *f); /* a spot that the last result depends on has changed */
-    struct list uses;                    /* spots that this evaluation depends on */
-    struct list old;                     /* those of the last one, until this one ends */
-    unsigned steps;                      /* of this evaluation */
-    struct text problem;                 /* the first link in it that does not resolve */
-    const char *path;                    /* that is followed, from the root; borrowed */
-    char *broken;                        /* the problem that follower_report() reported; or NULL */
-    struct list in_broken;               /* of the tree, while BROKEN is set */
+    struct timer look;     /* for an evaluation */
+    unsigned pause_ms;     /* between two of them */
+    uint64_t looked_ms;    /* when the last one began */
+    struct list uses;      /* spots that this evaluation depends on */
+    struct list old;       /* those of the last one, until this one ends */
+    unsigned steps;        /* of this evaluation */
+    struct text problem;   /* the first link in it that does not resolve */
+    const char *path;      /* that is followed, from the root; borrowed */
+    char *broken;          /* the problem that follower_report() reported; or NULL */
+    struct list in_broken; /* of the tree, while BROKEN is set */
 };
 
 enum found {
     FOUND_NODE,    /* PATH is a node that exists */
     FOUND_MISSING, /* PATH is where it would be */
     FOUND_BAD,     /* links loop or are invalid; see the problem */
-    FOUND_PENDING, /* not read yet; touched() will be called */
+    FOUND_PENDING, /* not read yet; look() will be called */
 };
 
-struct place {
+struct tree_place {
     char path[TREE_PATH_MAX + 1];
     struct tree_spot *spot; /* FOUND_NODE, FOUND_MISSING: borrowed until the next evaluation ends */
 };
 
-/* PATH is borrowed until follower_fini(). */
-void follower_init(struct follower *f, struct tree *t, const char *path,
-                   void (*touched)(struct follower *f));
+/*
+ * PATH is borrowed until follower_fini(). LOOK evaluates: soon, and whenever a spot that the last
+ * result depends on may have changed; at once after a quiet time, else PAUSE_MS after the last one.
+ */
+void follower_init(struct follower *f, struct tree *t, const char *path, unsigned pause_ms,
+                   void (*look)(struct timer *timer));
 void follower_fini(struct follower *f);
 /* An evaluation: begin, any number of follow_...(), end (which releases unused spots). */
 void follower_begin(struct follower *f);
@@ -48,13 +65,14 @@ void follower_end(struct follower *f);
 void follower_report(struct follower *f);
 
 /* The node that PATH means. PARTS of it are wanted beside its properties. */
-enum found follow_path(struct follower *f, const char *path, unsigned parts, struct place *out);
+enum found follow_path(struct follower *f, const char *path, unsigned parts,
+                       struct tree_place *out);
 /*
  * The properties of the node at PLACE, without its links, with property links followed. One that
  * does not resolve keeps its value in LAST (may be NULL) and is a problem. Returns a new reference.
  *   pending  set to true if not all has been read yet
  */
-json_t *follow_properties(struct follower *f, const struct place *place, const json_t *last,
+json_t *follow_properties(struct follower *f, const struct tree_place *place, const json_t *last,
                           bool *pending);
 
 /*

@@ -84,30 +84,11 @@ static void on_deadline(struct timer *timer)
 
 /* ---- the data ---- */
 
-/* Encodes a lone string as JSON, for back ends with watches that accept nothing else. Returns false
- * if it is not valid text. */
-static bool encode_as_json(const json_t *properties, struct text *out)
-{
-    json_t *again = NULL;
-
-    json_print(properties, out);
-    bool same = json_parse(text_slice(out), NODE_BYTES_MAX, &again, NULL) == ERR_OK &&
-                json_equal(again, properties);
-    json_decref(again);
-    if (!same)
-        text_clear(out);
-    return same;
-}
-
 static enum err encode(struct tree_op *op)
 {
     const struct tree_backend *b = op->tree->backend;
-    const json_t *text = json_object_get(op->properties, NODE_STRING_VALUE);
+    enum err e = node_data_encode(op->properties, b->text_as_json, b->data_max, &op->bytes);
 
-    if (b->text_as_json && json_object_size(op->properties) == 1 && json_is_string(text) &&
-        encode_as_json(op->properties, &op->bytes))
-        return ERR_OK;
-    enum err e = node_data_encode(op->properties, b->data_max, &op->bytes);
     if (e == ERR_TOO_LARGE)
         diag_add(op->diag, NULL, 0, 0, "%s: over %zu bytes, or nested too deep, or too many values",
                  tree_path_shown(op->path), b->data_max);
@@ -133,7 +114,7 @@ static void create(struct tree_op *op, size_t len)
 {
     memcpy(op->at, op->path, len);
     op->at[len] = '\0';
-    op->tree->backend->create(op);
+    op->tree->backend->begin(op);
 }
 
 void tree_op_finish(struct tree_op *op, enum err e)
@@ -157,8 +138,8 @@ void tree_op_finish(struct tree_op *op, enum err e)
 
 static void look(struct timer *timer)
 {
-    struct tree_op *op = container_of(timer, struct tree_op, again);
-    struct place place = {.spot = NULL};
+    struct tree_op *op = container_of(timer, struct tree_op, follower.look);
+    struct tree_place place = {.spot = NULL};
 
     follower_begin(&op->follower);
     enum found found = follow_path(&op->follower, op->path, PART_NODE, &place);
@@ -169,13 +150,6 @@ static void look(struct timer *timer)
         return;
     memcpy(op->at, place.path, sizeof(op->at));
     end(op, found == FOUND_NODE ? ERR_OK : found == FOUND_MISSING ? ERR_NOT_FOUND : ERR_RANGE);
-}
-
-static void touched(struct follower *f)
-{
-    struct tree_op *op = container_of(f, struct tree_op, follower);
-
-    timer_start(op->tree->loop, &op->again, 0);
 }
 
 /* ---- the beginning ---- */
@@ -191,10 +165,10 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     op->in_tree = (struct list){0};
     op->call = NULL;
     timer_init(&op->deadline, on_deadline);
-    timer_init(&op->again, look);
+    timer_init(&op->again, NULL);
     ++t->watches;
     if (op->kind == TREE_RESOLVE)
-        follower_init(&op->follower, t, op->path, touched);
+        follower_init(&op->follower, t, op->path, 0, look);
     /* A node that others have made may be deeper than any path of ours. */
     if (strlen(op->path) > TREE_PATH_MAX) {
         diag_add(op->diag, NULL, 0, 0, "%.60s...: path longer than %d bytes", op->path,
@@ -210,24 +184,8 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     memcpy(op->at, op->path, strlen(op->path) + 1);
     if (op->timeout_ms != 0)
         timer_start(t->loop, &op->deadline, op->timeout_ms);
-    switch (op->kind) {
-    case TREE_RESOLVE:
-        look(&op->again);
-        break;
-    case TREE_READ:
-        t->backend->read(op);
-        break;
-    case TREE_WRITE:
-        t->backend->write(op);
-        break;
-    case TREE_CREATE:
-        t->backend->create(op);
-        break;
-    case TREE_REMOVE:
-        t->backend->remove(op);
-        break;
-    case TREE_RESET_ACL:
-        t->backend->reset_acl(op);
-        break;
-    }
+    if (op->kind == TREE_RESOLVE)
+        look(&op->follower.look);
+    else
+        t->backend->begin(op);
 }

@@ -7,6 +7,7 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
+#include "common/tls/crypto.h"
 #include "common/zookeeper/zookeeper_tree.h"
 #include "common/zookeeper/zookeeper_url.h"
 
@@ -353,7 +354,7 @@ static void zk_node_put(struct zk_node *n)
     map_remove(&n->tree->nodes, &n->in_tree);
     json_decref(n->properties);
     free(n->problem);
-    name_set_drop(n->names);
+    tree_set_replace(&n->names, NULL);
     free(n);
 }
 
@@ -510,8 +511,7 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
 
 static void zk_node_children(struct zk_node *n, struct zk_call *c)
 {
-    name_set_drop(n->names);
-    n->names = NULL;
+    tree_set_replace(&n->names, NULL);
     n->children_known = c->result == ZK_OK;
     if (c->result != ZK_OK) {
         /* Nothing watches for one that is not there but its data; and it may be back already, with
@@ -523,12 +523,12 @@ static void zk_node_children(struct zk_node *n, struct zk_call *c)
 
     if (n->spot != NULL && (n->spot->parts & PART_PROVIDERS) != 0)
         update_members(n, c);
-    n->names = name_set_create(max);
+    n->names = tree_set_create(max);
     for (size_t i = 0; i < max; ++i) {
-        n->names->names[i] = c->names[i];
+        n->names->items[i].name = c->names[i];
         c->names[i] = NULL;
     }
-    name_set_sort(n->names);
+    tree_set_sort(n->names);
     touch(n, PART_PROVIDERS | PART_CHILDREN);
 }
 
@@ -538,8 +538,7 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
     struct zk_node *n = r->node;
 
     if (r->kind == ZK_READ_CHILDREN) {
-        name_set_drop(n->names);
-        n->names = NULL;
+        tree_set_replace(&n->names, NULL);
         n->children_known = true;
         touch(n, PART_PROVIDERS | PART_CHILDREN);
         return;
@@ -556,7 +555,7 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
 static void show_providers(struct zk_node *n)
 {
     struct tree_spot *s = n->spot;
-    struct provider_set *set = provider_set_create(n->nmembers);
+    struct tree_set *set = tree_set_create(n->nmembers);
     struct list *it;
     size_t i = 0;
 
@@ -570,12 +569,11 @@ static void show_providers(struct zk_node *n)
         struct tree_provider *p = &set->items[i++];
         p->name = xmalloc(strlen(name) + 1);
         zk_name_decode(name, p->name);
-        p->properties = m->properties != NULL ? json_incref(m->properties) : json_object();
+        p->properties = json_incref(m->properties);
     }
     set->n = i;
-    provider_set_sort(set);
-    provider_set_drop(s->providers);
-    s->providers = set;
+    tree_set_sort(set);
+    tree_set_replace(&s->providers, set);
     n->changed = false;
 }
 
@@ -583,13 +581,9 @@ static void show_children(struct zk_node *n)
 {
     struct tree_spot *s = n->spot;
 
-    name_set_drop(s->children);
-    s->children = n->names;
-    if (n->names != NULL)
-        ++n->names->refs;
+    tree_set_replace(&s->children, tree_set_ref(n->names));
     if (n->names == NULL) {
-        provider_set_drop(s->providers);
-        s->providers = NULL;
+        tree_set_replace(&s->providers, NULL);
         n->changed = true;
     } else if ((s->parts & PART_PROVIDERS) != 0 && (n->changed || s->providers == NULL)) {
         show_providers(n);
@@ -608,10 +602,6 @@ static void zk_node_show(struct zk_node *n)
         tree_spot_set_missing(s);
         n->children_known = n->members_read = n->complete = false;
         drop_members(n);
-        provider_set_drop(s->providers);
-        s->providers = NULL;
-        name_set_drop(s->children);
-        s->children = NULL;
         return;
     }
     s->birth = n->birth;
@@ -846,34 +836,12 @@ static char *make_creator(void)
     return xasprintf("resumelb:%s", hex);
 }
 
-static enum err read_identity(struct zookeeper *t, const struct tree_options *o, struct diag *d)
-{
-    struct text identity = {0};
-
-    if (o->auth_file == NULL)
-        return ERR_OK;
-    enum err e = zookeeper_auth_read(o->auth_file, &identity, d);
-    if (e == ERR_OK)
-        t->identity = xstrdup(text_cstr(&identity));
-    if (identity.p != NULL)
-        explicit_bzero(identity.p, identity.room);
-    text_fini(&identity);
-    return e;
-}
-
-static void wipe(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
 static void zookeeper_free(struct zookeeper *t)
 {
     free(t->hosts);
     free(t->top);
-    wipe(t->identity);
-    wipe(t->creator);
+    crypto_free(t->identity);
+    crypto_free(t->creator);
     free(t);
 }
 
@@ -894,8 +862,8 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
     struct zookeeper *t = xcalloc(1, sizeof(*t));
     enum err e = zookeeper_url_parse(place, &t->hosts, &t->top, d);
 
-    if (e == ERR_OK)
-        e = read_identity(t, o, d);
+    if (e == ERR_OK && o->auth_file != NULL)
+        e = zookeeper_auth_read(o->auth_file, &t->identity, d);
     if (e == ERR_OK) {
         t->creator = make_creator();
         if (t->creator == NULL)
@@ -955,11 +923,7 @@ const struct tree_backend tree_zookeeper = {
     .entry_set = zk_entry_set,
     .entry_held = zk_entry_held,
     .leave = zk_leave,
-    .read = zk_op_look,
-    .write = zk_op_look,
-    .create = zk_op_act,
-    .remove = zk_op_act,
-    .reset_acl = zk_op_act,
+    .begin = zk_op_begin,
     .abandon = zk_op_abandon,
     .data_max = ZK_DATA_MAX,
 };

@@ -237,21 +237,11 @@ void zk_ops_ended(struct zookeeper *t)
 
 /* ---- the backend ---- */
 
-static void begin(struct tree_op *op, enum phase phase)
+void zk_op_begin(struct tree_op *op)
 {
     list_push_back(&tree_of(op)->ops, &op->in_tree);
     op->call = NULL;
-    enter(op, phase);
-}
-
-void zk_op_look(struct tree_op *op)
-{
-    begin(op, LOOK);
-}
-
-void zk_op_act(struct tree_op *op)
-{
-    begin(op, ACT);
+    enter(op, op->kind == TREE_READ || op->kind == TREE_WRITE ? LOOK : ACT);
 }
 
 void zk_op_abandon(struct tree_op *op)

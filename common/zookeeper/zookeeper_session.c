@@ -8,6 +8,7 @@
 #include "common/zookeeper/zookeeper_session.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "common/tls/crypto.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,32 +17,23 @@
 #include <string.h>
 #include <time.h>
 
-#include <openssl/evp.h>
 #include <zookeeper/zookeeper.h>
 
 /* ---- access control lists of the nodes that we create ---- */
 
 /*
- * A digest identity is shown to the server as it is, and named in access lists by what the server
- * makes of it: SHA-1, in base 64.
+ * The id of "USER:PASSWORD" in an ACL: user, colon, and what the server makes of the whole. NULL:
+ * no digest.
  */
-
-enum { DIGEST_BYTES = 20, DIGEST_ROOM = (DIGEST_BYTES + 2) / 3 * 4 + 1 };
-
-/* The id of "USER:PASSWORD" in an ACL: user, colon, and what the server makes of the whole. */
 static char *digest_id(const char *identity)
 {
-    unsigned char hash[EVP_MAX_MD_SIZE];
-    unsigned char coded[DIGEST_ROOM];
-    unsigned int len = 0;
+    char digest[SHA1_BASE64_ROOM];
     struct slice rest = slice_of(identity);
     struct slice user = slice_cut(&rest, ':');
 
-    if (EVP_Digest(identity, strlen(identity), hash, &len, EVP_sha1(), NULL) != 1 ||
-        len != DIGEST_BYTES)
-        return NULL;
-    EVP_EncodeBlock(coded, hash, DIGEST_BYTES);
-    return xasprintf("%.*s:%s", SLICE_FMT(user), (const char *)coded);
+    return sha1_base64(identity, strlen(identity), digest)
+               ? xasprintf("%.*s:%s", SLICE_FMT(user), digest)
+               : NULL;
 }
 
 static void acl_add(struct ACL_vector *v, int32_t perms, const char *scheme, char *id)
@@ -119,19 +111,12 @@ static void call_free(struct zk_call *c);
 
 /* ---- life ---- */
 
-static void wipe(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
 static void session_free(struct zk_session *s)
 {
     zk_acl_free(&s->own_acl);
     zk_acl_free(&s->open_acl);
-    wipe(s->identity);
-    wipe(s->creator);
+    crypto_free(s->identity);
+    crypto_free(s->creator);
     free(s->hosts);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);

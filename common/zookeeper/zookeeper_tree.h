@@ -11,7 +11,8 @@
 #define RLB_ZOOKEEPER_ZOOKEEPER_TREE_H
 
 #include "common/base/limits.h"
-#include "common/tree/tree_backend.h"
+#include "common/tree/tree.h"
+#include "common/tree/tree_follow.h"
 #include "common/zookeeper/zookeeper_session.h"
 
 enum {
@@ -95,7 +96,7 @@ struct zk_node {
     json_t *properties; /* NULL: the data do not parse, or cannot be read; see PROBLEM */
     char *problem;
     bool children_known;
-    struct name_set *names; /* NULL: cannot be read */
+    struct tree_set *names; /* NULL: cannot be read */
     struct list members;    /* nodes of its providers */
     size_t nmembers, unread;
     bool members_read;
@@ -125,9 +126,7 @@ void zk_entries_changed(struct zookeeper *t, const char *path);
 void zk_entries_free(struct zookeeper *t);
 
 /* ---- zookeeper_op.c ---- */
-/* Reads and writes begin by reading the node. */
-void zk_op_look(struct tree_op *op);
-void zk_op_act(struct tree_op *op);
+void zk_op_begin(struct tree_op *op);
 void zk_op_abandon(struct tree_op *op);
 void zk_ops_connected(struct zookeeper *t);
 /* The session has ended, and all calls with it. */

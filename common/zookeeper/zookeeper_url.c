@@ -4,6 +4,7 @@
  * 8), and does not support brackets: so every host is rewritten here, with a decimal port.
  */
 #include "common/zookeeper/zookeeper_url.h"
+#include "common/tls/crypto.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -222,13 +223,12 @@ static enum err check_file(const char *file, int fd, struct diag *d)
     return ERR_OK;
 }
 
-enum err zookeeper_auth_read(const char *file, struct text *out, struct diag *d)
+enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d)
 {
     /* The line, its end, and one byte that shows that it is longer. */
     char bytes[ZOOKEEPER_AUTH_MAX + 3];
     int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
-    ASSERT(out->len == 0);
     if (fd < 0) {
         diag_add(d, file, 0, 0, "%s", strerror(errno));
         return ERR_SYSTEM;
@@ -247,11 +247,8 @@ enum err zookeeper_auth_read(const char *file, struct text *out, struct diag *d)
         if (slice_ends(line, SLICE_LIT("\r")))
             --line.len;
         e = check_identity(file, line, d);
-        if (e == ERR_OK) {
-            /* Room for a NUL too: growing would leave a copy behind. */
-            text_reserve(out, line.len + 1);
-            text_add(out, line);
-        }
+        if (e == ERR_OK)
+            *identity = xslicedup(line);
     }
     explicit_bzero(bytes, sizeof(bytes));
     return e;
@@ -259,11 +256,9 @@ enum err zookeeper_auth_read(const char *file, struct text *out, struct diag *d)
 
 enum err zookeeper_auth_check(const char *file, struct diag *d)
 {
-    struct text identity = {0};
+    char *identity = NULL;
     enum err e = zookeeper_auth_read(file, &identity, d);
 
-    if (identity.p != NULL)
-        explicit_bzero(identity.p, identity.room);
-    text_fini(&identity);
+    crypto_free(identity);
     return e;
 }

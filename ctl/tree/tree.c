@@ -272,7 +272,7 @@ static json_t *children_of(const struct tree_node *node)
     json_t *all = json_object();
 
     for (size_t i = 0; i < node->nchildren; ++i)
-        json_object_set_new_nocheck(all, node->children[i], json_null());
+        json_object_set_new_nocheck(all, node->children[i].name, json_null());
     return all;
 }
 

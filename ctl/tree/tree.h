@@ -6,6 +6,7 @@
 #ifndef RLB_CTL_TREE_TREE_H
 #define RLB_CTL_TREE_TREE_H
 
+#include "common/tree/tree.h"
 #include "common/tree/tree_op.h"
 #include "ctl/cli/ctl.h"
 #include "ctl/tree/tree_text.h"

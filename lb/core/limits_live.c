@@ -608,7 +608,7 @@ static void on_children(void *context, const struct tree_node *node)
     map_for_each (struct live_limit, r, &l->rules, node)
         r->listed = false;
     for (size_t i = 0; node->exists && i < node->nchildren; ++i) {
-        struct live_limit *r = at_name(l, node->children[i], l->wait_ms);
+        struct live_limit *r = at_name(l, node->children[i].name, l->wait_ms);
 
         if (r != NULL)
             r->listed = true;

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     ASSERT(json_is_object(v));
     ASSERT(why[0] == '\0' || json_object_size(v) == 1);
-    ASSERT(node_data_encode(v, NODE_BYTES_MAX, &bytes) == ERR_OK);
+    ASSERT(node_data_encode(v, false, NODE_BYTES_MAX, &bytes) == ERR_OK);
     json_t *again = node_data_decode(text_slice(&bytes), why);
     ASSERT(json_equal(v, again));
     json_decref(v);

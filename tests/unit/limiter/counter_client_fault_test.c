@@ -190,7 +190,7 @@ static void a_daemon_that_answers_probes_may_be_waited_for(void **state)
     begin(w, &a, &waiting);
     answer_probe(w, &probe);
     /* The next ones use the same connection. */
-    for (unsigned i = 0; i < COUNTER_BREAKER_FAILURES_MAX; ++i) {
+    for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i) {
         text_clear(&probe.in);
         raw_await(w->f.loop, &probe, "STATS UPTIME\n");
         raw_send(w->f.loop, &probe, "uptime: 0 days, 0h 0m 1s\n");
@@ -212,7 +212,7 @@ static void a_call_does_not_wait_for_a_daemon_that_answers_no_probe(void **state
     begin(w, &a, &waiting);
     check_unreachable(&a, COUNTER_TROUBLE_SILENT);
     assert_true(view(&w->f).resting);
-    assert_int_equal(stats(w)->probes, COUNTER_BREAKER_FAILURES_MAX);
+    assert_int_equal(stats(w)->probes, COUNTER_FAILURES_MAX);
 }
 
 static void a_new_answer_timeout_holds_for_calls_under_way(void **state)
@@ -243,7 +243,7 @@ static void loops_share_what_one_of_them_finds_out(void **state)
     uint64_t rests = stats(w)->rests + counter_client_stats(other.client)->rests;
     uint64_t probes = stats(w)->probes + counter_client_stats(other.client)->probes;
     assert_int_equal(rests, 1);
-    assert_int_equal(probes, COUNTER_BREAKER_FAILURES_MAX);
+    assert_int_equal(probes, COUNTER_FAILURES_MAX);
     counter_client_destroy(other.client);
 }
 
@@ -259,7 +259,7 @@ static void a_wait_that_ends_here_shows_whether_the_daemon_responds(void **state
     raw_await_end(w->f.loop, &w->peer);
     while (!view(&w->f).resting)
         loop_turn(w->f.loop, RAW_TURN_MS);
-    assert_int_equal(stats(w)->probes, COUNTER_BREAKER_FAILURES_MAX);
+    assert_int_equal(stats(w)->probes, COUNTER_FAILURES_MAX);
 }
 
 static void a_release_without_answer_ends_its_connection(void **state)
@@ -308,7 +308,7 @@ static void a_connection_that_does_not_come_about_is_given_up_in_time(void **sta
     assert_int_equal(view(&w->f).connections, 1);
     /* By the time to connect. */
     create(w, (struct counter_client_settings){.connect_timeout_ms = BRIEF_MS});
-    for (unsigned i = 0; i < COUNTER_BREAKER_FAILURES_MAX; ++i) {
+    for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i) {
         acquire(&w->f, &a, &waiting);
         check_unreachable(&a, COUNTER_TROUBLE_CONNECT_TIMEOUT);
         assert_int_equal(view(&w->f).connections, 0);

@@ -26,7 +26,7 @@ static void a_server_that_rested_is_probed_before_any_call_is_sent(void **state)
     struct world *w = *state;
     struct asker a = {0};
 
-    for (unsigned i = 0; i < COUNTER_BREAKER_FAILURES_MAX; ++i)
+    for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i)
         assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_RESULT_UNREACHABLE);
     assert_true(view(&w->f).resting);
     for (unsigned round = 0; round < 2; ++round) {
@@ -163,7 +163,7 @@ static void a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes(voi
     struct world *w = *state;
     struct asker a = {0};
 
-    for (unsigned i = 0; i < COUNTER_BREAKER_FAILURES_MAX; ++i)
+    for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i)
         assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_RESULT_UNREACHABLE);
     raw_close(&w->peer);
     allow_descriptors(false);
@@ -203,7 +203,7 @@ static void a_daemon_that_does_not_end_a_wait_is_known_as_silent(void **state)
 {
     struct counter_request second = within(1000);
     struct world *w = *state;
-    struct asker a[COUNTER_BREAKER_FAILURES_MAX] = {0};
+    struct asker a[COUNTER_FAILURES_MAX] = {0};
 
     create(w, (struct counter_client_settings){.connect_timeout_ms = LONG_MS,
                                                .answer_timeout_ms = 1100});

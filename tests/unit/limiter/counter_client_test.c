@@ -350,14 +350,14 @@ static void a_server_that_refuses_is_left_alone_and_found_when_it_is_back(void *
     struct asker a = {0};
 
     poolcounterd_kill(&w->daemon);
-    for (unsigned i = 0; i < COUNTER_BREAKER_FAILURES_MAX; ++i) {
+    for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i) {
         assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_UNREACHABLE);
         assert_int_equal(a.call.why, COUNTER_TROUBLE_CONNECT);
     }
     assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_UNREACHABLE);
     assert_int_equal(a.call.why, COUNTER_TROUBLE_RESTING);
     assert_true(view(f).resting);
-    assert_int_equal(counter_client_stats(f->client)->opened, COUNTER_BREAKER_FAILURES_MAX);
+    assert_int_equal(counter_client_stats(f->client)->opened, COUNTER_FAILURES_MAX);
     assert_int_equal(counter_client_stats(f->client)->rests, 1);
     poolcounterd_restart(&w->daemon);
     uint64_t deadline_us = clock_mono_us() + RAW_DEADLINE_MS * UINT64_C(1000);

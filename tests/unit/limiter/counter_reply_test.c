@@ -123,8 +123,8 @@ static void requests_are_written_as_daemons_read_them(void **state)
                "ACQ4ME k 1 2 3\n");
     check_line((struct counter_acquire_line){SLICE_LIT("k"), COUNTER_ANY, 1, 2, 0, 9},
                "ACQ4ANY k 1 2 0 9\n");
-    assert_true(slice_is(counter_release_line(), "RELEASE\n"));
-    assert_true(slice_is(counter_uptime_line(), "STATS UPTIME\n"));
+    assert_true(slice_is(COUNTER_RELEASE_LINE, "RELEASE\n"));
+    assert_true(slice_is(COUNTER_UPTIME_LINE, "STATS UPTIME\n"));
 }
 
 static void the_longest_request_has_room(void **state)

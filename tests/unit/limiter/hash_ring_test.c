@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/text.h"
-#include "common/limiter/hash_ring.h"
+#include "common/limiter/counter_line.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

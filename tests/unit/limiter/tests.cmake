@@ -1,4 +1,4 @@
-foreach(noun counter_breaker counter_client counter_client_fault counter_client_rest counter_client_thread counter_line
+foreach(noun counter_client counter_client_fault counter_client_rest counter_client_thread counter_health counter_line
     counter_model counter_reply counter_type hash_ring rate)
   rlb_unit_test(limiter/${noun} LINK rlb::limiter)
 endforeach()

@@ -77,7 +77,7 @@ static void properties_become_bytes_that_mean_the_same(void **state)
         struct text out = {0};
         json_t *v = json_loads(rows[i].json, 0, NULL);
 
-        assert_int_equal(node_data_encode(v, NODE_BYTES_MAX, &out), ERR_OK);
+        assert_int_equal(node_data_encode(v, false, NODE_BYTES_MAX, &out), ERR_OK);
         assert_string_equal(text_cstr(&out), rows[i].bytes);
         json_t *again = node_data_decode(text_slice(&out), why);
         assert_true(json_equal(v, again));
@@ -97,19 +97,19 @@ static void what_nobody_would_read_is_not_written(void **state)
     text_add(&out, SLICE_LIT("before"));
     memset(large, 'x', 1000);
     json_object_set_new(v, NODE_STRING_VALUE, json_stringn(large, 1000));
-    assert_int_equal(node_data_encode(v, 999, &out), ERR_TOO_LARGE);
+    assert_int_equal(node_data_encode(v, false, 999, &out), ERR_TOO_LARGE);
     json_object_set_new(v, "a", json_integer(1));
-    assert_int_equal(node_data_encode(v, 999, &out), ERR_TOO_LARGE);
+    assert_int_equal(node_data_encode(v, false, 999, &out), ERR_TOO_LARGE);
     json_object_set_new(v, NODE_STRING_VALUE, json_stringn_nocheck("\xff", 1));
-    assert_int_equal(node_data_encode(v, 999, &out), ERR_UNSUPPORTED);
+    assert_int_equal(node_data_encode(v, false, 999, &out), ERR_UNSUPPORTED);
     json_object_set_new(v, NODE_STRING_VALUE, json_pack("[{s:s}]", "k", "v"));
     json_object_set_new(json_array_get(json_object_get(v, NODE_STRING_VALUE), 0), "k",
                         json_stringn_nocheck("a\0b", 3));
-    assert_int_equal(node_data_encode(v, 999, &out), ERR_UNSUPPORTED);
+    assert_int_equal(node_data_encode(v, false, 999, &out), ERR_UNSUPPORTED);
     json_t *deep = json_loads("[[[[[[[[1]]]]]]]]", 0, NULL);
     json_object_clear(v);
     json_object_set_new(v, "deep", deep);
-    assert_int_equal(node_data_encode(v, 999, &out), ERR_TOO_LARGE);
+    assert_int_equal(node_data_encode(v, false, 999, &out), ERR_TOO_LARGE);
     assert_string_equal(text_cstr(&out), "before");
     json_decref(v);
     free(large);

@@ -184,7 +184,7 @@ static inline void record_changed(void *context, const struct tree_node *node)
     json_decref(r->children);
     r->children = json_array();
     for (size_t i = 0; i < node->nchildren; ++i)
-        json_array_append_new(r->children, json_string(node->children[i]));
+        json_array_append_new(r->children, json_string(node->children[i].name));
 }
 
 static inline void watch(struct world *w, struct record *r, const char *path)
