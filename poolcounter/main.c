@@ -1,11 +1,407 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line is the original's: no configuration is needed, and bad usage exits with 1.
+ * As in the original, SIGTERM and SIGINT stop at once: connections are just closed; no
+ * configuration is needed, and bad usage exits with 1.
  */
+#include "poolcounter/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
-#include "poolcounter/program.h"
+#include "common/http/http_server.h"
+#include "common/program/privileges.h"
+
+enum {
+    /* Turns of the loop until the admin address's connections, which have been cut, are gone. */
+    ADMIN_STOP_TURNS_MAX = 1000,
+    /* The first of the descriptors that systemd passes: sd_listen_fds(3). */
+    LISTEN_FDS_START = 3,
+};
+
+/* What all listening sockets of the daemon are called when they are passed to a new process. */
+#define LISTENER_NAME "listener"
+
+/* ---- SIGHUP ---- */
+
+/* Say which changes have no effect until a restart. */
+static void warn_of_restart(const struct configuration *old, const struct configuration *new)
+{
+    for (size_t i = 0; i < poolcounter_table.n; ++i) {
+        const struct setting_row *row = &poolcounter_table.rows[i];
+
+        if (row->type == SETTING_NODE || (row->when != SETTING_BOOT && row->when != SETTING_LOCAL))
+            continue;
+        if (!settings_same(row, &old->s, &new->s))
+            log_warn(NULL, "configuration-needs-restart", "setting=%s", row->name);
+    }
+}
+
+static void reload(struct poolcounter *p)
+{
+    struct diag d = {0};
+    struct configuration *new = configuration_read(p->line->file, &d);
+    struct configuration *old = p->config;
+
+    if (new == NULL) {
+        log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
+                  p->line->file, d.errors);
+        daemon_log_problems(&d);
+    } else {
+        warn_of_restart(old, new);
+        log_set_level((enum log_level) new->s.log_level);
+        p->config = new;
+        server_ask(p->server, server_configure, new);
+        configuration_destroy(old);
+        config_warn_exposed(&new->yaml);
+        log_info(NULL, "configuration-read", "file=%s",
+                 p->line->file != NULL ? p->line->file : "none");
+    }
+    diag_fini(&d);
+}
+
+/* ---- signals ---- */
+
+static void on_hup(void *context)
+{
+    daemon_notify("RELOADING=1");
+    reload(context);
+    daemon_notify("READY=1");
+}
+
+static void on_stop(void *context)
+{
+    struct poolcounter *p = context;
+
+    daemon_notify("STOPPING=1");
+    loop_stop(p->loop);
+}
+
+static void on_usr2(void *context)
+{
+    struct poolcounter *p = context;
+    const struct upgrade_options o = {.args = p->line->args,
+                                      .nofile = daemon_descriptors(),
+                                      .timeout_ms = p->config->s.upgrade_timeout_ms};
+
+    upgrade_begin(&p->upgrade, &o);
+}
+
+/* ---- upgrade ---- */
+
+static const char *refuse(void *context)
+{
+    const struct poolcounter *p = context;
+
+    return p->handed_over ? "shutting down" : NULL;
+}
+
+static void pass_admin(void *context, int fd, void *tag)
+{
+    (void)tag;
+    upgrade_pass(context, "socket", NULL, 0, fd);
+}
+
+static void pass(void *context, struct upgrade *u)
+{
+    struct poolcounter *p = context;
+    struct sockets sockets;
+
+    server_ask(p->server, server_sockets, &sockets);
+    for (size_t i = 0; i < sockets.n; ++i)
+        upgrade_pass(u, "socket", LISTENER_NAME, 0, sockets.fds[i]);
+    if (p->admin != NULL)
+        http_server_each_socket(admin_server(p->admin), pass_admin, u);
+}
+
+/* The admin address belongs to the new process; clients that are still connected receive their
+ * page. */
+static void on_admin_stopped(void *context)
+{
+    struct poolcounter *p = context;
+
+    p->admin_stopped = true;
+}
+
+/* The new process has empty counters: what clients of this one hold stays here, and this one ends
+ * with the last of them. */
+static void drain(void *context)
+{
+    struct poolcounter *p = context;
+
+    p->handed_over = true;
+    if (p->admin != NULL)
+        admin_stop(p->admin, on_admin_stopped, p);
+    server_ask(p->server, server_hand_over, NULL);
+}
+
+/* Both processes accept until the new one is ready. */
+static const struct upgrade_ops upgrade_ops = {.refuse = refuse, .pass = pass, .drain = drain};
+
+/* On the server's thread. */
+static void on_drained(void *context)
+{
+    struct poolcounter *p = context;
+
+    loop_post(p->loop, &p->drained);
+}
+
+static void on_drained_message(struct loop_message *m)
+{
+    struct poolcounter *p = container_of(m, struct poolcounter, drained);
+
+    log_info(NULL, "last-client-gone", "action=\"end\"");
+    loop_stop(p->loop);
+}
+
+/* ---- sockets ---- */
+
+static int int_option(int fd, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+
+    return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value : -1;
+}
+
+static bool listens(int fd)
+{
+    return int_option(fd, SO_TYPE) == SOCK_STREAM && int_option(fd, SO_ACCEPTCONN) == 1;
+}
+
+static void take(struct sockets *out, int fd)
+{
+    if (!listens(fd) || out->n == LISTENERS_MAX) {
+        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"not a listening socket\"", fd);
+        return;
+    }
+    int flags = fcntl(fd, F_GETFL);
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || flags < 0 ||
+        fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"%s\"", fd, strerror(errno));
+        return;
+    }
+    out->fds[out->n++] = fd;
+}
+
+/* Those of LISTEN_FDS, which is removed from the environment. A socket that does not listen is
+ * none.
+ */
+static void inherit_from_systemd(struct sockets *out)
+{
+    const char *pid_text = getenv("LISTEN_PID");
+    const char *n_text = getenv("LISTEN_FDS");
+    uint64_t pid = 0;
+    uint64_t n = 0;
+
+    if (pid_text != NULL && n_text != NULL && parse_u64(slice_of(pid_text), INT32_MAX, &pid) &&
+        (pid_t)pid == getpid() && parse_u64(slice_of(n_text), LISTENERS_MAX, &n)) {
+        for (uint64_t i = 0; i < n; ++i)
+            take(out, LISTEN_FDS_START + (int)i);
+    }
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+}
+
+/* Descriptor 0, as the original has it. Moved, and replaced by /dev/null, so that 0 is what it is
+ * in every other program. */
+static void inherit_standard_input(struct sockets *out)
+{
+    int null;
+
+    if (int_option(STDIN_FILENO, SO_TYPE) == -1)
+        return;
+    int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
+    if (fd < 0) {
+        log_warn(NULL, "descriptor-not-taken", "fd=0 reason=\"not a listening socket\"");
+        return;
+    }
+    take(out, fd);
+    null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null >= 0) {
+        (void)dup2(null, STDIN_FILENO);
+        close(null);
+    }
+}
+
+/* Binds the configured addresses. What cannot be is logged; false: then none is open. */
+static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
+{
+    const struct configuration *c = p->config;
+    const struct command_line *l = p->listen;
+    const struct addr *addresses = l->nlisten != 0 ? l->listen : c->listen;
+    size_t n = l->nlisten != 0 ? l->nlisten : c->nlisten;
+    const struct addr_listen_options o = {.backlog = (int)c->s.backlog, .mode = c->listen_mode};
+    char text[ADDR_TEXT_MAX];
+
+    ASSERT(n <= LISTENERS_MAX);
+    for (; out->n < n; ++out->n) {
+        const struct addr *a = &addresses[out->n];
+        enum err e = addr_listen(a, &o, &out->fds[out->n]);
+
+        if (e == ERR_OK)
+            continue;
+        log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", addr_format(a, text),
+                  e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+        while (out->n != 0)
+            close(out->fds[--out->n]);
+        return false;
+    }
+    return true;
+}
+
+/* Those of the old process, or given to us, or configured. */
+static bool open_sockets(const struct poolcounter *p, struct sockets *out)
+{
+    int *left;
+
+    out->n = inherited_take_listener(p->inherited, NULL, LISTENER_NAME, &left);
+    ASSERT(out->n <= LISTENERS_MAX);
+    if (out->n != 0)
+        memcpy(out->fds, left, out->n * sizeof(int));
+    free(left);
+    if (out->n == 0)
+        inherit_from_systemd(out);
+    if (out->n == 0)
+        inherit_standard_input(out);
+    return out->n != 0 || bind_sockets(p, out);
+}
+
+static void log_sockets(const struct sockets *sockets)
+{
+    for (size_t i = 0; i < sockets->n; ++i) {
+        char text[ADDR_TEXT_MAX];
+        struct addr a;
+
+        if (addr_of_socket(sockets->fds[i], &a) == ERR_OK)
+            log_info(NULL, "listening", "address=%s", addr_format(&a, text));
+    }
+}
+
+/* ---- start ---- */
+
+/* All addresses are bound: what root was needed for is done. */
+static bool settle_rights(const struct poolcounter *p, const struct sockets *sockets)
+{
+    const struct configuration *c = p->config;
+    struct privileges rights;
+    bool change;
+
+    if (!user_rights_find(c->s.user, c->s.group, &rights, &change))
+        return false;
+    user_rights_warn_of_root(&rights);
+    if (!change)
+        return true;
+    for (size_t i = 0; i < c->admin.n; ++i) {
+        if (!user_rights_own_socket(&c->admin.addresses[i], &rights))
+            return false;
+    }
+    for (size_t i = 0; i < sockets->n; ++i) {
+        struct addr a;
+
+        if (addr_of_socket(sockets->fds[i], &a) == ERR_OK && !user_rights_own_socket(&a, &rights))
+            return false;
+    }
+    return user_rights_drop(c->s.user, &rights);
+}
+
+/* From then on clients are served: the admin address is bound already, or we would have ended. */
+static bool start_server(struct poolcounter *p)
+{
+    struct sockets sockets;
+
+    if (!open_sockets(p, &sockets))
+        return false;
+    log_sockets(&sockets);
+    if (!settle_rights(p, &sockets))
+        return false;
+    p->server = server_create(&(struct server_options){
+        .config = p->config,
+        .stats = p->stats,
+        .sockets = &sockets,
+        .drained = on_drained,
+        .context = p,
+    });
+    if (!inherited_take_over(p->inherited))
+        return false;
+    if (p->server != NULL && server_start(p->server))
+        return true;
+    log_error(NULL, "server-not-started", "reason=\"%s\"", strerror(errno));
+    return false;
+}
+
+static bool start_admin(struct poolcounter *p)
+{
+    const struct admin_config *c = &p->config->admin;
+
+    if (c->n == 0)
+        return true;
+    if (admin_create(p->loop, c, p->inherited, &p->admin) != ERR_OK)
+        return false;
+    status_add(p);
+    return true;
+}
+
+/* ---- run ---- */
+
+/* Stops the admin server and closes its connections: pages are not needed any more at shutdown. */
+static void stop_admin(struct poolcounter *p)
+{
+    if (p->admin == NULL)
+        return;
+    if (!p->handed_over)
+        admin_stop(p->admin, on_admin_stopped, p);
+    admin_cut(p->admin);
+    for (unsigned turns = 0; !p->admin_stopped && turns < ADMIN_STOP_TURNS_MAX; ++turns)
+        loop_turn(p->loop, 1);
+    ASSERT(p->admin_stopped);
+    admin_destroy(p->admin);
+}
+
+static void stop(struct poolcounter *p)
+{
+    upgrade_abandon(&p->upgrade);
+    if (p->server != NULL)
+        server_stop(p->server);
+    stop_admin(p);
+    server_destroy(p->server);
+    daemon_signals_stop(p->signals);
+    upgrade_fini(&p->upgrade);
+    inherited_destroy(p->inherited);
+    loop_destroy(p->loop);
+    stats_destroy(p->stats);
+    configuration_destroy(p->config);
+}
+
+/* LISTEN: a struct command_line; takes CONFIG, a struct configuration. */
+static int run(void *listen, void *config, const struct daemon_line *line)
+{
+    struct poolcounter p = {.line = line, .listen = listen, .config = config};
+    const struct daemon_signals signals = {
+        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .on_usr2 = on_usr2, .context = &p};
+    int code = EXIT_FAILURE;
+
+    daemon_prepare();
+    p.drained.run = on_drained_message;
+    p.stats = stats_create(&poolcounter_stats_table, 1);
+    p.loop = loop_create(0);
+    upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
+    p.signals = daemon_signals_start(p.loop, &signals);
+    if (inherited_begin(&p.inherited) && start_admin(&p) && start_server(&p)) {
+        inherited_ready(&p.inherited, p.loop, NULL, NULL);
+        loop_run(p.loop);
+        code = EXIT_SUCCESS;
+    }
+    stop(&p);
+    return code;
+}
+
+/* ---- the command line ---- */
 
 static void *read_configuration(const char *file, struct diag *d)
 {
@@ -23,6 +419,17 @@ static void destroy(void *config)
     configuration_destroy(config);
 }
 
+static bool describe(const char *what, FILE *out)
+{
+    if (strcmp(what, "settings") == 0)
+        settings_describe(poolcounter_tables, POOLCOUNTER_TABLES, out);
+    else if (strcmp(what, "stats") == 0)
+        status_describe(out);
+    else
+        return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -38,8 +445,8 @@ int main(int argc, char **argv)
                    "last",
         .read = read_configuration,
         .destroy = destroy,
-        .describe = program_describe,
-        .run = program_run,
+        .describe = describe,
+        .run = run,
         .context = &listen,
         .letters = "l:p:",
         .options = options,
