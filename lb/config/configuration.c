@@ -83,13 +83,13 @@ static unsigned loops_for(unsigned cpus)
 static unsigned read_affinity(struct configuration *c, struct diag *d)
 {
     struct slice text = slice_of(c->program.cpu_affinity);
-    const char *why = NULL;
     cpu_set_t allowed;
 
     CPU_ZERO(&allowed);
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
         CPU_SET(0, &allowed);
-    if (cpu_affinity_parse(text, &allowed, &c->affinity, &why) != ERR_OK)
+    const char *why = cpu_affinity_parse(text, &allowed, &c->affinity);
+    if (why != NULL)
         config_complain(&c->file, config_get(c->file.root, "cpu_affinity"), d, "cpu_affinity: %s",
                         why);
     return loops_for(c->affinity.n != 0 ? c->affinity.n : (unsigned)CPU_COUNT(&allowed));

@@ -28,7 +28,7 @@ struct listen_config {
     struct networks proxy_from; /* the peers that may send it */
     unsigned redirect_https;    /* the port; 0: requests are served */
     unsigned mode;              /* permission bits of a unix socket; 0: as the umask says */
-    struct tls_listener *tls;   /* NULL: plain; listeners take it */
+    struct tls_listener *tls;   /* NULL: plain */
 };
 
 struct worker_config {

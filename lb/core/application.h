@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One application: its hosts and paths, classifier, pool, connection pool, workers, live settings.
- * Made and destroyed by the control thread (lb.c); outlives every exchange of its own. Fields are
+ * Made and destroyed by the control thread (lb/program); outlives every exchange of its own. Fields are
  * constant while data loops run unless their comment names a lock or a thread.
  */
 #ifndef RLB_LB_CORE_APPLICATION_H

@@ -1,16 +1,513 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelb: the command line's side of lb.c.
+ * resumelb: command line, start, signals.
+ *
+ *   start    state directory, applications -> data loops -> connection pools -> fronts ->
+ * memberships
+ *            -> all workers known have answered, or start_wait -> listeners, admin bound
+ *            -> (the old process of an upgrade lets us) -> accepting: READY
+ *   stop     lb_stop.c
  */
+#include "lb/program/lb_parts.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "classifiers/registry.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/program/daemon.h"
-#include "lb/config/configuration.h"
-#include "lb/program/lb_parts.h"
+#include "common/net/resolver.h"
+#include "common/program/privileges.h"
+#include "lb/backends/member.h"
+#include "lb/backends/membership.h"
+#include "lb/backends/self_measure.h"
+#include "lb/core/traffic.h"
+#include "lb/request/front.h"
+#include "lb/rules/advertise.h"
+#include "lb/status/observer.h"
+#include "lb/status/shared_answers.h"
 #include "lb/status/status.h"
+
+enum {
+    /* While starting: how often we look whether all workers have answered. */
+    START_LOOK_MS = 5,
+    ADMIN_MODE = 0660,
+    STATE_DIR_MODE = 0770,
+};
+
+/* ---- start ---- */
+
+static bool start_admin(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (p->config.admin.n == 0)
+        return true;
+    if (admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK)
+        return false;
+    status_add(lb, p->admin);
+    /* Until this process serves, the previous one answers requests to the admin socket. */
+    http_server_hold(admin_server(p->admin), true);
+    return true;
+}
+
+/* Where this process listens: as configured, and once that is bound, with the ports. */
+static void set_own_addresses(struct lb *lb)
+{
+    const struct lb_parts *p = lb->parts;
+    size_t nlistens = p->config.nlistens;
+
+    free(lb->own);
+    lb->nown = nlistens + p->config.admin.n;
+    lb->own = xcalloc(lb->nown + 1, sizeof(*lb->own));
+    for (size_t i = 0; i < nlistens; ++i)
+        lb->own[i] =
+            p->listeners != NULL ? *listeners_address(p->listeners, i) : p->config.listens[i].addr;
+    for (size_t i = 0; i < p->config.admin.n; ++i) {
+        lb->own[nlistens + i] = p->config.admin.addresses[i];
+        if (p->admin != NULL)
+            admin_address(p->admin, i, &lb->own[nlistens + i]);
+    }
+}
+
+static void log_addresses(const struct lb *lb)
+{
+    const struct lb_parts *p = lb->parts;
+    struct text addresses = {0};
+    struct text admin = {0};
+    char shown[ADDR_TEXT_MAX];
+
+    for (size_t i = 0; i < p->config.nlistens; ++i)
+        text_addf(&addresses, "%s%s", i > 0 ? "," : "",
+                  addr_format(listeners_address(p->listeners, i), shown));
+    for (size_t i = 0; p->admin != NULL && i < p->config.admin.n; ++i) {
+        struct addr a;
+
+        admin_address(p->admin, i, &a);
+        text_addf(&admin, "%s%s", i > 0 ? "," : "", addr_format(&a, shown));
+    }
+    log_info(NULL, "listening", "addresses=%s admin=%s threads=%u", text_cstr(&addresses),
+             admin.len != 0 ? text_cstr(&admin) : "none", lb->nloops);
+    text_fini(&addresses);
+    text_fini(&admin);
+}
+
+static void register_all(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+    size_t n = p->config.nlistens;
+    struct addr *listeners = xcalloc(n + 1, sizeof(*listeners));
+    char admin[ADDR_TEXT_MAX];
+    struct addr a;
+
+    for (size_t i = 0; i < n; ++i)
+        listeners[i] = *listeners_address(p->listeners, i);
+    struct text_list names = advertise_names(&lb->settings.advertise, listeners, n);
+    if (p->admin != NULL) {
+        admin_address(p->admin, 0, &a);
+        addr_format(&a, admin);
+    }
+    for (size_t i = 0; i < lb->napplications; ++i)
+        membership_register(lb->applications[i]->membership, names.items, names.n,
+                            p->admin != NULL ? admin : NULL);
+    advertise_free(&names);
+    free(listeners);
+}
+
+static void fail_start(struct lb *lb)
+{
+    lb->parts->exit_code = EXIT_CONFIG;
+    lb_drain(lb);
+    lb_cut(lb);
+}
+
+static void serve(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (!listeners_open(p->listeners, lb)) {
+        fail_start(lb);
+        return;
+    }
+    if (p->admin != NULL)
+        http_server_hold(admin_server(p->admin), false);
+    lb->phase = LB_SERVING;
+    log_addresses(lb);
+    set_own_addresses(lb);
+    for (size_t i = 0; i < lb->napplications; ++i)
+        membership_judge_providers(lb->applications[i]->membership);
+    register_all(lb);
+    inherited_ready(&p->inherited, lb->control, NULL, NULL);
+}
+
+static void open_listeners(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (p->listeners == NULL)
+        p->listeners = listeners_create(&p->config, lb->nloops, p->inherited);
+    if (p->listeners == NULL || !start_admin(lb) || !inherited_take_over(p->inherited))
+        fail_start(lb);
+    else
+        serve(lb);
+}
+
+static bool all_settled(const struct lb *lb)
+{
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        if (!membership_settled(lb->applications[i]->membership))
+            return false;
+    }
+    return true;
+}
+
+static void on_start_timer(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    if (all_settled(lb) || loop_now_ms(lb->control) >= p->listen_by_ms)
+        open_listeners(lb);
+    else
+        timer_start(lb->control, &p->timer, START_LOOK_MS);
+}
+
+static void on_timer(struct timer *t)
+{
+    struct lb_parts *p = container_of(t, struct lb_parts, timer);
+    struct lb *lb = p->lb;
+
+    if (lb->phase == LB_STARTING)
+        on_start_timer(lb);
+    else if (lb->phase == LB_DRAINING)
+        lb_on_drain_timer(lb);
+}
+
+static void on_fronts_made(void *context)
+{
+    struct lb *lb = context;
+    struct lb_parts *p = lb->parts;
+    struct diag d = {0};
+    bool good = true;
+
+    lb->fronts_up = true;
+    if (lb->phase != LB_STARTING)
+        return;
+    set_own_addresses(lb);
+    for (size_t i = 0; i < lb->napplications && good; ++i) {
+        struct application *a = lb->applications[i];
+
+        good = membership_start(a, &p->config.applications[i], &d) == ERR_OK;
+        if (!good)
+            log_error(NULL, "tree-refused", "application=%s reason=\"%s\"", a->name,
+                      d.text != NULL ? d.text : "cannot be opened");
+    }
+    diag_fini(&d);
+    if (!good) {
+        fail_start(lb);
+        return;
+    }
+    p->listen_by_ms = loop_now_ms(lb->control) + lb->settings.start_wait_ms;
+    timer_start(lb->control, &p->timer, 0);
+}
+
+/* On the loop. */
+static void make_front(struct lb_loop *ll, void *context)
+{
+    struct lb *lb = context;
+    struct http_server_options limits = lb_limits(&lb->settings, lb->nloops);
+
+    ll->front = front_create(lb, ll->loop, &limits);
+}
+
+/* ---- hot upgrade: both processes accept from the same sockets until the new one is ready ---- */
+
+static const char *refuse(void *context)
+{
+    const struct lb *lb = context;
+
+    if (lb->phase < LB_SERVING)
+        return "starting";
+    return lb->phase > LB_SERVING ? "shutting down" : NULL;
+}
+
+static void pass_listener(void *context, size_t listener, const struct addr *configured, int fd)
+{
+    char address[ADDR_TEXT_MAX];
+
+    upgrade_pass(context, "socket", addr_format(configured, address), (int)listener, fd);
+}
+
+static void pass_admin(void *context, int fd, void *tag)
+{
+    (void)tag;
+    upgrade_pass(context, "socket", NULL, 0, fd);
+}
+
+static void pass(void *context, struct upgrade *u)
+{
+    const struct lb *lb = context;
+    const struct lb_parts *p = lb->parts;
+    int lock_fd = self_measure_lock(lb->self_measure);
+
+    if (lock_fd >= 0)
+        upgrade_pass(u, "lock", NULL, 0, lock_fd);
+    listeners_each_socket(p->listeners, pass_listener, u);
+    if (p->admin != NULL)
+        http_server_each_socket(admin_server(p->admin), pass_admin, u);
+    self_measure_flush(lb->self_measure);
+}
+
+/* The new process reads resumes from their files. */
+static bool written(void *context)
+{
+    const struct lb *lb = context;
+
+    return self_measure_flushed(lb->self_measure);
+}
+
+static const struct upgrade_ops upgrade_ops = {
+    .refuse = refuse, .pass = pass, .written = written, .drain = lb_hand_over};
+
+/* ---- signals ---- */
+
+static void on_term(void *context)
+{
+    struct lb *lb = context;
+
+    /* The second one is meant. */
+    if (lb->phase == LB_DRAINING) {
+        lb_drain_again(lb);
+        return;
+    }
+    log_info(NULL, "stopping", "signal=TERM");
+    lb_drain(lb);
+}
+
+static void on_int(void *context)
+{
+    struct lb *lb = context;
+
+    log_info(NULL, "stopping", "signal=INT");
+    lb_drain(lb);
+    lb_cut(lb);
+}
+
+static void on_usr2(void *context)
+{
+    struct lb *lb = context;
+
+    upgrade_begin(&lb->parts->upgrade,
+                  &(struct upgrade_options){.args = lb->parts->line->args,
+                                            .nofile = daemon_descriptors(),
+                                            .timeout_ms = lb->settings.upgrade_timeout_ms});
+}
+
+/* Logs have been rotated. */
+static void on_usr1(void *context)
+{
+    struct lb *lb = context;
+
+    if (lb->access_log != NULL)
+        access_log_reopen(lb->access_log);
+}
+
+static void on_hup(void *context)
+{
+    struct lb *lb = context;
+
+    if (lb->phase == LB_SERVING)
+        (void)lb_reload(lb, NULL);
+}
+
+/* ---- rights and files, before any thread is there ---- */
+
+/* What root alone can do is done first (addresses bound, keys read, state_dir made). */
+static bool bind_first(struct lb *lb, const struct privileges *p)
+{
+    struct lb_parts *parts = lb->parts;
+
+    parts->listeners = listeners_create(&parts->config, lb->nloops, parts->inherited);
+    if (parts->listeners == NULL)
+        return false;
+    for (size_t i = 0; i < parts->config.nlistens; ++i) {
+        if (!user_rights_own_socket(listeners_address(parts->listeners, i), p))
+            return false;
+    }
+    for (size_t i = 0; i < parts->config.admin.n; ++i) {
+        if (!inherited_listen(parts->inherited, &parts->config.admin.addresses[i], ADMIN_MODE, p))
+            return false;
+    }
+    return user_rights_make_directory(lb->settings.state_dir, STATE_DIR_MODE, p);
+}
+
+/* Become the user of the settings. */
+static bool settle_rights(struct lb *lb)
+{
+    const struct program_settings *s = &lb->settings;
+    struct privileges p;
+    bool change;
+
+    if (!user_rights_find(s->user, s->group, &p, &change))
+        return false;
+    user_rights_warn_of_root(&p);
+    return !change || (bind_first(lb, &p) && user_rights_drop(s->user, &p));
+}
+
+static bool open_state_dir(struct lb *lb)
+{
+    const char *directory = lb->settings.state_dir;
+    int lock_fd = -1;
+
+    if (directory != NULL)
+        lock_fd = inherited_lock_directory(lb->parts->inherited, directory, STATE_DIR_MODE, "lock");
+    if (directory != NULL && lock_fd < 0)
+        return false;
+    lb->self_measure = self_measure_create(directory, lock_fd);
+    return true;
+}
+
+static bool open_access_log(struct lb *lb)
+{
+    const struct program_settings *s = &lb->settings;
+
+    if (s->access_log == NULL)
+        return true;
+    struct access_options o = access_options_of(s);
+    if (access_log_create(s->access_log, &o, lb->nloops, &lb->access_log) == ERR_OK)
+        return true;
+    log_error(NULL, "access-log-not-opened", "file=%s reason=\"%s\"", s->access_log,
+              strerror(errno));
+    return false;
+}
+
+/* ---- assembly ---- */
+
+static void make_applications(struct lb *lb)
+{
+    struct configuration *c = &lb->parts->config;
+    struct loop *loops[LOOPS_MAX];
+
+    lb->applications = xcalloc(c->napplications, sizeof(struct application *));
+    for (size_t i = 0; i < c->napplications; ++i) {
+        lb->applications[i] = application_create(lb, &c->applications[i]);
+        lb->applications[i]->number = (unsigned)i;
+    }
+    lb->index = application_index_create(lb->applications, c->napplications);
+    data_loops_start(lb, &c->affinity);
+    for (unsigned i = 0; i < lb->nloops; ++i)
+        loops[i] = lb->loops[i].loop;
+    for (size_t i = 0; i < c->napplications; ++i)
+        application_attach(lb->applications[i], loops, lb->nloops);
+    lb->napplications = c->napplications;
+    lb->observer = observer_create(lb);
+    lb->answers = shared_answers_create();
+}
+
+static struct lb *lb_create(struct configuration *config, const struct daemon_line *line)
+{
+    struct lb *lb = xcalloc(1, sizeof(*lb));
+
+    lb->parts = xcalloc(1, sizeof(*lb->parts));
+    lb->parts->lb = lb;
+    lb->parts->line = line;
+    lb->parts->config = *config;
+    lb->origins = lb->parts->config.program_origins;
+    lb->file = line->file;
+    lb->reload = lb_reload;
+    timer_init(&lb->parts->timer, on_timer);
+    settings_copy(&program_table, &config->program, &lb->settings);
+    lb->nloops = config->nloops;
+    lb->name = SLICE_LIT("resumelb");
+    lb->addresses = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
+    lb->balance = http_balance_create(lb->nloops);
+    lb->started_ms = clock_mono_us() / 1000;
+    daemon_random_id(lb->instance);
+    atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
+    lb_set_body_totals(lb, &config->program);
+    atomic_init(&lb->spill_space.total_bytes, config->program.response_spill_total_bytes);
+    lb->spill_space.files = &lb->body_totals.files;
+    lb->spill_space.directory = lb->settings.response_spill_dir != NULL
+                                    ? lb->settings.response_spill_dir
+                                    : lb->settings.spill_dir;
+    return lb;
+}
+
+static void lb_destroy(struct lb *lb)
+{
+    struct lb_parts *p = lb->parts;
+
+    daemon_signals_stop(p->signals);
+    inherited_destroy(p->inherited);
+    upgrade_fini(&p->upgrade);
+    /* A name server that does not answer does not delay the end. */
+    (void)!worker_thread_destroy(lb->resolver, 0);
+    if (p->admin != NULL)
+        admin_destroy(p->admin);
+    if (lb->control != NULL) {
+        /* What was to be freed at the end of the last turn. */
+        loop_turn(lb->control, 0);
+        loop_turn(lb->control, 0);
+    }
+    observer_destroy(lb->observer);
+    shared_answers_destroy(lb->answers);
+    for (unsigned i = 0; lb->loops != NULL && i < lb->nloops; ++i)
+        traffic_destroy(lb->loops[i].traffic);
+    access_log_destroy(lb->access_log);
+    self_measure_destroy(lb->self_measure);
+    listeners_destroy(p->listeners);
+    for (size_t i = 0; i < lb->napplications; ++i)
+        application_destroy(lb->applications[i]);
+    application_index_destroy(lb->index);
+    free(lb->own);
+    free(lb->applications);
+    free(lb->loops);
+    if (lb->control != NULL)
+        loop_destroy(lb->control);
+    settings_fini(&program_table, &lb->settings);
+    configuration_fini(&p->config);
+    address_counts_destroy(lb->addresses);
+    http_balance_destroy(lb->balance);
+    free(p);
+    free(lb);
+}
+
+/* Takes CONFIG, a struct configuration. CONTEXT is not used. */
+static int run(void *context, void *config, const struct daemon_line *line)
+{
+    (void)context;
+    daemon_prepare();
+    struct lb *lb = lb_create(config, line);
+    free(config);
+    struct lb_parts *p = lb->parts;
+    const struct daemon_signals signals = {.on_term = on_term,
+                                           .on_int = on_int,
+                                           .on_hup = on_hup,
+                                           .on_usr1 = on_usr1,
+                                           .on_usr2 = on_usr2,
+                                           .context = lb};
+
+    p->exit_code = EXIT_CONFIG;
+    if (inherited_begin(&p->inherited) && settle_rights(lb) && open_state_dir(lb) &&
+        open_access_log(lb)) {
+        p->exit_code = EXIT_SUCCESS;
+        lb->control = loop_create(lb->nloops);
+        upgrade_init(&p->upgrade, lb->control, &upgrade_ops, lb);
+        lb->resolver = worker_thread_create(lb->control);
+        make_applications(lb);
+        p->signals = daemon_signals_start(lb->control, &signals);
+        data_loops_upkeep(lb);
+        data_loops_call(lb, make_front, on_fronts_made, lb);
+        loop_run(lb->control);
+    }
+    int code = p->exit_code;
+    log_info(NULL, "stopped", "exit=%d", code);
+    lb_destroy(lb);
+    return code;
+}
+
+/* ---- the command line ---- */
 
 static void *read_configuration(const char *file, struct diag *d)
 {
@@ -25,7 +522,7 @@ static void *read_configuration(const char *file, struct diag *d)
     return c;
 }
 
-static void destroy(void *config)
+static void destroy_configuration(void *config)
 {
     configuration_fini(config);
     free(config);
@@ -79,9 +576,9 @@ int main(int argc, char **argv)
                    "         USR1 reopens logs, USR2 starts the new program on the same sockets, "
                    "and drains",
         .read = read_configuration,
-        .destroy = destroy,
+        .destroy = destroy_configuration,
         .describe = describe,
-        .run = lb_run,
+        .run = run,
     };
 
     return daemon_main(&program, argc, argv);

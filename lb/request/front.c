@@ -193,18 +193,6 @@ void front_read_counts(const struct front *f, struct http_server_counts *out)
 
 enum { HTTPS_PORT = 443 };
 
-/* AUTHORITY without its port. */
-static struct slice host_of(struct slice authority)
-{
-    size_t end = 0;
-
-    if (authority.len != 0 && authority.p[0] == '[')
-        end = slice_find(authority, ']') + 1;
-    else
-        end = slice_find(authority, ':');
-    return (struct slice){authority.p, end < authority.len ? end : authority.len};
-}
-
 /* A target may have bytes that no URI has; what browsers do with them is theirs to know. */
 static void put_target(struct text *out, struct slice target)
 {
@@ -218,16 +206,15 @@ static void put_target(struct text *out, struct slice target)
     }
 }
 
-bool redirect_location(const struct redirect *to, struct slice authority, struct slice target,
-                       struct text *out)
+bool redirect_location(unsigned port, struct slice authority, struct slice target, struct text *out)
 {
-    struct slice host = host_of(authority);
+    struct slice host = host_without_port(authority);
 
     if (host.len == 0)
         return false;
     text_addf(out, "https://%.*s", SLICE_FMT(host));
-    if (to->port != HTTPS_PORT)
-        text_addf(out, ":%u", to->port);
+    if (port != HTTPS_PORT)
+        text_addf(out, ":%u", port);
     put_target(out, target.p[0] == '*' ? SLICE_LIT("/") : target);
     return true;
 }

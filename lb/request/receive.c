@@ -353,12 +353,12 @@ static bool rates_pass(struct exchange *x)
  * 301 has clients change POST into GET, so it is for GET and HEAD; 308 is for all else (RFC 9110
  * sections 15.4.2 and 15.4.9).
  */
-static noinline_ void redirect(struct exchange *x, const struct redirect *to)
+static noinline_ void redirect(struct exchange *x, unsigned port)
 {
     int status = x->safe ? outcome_status(OUTCOME_REDIRECTED) : 308;
     struct text location = {0};
 
-    if (!redirect_location(to, x->authority, x->target, &location)) {
+    if (!redirect_location(port, x->authority, x->target, &location)) {
         text_fini(&location);
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return;
@@ -441,7 +441,7 @@ void exchange_receive(struct exchange *x)
         return;
     }
     if (http_conn_tag(x->conn) != NULL) {
-        redirect(x, http_conn_tag(x->conn));
+        redirect(x, *(const unsigned *)http_conn_tag(x->conn));
         return;
     }
     const SSL *ssl = http_conn_ssl(x->conn);
