@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The access log: one line per exchange (access_line.h).
- * Made and destroyed by the control thread (lb/program); outlives the data loops. Each loop copies what a
- * line says into a buffer of its own; a line_writer makes lines of it, on its thread.
+ * Made and destroyed by the control thread (lb/program); outlives the data loops. Each loop copies
+ * what a line says into a buffer of its own; a line_writer makes lines of it, on its thread.
  */
 #ifndef RLB_LB_ACCESS_ACCESS_LOG_H
 #define RLB_LB_ACCESS_ACCESS_LOG_H

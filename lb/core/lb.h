@@ -2,7 +2,8 @@
  *
  * The assembled load balancer: owns every part, builds them in order, drops them in reverse.
  * Threads: N data loops (exchanges) and the control loop (membership, settings, resumes, admin),
- * which is the main thread. Only the fields below are for the parts; everything else is lb/program's.
+ * which is the main thread. Only the fields below are for the parts; everything else is
+ * lb/program's.
  */
 #ifndef RLB_LB_CORE_LB_H
 #define RLB_LB_CORE_LB_H

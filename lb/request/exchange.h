@@ -133,7 +133,7 @@ struct exchange {
     bool permit;          /* may open a connection: conn_opened or conn_not_opened is due */
     bool has_waited;      /* in one of the next three: WAITS are not as they were made */
     bool waiting;         /* parked for any worker */
-    bool refused_waiting; /* queued, as all workers rejected it (refused_line.h) */
+    bool refused_waiting; /* queued, as all workers rejected it (route_wait.h) */
     bool conn_waiting;    /* in line for a connection */
 
     struct slice authority, target; /* as a worker gets them */
@@ -364,7 +364,7 @@ bool limit_has_user(struct exchange *x);
  */
 static inline void limit_note_user(struct exchange *x)
 {
-    const struct limit_rules *rules = application_limits(x->al);
+    const struct limit_rules *rules = x->al->settings->limits;
 
     if (rules != NULL && rules->any_copies)
         x->has_user = limit_has_user(x);

@@ -51,7 +51,7 @@ static bool is_trusted_proxy(void *context, const struct addr *peer)
     for (size_t i = 0; i < lb->napplications; ++i) {
         const struct application_loop *al = application_on(lb->applications[i], f->home->index);
 
-        if (networks_have(application_trusted(al), peer))
+        if (networks_have(&al->settings->trusted, peer))
             return true;
     }
     return false;

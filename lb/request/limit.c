@@ -208,7 +208,7 @@ static noinline_ void walk(struct exchange *x)
 
 void exchange_limit(struct exchange *x)
 {
-    struct limit_rules *rules = application_limits(x->al);
+    struct limit_rules *rules = x->al->settings->limits;
 
     if (rules == NULL || rules->n == 0) {
         exchange_route(x);

@@ -30,7 +30,7 @@ static struct cache_policy policy_of(const struct exchange *x)
 
     return (struct cache_policy){.cookies = s->copy_with_cookies,
                                  .certificates = s->copy_with_certificates,
-                                 .private_fields = application_private_headers(x->al)};
+                                 .private_fields = &x->al->settings->private_headers};
 }
 
 bool limit_has_user(struct exchange *x)

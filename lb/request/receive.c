@@ -68,7 +68,7 @@ static void believe(struct exchange *x)
 
 static void trust(struct exchange *x)
 {
-    const struct networks *trusted = application_trusted(x->al);
+    const struct networks *trusted = &x->al->settings->trusted;
 
     /* So far the client is the connected peer. */
     if (!networks_have(trusted, &x->client_addr)) {
@@ -121,7 +121,7 @@ static noinline_ bool find_parent(const struct exchange *x, struct trace_parent 
     const struct message_fields *fields = &x->req->fields;
 
     if (exchange_settings(x)->trace_context == TRACE_CONTEXT_TRUSTED &&
-        !networks_have(application_trusted(x->al), http_conn_peer(x->conn)))
+        !networks_have(&x->al->settings->trusted, http_conn_peer(x->conn)))
         return false;
     const struct message_field *found = message_fields_find(fields, parent_name, NULL);
 
@@ -342,7 +342,7 @@ static bool all_rates_pass(struct exchange *x, const struct rate_rules *rules)
 
 static bool rates_pass(struct exchange *x)
 {
-    const struct rate_rules *rules = application_rates(x->al);
+    const struct rate_rules *rules = x->al->settings->rates;
 
     return rules == NULL || rules->n == 0 || all_rates_pass(x, rules);
 }

@@ -2,8 +2,8 @@
  *
  * What the status page shows beyond the counters: recent rates, times, which class is routed to
  * which worker, and events (events.h). Fed one to four times a second with the data loops' notes
- * (traffic.h) and by scanning the workers. Owned by lb/program; control thread only. It reads pools and
- * memberships, and changes nothing.
+ * (traffic.h) and by scanning the workers. Owned by lb/program; control thread only. It reads pools
+ * and memberships, and changes nothing.
  *
  * All rates are means that fade with OBSERVER_FADE_S: "now" is about the last 15 seconds.
  */

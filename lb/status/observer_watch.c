@@ -11,7 +11,6 @@
 #include "common/tree/live_settings.h"
 #include "lb/backends/member.h"
 #include "lb/backends/membership.h"
-#include "lb/core/application_live.h"
 #include "lb/status/observer_internal.h"
 
 struct look {
@@ -142,14 +141,13 @@ void observer_forget_settings(struct seen_app *a)
 static void tell_setting(const struct look *l, const struct setting_row *row)
 {
     const struct application *a = l->app->app;
-    struct live_settings *live = a->live != NULL ? application_live_engine(a->live) : NULL;
     struct text line = {0};
 
     settings_print(row, &l->app->settings, &line);
     text_add(&line, SLICE_LIT(" -> "));
     settings_print(row, &a->settings->s, &line);
-    if (live != NULL)
-        text_addf(&line, " (%s)", setting_origin_text(live_settings_origin(live, row)));
+    if (a->live != NULL)
+        text_addf(&line, " (%s)", setting_origin_text(live_settings_origin(a->live, row)));
     events_add(&l->o->events, "setting", false, a->name, row->name, text_cstr(&line));
     text_fini(&line);
 }
@@ -186,7 +184,7 @@ static void look_at_settings(const struct look *l)
             settings_take(row, &a->settings->s, &s->settings);
         }
         if (a->live != NULL)
-            look_at_refusal(l, i, live_settings_refused(application_live_engine(a->live), row));
+            look_at_refusal(l, i, live_settings_refused(a->live, row));
     }
     if (s->has_settings)
         return;

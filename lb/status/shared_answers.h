@@ -2,7 +2,8 @@
  *
  * Answers of the admin address that are expensive to make, retained for a moment for the next
  * request: so that the pages of a large pool take no more than a tenth of the control loop, however
- * many clients request them. What is cheap is made for each request. Owned by lb/program; control thread.
+ * many clients request them. What is cheap is made for each request. Owned by lb/program; control
+ * thread.
  */
 #ifndef RLB_LB_STATUS_SHARED_ANSWERS_H
 #define RLB_LB_STATUS_SHARED_ANSWERS_H

@@ -15,7 +15,6 @@
 #include "common/base/map.h"
 #include "lb/access/access_log.h"
 #include "lb/backends/membership.h"
-#include "lb/core/application_live.h"
 #include "lb/core/limit_status.h"
 #include "lb/core/limits_live.h"
 #include "lb/limits/rate_rule.h"
@@ -438,7 +437,7 @@ static void put_application(struct json_writer *w, const struct application *a,
     limit_status_describe(a, w);
     put_rates(w, a);
     if (a->live != NULL)
-        application_live_describe(a->live, w);
+        live_settings_describe(a->live, w);
     if (a->limits != NULL)
         limits_live_describe(a->limits, w);
     if (a->membership != NULL)

@@ -10,7 +10,6 @@
 #include "assets.h"
 #include "common/base/clock.h"
 #include "lb/backends/membership.h"
-#include "lb/core/application_live.h"
 #include "lb/core/limits_live.h"
 #include "lb/status/actions.h"
 #include "lb/status/observer.h"
@@ -121,7 +120,7 @@ static void put_settings(struct lb *lb, struct text *out)
 
         json_open_object(&w, a->name);
         if (a->live != NULL)
-            application_live_describe(a->live, &w);
+            live_settings_describe(a->live, &w);
         if (a->limits != NULL)
             limits_live_describe(a->limits, &w);
         if (a->membership != NULL)
