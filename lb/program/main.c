@@ -27,7 +27,6 @@
 #include "lb/request/front.h"
 #include "lb/rules/advertise.h"
 #include "lb/status/observer.h"
-#include "lb/status/shared_answers.h"
 #include "lb/status/status.h"
 
 enum {

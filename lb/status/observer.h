@@ -31,10 +31,6 @@ struct observer *observer_create(struct lb *lb);
 /* After the data loops. NULL is fine. */
 void observer_destroy(struct observer *o);
 const struct events *observer_events(const struct observer *o);
-/* Reports an event caused by an operator. KIND is constant. */
-void observer_tell(struct observer *o, const char *kind, bool bad, const char *application,
-                   const char *subject, const char *text);
-
 struct class_metrics;
 /* Of the application's busiest classes. */
 const struct class_metrics *observer_class_metrics(const struct observer *o, size_t application);
