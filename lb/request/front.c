@@ -13,7 +13,8 @@ struct front {
     struct lb_loop *home;
     struct http_server *server;
     struct exchange_loop *exchanges;
-    struct list listeners;
+    struct http_listener **listeners;
+    size_t nlisteners;
     /*
      * Draining: the server's connections are closed; DONE is called when the exchanges are gone,
      * too.
@@ -21,11 +22,6 @@ struct front {
     bool server_done;
     void (*done)(void *context);
     void *done_context;
-};
-
-struct front_listener {
-    struct list node;
-    struct http_listener *listener;
 };
 
 static void on_request(void *context, struct http_request *req, struct http_conn *conn)
@@ -80,7 +76,6 @@ struct front *front_create(struct lb *lb, struct loop *l, const struct http_serv
     f->home = &lb->loops[loop_index(l)];
     f->exchanges = f->home->exchanges = exchange_loop_create(f->home);
     f->exchanges->own_server = limits->server_name.len != 0;
-    list_init(&f->listeners);
     struct http_server_options o = options_of(f, limits);
 
     f->server = http_server_create(l, &o);
@@ -89,10 +84,8 @@ struct front *front_create(struct lb *lb, struct loop *l, const struct http_serv
 
 void front_listen(struct front *f, int fd, const struct http_listen_options *o)
 {
-    struct front_listener *fl = xcalloc(1, sizeof(*fl));
-
-    fl->listener = http_server_listen(f->server, fd, o);
-    list_push_back(&f->listeners, &fl->node);
+    f->listeners = xrealloc(f->listeners, (f->nlisteners + 1) * sizeof(*f->listeners));
+    f->listeners[f->nlisteners++] = http_server_listen(f->server, fd, o);
 }
 
 void front_set(struct front *f, const struct http_server_options *limits)
@@ -104,22 +97,17 @@ void front_set(struct front *f, const struct http_server_options *limits)
 
 static void close_listeners(struct front *f)
 {
-    struct list *node;
-    struct list *next;
-
-    list_for_each_safe (node, next, &f->listeners) {
-        struct front_listener *fl = list_entry(node, struct front_listener, node);
-
-        http_listener_close(fl->listener);
-        free(fl);
-    }
-    list_init(&f->listeners);
+    while (f->nlisteners != 0)
+        http_listener_close(f->listeners[--f->nlisteners]);
+    free(f->listeners);
+    f->listeners = NULL;
 }
 
 /* An exchange may outlive its connection: it is freed between turns, or after a wake-up. */
-static void tell_when_done(struct front *f)
+static void tell_when_done(void *context)
 {
-    void (*done)(void *context) = f->done;
+    struct front *f = context;
+    void (*done)(void *) = f->done;
 
     if (!f->server_done || f->exchanges->live != 0 || done == NULL)
         return;
@@ -135,17 +123,12 @@ static void on_server_done(void *context)
     tell_when_done(f);
 }
 
-static void on_idle(void *context)
-{
-    tell_when_done(context);
-}
-
 void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context)
 {
     close_listeners(f);
     f->done = done;
     f->done_context = context;
-    f->exchanges->idle = on_idle;
+    f->exchanges->idle = tell_when_done;
     f->exchanges->idle_context = f;
     if (patient)
         http_server_retire(f->server, on_server_done, f);

@@ -15,12 +15,6 @@
 #include "lb/settings/settings.h"
 #include "routing/worker.h"
 
-enum {
-    CLAIMS = FIELD_BIT(FIELD_FOR) | FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) |
-             FIELD_BIT(FIELD_FORWARDED) | FIELD_BIT(FIELD_CLAIM) | FIELD_BIT(FIELD_REQUEST_ID) |
-             FIELD_BIT(FIELD_CLIENT_CERTIFICATE),
-};
-
 /* ---- requests: what may pass at all ---- */
 
 /* For HTTP/1 the server has checked every byte when it was read. */
@@ -51,21 +45,6 @@ bool headers_check_request(const struct http_request *req)
     if (req->version >= 0x200 && !is_text(&req->fields))
         return false;
     return listed_bytes(&req->fields) <= CONNECTION_LIST_MAX;
-}
-
-void headers_scrub_request(struct http_request *req)
-{
-    message_fields_drop(&req->fields, FIELD_BIT(FIELD_OURS));
-}
-
-void headers_drop_claims(struct http_request *req)
-{
-    message_fields_drop(&req->fields, CLAIMS);
-}
-
-void headers_drop_certificate(struct http_request *req)
-{
-    message_fields_drop(&req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
 }
 
 struct slice headers_request_id(const struct http_request *req)

@@ -72,12 +72,12 @@ static void trust(struct exchange *x)
 
     /* So far the client is the connected peer. */
     if (!networks_have(trusted, &x->client_addr)) {
-        headers_drop_claims(x->req);
+        message_fields_drop(&x->req->fields, HEADERS_CLAIMS);
         return;
     }
     /* The certificate of this connection has been verified here. */
     if (client_certificate_is_asked(http_conn_ssl(x->conn)))
-        headers_drop_certificate(x->req);
+        message_fields_drop(&x->req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
     find_client(x, trusted);
     believe(x);
 }
@@ -292,11 +292,6 @@ static void find_class(struct exchange *x)
 
 /* ---- rates ---- */
 
-static void add_one(_Atomic uint64_t *figure)
-{
-    atomic_fetch_add_explicit(figure, 1, memory_order_relaxed);
-}
-
 static uint64_t take_rate(const struct exchange *x, const struct rate_rule *rule,
                           const struct classify_request *r)
 {
@@ -328,11 +323,11 @@ static bool all_rates_pass(struct exchange *x, const struct rate_rules *rules)
         uint64_t wait_ns = take_rate(x, rule, &r);
 
         if (wait_ns == 0) {
-            add_one(&rule->counter->passed);
+            exchange_count(&rule->counter->passed);
         } else if (rule->shadow) {
-            add_one(&rule->counter->shadow_refused);
+            exchange_count(&rule->counter->shadow_refused);
         } else {
-            add_one(&rule->counter->refused);
+            exchange_count(&rule->counter->refused);
             refuse_rate(x, rule, wait_ns);
             return false;
         }
