@@ -201,18 +201,15 @@ void tls_workers_read(const struct config *file, const struct config_node *map, 
 
 void tls_workers_take(struct tls_workers *c, struct tls_workers *fresh)
 {
-    struct worker_tls *kept = c->tls;
-
-    if (kept != NULL && fresh->tls != NULL)
-        worker_tls_take(kept, fresh->tls);
-    else if (fresh->tls != NULL)
-        kept = worker_tls_ref(fresh->tls);
     if (fresh->tls == NULL) {
-        worker_tls_unref(kept);
-        kept = NULL;
+        worker_tls_unref(c->tls);
+        c->tls = NULL;
+    } else if (c->tls != NULL) {
+        worker_tls_take(c->tls, fresh->tls);
+    } else {
+        c->tls = worker_tls_ref(fresh->tls);
     }
     free(c->server_name);
-    c->tls = kept;
     c->on = fresh->on;
     c->server_name = fresh->server_name != NULL ? xstrdup(fresh->server_name) : NULL;
 }

@@ -86,13 +86,6 @@ static void describe(const struct log_subject *self, struct log_text *out)
     log_put(out, "application=%s", ((const struct application *)(const void *)self)->name);
 }
 
-static void take_hosts(struct application *a, const struct text_list *hosts)
-{
-    a->hosts.items = xcalloc(hosts->n + 1, sizeof(char *));
-    for (size_t i = 0; i < hosts->n; ++i)
-        a->hosts.items[a->hosts.n++] = xstrdup(hosts->items[i]);
-}
-
 static struct copies_limits copies_limits(const struct app_settings *s)
 {
     return (struct copies_limits){
@@ -132,7 +125,9 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->subject.describe = describe;
     a->lb = lb;
     a->name = xstrdup(config->name);
-    take_hosts(a, &config->s.hosts);
+    a->hosts.items = xcalloc(config->s.hosts.n + 1, sizeof(char *));
+    for (; a->hosts.n < config->s.hosts.n; ++a->hosts.n)
+        a->hosts.items[a->hosts.n] = xstrdup(config->s.hosts.items[a->hosts.n]);
     a->is_default = config->s.is_default || config->s.hosts.n == 0;
     a->path_text = xslicedup(config->path);
     a->path = slice_of(a->path_text);

@@ -445,7 +445,7 @@ static size_t take_rules(struct limits_live *l, struct limit_rule *rules)
     return n;
 }
 
-static void look_for_servers(struct limits_live *l)
+void limits_live_settings_changed(struct limits_live *l)
 {
     const struct limit_rules *now = l->app->settings->limits;
     bool wanted = false;
@@ -493,7 +493,7 @@ static void assemble(struct limits_live *l)
     limit_rules_unref(set);
     retire_counters(l);
     remember_names(l);
-    look_for_servers(l);
+    limits_live_settings_changed(l);
 }
 
 static void on_due(struct loop_deferred *d)
@@ -674,11 +674,6 @@ void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yam
     }
     take_yaml(l, yaml);
     schedule(l);
-}
-
-void limits_live_settings_changed(struct limits_live *l)
-{
-    look_for_servers(l);
 }
 
 void limits_live_destroy(struct limits_live *l)

@@ -61,12 +61,7 @@ void observer_refresh(const struct observer *o, struct seen_class *c)
     if (c->at_s >= o->now_s)
         return;
     c->at_s = o->now_s;
-    c->requests *= keep;
-    c->spilled *= keep;
-    c->failed *= keep;
-    c->limited *= keep;
-    c->waited *= keep;
-    c->wait_s *= keep;
+    class_figures_scale(&c->recent, keep);
     c->lasting *= fade(CLASS_METRICS_FADE_S, from, o->now_s);
     for (unsigned i = 0; i < c->n; ++i)
         c->workers[i].sum *= (float)keep;
@@ -130,11 +125,11 @@ static double if_set(const struct traffic_note *n, unsigned flag, double weight)
     return (n->flags & flag) != 0 ? weight : 0;
 }
 
-static void count_class(const struct seen_app *a, const struct seen_class *c,
-                        const struct traffic_note *n, double weight)
+static struct class_figures figures_of(const struct traffic_note *n, double weight)
 {
     bool by_skill = (n->flags & (TRAFFIC_SKILLED | TRAFFIC_SPILLED)) != 0;
-    struct class_figures f = {
+
+    return (struct class_figures){
         .requests = weight,
         .failed = if_set(n, TRAFFIC_FAILED, weight),
         .limited = if_set(n, TRAFFIC_LIMITED, weight),
@@ -145,8 +140,6 @@ static void count_class(const struct seen_app *a, const struct seen_class *c,
         .spilled = if_set(n, TRAFFIC_SPILLED, weight),
         .unskilled = n->worker.len != 0 && !by_skill ? weight : 0,
     };
-
-    class_metrics_add(a->figures, c->series, &f);
 }
 
 const struct class_metrics *observer_class_metrics(const struct observer *o, size_t application)
@@ -198,26 +191,19 @@ static void take_note(void *context, const struct traffic_note *n, double weight
     struct seen_app *a = &o->apps[n->application];
     struct seen_class *c = class_of(o, a, n->cls);
 
-    count_class(a, c, n, weight);
-    c->requests += weight;
+    const struct class_figures f = figures_of(n, weight);
+
+    class_metrics_add(a->figures, c->series, &f);
+    class_figures_add(&c->recent, &f);
     c->lasting += weight;
-    if ((n->flags & TRAFFIC_SPILLED) != 0)
-        c->spilled += weight;
-    if ((n->flags & TRAFFIC_FAILED) != 0) {
-        c->failed += weight;
+    if (f.failed != 0)
         add(o, &a->failed, weight);
-    }
-    if ((n->flags & TRAFFIC_LIMITED) != 0)
-        c->limited += weight;
-    if ((n->flags & TRAFFIC_WAITED) != 0)
-        c->waited += weight;
-    c->wait_s += weight * (double)n->wait_us / 1e6;
     histogram_add(&a->times, n->total_us, weight);
     add(o, &a->requests, weight);
     if (n->worker.len == 0)
         return;
     add(o, &a->placed, weight);
-    if ((n->flags & TRAFFIC_SKILLED) != 0)
+    if (f.skilled != 0)
         add(o, &a->skilled, weight);
     count_worker(c, worker_called(o, a, n->worker)->number, weight);
 }

@@ -43,7 +43,7 @@ struct seen_class {
     struct map_node by_name;
     struct list node; /* least recently seen first */
     double at_s;      /* the sums below are up to date then */
-    double requests, spilled, failed, limited, waited, wait_s;
+    struct class_figures recent;
     double lasting;              /* requests, fading with CLASS_METRICS_FADE_S */
     struct class_series *series; /* or NULL: it is counted with others */
     struct class_worker *workers;
