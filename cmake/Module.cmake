@@ -23,7 +23,7 @@ function(rlb_assets name folder)
   target_include_directories(rlb_${name} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/generated)
 endfunction()
 
-# rlb_program(NAME main.c LINK rlb::lb ...): main.c + its library, into build/bin.
+# rlb_program(NAME a.c LINK rlb::lb ...): a.c, which has main(), + its library, into build/bin.
 function(rlb_program name source)
   cmake_parse_arguments(M "" "" "LINK;PRIVATE" ${ARGN})
   add_executable(${name} ${source})

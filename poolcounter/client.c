@@ -235,7 +235,7 @@ void client_ready(struct client *c, uint32_t events)
     if (c->fd < 0)
         return;
     if (commands_is_woken(c)) {
-        commands_wake(client_newest(c));
+        commands_wake(commands_newest(c));
         if (c->fd < 0)
             return;
     }
@@ -249,7 +249,7 @@ void client_ready(struct client *c, uint32_t events)
 
 /* ---- life ---- */
 
-struct client *client_create(struct server *s, int fd, struct source_entry *source)
+struct client *client_create(struct server *s, int fd, struct address_count *source)
 {
     struct client *c = calloc(1, sizeof(*c));
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
@@ -286,7 +286,7 @@ void client_close(struct client *c)
     c->fd = -1;
     commands_leave(c);
     timer_stop(&c->patience);
-    sources_leave(&s->sources, c->source);
+    address_counts_leave(s->sources, &c->source);
     free(c->rest);
     free(c->answers);
     free(c->more);

@@ -6,7 +6,6 @@
  * answer to the client's next line.
  */
 #include "poolcounter/server_internal.h"
-#include "poolcounter/stats_text.h"
 
 #include <stdlib.h>
 
@@ -25,14 +24,14 @@ static void reply_counted(struct client *c, struct slice line, enum poolcounter_
 
 /* ---- the stack ---- */
 
-struct client_lock *client_lock_at(struct client *c, size_t i)
+static struct client_lock *lock_at(struct client *c, size_t i)
 {
     return i == 0 ? &c->first : &c->more[i - 1];
 }
 
-struct client_lock *client_newest(struct client *c)
+struct client_lock *commands_newest(struct client *c)
 {
-    return c->nlocks != 0 ? client_lock_at(c, c->nlocks - 1U) : NULL;
+    return c->nlocks != 0 ? lock_at(c, c->nlocks - 1U) : NULL;
 }
 
 /* The one above the newest, or NULL: out of memory. Most clients never have a second one. */
@@ -49,12 +48,12 @@ static struct client_lock *next_lock(struct client *c)
         for (size_t i = 0; i < CLIENT_LOCKS_MAX - 1; ++i)
             c->more[i].client = c;
     }
-    return client_lock_at(c, c->nlocks);
+    return lock_at(c, c->nlocks);
 }
 
 static bool is_waiting(struct client *c)
 {
-    struct client_lock *cl = client_newest(c);
+    struct client_lock *cl = commands_newest(c);
 
     return cl != NULL && cl->lock.state == COUNTER_WAITING;
 }
@@ -66,7 +65,7 @@ static bool is_woken(const struct client_lock *cl)
 
 bool commands_is_woken(struct client *c)
 {
-    struct client_lock *cl = client_newest(c);
+    struct client_lock *cl = commands_newest(c);
 
     return cl != NULL && is_woken(cl);
 }
@@ -225,7 +224,7 @@ static void acquire(struct client *c, const struct counter_line *line)
 static void release(struct client *c)
 {
     struct server *s = c->server;
-    struct client_lock *cl = client_newest(c);
+    struct client_lock *cl = commands_newest(c);
 
     if (cl == NULL) {
         reply_counted(c, SLICE_LIT("NOT_LOCKED\n"), STAT_release_mismatch);
@@ -304,7 +303,7 @@ void commands_wake(struct client_lock *cl)
 {
     struct client *c = cl->client;
 
-    ASSERT(cl == client_newest(c));
+    ASSERT(cl == commands_newest(c));
     timer_stop(&c->wait);
     if (note_woken(cl)) {
         client_send(c, SLICE_LIT("LOCKED\n"));
@@ -317,7 +316,7 @@ void commands_wake(struct client_lock *cl)
 void commands_expire(struct timer *t)
 {
     struct client *c = container_of(t, struct client, wait);
-    struct client_lock *cl = client_newest(c);
+    struct client_lock *cl = commands_newest(c);
 
     /* It may have been woken in this very round. */
     if (!is_waiting(c))
@@ -336,7 +335,7 @@ void commands_leave(struct client *c)
 
     timer_stop(&c->wait);
     while (c->nlocks != 0) {
-        struct client_lock *cl = client_newest(c);
+        struct client_lock *cl = commands_newest(c);
 
         if (is_woken(cl))
             (void)note_woken(cl);

@@ -117,10 +117,11 @@ static void read_types(struct configuration *c, struct diag *d)
 static struct configuration *read_rows(struct configuration *c, struct diag *d)
 {
     unsigned errors_before = d->errors;
+    struct privileges rights;
 
     settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
     read_listen(c, d);
-    user_rights_check(&c->yaml, c->s.user, c->s.group, &c->rights, d);
+    user_rights_check(&c->yaml, c->s.user, c->s.group, &rights, d);
     admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
     admin_config_check_free(&c->admin, &c->yaml, c->s.admin, "listen", c->listen, c->nlisten, d);
     read_types(c, d);
@@ -170,45 +171,30 @@ void configuration_destroy(struct configuration *c)
 
 enum { DEFAULT_PORT = 7531, PORT_MAX = 65535 };
 
-static void add_in(struct command_line *out, struct in_addr host, uint16_t port)
-{
-    struct addr a = {.len = sizeof(a.in)};
-
-    a.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = host};
-    out->listen[out->nlisten++] = a;
-}
-
-static void add_in6(struct command_line *out, struct in6_addr host, uint16_t port)
-{
-    struct addr a = {.len = sizeof(a.in6)};
-
-    a.in6 =
-        (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = host};
-    out->listen[out->nlisten++] = a;
-}
-
 /* An address alone, as the original takes it; or one that has a port, or a path. */
 static bool add_word(struct command_line *out, const char *word, uint16_t port)
 {
-    struct in_addr in;
-    struct in6_addr in6;
+    struct addr a = {.len = sizeof(a.in)};
+    struct addr a6 = {.len = sizeof(a6.in6)};
 
+    a.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+    a6.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
     if (out->nlisten + 2 > LISTENERS_MAX)
         return false;
-    if (inet_pton(AF_INET, word, &in) == 1) {
-        add_in(out, in, port);
-        return true;
-    }
-    if (inet_pton(AF_INET6, word, &in6) == 1) {
-        add_in6(out, in6, port);
+    if (inet_pton(AF_INET, word, &a.in.sin_addr) == 1) {
+        out->listen[out->nlisten++] = a;
+    } else if (inet_pton(AF_INET6, word, &a6.in6.sin6_addr) == 1) {
+        out->listen[out->nlisten++] = a6;
         /* "::" serves both families, as in the original. */
-        if (IN6_IS_ADDR_UNSPECIFIED(&in6))
-            add_in(out, (struct in_addr){.s_addr = htonl(INADDR_ANY)}, port);
-        return true;
-    }
-    if (addr_parse(slice_of(word), &out->listen[out->nlisten]) != ERR_OK)
+        if (IN6_IS_ADDR_UNSPECIFIED(&a6.in6.sin6_addr)) {
+            a.in.sin_addr.s_addr = htonl(INADDR_ANY);
+            out->listen[out->nlisten++] = a;
+        }
+    } else if (addr_parse(slice_of(word), &out->listen[out->nlisten]) == ERR_OK) {
+        ++out->nlisten;
+    } else {
         return false;
-    ++out->nlisten;
+    }
     return true;
 }
 
@@ -223,9 +209,7 @@ bool command_line_finish(void *line)
         fprintf(stderr, "Address `%s` is not valid to listen on.\n", l->words[i]);
         return false;
     }
-    if (l->nwords == 0 && l->has_port)
-        add_in(l, (struct in_addr){.s_addr = htonl(INADDR_LOOPBACK)}, port);
-    return true;
+    return l->nwords != 0 || !l->has_port || add_word(l, "127.0.0.1", port);
 }
 
 bool command_line_option(void *line, int letter, const char *value)

@@ -9,7 +9,6 @@
 #include "common/config/settings.h"
 #include "common/limiter/counter.h"
 #include "common/net/addr.h"
-#include "common/program/privileges.h"
 #include "common/program/program_config.h"
 
 enum {
@@ -45,7 +44,6 @@ struct type_limit {
 struct configuration {
     struct config yaml;
     struct poolcounter_settings s;
-    struct privileges rights; /* of `user` */
     struct admin_config admin;
     struct addr listen[LISTENERS_MAX];
     size_t nlisten;

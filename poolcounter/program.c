@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SIGTERM and SIGINT stop at once, as in the original: connections are just closed.
+ * As in the original, SIGTERM and SIGINT stop at once: connections are just closed; no
+ * configuration is needed, and bad usage exits with 1.
  */
 #include "poolcounter/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,25 +23,8 @@ enum {
     LISTEN_FDS_START = 3,
 };
 
-/* The sockets that the server listens on: bound by us, or given to us. */
-struct sockets {
-    int fds[LISTENERS_MAX];
-    size_t n;
-};
-
 /* What all listening sockets of the daemon are called when they are passed to a new process. */
 #define LISTENER_NAME "listener"
-
-bool program_describe(const char *what, FILE *out)
-{
-    if (strcmp(what, "settings") == 0)
-        settings_describe(poolcounter_tables, POOLCOUNTER_TABLES, out);
-    else if (strcmp(what, "stats") == 0)
-        status_describe(out);
-    else
-        return false;
-    return true;
-}
 
 /* ---- SIGHUP ---- */
 
@@ -56,11 +41,6 @@ static void warn_of_restart(const struct configuration *old, const struct config
     }
 }
 
-static void configure(struct server *s, void *context)
-{
-    server_configure(s, context);
-}
-
 static void reload(struct poolcounter *p)
 {
     struct diag d = {0};
@@ -75,7 +55,7 @@ static void reload(struct poolcounter *p)
         warn_of_restart(old, new);
         log_set_level((enum log_level) new->s.log_level);
         p->config = new;
-        server_ask(p->server, configure, new);
+        server_ask(p->server, server_configure, new);
         configuration_destroy(old);
         config_warn_exposed(&new->yaml);
         log_info(NULL, "configuration-read", "file=%s",
@@ -120,13 +100,6 @@ static const char *refuse(void *context)
     return p->handed_over ? "shutting down" : NULL;
 }
 
-static void get_sockets(struct server *s, void *context)
-{
-    struct sockets *out = context;
-
-    out->n = server_sockets(s, out->fds);
-}
-
 static void pass_admin(void *context, int fd, void *tag)
 {
     (void)tag;
@@ -138,17 +111,11 @@ static void pass(void *context, struct upgrade *u)
     struct poolcounter *p = context;
     struct sockets sockets;
 
-    server_ask(p->server, get_sockets, &sockets);
+    server_ask(p->server, server_sockets, &sockets);
     for (size_t i = 0; i < sockets.n; ++i)
         upgrade_pass(u, "socket", LISTENER_NAME, 0, sockets.fds[i]);
     if (p->admin != NULL)
         http_server_each_socket(admin_server(p->admin), pass_admin, u);
-}
-
-static void hand_over(struct server *s, void *context)
-{
-    (void)context;
-    server_hand_over(s);
 }
 
 /* The admin address belongs to the new process; clients that are still connected receive their
@@ -169,7 +136,7 @@ static void drain(void *context)
     p->handed_over = true;
     if (p->admin != NULL)
         admin_stop(p->admin, on_admin_stopped, p);
-    server_ask(p->server, hand_over, NULL);
+    server_ask(p->server, server_hand_over, NULL);
 }
 
 /* Both processes accept until the new one is ready. */
@@ -356,8 +323,7 @@ static bool start_server(struct poolcounter *p)
     p->server = server_create(&(struct server_options){
         .config = p->config,
         .stats = p->stats,
-        .fds = sockets.fds,
-        .nfds = sockets.n,
+        .sockets = &sockets,
         .drained = on_drained,
         .context = p,
     });
@@ -412,7 +378,8 @@ static void stop(struct poolcounter *p)
     configuration_destroy(p->config);
 }
 
-int program_run(void *listen, void *config, const struct daemon_line *line)
+/* LISTEN: a struct command_line; takes CONFIG, a struct configuration. */
+static int run(void *listen, void *config, const struct daemon_line *line)
 {
     struct poolcounter p = {.line = line, .listen = listen, .config = config};
     const struct daemon_signals signals = {
@@ -432,4 +399,69 @@ int program_run(void *listen, void *config, const struct daemon_line *line)
     }
     stop(&p);
     return code;
+}
+
+/* ---- the command line ---- */
+
+static void *read_configuration(const char *file, struct diag *d)
+{
+    struct configuration *c = configuration_read(file, d);
+
+    if (c != NULL) {
+        log_set_level((enum log_level)c->s.log_level);
+        config_warn_exposed(&c->yaml);
+    }
+    return c;
+}
+
+static void destroy(void *config)
+{
+    configuration_destroy(config);
+}
+
+static bool describe(const char *what, FILE *out)
+{
+    if (strcmp(what, "settings") == 0)
+        settings_describe(poolcounter_tables, POOLCOUNTER_TABLES, out);
+    else if (strcmp(what, "stats") == 0)
+        status_describe(out);
+    else
+        return false;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"listen", required_argument, NULL, 'l'}, {"port", required_argument, NULL, 'p'}, {0}};
+    struct command_line listen = {.nwords = 0};
+    const struct daemon_program program = {
+        .name = "resumelb-poolcounter",
+        .summary = "counts holders and waiters of named limits; speaks PoolCounter's protocol",
+        .usage = "[-c FILE] [-l ADDRESS]... [-p PORT] [-t]",
+        .subjects = "settings|stats",
+        .signals = "TERM and INT stop at once, HUP reads the configuration again, USR2 starts the\n"
+                   "         new program on the same sockets; this one serves its clients to the "
+                   "last",
+        .read = read_configuration,
+        .destroy = destroy,
+        .describe = describe,
+        .run = run,
+        .context = &listen,
+        .letters = "l:p:",
+        .options = options,
+        .options_help = "  -l, --listen ADDRESS  where to listen, instead of the configured "
+                        "addresses: 127.0.0.1,\n"
+                        "                        ::1, 127.0.0.1:7531, [::1]:7531 or unix:/path; "
+                        "several times for\n"
+                        "                        several addresses. A listening socket as standard "
+                        "input is taken\n"
+                        "                        instead of any address.\n"
+                        "  -p, --port PORT       port of each -l that has none; default 7531\n",
+        .option = command_line_option,
+        .finish = command_line_finish,
+        .lenient = true,
+    };
+
+    return daemon_main(&program, argc, argv);
 }

@@ -28,17 +28,9 @@ struct poolcounter {
     bool admin_stopped;
 };
 
-/* ---- status.c ---- */
 /* Adds the pages to the admin address. */
 void status_add(struct poolcounter *p);
 /* --describe stats: the metrics, as Markdown. */
 void status_describe(FILE *out);
-
-/* ---- program.c ---- */
-/* --describe; false: no such WHAT. */
-bool program_describe(const char *what, FILE *out);
-/* Start, run, stop; the exit code. LISTEN is a struct command_line, CONFIG a struct configuration,
- * which is taken. */
-int program_run(void *listen, void *config, const struct daemon_line *line);
 
 #endif

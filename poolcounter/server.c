@@ -113,24 +113,6 @@ static void set_options(const struct server *s, int fd)
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
 }
 
-/* Takes ownership of N sockets. */
-static void listeners_add(struct server *s, const int *fds, size_t n)
-{
-    ASSERT(n <= LISTENERS_MAX);
-    for (size_t i = 0; i < n; ++i) {
-        s->listeners[s->nlisteners++] =
-            (struct listener){.watched.kind = WATCHED_LISTENER, .fd = fds[i]};
-        set_options(s, fds[i]);
-    }
-}
-
-static size_t clients_max(const struct server *s)
-{
-    size_t max = (size_t)s->config->s.max_connections;
-
-    return max != 0 ? max : SIZE_MAX;
-}
-
 static void watch_listener(struct server *s, struct listener *l, bool accepting)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = l};
@@ -181,92 +163,43 @@ static void listeners_close(struct server *s)
     timer_stop(&s->accept_again);
 }
 
-static bool key_of(const struct sockaddr *a, struct in6_addr *out)
-{
-    if (a->sa_family == AF_INET6) {
-        *out = ((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-        return true;
-    }
-    if (a->sa_family != AF_INET)
-        return false;
-    *out = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-    memcpy(&out->s6_addr[12], &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
-    return true;
-}
-
-struct source_entry *sources_join(struct sources *s, const struct sockaddr *a)
-{
-    struct in6_addr key;
-
-    if (!key_of(a, &key))
-        return NULL;
-    struct source_entry *entry =
-        map_entry(map_find(&s->map, &key, sizeof(key)), struct source_entry, node);
-    if (entry == NULL) {
-        entry = malloc(sizeof(*entry));
-        if (entry == NULL)
-            return NULL;
-        *entry = (struct source_entry){.key = key};
-        if (!map_try_add(&s->map, &entry->node, &entry->key, sizeof(entry->key))) {
-            free(entry);
-            return NULL;
-        }
-    }
-    ++entry->clients;
-    return entry;
-}
-
-void sources_leave(struct sources *s, struct source_entry *entry)
-{
-    if (entry == NULL || --entry->clients != 0)
-        return;
-    map_remove(&s->map, &entry->node);
-    free(entry);
-}
-
 static bool is_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-static bool is_over_limit(const struct server *s, const struct source_entry *source)
+static void welcome(struct server *s, int fd, const struct addr *peer)
 {
     int64_t max = s->config->s.max_connections_per_address;
-
-    return source != NULL && max != 0 && source->clients > (size_t)max;
-}
-
-static void welcome(struct server *s, int fd, const struct sockaddr *peer)
-{
-    struct source_entry *source = sources_join(&s->sources, peer);
+    struct address_count *source;
 
     stat_add(s->cell, STAT_connections_accepted, 1);
-    if (is_over_limit(s, source)) {
+    if (!address_counts_join(s->sources, peer, max != 0 ? (size_t)max : SIZE_MAX, &source)) {
         log_warn(NULL, "client-refused", "reason=\"max_connections_per_address\"");
         close(fd);
     } else if (client_create(s, fd, source) != NULL) {
         return;
     }
     stat_add(s->cell, STAT_connections_refused, 1);
-    sources_leave(&s->sources, source);
+    address_counts_leave(s->sources, &source);
 }
 
 /* Returns false if there are no more connections to accept, or none can be accepted now. */
 static bool accept_one(struct server *s, struct listener *l)
 {
-    struct sockaddr_storage peer = {0};
-    socklen_t len = sizeof(peer);
+    struct addr peer = {.len = sizeof(peer.un)};
+    size_t max = (size_t)s->config->s.max_connections;
 
-    if (s->nclients >= clients_max(s)) {
+    if (max != 0 && s->nclients >= max) {
         stat_add(s->cell, STAT_accept_pauses, 1);
         listeners_pause(s);
         return false;
     }
-    int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(l->fd, &peer.sa, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         if (!l->has_options)
             set_options(s, fd);
-        welcome(s, fd, (const struct sockaddr *)&peer);
+        welcome(s, fd, &peer);
         return true;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -450,7 +383,7 @@ static void drop_limits(struct server *s, const struct configuration *old,
     }
 }
 
-void server_configure(struct server *s, const struct configuration *config)
+void server_configure(struct server *s, void *config)
 {
     struct list *node, *next;
 
@@ -462,17 +395,19 @@ void server_configure(struct server *s, const struct configuration *config)
     listeners_resume(s);
 }
 
-void server_hand_over(struct server *s)
+void server_hand_over(struct server *s, void *context)
 {
+    (void)context;
     s->handed_over = true;
     listeners_close(s);
 }
 
-size_t server_sockets(const struct server *s, int fds[LISTENERS_MAX])
+void server_sockets(struct server *s, void *out)
 {
-    for (size_t i = 0; i < s->nlisteners; ++i)
-        fds[i] = s->listeners[i].fd;
-    return s->nlisteners;
+    struct sockets *sockets = out;
+
+    for (sockets->n = 0; sockets->n < s->nlisteners; ++sockets->n)
+        sockets->fds[sockets->n] = s->listeners[sockets->n].fd;
 }
 
 /* ---- life ---- */
@@ -501,6 +436,7 @@ struct server *server_create(const struct server_options *o)
     list_init(&s->clients);
     list_init(&s->closed);
     list_init(&s->woken);
+    s->sources = address_counts_create(ADDRESS_COUNTS_OF_HOSTS);
     timer_wheel_init(&s->wheel, server_now_ms(s));
     timer_init(&s->accept_again, NULL);
     s->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
@@ -518,7 +454,12 @@ struct server *server_create(const struct server_options *o)
         return NULL;
     }
     apply_limits(s);
-    listeners_add(s, o->fds, o->nfds);
+    for (; s->nlisteners < o->sockets->n; ++s->nlisteners) {
+        int fd = o->sockets->fds[s->nlisteners];
+
+        s->listeners[s->nlisteners] = (struct listener){.watched.kind = WATCHED_LISTENER, .fd = fd};
+        set_options(s, fd);
+    }
     return s;
 }
 
@@ -559,6 +500,7 @@ void server_destroy(struct server *s)
         continue;
     free_closed(s);
     listeners_close(s);
+    address_counts_destroy(s->sources);
     counter_table_destroy(s->table);
     types_fini(&s->types);
     topk_destroy(s->top);

@@ -24,11 +24,15 @@ extern const struct stats_table poolcounter_stats_table;
 
 struct server;
 
+struct sockets {
+    int fds[LISTENERS_MAX];
+    size_t n;
+};
+
 struct server_options {
     const struct configuration *config;
     struct stats *stats; /* of poolcounter_stats_table; cell 0 is written by the server's thread */
-    const int *fds;      /* bound and listening; ownership passes to the server */
-    size_t nfds;
+    const struct sockets *sockets; /* bound and listening; ownership passes to the server */
     /* Called once, on the server's thread, when the last client has disconnected after
      * server_hand_over. */
     void (*drained)(void *context);
@@ -50,15 +54,15 @@ void server_destroy(struct server *s);
  */
 void server_ask(struct server *s, void (*fn)(struct server *s, void *context), void *context);
 
-/* ---- on the server's thread, within server_ask ---- */
+/* ---- for server_ask ---- */
 
-/* Makes CONFIG effective. */
-void server_configure(struct server *s, const struct configuration *config);
+/* Makes CONFIG, a struct configuration, effective. */
+void server_configure(struct server *s, void *config);
 /* Stops accepting and closes the listening sockets; existing clients are served until they
- * disconnect. */
-void server_hand_over(struct server *s);
-/* Copies the listening sockets, which the server still owns; returns their number. */
-size_t server_sockets(const struct server *s, int fds[LISTENERS_MAX]);
+ * disconnect. CONTEXT is not used. */
+void server_hand_over(struct server *s, void *context);
+/* Copies the listening sockets, which the server still owns, to OUT, a struct sockets. */
+void server_sockets(struct server *s, void *out);
 
 enum { SNAPSHOT_KEYS_MAX = 20 };
 
@@ -95,8 +99,8 @@ struct server_snapshot {
     size_t nkeys;
     struct text names;
 };
-/* Release OUT with server_snapshot_fini. */
-void server_snapshot(struct server *s, struct server_snapshot *out);
+/* Fills OUT, a struct server_snapshot, which is to be released with server_snapshot_fini. */
+void server_snapshot(struct server *s, void *out);
 void server_snapshot_fini(struct server_snapshot *snapshot);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Internals of the server, shared by its files: server.c (thread, rounds, time, accepting
- * connections), client.c (input, output, closing), commands.c (execution of lines), snapshot.c.
+ * connections), client.c (input, output, closing), commands.c (execution of lines), figures.c.
  * Used only by the server's thread, except for the members guarded by `mutex`.
  *
  *     epoll -> listeners_accept           client_readable -> lines -> commands_run -> answers
@@ -14,6 +14,7 @@
 #include "common/base/map.h"
 #include "common/event/loop.h"
 #include "common/limiter/counter_line.h"
+#include "common/net/address_counts.h"
 #include "common/stats/topk.h"
 #include "poolcounter/server.h"
 
@@ -56,17 +57,6 @@ struct listener {
      * have been accepted. */
     bool has_options;
     int fd;
-};
-
-/* How many clients one address has. An entry is there while its address has one. */
-struct source_entry {
-    struct map_node node;
-    struct in6_addr key; /* IPv4 as ::ffff:a.b.c.d, so that it is the same by either family */
-    size_t clients;
-};
-
-struct sources {
-    struct map map;
 };
 
 /*
@@ -119,8 +109,8 @@ struct client {
     struct timer patience; /* time-out for reading answers, or for being idle */
     char *rest;            /* unprocessed input: a partial line, or lines that wait for `answers` */
     struct answers *answers;
-    struct source_entry *source;
-    uint64_t active_ms; /* when it last sent data; for idle_timeout */
+    struct address_count *source; /* NULL: not counted */
+    uint64_t active_ms;           /* when it last sent data; for idle_timeout */
     uint64_t wait_since_us;
     char *wait_key; /* the key it waits for, for the metrics by key; or NULL */
     size_t wait_key_bytes;
@@ -142,7 +132,7 @@ struct server {
     struct timer accept_again;
     struct list clients, closed;
     size_t nclients;
-    struct sources sources;
+    struct address_counts *sources;
 
     struct counter_table *table;
     struct types types;
@@ -182,23 +172,34 @@ void server_deliver(struct server *s, size_t max);
 /* Call when capacity may be available again: a client has disconnected, limits have changed, or a
  * pause has ended. */
 void listeners_resume(struct server *s);
-/*
- * One client more from A. NULL: A is neither IPv4 nor IPv6, or memory is out; not counted then.
- * Pair with sources_leave.
- */
-struct source_entry *sources_join(struct sources *s, const struct sockaddr *a);
-/* ENTRY may be NULL. */
-void sources_leave(struct sources *s, struct source_entry *entry);
 
-/* ---- snapshot.c ---- */
+/* ---- figures.c ---- */
 void types_init(struct types *t, size_t max);
 void types_fini(struct types *t);
 /* The entry of NAME, made when there is none and room; else that of the others. */
 struct type_entry *types_get(struct types *t, struct slice name);
 
+/* What STATS shows. */
+struct stats_figures {
+    struct counter_stats counters;
+    uint64_t uptime_us;
+    /* Those that the server counts. */
+    uint64_t connect_errors, failed_sends;
+    uint64_t lock_mismatch, lock_while_waiting, release_mismatch;
+    /* Beyond the original's. */
+    uint64_t connections, bad_commands;
+};
+/*
+ * The answer to "STATS WHAT" (SLOTS: that an acquire may have a fifth word), its last newline too,
+ * appended to OUT. The original's names, order and way of writing times.
+ *   extra  whether FULL has our own counters behind the original's, and their names are known
+ * False: there is nothing of that name (ERROR WRONG_STAT); OUT is as it was.
+ */
+bool stats_text(const struct stats_figures *f, struct slice what, bool extra, struct text *out);
+
 /* ---- client.c ---- */
 /* Takes ownership of FD. Returns NULL and closes FD if out of memory or if epoll cannot add it. */
-struct client *client_create(struct server *s, int fd, struct source_entry *source);
+struct client *client_create(struct server *s, int fd, struct address_count *source);
 void client_ready(struct client *c, uint32_t events);
 /* Settings have changed. */
 void client_configured(struct client *c);
@@ -208,14 +209,14 @@ void client_send(struct client *c, struct slice bytes);
  * the round.
  */
 void client_close(struct client *c);
-struct client_lock *client_newest(struct client *c);
-struct client_lock *client_lock_at(struct client *c, size_t i);
 
 /* ---- commands.c ---- */
 /* Executes one line of C; the answer, if there is one already, is appended to the server's replies.
  */
 void commands_run(struct client *c, struct slice line);
 void commands_too_long(struct client *c);
+/* C's newest lock, or NULL. */
+struct client_lock *commands_newest(struct client *c);
 /* Notifies the client of a woken lock. May close the client. */
 void commands_wake(struct client_lock *cl);
 /* Returns true if C's newest lock has been woken and C is not yet notified. */

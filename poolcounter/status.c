@@ -210,18 +210,13 @@ static void print_json(const struct server_snapshot *s, const struct stats *stat
 
 /* ---- the table of pages ---- */
 
-static void take_snapshot(struct server *s, void *context)
-{
-    server_snapshot(s, context);
-}
-
 static int page_json(void *context, struct slice query, struct text *body)
 {
     const struct poolcounter *p = context;
     struct server_snapshot snapshot;
 
     (void)query;
-    server_ask(p->server, take_snapshot, &snapshot);
+    server_ask(p->server, server_snapshot, &snapshot);
     print_json(&snapshot, p->stats, body);
     server_snapshot_fini(&snapshot);
     return 200;
@@ -232,7 +227,7 @@ static void page_metrics(void *context, struct metrics *m)
     const struct poolcounter *p = context;
     struct server_snapshot snapshot;
 
-    server_ask(p->server, take_snapshot, &snapshot);
+    server_ask(p->server, server_snapshot, &snapshot);
     put_metrics(&snapshot, p->stats, m);
     server_snapshot_fini(&snapshot);
 }

@@ -9,7 +9,6 @@
 
 enum {
     KEY_BYTES = 16, /* an IPv6 address */
-    KEY_IPV6 = 8,   /* bytes of an address that distinguish IPv6 clients */
     TELL_MS = 1000,
 };
 
@@ -22,14 +21,16 @@ struct address_count {
 struct address_counts {
     pthread_mutex_t lock;
     struct split_map map;
+    size_t ipv6_bytes;
     uint64_t reported_ms; /* 0: never */
     uint64_t unreported;
 };
 
-struct address_counts *address_counts_create(void)
+struct address_counts *address_counts_create(size_t ipv6_bytes)
 {
     struct address_counts *t = xcalloc(1, sizeof(*t));
 
+    t->ipv6_bytes = ipv6_bytes;
     pthread_mutex_init(&t->lock, NULL);
     split_map_init(&t->map,
                    offsetof(struct address_count, key) - offsetof(struct address_count, node));
@@ -47,7 +48,8 @@ void address_counts_destroy(struct address_counts *t)
 }
 
 /* False: it has no address. */
-static bool key_of(const struct addr *peer, unsigned char key[KEY_BYTES])
+static bool key_of(const struct address_counts *t, const struct addr *peer,
+                   unsigned char key[KEY_BYTES])
 {
     memset(key, 0, KEY_BYTES);
     if (peer->sa.sa_family == AF_INET) {
@@ -57,7 +59,7 @@ static bool key_of(const struct addr *peer, unsigned char key[KEY_BYTES])
     }
     if (peer->sa.sa_family != AF_INET6)
         return false;
-    size_t n = IN6_IS_ADDR_V4MAPPED(&peer->in6.sin6_addr) ? KEY_BYTES : KEY_IPV6;
+    size_t n = IN6_IS_ADDR_V4MAPPED(&peer->in6.sin6_addr) ? KEY_BYTES : t->ipv6_bytes;
     memcpy(key, &peer->in6.sin6_addr, n);
     return true;
 }
@@ -102,7 +104,7 @@ bool address_counts_join(struct address_counts *t, const struct addr *peer, size
 
     ASSERT(max != 0);
     *out = NULL;
-    if (!key_of(peer, key))
+    if (!key_of(t, peer, key))
         return true;
     pthread_mutex_lock(&t->lock);
     bool good = join_locked(t, key, max, out);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts the connections of each client address over all loops. An IPv6 client can choose any
- * address of its /64, so a /64 counts as one address; IPv4-mapped IPv6 counts as IPv4; unix peers
- * have no address and are not counted. The table has an entry for each connected address only. Any
- * thread; one internal lock, a leaf.
+ * Counts the connections of each client address over all loops. IPv4-mapped IPv6 counts as IPv4;
+ * unix peers have no address and are not counted. The table has an entry for each connected address
+ * only. Any thread; one internal lock, a leaf.
  */
 #ifndef RLB_NET_ADDRESS_COUNTS_H
 #define RLB_NET_ADDRESS_COUNTS_H
@@ -20,9 +19,14 @@ enum {
      * many addresses.
      */
     ADDRESS_COUNTS_MAX = 1 << 20,
+    /* Bytes of an IPv6 address that distinguish clients of the internet, where a client can choose
+     * any address of its /64; and hosts of a network of ours. */
+    ADDRESS_COUNTS_OF_CLIENTS = 8,
+    ADDRESS_COUNTS_OF_HOSTS = 16,
 };
 
-struct address_counts *address_counts_create(void);
+/* IPV6_BYTES: ADDRESS_COUNTS_OF_CLIENTS or ADDRESS_COUNTS_OF_HOSTS. */
+struct address_counts *address_counts_create(size_t ipv6_bytes);
 /* Every connection must have been removed. NULL is allowed. */
 void address_counts_destroy(struct address_counts *t);
 

@@ -71,16 +71,6 @@ enum err networks_add(struct networks *n, struct slice text)
     return ERR_OK;
 }
 
-void networks_copy(const struct networks *from, struct networks *out)
-{
-    *out = *from;
-    out->items = NULL;
-    if (from->n == 0)
-        return;
-    out->items = xcalloc(from->n, sizeof(*out->items));
-    memcpy(out->items, from->items, from->n * sizeof(*out->items));
-}
-
 static bool same_network(const struct network *a, const struct network *b)
 {
     return a->family == b->family && a->bits == b->bits &&

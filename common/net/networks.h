@@ -30,8 +30,6 @@ struct networks {
  * bits are set beyond the prefix; ERR_TOO_LARGE if N has NETWORKS_MAX networks already.
  */
 enum err networks_add(struct networks *n, struct slice text) must_check;
-/* Copies the networks of FROM to OUT, which must be zeroed. */
-void networks_copy(const struct networks *from, struct networks *out);
 /* Whether both have the same networks in the same order. */
 bool networks_equal(const struct networks *a, const struct networks *b);
 void networks_fini(struct networks *n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The access log: one line per exchange. Created and destroyed by the control thread (lb.c);
+ * The access log: one line per exchange. Created and destroyed by the control thread (lb/program);
  * outlives the data loops. Each loop leaves what a line says in a buffer of its own, as a compact
  * record in memory; a line_writer makes lines of these, on its thread.
  */

@@ -16,7 +16,6 @@
 #include "common/program/daemon.h"
 #include "common/tree/tree.h"
 #include "lb/backends/standby.h"
-#include "lb/core/application_live.h"
 #include "lb/core/limits_live.h"
 #include "version.h"
 
@@ -429,9 +428,8 @@ static enum err start_tree(struct membership *ms, const struct app_settings *s, 
     if (e != ERR_OK)
         return e;
     ms->snapshot = open_snapshot(ms, s->tree);
-    ms->settings =
-        settings_watch_start(ms->tree, ms->path, application_live_engine(ms->app->live),
-                             ms->snapshot, SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
+    ms->settings = settings_watch_start(ms->tree, ms->path, ms->app->live, ms->snapshot,
+                                        SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
     limits_live_start(ms->app->limits, ms->tree, ms->snapshot, lb->settings.tree_start_wait_ms);
     ms->providers = providers_create(ms, lb->settings.tree_start_wait_ms);
     daemon_random_id(ms->instance);
@@ -458,8 +456,7 @@ enum err membership_start(struct application *a, struct application_config *conf
     timer_init(&ms->missing.look, on_look);
     cold_slots_init(&ms->cold, ms);
     a->membership = ms;
-    a->live =
-        application_live_create(a, config, path != NULL ? path : "/", settings_changed, is_away);
+    application_live_start(a, config, path != NULL ? path : "/", settings_changed, is_away);
     a->limits = limits_live_create(a, &config->limits, ms->path, is_away);
     ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
     ms->listed = listed_workers_create(ms);
@@ -473,7 +470,7 @@ void membership_reload(struct membership *ms, struct application_config *config)
     map_for_each (struct known_worker, k, &ms->known, in_known)
         membership_touch(k);
     listed_workers_swap(ms->listed, &config->workers, &config->nworkers);
-    live_settings_set_yaml(application_live_engine(ms->app->live), &config->s, config->origins);
+    live_settings_set_yaml(ms->app->live, &config->s, config->origins);
     limits_live_set_yaml(ms->app->limits, &config->limits);
     application_set_rates(ms->app, config->rates);
     application_set_headers(ms->app, config->headers);
@@ -522,7 +519,7 @@ void membership_stop(struct application *a)
     drained_names_close(ms->drained);
     limits_live_destroy(a->limits);
     a->limits = NULL;
-    application_live_destroy(a->live);
+    live_settings_destroy(a->live);
     a->live = NULL;
     a->membership = NULL;
     free(ms->path);

@@ -2,7 +2,7 @@
  *
  * The workers of one application: the addresses that its configuration lists (host names among them
  * are resolved again at intervals), and those registered in its tree; and its live settings in the
- * tree. Owned by the creator of the application (lb.c); control thread.
+ * tree. Owned by the creator of the application (lb/program); control thread.
  */
 #ifndef RLB_LB_BACKENDS_MEMBERSHIP_H
 #define RLB_LB_BACKENDS_MEMBERSHIP_H

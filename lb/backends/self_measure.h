@@ -2,8 +2,8 @@
  *
  * Workers without an agent: we measure what they serve, make their resumes, and keep these in
  * state_dir over our restarts: one file per worker, DIRECTORY/APPLICATION/ADDRESS, a resume line
- * each. Owned by lb.c; outlives the data loops. Files are written by a thread of its own; no loop
- * waits for a disk.
+ * each. Owned by lb/program; outlives the data loops. Files are written by a thread of its own; no
+ * loop waits for a disk.
  */
 #ifndef RLB_LB_BACKENDS_SELF_MEASURE_H
 #define RLB_LB_BACKENDS_SELF_MEASURE_H

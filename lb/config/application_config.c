@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One application of a configuration: its settings and those of its pool, its workers, classifier
- * and error page; and what no two applications may share.
+ * One application of a configuration: its settings and those of its pool, its workers, classifier,
+ * error page and pool counters; and what no two applications may share.
  */
 #include "lb/config/configuration.h"
 
@@ -9,17 +9,16 @@
 #include <stdlib.h>
 
 #include "common/base/file.h"
-#include "common/base/map.h"
+#include "common/base/json.h"
 #include "common/tree/tree.h"
-#include "lb/config/private_headers.h"
+#include "common/wire/http1_bytes.h"
+#include "lb/limits/limit_rule.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
 #include "lb/rules/methods.h"
 #include "routing/pool_rows.h"
 
 enum {
-    /* A name is a directory's name in state_dir and a label in metrics. */
-    NAME_MAX_BYTES = 64,
     /* An error page is kept in memory and sent often. */
     ERROR_PAGE_MAX = 256 * 1024,
     HOST_MAX = 253,
@@ -30,12 +29,14 @@ enum {
 
 /* ---- name, hosts, path ---- */
 
-static bool good_name(const char *name)
+static void check_name(const struct configuration *c, const struct config_node *at,
+                       const char *setting, struct slice name, struct diag *d)
 {
-    size_t n = strlen(name);
-
-    return n > 0 && n <= NAME_MAX_BYTES && name[0] != '.' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
+    if (!limit_name_is_good(name))
+        config_complain(&c->file, at, d,
+                        "%s: a name has letters, digits, . _ - (at most %d, not beginning with a "
+                        "dot)",
+                        setting, LIMIT_NAME_MAX);
 }
 
 /* Where a complaint about KEY of this application points. */
@@ -66,8 +67,7 @@ static void check_hosts(struct configuration *c, struct application_config *a, s
     const struct config_node *list = place(a, "hosts");
 
     for (size_t i = 0; i < a->s.hosts.n; ++i) {
-        bool listed = list->kind == CONFIG_LIST && i < list->n;
-        const struct config_node *at = listed ? list->items[i] : list;
+        const struct config_node *at = config_item(list, i);
 
         if (!normalise_host(a->s.hosts.items[i]))
             config_complain(&c->file, at, d, "hosts: expected a host name or *.DOMAIN");
@@ -89,26 +89,163 @@ static void check_path(struct configuration *c, struct application_config *a, st
                         "path: expected a prefix such as /shop, without ? # %% and blanks");
 }
 
-/* WHY is about item I of the list NAME. */
-static void complain_of_item(struct configuration *c, const struct application_config *a,
-                             const char *name, size_t i, const char *why, struct diag *d)
-{
-    const struct config_node *list = place(a, name);
-    bool listed = list->kind == CONFIG_LIST && i < list->n;
+/* ---- lists ---- */
 
-    config_complain(&c->file, listed ? list->items[i] : list, d, "%s", why);
+/* Why NAME would have no effect, or too much; NULL: it is valid. */
+static const char *conflict(struct slice name)
+{
+    switch (http_field_of(name)) {
+    case FIELD_HOP:
+    case FIELD_CONNECTION:
+    case FIELD_FRAMING:
+    case FIELD_OURS:
+        return "is not a field of the client's";
+    case FIELD_FOR:
+    case FIELD_PROTO:
+    case FIELD_FORWARDED_HOST:
+    case FIELD_REQUEST_ID:
+        return "is set by the load balancer in every request";
+    case FIELD_COOKIE:
+        return "is governed by copy_with_cookies";
+    case FIELD_CLIENT_CERTIFICATE:
+        return "is governed by copy_with_certificates";
+    case FIELD_OTHER:
+    case FIELD_FORWARDED:
+    case FIELD_CLAIM:
+    case FIELD_DATE:
+    case FIELD_SERVER:
+    case FIELD_REFERER:
+    case FIELD_USER_AGENT:
+        break;
+    }
+    return header_names_same(name, SLICE_LIT("via"))
+               ? "is set by the load balancer in every request"
+               : NULL;
 }
 
-static void check_networks(struct configuration *c, const struct application_config *a,
-                           const char *name, const struct text_list *list, struct diag *d)
+static const char *problem_of(const struct text_list *list, size_t i)
 {
-    struct networks n = {0};
-    char why[SETTINGS_WHY_ROOM];
-    size_t at = 0;
+    struct slice name = slice_of(list->items[i]);
 
-    if (!config_networks(name, list, &n, &at, why))
-        complain_of_item(c, a, name, at, why, d);
+    if (i == CACHE_NAMES_MAX)
+        return "more than 128 names";
+    if (name.len > PRIVATE_HEADER_MAX || !http1_is_token(name))
+        return "is not a valid header field name (at most 128 characters)";
+    for (size_t k = 0; k < i; ++k) {
+        if (header_names_same(name, slice_of(list->items[k])))
+            return "duplicate name ('_' counts as '-')";
+    }
+    return conflict(name);
+}
+
+bool private_headers_check(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM])
+{
+    for (size_t i = 0; i < list->n; ++i) {
+        const char *problem = problem_of(list, i);
+
+        if (problem == NULL)
+            continue;
+        *at = i;
+        snprintf(why, SETTINGS_WHY_ROOM, "private_headers: %.40s: %s", list->items[i], problem);
+        return false;
+    }
+    return true;
+}
+
+static const char *parse_server(const char *text, struct addr *out)
+{
+    switch (addr_parse(slice_of(text), out)) {
+    case ERR_OK:
+        break;
+    case ERR_UNSUPPORTED:
+        return "a host name cannot be used here; give a numeric address";
+    case ERR_TOO_LARGE:
+        return "the path of a unix socket may have at most 107 bytes";
+    default:
+        return "expected HOST:PORT, [IPV6]:PORT or unix:/path";
+    }
+    if (out->sa.sa_family != AF_UNIX && addr_port(out) == 0)
+        return "a server has a port";
+    return NULL;
+}
+
+/* What is wrong with item N of SERVERS, of which those before it are good; or NULL. */
+static const char *check_server(const char *text, struct counter_server_address *servers, size_t n)
+{
+    if (n == COUNTER_SERVERS_MAX)
+        return "one too many";
+    const char *problem = parse_server(text, &servers[n].addr);
+    if (problem != NULL)
+        return problem;
+    servers[n].name = slice_of(text);
+    for (size_t i = 0; i < n; ++i) {
+        if (addr_equal(&servers[i].addr, &servers[n].addr))
+            return "is a duplicate";
+    }
+    return counter_client_check(servers, n + 1) == ERR_OK ? NULL
+                                                          : "only visible ASCII is permitted here";
+}
+
+static bool limit_servers_check(const struct text_list *l, size_t *at, char why[SETTINGS_WHY_ROOM])
+{
+    struct counter_server_address servers[COUNTER_SERVERS_MAX];
+
+    for (size_t i = 0; i < l->n; ++i) {
+        const char *problem = check_server(l->items[i], servers, i);
+
+        if (problem == NULL)
+            continue;
+        *at = i;
+        snprintf(why, SETTINGS_WHY_ROOM, "pool_counter_servers: %.60s: %s", l->items[i], problem);
+        return false;
+    }
+    return true;
+}
+
+size_t limit_servers(const struct text_list *l,
+                     struct counter_server_address out[COUNTER_SERVERS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < l->n && n < COUNTER_SERVERS_MAX; ++i) {
+        out[n].name = slice_of(l->items[i]);
+        if (addr_parse(out[n].name, &out[n].addr) == ERR_OK)
+            ++n;
+    }
+    return n;
+}
+
+/* The lists with rules of their own. */
+static const struct list_rule {
+    const char *name;
+    size_t offset; /* of its struct text_list in struct app_settings */
+    /* False: WHY, of item *AT. NULL: it is a list of networks. */
+    bool (*check)(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM]);
+} list_rules[] = {
+#define LIST(name, check)                                                                          \
+    {                                                                                              \
+#name, offsetof(struct app_settings, name), check                                          \
+    }
+    LIST(trusted_proxies, NULL),
+    LIST(route_receipt, NULL),
+    LIST(provider_networks, NULL),
+    LIST(methods, methods_check),
+    LIST(private_headers, private_headers_check),
+    LIST(pool_counter_servers, limit_servers_check),
+#undef LIST
+};
+
+static bool list_is_good(const struct list_rule *rule, const struct app_settings *s, size_t *at,
+                         char why[SETTINGS_WHY_ROOM])
+{
+    const struct text_list *list = (const void *)((const char *)s + rule->offset);
+    struct networks n = {0};
+
+    if (rule->check != NULL)
+        return rule->check(list, at, why);
+    bool good = config_networks(rule->name, list, &n, at, why);
     networks_fini(&n);
+    return good;
 }
 
 static void check_lists(struct configuration *c, struct application_config *a, struct diag *d)
@@ -116,13 +253,10 @@ static void check_lists(struct configuration *c, struct application_config *a, s
     char why[SETTINGS_WHY_ROOM];
     size_t at = 0;
 
-    check_networks(c, a, "trusted_proxies", &a->s.trusted_proxies, d);
-    check_networks(c, a, "route_receipt", &a->s.route_receipt, d);
-    check_networks(c, a, "provider_networks", &a->s.provider_networks, d);
-    if (!methods_check(&a->s.methods, &at, why))
-        complain_of_item(c, a, "methods", at, why, d);
-    if (!private_headers_check(&a->s.private_headers, &at, why))
-        complain_of_item(c, a, "private_headers", at, why, d);
+    for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
+        if (!list_is_good(&list_rules[i], &a->s, &at, why))
+            config_complain(&c->file, config_item(place(a, list_rules[i].name), at), d, "%s", why);
+    }
 }
 
 /* ---- workers ---- */
@@ -206,36 +340,16 @@ static void read_worker(struct configuration *c, struct application_config *a,
     settings_fini(&worker_table, &s);
 }
 
-struct seen {
-    struct map_node node;
-    const char *what;
-};
-
-/* Whether WHAT is new to SET, which keeps it (borrowed). */
-static bool see(struct map *set, const char *what)
+/* Whether WHAT is new to SET, which has it then. */
+static bool see(json_t *set, const char *what)
 {
-    if (map_find(set, what, strlen(what)) != NULL)
-        return false;
-
-    struct seen *s = xcalloc(1, sizeof(*s));
-    s->what = what;
-    map_add(set, &s->node, what, strlen(what));
-    return true;
-}
-
-static void forget(struct map *set)
-{
-
-    map_for_each_safe (struct seen, s, set, node) {
-        map_remove(set, &s->node);
-        free(s);
-    }
+    return json_object_get(set, what) == NULL &&
+           json_object_set_new_nocheck(set, what, json_true()) == 0;
 }
 
 static void read_workers(struct configuration *c, struct application_config *a, struct diag *d)
 {
     const struct config_node *list = a->s.workers;
-    struct map seen = {0};
 
     if (list == NULL) {
         if (a->s.tree == NULL)
@@ -252,13 +366,14 @@ static void read_workers(struct configuration *c, struct application_config *a, 
         config_complain(&c->file, list, d, "workers: none, and no tree where any could register");
     a->workers = xcalloc(list->n + 1, sizeof(*a->workers));
     a->nworkers = list->n;
+    json_t *seen = json_object();
     for (size_t i = 0; i < list->n; ++i) {
         read_worker(c, a, list->items[i], &a->workers[i], d);
-        if (a->workers[i].text != NULL && !see(&seen, a->workers[i].text))
+        if (a->workers[i].text != NULL && !see(seen, a->workers[i].text))
             config_complain(&c->file, list->items[i], d, "workers: duplicate entry %s",
                             a->workers[i].text);
     }
-    forget(&seen);
+    json_decref(seen);
 }
 
 static void read_worker_tls(struct configuration *c, struct application_config *a, struct diag *d)
@@ -283,7 +398,8 @@ static void read_classifier(struct configuration *c, struct application_config *
         classifier_create(&c->file, a->s.classifier != NULL ? a->s.classifier : &host, d);
 }
 
-void config_read_page(const struct config *c, const struct config_node *at, const char *name,
+/* Reads the bounded file PATH (NULL: none) of the setting NAME at the node AT. */
+static void read_page(const struct config *c, const struct config_node *at, const char *name,
                       const char *path, struct text *out, struct diag *d)
 {
     if (path == NULL)
@@ -309,6 +425,88 @@ static void check_tree(struct configuration *c, struct application_config *a, st
                         TREE_PATH_BYTES_MAX);
     } else if (a->s.tree == NULL) {
         config_complain(&c->file, place(a, "tree_path"), d, "tree_path: needs the setting tree");
+    }
+}
+
+/* ---- pool counters ---- */
+
+/* Where ROW of the counter at MAP stands, or the counter itself. */
+static const struct config_node *row_place(const struct config_node *map, const char *row)
+{
+    if (map->kind != CONFIG_MAP)
+        return map;
+    const struct config_node *match = config_get(map, "match");
+    const struct config_node *at = config_get(map, row);
+
+    if (at == NULL && match != NULL && match->kind == CONFIG_MAP)
+        at = config_get(match, row);
+    return at != NULL ? at : map;
+}
+
+/* Scope MATCH goes into the same struct: read aside, then taken over row by row. */
+static void read_match(const struct configuration *c, struct limit_config *l, struct diag *d)
+{
+    struct counter_settings match;
+
+    settings_read(&match_table, &c->file, l->s.match, &match, l->origins + counter_table.n, d);
+    for (size_t i = 0; i < match_table.n; ++i)
+        settings_take(&match_table.rows[i], &match, &l->s);
+    settings_fini(&match_table, &match);
+}
+
+static void check_rule(const struct configuration *c, const struct application_config *a,
+                       const struct config_node *map, const struct limit_config *l, struct diag *d)
+{
+    struct limit_rule rule;
+    struct limit_problem p;
+
+    if (!limit_rule_compile(l->name, &l->s, &rule, &p)) {
+        config_complain(&c->file, row_place(map, p.row), d, "%s", p.why);
+        return;
+    }
+    limit_rule_fini(&rule);
+    if (l->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
+        config_complain(&c->file, row_place(map, "where"), d,
+                        "where: daemon, and the application has no pool_counter_servers");
+}
+
+static void read_counter(struct configuration *c, const struct application_config *a,
+                         const struct config_node *key, const struct config_node *map,
+                         struct limit_config *out, struct diag *d)
+{
+    unsigned before = d->errors;
+
+    out->name = xslicedup(key->text);
+    out->origins = xcalloc(counter_table.n + match_table.n, sizeof(*out->origins));
+    check_name(c, key, "pool_counters", key->text, d);
+    settings_read(&counter_table, &c->file, map, &out->s, out->origins, d);
+    read_match(c, out, d);
+    read_page(&c->file, row_place(map, "page"), "page", out->s.page, &out->page, d);
+    if (d->errors == before)
+        check_rule(c, a, map, out, d);
+}
+
+static void read_limits(struct configuration *c, struct application_config *a, struct diag *d)
+{
+    const struct config_node *map = a->s.pool_counters;
+
+    if (map == NULL)
+        return;
+    if (map->kind != CONFIG_MAP) {
+        config_complain(&c->file, map, d, "pool_counters: expected NAME: {...} lines here");
+        return;
+    }
+    if (map->n > LIMIT_RULES_MAX) {
+        config_complain(&c->file, map->keys[LIMIT_RULES_MAX], d,
+                        "pool_counters: at most %d, because each request checks all of them",
+                        LIMIT_RULES_MAX);
+        return;
+    }
+    a->limits.items = xcalloc(map->n + 1, sizeof(*a->limits.items));
+    while (a->limits.n < map->n) {
+        size_t i = a->limits.n++;
+
+        read_counter(c, a, map->keys[i], map->items[i], &a->limits.items[i], d);
     }
 }
 
@@ -341,17 +539,6 @@ static bool check_path_is_valid(const char *path)
     return true;
 }
 
-static bool networks_good(const char *name, const struct text_list *list,
-                          char why[SETTINGS_WHY_ROOM])
-{
-    struct networks n = {0};
-    size_t at;
-    bool good = config_networks(name, list, &n, &at, why);
-
-    networks_fini(&n);
-    return good;
-}
-
 bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
                         char why[SETTINGS_WHY_ROOM])
 {
@@ -375,14 +562,13 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
             (long long)s->hash_balance_factor);
         return false;
     }
-    size_t at;
+    for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
+        size_t at;
 
-    return networks_good("trusted_proxies", &s->trusted_proxies, why) &&
-           networks_good("route_receipt", &s->route_receipt, why) &&
-           networks_good("provider_networks", &s->provider_networks, why) &&
-           methods_check(&s->methods, &at, why) &&
-           private_headers_check(&s->private_headers, &at, why) &&
-           limit_servers_check(&s->pool_counter_servers, &at, why);
+        if (!list_is_good(&list_rules[i], s, &at, why))
+            return false;
+    }
+    return true;
 }
 
 /* ---- the whole ---- */
@@ -396,12 +582,8 @@ void application_config_read(struct configuration *c, const char *name, struct c
     out->name = xstrdup(name);
     out->node = map;
     out->origins = xcalloc(app_rows(), sizeof(*out->origins));
-    if (!good_name(name)) {
-        config_complain(&c->file, map, d,
-                        "applications: a name has letters, digits, . _ - (at most %d, not "
-                        "beginning with a dot)",
-                        NAME_MAX_BYTES);
-    }
+    /* It is a directory's name in state_dir and a label in metrics. */
+    check_name(c, map, "applications", slice_of(name), d);
     settings_read(&application_table, &c->file, map, &out->s, out->origins, d);
     read_pool(c, out, d);
     check_hosts(c, out, d);
@@ -411,9 +593,9 @@ void application_config_read(struct configuration *c, const char *name, struct c
     read_workers(c, out, d);
     read_worker_tls(c, out, d);
     read_classifier(c, out, d);
-    config_read_page(&c->file, place(out, "error_page"), "error_page", out->s.error_page,
-                     &out->error_page, d);
-    limit_configs_read(c, out, d);
+    read_page(&c->file, place(out, "error_page"), "error_page", out->s.error_page, &out->error_page,
+              d);
+    read_limits(c, out, d);
     out->rates = rate_rules_read(&c->file, out->s.rates, d);
     out->headers = header_rules_read(&c->file, out->s.headers, d);
     if (d->errors == before &&
@@ -437,7 +619,13 @@ void application_config_fini(struct application_config *a)
     tls_workers_fini(&a->worker_tls);
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
-    limit_configs_fini(&a->limits);
+    for (size_t i = 0; i < a->limits.n; ++i) {
+        counter_settings_fini(&a->limits.items[i].s);
+        text_fini(&a->limits.items[i].page);
+        free(a->limits.items[i].origins);
+        free(a->limits.items[i].name);
+    }
+    free(a->limits.items);
     rate_rules_unref(a->rates);
     header_rules_unref(a->headers);
     if (a->origins != NULL)
@@ -448,45 +636,30 @@ void application_config_fini(struct application_config *a)
 
 /* ---- across applications ---- */
 
-static bool is_default(const struct application_config *a)
+static void want(const struct configuration *c, const struct application_config *a, json_t *seen,
+                 const char *host, struct diag *d)
 {
-    return a->s.is_default || a->s.hosts.n == 0;
-}
+    char *key = xasprintf("%s%.*s/", host, SLICE_FMT(a->path));
 
-static void want(const struct configuration *c, const struct application_config *a,
-                 struct map *seen, char *key, struct diag *d)
-{
-    if (see(seen, key))
-        return;
-    config_complain(&c->file, a->node, d,
-                    "application %s: another application has the same host and path already (%s)",
-                    a->name, key);
+    if (!see(seen, key))
+        config_complain(&c->file, a->node, d,
+                        "application %s: another application has the same host and path already "
+                        "(%s)",
+                        a->name, key);
+    free(key);
 }
 
 void application_configs_check(const struct configuration *c, struct diag *d)
 {
-    struct map seen = {0};
-    size_t nkeys = 0;
-    size_t n = 0;
-    char **keys;
+    json_t *seen = json_object();
 
-    for (size_t i = 0; i < c->napplications; ++i)
-        nkeys += c->applications[i].s.hosts.n + 1;
-    keys = xcalloc(nkeys + 1, sizeof(*keys));
     for (size_t i = 0; i < c->napplications; ++i) {
         const struct application_config *a = &c->applications[i];
 
-        for (size_t k = 0; k < a->s.hosts.n; ++k) {
-            keys[n] = xasprintf("%s%.*s/", a->s.hosts.items[k], SLICE_FMT(a->path));
-            want(c, a, &seen, keys[n++], d);
-        }
-        if (is_default(a)) {
-            keys[n] = xasprintf("default%.*s/", SLICE_FMT(a->path));
-            want(c, a, &seen, keys[n++], d);
-        }
+        for (size_t k = 0; k < a->s.hosts.n; ++k)
+            want(c, a, seen, a->s.hosts.items[k], d);
+        if (a->s.is_default || a->s.hosts.n == 0)
+            want(c, a, seen, "default", d);
     }
-    forget(&seen);
-    while (n > 0)
-        free(keys[--n]);
-    free(keys);
+    json_decref(seen);
 }

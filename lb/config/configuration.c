@@ -74,25 +74,21 @@ static bool is_application_key(const struct config_node *key)
 
 /* ---- threads ---- */
 
-static unsigned loops_for(unsigned cpus)
-{
-    return cpus < 1 ? 1 : cpus > LOOPS_MAX ? LOOPS_MAX : cpus;
-}
-
 /* Reads the set of CPUs; returns the default number of loops. */
 static unsigned read_affinity(struct configuration *c, struct diag *d)
 {
     struct slice text = slice_of(c->program.cpu_affinity);
-    const char *why = NULL;
     cpu_set_t allowed;
 
     CPU_ZERO(&allowed);
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
         CPU_SET(0, &allowed);
-    if (cpu_affinity_parse(text, &allowed, &c->affinity, &why) != ERR_OK)
+    const char *why = cpu_affinity_parse(text, &allowed, &c->affinity);
+    if (why != NULL)
         config_complain(&c->file, config_get(c->file.root, "cpu_affinity"), d, "cpu_affinity: %s",
                         why);
-    return loops_for(c->affinity.n != 0 ? c->affinity.n : (unsigned)CPU_COUNT(&allowed));
+    unsigned cpus = c->affinity.n != 0 ? c->affinity.n : (unsigned)CPU_COUNT(&allowed);
+    return cpus < LOOPS_MAX ? cpus : LOOPS_MAX;
 }
 
 static void read_threads(struct configuration *c, struct diag *d)
@@ -182,14 +178,6 @@ static void read_listen(struct configuration *c, const struct config_node *node,
     settings_fini(&listen_table, &s);
 }
 
-static void check_listen_twice(const struct configuration *c, const struct config_node *list,
-                               size_t i, struct diag *d)
-{
-    for (size_t k = 0; k < i; ++k)
-        config_addr_check_free(&c->file, list, i, "listen", &c->listens[i].addr, "listen",
-                               &c->listens[k].addr, 1, d);
-}
-
 static void read_listens(struct configuration *c, struct diag *d)
 {
     const struct config_node *list = c->program.listen;
@@ -208,7 +196,9 @@ static void read_listens(struct configuration *c, struct diag *d)
     c->nlistens = list->n;
     for (size_t i = 0; i < list->n; ++i) {
         read_listen(c, list->items[i], &c->listens[i], d);
-        check_listen_twice(c, list, i, d);
+        for (size_t k = 0; k < i; ++k)
+            config_addr_check_free(&c->file, list, i, "listen", &c->listens[i].addr, "listen",
+                                   &c->listens[k].addr, 1, d);
     }
 }
 
@@ -279,16 +269,8 @@ static void check_access_fields(const struct configuration *c, struct diag *d)
 
     if (access_fields_read(names, &fields, &at))
         return;
-    bool listed = list->kind == CONFIG_LIST && at < list->n;
-    config_complain(&c->file, listed ? list->items[at] : list, d,
+    config_complain(&c->file, config_item(list, at), d,
                     "access_log_fields: there is no field %.60s", names->items[at]);
-}
-
-static void check_user(const struct configuration *c, struct diag *d)
-{
-    struct privileges p;
-
-    user_rights_check(&c->file, c->program.user, c->program.group, &p, d);
 }
 
 /* ---- applications ---- */
@@ -326,6 +308,7 @@ static void read_all(struct configuration *c, struct diag *d)
     const struct config_node *root = c->file.root;
     struct config_node program = half_map(root);
     struct config_node *top = xcalloc(1, sizeof(*top));
+    struct privileges rights;
 
     *top = half_map(root);
     for (size_t i = 0; i < root->n; ++i)
@@ -338,7 +321,7 @@ static void read_all(struct configuration *c, struct diag *d)
     check_advertise(c, d);
     check_files(c, d);
     check_access_fields(c, d);
-    check_user(c, d);
+    user_rights_check(&c->file, c->program.user, c->program.group, &rights, d);
     if (c->program.applications != NULL) {
         read_applications(c, top, d);
     } else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A configuration file. It is read and checked completely: every error is reported with its place,
- * and nothing else starts before there are no errors. A plain value, owned by its reader (main.c at
+ * and nothing else starts before there are no errors. A plain value, owned by its reader (lb.c at
  * start, reload.c at SIGHUP), which moves out what outlives it (classifiers, error pages) before
  * configuration_fini. Control thread.
  */
@@ -13,10 +13,10 @@
 #include "common/net/addr.h"
 #include "common/net/networks.h"
 #include "common/program/program_config.h"
+#include "common/wire/cache_rules.h"
 #include "lb/access/access_log.h"
 #include "lb/config/cpu_affinity.h"
 #include "lb/config/tls_config.h"
-#include "lb/config/tls_workers.h"
 #include "lb/settings/settings.h"
 
 struct listen_config {
@@ -28,7 +28,7 @@ struct listen_config {
     struct networks proxy_from; /* the peers that may send it */
     unsigned redirect_https;    /* the port; 0: requests are served */
     unsigned mode;              /* permission bits of a unix socket; 0: as the umask says */
-    struct tls_listener *tls;   /* NULL: plain; listeners take it */
+    struct tls_listener *tls;   /* NULL: plain */
 };
 
 struct worker_config {
@@ -103,6 +103,16 @@ bool config_networks(const char *name, const struct text_list *list, struct netw
 
 /* ---- application_config.c ---- */
 
+enum { PRIVATE_HEADER_MAX = 128 /* bytes of a name of private_headers */ };
+
+/*
+ * The setting private_headers: whether LIST has at most CACHE_NAMES_MAX field names, each once, and
+ * none for which there is another setting or that never comes from a client. False: *AT is the
+ * item, and WHY the reason. Any thread.
+ */
+bool private_headers_check(const struct text_list *list, size_t *at,
+                           char why[SETTINGS_WHY_ROOM]) must_check;
+
 /*
  * The application called NAME from MAP; problems to D. OUT (zero) is to be given to
  * application_config_fini in any case.
@@ -118,25 +128,10 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
 /* No two applications want the same requests. */
 void application_configs_check(const struct configuration *c, struct diag *d);
 void application_config_fini(struct application_config *a);
-/* Reads the bounded file PATH (NULL: none) of the setting NAME at the node AT; errors are added to
- * D. */
-void config_read_page(const struct config *c, const struct config_node *at, const char *name,
-                      const char *path, struct text *out, struct diag *d);
-
-/* ---- limit_config.c ---- */
-
-/* A's pool counters, and its pool_counter_servers; problems to D, each at its place. */
-void limit_configs_read(struct configuration *c, struct application_config *a, struct diag *d);
-void limit_configs_fini(struct limit_configs *l);
 /*
- * Addresses only (a name would have to be asked for while requests wait), none of them twice, at
- * most COUNTER_SERVERS_MAX. False: WHY says what is wrong, *AT which item of L it is.
- */
-bool limit_servers_check(const struct text_list *l, size_t *at,
-                         char why[SETTINGS_WHY_ROOM]) must_check;
-/*
- * L, which is good, to OUT; returns how many. Their names, which keys are spread by, are borrowed
- * from L: as they are written, so all load balancers that share daemons write them the same.
+ * L, pool_counter_servers, which is good, to OUT; returns how many. Their names, which keys are
+ * spread by, are borrowed from L: as they are written, so all load balancers that share daemons
+ * write them the same.
  */
 size_t limit_servers(const struct text_list *l,
                      struct counter_server_address out[COUNTER_SERVERS_MAX]);

@@ -6,74 +6,58 @@
 
 #include "common/base/text.h"
 
-static bool has(const struct cpu_affinity *a, unsigned cpu)
-{
-    for (unsigned i = 0; i < a->n; ++i) {
-        if (a->cpus[i] == cpu)
-            return true;
-    }
-    return false;
-}
+static const char *const syntax = "expected off, auto, or CPUs as in 0,2-5";
 
-static enum err add(struct cpu_affinity *a, unsigned cpu, const cpu_set_t *allowed)
+static const char *add(struct cpu_affinity *a, unsigned cpu, const cpu_set_t *allowed)
 {
     if (!CPU_ISSET(cpu, allowed))
-        return ERR_NOT_FOUND;
-    if (has(a, cpu))
-        return ERR_BUSY;
+        return "names a CPU that this process may not use";
+    for (unsigned i = 0; i < a->n; ++i) {
+        if (a->cpus[i] == cpu)
+            return "names a CPU twice";
+    }
     a->cpus[a->n++] = (unsigned short)cpu;
-    return ERR_OK;
+    return NULL;
 }
 
-static enum err add_range(struct cpu_affinity *a, struct slice text, const cpu_set_t *allowed)
+static const char *add_range(struct cpu_affinity *a, struct slice text, const cpu_set_t *allowed)
 {
     struct slice last = text;
     struct slice first = slice_cut(&last, '-');
-    bool single = first.len == text.len;
-    enum err e = ERR_OK;
+    const char *why = NULL;
     uint64_t from;
     uint64_t to;
 
     if (!parse_u64(first, CPU_SETSIZE - 1, &from))
-        return ERR_SYNTAX;
-    if (single)
-        to = from;
-    else if (!parse_u64(last, CPU_SETSIZE - 1, &to) || to <= from)
-        return ERR_SYNTAX;
-    for (uint64_t cpu = from; cpu <= to && e == ERR_OK; ++cpu)
-        e = add(a, (unsigned)cpu, allowed);
-    return e;
+        return syntax;
+    to = from;
+    if (first.len != text.len && (!parse_u64(last, CPU_SETSIZE - 1, &to) || to <= from))
+        return syntax;
+    for (uint64_t cpu = from; cpu <= to && why == NULL; ++cpu)
+        why = add(a, (unsigned)cpu, allowed);
+    return why;
 }
 
-static enum err add_list(struct cpu_affinity *a, struct slice text, const cpu_set_t *allowed)
+static const char *add_list(struct cpu_affinity *a, struct slice text, const cpu_set_t *allowed)
 {
+    const char *why = NULL;
     bool more = true;
-    enum err e = ERR_OK;
 
-    while (more && e == ERR_OK) {
+    while (more && why == NULL) {
         size_t before = text.len;
         struct slice one = slice_cut(&text, ',');
 
         more = one.len != before; /* or a comma at the end would go unnoticed */
-        e = add_range(a, one, allowed);
+        why = add_range(a, one, allowed);
     }
-    return e;
+    return why;
 }
 
-static const char *why_not(enum err e)
-{
-    if (e == ERR_NOT_FOUND)
-        return "names a CPU that this process may not use";
-    if (e == ERR_BUSY)
-        return "names a CPU twice";
-    return "expected off, auto, or CPUs as in 0,2-5";
-}
-
-enum err cpu_affinity_parse(struct slice text, const cpu_set_t *allowed, struct cpu_affinity *out,
-                            const char **why)
+const char *cpu_affinity_parse(struct slice text, const cpu_set_t *allowed,
+                               struct cpu_affinity *out)
 {
     struct cpu_affinity a = {0};
-    enum err e = ERR_OK;
+    const char *why = NULL;
 
     if (slice_is(text, "auto")) {
         for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
@@ -81,13 +65,11 @@ enum err cpu_affinity_parse(struct slice text, const cpu_set_t *allowed, struct 
                 a.cpus[a.n++] = (unsigned short)cpu;
         }
     } else if (!slice_is(text, "off")) {
-        e = add_list(&a, text, allowed);
+        why = add_list(&a, text, allowed);
     }
-    if (e == ERR_OK)
+    if (why == NULL)
         *out = a;
-    else if (why != NULL)
-        *why = why_not(e);
-    return e;
+    return why;
 }
 
 int cpu_affinity_of(const struct cpu_affinity *a, unsigned i)

@@ -6,7 +6,7 @@
 #ifndef RLB_LB_CONFIG_CPU_AFFINITY_H
 #define RLB_LB_CONFIG_CPU_AFFINITY_H
 
-#include "common/base/err.h"
+#include "common/base/base.h"
 #include "common/base/limits.h"
 
 #include <sched.h>
@@ -18,11 +18,10 @@ struct cpu_affinity {
 
 /*
  * "off"; "auto": the CPUs of ALLOWED, ascending; or a list of them: "0,2-5", loop i to its i-th,
- * then from the start again. WHY (NULL: not wanted) says what is wrong, OUT is untouched then.
- * Errors: ERR_SYNTAX; ERR_NOT_FOUND: a CPU that is not in ALLOWED; ERR_BUSY: one named twice.
+ * then from the start again. Returns NULL, or what is wrong; OUT is untouched then.
  */
-enum err cpu_affinity_parse(struct slice text, const cpu_set_t *allowed, struct cpu_affinity *out,
-                            const char **why) must_check;
+const char *cpu_affinity_parse(struct slice text, const cpu_set_t *allowed,
+                               struct cpu_affinity *out) must_check;
 /* The CPU of loop I; -1: any. */
 int cpu_affinity_of(const struct cpu_affinity *a, unsigned i);
 /* The calling thread to its CPU; false: the kernel refused (errno says). -1: nothing to do. */

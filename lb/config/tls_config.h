@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `tls` of a listener as it is configured. Control thread.
+ * TLS as it is configured: `tls` of a listener, and `worker_tls` of an application. Control thread.
  */
 #ifndef RLB_LB_CONFIG_TLS_CONFIG_H
 #define RLB_LB_CONFIG_TLS_CONFIG_H
 
 #include "common/config/config.h"
 #include "common/tls/tls_listener.h"
+#include "common/tls/worker_tls.h"
+#include "lb/settings/settings.h"
 
 /*
  * Reads MAP and all files it names; errors go to D, each with its place, and NULL is returned.
@@ -14,5 +16,31 @@
  */
 struct tls_listener *tls_config_read(const struct config *file, const struct config_node *map,
                                      bool http2, struct diag *d);
+
+/*
+ * Whether and how an application's workers speak TLS. A plain value, first of the configuration,
+ * then of the application. What it says rules: no property of the tree turns TLS on or off
+ * (docs/decisions/11-trust.md).
+ */
+struct tls_workers {
+    struct worker_tls *tls; /* one reference; NULL: no worker speaks TLS */
+    bool on;                /* all workers do that do not say otherwise */
+    char *server_name;      /* for which their certificates have to be; or NULL: by their names */
+};
+
+/* Whether NAME is a DNS name or an IP address that a certificate could be for. */
+bool server_name_is_valid(const char *name);
+/*
+ * Read MAP (NULL: there is none), with the files it names; problems to D with their places.
+ *   wanted  a worker says of itself that it speaks TLS
+ */
+void tls_workers_read(const struct config *file, const struct config_node *map, bool wanted,
+                      struct tls_workers *out, struct diag *d);
+/*
+ * At SIGHUP: moves the contents of FRESH to C. Peers created from C's tls continue, with the new
+ * authorities.
+ */
+void tls_workers_take(struct tls_workers *c, struct tls_workers *fresh);
+void tls_workers_fini(struct tls_workers *c);
 
 #endif

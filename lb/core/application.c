@@ -7,7 +7,8 @@
 #include "lb/core/application.h"
 
 #include "common/base/clock.h"
-#include "lb/config/private_headers.h"
+#include "common/base/log.h"
+#include "common/base/map.h"
 #include "lb/limits/limit_rule.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
@@ -35,15 +36,18 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s,
                                          const struct app_snapshot *like)
 {
     struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
-
+    const struct text_list *private = &snapshot->s.private_headers;
     char why[SETTINGS_WHY_ROOM];
     size_t at;
 
     app_settings_copy(s, &snapshot->s);
-    /* app_settings_check has seen to it. */
+    /* app_settings_check has seen to all of these. */
     ASSERT(config_networks("trusted_proxies", &s->trusted_proxies, &snapshot->trusted, &at, why));
     ASSERT(config_networks("route_receipt", &s->route_receipt, &snapshot->receipts, &at, why));
-    private_headers_take(&snapshot->s.private_headers, &snapshot->private_headers);
+    ASSERT(private->n <= CACHE_NAMES_MAX);
+    for (size_t i = 0; i < private->n; ++i)
+        snapshot->private_headers.names[snapshot->private_headers.n++] =
+            slice_of(private->items[i]);
     ASSERT(config_networks("provider_networks", &s->provider_networks, &snapshot->providers, &at,
                            why));
     if (like != NULL) {
@@ -77,11 +81,9 @@ void app_snapshot_unref(struct app_snapshot *s)
 
 /* ---- the application ---- */
 
-static void take_hosts(struct application *a, const struct text_list *hosts)
+static void describe(const struct log_subject *self, struct log_text *out)
 {
-    a->hosts.items = xcalloc(hosts->n + 1, sizeof(char *));
-    for (size_t i = 0; i < hosts->n; ++i)
-        a->hosts.items[a->hosts.n++] = xstrdup(hosts->items[i]);
+    log_put(out, "application=%s", ((const struct application *)(const void *)self)->name);
 }
 
 static struct copies_limits copies_limits(const struct app_settings *s)
@@ -120,9 +122,12 @@ struct application *application_create(struct lb *lb, struct application_config 
     struct application *a = xcalloc(1, sizeof(*a));
     struct pool_settings ps;
 
+    a->subject.describe = describe;
     a->lb = lb;
     a->name = xstrdup(config->name);
-    take_hosts(a, &config->s.hosts);
+    a->hosts.items = xcalloc(config->s.hosts.n + 1, sizeof(char *));
+    for (; a->hosts.n < config->s.hosts.n; ++a->hosts.n)
+        a->hosts.items[a->hosts.n] = xstrdup(config->s.hosts.items[a->hosts.n]);
     a->is_default = config->s.is_default || config->s.hosts.n == 0;
     a->path_text = xslicedup(config->path);
     a->path = slice_of(a->path_text);
@@ -293,9 +298,14 @@ static void hand_to_loops(struct application *a)
 /* Whether both let the same requests take part in copies. */
 static bool shares_the_same(const struct app_settings *a, const struct app_settings *b)
 {
-    return a->copy_with_cookies == b->copy_with_cookies &&
-           a->copy_with_certificates == b->copy_with_certificates &&
-           private_headers_same(&a->private_headers, &b->private_headers);
+    static const char *const rows[] = {"copy_with_cookies", "copy_with_certificates",
+                                       "private_headers"};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
+        if (!settings_same(settings_find(&application_table, slice_of(rows[i])), a, b))
+            return false;
+    }
+    return true;
 }
 
 void application_publish(struct application *a, const struct app_settings *s)
@@ -356,4 +366,233 @@ void application_set_rates(struct application *a, struct rate_rules *rates)
     rate_rules_unref(s->rates);
     s->rates = rate_rules_ref(rates);
     hand_to_loops(a);
+}
+
+/* ---- live settings ---- */
+
+static bool check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
+{
+    const struct application *a = context;
+    uint64_t total = atomic_load_explicit(&a->lb->response_buffers_total, memory_order_relaxed);
+
+    return app_settings_check(s, total, why);
+}
+
+static uint64_t hold_ms(void *context, const void *now)
+{
+    (void)context;
+    return ((const struct app_settings *)now)->settings_hold_ms;
+}
+
+static bool is_away(void *context)
+{
+    struct application *a = context;
+
+    return a->away != NULL && a->away(a);
+}
+
+/* LOCAL rows that only snapshots carry follow SIGHUP, the others need a restart. */
+static bool is_frozen(const struct setting_row *row)
+{
+    return row->when == SETTING_LOCAL && !app_row_by_snapshot(row);
+}
+
+void application_count_settings(struct application *a, const struct live_settings_counts *now,
+                                struct live_settings_counts *reported)
+{
+    struct stats_cell *cell = application_control_stats(a);
+
+    stat_add(cell, APP_STAT_settings_changes, (int64_t)(now->changes - reported->changes));
+    stat_add(cell, APP_STAT_settings_refused, (int64_t)(now->refusals - reported->refusals));
+    stat_add(cell, APP_STAT_refused_settings, (int64_t)now->refused - (int64_t)reported->refused);
+    stat_add(cell, APP_STAT_settings_held, (int64_t)now->held - (int64_t)reported->held);
+    *reported = *now;
+}
+
+static void on_changed(void *context, bool values)
+{
+    struct application *a = context;
+    struct live_settings_counts now;
+
+    live_settings_counts(a->live, &now);
+    application_count_settings(a, &now, &a->live_reported);
+    if (!values)
+        return;
+    application_publish(a, live_settings_now(a->live));
+    a->live_changed(a);
+}
+
+void application_live_start(struct application *a, const struct application_config *config,
+                            const char *path, void (*changed)(struct application *a),
+                            bool (*away)(struct application *a))
+{
+    static const struct settings_table *const tables[] = {&application_table, &pool_table};
+
+    a->live_reported = (struct live_settings_counts){0};
+    a->live_changed = changed;
+    a->away = away;
+    a->live = live_settings_create(&(struct live_settings_options){.loop = a->lb->control,
+                                                                   .tables = tables,
+                                                                   .ntables = ARRAY_LEN(tables),
+                                                                   .yaml = &config->s,
+                                                                   .origins = config->origins,
+                                                                   .path = path,
+                                                                   .subject = a,
+                                                                   .check = check,
+                                                                   .hold_ms = hold_ms,
+                                                                   .away = is_away,
+                                                                   .frozen = is_frozen,
+                                                                   .changed = on_changed,
+                                                                   .context = a});
+}
+
+/*
+ * ---- hosts to applications ----
+ *
+ * Selects the application for a Host and path: a table of hosts, exact and wildcard
+ * ("*.shop.example" is stored as ".shop.example"), each with its applications, longest path first.
+ *
+ *   a.b.example  ->  "a.b.example", then ".b.example", ".example", then the default
+ *
+ * For a Host that has entries, but none for the path, the search continues at the next wider one.
+ * The default is only for Hosts that no application has.
+ */
+
+enum { HOST_ROOM = 256 };
+
+struct host_entry {
+    struct map_node in_hosts;
+    char *host;
+    struct application **applications; /* longest path first */
+    size_t n;
+};
+
+struct application_index {
+    struct map hosts;           /* of host_entry, by host */
+    struct host_entry fallback; /* hosts that no application has */
+    struct application *only;   /* serves every Host and path; or NULL */
+};
+
+static void entry_add(struct host_entry *e, struct application *a)
+{
+    size_t i = e->n;
+
+    e->applications = xrealloc(e->applications, (e->n + 1) * sizeof(struct application *));
+    for (; i > 0 && e->applications[i - 1]->path.len < a->path.len; --i)
+        e->applications[i] = e->applications[i - 1];
+    e->applications[i] = a;
+    ++e->n;
+}
+
+static struct host_entry *entry_find(const struct application_index *x, struct slice host)
+{
+    return map_entry(map_find(&x->hosts, host.p, host.len), struct host_entry, in_hosts);
+}
+
+static void index_add(struct application_index *x, const char *host, struct application *a)
+{
+    struct slice key = slice_of(host[0] == '*' ? host + 1 : host);
+    struct host_entry *e = entry_find(x, key);
+
+    if (e == NULL) {
+        e = xcalloc(1, sizeof(*e));
+        e->host = xslicedup(key);
+        map_add(&x->hosts, &e->in_hosts, e->host, key.len);
+    }
+    entry_add(e, a);
+}
+
+struct application_index *application_index_create(struct application *const *applications,
+                                                   size_t n)
+{
+    struct application_index *x = xcalloc(1, sizeof(*x));
+
+    for (size_t i = 0; i < n; ++i) {
+        struct application *a = applications[i];
+
+        for (size_t k = 0; k < a->hosts.n; ++k)
+            index_add(x, a->hosts.items[k], a);
+        if (a->is_default)
+            entry_add(&x->fallback, a);
+    }
+    if (x->hosts.first == NULL && x->fallback.n == 1 && x->fallback.applications[0]->path.len == 0)
+        x->only = x->fallback.applications[0];
+    return x;
+}
+
+void application_index_destroy(struct application_index *x)
+{
+    if (x == NULL)
+        return;
+    map_for_each_safe (struct host_entry, e, &x->hosts, in_hosts) {
+        map_remove(&x->hosts, &e->in_hosts);
+        free(e->applications);
+        free(e->host);
+        free(e);
+    }
+    free(x->fallback.applications);
+    free(x);
+}
+
+static bool serves(const struct application *a, struct slice path)
+{
+    if (!slice_starts(path, a->path))
+        return false;
+    /* "/w" takes /w and /w/x, not /wonder. */
+    return path.len == a->path.len || path.p[a->path.len] == '/' || path.p[a->path.len] == '?' ||
+           a->path.len == 0;
+}
+
+static struct application *entry_pick(const struct host_entry *e, struct slice path)
+{
+    for (size_t i = 0; i < e->n; ++i) {
+        if (serves(e->applications[i], path))
+            return e->applications[i];
+    }
+    return NULL;
+}
+
+/* Host as sent, into OUT: lower case, without port and trailing dot. Empty when no application can
+ * have it.
+ */
+static noinline_ struct slice normalise(struct slice host, char out[HOST_ROOM])
+{
+    size_t n = host_without_port(host).len;
+
+    if (n > 0 && host.p[n - 1] == '.')
+        --n;
+    if (n >= HOST_ROOM)
+        n = 0;
+    ascii_lower_copy(out, (struct slice){host.p, n});
+    return (struct slice){out, n};
+}
+
+struct application *application_only(const struct lb *lb)
+{
+    return lb->index->only;
+}
+
+struct application *application_find(const struct lb *lb, struct slice host, struct slice path)
+{
+    const struct application_index *x = lb->index;
+    char room[HOST_ROOM];
+    bool known = false;
+
+    if (x->hosts.first == NULL)
+        return entry_pick(&x->fallback, path);
+    struct slice name = normalise(host, room);
+    while (name.len > 0) {
+        const struct host_entry *e = entry_find(x, name);
+        struct application *a = e != NULL ? entry_pick(e, path) : NULL;
+
+        if (a != NULL)
+            return a;
+        known = known || e != NULL;
+        /* "a.b.c" -> ".b.c" -> ".c" */
+        const char *dot = name.len > 1 ? memchr(name.p + 1, '.', name.len - 1) : NULL;
+        if (dot == NULL)
+            break;
+        name = (struct slice){dot, name.len - (size_t)(dot - name.p)};
+    }
+    return known ? NULL : entry_pick(&x->fallback, path);
 }

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One application: its hosts and paths, classifier, pool, connection pool, workers, live settings.
- * Made and destroyed by the control thread (lb.c); outlives every exchange of its own. Fields are
- * constant while data loops run unless their comment names a lock or a thread.
+ * Made and destroyed by the control thread (lb/program); outlives every exchange of its own. Fields
+ * are constant while data loops run unless their comment names a lock or a thread.
  */
 #ifndef RLB_LB_CORE_APPLICATION_H
 #define RLB_LB_CORE_APPLICATION_H
 
 #include "classifiers/registry.h"
+#include "common/base/log.h"
 #include "common/net/networks.h"
 #include "common/stats/stats.h"
+#include "common/tree/live_settings.h"
 #include "common/upstream/conn_pool.h"
 #include "common/wire/cache_rules.h"
-#include "lb/config/tls_workers.h"
-#include "lb/core/refused_line.h"
+#include "lb/config/tls_config.h"
+#include "lb/core/route_wait.h"
 #include "lb/core/step.h"
 #include "lb/limits/copies.h"
 #include "lb/rules/budget.h"
@@ -30,8 +32,8 @@ enum app_stat {
     APP_STATS
 };
 
+struct application_index;
 struct lb;
-struct application_live;
 struct limits_live;
 struct poison;
 struct membership;
@@ -97,6 +99,7 @@ struct application_loop {
 };
 
 struct application {
+    struct log_subject subject;
     struct lb *lb;
     char *name;
     unsigned number;        /* its place among lb->applications */
@@ -112,7 +115,7 @@ struct application {
     struct stats *stats; /* a cell per data loop, one more for the control loop (index nloops) */
     struct application_loop *loops; /* per data loop */
     struct membership *membership;  /* control thread only */
-    struct application_live *live;  /* control thread only */
+    struct live_settings *live;     /* control thread only; NULL: not followed */
     struct limits_live *limits;     /* control thread only */
     struct app_snapshot *settings;  /* control thread only: the newest */
     struct tls_workers worker_tls;  /* control thread only */
@@ -126,10 +129,13 @@ struct application {
     size_t navailable;          /* of those, for no reason unavailable */
     struct list ejections;      /* effective ones; health.c's, under members_lock */
     struct ejection_rule eject; /* under members_lock */
-    _Atomic size_t nrefused;    /* in the lines of all loops (refused_line.h) */
+    _Atomic size_t nrefused;    /* in the lines of all loops (route_wait.h) */
     struct retry_budget retry_budget;
-    struct poison *poison;                 /* its own lock */
-    struct counter_health *counter_health; /* its own lock: of the pool counter daemons */
+    struct poison *poison;                     /* its own lock */
+    struct counter_health *counter_health;     /* its own lock: of the pool counter daemons */
+    struct live_settings_counts live_reported; /* what the figures have of the counts of `live` */
+    void (*live_changed)(struct application *a);
+    bool (*away)(struct application *a);
 };
 
 extern const struct stats_table application_stats;
@@ -166,8 +172,24 @@ void application_loop_end(struct application_loop *al);
 /* The control thread's cell of A->stats. */
 struct stats_cell *application_control_stats(const struct application *a);
 
+/*
+ * Sets A->live: the engine of common/tree/live_settings.h over the application's two tables, with
+ * its rules across fields. Control thread; live_settings_destroy ends it.
+ *   path     its node in the tree, for people
+ *   changed  called after each publication
+ *   away     whether the tree cannot be reached; NULL: it can
+ */
+void application_live_start(struct application *a, const struct application_config *config,
+                            const char *path, void (*changed)(struct application *a),
+                            bool (*away)(struct application *a));
+/*
+ * Adds to A's metrics the difference between NOW, the counts of live settings, and the counts that
+ * were added before (the last parameter), which are then set to NOW.
+ */
+void application_count_settings(struct application *a, const struct live_settings_counts *now,
+                                struct live_settings_counts *reported);
+
 /* Hosts of all applications to the application: made after they are, constant while loops run. */
-struct application_index;
 struct application_index *application_index_create(struct application *const *applications,
                                                    size_t n);
 void application_index_destroy(struct application_index *x);
@@ -186,44 +208,8 @@ static inline struct application_loop *application_on(struct application *a, uns
     return &a->loops[loop_index];
 }
 
-/* This loop's pool counters, or NULL; a reference is wanted beyond this turn. */
-static inline struct limit_rules *application_limits(const struct application_loop *al)
-{
-    return al->settings->limits;
-}
-
-/* This loop's header rules, or NULL; for this turn. */
-static inline const struct header_rules *application_headers(const struct application_loop *al)
-{
-    return al->settings->headers;
-}
-
-/* This loop's request rates, or NULL; for this turn. */
-static inline const struct rate_rules *application_rates(const struct application_loop *al)
-{
-    return al->settings->rates;
-}
-
-/* The networks of peers with trusted forwarding headers (trusted_proxies); valid for this turn. */
-static inline const struct networks *application_trusted(const struct application_loop *al)
-{
-    return &al->settings->trusted;
-}
-
-/* The networks of clients that receive a routing trace; valid for this turn. */
-static inline const struct networks *application_receipts(const struct application_loop *al)
-{
-    return &al->settings->receipts;
-}
-
-/* Fields that identify a user, besides those with settings of their own; for this turn. */
-static inline const struct cache_names *
-application_private_headers(const struct application_loop *al)
-{
-    return &al->settings->private_headers;
-}
-
-/* Exchanges of this loop read settings here, again in each turn. */
+/* Exchanges of this loop read settings here, again in each turn; what is read of AL->settings is
+ * valid for this turn. */
 static inline const struct app_settings *application_settings(const struct application_loop *al)
 {
     return &al->settings->s;

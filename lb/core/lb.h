@@ -2,7 +2,8 @@
  *
  * The assembled load balancer: owns every part, builds them in order, drops them in reverse.
  * Threads: N data loops (exchanges) and the control loop (membership, settings, resumes, admin),
- * which is the main thread. Only the fields below are for the parts; everything else is lb.c's.
+ * which is the main thread. Only the fields below are for the parts; everything else is
+ * lb/program's.
  */
 #ifndef RLB_LB_CORE_LB_H
 #define RLB_LB_CORE_LB_H
@@ -86,7 +87,7 @@ struct lb {
     /* Read FILE again and put into force what can be without a restart, or nothing of it: false,
      * and WHY (may be NULL) says what is wrong, a line each. Control thread. */
     bool (*reload)(struct lb *lb, struct text *why);
-    struct lb_parts *parts; /* lb.c's own */
+    struct lb_parts *parts; /* lb/program's own */
 };
 
 #endif

@@ -81,14 +81,6 @@ static void read_figures(struct limit_figures *f, struct limit_view *out)
     out->daemon_waiting = relaxed(&f->daemon_waiting);
 }
 
-/* Both places: requests that began before `where` changed are still counted at the other one. */
-static void add_daemons(struct limit_counter *c, struct limit_view *v)
-{
-    v->held += v->daemon_held;
-    v->waiting += v->daemon_waiting;
-    v->acquired += relaxed(&c->figures.daemon_locked);
-}
-
 void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
                 struct limit_keys_view *keys)
 {
@@ -102,7 +94,11 @@ void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_vie
         copy_keys_locked(c, longest, keys);
     pthread_mutex_unlock(&c->lock);
     read_figures(&c->figures, out);
-    add_daemons(c, out);
+    /* Both places: requests that began before `where` changed are still counted at the other one.
+     */
+    out->held += out->daemon_held;
+    out->waiting += out->daemon_waiting;
+    out->acquired += relaxed(&c->figures.daemon_locked);
 }
 
 /* ---- daemons ---- */
@@ -236,11 +232,6 @@ static void put_keys(struct json_writer *w, const struct limit_view *v,
     json_close_array(w);
 }
 
-static const char *mode_text(const struct counter_settings *s)
-{
-    return s->mode == LIMIT_ANY ? "any" : "each";
-}
-
 static void put_rule(struct json_writer *w, const struct limit_rule *rule)
 {
     const struct counter_settings *s = &rule->s;
@@ -250,7 +241,7 @@ static void put_rule(struct json_writer *w, const struct limit_rule *rule)
     limit_view(rule, clock_mono_us(), &v, &keys);
     json_open_object(w, "figures");
     json_put_text(w, "where", slice_of(s->where == LIMIT_DAEMON ? "daemon" : "local"));
-    json_put_text(w, "mode", slice_of(mode_text(s)));
+    json_put_text(w, "mode", slice_of(s->mode == LIMIT_ANY ? "any" : "each"));
     json_put_bool(w, "shadow", s->shadow);
     json_put_int(w, "workers", s->workers);
     json_put_int(w, "maxqueue", s->maxqueue);

@@ -15,7 +15,6 @@
 #include "common/base/log.h"
 #include "common/base/map.h"
 #include "common/tree/live_settings.h"
-#include "lb/core/application_live.h"
 #include "lb/core/lb.h"
 #include "lb/core/limit_status.h"
 #include "lb/limits/limit_claim.h"
@@ -64,6 +63,9 @@ struct limits_live {
     struct application *app;
     char *path; /* of pool-counters */
     bool (*away)(struct application *a);
+    /* What YAML would say if it said nothing. */
+    struct counter_settings defaults;
+    enum setting_origin *origins;
     struct map rules;    /* of live_limit, by name */
     struct map counters; /* of kept_counter, by name */
     struct tree *tree;   /* NULL: not started */
@@ -169,30 +171,11 @@ static void set_page(struct live_limit *r, const struct limit_config *yaml)
 
 static const struct settings_table *const tables[] = {&counter_table, &match_table};
 
-/* What YAML says, or would if it said nothing. */
-struct base {
-    struct counter_settings defaults;
-    enum setting_origin *origins;
-};
-
-static void base_init(struct base *b)
-{
-    counter_settings_defaults(&b->defaults);
-    b->origins = xcalloc(counter_table.n + match_table.n, sizeof(*b->origins));
-}
-
-static void base_fini(struct base *b)
-{
-    counter_settings_fini(&b->defaults);
-    free(b->origins);
-}
-
 /* YAML NULL: it does not have one. */
 static struct live_limit *rule_create(struct limits_live *l, const char *name,
                                       const struct limit_config *yaml, size_t place)
 {
     struct live_limit *r = xcalloc(1, sizeof(*r));
-    struct base base;
 
     r->subject.describe = describe;
     r->owner = l;
@@ -201,13 +184,12 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
     r->part = xasprintf("pool-counters/%s", name);
     r->place = place;
     set_page(r, yaml);
-    base_init(&base);
     r->engine = live_settings_create(
         &(struct live_settings_options){.loop = l->app->lb->control,
                                         .tables = tables,
                                         .ntables = ARRAY_LEN(tables),
-                                        .yaml = yaml != NULL ? &yaml->s : &base.defaults,
-                                        .origins = yaml != NULL ? yaml->origins : base.origins,
+                                        .yaml = yaml != NULL ? &yaml->s : &l->defaults,
+                                        .origins = yaml != NULL ? yaml->origins : l->origins,
                                         .path = r->path,
                                         .subject = r,
                                         .check = check,
@@ -216,7 +198,6 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
                                         .away = is_away,
                                         .changed = on_changed,
                                         .context = r});
-    base_fini(&base);
     map_add(&l->rules, &r->node, r->name, strlen(r->name));
     return r;
 }
@@ -259,14 +240,10 @@ static void rule_destroy(struct live_limit *r, bool forget)
 /* YAML was read again; CONFIG is NULL if it does not have this counter. */
 static void rule_set_yaml(struct live_limit *r, const struct limit_config *config, size_t place)
 {
-    struct base base;
-
     r->place = place;
     set_page(r, config);
-    base_init(&base);
-    live_settings_set_yaml(r->engine, config != NULL ? &config->s : &base.defaults,
-                           config != NULL ? config->origins : base.origins);
-    base_fini(&base);
+    live_settings_set_yaml(r->engine, config != NULL ? &config->s : &r->owner->defaults,
+                           config != NULL ? config->origins : r->owner->origins);
 }
 
 /* ---- one rule: what it is ---- */
@@ -293,8 +270,6 @@ static const char *rule_idle_reason(const struct live_limit *r)
     static const char *const subjects[] = {"key", "class", "path", "method"};
     bool any = false;
 
-    if (r->crowded_out)
-        return "there are too many pool counters";
     if (r->place != NOWHERE)
         return NULL;
     if (!from_tree(r, "workers"))
@@ -334,7 +309,7 @@ static bool rule_is_over(const struct live_limit *r)
 static void rule_describe(const struct live_limit *r, struct json_writer *w)
 {
     bool in_yaml = r->place != NOWHERE;
-    const char *why = rule_idle_reason(r);
+    const char *why = r->crowded_out ? "there are too many pool counters" : rule_idle_reason(r);
 
     json_open_object(w, NULL);
     json_put_text(w, "name", slice_of(r->name));
@@ -456,24 +431,21 @@ static size_t take_rules(struct limits_live *l, struct limit_rule *rules)
     size_t n = 0;
 
     for (size_t i = 0; i < nall; ++i) {
-        bool was = all[i]->crowded_out;
+        bool idle = rule_idle_reason(all[i]) != NULL;
 
-        all[i]->crowded_out = false;
-        if (rule_idle_reason(all[i]) != NULL)
-            continue;
-        all[i]->crowded_out = was;
-        if (n == LIMIT_RULES_MAX) {
+        if (!idle && n == LIMIT_RULES_MAX) {
             crowd_out(all[i]);
-        } else {
-            all[i]->crowded_out = false;
-            take_rule(l, all[i], &rules[n++]);
+            continue;
         }
+        all[i]->crowded_out = false;
+        if (!idle)
+            take_rule(l, all[i], &rules[n++]);
     }
     free(all);
     return n;
 }
 
-static void look_for_servers(struct limits_live *l)
+void limits_live_settings_changed(struct limits_live *l)
 {
     const struct limit_rules *now = l->app->settings->limits;
     bool wanted = false;
@@ -521,7 +493,7 @@ static void assemble(struct limits_live *l)
     limit_rules_unref(set);
     retire_counters(l);
     remember_names(l);
-    look_for_servers(l);
+    limits_live_settings_changed(l);
 }
 
 static void on_due(struct loop_deferred *d)
@@ -674,6 +646,8 @@ struct limits_live *limits_live_create(struct application *a, const struct limit
     l->app = a;
     l->path = xasprintf("%s/pool-counters", path);
     l->away = away;
+    counter_settings_defaults(&l->defaults);
+    l->origins = xcalloc(counter_table.n + match_table.n, sizeof(*l->origins));
     l->warned = json_object();
     l->later.run = on_due;
     list_init(&l->later.node);
@@ -702,11 +676,6 @@ void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yam
     schedule(l);
 }
 
-void limits_live_settings_changed(struct limits_live *l)
-{
-    look_for_servers(l);
-}
-
 void limits_live_destroy(struct limits_live *l)
 {
     if (l == NULL)
@@ -719,6 +688,8 @@ void limits_live_destroy(struct limits_live *l)
     map_for_each_safe (struct kept_counter, k, &l->counters, node)
         drop_counter(l, k);
     json_decref(l->warned);
+    counter_settings_fini(&l->defaults);
+    free(l->origins);
     free(l->path);
     free(l);
 }

@@ -6,6 +6,8 @@
  */
 #include "lb/core/route_wait.h"
 
+#include <stdatomic.h>
+
 static void on_message(struct loop_message *m)
 {
     struct route_wait *w = container_of(m, struct route_wait, message);
@@ -47,4 +49,100 @@ void route_wait_wake_all_(struct list *released)
 
         loop_post(w->loop, &w->message);
     }
+}
+
+/* ---- requests that every worker rejected ---- */
+
+enum {
+    /*
+     * Time between two retries while no request is answered. A waiting request loses half of it on
+     * average when a worker has room again without reporting it.
+     */
+    TICK_MS = 20,
+    /*
+     * Retries for each answered request: two, so that a queue that moves again doubles its rate
+     * each time.
+     */
+    TURNS_PER_ANSWER = 2,
+    /* Answers that come while a tick is due add up to no more than this. */
+    TURNS_MAX = 64,
+};
+
+static void start_tick(struct refused_line *line)
+{
+    if (!list_empty(&line->waiting) && !timer_running(&line->tick))
+        timer_start(line->loop, &line->tick, TICK_MS);
+}
+
+static void take_out(struct refused_line *line, struct refused_wait *w)
+{
+    list_remove(&w->node);
+    w->in_line = false;
+    atomic_fetch_sub_explicit(line->all, 1, memory_order_relaxed);
+}
+
+static void on_tick(struct timer *t)
+{
+    struct refused_line *line = container_of(t, struct refused_line, tick);
+    unsigned turns = line->turns != 0 ? line->turns : 1;
+    struct list going;
+
+    line->turns = 0;
+    list_init(&going);
+    /* All leave first: one that comes back at once has not had a second turn then. */
+    for (; turns != 0 && !list_empty(&line->waiting); --turns) {
+        struct refused_wait *w = list_entry(line->waiting.next, struct refused_wait, node);
+
+        take_out(line, w);
+        list_push_back(&going, &w->node);
+    }
+    for (struct list *node; (node = list_pop_front(&going)) != NULL;) {
+        struct refused_wait *w = list_entry(node, struct refused_wait, node);
+
+        w->go_on(w);
+    }
+    start_tick(line);
+}
+
+void refused_line_init(struct refused_line *line, struct loop *l, _Atomic size_t *all)
+{
+    line->loop = l;
+    line->turns = 0;
+    line->all = all;
+    list_init(&line->waiting);
+    timer_init(&line->tick, on_tick);
+}
+
+bool refused_line_join(struct refused_line *line, struct refused_wait *w, size_t max, bool again)
+{
+    if (!again && atomic_load_explicit(line->all, memory_order_relaxed) >= max)
+        return false;
+    atomic_fetch_add_explicit(line->all, 1, memory_order_relaxed);
+    w->in_line = true;
+    if (again)
+        list_push_front(&line->waiting, &w->node);
+    else
+        list_push_back(&line->waiting, &w->node);
+    start_tick(line);
+    return true;
+}
+
+void refused_line_leave(struct refused_line *line, struct refused_wait *w)
+{
+    if (!w->in_line) {
+        list_remove(&w->node);
+        return;
+    }
+    take_out(line, w);
+    if (list_empty(&line->waiting))
+        timer_stop(&line->tick);
+}
+
+void refused_line_served(struct refused_line *line)
+{
+    if (list_empty(&line->waiting))
+        return;
+    if (line->turns < TURNS_MAX)
+        line->turns += TURNS_PER_ANSWER;
+    timer_start(line->loop, &line->tick, 0);
 }

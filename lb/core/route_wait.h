@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests that wait for any worker. There is one queue per application across all loops,
- * maintained under the pool's lock (pool.h). This module wakes the requests that the pool released
- * from the queue, each on its own loop. A struct route_wait is embedded in an exchange, which owns
- * it and keeps it until it is idle again: a wake-up posted by another thread cannot be canceled.
+ * Requests that wait for a worker: for any, or for one with room.
+ *
+ * Those that wait for any are in one queue per application across all loops, maintained under the
+ * pool's lock (pool.h). This module wakes the requests that the pool released from the queue, each
+ * on its own loop. A struct route_wait is embedded in an exchange, which owns it and keeps it until
+ * it is idle again: a wake-up posted by another thread cannot be canceled.
+ *
+ * Those that every worker rejected are in a bounded queue, and retried instead of failed, as the
+ * workers' queues get shorter and processes that died are replaced. One queue for each data loop
+ * and application, in order of arrival. Each answered request allows two retries, and each tick
+ * one. So a queue of any length costs overloaded workers only a few requests a second, and it
+ * empties as fast as they serve once they accept requests again. A struct refused_wait is embedded
+ * in an exchange, which owns it.
  */
 #ifndef RLB_LB_CORE_ROUTE_WAIT_H
 #define RLB_LB_CORE_ROUTE_WAIT_H
@@ -36,5 +45,34 @@ static inline void route_wait_wake(struct list *released)
     if (!list_empty(released))
         route_wait_wake_all_(released);
 }
+
+/* ---- requests that every worker rejected ---- */
+
+struct refused_wait {
+    struct list node;
+    bool in_line; /* counted; else NODE is in the list of released ones, or in no list */
+    /* On the loop, never inside of a call of this module: try again; it is out of the line. */
+    void (*go_on)(struct refused_wait *w);
+};
+
+struct refused_line {
+    struct loop *loop;
+    struct list waiting;
+    struct timer tick;
+    unsigned turns;      /* how many the next tick releases; 0: one */
+    _Atomic size_t *all; /* how many wait in the lines of all loops */
+};
+
+void refused_line_init(struct refused_line *line, struct loop *l, _Atomic size_t *all);
+
+/*
+ * AGAIN: W comes back with nothing, and has its old place. False when MAX wait already, on all
+ * loops together.
+ */
+bool refused_line_join(struct refused_line *line, struct refused_wait *w, size_t max, bool again);
+/* Cancels the wait: go_on is not called any more. Harmless if it is not in the queue. */
+void refused_line_leave(struct refused_line *line, struct refused_wait *w);
+/* A worker has answered a request. */
+void refused_line_served(struct refused_line *line);
 
 #endif

@@ -9,27 +9,10 @@ const uint16_t step_successors[] = {
 };
 #undef TO
 
-const char *step_text(enum step s)
-{
-    static const char *const names[] = {
-#define STEP(step, to, doc) #step,
-#include "lb/core/step.def"
-#undef STEP
-    };
-
-    return names[s];
-}
-
-bool step_may(enum step from, enum step to)
-{
-    return (step_successors[from] & (1u << to)) != 0;
-}
-
-struct outcome_row {
+static const struct {
     const char *text;
     int status;
-};
-static const struct outcome_row outcome_rows[] = {
+} outcome_rows[] = {
 #define OUTCOME(name, text, status, retry, doc) {text, status},
 #include "lb/core/outcome.def"
 #undef OUTCOME

@@ -6,7 +6,6 @@
 #ifndef RLB_LB_CORE_STEP_H
 #define RLB_LB_CORE_STEP_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum step {
@@ -15,10 +14,7 @@ enum step {
 #undef STEP
     STEPS
 };
-const char *step_text(enum step s);
-/* Whether step.def has the edge. */
-bool step_may(enum step from, enum step to);
-/* The same as bits. */
+/* For each step, a bit of each that may follow it. */
 extern const uint16_t step_successors[];
 
 enum outcome {

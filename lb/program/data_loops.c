@@ -3,7 +3,7 @@
  * A call is one message per loop; the last loop that has run it posts the message back. Loops post
  * to each other as long as any of them runs, so none is destroyed before all have ended.
  */
-#include "lb/program/data_loops.h"
+#include "lb/program/lb_parts.h"
 
 #include "common/base/log.h"
 #include "lb/config/cpu_affinity.h"
@@ -185,7 +185,8 @@ static void on_part(struct loop_message *m)
     struct call_part *p = container_of(m, struct call_part, message);
     struct call *c = p->call;
 
-    c->each(p->ll, c->context);
+    if (c->each != NULL)
+        c->each(p->ll, c->context);
     if (atomic_fetch_sub_explicit(&c->left, 1, memory_order_acq_rel) == 1)
         loop_post(p->ll->lb->control, &c->finished);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * resumelb: command line, start, signals.
+ *
  *   start    state directory, applications -> data loops -> connection pools -> fronts ->
  * memberships
  *            -> all workers known have answered, or start_wait -> listeners, admin bound
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "classifiers/registry.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/resolver.h"
@@ -21,95 +24,17 @@
 #include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"
 #include "lb/core/traffic.h"
-#include "lb/program/data_loops.h"
 #include "lb/request/front.h"
 #include "lb/rules/advertise.h"
 #include "lb/status/observer.h"
-#include "lb/status/shared_answers.h"
 #include "lb/status/status.h"
 
 enum {
     /* While starting: how often we look whether all workers have answered. */
     START_LOOK_MS = 5,
-    /* Descriptors for what there is once: listeners, logs, the tree, operators; and on each loop.
-     */
-    DESCRIPTORS_BASE = 17,
-    DESCRIPTORS_PER_LOOP = 5,
-    /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
-    DESCRIPTORS_FOR_WORKERS = 4096,
     ADMIN_MODE = 0660,
     STATE_DIR_MODE = 0770,
 };
-
-/*
- * If clients took the last descriptors, none would be left for the workers, and no request could be
- * served. Each client may need a worker: so half of the process's descriptors are reserved for
- * workers, up to the number that many workers need. A part of the other half is reserved for bodies
- * in files (body_files_max).
- */
-static size_t descriptors_left(unsigned nloops)
-{
-    size_t limit = daemon_descriptor_limit();
-    size_t base = DESCRIPTORS_BASE + (size_t)DESCRIPTORS_PER_LOOP * nloops;
-    size_t left = limit > base ? limit - base : 0;
-
-    return left - (left / 2 < DESCRIPTORS_FOR_WORKERS ? left / 2 : DESCRIPTORS_FOR_WORKERS);
-}
-
-void lb_set_body_totals(struct lb *lb, const struct program_settings *s)
-{
-    body_totals_set(&lb->body_totals, s->request_buffers_total_bytes, s->body_spill_total_bytes,
-                    body_files_max(descriptors_left(lb->nloops)));
-}
-
-static size_t client_connections(const struct program_settings *s, unsigned nloops)
-{
-    ASSERT(nloops != 0);
-    size_t wanted = (size_t)s->max_client_connections;
-    size_t limit = daemon_descriptor_limit();
-    size_t room = descriptors_left(nloops);
-
-    room -= body_files_max(room);
-    if (wanted <= room)
-        return wanted;
-    room = room < nloops ? nloops : room / nloops * nloops;
-    log_warn(NULL, "descriptor-limit-low",
-             "limit=%zu max_client_connections=%zu allowed=%zu action=\"accept fewer connections\" "
-             "hint=\"raise RLIMIT_NOFILE\"",
-             limit, wanted, room);
-    return room;
-}
-
-struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops)
-{
-    size_t connections = client_connections(s, nloops);
-
-    return (struct http_server_options){
-        .max_body_bytes = s->max_body_bytes,
-        .max_header_bytes = s->max_header_size_bytes,
-        .max_headers = (size_t)s->max_headers,
-        .max_connections = connections,
-        .max_connections_per_address = (size_t)s->max_connections_per_address,
-        .header_timeout_ms = s->header_timeout_ms,
-        .body_timeout_ms = s->body_timeout_ms,
-        .keep_alive_timeout_ms = s->keep_alive_timeout_ms,
-        .send_timeout_ms = s->send_timeout_ms,
-        .min_body_rate = s->min_body_rate_bytes,
-        .min_body_rate_grace_ms = s->min_body_rate_grace_ms,
-        .min_send_rate = s->min_send_rate_bytes,
-        .min_send_rate_grace_ms = s->min_send_rate_grace_ms,
-        .http2_pings = (uint32_t)s->http2_pings,
-        .http2_priorities = (uint32_t)s->http2_priorities,
-        .http2_window_updates = (uint32_t)s->http2_window_updates,
-        .http2_resets = (uint32_t)s->http2_resets,
-        .http2_unknown_frames = (uint32_t)s->http2_unknown_frames,
-        .http2_requests = (uint32_t)s->http2_requests,
-        .http2_abandoned = (uint32_t)s->http2_abandoned,
-        .body_spill_bytes = s->body_spill_bytes,
-        .spill_dir = s->spill_dir,
-        .server_name = slice_of(s->server_name),
-    };
-}
 
 /* ---- start ---- */
 
@@ -153,7 +78,7 @@ static void log_addresses(const struct lb *lb)
     struct text admin = {0};
     char shown[ADDR_TEXT_MAX];
 
-    for (size_t i = 0; i < listeners_count(p->listeners); ++i)
+    for (size_t i = 0; i < p->config.nlistens; ++i)
         text_addf(&addresses, "%s%s", i > 0 ? "," : "",
                   addr_format(listeners_address(p->listeners, i), shown));
     for (size_t i = 0; p->admin != NULL && i < p->config.admin.n; ++i) {
@@ -171,7 +96,7 @@ static void log_addresses(const struct lb *lb)
 static void register_all(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
-    size_t n = listeners_count(p->listeners);
+    size_t n = p->config.nlistens;
     struct addr *listeners = xcalloc(n + 1, sizeof(*listeners));
     char admin[ADDR_TEXT_MAX];
     struct addr a;
@@ -295,6 +220,55 @@ static void make_front(struct lb_loop *ll, void *context)
     ll->front = front_create(lb, ll->loop, &limits);
 }
 
+/* ---- hot upgrade: both processes accept from the same sockets until the new one is ready ---- */
+
+static const char *refuse(void *context)
+{
+    const struct lb *lb = context;
+
+    if (lb->phase < LB_SERVING)
+        return "starting";
+    return lb->phase > LB_SERVING ? "shutting down" : NULL;
+}
+
+static void pass_listener(void *context, size_t listener, const struct addr *configured, int fd)
+{
+    char address[ADDR_TEXT_MAX];
+
+    upgrade_pass(context, "socket", addr_format(configured, address), (int)listener, fd);
+}
+
+static void pass_admin(void *context, int fd, void *tag)
+{
+    (void)tag;
+    upgrade_pass(context, "socket", NULL, 0, fd);
+}
+
+static void pass(void *context, struct upgrade *u)
+{
+    const struct lb *lb = context;
+    const struct lb_parts *p = lb->parts;
+    int lock_fd = self_measure_lock(lb->self_measure);
+
+    if (lock_fd >= 0)
+        upgrade_pass(u, "lock", NULL, 0, lock_fd);
+    listeners_each_socket(p->listeners, pass_listener, u);
+    if (p->admin != NULL)
+        http_server_each_socket(admin_server(p->admin), pass_admin, u);
+    self_measure_flush(lb->self_measure);
+}
+
+/* The new process reads resumes from their files. */
+static bool written(void *context)
+{
+    const struct lb *lb = context;
+
+    return self_measure_flushed(lb->self_measure);
+}
+
+static const struct upgrade_ops upgrade_ops = {
+    .refuse = refuse, .pass = pass, .written = written, .drain = lb_hand_over};
+
 /* ---- signals ---- */
 
 static void on_term(void *context)
@@ -321,7 +295,12 @@ static void on_int(void *context)
 
 static void on_usr2(void *context)
 {
-    lb_upgrade_begin(context);
+    struct lb *lb = context;
+
+    upgrade_begin(&lb->parts->upgrade,
+                  &(struct upgrade_options){.args = lb->parts->line->args,
+                                            .nofile = daemon_descriptors(),
+                                            .timeout_ms = lb->settings.upgrade_timeout_ms});
 }
 
 /* Logs have been rotated. */
@@ -351,7 +330,7 @@ static bool bind_first(struct lb *lb, const struct privileges *p)
     parts->listeners = listeners_create(&parts->config, lb->nloops, parts->inherited);
     if (parts->listeners == NULL)
         return false;
-    for (size_t i = 0; i < listeners_count(parts->listeners); ++i) {
+    for (size_t i = 0; i < parts->config.nlistens; ++i) {
         if (!user_rights_own_socket(listeners_address(parts->listeners, i), p))
             return false;
     }
@@ -440,7 +419,7 @@ static struct lb *lb_create(struct configuration *config, const struct daemon_li
     settings_copy(&program_table, &config->program, &lb->settings);
     lb->nloops = config->nloops;
     lb->name = SLICE_LIT("resumelb");
-    lb->addresses = address_counts_create();
+    lb->addresses = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
     lb->balance = http_balance_create(lb->nloops);
     lb->started_ms = clock_mono_us() / 1000;
     daemon_random_id(lb->instance);
@@ -493,7 +472,8 @@ static void lb_destroy(struct lb *lb)
     free(lb);
 }
 
-int lb_run(void *context, void *config, const struct daemon_line *line)
+/* Takes CONFIG, a struct configuration. CONTEXT is not used. */
+static int run(void *context, void *config, const struct daemon_line *line)
 {
     (void)context;
     daemon_prepare();
@@ -512,7 +492,7 @@ int lb_run(void *context, void *config, const struct daemon_line *line)
         open_access_log(lb)) {
         p->exit_code = EXIT_SUCCESS;
         lb->control = loop_create(lb->nloops);
-        lb_upgrade_init(lb);
+        upgrade_init(&p->upgrade, lb->control, &upgrade_ops, lb);
         lb->resolver = worker_thread_create(lb->control);
         make_applications(lb);
         p->signals = daemon_signals_start(lb->control, &signals);
@@ -524,4 +504,81 @@ int lb_run(void *context, void *config, const struct daemon_line *line)
     log_info(NULL, "stopped", "exit=%d", code);
     lb_destroy(lb);
     return code;
+}
+
+/* ---- the command line ---- */
+
+static void *read_configuration(const char *file, struct diag *d)
+{
+    struct configuration *c = xmalloc(sizeof(*c));
+
+    if (!configuration_read(file, c, d)) {
+        free(c);
+        return NULL;
+    }
+    log_set_level((enum log_level)c->program.log_level);
+    config_warn_exposed(&c->file);
+    return c;
+}
+
+static void destroy_configuration(void *config)
+{
+    configuration_fini(config);
+    free(config);
+}
+
+static void describe_outcomes(FILE *out)
+{
+    fputs("# Outcomes\n\nEvery request ends in exactly one of these. It is in the access log, in "
+          "`/status.json`\nand in `resumelb_outcomes_total`.\n\n"
+          "| outcome | status | another worker tried | meaning |\n| --- | --- | --- | --- |\n",
+          out);
+#define OUTCOME(name, text, status, retry, doc)                                                    \
+    if ((status) != 0)                                                                             \
+        fprintf(out, "| `%s` | %d | %s | %s |\n", text, status, (retry) ? "yes" : "no", doc);      \
+    else                                                                                           \
+        fprintf(out, "| `%s` | the worker's | %s | %s |\n", text, (retry) ? "yes" : "no", doc);
+#include "lb/core/outcome.def"
+#undef OUTCOME
+    fputs("\n## Why a worker was picked\n\n| reason | meaning |\n| --- | --- |\n", out);
+#define REASON(name, text, doc) fprintf(out, "| `%s` | %s |\n", text, doc);
+#include "routing/pick_reason.def"
+#undef REASON
+}
+
+static bool describe(const char *what, FILE *out)
+{
+    struct slice w = slice_of(what);
+
+    if (slice_is(w, "settings")) {
+        settings_describe(settings_tables, SETTINGS_TABLES, out);
+        fputc('\n', out);
+        settings_describe(classifier_tables, CLASSIFIER_TABLES, out);
+    } else if (slice_is(w, "stats")) {
+        status_metrics_describe(out);
+    } else if (slice_is(w, "outcomes")) {
+        describe_outcomes(out);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct daemon_program program = {
+        .name = "resumelb",
+        .summary = "a resume-based HTTP load balancer",
+        .usage = "-c FILE [-t]",
+        .subjects = "settings|stats|outcomes",
+        .signals = "TERM drains and exits, INT stops at once, HUP reads the configuration again\n"
+                   "         USR1 reopens logs, USR2 starts the new program on the same sockets, "
+                   "and drains",
+        .read = read_configuration,
+        .destroy = destroy_configuration,
+        .describe = describe,
+        .run = run,
+    };
+
+    return daemon_main(&program, argc, argv);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What main.c, lb.c, lb_stop.c, upgrade.c and reload.c share of the assembled load balancer.
- * Control thread.
+ * What the files of lb/program share of the assembled load balancer. Control thread.
  */
 #ifndef RLB_LB_PROGRAM_LB_PARTS_H
 #define RLB_LB_PROGRAM_LB_PARTS_H
@@ -11,7 +10,8 @@
 #include "common/program/inherited.h"
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
-#include "lb/program/listeners.h"
+
+struct listeners;
 
 struct lb_parts {
     struct lb *lb;
@@ -40,8 +40,9 @@ struct lb_parts {
 /* Accepts no new requests; those in flight get drain_timeout. Connections not accepted yet are
  * lost. */
 void lb_drain(struct lb *lb);
-/* The same for a process that was replaced by a new one, which accepts from the same sockets. */
-void lb_hand_over(struct lb *lb);
+/* The same for a process that was replaced by a new one, which accepts from the same sockets. LB: a
+ * struct lb. */
+void lb_hand_over(void *lb);
 /*
  * Handles a further request for shutdown while draining. If idle clients still have time for
  * another request, ends that time. The first one after a hand-over is ignored. Otherwise cuts the
@@ -52,25 +53,61 @@ void lb_drain_again(struct lb *lb);
 void lb_cut(struct lb *lb);
 void lb_on_drain_timer(struct lb *lb);
 
-/* ---- upgrade.c ---- */
-
-void lb_upgrade_init(struct lb *lb);
-/* SIGUSR2. */
-void lb_upgrade_begin(struct lb *lb);
-
 /* ---- reload.c ---- */
 
 /* lb->reload. */
 bool lb_reload(struct lb *lb, struct text *why);
-
-/* ---- lb.c ---- */
-
-/* Run the load balancer of CONFIG, a struct configuration that is taken, until it is to stop.
- * Returns the exit code. CONTEXT is not used. */
-int lb_run(void *context, void *config, const struct daemon_line *line);
 /* What request bodies may use from now on. */
 void lb_set_body_totals(struct lb *lb, const struct program_settings *s);
 /* The limits on clients of one data loop. Borrows texts of S. */
 struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops);
+
+/* ---- data_loops.c: the threads of the data loops, and calls to all of them ---- */
+
+/* Start LB->nloops threads, each with its loop in LB->loops. Returns when all have one. */
+void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity);
+/*
+ * Run EACH (may be NULL) on every loop's thread, soon, in the order of calls; then DONE (may be
+ * NULL) here. CONTEXT is borrowed till then.
+ */
+void data_loops_call(struct lb *lb, void (*each)(struct lb_loop *ll, void *context),
+                     void (*done)(void *context), void *context);
+/* On each loop from now on: new settings at the end of turns, idle connections to workers recycled.
+ */
+void data_loops_upkeep(struct lb *lb);
+/* End them: nothing is left on any loop. Returns when all threads have ended. */
+void data_loops_stop(struct lb *lb);
+
+/* ---- listeners.c: the sockets that clients come by ---- */
+
+/*
+ * Binds every address of CONFIG, with a socket for each of NLOOPS loops (unix: one shared socket),
+ * or takes the sockets of that address over from INHERITED (may be NULL). Clients cannot connect
+ * yet. CONFIG is borrowed. On failure logs the error, leaves nothing bound and returns NULL.
+ */
+struct listeners *listeners_create(struct configuration *config, unsigned nloops,
+                                   struct inherited *inherited);
+/*
+ * Starts listening and gives each loop its sockets, which accept connections from now on. Must be
+ * called once. Until listeners_withdraw the certificate files are checked every second. Returns
+ * false if another process listens on one of the addresses (logged).
+ */
+bool listeners_open(struct listeners *ls, struct lb *lb);
+/* The address listener I is bound to (a port of 0 resolved). */
+const struct addr *listeners_address(const struct listeners *ls, size_t i);
+/* We are about to stop accepting: unix sockets lose their names. */
+void listeners_withdraw(struct listeners *ls);
+/* Another process accepts from the same sockets now, and we stop: names are left to it. */
+void listeners_leave(struct listeners *ls);
+typedef void (*listener_socket_fn)(void *context, size_t listener, const struct addr *configured,
+                                   int fd);
+/* Once open, and before a drain: each socket, which stays the loops' own. */
+void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context);
+/* SIGHUP: new connections have the certificates of CONFIG, if that matches. */
+void listeners_take_certificates(struct listeners *ls, const struct configuration *config);
+/* Whether CONFIG wants the sockets that are there. */
+bool listeners_match(const struct listeners *ls, const struct configuration *config);
+/* The loops' copies are closed. NULL is fine. */
+void listeners_destroy(struct listeners *ls);
 
 #endif

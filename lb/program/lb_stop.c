@@ -4,7 +4,7 @@
  *            (drain_timeout: cut) -> idle connections close, fronts go -> memberships, state files
  *            -> loops end -> lb.c frees everything in reverse
  *
- * When a new process takes over (upgrade.c), it keeps the sockets open, and idle clients have half
+ * When a new process takes over (SIGUSR2), it keeps the sockets open, and idle clients have half
  * of drain_timeout for one more request: closing a connection just as a POST arrives on it would
  * fail a request that must not be repeated.
  *
@@ -18,7 +18,6 @@
 #include "common/base/log.h"
 #include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"
-#include "lb/program/data_loops.h"
 #include "lb/program/lb_parts.h"
 #include "lb/request/front.h"
 
@@ -55,12 +54,6 @@ static void on_all_gone(void *context)
     end_when_gone(lb);
 }
 
-static void on_flush(struct lb_loop *ll, void *context)
-{
-    (void)ll;
-    (void)context;
-}
-
 /* No exchange is left and no connection: the control side goes, while loops still take its
  * messages. */
 static void on_fronts_gone(void *context)
@@ -75,7 +68,7 @@ static void on_fronts_gone(void *context)
     }
     self_measure_destroy(lb->self_measure);
     lb->self_measure = NULL;
-    data_loops_call(lb, on_flush, on_all_gone, lb);
+    data_loops_call(lb, NULL, on_all_gone, lb);
 }
 
 /* On the loop. */
@@ -161,12 +154,16 @@ void lb_cut(struct lb *lb)
     timer_start(lb->control, &p->timer, CUT_PATIENCE_MS);
 }
 
-static void unregister_all(struct lb *lb)
+static void begin_drain(struct lb *lb, uint64_t timeout_ms)
 {
+    lb->phase = LB_DRAINING;
+    lb->parts->draining = lb->nloops;
     for (size_t i = 0; i < lb->napplications; ++i) {
         if (lb->applications[i]->membership != NULL)
             membership_unregister(lb->applications[i]->membership);
     }
+    data_loops_call(lb, drain_front, NULL, lb);
+    timer_start(lb->control, &lb->parts->timer, timeout_ms);
 }
 
 void lb_drain(struct lb *lb)
@@ -176,32 +173,25 @@ void lb_drain(struct lb *lb)
     if (lb->phase >= LB_DRAINING)
         return;
     upgrade_abandon(&p->upgrade);
-    lb->phase = LB_DRAINING;
-    p->draining = lb->nloops;
     daemon_notify("STOPPING=1");
-    unregister_all(lb);
+    begin_drain(lb, lb->settings.drain_timeout_ms);
     if (p->listeners != NULL)
         listeners_withdraw(p->listeners);
-    data_loops_call(lb, drain_front, NULL, lb);
-    timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms);
 }
 
-void lb_hand_over(struct lb *lb)
+void lb_hand_over(void *context)
 {
+    struct lb *lb = context;
     struct lb_parts *p = lb->parts;
 
     ASSERT(lb->phase == LB_SERVING);
-    lb->phase = LB_DRAINING;
-    p->draining = lb->nloops;
     p->handed_over = true;
     p->patient = true;
     self_measure_hand_over(lb->self_measure);
     listeners_leave(p->listeners);
     if (p->admin != NULL)
         http_server_hold(admin_server(p->admin), true);
-    unregister_all(lb);
-    data_loops_call(lb, drain_front, NULL, lb);
-    timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms / 2);
+    begin_drain(lb, lb->settings.drain_timeout_ms / 2);
 }
 
 /* Idle clients have had their time. */

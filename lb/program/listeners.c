@@ -11,7 +11,7 @@
  * several; if it has more, some share one. An additional socket would receive a part of the new
  * connections, which would be lost if the new process ended before it serves.
  */
-#include "lb/program/listeners.h"
+#include "lb/program/lb_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,21 +20,14 @@
 
 #include "common/base/log.h"
 #include "common/program/inherited.h"
-#include "lb/program/data_loops.h"
 #include "lb/request/front.h"
 
 struct listener {
-    struct addr configured, bound;
-    bool http2;
-    bool defer_accept;
-    bool proxied;
-    struct networks proxy_from;
-    struct redirect redirect;
-    unsigned mode;
-    struct tls_listener *tls; /* NULL: plain */
-    int *fds;                 /* NFDS, of which each nloops-th is of one loop; -1: not bound */
-    size_t nfds;              /* at least nloops */
-    bool others;              /* its socket is also of another process, which may need its name */
+    struct listen_config *config; /* borrowed */
+    struct addr bound;
+    int *fds;    /* NFDS, of which each nloops-th is of one loop; -1: not bound */
+    size_t nfds; /* at least nloops */
+    bool others; /* its socket is also of another process, which may need its name */
 };
 
 struct listeners {
@@ -54,8 +47,8 @@ static void on_look(struct timer *timer)
     char address[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < ls->n; ++i) {
-        if (ls->items[i].tls != NULL)
-            tls_listener_look(ls->items[i].tls, addr_format(&ls->items[i].bound, address),
+        if (ls->items[i].config->tls != NULL)
+            tls_listener_look(ls->items[i].config->tls, addr_format(&ls->items[i].bound, address),
                               loop_now_ms(ls->control));
     }
     timer_start(ls->control, &ls->look, LOOK_MS);
@@ -66,9 +59,9 @@ static bool is_unix(const struct addr *a)
     return a->sa.sa_family == AF_UNIX;
 }
 
-static void complain(const struct listen_config *config, enum err e)
+static void complain(const char *address, enum err e)
 {
-    log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", config->text,
+    log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", address,
               e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }
 
@@ -92,14 +85,15 @@ static enum err probe(const struct addr *a)
 
 static enum err bind_one(struct listener *l, unsigned i)
 {
+    const struct addr *a = &l->config->addr;
     struct addr_listen_options o = {
-        .reuse_port = !is_unix(&l->configured), .mode = l->mode, .bound_only = true};
+        .reuse_port = !is_unix(a), .mode = l->config->mode, .bound_only = true};
 
-    if (i > 0 && is_unix(&l->configured)) {
+    if (i > 0 && is_unix(a)) {
         l->fds[i] = fcntl(l->fds[0], F_DUPFD_CLOEXEC, 0);
         return l->fds[i] >= 0 ? ERR_OK : ERR_SYSTEM;
     }
-    enum err e = addr_listen(i == 0 ? &l->configured : &l->bound, &o, &l->fds[i]);
+    enum err e = addr_listen(i == 0 ? a : &l->bound, &o, &l->fds[i]);
     if (e == ERR_OK && i == 0)
         e = addr_of_socket(l->fds[0], &l->bound);
     return e;
@@ -113,15 +107,15 @@ static void alloc_fds(struct listener *l, size_t n)
         l->fds[i] = -1;
 }
 
-static bool bind_all(struct listener *l, const struct listen_config *config, unsigned nloops)
+static bool bind_all(struct listener *l, unsigned nloops)
 {
-    enum err e = probe(&l->configured);
+    enum err e = probe(&l->config->addr);
 
     alloc_fds(l, nloops);
     for (unsigned i = 0; i < nloops && e == ERR_OK; ++i)
         e = bind_one(l, i);
     if (e != ERR_OK)
-        complain(config, e);
+        complain(l->config->text, e);
     return e == ERR_OK;
 }
 
@@ -141,19 +135,18 @@ static bool follow(struct listener *l, const int *left, size_t n, unsigned nloop
     return good;
 }
 
-static bool open_one(struct listener *l, const struct listen_config *config,
-                     struct inherited *inherited, unsigned nloops)
+static bool open_one(struct listener *l, struct inherited *inherited, unsigned nloops)
 {
+    const struct addr *a = &l->config->addr;
     char name[ADDR_TEXT_MAX];
     int *left;
-    size_t n = inherited_take_listener(inherited, &l->configured, addr_format(&l->configured, name),
-                                       &left);
+    size_t n = inherited_take_listener(inherited, a, addr_format(a, name), &left);
 
     if (n == 0)
-        return bind_all(l, config, nloops);
+        return bind_all(l, nloops);
     bool good = follow(l, left, n, nloops);
     if (!good)
-        complain(config, ERR_SYSTEM);
+        complain(l->config->text, ERR_SYSTEM);
     free(left);
     return good;
 }
@@ -169,18 +162,8 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
     ls->items = xcalloc(config->nlistens, sizeof(*ls->items));
     ls->n = config->nlistens;
     for (size_t i = 0; i < ls->n; ++i) {
-        struct listener *l = &ls->items[i];
-
-        l->configured = config->listens[i].addr;
-        l->http2 = config->listens[i].http2;
-        l->defer_accept = config->listens[i].defer_accept;
-        l->proxied = config->listens[i].proxied;
-        l->redirect.port = config->listens[i].redirect_https;
-        networks_copy(&config->listens[i].proxy_from, &l->proxy_from);
-        l->mode = config->listens[i].mode;
-        l->tls = config->listens[i].tls;
-        config->listens[i].tls = NULL;
-        good = good && open_one(l, &config->listens[i], inherited, nloops);
+        ls->items[i].config = &config->listens[i];
+        good = good && open_one(&ls->items[i], inherited, nloops);
     }
     if (good)
         return ls;
@@ -193,8 +176,8 @@ static void say_notes(const struct listener *l)
 {
     char address[ADDR_TEXT_MAX];
 
-    if (l->tls != NULL)
-        tls_listener_say_notes(l->tls, addr_format(&l->bound, address));
+    if (l->config->tls != NULL)
+        tls_listener_say_notes(l->config->tls, addr_format(&l->bound, address));
 }
 
 /* On the loop. */
@@ -203,14 +186,15 @@ static void open_on(struct lb_loop *ll, void *context)
     struct listeners *ls = context;
 
     for (size_t i = 0; i < ls->n; ++i) {
-        struct listener *l = &ls->items[i];
-        struct http_listen_options o = {.ssl = l->tls != NULL ? tls_listener_context(l->tls) : NULL,
-                                        .http2 = l->http2,
+        const struct listener *l = &ls->items[i];
+        struct listen_config *c = l->config;
+        struct http_listen_options o = {.ssl = c->tls != NULL ? tls_listener_context(c->tls) : NULL,
+                                        .http2 = c->http2,
                                         .tells_plain = true,
-                                        .defer_accept = l->defer_accept,
+                                        .defer_accept = c->defer_accept,
                                         .number = (unsigned)i,
-                                        .tag = l->redirect.port != 0 ? &l->redirect : NULL,
-                                        .proxy_from = l->proxied ? &l->proxy_from : NULL};
+                                        .tag = c->redirect_https != 0 ? &c->redirect_https : NULL,
+                                        .proxy_from = c->proxied ? &c->proxy_from : NULL};
 
         for (size_t k = ll->index; k < l->nfds; k += ls->nloops)
             front_listen(ll->front, l->fds[k], &o);
@@ -226,8 +210,7 @@ static bool start_listening(const struct listener *l)
     for (size_t k = 0; k < l->nfds && e == ERR_OK; ++k)
         e = addr_start_listening(l->fds[k], 0);
     if (e != ERR_OK)
-        log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"",
-                  addr_format(&l->bound, address), e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+        complain(addr_format(&l->bound, address), e);
     return e == ERR_OK;
 }
 
@@ -253,11 +236,6 @@ const struct addr *listeners_address(const struct listeners *ls, size_t i)
     return &ls->items[i].bound;
 }
 
-size_t listeners_count(const struct listeners *ls)
-{
-    return ls->n;
-}
-
 void listeners_withdraw(struct listeners *ls)
 {
     timer_stop(&ls->look);
@@ -274,7 +252,7 @@ void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, 
     ASSERT(ls->given);
     for (size_t i = 0; i < ls->n; ++i) {
         for (size_t k = 0; k < ls->items[i].nfds; ++k)
-            each(context, i, &ls->items[i].configured, ls->items[i].fds[k]);
+            each(context, i, &ls->items[i].config->addr, ls->items[i].fds[k]);
     }
 }
 
@@ -290,13 +268,13 @@ bool listeners_match(const struct listeners *ls, const struct configuration *con
     if (ls->n != config->nlistens)
         return false;
     for (size_t i = 0; i < ls->n; ++i) {
-        const struct listener *l = &ls->items[i];
+        const struct listen_config *is = ls->items[i].config;
         const struct listen_config *c = &config->listens[i];
 
-        if (!addr_equal(&l->configured, &c->addr) || l->http2 != c->http2 || l->mode != c->mode ||
-            (l->tls != NULL) != (c->tls != NULL) || l->proxied != c->proxied ||
-            l->defer_accept != c->defer_accept || l->redirect.port != c->redirect_https ||
-            !networks_equal(&l->proxy_from, &c->proxy_from))
+        if (!addr_equal(&is->addr, &c->addr) || is->http2 != c->http2 || is->mode != c->mode ||
+            (is->tls != NULL) != (c->tls != NULL) || is->proxied != c->proxied ||
+            is->defer_accept != c->defer_accept || is->redirect_https != c->redirect_https ||
+            !networks_equal(&is->proxy_from, &c->proxy_from))
             return false;
     }
     return true;
@@ -307,8 +285,8 @@ void listeners_take_certificates(struct listeners *ls, const struct configuratio
     if (!listeners_match(ls, config))
         return;
     for (size_t i = 0; i < ls->n; ++i) {
-        if (ls->items[i].tls != NULL)
-            tls_listener_take(ls->items[i].tls, config->listens[i].tls);
+        if (ls->items[i].config->tls != NULL)
+            tls_listener_take(ls->items[i].config->tls, config->listens[i].tls);
         say_notes(&ls->items[i]);
     }
 }
@@ -326,8 +304,6 @@ void listeners_destroy(struct listeners *ls)
                 close(l->fds[k]);
         }
         free(l->fds);
-        networks_fini(&l->proxy_from);
-        tls_listener_destroy(l->tls);
     }
     free(ls->items);
     free(ls);

@@ -10,8 +10,88 @@
 
 #include "common/base/log.h"
 #include "lb/backends/membership.h"
-#include "lb/program/data_loops.h"
 #include "lb/request/front.h"
+
+/* ---- limits of the parts, at start too ---- */
+
+enum {
+    /* Descriptors for what there is once: listeners, logs, the tree, operators; and on each loop.
+     */
+    DESCRIPTORS_BASE = 17,
+    DESCRIPTORS_PER_LOOP = 5,
+    /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
+    DESCRIPTORS_FOR_WORKERS = 4096,
+};
+
+/*
+ * If clients took the last descriptors, none would be left for the workers, and no request could be
+ * served. Each client may need a worker: so half of the process's descriptors are reserved for
+ * workers, up to the number that many workers need. A part of the other half is reserved for bodies
+ * in files (body_files_max).
+ */
+static size_t descriptors_left(unsigned nloops)
+{
+    size_t limit = daemon_descriptor_limit();
+    size_t base = DESCRIPTORS_BASE + (size_t)DESCRIPTORS_PER_LOOP * nloops;
+    size_t left = limit > base ? limit - base : 0;
+
+    return left - (left / 2 < DESCRIPTORS_FOR_WORKERS ? left / 2 : DESCRIPTORS_FOR_WORKERS);
+}
+
+void lb_set_body_totals(struct lb *lb, const struct program_settings *s)
+{
+    body_totals_set(&lb->body_totals, s->request_buffers_total_bytes, s->body_spill_total_bytes,
+                    body_files_max(descriptors_left(lb->nloops)));
+}
+
+static size_t client_connections(const struct program_settings *s, unsigned nloops)
+{
+    ASSERT(nloops != 0);
+    size_t wanted = (size_t)s->max_client_connections;
+    size_t limit = daemon_descriptor_limit();
+    size_t room = descriptors_left(nloops);
+
+    room -= body_files_max(room);
+    if (wanted <= room)
+        return wanted;
+    room = room < nloops ? nloops : room / nloops * nloops;
+    log_warn(NULL, "descriptor-limit-low",
+             "limit=%zu max_client_connections=%zu allowed=%zu action=\"accept fewer connections\" "
+             "hint=\"raise RLIMIT_NOFILE\"",
+             limit, wanted, room);
+    return room;
+}
+
+struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops)
+{
+    size_t connections = client_connections(s, nloops);
+
+    return (struct http_server_options){
+        .max_body_bytes = s->max_body_bytes,
+        .max_header_bytes = s->max_header_size_bytes,
+        .max_headers = (size_t)s->max_headers,
+        .max_connections = connections,
+        .max_connections_per_address = (size_t)s->max_connections_per_address,
+        .header_timeout_ms = s->header_timeout_ms,
+        .body_timeout_ms = s->body_timeout_ms,
+        .keep_alive_timeout_ms = s->keep_alive_timeout_ms,
+        .send_timeout_ms = s->send_timeout_ms,
+        .min_body_rate = s->min_body_rate_bytes,
+        .min_body_rate_grace_ms = s->min_body_rate_grace_ms,
+        .min_send_rate = s->min_send_rate_bytes,
+        .min_send_rate_grace_ms = s->min_send_rate_grace_ms,
+        .http2_pings = (uint32_t)s->http2_pings,
+        .http2_priorities = (uint32_t)s->http2_priorities,
+        .http2_window_updates = (uint32_t)s->http2_window_updates,
+        .http2_resets = (uint32_t)s->http2_resets,
+        .http2_unknown_frames = (uint32_t)s->http2_unknown_frames,
+        .http2_requests = (uint32_t)s->http2_requests,
+        .http2_abandoned = (uint32_t)s->http2_abandoned,
+        .body_spill_bytes = s->body_spill_bytes,
+        .spill_dir = s->spill_dir,
+        .server_name = slice_of(s->server_name),
+    };
+}
 
 /* ---- what cannot be changed ---- */
 

@@ -189,14 +189,14 @@ static void count(const struct exchange *x, uint64_t total_us)
     stat_observe(c, APP_STAT_response_us, response_us(x, total_us));
     if (!x->tunnel)
         stat_observe(c, APP_STAT_total_us, total_us);
-    atomic_fetch_add_explicit(&x->al->outcomes[x->outcome], 1, memory_order_relaxed);
+    exchange_count(&x->al->outcomes[x->outcome]);
 }
 
 void account_refused(const struct lb_loop *home, const struct http_refusal *r)
 {
     char client[ADDR_TEXT_MAX];
 
-    atomic_fetch_add_explicit(&home->lb->unrouted[OUTCOME_REFUSED], 1, memory_order_relaxed);
+    exchange_count(&home->lb->unrouted[OUTCOME_REFUSED]);
     if (home->lb->access_log == NULL ||
         !access_log_wants(home->lb->access_log, home->index, r->status >= 500))
         return;
@@ -273,7 +273,7 @@ void account(const struct exchange *x)
         count(x, total_us);
         note(x, total_us);
     } else {
-        atomic_fetch_add_explicit(&x->home->lb->unrouted[x->outcome], 1, memory_order_relaxed);
+        exchange_count(&x->home->lb->unrouted[x->outcome]);
     }
     if (x->home->lb->access_log != NULL)
         write_line(x, total_us);

@@ -12,31 +12,6 @@ static const char built_in[] = "<!DOCTYPE html>\n"
                                "<body><h1>${status} ${reason}</h1>\n"
                                "<p>Request ${request_id}</p></body></html>\n";
 
-static void put_html(struct text *out, struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        switch (s.p[i]) {
-        case '<':
-            text_add(out, SLICE_LIT("&lt;"));
-            break;
-        case '>':
-            text_add(out, SLICE_LIT("&gt;"));
-            break;
-        case '&':
-            text_add(out, SLICE_LIT("&amp;"));
-            break;
-        case '"':
-            text_add(out, SLICE_LIT("&quot;"));
-            break;
-        case '\'':
-            text_add(out, SLICE_LIT("&#39;"));
-            break;
-        default:
-            text_add_char(out, s.p[i]);
-        }
-    }
-}
-
 /* What NAME stands for; p == NULL when it is none of ours and stays as it is. */
 static struct slice value_of(const struct answer *a, struct slice name, char status[12])
 {
@@ -74,7 +49,7 @@ void answer_page(const struct answer *a, struct text *out)
         size_t used = value.p != NULL ? end + 1 : 1;
 
         if (value.p != NULL)
-            put_html(out, value);
+            text_add_html(out, value);
         else
             text_add_char(out, '$');
         rest.p += used;

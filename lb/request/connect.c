@@ -10,7 +10,7 @@
  *
  * A worker that is over its limits or takes no connection is left out, and another one is picked.
  * Neither counts as one of `retries`: the worker has not seen a byte. TRIED_MAX bounds it. When all
- * have refused it, being full, the exchange waits and asks them again (refused_line.h), as long as
+ * have refused it, being full, the exchange waits and asks them again (route_wait.h), as long as
  * it would wait for the first worker to come.
  */
 #include "lb/request/exchange.h"

@@ -483,7 +483,7 @@ void exchange_create(struct exchange_loop *l, struct http_request *req, struct h
     http_conn_copy_peer(conn, &x->client_addr);
     x->client = x->peer = addr_host_slice(&x->client_addr, x->texts);
     x->tls = http_conn_client_has_tls(conn);
-    headers_scrub_request(req);
+    message_fields_drop(&req->fields, FIELD_BIT(FIELD_OURS));
     http_reply_init(&x->reply, req, conn, &reply_events, x);
     exchange_receive(x);
 }

@@ -133,7 +133,7 @@ struct exchange {
     bool permit;          /* may open a connection: conn_opened or conn_not_opened is due */
     bool has_waited;      /* in one of the next three: WAITS are not as they were made */
     bool waiting;         /* parked for any worker */
-    bool refused_waiting; /* queued, as all workers rejected it (refused_line.h) */
+    bool refused_waiting; /* queued, as all workers rejected it (route_wait.h) */
     bool conn_waiting;    /* in line for a connection */
 
     struct slice authority, target; /* as a worker gets them */
@@ -296,18 +296,7 @@ size_t exchange_slow_bytes(const struct exchange *x);
 void exchange_end_pause(struct exchange *x);
 /* slow_client.c: the client's side is over. X->slow is NULL then. */
 void exchange_slow_end(struct exchange *x) noinline_;
-/*
- * guard.c: X's worker, or its process, died with it. True: its class and path is refused now.
- */
-bool guard_worker_died(struct exchange *x);
-/* guard.c: it has an answer, which says something when there are suspects. */
-void guard_answered_(const struct exchange *x) cold_;
-static inline void guard_answered(const struct exchange *x)
-{
-    if (poison_any_suspects(x->app->poison))
-        guard_answered_(x);
-}
-/* guard.c: whether its class and path is refused, workers having died of it. */
+/* forward.c: whether its class and path is refused, workers having died of it. */
 bool guard_refuses_(const struct exchange *x) cold_;
 static inline bool guard_refuses(const struct exchange *x)
 {
@@ -354,8 +343,6 @@ void limit_fini(struct exchange *x);
 /* What a refusal by a rule says instead of the application's. */
 void limit_refusal(const struct exchange *x, struct answer *a);
 
-/* ---- limit_copy.c: coalesced requests, and stale copies ---- */
-
 /* Whether X has what identifies its user (cache_check_user), as its fields are now. */
 bool limit_has_user(struct exchange *x);
 /*
@@ -364,19 +351,11 @@ bool limit_has_user(struct exchange *x);
  */
 static inline void limit_note_user(struct exchange *x)
 {
-    const struct limit_rules *rules = application_limits(x->al);
+    const struct limit_rules *rules = x->al->settings->limits;
 
     if (rules != NULL && rules->any_copies)
         x->has_user = limit_has_user(x);
 }
-/* Whether the request may be answered by another one's response, and the other way round. */
-bool limit_may_share(struct exchange *x);
-/* The answer is a copy made while X waited since SINCE_US, if there is one; true: it is sent. */
-bool limit_answer_shared(struct exchange *x, uint64_t since_us);
-/* The answer is the last good copy, however old; DETAIL says why, for Cache-Status. */
-bool limit_answer_stale(struct exchange *x, struct slice detail);
-/* The response is to be copied, if limit_may_share. */
-void limit_copy_wanted(struct exchange *x);
 /* The worker's response: its head, the pieces of its body, its end; or it is taken back. */
 void limit_copy_head(struct exchange *x, const struct http1_head *head);
 void limit_copy_body(struct exchange *x, const struct http1_body *body);
@@ -394,6 +373,11 @@ bool exchange_changes_response(const struct exchange *x);
  *   ours  the answer is none of a worker's: what describes a body or its keeping is left alone
  */
 void exchange_change_response(struct exchange *x, bool ours);
+
+static inline void exchange_count(_Atomic uint64_t *figure)
+{
+    atomic_fetch_add_explicit(figure, 1, memory_order_relaxed);
+}
 
 static inline const struct app_settings *exchange_settings(const struct exchange *x)
 {

@@ -20,6 +20,7 @@
 #include "common/base/log.h"
 #include "common/tls/tls_server.h"
 #include "lb/request/headers.h"
+#include "lb/rules/poison.h"
 
 #include <errno.h>
 
@@ -69,6 +70,72 @@ static void complete(struct exchange *x, int status)
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_ANSWERED;
     exchange_enter(x, STEP_DELIVER);
+}
+
+/* ---- requests that kill workers (poison.h decides) ---- */
+
+static struct poison_rule rule_of(const struct exchange *x)
+{
+    const struct app_settings *s = exchange_settings(x);
+
+    return (struct poison_rule){.deaths = (unsigned)s->poison_deaths,
+                                .window_ms = s->poison_window_ms,
+                                .hold_ms = s->poison_hold_ms};
+}
+
+static struct poison_key key_of(const struct exchange *x)
+{
+    return (struct poison_key){.cls = x->cls, .path = http_request_path(x->req)};
+}
+
+static void tell_verdict(const struct exchange *x, enum poison_verdict v,
+                         const struct poison_key *key)
+{
+    char cls[LOG_CUT_ROOM];
+    char path[LOG_CUT_ROOM];
+
+    if (v == POISON_NOTHING)
+        return;
+    if (v == POISON_TOO_MANY) {
+        log_error(NULL, "poison-too-many", "application=%s limit=%d action=\"none is held\"",
+                  x->app->name, POISON_HELD_MAX);
+        return;
+    }
+    stat_add(x->al->stats, APP_STAT_poison_holds, 1);
+    log_error(NULL, "poison-held",
+              "application=%s class=\"%s\" path=\"%s\" deaths=%lld for_ms=%llu", x->app->name,
+              log_cut(key->cls, cls), log_cut(key->path, path),
+              (long long)exchange_settings(x)->poison_deaths,
+              (unsigned long long)exchange_settings(x)->poison_hold_ms);
+}
+
+/* X's worker, or its process, died with it. True: its class and path is refused now. */
+static bool worker_died(struct exchange *x)
+{
+    const struct poison_rule rule = rule_of(x);
+    const struct poison_key key = key_of(x);
+    enum poison_verdict v =
+        poison_death(x->app->poison, &rule, &key, x->member->worker, loop_now_ms(x->home->loop));
+
+    tell_verdict(x, v, &key);
+    return guard_refuses(x);
+}
+
+/* It has an answer, which says something when there are suspects. */
+static cold_ void clear_suspect(const struct exchange *x)
+{
+    const struct poison_rule rule = rule_of(x);
+    const struct poison_key key = key_of(x);
+
+    poison_answered(x->app->poison, &rule, &key, loop_now_ms(x->home->loop));
+}
+
+bool guard_refuses_(const struct exchange *x)
+{
+    const struct poison_key key = key_of(x);
+
+    return exchange_settings(x)->poison_deaths != 0 &&
+           poison_holds(x->app->poison, &key, loop_now_ms(x->home->loop));
 }
 
 /* ---- trying again ---- */
@@ -147,7 +214,7 @@ static void try_another(struct exchange *x, enum outcome o)
  */
 static enum outcome guarded(struct exchange *x, enum outcome o)
 {
-    return guard_worker_died(x) && x->safe ? OUTCOME_POISONED : o;
+    return worker_died(x) && x->safe ? OUTCOME_POISONED : o;
 }
 
 static void log_failure(const struct exchange *x, enum err e)
@@ -250,7 +317,8 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     x->started = true;
     x->status = head->status;
     x->event_stream = is_event_stream(head);
-    guard_answered(x);
+    if (poison_any_suspects(x->app->poison))
+        clear_suspect(x);
     limit_copy_head(x, head);
     if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
         stat_observe(x->al->stats, APP_STAT_first_byte_us,

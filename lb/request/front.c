@@ -13,7 +13,8 @@ struct front {
     struct lb_loop *home;
     struct http_server *server;
     struct exchange_loop *exchanges;
-    struct list listeners;
+    struct http_listener **listeners;
+    size_t nlisteners;
     /*
      * Draining: the server's connections are closed; DONE is called when the exchanges are gone,
      * too.
@@ -21,11 +22,6 @@ struct front {
     bool server_done;
     void (*done)(void *context);
     void *done_context;
-};
-
-struct front_listener {
-    struct list node;
-    struct http_listener *listener;
 };
 
 static void on_request(void *context, struct http_request *req, struct http_conn *conn)
@@ -51,7 +47,7 @@ static bool is_trusted_proxy(void *context, const struct addr *peer)
     for (size_t i = 0; i < lb->napplications; ++i) {
         const struct application_loop *al = application_on(lb->applications[i], f->home->index);
 
-        if (networks_have(application_trusted(al), peer))
+        if (networks_have(&al->settings->trusted, peer))
             return true;
     }
     return false;
@@ -80,7 +76,6 @@ struct front *front_create(struct lb *lb, struct loop *l, const struct http_serv
     f->home = &lb->loops[loop_index(l)];
     f->exchanges = f->home->exchanges = exchange_loop_create(f->home);
     f->exchanges->own_server = limits->server_name.len != 0;
-    list_init(&f->listeners);
     struct http_server_options o = options_of(f, limits);
 
     f->server = http_server_create(l, &o);
@@ -89,10 +84,8 @@ struct front *front_create(struct lb *lb, struct loop *l, const struct http_serv
 
 void front_listen(struct front *f, int fd, const struct http_listen_options *o)
 {
-    struct front_listener *fl = xcalloc(1, sizeof(*fl));
-
-    fl->listener = http_server_listen(f->server, fd, o);
-    list_push_back(&f->listeners, &fl->node);
+    f->listeners = xrealloc(f->listeners, (f->nlisteners + 1) * sizeof(*f->listeners));
+    f->listeners[f->nlisteners++] = http_server_listen(f->server, fd, o);
 }
 
 void front_set(struct front *f, const struct http_server_options *limits)
@@ -104,22 +97,17 @@ void front_set(struct front *f, const struct http_server_options *limits)
 
 static void close_listeners(struct front *f)
 {
-    struct list *node;
-    struct list *next;
-
-    list_for_each_safe (node, next, &f->listeners) {
-        struct front_listener *fl = list_entry(node, struct front_listener, node);
-
-        http_listener_close(fl->listener);
-        free(fl);
-    }
-    list_init(&f->listeners);
+    while (f->nlisteners != 0)
+        http_listener_close(f->listeners[--f->nlisteners]);
+    free(f->listeners);
+    f->listeners = NULL;
 }
 
 /* An exchange may outlive its connection: it is freed between turns, or after a wake-up. */
-static void tell_when_done(struct front *f)
+static void tell_when_done(void *context)
 {
-    void (*done)(void *context) = f->done;
+    struct front *f = context;
+    void (*done)(void *) = f->done;
 
     if (!f->server_done || f->exchanges->live != 0 || done == NULL)
         return;
@@ -135,17 +123,12 @@ static void on_server_done(void *context)
     tell_when_done(f);
 }
 
-static void on_idle(void *context)
-{
-    tell_when_done(context);
-}
-
 void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context)
 {
     close_listeners(f);
     f->done = done;
     f->done_context = context;
-    f->exchanges->idle = on_idle;
+    f->exchanges->idle = tell_when_done;
     f->exchanges->idle_context = f;
     if (patient)
         http_server_retire(f->server, on_server_done, f);
@@ -193,18 +176,6 @@ void front_read_counts(const struct front *f, struct http_server_counts *out)
 
 enum { HTTPS_PORT = 443 };
 
-/* AUTHORITY without its port. */
-static struct slice host_of(struct slice authority)
-{
-    size_t end = 0;
-
-    if (authority.len != 0 && authority.p[0] == '[')
-        end = slice_find(authority, ']') + 1;
-    else
-        end = slice_find(authority, ':');
-    return (struct slice){authority.p, end < authority.len ? end : authority.len};
-}
-
 /* A target may have bytes that no URI has; what browsers do with them is theirs to know. */
 static void put_target(struct text *out, struct slice target)
 {
@@ -218,16 +189,15 @@ static void put_target(struct text *out, struct slice target)
     }
 }
 
-bool redirect_location(const struct redirect *to, struct slice authority, struct slice target,
-                       struct text *out)
+bool redirect_location(unsigned port, struct slice authority, struct slice target, struct text *out)
 {
-    struct slice host = host_of(authority);
+    struct slice host = host_without_port(authority);
 
     if (host.len == 0)
         return false;
     text_addf(out, "https://%.*s", SLICE_FMT(host));
-    if (to->port != HTTPS_PORT)
-        text_addf(out, ":%u", to->port);
+    if (port != HTTPS_PORT)
+        text_addf(out, ":%u", port);
     put_target(out, target.p[0] == '*' ? SLICE_LIT("/") : target);
     return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The front of one data loop: its HTTP server, its listeners, and the making of exchanges.
- * Created, used and destroyed on that loop's thread; owned by lb.c.
+ * Created, used and destroyed on that loop's thread; owned by lb/program.
  */
 #ifndef RLB_LB_REQUEST_FRONT_H
 #define RLB_LB_REQUEST_FRONT_H
@@ -12,22 +12,15 @@
 struct front;
 
 /*
- * What connections of a plain listener that sends every client to https (redirect_https) have for a
- * tag; others have NULL.
- */
-struct redirect {
-    unsigned port; /* where https is served */
-};
-
-/*
- * Where a request for TARGET ("/...", or "*") of AUTHORITY goes: "https://host[:port]/...",
+ * Where a request for TARGET ("/...", or "*") of AUTHORITY goes: "https://host[:PORT]/...",
  * appended to OUT. False: AUTHORITY, host[:port] or empty, names no host.
  */
-bool redirect_location(const struct redirect *to, struct slice authority, struct slice target,
+bool redirect_location(unsigned port, struct slice authority, struct slice target,
                        struct text *out) must_check;
 
 struct front *front_create(struct lb *lb, struct loop *l, const struct http_server_options *limits);
-/* Takes over FD. The tag of O, if any, is a struct redirect: its requests get nothing else. */
+/* Takes over FD. The tag of O, if any, is an unsigned: its requests are sent to https at this port.
+ */
 void front_listen(struct front *f, int fd, const struct http_listen_options *o);
 void front_set(struct front *f, const struct http_server_options *limits);
 /*

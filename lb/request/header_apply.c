@@ -107,7 +107,7 @@ static void put_quoted(struct text *t, struct slice s)
 
 static bool wants_receipt(const struct exchange *x)
 {
-    return x->al != NULL && networks_have(application_receipts(x->al), &x->client_addr);
+    return x->al != NULL && networks_have(&x->al->settings->receipts, &x->client_addr);
 }
 
 /*
@@ -142,7 +142,7 @@ static noinline_ void add_receipt(struct exchange *x)
 /* The rules of that side of X; NULL: there is none. */
 static inline const struct header_rules *rules_of(const struct exchange *x, enum header_side side)
 {
-    const struct header_rules *rules = x->al != NULL ? application_headers(x->al) : NULL;
+    const struct header_rules *rules = x->al != NULL ? x->al->settings->headers : NULL;
 
     return rules != NULL && rules->n[side] != 0 ? rules : NULL;
 }

@@ -15,12 +15,6 @@
 #include "lb/settings/settings.h"
 #include "routing/worker.h"
 
-enum {
-    CLAIMS = FIELD_BIT(FIELD_FOR) | FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) |
-             FIELD_BIT(FIELD_FORWARDED) | FIELD_BIT(FIELD_CLAIM) | FIELD_BIT(FIELD_REQUEST_ID) |
-             FIELD_BIT(FIELD_CLIENT_CERTIFICATE),
-};
-
 /* ---- requests: what may pass at all ---- */
 
 /* For HTTP/1 the server has checked every byte when it was read. */
@@ -51,21 +45,6 @@ bool headers_check_request(const struct http_request *req)
     if (req->version >= 0x200 && !is_text(&req->fields))
         return false;
     return listed_bytes(&req->fields) <= CONNECTION_LIST_MAX;
-}
-
-void headers_scrub_request(struct http_request *req)
-{
-    message_fields_drop(&req->fields, FIELD_BIT(FIELD_OURS));
-}
-
-void headers_drop_claims(struct http_request *req)
-{
-    message_fields_drop(&req->fields, CLAIMS);
-}
-
-void headers_drop_certificate(struct http_request *req)
-{
-    message_fields_drop(&req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
 }
 
 struct slice headers_request_id(const struct http_request *req)
@@ -344,27 +323,14 @@ static uint32_t kept_from_client(const struct headers_response *r)
     return r->request_id.len != 0 ? kinds | FIELD_BIT(FIELD_REQUEST_ID) : kinds;
 }
 
-/* Where strings of a response go: one piece, taken from the request. */
-struct copier {
-    char *at;
-};
-
-static char *copy(struct copier *c, struct slice s)
+/* Copies FROM to AT, where strings of the response go; returns the end. */
+static char *take_field(struct http_request *req, char *at, const struct http1_header *from)
 {
-    char *to = c->at;
+    char *value = put_slice(at, from->name);
 
-    if (s.len != 0)
-        memcpy(to, s.p, s.len);
-    c->at += s.len;
-    return to;
-}
-
-static void take_field(struct http_request *req, struct copier *c, const struct http1_header *from)
-{
-    struct slice name = {copy(c, from->name), from->name.len};
-    struct slice value = {copy(c, from->value), from->value.len};
-
-    http_request_add(req, &req->res.fields, name, value);
+    http_request_add(req, &req->res.fields, (struct slice){at, from->name.len},
+                     (struct slice){value, from->value.len});
+    return put_slice(value, from->value);
 }
 
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
@@ -401,17 +367,17 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 
     for (size_t i = 0; i < head->nheaders; ++i)
         bytes += head->headers[i].name.len + head->headers[i].value.len;
-    struct copier c = {http_request_take(req, bytes)};
+    char *at = http_request_take(req, bytes);
 
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct http1_header *h = &head->headers[i];
 
         if ((FIELD_BIT(h->kind) & kept) == 0 && !(listing && http_response_lists(head, h->name)))
-            take_field(req, &c, h);
+            at = take_field(req, at, h);
     }
     req->res.status = head->status;
-    req->res.reason = copy(&c, head->reason);
-    *c.at = '\0';
+    req->res.reason = at;
+    *put_slice(at, head->reason) = '\0';
     if (r->websocket)
         headers_add(req, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
     if (r->via.len != 0)

@@ -24,21 +24,21 @@ enum {
     CONNECTION_LIST_MAX = 1024,
 };
 
+/* The kinds of fields that only a trusted proxy may state: X-Forwarded-*, Forwarded, X-Request-ID,
+ * X-SSL-Client-*. */
+enum {
+    HEADERS_CLAIMS = FIELD_BIT(FIELD_FOR) | FIELD_BIT(FIELD_PROTO) |
+                     FIELD_BIT(FIELD_FORWARDED_HOST) | FIELD_BIT(FIELD_FORWARDED) |
+                     FIELD_BIT(FIELD_CLAIM) | FIELD_BIT(FIELD_REQUEST_ID) |
+                     FIELD_BIT(FIELD_CLIENT_CERTIFICATE),
+};
+
 /*
  * Whether REQ may be passed on as HTTP/1.1: it is not CONNECT, its method and its Connection fields
  * are within METHOD_MAX and CONNECTION_LIST_MAX, and its fields, if they came by HTTP/2, have no
  * control bytes.
  */
 bool headers_check_request(const struct http_request *req);
-/* Removes Resumelb-* fields from REQ. */
-void headers_scrub_request(struct http_request *req);
-/*
- * Removes from REQ what only a trusted proxy may state: X-Forwarded-*, Forwarded, X-Request-ID,
- * X-SSL-Client-*.
- */
-void headers_drop_claims(struct http_request *req);
-/* Removes X-SSL-Client-* from REQ. */
-void headers_drop_certificate(struct http_request *req);
 /* The client's X-Request-ID when it is one we pass on (REQUEST_ID_MAX, plain characters), or p ==
  * NULL. */
 struct slice headers_request_id(const struct http_request *req);

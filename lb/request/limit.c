@@ -8,17 +8,232 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/wire/http1_bytes.h"
+#include "lb/limits/copy.h"
 #include "lb/limits/limit_claim.h"
 #include "lb/request/answer.h"
+#include "lb/request/headers.h"
 
-static void walk(struct exchange *x);
+/*
+ * ---- copies of responses: taking one, and being answered by one ----
+ *
+ * What an exchange needs for them is taken from its request.
+ */
+
+struct limit_copying {
+    struct copies_url url;
+    struct cache_request request;
+    struct cache_wish wish;
+    bool may_share;
+};
+
+static struct copies_url url_of(const struct exchange *x)
+{
+    return (struct copies_url){.scheme = x->tls ? SLICE_LIT("https") : SLICE_LIT("http"),
+                               .authority = x->authority,
+                               .target = x->target};
+}
+
+static struct cache_policy policy_of(const struct exchange *x)
+{
+    const struct app_settings *s = exchange_settings(x);
+
+    return (struct cache_policy){.cookies = s->copy_with_cookies,
+                                 .certificates = s->copy_with_certificates,
+                                 .private_fields = &x->al->settings->private_headers};
+}
+
+bool limit_has_user(struct exchange *x)
+{
+    struct cache_request r = headers_cache_request(x->req);
+    struct cache_policy policy = policy_of(x);
+
+    return cache_check_user(r.fields, &policy) != CACHE_OK;
+}
+
+/*
+ * The fields as the worker gets them: those that are set here have our values, not the client's.
+ * Read from the head itself, so that no field can be forgotten.
+ */
+static struct cache_fields sent_fields(struct exchange *x)
+{
+    struct slice rest = http_request_keep(x->req, exchange_head(x));
+    size_t room = 0;
+
+    for (size_t i = 0; i < rest.len; ++i)
+        room += rest.p[i] == '\n';
+    struct http1_header *fields = http_request_take(x->req, (room + 1) * sizeof(*fields));
+    size_t n = 0;
+
+    (void)slice_cut(&rest, '\n'); /* the request line */
+    while (rest.len != 0) {
+        struct slice line = slice_cut(&rest, '\n');
+        struct http1_header *h = &fields[n];
+
+        --line.len; /* its CR */
+        if (line.len == 0)
+            break;
+        ASSERT(http1_split_header(line, &h->name, &h->value));
+        h->kind = http_field_kind(h->name);
+        ++n;
+    }
+    return (struct cache_fields){fields, n};
+}
+
+/* What X has to do with copies: whether it may be answered by another one's response, and the other
+ * way round. Made once. */
+static noinline_ struct limit_copying *copying_of(struct exchange *x)
+{
+    struct limit_copying *k = x->copying;
+    struct cache_policy policy = policy_of(x);
+
+    if (k != NULL)
+        return k;
+    k = http_request_take(x->req, sizeof(*k));
+    *k = (struct limit_copying){.url = url_of(x), .request = headers_cache_request(x->req)};
+    k->may_share = !x->has_user && cache_check_request(&k->request, &policy, &k->wish) == CACHE_OK;
+    if (k->may_share) {
+        k->request.fields = sent_fields(x);
+        /* Of the connection's certificate the client's fields say nothing. */
+        k->may_share = cache_check_user(k->request.fields, &policy) == CACHE_OK;
+    }
+    x->copying = k;
+    return k;
+}
+
+/* ---- being answered by a copy ---- */
+
+static void answer(struct exchange *x, struct copy *copy, enum copy_use use, struct slice detail)
+{
+    const struct app_settings *s = exchange_settings(x);
+    struct copy_answer a;
+    struct headers_response r = {
+        .req = x->req,
+        .via = s->via ? x->home->lb->name : SLICE_NULL,
+        .request_id = s->request_id ? x->request_id : SLICE_NULL,
+        .own_server = x->shared->own_server,
+    };
+
+    copy_answer_make(copy, use, detail, clock_mono_us(), &a);
+    headers_take_response(&r, &a.head);
+    exchange_change_response(x, false);
+    timer_stop(&x->total_timer);
+    limit_give_back(x, false);
+    x->started = true;
+    x->status = a.head.status;
+    x->outcome = use == COPY_STALE ? OUTCOME_STALE : OUTCOME_COALESCED;
+    exchange_enter(x, STEP_DELIVER);
+    http_reply_start(&x->reply, a.head.content_length);
+    http_reply_send(&x->reply, copy_take_body(copy), true);
+    if (!x->client_over)
+        exchange_count_buffered(x);
+    copy_put(copy);
+}
+
+/* The answer is a copy made while X waited since SINCE_US, if there is one; true: it is sent. */
+static bool answer_shared(struct exchange *x, uint64_t since_us)
+{
+    struct limit_copying *k = copying_of(x);
+
+    if (!k->may_share)
+        return false;
+    struct copy *copy =
+        copies_find_shared(x->app->copies, &k->url, &k->request, since_us, clock_mono_us());
+    if (copy == NULL)
+        return false;
+    answer(x, copy, COPY_COALESCED, SLICE_NULL);
+    return true;
+}
+
+/* The answer is the last good copy, however old; DETAIL says why, for Cache-Status. */
+static bool answer_stale(struct exchange *x, struct slice detail)
+{
+    struct limit_copying *k = copying_of(x);
+
+    if (!k->may_share)
+        return false;
+    struct copy *copy =
+        copies_find_stale(x->app->copies, &k->url, &k->request, &k->wish,
+                          exchange_settings(x)->copies_max_age_ms / 1000, clock_mono_us());
+    if (copy == NULL)
+        return false;
+    answer(x, copy, COPY_STALE, detail);
+    return true;
+}
+
+/* ---- taking a copy ---- */
+
+void limit_copy_drop(struct exchange *x)
+{
+    copy_maker_destroy(x->copy_maker);
+    x->copy_maker = NULL;
+}
+
+/* One that changed something makes copies of its target old (RFC 9111 4.4). */
+static void invalidate_target(struct exchange *x, int status)
+{
+    struct copies_url url = url_of(x);
+
+    if (cache_invalidates(x->req->method, status))
+        copies_invalidate(x->app->copies, &url, clock_mono_us());
+}
+
+/* Mostly there are no copies, or it changes nothing. */
+static inline void invalidate(struct exchange *x, int status)
+{
+    if (x->limits != NULL && x->limits->any_copies && !x->safe)
+        invalidate_target(x, status);
+}
+
+void limit_copy_head(struct exchange *x, const struct http1_head *head)
+{
+    limit_copy_drop(x);
+    /* What it has changed, the client may ask for before it has read all of the answer. */
+    invalidate(x, head->status);
+    if (!x->copies_wanted)
+        return;
+    struct limit_copying *k = copying_of(x);
+    struct cache_policy policy = policy_of(x);
+
+    /* The settings may have changed while it waited. */
+    if (cache_check_user(k->request.fields, &policy) != CACHE_OK)
+        return;
+    struct copy_maker_head h = {
+        .request = &k->request,
+        .head = head,
+        .asked_us = x->sent_us,
+        .received_us = loop_now_us(x->home->loop),
+        .received_s = (int64_t)(x->start_wall_ms / 1000 +
+                                (loop_now_us(x->home->loop) - x->start_us) / 1000000),
+    };
+
+    x->copy_maker = copies_begin(x->app->copies);
+    if (copy_maker_head(x->copy_maker, &h) != CACHE_OK)
+        limit_copy_drop(x);
+}
+
+void limit_copy_body(struct exchange *x, const struct http1_body *body)
+{
+    if (x->copy_maker != NULL && body != NULL)
+        copy_maker_body(x->copy_maker, body);
+}
+
+void limit_copy_end(struct exchange *x)
+{
+    struct copy *copy = NULL;
+
+    /* Some servers change things after the head. */
+    invalidate(x, x->status);
+    if (x->copy_maker == NULL)
+        return;
+    copy = copy_maker_end(&x->copy_maker);
+    if (copy != NULL)
+        copies_put(x->app->copies, &x->copying->url, &copy, clock_mono_us());
+}
 
 /* ---- over a limit ---- */
 
-static void count(_Atomic uint64_t *figure)
-{
-    atomic_fetch_add_explicit(figure, 1, memory_order_relaxed);
-}
+static void walk(struct exchange *x);
 
 static void refuse(struct exchange *x, const struct limit_rule *rule, enum outcome o)
 {
@@ -31,44 +246,29 @@ static void refuse(struct exchange *x, const struct limit_rule *rule, enum outco
 static bool stale(struct exchange *x, const struct limit_rule *rule, bool wanted,
                   const char *detail)
 {
-    if (!wanted || !limit_answer_stale(x, slice_of(detail)))
+    if (!wanted || !answer_stale(x, slice_of(detail)))
         return false;
-    count(&rule->counter->figures.stale);
+    exchange_count(&rule->counter->figures.stale);
     return true;
 }
 
-static void on_full(struct exchange *x, const struct limit_rule *rule)
+static void over(struct exchange *x, const struct limit_rule *rule, bool wants_stale,
+                 const char *detail, _Atomic uint64_t *figure, enum outcome o)
 {
-    if (stale(x, rule, rule->s.on_full == LIMIT_ANSWER_STALE, "full"))
+    if (stale(x, rule, wants_stale, detail))
         return;
-    count(&rule->counter->figures.refused_full);
-    refuse(x, rule, OUTCOME_LIMIT_FULL);
-}
-
-static void on_no_room(struct exchange *x, const struct limit_rule *rule)
-{
-    if (stale(x, rule, rule->s.on_full == LIMIT_ANSWER_STALE, "connections"))
-        return;
-    count(&rule->counter->figures.refused_connections);
-    refuse(x, rule, OUTCOME_LIMIT_CONNECTIONS);
-}
-
-static void on_timeout(struct exchange *x, const struct limit_rule *rule)
-{
-    if (stale(x, rule, rule->s.on_timeout == LIMIT_ANSWER_STALE, "timeout"))
-        return;
-    count(&rule->counter->figures.refused_timeout);
-    refuse(x, rule, OUTCOME_LIMIT_TIMEOUT);
+    exchange_count(figure);
+    refuse(x, rule, o);
 }
 
 /* Returns true if the request continues. */
 static bool on_unreachable(struct exchange *x, const struct limit_rule *rule)
 {
     if (rule->s.on_unreachable == LIMIT_OPEN || rule->s.shadow) {
-        count(&rule->counter->figures.unreachable_open);
+        exchange_count(&rule->counter->figures.unreachable_open);
         return true;
     }
-    count(&rule->counter->figures.unreachable_closed);
+    exchange_count(&rule->counter->figures.unreachable_closed);
     refuse(x, rule, OUTCOME_LIMIT_UNREACHABLE);
     return false;
 }
@@ -90,8 +290,8 @@ static bool on_done(struct exchange *x, struct limit_claim *c)
 {
     struct limit_figures *f = &c->counter->figures;
 
-    if (limit_answer_shared(x, c->begun_us)) {
-        count(&f->coalesced);
+    if (answer_shared(x, c->begun_us)) {
+        exchange_count(&f->coalesced);
         return false;
     }
     return take(x, c, limit_claim_again(c));
@@ -109,6 +309,9 @@ static bool on_busy(struct exchange *x, struct limit_claim *c)
 /* True: on to the next rule. */
 static bool take(struct exchange *x, struct limit_claim *c, enum limit_result r)
 {
+    const struct counter_settings *s = &c->rule->s;
+    struct limit_figures *f = &c->counter->figures;
+
     switch (r) {
     case LIMIT_HELD:
         return true;
@@ -120,15 +323,18 @@ static bool take(struct exchange *x, struct limit_claim *c, enum limit_result r)
     case LIMIT_DONE:
         return on_done(x, c);
     case LIMIT_FULL:
-        on_full(x, c->rule);
+        over(x, c->rule, s->on_full == LIMIT_ANSWER_STALE, "full", &f->refused_full,
+             OUTCOME_LIMIT_FULL);
         return false;
     case LIMIT_NO_ROOM:
-        on_no_room(x, c->rule);
+        over(x, c->rule, s->on_full == LIMIT_ANSWER_STALE, "connections", &f->refused_connections,
+             OUTCOME_LIMIT_CONNECTIONS);
         return false;
     case LIMIT_TIMEOUT:
         if (c->hurried)
             return on_busy(x, c);
-        on_timeout(x, c->rule);
+        over(x, c->rule, s->on_timeout == LIMIT_ANSWER_STALE, "timeout", &f->refused_timeout,
+             OUTCOME_LIMIT_TIMEOUT);
         return false;
     case LIMIT_UNREACHABLE:
         return on_unreachable(x, c->rule);
@@ -157,7 +363,7 @@ static struct limit_claim *begin(struct exchange *x, const struct limit_rule *ru
                                  const struct classify_request *r)
 {
     bool at_daemon = rule->s.where == LIMIT_DAEMON;
-    bool shares = wants_copies(&rule->s) && limit_may_share(x);
+    bool shares = wants_copies(&rule->s) && copying_of(x)->may_share;
     char room[LIMIT_KEY_MAX];
 
     if (x->nclaims == LIMIT_CLAIMS_MAX ||
@@ -166,7 +372,7 @@ static struct limit_claim *begin(struct exchange *x, const struct limit_rule *ru
     ++x->nclaims;
     x->ndaemon_claims += at_daemon;
     if (shares)
-        limit_copy_wanted(x);
+        x->copies_wanted = true;
     struct limit_claim *c = limit_claim_create(
         rule, request_match_key(rule->match, rule->name, x->cls, r, room),
         shares && rule->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME, x->home->loop,
@@ -208,7 +414,7 @@ static noinline_ void walk(struct exchange *x)
 
 void exchange_limit(struct exchange *x)
 {
-    struct limit_rules *rules = application_limits(x->al);
+    struct limit_rules *rules = x->al->settings->limits;
 
     if (rules == NULL || rules->n == 0) {
         exchange_route(x);

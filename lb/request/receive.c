@@ -68,16 +68,16 @@ static void believe(struct exchange *x)
 
 static void trust(struct exchange *x)
 {
-    const struct networks *trusted = application_trusted(x->al);
+    const struct networks *trusted = &x->al->settings->trusted;
 
     /* So far the client is the connected peer. */
     if (!networks_have(trusted, &x->client_addr)) {
-        headers_drop_claims(x->req);
+        message_fields_drop(&x->req->fields, HEADERS_CLAIMS);
         return;
     }
     /* The certificate of this connection has been verified here. */
     if (client_certificate_is_asked(http_conn_ssl(x->conn)))
-        headers_drop_certificate(x->req);
+        message_fields_drop(&x->req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
     find_client(x, trusted);
     believe(x);
 }
@@ -121,7 +121,7 @@ static noinline_ bool find_parent(const struct exchange *x, struct trace_parent 
     const struct message_fields *fields = &x->req->fields;
 
     if (exchange_settings(x)->trace_context == TRACE_CONTEXT_TRUSTED &&
-        !networks_have(application_trusted(x->al), http_conn_peer(x->conn)))
+        !networks_have(&x->al->settings->trusted, http_conn_peer(x->conn)))
         return false;
     const struct message_field *found = message_fields_find(fields, parent_name, NULL);
 
@@ -292,11 +292,6 @@ static void find_class(struct exchange *x)
 
 /* ---- rates ---- */
 
-static void add_one(_Atomic uint64_t *figure)
-{
-    atomic_fetch_add_explicit(figure, 1, memory_order_relaxed);
-}
-
 static uint64_t take_rate(const struct exchange *x, const struct rate_rule *rule,
                           const struct classify_request *r)
 {
@@ -328,11 +323,11 @@ static bool all_rates_pass(struct exchange *x, const struct rate_rules *rules)
         uint64_t wait_ns = take_rate(x, rule, &r);
 
         if (wait_ns == 0) {
-            add_one(&rule->counter->passed);
+            exchange_count(&rule->counter->passed);
         } else if (rule->shadow) {
-            add_one(&rule->counter->shadow_refused);
+            exchange_count(&rule->counter->shadow_refused);
         } else {
-            add_one(&rule->counter->refused);
+            exchange_count(&rule->counter->refused);
             refuse_rate(x, rule, wait_ns);
             return false;
         }
@@ -342,7 +337,7 @@ static bool all_rates_pass(struct exchange *x, const struct rate_rules *rules)
 
 static bool rates_pass(struct exchange *x)
 {
-    const struct rate_rules *rules = application_rates(x->al);
+    const struct rate_rules *rules = x->al->settings->rates;
 
     return rules == NULL || rules->n == 0 || all_rates_pass(x, rules);
 }
@@ -353,12 +348,12 @@ static bool rates_pass(struct exchange *x)
  * 301 has clients change POST into GET, so it is for GET and HEAD; 308 is for all else (RFC 9110
  * sections 15.4.2 and 15.4.9).
  */
-static noinline_ void redirect(struct exchange *x, const struct redirect *to)
+static noinline_ void redirect(struct exchange *x, unsigned port)
 {
     int status = x->safe ? outcome_status(OUTCOME_REDIRECTED) : 308;
     struct text location = {0};
 
-    if (!redirect_location(to, x->authority, x->target, &location)) {
+    if (!redirect_location(port, x->authority, x->target, &location)) {
         text_fini(&location);
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return;
@@ -441,7 +436,7 @@ void exchange_receive(struct exchange *x)
         return;
     }
     if (http_conn_tag(x->conn) != NULL) {
-        redirect(x, http_conn_tag(x->conn));
+        redirect(x, *(const unsigned *)http_conn_tag(x->conn));
         return;
     }
     const SSL *ssl = http_conn_ssl(x->conn);

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * What an operator can do at the admin address: POST /actions/drain, undrain, confirm-removal,
+ * forget, reload, with the actions_token. The request's body is a JSON object, the answer too.
+ * Control thread.
+ *
+ *   drain, undrain   {"worker": NAME, "application": NAME}   no new requests to that address
+ *   confirm-removal  {"worker": NAME, "application": NAME}   of held workers; without a worker: all
+ *   forget           {"worker": NAME, "class": CLASS, "application": NAME}   skills; each may be
+ *                    left out: of all workers, of all classes
+ *   reload           {}   as by SIGHUP
+ *
+ * Without an application: of the only one. Of several, forget means all, and the others require it.
+ *
  * An order is read whole, members unknown to it refused, before anything is done. Answers:
  *   200 {"action": ..., what was done}     400 not such an object     404 no such application,
  * worker 409 the configuration was refused, or no such worker is held
  */
-#include "lb/status/actions.h"
+#include "lb/status/status.h"
 
 #include "common/base/log.h"
-#include "common/program/admin.h"
 #include "lb/backends/membership.h"
-#include "lb/status/shared_answers.h"
 
 enum {
     STATUS_DONE = 200,
@@ -65,6 +75,12 @@ static const char *find_worker(const struct lb *lb, struct search *s)
     return s->found != NULL ? NULL : "no such worker";
 }
 
+static int refuse(struct admin_order *o, struct text *body, int status, const char *why)
+{
+    admin_order_fini(o);
+    return admin_order_refuse(body, status, why);
+}
+
 /* ---- drain, undrain ---- */
 
 static int set_drained(struct lb *lb, struct slice entity, struct text *body, bool on)
@@ -82,10 +98,8 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
         if (s.napps > 1)
             status = STATUS_BAD;
     }
-    if (why != NULL) {
-        admin_order_fini(&o);
-        return admin_order_refuse(body, status, why);
-    }
+    if (why != NULL)
+        return refuse(&o, body, status, why);
     bool changed = s.found->drained != on;
     known_worker_drain(s.found, on);
     shared_answers_forget(lb->answers);
@@ -135,10 +149,8 @@ static int confirm_removal(void *context, struct slice entity, struct text *body
         status = STATUS_REFUSED;
         why = o.worker.len != 0 ? "this worker is not held" : "no worker is held";
     }
-    if (why != NULL) {
-        admin_order_fini(&o);
-        return admin_order_refuse(body, status, why);
-    }
+    if (why != NULL)
+        return refuse(&o, body, status, why);
     shared_answers_forget(lb->answers);
     struct json_writer w = {.out = body};
 
@@ -184,10 +196,8 @@ static int forget(void *context, struct slice entity, struct text *body)
         status = STATUS_UNKNOWN;
         why = s.napps == 0 ? "no such application" : "no such worker";
     }
-    if (why != NULL) {
-        admin_order_fini(&o);
-        return admin_order_refuse(body, status, why);
-    }
+    if (why != NULL)
+        return refuse(&o, body, status, why);
     shared_answers_forget(lb->answers);
     admin_order_forgotten(body, s.workers, s.scores);
     admin_order_fini(&o);

@@ -47,20 +47,25 @@ struct class_series *class_metrics_find(const struct class_metrics *m, struct sl
     return map_entry(map_find(&m->series, name, cls.len), struct class_series, by_name);
 }
 
+/* A struct class_figures has nothing but doubles. */
+enum { CLASS_FIGURES = sizeof(struct class_figures) / sizeof(double) };
+
+void class_figures_add(struct class_figures *to, const struct class_figures *more)
+{
+    for (size_t i = 0; i < CLASS_FIGURES; ++i)
+        ((double *)to)[i] += ((const double *)more)[i];
+}
+
+void class_figures_scale(struct class_figures *f, double by)
+{
+    for (size_t i = 0; i < CLASS_FIGURES; ++i)
+        ((double *)f)[i] *= by;
+}
+
 void class_metrics_add(struct class_metrics *m, struct class_series *s,
                        const struct class_figures *more)
 {
-    struct class_figures *f = s != NULL ? &s->figures : &m->others;
-
-    f->requests += more->requests;
-    f->failed += more->failed;
-    f->limited += more->limited;
-    f->waited += more->waited;
-    f->seconds += more->seconds;
-    f->wait_seconds += more->wait_seconds;
-    f->skilled += more->skilled;
-    f->spilled += more->spilled;
-    f->unskilled += more->unskilled;
+    class_figures_add(s != NULL ? &s->figures : &m->others, more);
 }
 
 size_t class_metrics_count(const struct class_metrics *m)

@@ -37,6 +37,9 @@ struct class_figures {
     double skilled, spilled, unskilled; /* of those that a worker was picked for */
 };
 
+void class_figures_add(struct class_figures *to, const struct class_figures *more);
+void class_figures_scale(struct class_figures *f, double by);
+
 /* A class that is known, and its requests that have not faded. */
 struct class_rank {
     struct slice name;

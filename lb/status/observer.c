@@ -9,9 +9,13 @@
 #include "lb/status/observer_internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "common/tree/live_settings.h"
+#include "lb/backends/member.h"
+#include "lb/backends/membership.h"
 #include "lb/core/traffic.h"
 
 enum {
@@ -25,14 +29,10 @@ enum {
 /* A second's worth of forgetting for the histograms of times. */
 static const double TIMES_KEEP = 0.935; /* exp(-1/15) */
 
-double observer_fade(double from_s, double now_s)
+/* Sums that fade with FADE_S from FROM_S to NOW_S keep this much. */
+static double fade(double fade_s, double from_s, double now_s)
 {
-    return now_s > from_s ? exp((from_s - now_s) / OBSERVER_FADE_S) : 1;
-}
-
-double observer_lasting(double from_s, double now_s)
-{
-    return now_s > from_s ? exp((from_s - now_s) / CLASS_METRICS_FADE_S) : 1;
+    return now_s > from_s ? exp((from_s - now_s) / fade_s) : 1;
 }
 
 /* Of a steady stream of r a second a sum comes to r * OBSERVER_FADE_S; shortly after the start, to
@@ -42,12 +42,12 @@ double observer_rate(const struct observer *o, double sum, double at_s)
     double age = o->now_s - o->started_s;
     double full = OBSERVER_FADE_S * (1 - exp(-(age > 1 ? age : 1) / OBSERVER_FADE_S));
 
-    return sum * observer_fade(at_s, o->now_s) / full;
+    return sum * fade(OBSERVER_FADE_S, at_s, o->now_s) / full;
 }
 
-void observer_add(const struct observer *o, struct fading *f, double n)
+static void add(const struct observer *o, struct fading *f, double n)
 {
-    f->sum = f->sum * observer_fade(f->at_s, o->now_s) + n;
+    f->sum = f->sum * fade(OBSERVER_FADE_S, f->at_s, o->now_s) + n;
     f->at_s = o->now_s;
 }
 
@@ -55,19 +55,14 @@ void observer_add(const struct observer *o, struct fading *f, double n)
 
 void observer_refresh(const struct observer *o, struct seen_class *c)
 {
-    double keep = observer_fade(c->at_s, o->now_s);
+    double keep = fade(OBSERVER_FADE_S, c->at_s, o->now_s);
     double from = c->at_s;
 
     if (c->at_s >= o->now_s)
         return;
     c->at_s = o->now_s;
-    c->requests *= keep;
-    c->spilled *= keep;
-    c->failed *= keep;
-    c->limited *= keep;
-    c->waited *= keep;
-    c->wait_s *= keep;
-    c->lasting *= observer_lasting(from, o->now_s);
+    class_figures_scale(&c->recent, keep);
+    c->lasting *= fade(CLASS_METRICS_FADE_S, from, o->now_s);
     for (unsigned i = 0; i < c->n; ++i)
         c->workers[i].sum *= (float)keep;
 }
@@ -130,11 +125,11 @@ static double if_set(const struct traffic_note *n, unsigned flag, double weight)
     return (n->flags & flag) != 0 ? weight : 0;
 }
 
-static void count_class(const struct seen_app *a, const struct seen_class *c,
-                        const struct traffic_note *n, double weight)
+static struct class_figures figures_of(const struct traffic_note *n, double weight)
 {
     bool by_skill = (n->flags & (TRAFFIC_SKILLED | TRAFFIC_SPILLED)) != 0;
-    struct class_figures f = {
+
+    return (struct class_figures){
         .requests = weight,
         .failed = if_set(n, TRAFFIC_FAILED, weight),
         .limited = if_set(n, TRAFFIC_LIMITED, weight),
@@ -145,8 +140,6 @@ static void count_class(const struct seen_app *a, const struct seen_class *c,
         .spilled = if_set(n, TRAFFIC_SPILLED, weight),
         .unskilled = n->worker.len != 0 && !by_skill ? weight : 0,
     };
-
-    class_metrics_add(a->figures, c->series, &f);
 }
 
 const struct class_metrics *observer_class_metrics(const struct observer *o, size_t application)
@@ -167,8 +160,8 @@ static void choose_classes(const struct observer *o, struct seen_app *a)
         return;
     struct class_rank *ranks = xcalloc(known + 1, sizeof(*ranks));
     map_for_each (struct seen_class, c, &a->classes, by_name)
-        ranks[n++] = (struct class_rank){map_key(&c->by_name),
-                                         c->lasting * observer_lasting(c->at_s, o->now_s)};
+        ranks[n++] = (struct class_rank){
+            map_key(&c->by_name), c->lasting * fade(CLASS_METRICS_FADE_S, c->at_s, o->now_s)};
     if (class_metrics_choose(a->figures, ranks, n, limit, move)) {
         map_for_each (struct seen_class, c, &a->classes, by_name)
             c->series = class_metrics_find(a->figures, map_key(&c->by_name));
@@ -178,37 +171,7 @@ static void choose_classes(const struct observer *o, struct seen_app *a)
 
 /* ---- notes ---- */
 
-static void take_note(void *context, const struct traffic_note *n, double weight)
-{
-    struct observer *o = context;
-    struct seen_app *a = &o->apps[n->application];
-    struct seen_class *c = class_of(o, a, n->cls);
-
-    count_class(a, c, n, weight);
-    c->requests += weight;
-    c->lasting += weight;
-    if ((n->flags & TRAFFIC_SPILLED) != 0)
-        c->spilled += weight;
-    if ((n->flags & TRAFFIC_FAILED) != 0) {
-        c->failed += weight;
-        observer_add(o, &a->failed, weight);
-    }
-    if ((n->flags & TRAFFIC_LIMITED) != 0)
-        c->limited += weight;
-    if ((n->flags & TRAFFIC_WAITED) != 0)
-        c->waited += weight;
-    c->wait_s += weight * (double)n->wait_us / 1e6;
-    histogram_add(&a->times, n->total_us, weight);
-    observer_add(o, &a->requests, weight);
-    if (n->worker.len == 0)
-        return;
-    observer_add(o, &a->placed, weight);
-    if ((n->flags & TRAFFIC_SKILLED) != 0)
-        observer_add(o, &a->skilled, weight);
-    count_worker(c, observer_worker(o, a, n->worker)->number, weight);
-}
-
-struct seen_worker *observer_worker(struct observer *o, struct seen_app *a, struct slice name)
+static struct seen_worker *worker_called(struct observer *o, struct seen_app *a, struct slice name)
 {
     struct seen_worker *w =
         map_entry(map_find(&a->workers, name.p, name.len), struct seen_worker, by_name);
@@ -220,6 +183,244 @@ struct seen_worker *observer_worker(struct observer *o, struct seen_app *a, stru
     w->number = ++o->numbers;
     map_add(&a->workers, &w->by_name, w->name, name.len);
     return w;
+}
+
+static void take_note(void *context, const struct traffic_note *n, double weight)
+{
+    struct observer *o = context;
+    struct seen_app *a = &o->apps[n->application];
+    struct seen_class *c = class_of(o, a, n->cls);
+
+    const struct class_figures f = figures_of(n, weight);
+
+    class_metrics_add(a->figures, c->series, &f);
+    class_figures_add(&c->recent, &f);
+    c->lasting += weight;
+    if (f.failed != 0)
+        add(o, &a->failed, weight);
+    histogram_add(&a->times, n->total_us, weight);
+    add(o, &a->requests, weight);
+    if (n->worker.len == 0)
+        return;
+    add(o, &a->placed, weight);
+    if (f.skilled != 0)
+        add(o, &a->skilled, weight);
+    count_worker(c, worker_called(o, a, n->worker)->number, weight);
+}
+
+/*
+ * ---- changes: scans of workers and settings ----
+ *
+ * Events are found by comparing the present state with that of a second ago: so the parts that
+ * cause events do not depend on the observer, and a storm of changes is one event a second. A state
+ * that lasts for less than a second is not seen here; logs have it.
+ */
+
+struct look {
+    struct observer *o;
+    struct seen_app *app;
+    uint64_t now_ms;
+};
+
+static void copy(char *out, size_t room, const char *s)
+{
+    text_copy(out, room, s != NULL ? s : "");
+}
+
+static void tell(const struct look *l, const struct seen_worker *w, const char *kind, bool bad,
+                 const char *text)
+{
+    if (l->app->settled)
+        events_add(&l->o->events, kind, bad, l->app->app->name, w->name, text);
+}
+
+static uint64_t relaxed(_Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+static uint64_t since(uint64_t *last, uint64_t now)
+{
+    uint64_t n = now >= *last ? now - *last : now;
+
+    *last = now;
+    return n;
+}
+
+static void look_at_member(const struct look *l, struct seen_worker *w, struct member *m)
+{
+    bool ejected = relaxed(&m->ejected_until_ms) > l->now_ms;
+    unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
+
+    add(l->o, &w->request_rate, (double)since(&w->requests, relaxed(&m->requests)));
+    add(l->o, &w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)));
+    add(l->o, &w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6);
+    if (ejected != w->ejected)
+        tell(l, w, ejected ? "ejected" : "back", ejected,
+             ejected ? worker_fault_text((enum worker_fault)why) : "its ejection is over");
+    w->ejected = ejected;
+}
+
+static void look_at_version(const struct look *l, struct seen_worker *w, const char *incarnation,
+                            const char *version)
+{
+    char text[EVENT_TEXT_MAX];
+
+    if (strcmp(w->version, version) != 0 && w->incarnation[0] != '\0') {
+        snprintf(text, sizeof(text), "version %s -> %s", w->version, version);
+        tell(l, w, "version", false, text);
+    } else if (strcmp(w->incarnation, incarnation) != 0 && w->incarnation[0] != '\0') {
+        tell(l, w, "restarted", false, "another process lives there");
+    }
+    copy(w->version, sizeof(w->version), version);
+    copy(w->incarnation, sizeof(w->incarnation), incarnation);
+}
+
+static void look_at_state(const struct look *l, struct seen_worker *w, const char *state)
+{
+    static const char *const bad[] = {"absent", "silent", "unhealthy"};
+    char text[EVENT_TEXT_MAX];
+    bool is_bad = false;
+
+    if (strcmp(w->state, state) == 0)
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
+        is_bad |= strcmp(state, bad[i]) == 0;
+    if (w->state[0] != '\0') {
+        snprintf(text, sizeof(text), "%s -> %s", w->state, state);
+        tell(l, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
+    }
+    copy(w->state, sizeof(w->state), state);
+}
+
+static void look_at_worker(void *context, const struct known_worker *k)
+{
+    const struct look *l = context;
+    struct seen_worker *w = worker_called(l->o, l->app, slice_of(k->name));
+    const char *state = known_worker_state(k);
+
+    if (!w->was_in_pool && strcmp(state, "absent") != 0) {
+        w->was_in_pool = true;
+        tell(l, w, "joined", false, state);
+        copy(w->state, sizeof(w->state), state);
+    }
+    look_at_state(l, w, state);
+    w->here = true;
+    if (k->worker == NULL)
+        return;
+    look_at_version(l, w, worker_incarnation(k->worker),
+                    k->streams ? k->last.version : member_of(k->worker)->version);
+    look_at_member(l, w, member_of(k->worker));
+}
+
+/* Those that were there a second ago and have no name any more. */
+static void look_for_absent(const struct look *l)
+{
+    map_for_each_safe (struct seen_worker, w, &l->app->workers, by_name) {
+        if (w->here)
+            continue;
+        if (w->was_in_pool)
+            tell(l, w, "left", false, "neither listed nor registered");
+        map_remove(&l->app->workers, &w->by_name);
+        free(w);
+    }
+}
+
+static void forget_settings(struct seen_app *a)
+{
+    for (size_t i = 0; a->refused != NULL && i < app_rows(); ++i)
+        free(a->refused[i]);
+    free(a->refused);
+    a->refused = NULL;
+    if (a->has_settings)
+        app_settings_fini(&a->settings);
+    a->has_settings = false;
+}
+
+static void tell_setting(const struct look *l, const struct setting_row *row)
+{
+    const struct application *a = l->app->app;
+    struct text line = {0};
+
+    settings_print(row, &l->app->settings, &line);
+    text_add(&line, SLICE_LIT(" -> "));
+    settings_print(row, &a->settings->s, &line);
+    if (a->live != NULL)
+        text_addf(&line, " (%s)", setting_origin_text(live_settings_origin(a->live, row)));
+    events_add(&l->o->events, "setting", false, a->name, row->name, text_cstr(&line));
+    text_fini(&line);
+}
+
+static void look_at_refusal(const struct look *l, size_t i, const char *why)
+{
+    char **was = &l->app->refused[i];
+
+    if (why != NULL && (*was == NULL || strcmp(*was, why) != 0))
+        events_add(&l->o->events, "refused", true, l->app->app->name, app_row(i)->name, why);
+    if (why == NULL && *was != NULL)
+        events_add(&l->o->events, "setting", false, l->app->app->name, app_row(i)->name,
+                   "no longer refused");
+    if (why != NULL && *was != NULL && strcmp(*was, why) == 0)
+        return;
+    free(*was);
+    *was = xstrdup(why);
+}
+
+static void look_at_settings(const struct look *l)
+{
+    struct seen_app *s = l->app;
+    const struct application *a = s->app;
+
+    if (s->refused == NULL)
+        s->refused = xcalloc(app_rows() + 1, sizeof(*s->refused));
+    for (size_t i = 0; i < app_rows(); ++i) {
+        const struct setting_row *row = app_row(i);
+
+        if (row->type == SETTING_NODE)
+            continue;
+        if (s->has_settings && !settings_same(row, &s->settings, &a->settings->s)) {
+            tell_setting(l, row);
+            settings_take(row, &a->settings->s, &s->settings);
+        }
+        if (a->live != NULL)
+            look_at_refusal(l, i, live_settings_refused(a->live, row));
+    }
+    if (s->has_settings)
+        return;
+    app_settings_copy(&a->settings->s, &s->settings);
+    s->has_settings = true;
+}
+
+static void look_at_pool(const struct look *l)
+{
+    char text[EVENT_TEXT_MAX];
+    char active[sizeof(l->app->active_version)];
+
+    pool_active_version(l->app->app->pool, active, sizeof(active));
+    if (strcmp(active, l->app->active_version) == 0)
+        return;
+    if (l->app->settled && l->app->active_version[0] != '\0') {
+        snprintf(text, sizeof(text), "%s -> %s", l->app->active_version, active);
+        events_add(&l->o->events, "switched", false, l->app->app->name, "active version", text);
+    }
+    copy(l->app->active_version, sizeof(l->app->active_version), active);
+}
+
+static void look(struct observer *o)
+{
+    for (size_t i = 0; i < o->lb->napplications; ++i) {
+        struct seen_app *s = &o->apps[i];
+        struct look l = {.o = o, .app = s, .now_ms = clock_mono_us() / 1000};
+
+        map_for_each (struct seen_worker, w, &s->workers, by_name)
+            w->here = false;
+        if (s->app->membership != NULL)
+            membership_each(s->app->membership, look_at_worker, &l);
+        look_for_absent(&l);
+        look_at_settings(&l);
+        look_at_pool(&l);
+        s->settled = o->lb->phase != LB_STARTING;
+    }
 }
 
 /* ---- life ---- */
@@ -245,7 +446,7 @@ static void on_timer(struct timer *t)
         o->drains = 0;
         for (size_t i = 0; i < o->lb->napplications; ++i)
             histogram_scale(&o->apps[i].times, TIMES_KEEP);
-        observer_look(o);
+        look(o);
         for (size_t i = 0; i < o->lb->napplications; ++i)
             choose_classes(o, &o->apps[i]);
     }
@@ -281,7 +482,7 @@ static void fini_app(struct seen_app *a)
         free(w);
     }
     class_metrics_destroy(a->figures);
-    observer_forget_settings(a);
+    forget_settings(a);
 }
 
 void observer_destroy(struct observer *o)
@@ -299,10 +500,4 @@ void observer_destroy(struct observer *o)
 const struct events *observer_events(const struct observer *o)
 {
     return &o->events;
-}
-
-void observer_tell(struct observer *o, const char *kind, bool bad, const char *application,
-                   const char *subject, const char *text)
-{
-    events_add(&o->events, kind, bad, application, subject, text);
 }

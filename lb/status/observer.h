@@ -2,8 +2,8 @@
  *
  * What the status page shows beyond the counters: recent rates, times, which class is routed to
  * which worker, and events (events.h). Fed one to four times a second with the data loops' notes
- * (traffic.h) and by scanning the workers. Owned by lb.c; control thread only. It reads pools and
- * memberships, and changes nothing.
+ * (traffic.h) and by scanning the workers. Owned by lb/program; control thread only. It reads pools
+ * and memberships, and changes nothing.
  *
  * All rates are means that fade with OBSERVER_FADE_S: "now" is about the last 15 seconds.
  */
@@ -31,10 +31,6 @@ struct observer *observer_create(struct lb *lb);
 /* After the data loops. NULL is fine. */
 void observer_destroy(struct observer *o);
 const struct events *observer_events(const struct observer *o);
-/* Reports an event caused by an operator. KIND is constant. */
-void observer_tell(struct observer *o, const char *kind, bool bad, const char *application,
-                   const char *subject, const char *text);
-
 struct class_metrics;
 /* Of the application's busiest classes. */
 const struct class_metrics *observer_class_metrics(const struct observer *o, size_t application);

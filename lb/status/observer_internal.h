@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by observer.c (metrics), observer_watch.c (changes) and observer_view.c (JSON). Control
- * thread.
+ * Shared by observer.c (metrics, changes) and observer_view.c (JSON). Control thread.
  */
 #ifndef RLB_LB_STATUS_OBSERVER_INTERNAL_H
 #define RLB_LB_STATUS_OBSERVER_INTERNAL_H
@@ -44,7 +43,7 @@ struct seen_class {
     struct map_node by_name;
     struct list node; /* least recently seen first */
     double at_s;      /* the sums below are up to date then */
-    double requests, spilled, failed, limited, waited, wait_s;
+    struct class_figures recent;
     double lasting;              /* requests, fading with CLASS_METRICS_FADE_S */
     struct class_series *series; /* or NULL: it is counted with others */
     struct class_worker *workers;
@@ -78,21 +77,9 @@ struct observer {
     unsigned step;   /* how many of these the one to come stands for */
 };
 
-/* Sums that fade from FROM_S to NOW_S keep this much. */
-double observer_fade(double from_s, double now_s);
-/* The same for what is to last: CLASS_METRICS_FADE_S. */
-double observer_lasting(double from_s, double now_s);
 /* What SUM, up to date at AT_S, is per second now. */
 double observer_rate(const struct observer *o, double sum, double at_s);
-void observer_add(const struct observer *o, struct fading *f, double n);
 /* Bring C's sums up to date. */
 void observer_refresh(const struct observer *o, struct seen_class *c);
-struct seen_worker *observer_worker(struct observer *o, struct seen_app *a, struct slice name);
-
-/*
- * observer_watch.c: scans workers and settings, and adds an event for each change. Once a second.
- */
-void observer_look(struct observer *o);
-void observer_forget_settings(struct seen_app *a);
 
 #endif

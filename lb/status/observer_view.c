@@ -112,7 +112,7 @@ static void choose(struct observer *o, struct seen_app *a, struct slice q, struc
     out->n = 0;
     map_for_each (struct seen_class, c, &a->classes, by_name) {
         if (contains(map_key(&c->by_name), q))
-            offer(out, c, observer_rate(o, c->requests, c->at_s));
+            offer(out, c, observer_rate(o, c->recent.requests, c->at_s));
     }
 }
 
@@ -146,19 +146,19 @@ static void rank_tops(struct observer *o, struct seen_app *a, const struct choic
 static void put_class(const struct observer *o, const struct seen_app *a,
                       const struct seen_class *c, struct json_writer *w)
 {
-    double requests = observer_rate(o, c->requests, c->at_s);
+    double requests = observer_rate(o, c->recent.requests, c->at_s);
     struct pool_class_view v;
 
     pool_class_view(a->app->pool, map_key(&c->by_name), &v);
     json_open_object(w, NULL);
     json_put_text(w, "name", map_key(&c->by_name));
     put_rounded(w, "requests_per_s", requests);
-    put_rounded(w, "spilled_per_s", observer_rate(o, c->spilled, c->at_s));
-    put_rounded(w, "failed_per_s", observer_rate(o, c->failed, c->at_s));
-    put_rounded(w, "limited_per_s", observer_rate(o, c->limited, c->at_s));
-    put_rounded(w, "waited_per_s", observer_rate(o, c->waited, c->at_s));
-    if (c->requests > 0.001)
-        put_seconds(w, "wait_mean_s", c->wait_s / c->requests);
+    put_rounded(w, "spilled_per_s", observer_rate(o, c->recent.spilled, c->at_s));
+    put_rounded(w, "failed_per_s", observer_rate(o, c->recent.failed, c->at_s));
+    put_rounded(w, "limited_per_s", observer_rate(o, c->recent.limited, c->at_s));
+    put_rounded(w, "waited_per_s", observer_rate(o, c->recent.waited, c->at_s));
+    if (c->recent.requests > 0.001)
+        put_seconds(w, "wait_mean_s", c->recent.wait_seconds / c->recent.requests);
     else
         json_put_null(w, "wait_mean_s");
     json_put_int(w, "skilled_workers", (int64_t)v.total);
@@ -255,12 +255,12 @@ static void put_map_row(const struct observer *o, const struct seen_app *a, cons
                         const struct column *columns, size_t ncolumns, struct json_writer *w)
 {
     struct pool_class_view v;
-    double requests = r->cls->requests > 0 ? r->cls->requests : 1;
+    double requests = r->cls->recent.requests > 0 ? r->cls->recent.requests : 1;
 
     pool_class_view(a->app->pool, map_key(&r->cls->by_name), &v);
     json_open_object(w, NULL);
     json_put_text(w, "class", map_key(&r->cls->by_name));
-    put_rounded(w, "requests_per_s", observer_rate(o, r->cls->requests, r->cls->at_s));
+    put_rounded(w, "requests_per_s", observer_rate(o, r->cls->recent.requests, r->cls->at_s));
     json_open_array(w, "share");
     for (size_t i = 0; i < ncolumns; ++i)
         put_rounded(w, NULL, traffic_to(r->cls, columns[i].worker->number) / requests);

@@ -15,7 +15,6 @@
 #include "common/base/map.h"
 #include "lb/access/access_log.h"
 #include "lb/backends/membership.h"
-#include "lb/core/application_live.h"
 #include "lb/core/limit_status.h"
 #include "lb/core/limits_live.h"
 #include "lb/limits/rate_rule.h"
@@ -105,18 +104,6 @@ static void put_view(struct json_writer *w, const struct pool_view *pv, const st
     json_put_int(w, "skills", (int64_t)v->nskills);
 }
 
-static void put_no_view(struct json_writer *w)
-{
-    json_put_bool(w, "active", false);
-    json_put_bool(w, "available", false);
-    json_put_int(w, "backlog", 0);
-    json_put_int(w, "backlog_others", 0);
-    json_put_real(w, "mean_backlog", 0);
-    json_put_null(w, "oldest_s");
-    json_put_null(w, "oldest_time");
-    json_put_int(w, "skills", 0);
-}
-
 static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
 {
     uint64_t ejected = relaxed(&m->ejected_until_ms);
@@ -171,6 +158,7 @@ static const char *state_of(const struct worker_row *r)
 
 static void put_worker(struct workers_page *p, const struct worker_row *r)
 {
+    static const struct worker_view no_view = {.name = NULL};
     struct json_writer *w = p->w;
 
     json_open_object(w, NULL);
@@ -181,10 +169,7 @@ static void put_worker(struct workers_page *p, const struct worker_row *r)
     json_put_text(w, "incarnation",
                   slice_of(r->worker != NULL ? worker_incarnation(r->worker) : ""));
     json_put_text(w, "version", slice_of(r->view != NULL ? r->view->version : ""));
-    if (r->view != NULL)
-        put_view(w, p->pool, r->view, p->now_ms);
-    else
-        put_no_view(w);
+    put_view(w, p->pool, r->view != NULL ? r->view : &no_view, p->now_ms);
     if (r->worker != NULL)
         put_member(w, member_of(r->worker), p->now_ms);
     if (r->known != NULL) {
@@ -438,7 +423,7 @@ static void put_application(struct json_writer *w, const struct application *a,
     limit_status_describe(a, w);
     put_rates(w, a);
     if (a->live != NULL)
-        application_live_describe(a->live, w);
+        live_settings_describe(a->live, w);
     if (a->limits != NULL)
         limits_live_describe(a->limits, w);
     if (a->membership != NULL)

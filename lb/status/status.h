@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "common/base/limits.h"
 #include "common/program/admin.h"
 #include "common/stats/metrics.h"
 #include "lb/core/lb.h"
@@ -32,9 +33,72 @@ void status_resumes(struct lb *lb, struct text *out);
  * 404 with {"error"}.
  */
 int status_explain(struct lb *lb, struct slice query, struct text *body);
+/*
+ * The query of /explain: class=CLASS or url=URL, and application=NAME. The class is written as in
+ * the access log and on the status page; all are percent-encoded as in any query ('+' is itself).
+ * Bounded and strict: unknown or duplicate parameters are rejected. Plain computation; any thread.
+ */
+enum {
+    EXPLAIN_QUERY_MAX = 2048,
+    EXPLAIN_APPLICATION_MAX = 255,
+    EXPLAIN_URL_MAX = EXPLAIN_QUERY_MAX,
+};
+
+struct explain_query {
+    char application[EXPLAIN_APPLICATION_MAX];
+    char cls[CLASS_BYTES_MAX];
+    char url[EXPLAIN_URL_MAX]; /* as common/wire/url_line.h takes it */
+    size_t application_len, cls_len, url_len;
+    bool has_application, has_class, has_url;
+};
+
+/* NULL, and OUT is filled: it has a class or a URL, not both.
+ * Else what is wrong with it, for humans. */
+const char *explain_query_parse(struct slice query, struct explain_query *out);
+
 /* status_metrics.c */
 void status_metrics(struct lb *lb, struct metrics *m);
 /* The manual as Markdown (docs/reference/stats.md). */
 void status_metrics_describe(FILE *out);
+
+/* actions.c: adds what an operator can do to A, which LB outlives. */
+void actions_add(struct lb *lb, struct admin *a);
+
+/*
+ * ---- status_page.c: shared answers ----
+ *
+ * Answers of the admin address that are expensive to make, retained for a moment for the next
+ * request: so that the pages of a large pool take no more than a tenth of the control loop, however
+ * many clients request them. What is cheap is made for each request. Owned by lb/program.
+ */
+
+enum {
+    SHARED_ANSWER_FROM_US = 2000,      /* of CPU: one that took less is not kept */
+    SHARED_ANSWER_TIMES = 10,          /* it is kept for so many times what it took */
+    SHARED_ANSWER_MAX_US = 500 * 1000, /* but no longer than this */
+};
+
+/* One of each is kept. */
+enum shared_page {
+    SHARED_STATUS,
+    SHARED_RESUMES,
+    SHARED_METRICS,
+    SHARED_OPEN_METRICS,
+    SHARED_PAGES
+};
+
+struct shared_answers;
+
+struct shared_answers *shared_answers_create(void);
+/* NULL is fine. */
+void shared_answers_destroy(struct shared_answers *s);
+/* Appends the answer that is kept. False: there is none, or it is too old. */
+bool shared_answers_take(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
+                         struct text *out);
+/* ANSWER was made at NOW_US, with COST_US of CPU: keeps a copy where that is worth it. */
+void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64_t now_us,
+                         uint64_t cost_us, struct slice answer);
+/* Drops all stored answers, so that the client that has just changed something sees the change. */
+void shared_answers_forget(struct shared_answers *s);
 
 #endif

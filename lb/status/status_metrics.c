@@ -107,21 +107,6 @@ static void each_lb(struct metrics *m, const void *context)
     metrics_put(m, ((const struct page *)context)->lb, SLICE_NULL, SLICE_NULL);
 }
 
-static double body_memory(const void *object)
-{
-    return (double)((const struct lb *)object)->body_totals.memory_bytes;
-}
-
-static double body_file_bytes(const void *object)
-{
-    return (double)((const struct lb *)object)->body_totals.file_bytes;
-}
-
-static double body_files(const void *object)
-{
-    return (double)((const struct lb *)object)->body_totals.files.files;
-}
-
 /* ---- applications ---- */
 
 static void each_outcome(struct metrics *m, const void *context)
@@ -363,7 +348,7 @@ static void each_class_workers(struct metrics *m, const void *context)
 /* clang-format off */
 #define LABELLED(name, unit, label, each, doc) {name, STAT_COUNTER, unit, label, doc, each, METRIC_GET, 0, 0, NULL}
 #define FRONTS(name, unit, member, doc) {name, STAT_COUNTER, unit, NULL, doc, each_front, METRIC_MEMBER(COUNT, struct http_server_counts, member)}
-#define LB(name, unit, get, doc) {name, STAT_GAUGE, unit, NULL, doc, each_lb, METRIC_GET, 0, 0, get}
+#define LB(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_lb, METRIC_MEMBER(ATOMIC, struct lb, member)}
 #define POOL(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_pool, METRIC_MEMBER(type, struct pool_view, member)}
 #define WORKER(name, unit, type, member, doc) {name, STAT_GAUGE, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct worker_view, member)}
 #define MEMBER(name, unit, type, field, doc) {name, STAT_COUNTER, unit, "worker", doc, each_member, METRIC_MEMBER(type, struct member, field)}
@@ -382,9 +367,9 @@ static const struct metric metrics[] = {
     FRONTS("client_resets_total", "connections", resets, "HTTP/2 connections closed because the client abandoned most of many requests."),
     FRONTS("client_abandoned_total", "requests", abandoned, "Requests of clients that left before the response was complete."),
     FRONTS("accept_pauses_total", "pauses", accept_pauses, "Times accepting paused: too many connections, or no descriptors."),
-    LB("body_memory_bytes", "bytes", body_memory, "Memory of the bodies of requests in progress (request_buffers_total)."),
-    LB("body_file_bytes", "bytes", body_file_bytes, "Bytes of request bodies in files (body_spill_total)."),
-    LB("body_files", "files", body_files, "Files of request and response bodies, one descriptor each; at most 1,024, and an eighth of the descriptors that are not reserved."),
+    LB("body_memory_bytes", "bytes", body_totals.memory_bytes, "Memory of the bodies of requests in progress (request_buffers_total)."),
+    LB("body_file_bytes", "bytes", body_totals.file_bytes, "Bytes of request bodies in files (body_spill_total)."),
+    LB("body_files", "files", body_totals.files.files, "Files of request and response bodies, one descriptor each; at most 1,024, and an eighth of the descriptors that are not reserved."),
     LABELLED("tls_handshakes_total", "handshakes", "version", each_tls_version, "Completed TLS handshakes, by version."),
     FRONTS("tls_resumed_total", "handshakes", tls_resumed, "Of those: with a resumed session."),
     LABELLED("tls_failures_total", "handshakes", "reason", each_tls_failure, "TLS handshakes that failed."),
@@ -453,27 +438,17 @@ static const struct metric of_classes[] = {
 
 /* ---- the page ---- */
 
+/* The struct has nothing but such numbers. */
 static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
 {
     for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
         struct http_server_counts c;
+        const uint64_t *from = (const void *)&c;
+        uint64_t *to = (void *)sum;
 
         front_read_counts(lb->loops[i].front, &c);
-        sum->accepted += c.accepted;
-        sum->abandoned += c.abandoned;
-        sum->header_timeouts += c.header_timeouts;
-        sum->body_timeouts += c.body_timeouts;
-        sum->send_timeouts += c.send_timeouts;
-        sum->slow_readers += c.slow_readers;
-        sum->resets += c.resets;
-        sum->accept_pauses += c.accept_pauses;
-        sum->tls12 += c.tls12;
-        sum->tls13 += c.tls13;
-        sum->tls_resumed += c.tls_resumed;
-        for (size_t k = 0; k < TLS_FAILURES; ++k)
-            sum->tls_failed[k] += c.tls_failed[k];
-        for (size_t k = 0; k < FAULT_COUNT; ++k)
-            sum->refused[k] += c.refused[k];
+        for (size_t k = 0; k < sizeof(c) / sizeof(*from); ++k)
+            to[k] += from[k];
     }
 }
 

@@ -5,18 +5,81 @@
  */
 #include "lb/status/status.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 #include "assets.h"
 #include "common/base/clock.h"
 #include "lb/backends/membership.h"
-#include "lb/core/application_live.h"
 #include "lb/core/limits_live.h"
-#include "lb/status/actions.h"
 #include "lb/status/observer.h"
-#include "lb/status/shared_answers.h"
 
 enum { STATUS_WORKERS_MAX = 200 /* rows of workers; the search finds the others */ };
+
+/* ---- shared answers ---- */
+
+struct kept {
+    struct text answer;
+    uint64_t until_us; /* 0: nothing is kept */
+};
+
+struct shared_answers {
+    struct kept pages[SHARED_PAGES];
+};
+
+struct shared_answers *shared_answers_create(void)
+{
+    return xcalloc(1, sizeof(struct shared_answers));
+}
+
+static void forget(struct kept *k)
+{
+    text_fini(&k->answer);
+    k->until_us = 0;
+}
+
+void shared_answers_forget(struct shared_answers *s)
+{
+    for (size_t i = 0; i < SHARED_PAGES; ++i)
+        forget(&s->pages[i]);
+}
+
+void shared_answers_destroy(struct shared_answers *s)
+{
+    if (s == NULL)
+        return;
+    shared_answers_forget(s);
+    free(s);
+}
+
+bool shared_answers_take(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
+                         struct text *out)
+{
+    const struct kept *k = &s->pages[page];
+
+    if (now_us >= k->until_us)
+        return false;
+    text_add(out, text_slice(&k->answer));
+    return true;
+}
+
+void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64_t now_us,
+                         uint64_t cost_us, struct slice answer)
+{
+    struct kept *k = &s->pages[page];
+    uint64_t age = cost_us < SHARED_ANSWER_MAX_US / SHARED_ANSWER_TIMES
+                       ? cost_us * SHARED_ANSWER_TIMES
+                       : SHARED_ANSWER_MAX_US;
+
+    if (cost_us < SHARED_ANSWER_FROM_US) {
+        if (now_us >= k->until_us)
+            forget(k);
+        return;
+    }
+    text_clear(&k->answer);
+    text_add(&k->answer, answer);
+    k->until_us = now_us + age;
+}
 
 /* ---- what may be large ---- */
 
@@ -121,7 +184,7 @@ static void put_settings(struct lb *lb, struct text *out)
 
         json_open_object(&w, a->name);
         if (a->live != NULL)
-            application_live_describe(a->live, &w);
+            live_settings_describe(a->live, &w);
         if (a->limits != NULL)
             limits_live_describe(a->limits, &w);
         if (a->membership != NULL)

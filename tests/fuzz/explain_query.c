@@ -3,7 +3,7 @@
  * An accepted query has a class of visible characters or a URL, and means the same when it is
  * written again with each byte escaped.
  */
-#include "lb/status/explain_query.h"
+#include "lb/status/status.h"
 
 #include <string.h>
 

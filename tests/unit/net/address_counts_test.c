@@ -28,7 +28,7 @@ static bool join(struct address_counts *t, const char *peer, size_t max, struct 
 
 static void each_address_has_its_own_limit(void **state)
 {
-    struct address_counts *t = address_counts_create();
+    struct address_counts *t = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
     struct address_count *one[3];
     struct address_count *other;
     struct address_count *none;
@@ -56,9 +56,9 @@ static void each_address_has_its_own_limit(void **state)
 }
 
 /* Two connections, of which the second has room only if it counts as another address. */
-static bool are_one(const char *a, const char *b)
+static bool are_one_of(size_t ipv6_bytes, const char *a, const char *b)
 {
-    struct address_counts *t = address_counts_create();
+    struct address_counts *t = address_counts_create(ipv6_bytes);
     struct address_count *first;
     struct address_count *second;
 
@@ -68,6 +68,11 @@ static bool are_one(const char *a, const char *b)
     address_counts_leave(t, &second);
     address_counts_destroy(t);
     return one;
+}
+
+static bool are_one(const char *a, const char *b)
+{
+    return are_one_of(ADDRESS_COUNTS_OF_CLIENTS, a, b);
 }
 
 static void an_ipv6_client_is_its_64_bits(void **state)
@@ -81,9 +86,17 @@ static void an_ipv6_client_is_its_64_bits(void **state)
     assert_false(are_one("192.0.2.1:1", "192.0.2.2:1"));
 }
 
+static void an_ipv6_host_is_all_of_its_bits(void **state)
+{
+    (void)state;
+    assert_false(are_one_of(ADDRESS_COUNTS_OF_HOSTS, "[2001:db8::1]:1", "[2001:db8::2]:1"));
+    assert_true(are_one_of(ADDRESS_COUNTS_OF_HOSTS, "[2001:db8::1]:1", "[2001:db8::1]:2"));
+    assert_true(are_one_of(ADDRESS_COUNTS_OF_HOSTS, "[::ffff:192.0.2.1]:1", "192.0.2.1:1"));
+}
+
 static void unix_peers_are_not_counted(void **state)
 {
-    struct address_counts *t = address_counts_create();
+    struct address_counts *t = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
     struct address_count *one;
 
     (void)state;
@@ -97,7 +110,7 @@ static void unix_peers_are_not_counted(void **state)
 
 static void one_a_second_is_told_with_the_number_of_the_others(void **state)
 {
-    struct address_counts *t = address_counts_create();
+    struct address_counts *t = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
     uint64_t unreported;
 
     (void)state;
@@ -142,7 +155,7 @@ static void *race(void *context)
 
 static void loops_together_keep_the_limit(void **state)
 {
-    struct address_counts *t = address_counts_create();
+    struct address_counts *t = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
     _Atomic int inside = 0;
     struct racer racers[THREADS] = {0};
 
@@ -168,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_address_has_its_own_limit),
         cmocka_unit_test(an_ipv6_client_is_its_64_bits),
+        cmocka_unit_test(an_ipv6_host_is_all_of_its_bits),
         cmocka_unit_test(unix_peers_are_not_counted),
         cmocka_unit_test(one_a_second_is_told_with_the_number_of_the_others),
         cmocka_unit_test(loops_together_keep_the_limit),

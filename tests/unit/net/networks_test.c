@@ -128,7 +128,7 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(n.n, 0);
 }
 
-static void a_copy_is_equal_and_lives_on_its_own(void **state)
+static void equal_networks_are_the_same_in_the_same_order(void **state)
 {
     static const char *const lists[] = {"192.0.2.0/24",  "192.0.2.0/25", "192.0.3.0/24",
                                         "2001:db8::/32", "loopback",     "unix"};
@@ -136,25 +136,21 @@ static void a_copy_is_equal_and_lives_on_its_own(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(lists); ++i) {
         struct networks n = made_of(lists[i]);
-        struct networks copy = {0};
 
-        networks_copy(&n, &copy);
-        assert_true(networks_equal(&n, &copy));
-        networks_fini(&n);
         for (size_t k = 0; k < ARRAY_LEN(lists); ++k) {
             struct networks other = made_of(lists[k]);
 
-            assert_int_equal(networks_equal(&other, &copy), i == k);
+            assert_int_equal(networks_equal(&other, &n), i == k);
             networks_fini(&other);
         }
-        networks_fini(&copy);
+        networks_fini(&n);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_is_equal_and_lives_on_its_own),
+        cmocka_unit_test(equal_networks_are_the_same_in_the_same_order),
         cmocka_unit_test(a_network_has_its_addresses_and_no_others),
         cmocka_unit_test(an_address_is_a_network_of_one),
         cmocka_unit_test(loopback_is_both_families),

@@ -1,3 +1,3 @@
-foreach(noun command_line configuration stats_text types)
+foreach(noun command_line configuration figures)
   rlb_unit_test(poolcounter/${noun} LINK rlb::poolcounter)
 endforeach()

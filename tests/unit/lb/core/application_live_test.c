@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/core/application_live.h"
-
 #include "tests/unit/lb/core/control_fixture.h"
 
 static unsigned changes;
@@ -18,8 +16,7 @@ static int set_up(void **state)
                                        "settings_hold: 1ms\n"
                                        "pool: {variance: 6}\n");
 
-    c->app->live =
-        application_live_create(c->app, &c->config.applications[0], "/", on_changed, NULL);
+    application_live_start(c->app, &c->config.applications[0], "/", on_changed, NULL);
     changes = 0;
     *state = c;
     return 0;
@@ -29,7 +26,7 @@ static int tear_down(void **state)
 {
     struct control *c = *state;
 
-    application_live_destroy(c->app->live);
+    live_settings_destroy(c->app->live);
     control_destroy(c);
     return 0;
 }
@@ -41,7 +38,7 @@ static void tree_says(struct control *c, const char *json)
     struct tree_node node = {.exists = true, .parses = true, .properties = properties};
 
     assert_non_null(properties);
-    live_settings_node(application_live_engine(c->app->live), &node);
+    live_settings_node(c->app->live, &node);
     json_decref(properties);
 }
 
@@ -51,7 +48,7 @@ static json_t *described(const struct control *c)
     struct json_writer w = {.out = &out};
 
     json_open_object(&w, NULL);
-    application_live_describe(c->app->live, &w);
+    live_settings_describe(c->app->live, &w);
     json_close_object(&w);
     json_t *v = json_loads(text_cstr(&out), 0, NULL);
     assert_non_null(v);
@@ -176,10 +173,10 @@ static void a_node_that_broke_or_vanished_holds_for_a_while(void **state)
     struct tree_node gone = {.properties = nothing};
 
     tree_says(c, "{\"retries\": 7}");
-    live_settings_node(application_live_engine(c->app->live), &broken);
+    live_settings_node(c->app->live, &broken);
     assert_setting(c, "retries", "7", "tree");
     tree_says(c, "{\"retries\": 7}");
-    live_settings_node(application_live_engine(c->app->live), &gone);
+    live_settings_node(c->app->live, &gone);
     assert_setting(c, "retries", "7", "tree");
     /* settings_hold is 1 ms here. */
     while (c->app->settings->s.retries == 7)
@@ -199,8 +196,7 @@ static void yaml_read_again_changes_what_the_tree_does_not_say(void **state)
     yaml->via = false;
     free(yaml->tree);
     yaml->tree = xstrdup("directory:/elsewhere");
-    live_settings_set_yaml(application_live_engine(c->app->live), yaml,
-                           c->config.applications[0].origins);
+    live_settings_set_yaml(c->app->live, yaml, c->config.applications[0].origins);
     assert_setting(c, "retries", "7", "tree");
     assert_setting(c, "variance", "8", "yaml");
     assert_false(c->app->settings->s.via);

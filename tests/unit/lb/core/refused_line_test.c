@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/core/refused_line.h"
+#include "lb/core/route_wait.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

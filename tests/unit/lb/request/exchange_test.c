@@ -9,6 +9,11 @@
 
 #include <cmocka.h>
 
+static bool step_may(int from, int to)
+{
+    return (step_successors[from] & (1u << to)) != 0;
+}
+
 static void a_request_starts_with_its_class_and_ends_with_its_account(void **state)
 {
     (void)state;

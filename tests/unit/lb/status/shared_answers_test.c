@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "lb/status/shared_answers.h"
+#include "lb/status/status.h"
 
 static bool takes(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
                   const char *want)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "poolcounter/stats_text.h"
+#include "poolcounter/server_internal.h"
 
 static const uint64_t SECOND = 1000000;
 
@@ -125,9 +125,26 @@ static void nobody_processed_has_no_average(void **state)
     text_fini(&out);
 }
 
+static void the_first_types_have_entries_and_the_rest_share_one(void **state)
+{
+    struct types t;
+
+    (void)state;
+    types_init(&t, 2);
+    struct type_entry *a = types_get(&t, SLICE_LIT("a"));
+    struct type_entry *b = types_get(&t, SLICE_LIT("b"));
+    assert_ptr_not_equal(a, b);
+    assert_true(slice_is(a->name, "a"));
+    assert_ptr_equal(types_get(&t, SLICE_LIT("c")), &t.others);
+    assert_ptr_equal(types_get(&t, SLICE_LIT("")), &t.others);
+    assert_ptr_equal(types_get(&t, SLICE_LIT("a")), a);
+    types_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_types_have_entries_and_the_rest_share_one),
         cmocka_unit_test(full_is_written_as_the_original_writes_it),
         cmocka_unit_test(names_are_compared_without_case_to_their_end),
         cmocka_unit_test(our_own_counters_are_known_by_option_and_stand_last),

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Figures by type; what STATS shows; and what the status pages show, copied on the server's thread,
+ * so that they are made on another one.
+ */
+#include "poolcounter/server_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- types ---- */
+
+void types_init(struct types *t, size_t max)
+{
+    *t = (struct types){.max = max};
+}
+
+void types_fini(struct types *t)
+{
+    map_for_each_safe (struct type_entry, entry, &t->map, node) {
+        map_remove(&t->map, &entry->node);
+        free(entry);
+    }
+}
+
+struct type_entry *types_get(struct types *t, struct slice name)
+{
+    struct type_entry *entry =
+        map_entry(map_find(&t->map, name.p, name.len), struct type_entry, node);
+
+    if (entry != NULL)
+        return entry;
+    if (name.len == 0 || map_count(&t->map) >= t->max)
+        return &t->others;
+    entry = malloc(sizeof(*entry) + name.len);
+    if (entry == NULL)
+        return &t->others;
+    char *bytes = (char *)(entry + 1);
+    memcpy(bytes, name.p, name.len);
+    *entry = (struct type_entry){.name = {bytes, name.len}};
+    if (!map_try_add(&t->map, &entry->node, bytes, name.len)) {
+        free(entry);
+        return &t->others;
+    }
+    return entry;
+}
+
+/*
+ * ---- STATS ----
+ *
+ * The rows of FULL in their order. The original computes times in single precision, so that its
+ * fractions mean little after some days; ours are exact.
+ */
+
+enum {
+    SECOND_US = 1000000,
+    MINUTE_S = 60,
+    HOUR_S = 60 * MINUTE_S,
+    DAY_S = 24 * HOUR_S,
+};
+
+/* "1 days 2h 3m 4.000000s", from the first part of which there is one at least. */
+static void add_time(struct text *out, const char *name, uint64_t us)
+{
+    uint64_t s = us / SECOND_US;
+
+    text_addf(out, "%s: ", name);
+    if (s >= DAY_S)
+        text_addf(out, "%" PRIu64 " days ", s / DAY_S);
+    if (s >= HOUR_S)
+        text_addf(out, "%" PRIu64 "h ", s % DAY_S / HOUR_S);
+    if (s >= MINUTE_S)
+        text_addf(out, "%" PRIu64 "m ", s % HOUR_S / MINUTE_S);
+    text_addf(out, "%" PRIu64 ".%06" PRIu64 "s\n", s % MINUTE_S, us % SECOND_US);
+}
+
+static void add_uptime(struct text *out, uint64_t us)
+{
+    uint64_t s = us / SECOND_US;
+
+    text_addf(out, "uptime: %" PRIu64 " days, %" PRIu64 "h %" PRIu64 "m %" PRIu64 "s\n", s / DAY_S,
+              s % DAY_S / HOUR_S, s % HOUR_S / MINUTE_S, s % MINUTE_S);
+}
+
+struct count {
+    const char *name;
+    size_t offset; /* in struct stats_figures */
+    bool is_size;  /* a size_t, else a uint64_t */
+};
+
+enum { ORIGINAL_COUNTS = 12 };
+
+#define COUNT(name, member)                                                                        \
+    {                                                                                              \
+        name, offsetof(struct stats_figures, member), false                                        \
+    }
+#define GAUGE(name, member)                                                                        \
+    {                                                                                              \
+        name, offsetof(struct stats_figures, member), true                                         \
+    }
+
+static const struct count counts[] = {
+    COUNT("total_acquired", counters.acquired),
+    COUNT("total_releases", counters.released),
+    GAUGE("hashtable_entries", counters.keys),
+    GAUGE("processing_workers", counters.held),
+    GAUGE("waiting_workers", counters.waiting),
+    COUNT("connect_errors", connect_errors),
+    COUNT("failed_sends", failed_sends),
+    COUNT("full_queues", counters.full),
+    COUNT("lock_mismatch", lock_mismatch),
+    COUNT("lock_while_waiting", lock_while_waiting),
+    COUNT("release_mismatch", release_mismatch),
+    COUNT("processed_count", counters.processed),
+    /* ours */
+    COUNT("connections", connections),
+    COUNT("done", counters.done),
+    COUNT("timeouts", counters.timeouts),
+    COUNT("immediate_timeouts", counters.timeouts_at_once),
+    COUNT("abandoned_waits", counters.given_up),
+    COUNT("out_of_memory", counters.no_room),
+    COUNT("bad_commands", bad_commands),
+};
+
+static void add_count(struct text *out, const struct stats_figures *f, const struct count *c)
+{
+    const void *at = (const char *)f + c->offset;
+    uint64_t n = c->is_size ? *(const size_t *)at : *(const uint64_t *)at;
+
+    text_addf(out, "%s: %" PRIu64 "\n", c->name, n);
+}
+
+static void add_full(struct text *out, const struct stats_figures *f, size_t ncounts)
+{
+    const struct counter_stats *c = &f->counters;
+
+    add_uptime(out, f->uptime_us);
+    add_time(out, "total processing time", c->processing_us);
+    add_time(out, "average processing time",
+             c->processed != 0 ? c->processing_us / c->processed : 0);
+    add_time(out, "gained time", c->gained_us);
+    add_time(out, "waiting time", c->waited_me_us + c->waited_any_us);
+    add_time(out, "waiting time for me", c->waited_me_us);
+    add_time(out, "waiting time for anyone", c->waited_any_us);
+    add_time(out, "waiting time for good", c->waited_good_us);
+    add_time(out, "wasted timeout time", c->wasted_us);
+    for (size_t i = 0; i < ncounts; ++i)
+        add_count(out, f, &counts[i]);
+    text_add_char(out, '\n');
+}
+
+bool stats_text(const struct stats_figures *f, struct slice what, bool extra, struct text *out)
+{
+    size_t ncounts = extra ? ARRAY_LEN(counts) : ORIGINAL_COUNTS;
+
+    if (slice_eq_nocase(what, SLICE_LIT("FULL"))) {
+        add_full(out, f, ncounts);
+        return true;
+    }
+    if (slice_eq_nocase(what, SLICE_LIT("UPTIME"))) {
+        add_uptime(out, f->uptime_us);
+        return true;
+    }
+    if (slice_eq_nocase(what, SLICE_LIT("SLOTS"))) {
+        text_add(out, SLICE_LIT("slots: 1\n"));
+        return true;
+    }
+    for (size_t i = 0; i < ncounts; ++i) {
+        if (slice_eq_nocase(what, slice_of(counts[i].name))) {
+            add_count(out, f, &counts[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the snapshot ---- */
+
+static void put_client_address(const struct client *c, char out[ADDR_TEXT_MAX])
+{
+    struct addr a = {.len = sizeof(a.un)};
+
+    if (getpeername(c->fd, &a.sa, &a.len) != 0)
+        a.len = 0;
+    if (a.len > sizeof(a.un))
+        a.len = sizeof(a.un);
+    (void)addr_format(&a, out);
+}
+
+static void put_oldest(const struct server *s, struct server_snapshot *out)
+{
+    const struct counter_lock *lock = counter_oldest(s->table);
+
+    if (lock == NULL)
+        return;
+    const struct client_lock *cl =
+        (const struct client_lock *)((const char *)lock - offsetof(struct client_lock, lock));
+    struct slice key = counter_key_of(lock);
+    out->has_oldest = true;
+    out->oldest_us = s->now_us - lock->since_us;
+    out->oldest_key_bytes = key.len < sizeof(out->oldest_key) ? key.len : sizeof(out->oldest_key);
+    memcpy(out->oldest_key, key.p, out->oldest_key_bytes);
+    put_client_address(cl->client, out->oldest_client);
+}
+
+/* Their place in NAMES, which is not moved: there is room for all. */
+static struct slice put_name(struct server_snapshot *out, struct slice name)
+{
+    size_t at = out->names.len;
+
+    text_add(&out->names, name);
+    return (struct slice){out->names.p + at, name.len};
+}
+
+static void put_types(struct server *s, struct server_snapshot *out)
+{
+    out->types = xcalloc(map_count(&s->types.map) + 1, sizeof(*out->types));
+    map_for_each (struct type_entry, entry, &s->types.map, node)
+        out->types[out->ntypes++] =
+            (struct type_row){.name = put_name(out, entry->name), .figures = entry->figures};
+    out->types[out->ntypes++] = (struct type_row){.figures = s->types.others.figures};
+}
+
+static void put_names(struct server *s, struct server_snapshot *out)
+{
+    struct topk_row rows[SNAPSHOT_KEYS_MAX];
+    size_t bytes = 0;
+
+    out->nkeys = topk_read(s->top, rows, SNAPSHOT_KEYS_MAX);
+    for (size_t i = 0; i < out->nkeys; ++i)
+        bytes += rows[i].key.len;
+    map_for_each (struct type_entry, entry, &s->types.map, node)
+        bytes += entry->name.len;
+    (void)text_reserve(&out->names, bytes + 1);
+    put_types(s, out);
+    for (size_t i = 0; i < out->nkeys; ++i) {
+        out->keys[i] = (struct key_row){
+            .name = put_name(out, rows[i].key),
+            .waited_us = rows[i].sum,
+            .over_us = rows[i].over,
+            .waits = rows[i].count,
+        };
+    }
+}
+
+void server_snapshot(struct server *s, void *snapshot)
+{
+    struct server_snapshot *out = snapshot;
+
+    *out = (struct server_snapshot){
+        .counters = *counter_stats(s->table),
+        .uptime_us = s->now_us - s->started_us,
+        .clients = s->nclients,
+        .addresses = address_counts_size(s->sources),
+    };
+    put_oldest(s, out);
+    put_names(s, out);
+}
+
+void server_snapshot_fini(struct server_snapshot *snapshot)
+{
+    free(snapshot->types);
+    text_fini(&snapshot->names);
+}
