@@ -198,7 +198,7 @@ struct pool {
     struct shadow_clock *shadow_clock; /* with it */
     struct pool_shadow_counts shadow_counts;
 
-    /* pool_look.c. This lock is acquired before the pool's, and held during a whole scan. */
+    /* pool_look. This lock is acquired before the pool's, and held during a whole scan. */
     pthread_mutex_t look_lock;
     uint64_t look;          /* number of scans so far */
     struct list *look_next; /* the node, of members or leaving, where the scan continues; or NULL
@@ -270,14 +270,8 @@ extern const struct pool_rule pool_rule_adaptive;
 void pool_policy_set_locked(struct pool *p);
 void pool_policy_fini(struct pool *p);
 void pool_policy_joined_locked(struct pool *p, struct worker *w);
-void pool_policy_left_locked(struct pool *p, struct worker *w);
 /* W's last request was put, or it had none when it left. */
 void pool_policy_gone_locked(struct pool *p, struct worker *w);
-void pool_policy_eligible_locked(struct pool *p, struct worker *w);
-void pool_policy_ineligible_locked(struct pool *p, struct worker *w);
-/* If TO is NULL, W must be ineligible. */
-void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
-void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r);
 /* Chooses the worker and states the reason. No side effects. */
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);
@@ -286,12 +280,6 @@ void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
 /* Call after W's counts were updated; HOW may be NULL. */
 void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
                             const struct pool_served *how);
-
-void pool_policy_balancers_locked(struct pool *p);
-void pool_policy_housed_locked(struct pool *p, struct worker *w, const struct pool_home *home);
-
-/* Copies the skills of W, a member, including assigned scores. */
-void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out);
 
 /* pool_shadow.c: the shadow policy. All functions except _set, _fini, _gone and _check require that
  * there is one. */
@@ -326,17 +314,12 @@ void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
                            const struct homes_request *r, const struct homes_plan *plan) noinline_;
 
 /* pool.c */
+/* Elects the active version and makes each member eligible or ineligible accordingly. Call after
+ * each change of membership, version, availability or settings. */
+void pool_update_eligible_locked(struct pool *p);
 /* Sets all of OUT except explain. Returns false if no worker may be chosen. */
 bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
                           struct pool_question *out);
-
-/* pool_view.c */
-/* Sets all of OUT except workers, n and ndetached. */
-void pool_view_figures_locked(const struct pool *p, struct pool_view *out);
-/* Sets all of OUT except its texts and its skills. */
-void pool_view_worker_locked(struct worker *w, struct worker_view *out);
-/* Sets the texts of OUT that are constant during a worker's lifetime. */
-void pool_view_names(struct worker_view *out);
 
 /* pool_skills.c: which eligible workers are skilled at a class */
 void pool_skills_init(struct pool *p);
@@ -354,19 +337,11 @@ void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *
 /* Of CLS, or of all classes (NULL); W is eligible. Returns how many. */
 size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *cls);
 void pool_skills_clear(struct pool *p, struct worker *w);
+/* Copies the skills of W, a member, including assigned scores, to OUT, which is empty. */
 void pool_skills_copy(const struct worker *w, struct resume *out);
 /* Returns the score of W, which is eligible, for the class of its slot I. */
 double pool_skills_score(const struct worker *w, uint32_t i);
 void pool_skills_check(const struct pool *p);
-
-/* pool_version.c: which workers are eligible */
-struct version *pool_version_locked(struct pool *p, const char *name);
-/* Elects the active version and makes each member eligible or ineligible accordingly. Call after
- * each change of membership, version, availability or settings. */
-void pool_update_eligible_locked(struct pool *p);
-void pool_versions_fini(struct pool *p);
-/* Removes W from the list of eligible workers. KEEP: retain a copy of its skills. */
-void pool_make_ineligible_locked(struct pool *p, struct worker *w, bool keep);
 
 /* pool_called.c: workers activated because of overload */
 /* Returns the worker that gets the request instead of PICKED, the policy's choice; or NULL. */
@@ -376,13 +351,6 @@ struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
 void pool_called_took_locked(struct pool *p, struct worker *w);
 void pool_uncall_locked(struct pool *p, struct worker *w);
 
-/* pool_wait.c: requests that wait for a worker */
-/* Returns ERR_BUSY if parked, or ERR_QUEUE_FULL if not. */
-enum err pool_park_locked(struct pool *p, struct pool_waiter *w) noinline_;
-/* Returns true if W has to queue behind other waiters. W may be NULL. */
-bool pool_must_park(const struct pool *p, const struct pool_waiter *w);
-/* Ends the turn of W, if it has one. W may be NULL. */
-void pool_end_turn_locked(struct pool *p, struct pool_waiter *w);
 /* Grants the turns that are due. If RELEASED is NULL, they remain owed. */
 void pool_release_waiting_locked_(struct pool *p, struct list *released);
 static inline void pool_release_locked(struct pool *p, struct list *released)

@@ -51,62 +51,11 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w)
     adopt(p, w);
 }
 
-void pool_policy_left_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    if (p->rule->left != NULL)
-        p->rule->left(p, w);
-}
-
 void pool_policy_gone_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
     free(w->policy);
     w->policy = NULL;
-}
-
-void pool_policy_eligible_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    if (p->rule->became_eligible != NULL)
-        p->rule->became_eligible(p, w);
-}
-
-void pool_policy_ineligible_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    if (p->rule->became_ineligible != NULL)
-        p->rule->became_ineligible(p, w);
-}
-
-void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to)
-{
-    ASSERT(p->held);
-    if (p->rule->leaves != NULL)
-        p->rule->leaves(p, w, to);
-}
-
-void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r)
-{
-    ASSERT(p->held);
-    if (p->rule->learned != NULL)
-        p->rule->learned(p, w, r);
-}
-
-/* ---- other load balancers ---- */
-
-void pool_policy_balancers_locked(struct pool *p)
-{
-    ASSERT(p->held);
-    if (p->rule->balancers != NULL)
-        p->rule->balancers(p);
-}
-
-void pool_policy_housed_locked(struct pool *p, struct worker *w, const struct pool_home *home)
-{
-    ASSERT(p->held);
-    if (p->rule->housed != NULL)
-        p->rule->housed(p, w, home);
 }
 
 /* ---- requests ---- */
@@ -200,22 +149,13 @@ static void end_old(struct pool *p)
         forget_worker(p, list_entry(it, struct worker, place_node));
 }
 
-void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out)
-{
-    ASSERT(p->held);
-    if (w->place == WORKER_ELIGIBLE)
-        pool_skills_copy(w, out);
-    else
-        resume_copy(out, &w->kept);
-}
-
 static void tell_resume(struct pool *p, struct worker *w)
 {
     struct resume r = {0};
 
     if (p->rule->learned == NULL)
         return;
-    pool_resume_copy_locked(p, w, &r);
+    pool_skills_copy(w, &r);
     p->rule->learned(p, w, &r);
     resume_fini(&r);
 }
@@ -226,15 +166,18 @@ static void start_new(struct pool *p)
 
     if (p->rule->create != NULL)
         p->state = p->rule->create(p);
-    pool_policy_balancers_locked(p);
+    if (p->rule->balancers != NULL)
+        p->rule->balancers(p);
     list_for_each (it, &p->members) {
         struct worker *w = list_entry(it, struct worker, member_node);
 
         pool_policy_joined_locked(p, w);
         tell_resume(p, w);
     }
+    if (p->rule->became_eligible == NULL)
+        return;
     list_for_each (it, &p->eligible)
-        pool_policy_eligible_locked(p, list_entry(it, struct worker, place_node));
+        p->rule->became_eligible(p, list_entry(it, struct worker, place_node));
 }
 
 void pool_policy_set_locked(struct pool *p)

@@ -213,7 +213,7 @@ static void start(struct pool *p)
         struct worker *w = list_entry(it, struct worker, member_node);
         struct resume r = {0};
 
-        pool_resume_copy_locked(p, w, &r);
+        pool_skills_copy(w, &r);
         pool_shadow_resume_locked(p, w, &r);
         resume_fini(&r);
     }

@@ -190,6 +190,10 @@ double pool_skills_score(const struct worker *w, uint32_t i)
 
 void pool_skills_copy(const struct worker *w, struct resume *out)
 {
+    if (w->place != WORKER_ELIGIBLE) {
+        resume_copy(out, &w->kept);
+        return;
+    }
     for (uint32_t i = 0; i < w->nslots; ++i)
         resume_push(out, class_name(&w->slots[i].cls->base), pool_skills_score(w, i));
 }

@@ -73,6 +73,12 @@ static inline uint64_t worker_backlog(const struct worker *w)
     return atomic_load_explicit(&w->backlog, memory_order_relaxed);
 }
 
+/* Number of classes that W has a score for: it has either slots or what it kept. */
+static inline size_t worker_nskills(const struct worker *w)
+{
+    return w->nslots + w->kept.n;
+}
+
 /* Under the lock: no other writer, so no locked instruction. */
 static inline void worker_set_backlog(struct worker *w, uint64_t backlog)
 {

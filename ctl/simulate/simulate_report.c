@@ -5,7 +5,7 @@
 #include "common/base/json.h"
 #include "ctl/cli/page.h"
 #include "ctl/simulate/simulate.h"
-#include "routing/shadow_json.h"
+#include "routing/pool.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -257,7 +257,7 @@ static void put_shadow(struct json_writer *w, const struct pool_shadow_counts *c
     if (c->requests == 0)
         return;
     json_open_object(w, "shadow");
-    shadow_json_put(w, c);
+    pool_shadow_put_json(c, w);
     json_close_object(w);
 }
 

@@ -15,7 +15,7 @@
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
 #include "lb/rules/methods.h"
-#include "routing/pool_rows.h"
+#include "routing/pool.h"
 
 enum {
     /* A name is a directory's name in state_dir and a label in metrics. */
