@@ -291,7 +291,6 @@ void pool_shadow_left_locked(struct pool *p, struct worker *w);
 /* W is about to leave, or TO takes its place; see pool_hand_over. */
 void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_shadow_gone_locked(struct pool *p, struct worker *w);
-void pool_shadow_forget(struct worker *w);
 /* The list of eligible workers has changed. */
 void pool_shadow_update_eligible_locked(struct pool *p);
 /* PICK was made. */
@@ -308,10 +307,6 @@ void pool_explain_step(struct pool_explain *e, const char *name, size_t before, 
 /* WHY: reason why W was passed over; NULL: it was not. */
 void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
                             const char *why);
-
-/* pool_adaptive_explain.c: adds what H has planned for R to the explanation of Q */
-void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
-                           const struct homes_request *r, const struct homes_plan *plan) noinline_;
 
 /* pool.c */
 /* Elects the active version and makes each member eligible or ineligible accordingly. Call after

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Selection of the pool's policy, and the calls to it (struct pool_rule). A pool has one policy at
- * a time. When the setting changes, the old policy's state is destroyed and the new one's is
- * created from the current members, because policies cannot use each other's state.
+ * Selection of the pool's policy, the calls to it (struct pool_rule), and the policies without a
+ * state. A pool has one policy at a time. When the setting changes, the old policy's state is
+ * destroyed and the new one's is created from the current members, because policies cannot use each
+ * other's state.
  */
 #include <stdlib.h>
 
@@ -201,3 +202,74 @@ void pool_policy_fini(struct pool *p)
     if (p->rule->destroy != NULL)
         p->rule->destroy(p, p->state);
 }
+
+/*
+ * ---- policy classless ----
+ *
+ * The worker with the lowest backlog (including requests of other load
+ * balancers), and of several the one nearest to the front. A worker activated because of overload
+ * has the lowest backlog and needs no special rule.
+ */
+
+static void explain_least(const struct pool *p, const struct pool_question *q, uint64_t least)
+{
+    struct list *it;
+    size_t may = 0;
+
+    list_for_each (it, &p->eligible) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
+        const char *why = backlog > least ? "more in flight" : NULL;
+
+        if (!pool_may_choose(q, w))
+            why = "may not get it";
+        else
+            ++may;
+        pool_explain_candidate(q->explain, w, 0, 0, why);
+    }
+    pool_explain_step(q->explain, "the line, without those that may not get it", p->neligible, may);
+    pool_explain_value(q->explain, "least_backlog", (double)least);
+}
+
+static void choose_least(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    struct worker *best = q->front;
+    uint64_t least = UINT64_MAX;
+
+    /* Workers before FRONT may not be picked. */
+    for (struct list *it = &q->front->place_node; it != &p->eligible && least != 0; it = it->next) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
+
+        if (backlog < least && pool_may_choose(q, w)) {
+            best = w;
+            least = backlog;
+        }
+    }
+    out->reason = PICK_CLASSLESS;
+    out->worker = best;
+    if (q->explain != NULL)
+        explain_least(p, q, least);
+}
+
+const struct pool_rule pool_rule_classless = {.choose = choose_least};
+
+/*
+ * ---- policy round_robin ----
+ *
+ * Each worker in turn, regardless of the class and of the requests in flight. The list of eligible
+ * workers is ordered by the time of the last pick, least recent first, so its front is the next
+ * worker. A new worker is next.
+ */
+
+static void choose_next(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    out->worker = q->front;
+    out->reason = PICK_TURN;
+    if (q->explain == NULL)
+        return;
+    pool_explain_candidate(q->explain, q->front, 0, 0, NULL);
+    pool_explain_step(q->explain, "next in turn", p->neligible, 1);
+}
+
+const struct pool_rule pool_rule_round_robin = {.choose = choose_next};
