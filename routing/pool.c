@@ -89,7 +89,7 @@ void pool_destroy(struct pool *p)
     pool_shadow_fini_locked(p);
     pool_unlock(p);
     pool_policy_fini(p);
-    pool_skills_fini(p);
+    classes_fini(&p->classes);
     while (!list_empty(&p->versions))
         version_free(list_first(&p->versions, struct version, node));
     pthread_mutex_destroy(&p->look_lock);

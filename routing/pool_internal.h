@@ -318,11 +318,8 @@ bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t
 
 /* pool_skills.c: which eligible workers are skilled at a class */
 void pool_skills_init(struct pool *p);
-void pool_skills_fini(struct pool *p);
 /* Returns the entry of CLS, or NULL if the class is unknown. */
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls);
-/* Counts one request of a class; C is its entry, or NULL if it has none. */
-void pool_skills_request(struct pool *p, struct pool_class *c);
 /* Returns the skill of W for C, or NULL if it has none. C may be NULL. */
 const struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
 /* Assigns a score for CLS to W, as its youngest. */

@@ -76,21 +76,11 @@ void pool_skills_init(struct pool *p)
     classes_init(&p->classes, sizeof(struct pool_class), p->settings.max_classes, on_drop, p);
 }
 
-void pool_skills_fini(struct pool *p)
-{
-    classes_fini(&p->classes);
-}
-
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls)
 {
     struct class_entry *e = classes_find(&p->classes, cls);
 
     return e != NULL ? class_of(e) : NULL;
-}
-
-void pool_skills_request(struct pool *p, struct pool_class *c)
-{
-    classes_request(&p->classes, c != NULL ? &c->base : NULL);
 }
 
 static void append_skill(struct pool *p, struct pool_class *c, struct worker *w, double score)
