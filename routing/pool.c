@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Membership, and the counting of requests. Other files: which workers are eligible
- * (pool_version.c), skills (pool_skills.c), the choice of a worker (pool_policy.c, pool_resume.c,
- * ...), workers activated because of overload (pool_called.c), waiting requests (pool_wait.c).
+ * Membership, which members are eligible, requests that wait, and the counting of requests. Other
+ * files: skills (pool_skills.c), the choice of a worker (pool_policy.c, pool_resume.c, ...),
+ * workers activated because of overload (pool_called.c).
  */
 #include "routing/pool.h"
 
@@ -11,28 +11,24 @@
 
 #include "routing/pool_internal.h"
 
-const char *pick_reason_text(enum pick_reason r)
-{
-    static const char *const texts[PICK_REASONS] = {
-#define REASON(name, text, doc) [PICK_##name] = (text),
+static const struct {
+    const char *text, *doc;
+} reasons[PICK_REASONS] = {
+#define REASON(name, text, doc) [PICK_##name] = {(text), (doc)},
 #include "routing/pick_reason.def"
 #undef REASON
-    };
+};
 
+const char *pick_reason_text(enum pick_reason r)
+{
     ASSERT((unsigned)r < PICK_REASONS);
-    return texts[r];
+    return reasons[r].text;
 }
 
 const char *pick_reason_doc(enum pick_reason r)
 {
-    static const char *const docs[PICK_REASONS] = {
-#define REASON(name, text, doc) [PICK_##name] = (doc),
-#include "routing/pick_reason.def"
-#undef REASON
-    };
-
     ASSERT((unsigned)r < PICK_REASONS);
-    return docs[r];
+    return reasons[r].doc;
 }
 
 static void apply_locked(struct pool *p, const struct pool_settings *s)
@@ -68,6 +64,13 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
     return p;
 }
 
+static void version_free(struct version *v)
+{
+    list_remove(&v->node);
+    free(v->name);
+    free(v);
+}
+
 void pool_let_in(struct pool *p)
 {
     pool_unlock(p);
@@ -86,8 +89,9 @@ void pool_destroy(struct pool *p)
     pool_shadow_fini_locked(p);
     pool_unlock(p);
     pool_policy_fini(p);
-    pool_skills_fini(p);
-    pool_versions_fini(p);
+    classes_fini(&p->classes);
+    while (!list_empty(&p->versions))
+        version_free(list_first(&p->versions, struct version, node));
     pthread_mutex_destroy(&p->look_lock);
     free(p->fingerprint);
     free(p);
@@ -104,6 +108,268 @@ void pool_set(struct pool *p, const struct pool_settings *s)
     pool_release_locked(p, NULL);
     pool_unlock(p);
 }
+
+/*
+ * ---- which workers are eligible ----
+ *
+ * The available members except those just woken (pool_called.c), and with single_version only those
+ * of the active version. The active version is the one that most members run. It changes only if
+ * another version has strictly more members; of several such versions, the one seen first is
+ * elected. A version without available members counts as having no members, because an outage of
+ * one version must not keep another one idle. Source: zc.resumelb lb.py Pool._new_version and
+ * _quorum (formulas: tests/oracle/README.md).
+ */
+
+static struct version *version_at(struct list *node)
+{
+    return list_entry(node, struct version, node);
+}
+
+static struct worker *member_at(struct list *node)
+{
+    return list_entry(node, struct worker, member_node);
+}
+
+static bool is_idle(const struct pool *p, const struct version *v)
+{
+    return v->members == 0 && v != p->active;
+}
+
+/* Names come from workers, so the number of stored unused names is limited. */
+static void forget_idle(struct pool *p)
+{
+    struct version *first = NULL;
+    struct list *it;
+    size_t idle = 0;
+
+    list_for_each (it, &p->versions) {
+        if (!is_idle(p, version_at(it)))
+            continue;
+        if (first == NULL)
+            first = version_at(it);
+        ++idle;
+    }
+    if (idle >= VERSIONS_IDLE_MAX)
+        version_free(first);
+}
+
+static struct version *version_named(struct pool *p, const char *name)
+{
+    struct list *it;
+
+    list_for_each (it, &p->versions) {
+        if (strcmp(version_at(it)->name, name) == 0)
+            return version_at(it);
+    }
+    forget_idle(p);
+    struct version *v = xcalloc(1, sizeof(*v));
+    v->name = xstrdup(name);
+    list_push_back(&p->versions, &v->node);
+    return v;
+}
+
+static size_t standing(const struct version *v)
+{
+    return v != NULL && v->available != 0 ? v->members : 0;
+}
+
+static struct version *elect(struct pool *p)
+{
+    struct version *best = p->active;
+    struct list *it;
+
+    list_for_each (it, &p->versions)
+        version_at(it)->members = version_at(it)->available = 0;
+    list_for_each (it, &p->members) {
+        const struct worker *w = member_at(it);
+
+        ++w->version->members;
+        w->version->available += !w->unavailable;
+    }
+    list_for_each (it, &p->versions) {
+        if (standing(version_at(it)) > standing(best))
+            best = version_at(it);
+    }
+    return best;
+}
+
+static uint64_t free_places(const struct worker *w)
+{
+    uint64_t backlog = worker_backlog(w);
+
+    return backlog < w->concurrency ? w->concurrency - backlog : 0;
+}
+
+static void make_eligible(struct pool *p, struct worker *w)
+{
+    ASSERT(w->place == WORKER_INELIGIBLE);
+    list_remove(&w->place_node);
+    w->place = WORKER_ELIGIBLE;
+    list_push_front(&p->eligible, &w->place_node);
+    ++p->neligible;
+    p->places += free_places(w);
+    pool_skills_replace(p, w, &w->kept);
+    resume_fini(&w->kept);
+    ++w->lost;
+    if (p->rule->became_eligible != NULL)
+        p->rule->became_eligible(p, w);
+}
+
+/* KEEP: retain a copy of its skills. */
+static void make_ineligible(struct pool *p, struct worker *w, bool keep)
+{
+    ASSERT(w->place == WORKER_ELIGIBLE);
+    if (p->rule->became_ineligible != NULL)
+        p->rule->became_ineligible(p, w);
+    if (keep)
+        pool_skills_copy(w, &w->kept);
+    pool_skills_clear(p, w);
+    p->places -= free_places(w);
+    --p->neligible;
+    list_remove(&w->place_node);
+    w->place = WORKER_INELIGIBLE;
+    list_push_back(&p->ineligible, &w->place_node);
+}
+
+static bool is_eligible(const struct pool *p, const struct worker *w)
+{
+    return !w->unavailable && w->call != WORKER_WOKEN &&
+           (!p->settings.single_version || w->version == p->active);
+}
+
+void pool_update_eligible_locked(struct pool *p)
+{
+    struct list *it;
+
+    ASSERT(p->held);
+    p->active = elect(p);
+    list_for_each (it, &p->members) {
+        struct worker *w = member_at(it);
+
+        if (w->place == WORKER_ELIGIBLE && !is_eligible(p, w))
+            make_ineligible(p, w, true);
+    }
+    /* In reverse order of joining, so that the worker that joined first is at the front. */
+    for (it = p->members.prev; it != &p->members; it = it->prev) {
+        struct worker *w = member_at(it);
+
+        if (w->place == WORKER_INELIGIBLE && is_eligible(p, w))
+            make_eligible(p, w);
+    }
+    /* Without workers the pool retains its last decay, which is used for the puts of workers that
+     * left. */
+    if (p->neligible != 0)
+        p->decay = decay_over(2.0 * (double)p->settings.backlog_history * (double)p->neligible);
+    if (p->shadow != NULL)
+        pool_shadow_update_eligible_locked(p);
+}
+
+/*
+ * ---- waiting requests ----
+ *
+ * One queue for all loops, in the order of tickets. A turn is the right to call pool_get although
+ * other requests wait. Turns are granted while fewer of them are outstanding than the eligible
+ * workers have free places:
+ *
+ *     waiting == 0  or  released >= places  or  owes_turns                (pool_check)
+ *
+ * Each event that adds a free place or ends a turn grants the next: a worker that joins, a put, a
+ * get that picked another worker or none, a cancel. Thus, as long as there is a free place, a
+ * released request is about to use it.
+ */
+
+static struct pool_waiter *waiter_at(struct list *node)
+{
+    return list_entry(node, struct pool_waiter, node);
+}
+
+/* Returns true if W has to queue behind other waiters. W may be NULL. */
+static bool must_park(const struct pool *p, const struct pool_waiter *w)
+{
+    return w != NULL && w->state != WAITER_RELEASED && p->nwaiting != 0;
+}
+
+/* Used only for a waiter that was released in vain, so its place is near the front: few steps.
+ */
+static void insert_by_ticket(struct pool *p, struct pool_waiter *w)
+{
+    struct list *at = p->waiting.next;
+
+    while (at != &p->waiting && waiter_at(at)->ticket_ < w->ticket_)
+        at = at->next;
+    list_insert_before(at, &w->node);
+}
+
+/* Ends the turn of W, if it has one. W may be NULL. */
+static void end_turn(struct pool *p, struct pool_waiter *w)
+{
+    if (w == NULL || w->state != WAITER_RELEASED)
+        return;
+    ASSERT(p->nreleased != 0);
+    --p->nreleased;
+    w->state = WAITER_IDLE;
+}
+
+/* Returns ERR_BUSY if parked, or ERR_QUEUE_FULL if not. */
+static noinline_ enum err park(struct pool *p, struct pool_waiter *w)
+{
+    ASSERT(w->state != WAITER_PARKED);
+    ASSERT(!list_linked(&w->node));
+    if (w->state == WAITER_RELEASED) {
+        end_turn(p, w);
+        insert_by_ticket(p, w);
+    } else {
+        /* Outstanding turns count, because each may return to the queue. */
+        if (p->nwaiting + p->nreleased >= p->settings.max_waiting)
+            return ERR_QUEUE_FULL;
+        w->ticket_ = p->next_ticket++;
+        list_push_back(&p->waiting, &w->node);
+    }
+    w->state = WAITER_PARKED;
+    ++p->nwaiting;
+    return ERR_BUSY;
+}
+
+static bool turn_is_due(const struct pool *p)
+{
+    return p->nwaiting != 0 && p->nreleased < p->places;
+}
+
+void pool_release_waiting_locked_(struct pool *p, struct list *released)
+{
+    ASSERT(p->held);
+    while (turn_is_due(p) && released != NULL) {
+        struct list *node = list_pop_front(&p->waiting);
+
+        ASSERT(node != NULL);
+        struct pool_waiter *w = waiter_at(node);
+        w->state = WAITER_RELEASED;
+        --p->nwaiting;
+        ++p->nreleased;
+        list_push_back(released, &w->node);
+    }
+    p->owes_turns = turn_is_due(p);
+}
+
+bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released)
+{
+    bool still_ours = true;
+
+    pool_lock(p);
+    if (w->state == WAITER_PARKED) {
+        list_remove(&w->node);
+        w->state = WAITER_IDLE;
+        --p->nwaiting;
+    } else if (w->state == WAITER_RELEASED) {
+        end_turn(p, w);
+        still_ours = false;
+    }
+    pool_release_locked(p, released);
+    pool_unlock(p);
+    return still_ours;
+}
+
+/* ---- membership ---- */
 
 static bool is_member(const struct worker *w)
 {
@@ -159,7 +425,7 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
         r = &no_skills;
     if (!is_member(w))
         admit(p, w);
-    set_version(p, w, pool_version_locked(p, version != NULL ? version : ""));
+    set_version(p, w, version_named(p, version != NULL ? version : ""));
     w->has_shown = r->n != 0;
     if (w->call == WORKER_RELIEVES && w->has_shown)
         pool_uncall_locked(p, w);
@@ -167,7 +433,8 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
         pool_skills_replace(p, w, r);
     else
         keep(w, r);
-    pool_policy_learned_locked(p, w, r);
+    if (p->rule->learned != NULL)
+        p->rule->learned(p, w, r);
     if (p->shadow != NULL)
         pool_shadow_resume_locked(p, w, r);
     pool_update_eligible_locked(p);
@@ -187,7 +454,7 @@ static cold_ void step_out(struct pool *p, struct worker *w)
 static void expel(struct pool *p, struct worker *w)
 {
     if (w->place == WORKER_ELIGIBLE)
-        pool_make_ineligible_locked(p, w, false);
+        make_ineligible(p, w, false);
     pool_uncall_locked(p, w);
     pool_look_past_locked(p, &w->member_node);
     list_remove(&w->place_node);
@@ -196,7 +463,8 @@ static void expel(struct pool *p, struct worker *w)
     resume_fini(&w->kept);
     ++w->lost;
     w->version = NULL;
-    pool_policy_left_locked(p, w);
+    if (p->rule->left != NULL)
+        p->rule->left(p, w);
     if (p->shadow != NULL)
         pool_shadow_left_locked(p, w);
     if (worker_backlog(w) != 0) {
@@ -234,19 +502,16 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
     pool_unlock(p);
 }
 
-static void leaves(struct pool *p, struct worker *from, struct worker *to)
-{
-    pool_policy_leaves_locked(p, from, to);
-    if (p->shadow != NULL)
-        pool_shadow_leaves_locked(p, from, to);
-}
-
 void pool_hand_over(struct pool *p, struct worker *from, struct worker *to)
 {
     pool_lock(p);
     bool ineligible = from->place == WORKER_INELIGIBLE;
-    if (to != NULL ? is_member(from) && is_member(to) : ineligible)
-        leaves(p, from, to);
+    if (to != NULL ? is_member(from) && is_member(to) : ineligible) {
+        if (p->rule->leaves != NULL)
+            p->rule->leaves(p, from, to);
+        if (p->shadow != NULL)
+            pool_shadow_leaves_locked(p, from, to);
+    }
     pool_unlock(p);
 }
 
@@ -376,13 +641,13 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
         pool_release_locked(p, r->released);
     bool somebody = pool_question_locked(p, r, now_us, &q);
     if (!somebody && hopeless(p, r)) {
-        pool_end_turn_locked(p, r->waiter);
+        end_turn(p, r->waiter);
         result = ERR_NO_WORKER;
-    } else if (!somebody || pool_must_park(p, r->waiter)) {
-        result = pool_park_locked(p, r->waiter);
+    } else if (!somebody || must_park(p, r->waiter)) {
+        result = park(p, r->waiter);
     } else {
         choose(p, &q, now_us, out);
-        pool_end_turn_locked(p, r->waiter);
+        end_turn(p, r->waiter);
     }
     pool_release_locked(p, r->released);
     pool_unlock(p);
@@ -435,7 +700,8 @@ void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t s
     p->self = self;
     if (p->nbalancers != 0)
         memcpy(p->balancers, ids, p->nbalancers * sizeof(ids[0]));
-    pool_policy_balancers_locked(p);
+    if (p->rule->balancers != NULL)
+        p->rule->balancers(p);
     pool_unlock(p);
 }
 
@@ -445,7 +711,7 @@ void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *ho
     pool_lock(p);
     if (now_us > p->now_us)
         p->now_us = now_us;
-    for (size_t i = 0; i < n && is_member(w); ++i)
-        pool_policy_housed_locked(p, w, &homes[i]);
+    for (size_t i = 0; i < n && is_member(w) && p->rule->housed != NULL; ++i)
+        p->rule->housed(p, w, &homes[i]);
     pool_unlock(p);
 }

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 struct pool;
+struct json_writer;
 
 /* One row each in pool_policy.def: name and text. */
 enum pool_policy {
@@ -55,6 +56,33 @@ struct pool_settings {
     uint64_t seed; /* of the policy's random numbers, used when the policy is created; 0 is a valid
                       seed */
 };
+
+/* Converts S, a pointer to a struct with a field for each row of pool_settings.def; max_waiting
+ * belongs to another scope. A macro, because the server and the simulator have different structs.
+ */
+#define POOL_SETTINGS_OF(s)                                                                        \
+    ((struct pool_settings){                                                                       \
+        .policy = (enum pool_policy)(s)->policy,                                                   \
+        .single_version = (s)->single_version,                                                     \
+        .variance = (s)->variance,                                                                 \
+        .backlog_history = (uint64_t)(s)->backlog_history,                                         \
+        .max_share = (s)->max_share,                                                               \
+        .max_share_always = (s)->max_share_always,                                                 \
+        .unskilled_score = (s)->unskilled_score,                                                   \
+        .max_classes = (size_t)(s)->max_classes,                                                   \
+        .backlog_shared = (s)->backlog_shared,                                                     \
+        .backlog_max_age_ms = (s)->backlog_max_age_ms,                                             \
+        .spawn_backlog = (uint64_t)(s)->spawn_backlog,                                             \
+        .shadowed = (s)->shadow_policy != 0,                                                       \
+        .shadow = (enum pool_policy)((s)->shadow_policy != 0 ? (s)->shadow_policy - 1 : 0),        \
+        .hash_balance_percent = (uint64_t)(s)->hash_balance_factor,                                \
+    })
+
+/* Returns true if at least one worker is always below PERCENT of the mean; 0 means unbounded. */
+static inline bool pool_hash_balances(uint64_t percent)
+{
+    return percent == 0 || percent > 100;
+}
 
 /* Why a worker was picked. One row each in pick_reason.def: name (access log, metrics) and text. */
 enum pick_reason {
@@ -329,8 +357,9 @@ bool pool_woke(struct pool *p, const struct worker *w);
 /* ---- for status pages and tests ---- */
 
 struct worker_view {
-    char *name, *incarnation, *version;
-    bool active; /* eligible */
+    const char *name, *incarnation; /* of WORKER */
+    char version[VERSION_MAX + 1];  /* truncated; "" of one that has left */
+    bool active;                    /* eligible */
     bool available;
     uint64_t backlog;
     double mean_backlog;
@@ -354,6 +383,9 @@ struct pool_shadow_counts {
     uint64_t live_wait_us, shadow_wait_us;
     uint64_t overdue; /* ended for the shadow because it had too many requests in flight */
 };
+
+/* Adds C, under the names of docs/guide/policies.md, to the object that is open. */
+void pool_shadow_put_json(const struct pool_shadow_counts *c, struct json_writer *w);
 
 struct pool_view {
     /* The list of eligible workers from front to back, then the inactive workers, then those that
@@ -395,7 +427,7 @@ enum {
  *     may be missing;
  *   - the skills of one worker, if requested, are consistent, but read later than its other
  *     metrics.
- * Scans of the same pool are serialized. A version longer than VERSION_MAX bytes is truncated.
+ * Scans of the same pool are serialized.
  */
 void pool_look(struct pool *p, bool skills, struct pool_view *out);
 void pool_view_fini(struct pool_view *v);
@@ -419,8 +451,6 @@ struct pool_class_view {
 void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out);
 /* The version that gets requests if single_version is set; else "". */
 void pool_active_version(struct pool *p, char *out, size_t room);
-/* Number of classes with stored scores. */
-size_t pool_class_count(struct pool *p);
 /* Asserts all invariants (counts, lists, table). For tests, after each step. */
 void pool_check(struct pool *p);
 

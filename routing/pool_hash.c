@@ -19,7 +19,7 @@
  */
 #include <stdlib.h>
 
-#include "common/base/text.h"
+#include "common/base/map.h"
 #include "routing/pool_internal.h"
 
 enum {
@@ -58,23 +58,6 @@ struct hash {
 static struct hash_worker *own(const struct worker *w)
 {
     return w->policy;
-}
-
-/* FNV-1a (Fowler, Noll, Vo), its bits mixed as in SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
-static uint64_t mix(uint64_t h)
-{
-    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
-    h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
-    return h ^ (h >> 31);
-}
-
-static uint64_t hash_of(struct slice s)
-{
-    uint64_t h = 0xcbf29ce484222325;
-
-    for (size_t i = 0; i < s.len; ++i)
-        h = (h ^ (unsigned char)s.p[i]) * 0x100000001b3;
-    return mix(h);
 }
 
 /* ---- the ring ---- */
@@ -118,9 +101,9 @@ static size_t make_points(struct hash *s, struct point *to)
         if (slot->worker == NULL || slot->in_ring)
             continue;
         slot->in_ring = true;
-        uint64_t h = hash_of(slice_of(slot->worker->name));
+        uint64_t h = hash_mixed(hash_fixed(worker_name_slice(slot->worker)));
         for (uint64_t k = 0; k < POINTS; ++k)
-            to[n++] = (struct point){.at = mix(h + k * 0x9e3779b97f4a7c15), .slot = i};
+            to[n++] = (struct point){.at = hash_mixed(h + k * 0x9e3779b97f4a7c15), .slot = i};
     }
     qsort(to, n, sizeof(*to), compare_points);
     return n;
@@ -260,7 +243,7 @@ static const char *passed_over(const struct pool_question *q, const struct worke
 static struct worker *walk(const struct hash *s, const struct pool_question *q, uint64_t most,
                            struct pool_choice *out)
 {
-    size_t at = find(s, hash_of(q->request->cls));
+    size_t at = find(s, hash_mixed(hash_fixed(q->request->cls)));
     size_t looks = s->n < WALK_MAX ? s->n : WALK_MAX;
     const struct worker *last = NULL;
 

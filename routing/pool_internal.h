@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Internals of rlb::routing, included only by pool*.c and worker.c. pool->lock guards everything
- * here except what is constant after creation and a worker's reference count.
+ * Internals of rlb::routing, included only by pool*.c. pool->lock guards everything here.
  *
  * A member is either eligible (in the list of eligible workers) or ineligible (another version is
  * active, it is drained or ejected, or it has just been woken). The skills of an eligible worker
@@ -18,30 +17,16 @@
 #define RLB_ROUTING_POOL_INTERNAL_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "common/base/latch.h"
-#include "common/base/log.h"
 #include "common/skills/classes.h"
-#include "common/stats/decay.h"
 #include "routing/pool.h"
+#include "routing/worker_internal.h"
 
 enum {
     /* Versions without members that are retained for the order in which they were first seen. */
     VERSIONS_IDLE_MAX = 64,
-    /* Bits of a worker's report: the lower ones are a number of requests, the higher ones a time in
-     * ms. */
-    WORKER_REPORT_BITS = 24,
 };
-
-enum worker_call {
-    WORKER_NOT_CALLED,
-    WORKER_TO_WAKE,
-    WORKER_WOKEN, /* it was to be woken and has received its request: it is ineligible */
-    WORKER_RELIEVES,
-};
-
-enum worker_place { WORKER_OUTSIDE, WORKER_INELIGIBLE, WORKER_ELIGIBLE, WORKER_LEAVING };
 
 /* A worker's score for one class. The skills of a class are in the order of assignment, oldest
  * first.
@@ -69,47 +54,6 @@ struct version {
     char *name;
     size_t members;
     size_t available; /* of them */
-};
-
-struct worker {
-    struct log_subject subject; /* first */
-    atomic_uint refs;
-    char *name;
-    size_t name_bytes; /* without its end */
-    char *incarnation;
-    unsigned concurrency;
-    void *context;
-    void (*context_release)(void *context);
-
-    /* The following members belong to the pool. */
-    struct pool *pool; /* NULL outside */
-    enum worker_place place;
-    struct list place_node;  /* pool->ineligible, ->eligible or ->leaving, as PLACE says */
-    struct list member_node; /* pool->members */
-    struct list called_node; /* pool->called: those to be woken and those that relieve */
-    enum worker_call call;   /* of a member */
-    bool has_shown;          /* its last resume had skills */
-    bool unavailable;
-    struct version *version;  /* NULL if not a member */
-    _Atomic uint64_t backlog; /* written under the lock, read by worker_report without */
-    struct decayed mean;
-    /* Requests in flight from other load balancers and the time of the report (WORKER_REPORT_BITS);
-     * 0: none. Written without the lock, so both are in one word and change together. */
-    _Atomic uint64_t report;
-    /* it rejected a request; written without the lock; 0: it did not */
-    _Atomic uint64_t full_until_ms;
-    struct list in_flight; /* pool_pick.node_, oldest first */
-    struct worker *of;     /* its report and rejections count: itself, or the mirrored worker */
-    struct worker *mirror; /* in pool->shadow; or NULL */
-    struct shadow_notes *notes; /* pool_shadow.c's; or NULL */
-    void *policy;               /* pool_rule.worker_bytes of the policy's own, or NULL */
-    struct skill_slot *slots;
-    uint32_t nslots;
-    uint32_t slots_room;
-    uint32_t resume_no;
-    struct resume kept; /* while ineligible */
-    uint32_t lost;      /* changes whenever a score is deleted or its place changes */
-    uint64_t looked_at; /* number of the last scan (pool->look) that included it */
 };
 
 /* Input of a policy's choice. */
@@ -254,7 +198,7 @@ struct pool {
     struct shadow_clock *shadow_clock; /* with it */
     struct pool_shadow_counts shadow_counts;
 
-    /* pool_look.c. This lock is acquired before the pool's, and held during a whole scan. */
+    /* pool_look. This lock is acquired before the pool's, and held during a whole scan. */
     pthread_mutex_t look_lock;
     uint64_t look;          /* number of scans so far */
     struct list *look_next; /* the node, of members or leaving, where the scan continues; or NULL
@@ -286,42 +230,12 @@ static inline bool pool_excludes(const struct pool_request *r, const struct work
     return r->unfit != NULL && r->unfit(r->unfit_context, w);
 }
 
-static inline uint64_t worker_backlog(const struct worker *w)
-{
-    return atomic_load_explicit(&w->backlog, memory_order_relaxed);
-}
-
-/* Under the lock: no other writer, so no locked instruction. */
-static inline void worker_set_backlog(struct worker *w, uint64_t backlog)
-{
-    atomic_store_explicit(&w->backlog, backlog, memory_order_relaxed);
-}
-
 /* Returns the time from which on reports count; older ones are ignored. */
 static inline uint64_t pool_reports_since(const struct pool_settings *s, uint64_t now_ms)
 {
     if (!s->backlog_shared)
         return UINT64_MAX;
     return now_ms >= s->backlog_max_age_ms ? now_ms - s->backlog_max_age_ms + 1 : 0;
-}
-
-static inline uint64_t report_others(uint64_t report, uint64_t since_ms)
-{
-    if (report == 0 || report >> WORKER_REPORT_BITS < since_ms)
-        return 0;
-    return report & WORKER_REPORT_MAX;
-}
-
-/* Returns the known number of requests in flight at W from other load balancers. */
-static inline uint64_t worker_others(const struct worker *w, uint64_t since_ms)
-{
-    return report_others(atomic_load_explicit(&w->of->report, memory_order_relaxed), since_ms);
-}
-
-/* Returns true if W recently rejected a request (WORKER_REFUSAL_MS). */
-static inline bool worker_is_full(const struct worker *w, uint64_t now_ms)
-{
-    return atomic_load_explicit(&w->of->full_until_ms, memory_order_relaxed) > now_ms;
 }
 
 /* Returns true if W is full while other workers are not, so that one of those is chosen. */
@@ -356,14 +270,8 @@ extern const struct pool_rule pool_rule_adaptive;
 void pool_policy_set_locked(struct pool *p);
 void pool_policy_fini(struct pool *p);
 void pool_policy_joined_locked(struct pool *p, struct worker *w);
-void pool_policy_left_locked(struct pool *p, struct worker *w);
 /* W's last request was put, or it had none when it left. */
 void pool_policy_gone_locked(struct pool *p, struct worker *w);
-void pool_policy_eligible_locked(struct pool *p, struct worker *w);
-void pool_policy_ineligible_locked(struct pool *p, struct worker *w);
-/* If TO is NULL, W must be ineligible. */
-void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
-void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r);
 /* Chooses the worker and states the reason. No side effects. */
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);
@@ -372,12 +280,6 @@ void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
 /* Call after W's counts were updated; HOW may be NULL. */
 void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
                             const struct pool_served *how);
-
-void pool_policy_balancers_locked(struct pool *p);
-void pool_policy_housed_locked(struct pool *p, struct worker *w, const struct pool_home *home);
-
-/* Copies the skills of W, a member, including assigned scores. */
-void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out);
 
 /* pool_shadow.c: the shadow policy. All functions except _set, _fini, _gone and _check require that
  * there is one. */
@@ -389,7 +291,6 @@ void pool_shadow_left_locked(struct pool *p, struct worker *w);
 /* W is about to leave, or TO takes its place; see pool_hand_over. */
 void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_shadow_gone_locked(struct pool *p, struct worker *w);
-void pool_shadow_forget(struct worker *w);
 /* The list of eligible workers has changed. */
 void pool_shadow_update_eligible_locked(struct pool *p);
 /* PICK was made. */
@@ -407,30 +308,18 @@ void pool_explain_step(struct pool_explain *e, const char *name, size_t before, 
 void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
                             const char *why);
 
-/* pool_adaptive_explain.c: adds what H has planned for R to the explanation of Q */
-void pool_adaptive_explain(struct homes *h, const struct pool_question *q,
-                           const struct homes_request *r, const struct homes_plan *plan) noinline_;
-
 /* pool.c */
+/* Elects the active version and makes each member eligible or ineligible accordingly. Call after
+ * each change of membership, version, availability or settings. */
+void pool_update_eligible_locked(struct pool *p);
 /* Sets all of OUT except explain. Returns false if no worker may be chosen. */
 bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
                           struct pool_question *out);
 
-/* pool_view.c */
-/* Sets all of OUT except workers, n and ndetached. */
-void pool_view_figures_locked(const struct pool *p, struct pool_view *out);
-/* Sets all of OUT except its texts and its skills. */
-void pool_view_worker_locked(struct worker *w, struct worker_view *out);
-/* Sets the texts of OUT that are constant during a worker's lifetime. */
-void pool_view_names(struct worker_view *out);
-
 /* pool_skills.c: which eligible workers are skilled at a class */
 void pool_skills_init(struct pool *p);
-void pool_skills_fini(struct pool *p);
 /* Returns the entry of CLS, or NULL if the class is unknown. */
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls);
-/* Counts one request of a class; C is its entry, or NULL if it has none. */
-void pool_skills_request(struct pool *p, struct pool_class *c);
 /* Returns the skill of W for C, or NULL if it has none. C may be NULL. */
 const struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
 /* Assigns a score for CLS to W, as its youngest. */
@@ -440,19 +329,11 @@ void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *
 /* Of CLS, or of all classes (NULL); W is eligible. Returns how many. */
 size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *cls);
 void pool_skills_clear(struct pool *p, struct worker *w);
+/* Copies the skills of W, a member, including assigned scores, to OUT, which is empty. */
 void pool_skills_copy(const struct worker *w, struct resume *out);
 /* Returns the score of W, which is eligible, for the class of its slot I. */
 double pool_skills_score(const struct worker *w, uint32_t i);
 void pool_skills_check(const struct pool *p);
-
-/* pool_version.c: which workers are eligible */
-struct version *pool_version_locked(struct pool *p, const char *name);
-/* Elects the active version and makes each member eligible or ineligible accordingly. Call after
- * each change of membership, version, availability or settings. */
-void pool_update_eligible_locked(struct pool *p);
-void pool_versions_fini(struct pool *p);
-/* Removes W from the list of eligible workers. KEEP: retain a copy of its skills. */
-void pool_make_ineligible_locked(struct pool *p, struct worker *w, bool keep);
 
 /* pool_called.c: workers activated because of overload */
 /* Returns the worker that gets the request instead of PICKED, the policy's choice; or NULL. */
@@ -462,13 +343,6 @@ struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
 void pool_called_took_locked(struct pool *p, struct worker *w);
 void pool_uncall_locked(struct pool *p, struct worker *w);
 
-/* pool_wait.c: requests that wait for a worker */
-/* Returns ERR_BUSY if parked, or ERR_QUEUE_FULL if not. */
-enum err pool_park_locked(struct pool *p, struct pool_waiter *w) noinline_;
-/* Returns true if W has to queue behind other waiters. W may be NULL. */
-bool pool_must_park(const struct pool *p, const struct pool_waiter *w);
-/* Ends the turn of W, if it has one. W may be NULL. */
-void pool_end_turn_locked(struct pool *p, struct pool_waiter *w);
 /* Grants the turns that are due. If RELEASED is NULL, they remain owed. */
 void pool_release_waiting_locked_(struct pool *p, struct list *released);
 static inline void pool_release_locked(struct pool *p, struct list *released)

@@ -2,9 +2,10 @@
  *
  * The power of two choices: of two workers drawn at random the one with less work in flight.
  * Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing (IEEE TPDS 12, 2001).
- * Where it counts requests, this counts the seconds that they are expected to take (pool_cost.h),
- * so that one long request weighs as much as it occupies a worker. Requests of other load balancers
- * count as the average request.
+ * Where it counts requests, this counts the seconds that they are expected to take, so that one
+ * long request weighs as much as it occupies a worker: moving averages, per class and over all, of
+ * what this load balancer has measured. Requests of other load balancers count as the average
+ * request.
  *
  * The eligible workers are also stored in an array, from which one is drawn in constant time; a
  * worker that leaves is replaced by the last. If the drawn worker may not be chosen, the next one
@@ -12,8 +13,101 @@
  */
 #include <stdlib.h>
 
-#include "routing/pool_cost.h"
 #include "routing/pool_internal.h"
+
+/* ---- what a request of a class is expected to cost, in seconds of service ---- */
+
+/* How much of an average the newest value is. A class's: its cost changes when its worker's cache
+ * warms up, which should be seen after a few requests. Over all: steady, as newcomers go by it. */
+static const double CLASS_SHARE = 0.2;
+static const double ALL_SHARE = 0.01;
+/* Before anything is known, each request counts for the same. */
+static const double UNKNOWN_S = 0.01;
+/* The shortest time that the clock can measure. */
+static const double LEAST_S = 1e-6;
+
+struct cost_class {
+    struct class_entry base;
+    double mean_s;     /* 0 before the first */
+    struct list hands; /* pool_hand.node of its requests in flight */
+};
+
+/* Bounded like every table of classes: if a class is dropped while it has requests in flight, they
+ * count for the average over all only. */
+struct cost_table {
+    struct classes classes; /* of struct cost_class */
+    double mean_s;          /* over all; 0 before the first */
+};
+
+static struct cost_class *class_of(struct class_entry *e)
+{
+    return container_of(e, struct cost_class, base);
+}
+
+static void on_drop(void *owner, struct class_entry *e)
+{
+    struct cost_class *c = class_of(e);
+    struct list *node;
+
+    (void)owner;
+    while ((node = list_pop_front(&c->hands)) != NULL)
+        list_entry(node, struct pool_hand, node)->entry = NULL;
+}
+
+/* NULL if the class is not known. */
+static struct cost_class *cost_find(const struct cost_table *t, struct slice cls)
+{
+    struct class_entry *e = classes_find(&t->classes, cls);
+
+    return e != NULL ? class_of(e) : NULL;
+}
+
+/* Of a request of C, which may be NULL; > 0. */
+static double cost_expected_s(const struct cost_table *t, const struct cost_class *c)
+{
+    if (c != NULL && c->mean_s > 0)
+        return c->mean_s;
+    return t->mean_s > 0 ? t->mean_s : UNKNOWN_S;
+}
+
+/* A request of CLS begins: sets H's entry, node and work_s. */
+static void cost_begin(struct cost_table *t, struct slice cls, struct pool_hand *h)
+{
+    struct cost_class *c = cost_find(t, cls);
+
+    classes_request(&t->classes, c != NULL ? &c->base : NULL);
+    if (c == NULL) {
+        c = class_of(classes_add(&t->classes, cls));
+        list_init(&c->hands);
+    }
+    h->entry = c;
+    h->work_s = cost_expected_s(t, c);
+    list_push_back(&c->hands, &h->node);
+}
+
+static void learn(double *mean_s, double share, double value_s)
+{
+    *mean_s = *mean_s > 0 ? *mean_s + share * (value_s - *mean_s) : value_s;
+}
+
+/* It has ended; h->work_s stays for the caller. Only what was served well says what it costs. */
+static void cost_end(struct cost_table *t, struct pool_hand *h, const struct pool_served *how)
+{
+    struct cost_class *c = h->entry;
+
+    list_remove(&h->node);
+    h->entry = NULL;
+    if (how->failed || how->service_us == 0)
+        return;
+    double took_s = (double)how->service_us / 1e6;
+    if (took_s < LEAST_S)
+        took_s = LEAST_S;
+    learn(&t->mean_s, ALL_SHARE, took_s);
+    if (c != NULL)
+        learn(&c->mean_s, CLASS_SHARE, took_s);
+}
+
+/* ---- the policy ---- */
 
 struct p2c_worker {
     double work_s;
@@ -53,7 +147,7 @@ static void *create(struct pool *p)
     struct p2c *s = xcalloc(1, sizeof(*s));
 
     s->random = p->settings.seed != 0 ? p->settings.seed : OF_ZERO;
-    cost_init(&s->costs, p->settings.max_classes);
+    classes_init(&s->costs.classes, sizeof(struct cost_class), p->settings.max_classes, on_drop, s);
     return s;
 }
 
@@ -62,7 +156,7 @@ static void destroy(struct pool *p, void *state)
     struct p2c *s = state;
 
     (void)p;
-    cost_fini(&s->costs);
+    classes_fini(&s->costs.classes);
     free(s->eligible);
     free(s);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Selection of the pool's policy, and the calls to it (struct pool_rule). A pool has one policy at
- * a time. When the setting changes, the old policy's state is destroyed and the new one's is
- * created from the current members, because policies cannot use each other's state.
+ * Selection of the pool's policy, the calls to it (struct pool_rule), and the policies without a
+ * state. A pool has one policy at a time. When the setting changes, the old policy's state is
+ * destroyed and the new one's is created from the current members, because policies cannot use each
+ * other's state.
  */
 #include <stdlib.h>
 
@@ -51,62 +52,11 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w)
     adopt(p, w);
 }
 
-void pool_policy_left_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    if (p->rule->left != NULL)
-        p->rule->left(p, w);
-}
-
 void pool_policy_gone_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
     free(w->policy);
     w->policy = NULL;
-}
-
-void pool_policy_eligible_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    if (p->rule->became_eligible != NULL)
-        p->rule->became_eligible(p, w);
-}
-
-void pool_policy_ineligible_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    if (p->rule->became_ineligible != NULL)
-        p->rule->became_ineligible(p, w);
-}
-
-void pool_policy_leaves_locked(struct pool *p, struct worker *w, struct worker *to)
-{
-    ASSERT(p->held);
-    if (p->rule->leaves != NULL)
-        p->rule->leaves(p, w, to);
-}
-
-void pool_policy_learned_locked(struct pool *p, struct worker *w, const struct resume *r)
-{
-    ASSERT(p->held);
-    if (p->rule->learned != NULL)
-        p->rule->learned(p, w, r);
-}
-
-/* ---- other load balancers ---- */
-
-void pool_policy_balancers_locked(struct pool *p)
-{
-    ASSERT(p->held);
-    if (p->rule->balancers != NULL)
-        p->rule->balancers(p);
-}
-
-void pool_policy_housed_locked(struct pool *p, struct worker *w, const struct pool_home *home)
-{
-    ASSERT(p->held);
-    if (p->rule->housed != NULL)
-        p->rule->housed(p, w, home);
 }
 
 /* ---- requests ---- */
@@ -200,22 +150,13 @@ static void end_old(struct pool *p)
         forget_worker(p, list_entry(it, struct worker, place_node));
 }
 
-void pool_resume_copy_locked(const struct pool *p, const struct worker *w, struct resume *out)
-{
-    ASSERT(p->held);
-    if (w->place == WORKER_ELIGIBLE)
-        pool_skills_copy(w, out);
-    else
-        resume_copy(out, &w->kept);
-}
-
 static void tell_resume(struct pool *p, struct worker *w)
 {
     struct resume r = {0};
 
     if (p->rule->learned == NULL)
         return;
-    pool_resume_copy_locked(p, w, &r);
+    pool_skills_copy(w, &r);
     p->rule->learned(p, w, &r);
     resume_fini(&r);
 }
@@ -226,15 +167,18 @@ static void start_new(struct pool *p)
 
     if (p->rule->create != NULL)
         p->state = p->rule->create(p);
-    pool_policy_balancers_locked(p);
+    if (p->rule->balancers != NULL)
+        p->rule->balancers(p);
     list_for_each (it, &p->members) {
         struct worker *w = list_entry(it, struct worker, member_node);
 
         pool_policy_joined_locked(p, w);
         tell_resume(p, w);
     }
+    if (p->rule->became_eligible == NULL)
+        return;
     list_for_each (it, &p->eligible)
-        pool_policy_eligible_locked(p, list_entry(it, struct worker, place_node));
+        p->rule->became_eligible(p, list_entry(it, struct worker, place_node));
 }
 
 void pool_policy_set_locked(struct pool *p)
@@ -258,3 +202,74 @@ void pool_policy_fini(struct pool *p)
     if (p->rule->destroy != NULL)
         p->rule->destroy(p, p->state);
 }
+
+/*
+ * ---- policy classless ----
+ *
+ * The worker with the lowest backlog (including requests of other load
+ * balancers), and of several the one nearest to the front. A worker activated because of overload
+ * has the lowest backlog and needs no special rule.
+ */
+
+static void explain_least(const struct pool *p, const struct pool_question *q, uint64_t least)
+{
+    struct list *it;
+    size_t may = 0;
+
+    list_for_each (it, &p->eligible) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
+        const char *why = backlog > least ? "more in flight" : NULL;
+
+        if (!pool_may_choose(q, w))
+            why = "may not get it";
+        else
+            ++may;
+        pool_explain_candidate(q->explain, w, 0, 0, why);
+    }
+    pool_explain_step(q->explain, "the line, without those that may not get it", p->neligible, may);
+    pool_explain_value(q->explain, "least_backlog", (double)least);
+}
+
+static void choose_least(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    struct worker *best = q->front;
+    uint64_t least = UINT64_MAX;
+
+    /* Workers before FRONT may not be picked. */
+    for (struct list *it = &q->front->place_node; it != &p->eligible && least != 0; it = it->next) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
+
+        if (backlog < least && pool_may_choose(q, w)) {
+            best = w;
+            least = backlog;
+        }
+    }
+    out->reason = PICK_CLASSLESS;
+    out->worker = best;
+    if (q->explain != NULL)
+        explain_least(p, q, least);
+}
+
+const struct pool_rule pool_rule_classless = {.choose = choose_least};
+
+/*
+ * ---- policy round_robin ----
+ *
+ * Each worker in turn, regardless of the class and of the requests in flight. The list of eligible
+ * workers is ordered by the time of the last pick, least recent first, so its front is the next
+ * worker. A new worker is next.
+ */
+
+static void choose_next(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+{
+    out->worker = q->front;
+    out->reason = PICK_TURN;
+    if (q->explain == NULL)
+        return;
+    pool_explain_candidate(q->explain, q->front, 0, 0, NULL);
+    pool_explain_step(q->explain, "next in turn", p->neligible, 1);
+}
+
+const struct pool_rule pool_rule_round_robin = {.choose = choose_next};

@@ -115,9 +115,11 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
 static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h)
 {
+    struct pool_class *known = c->entry;
+
     (void)h;
-    pool_skills_request(p, c->entry);
-    if (c->reason != PICK_SKILLED && pool_skill_of(c->entry, c->worker) == NULL)
+    classes_request(&p->classes, known != NULL ? &known->base : NULL);
+    if (c->reason != PICK_SKILLED && pool_skill_of(known, c->worker) == NULL)
         pool_skill_assign(p, c->worker, q->request->cls, p->settings.unskilled_score);
 }
 

@@ -7,7 +7,7 @@
  * took effect: it has its own backlogs, means, list, skills and state. It is notified of each
  * resume, of each change of the list of eligible workers (which is always that of the pool), of
  * workers that leave and their successors, and of each request that begins. It is notified of a
- * request's end when the request would have ended at the shadow's worker (pool_shadow_time.c). The
+ * request's end when the request would have ended at the shadow's worker. The
  * workers' reports of other load balancers' requests, their rejections, and whether they have a
  * process are those of the real workers. Its decisions about homes are not published, and homes
  * published by other load balancers are ignored, because those use another policy.
@@ -25,7 +25,77 @@
 
 #include "common/base/map.h"
 #include "common/base/text.h"
-#include "routing/pool_shadow.h"
+#include "routing/pool_internal.h"
+
+enum {
+    /* Maximum number of requests that have ended in reality but not for the shadow; 400 bytes each.
+     */
+    SHADOW_BEHIND_MAX = 4096,
+    /* ... and as a multiple of the pool's requests in flight, or of its eligible workers:
+     * clients wait for responses before they send further requests, so they would not have sent
+     * more. */
+    SHADOW_BEHIND = 4,
+    /* A worker is assumed to have the classes of this number of recent requests in its cache. */
+    SHADOW_RECENT = 256,
+    /* Sets for their classes, each with WAYS entries for equal hashes; the oldest entry is
+     * replaced. */
+    SHADOW_SETS = 128,
+    SHADOW_WAYS = 8,
+};
+
+/* A request at a worker that serves as many requests at once as it has threads, and the others in
+ * order. */
+struct shadow_turn {
+    struct list node; /* of shadow_turns.waiting, unless it is being served */
+    bool serving;
+    uint64_t serve_us; /* start of service; of a waiting request, its arrival */
+};
+
+struct shadow_turns {
+    struct list waiting;
+    unsigned serving;
+};
+
+struct shadow_recent {
+    uint32_t tag;
+    uint32_t at; /* value of served at its last request; 0: never */
+};
+
+/* Data of a worker or of its mirror. */
+struct shadow_notes {
+    uint32_t served;
+    struct shadow_recent sets[SHADOW_SETS][SHADOW_WAYS]; /* its last classes, by hash */
+    struct shadow_turns turns;
+};
+
+/*
+ * A request as seen by the shadow. Owned by the pool's pick until that ends, then by the clock
+ * until the request would have ended at the shadow's worker.
+ */
+struct shadow_request {
+    struct pool_pick pick; /* of the shadow */
+    struct worker *live;   /* the real worker, until the request has ended in reality */
+    struct shadow_turn in_truth, here;
+    uint64_t start_us;
+    /* The following members are valid for a request that has ended in reality. */
+    struct list reported_node; /* of shadow_clock.waiting or .served */
+    uint64_t took_us;          /* time of service */
+    uint64_t service_us;       /* as measured, without the wait before; 0: not measured */
+    bool with_wait;            /* the measured time includes the wait */
+    bool failed;
+    bool reported;
+    uint64_t due_us;
+    size_t at; /* shadow_clock.due[at]; or SIZE_MAX */
+};
+
+/* Requests that have ended in reality but not yet for the shadow. */
+struct shadow_clock {
+    struct list waiting; /* for their turn, oldest first */
+    struct list served;
+    size_t nreported;                                  /* both */
+    struct shadow_request *due[SHADOW_BEHIND_MAX + 1]; /* a heap of the requests being served */
+    size_t ndue;
+};
 
 /* ---- what a worker has served lately ---- */
 
@@ -43,7 +113,8 @@ static struct shadow_recent *place_of(struct shadow_recent *set, uint32_t tag)
     return oldest;
 }
 
-struct shadow_notes *shadow_notes_of(struct worker *w)
+/* Creates the notes on the first call. */
+static struct shadow_notes *notes_of(struct worker *w)
 {
     if (w->notes == NULL) {
         w->notes = xcalloc(1, sizeof(*w->notes));
@@ -56,7 +127,7 @@ struct shadow_notes *shadow_notes_of(struct worker *w)
 static bool recall(struct worker *w, uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 32);
-    struct shadow_notes *n = shadow_notes_of(w);
+    struct shadow_notes *n = notes_of(w);
     struct shadow_recent *c = place_of(n->sets[hash % SHADOW_SETS], tag);
     bool had = c->at != 0 && c->tag == tag && n->served - c->at < SHADOW_RECENT;
 
@@ -64,11 +135,236 @@ static bool recall(struct worker *w, uint64_t hash)
     return had;
 }
 
-void pool_shadow_forget(struct worker *w)
+/*
+ * ---- when a request ends for the shadow ----
+ *
+ * Its workers are taken to serve in order, as many at once as they have threads, and each request
+ * for as long as it was served in truth:
+ *
+ *     in truth      w1  |--- a ---|             each began at once, by two workers
+ *                   w2     |--- b ---|
+ *     the shadow    w1' |--- a ---|--- b ---|   has both at one: b waits, and ends later
+ *
+ * So a policy that puts more to a worker than it can do sees its queue grow. How long a request was
+ * served is known when it has ended in truth; until then it is in flight for the shadow too, though
+ * it may have ended earlier there. One that others have overtaken, was given up, or never sent, had
+ * no turn in truth: it ends here when it ends there.
+ *
+ * It is unknown which clients would have aborted, or not sent further requests: if too many
+ * requests are behind reality (SHADOW_BEHIND), the one that has waited longest is aborted.
+ */
+static void serve(struct shadow_turns *at, struct shadow_turn *t, uint64_t now_us)
 {
-    ASSERT(w->notes == NULL || w->notes->turns.serving == 0);
-    free(w->notes);
-    w->notes = NULL;
+    /* When its worker was free, which may have been before it came. */
+    if (t->serve_us < now_us)
+        t->serve_us = now_us;
+    t->serving = true;
+    ++at->serving;
+}
+
+static void enter(struct worker *w, struct shadow_turn *t, uint64_t now_us)
+{
+    struct shadow_turns *at = &notes_of(w)->turns;
+
+    *t = (struct shadow_turn){.serve_us = now_us};
+    list_init(&t->node);
+    if (at->serving < w->concurrency)
+        serve(at, t, now_us);
+    else
+        list_push_back(&at->waiting, &t->node);
+}
+
+/* Returns the request that is served next, or NULL. */
+static struct shadow_turn *leave(struct worker *w, struct shadow_turn *t, uint64_t now_us)
+{
+    struct shadow_turns *at = &notes_of(w)->turns;
+
+    at->serving -= t->serving;
+    t->serving = false;
+    list_remove(&t->node);
+    if (list_empty(&at->waiting) || at->serving >= w->concurrency)
+        return NULL;
+    struct shadow_turn *next = list_entry(list_pop_front(&at->waiting), struct shadow_turn, node);
+    serve(at, next, now_us);
+    return next;
+}
+
+/* ---- the heap of requests with a known end ---- */
+
+static void put_at(struct shadow_clock *c, struct shadow_request *r, size_t at)
+{
+    c->due[at] = r;
+    r->at = at;
+}
+
+static void rise(struct shadow_clock *c, struct shadow_request *r, size_t at)
+{
+    while (at != 0 && r->due_us < c->due[(at - 1) / 2]->due_us) {
+        put_at(c, c->due[(at - 1) / 2], at);
+        at = (at - 1) / 2;
+    }
+    put_at(c, r, at);
+}
+
+static void sink(struct shadow_clock *c, struct shadow_request *r, size_t at)
+{
+    size_t child;
+
+    while ((child = 2 * at + 1) < c->ndue) {
+        if (child + 1 < c->ndue && c->due[child + 1]->due_us < c->due[child]->due_us)
+            ++child;
+        if (c->due[child]->due_us >= r->due_us)
+            break;
+        put_at(c, c->due[child], at);
+        at = child;
+    }
+    put_at(c, r, at);
+}
+
+static void await(struct shadow_clock *c, struct shadow_request *r)
+{
+    ASSERT(c->ndue < ARRAY_LEN(c->due));
+    r->due_us = r->here.serve_us + r->took_us;
+    list_remove(&r->reported_node);
+    list_push_back(&c->served, &r->reported_node);
+    rise(c, r, c->ndue++);
+}
+
+static void await_no_more(struct shadow_clock *c, struct shadow_request *r)
+{
+    struct shadow_request *last = c->due[--c->ndue];
+    size_t at = r->at;
+
+    r->at = SIZE_MAX;
+    if (last == r)
+        return;
+    sink(c, last, at);
+    rise(c, last, last->at);
+}
+
+/* ---- ends ---- */
+
+/* HOW: as the shadow's pool takes it. */
+static void end(struct pool *p, struct shadow_request *r, uint64_t now_us,
+                const struct pool_served *how)
+{
+    struct shadow_clock *c = p->shadow_clock;
+
+    /* One that is cut off while it waits has waited until now. */
+    uint64_t until_us = r->reported && !r->here.serving ? now_us : r->here.serve_us;
+    p->shadow_counts.shadow_wait_us += until_us - r->start_us;
+    if (r->at != SIZE_MAX)
+        await_no_more(c, r);
+    if (r->reported) {
+        list_remove(&r->reported_node);
+        --c->nreported;
+    }
+    struct shadow_turn *turn = leave(r->pick.worker, &r->here, now_us);
+    if (turn != NULL) {
+        struct shadow_request *next = container_of(turn, struct shadow_request, here);
+
+        if (next->reported)
+            await(c, next);
+    }
+    pool_put(p->shadow, &r->pick, how, NULL);
+    free(r);
+}
+
+/* It has been served here, too. What a load balancer measures may have the wait in it. */
+static void end_served(struct pool *p, struct shadow_request *r)
+{
+    uint64_t waited_us = r->with_wait ? r->here.serve_us - r->start_us : 0;
+    struct pool_served how = {.now_us = r->due_us,
+                              .service_us = r->service_us != 0 ? r->service_us + waited_us : 0,
+                              .failed = r->failed};
+
+    end(p, r, r->due_us, &how);
+}
+
+/* Ends the requests that are due. Cost: O(log SHADOW_BEHIND_MAX) for each. */
+static void catch_up(struct pool *p)
+{
+    struct shadow_clock *c = p->shadow_clock;
+
+    while (c->ndue != 0 && c->due[0]->due_us <= p->now_us)
+        end_served(p, c->due[0]);
+}
+
+/* Requests being served are aborted last. */
+static struct shadow_request *longest(const struct shadow_clock *c)
+{
+    const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;
+
+    return list_entry(of->next, struct shadow_request, reported_node);
+}
+
+static size_t behind_max(const struct pool *p)
+{
+    uint64_t n = p->backlog > p->neligible ? p->backlog : p->neligible;
+
+    return n < SHADOW_BEHIND_MAX / SHADOW_BEHIND ? (size_t)n * SHADOW_BEHIND : SHADOW_BEHIND_MAX;
+}
+
+/* R has ended in reality, by HOW (NULL: aborted). Ownership of R passes to the clock, or R is
+ * freed.
+ */
+static noinline_ void put_request(struct pool *p, struct shadow_request *r,
+                                  const struct pool_served *how)
+{
+    struct shadow_clock *c = p->shadow_clock;
+    bool had_turn = r->in_truth.serving;
+    uint64_t waited_us = r->in_truth.serve_us - r->start_us;
+
+    r->took_us = p->now_us - r->in_truth.serve_us;
+    p->shadow_counts.live_wait_us += waited_us;
+    (void)leave(r->live, &r->in_truth, p->now_us);
+    r->live = NULL;
+    if (how == NULL || !had_turn || (how->failed && how->service_us == 0)) {
+        end(p, r, p->now_us, how);
+        return;
+    }
+    r->failed = how->failed;
+    r->with_wait = how->service_us > r->took_us && how->service_us > waited_us;
+    r->service_us = how->service_us - (r->with_wait ? waited_us : 0);
+    r->reported = true;
+    list_push_back(&c->waiting, &r->reported_node);
+    ++c->nreported;
+    if (r->here.serving)
+        await(c, r);
+    catch_up(p);
+    while (c->nreported > behind_max(p)) {
+        ++p->shadow_counts.overdue;
+        end(p, longest(c), p->now_us, NULL);
+    }
+}
+
+/* Both policies have just assigned R. */
+static void begin(struct pool *p, struct shadow_request *r)
+{
+    r->start_us = p->now_us;
+    r->at = SIZE_MAX;
+    enter(r->live, &r->in_truth, p->now_us);
+    enter(r->pick.worker, &r->here, p->now_us);
+}
+
+static void cut_list(struct pool *p, struct list *of, const struct worker *mirror)
+{
+    struct list *it, *next;
+
+    list_for_each_safe (it, next, of) {
+        struct shadow_request *r = list_entry(it, struct shadow_request, reported_node);
+
+        if (mirror == NULL || r->pick.worker == mirror)
+            end(p, r, p->now_us, NULL);
+    }
+}
+
+/* Ends the requests at MIRROR, or all (NULL), immediately: those that wait first, so that none of
+ * them gets its turn meanwhile. Cost: O(SHADOW_BEHIND_MAX). */
+static void cut(struct pool *p, const struct worker *mirror)
+{
+    cut_list(p, &p->shadow_clock->waiting, mirror);
+    cut_list(p, &p->shadow_clock->served, mirror);
 }
 
 /* ---- requests ---- */
@@ -81,7 +377,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     uint64_t hash = map_hash(r->cls.p != NULL ? r->cls.p : "", r->cls.len);
 
     ASSERT(p->held);
-    shadow_time_catch_up(p);
+    catch_up(p);
     for (size_t i = 0; i < r->nexcluded; ++i) {
         const struct worker *w = r->excluded[i];
 
@@ -96,7 +392,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     }
     pick->shadow_ = shadow;
     shadow->live = pick->worker;
-    shadow_time_begin(p, shadow);
+    begin(p, shadow);
     ++p->shadow_counts.requests;
     p->shadow_counts.differed += shadow->pick.worker != pick->worker->mirror;
     p->shadow_counts.live_skilled += recall(pick->worker, hash);
@@ -106,7 +402,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
 void pool_shadow_catch_up_locked(struct pool *p)
 {
     ASSERT(p->held);
-    shadow_time_catch_up(p);
+    catch_up(p);
 }
 
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how)
@@ -114,7 +410,7 @@ void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct
     ASSERT(p->held);
     if (pick->shadow_ == NULL)
         return;
-    shadow_time_tell(p, pick->shadow_, how);
+    put_request(p, pick->shadow_, how);
     pick->shadow_ = NULL;
 }
 
@@ -139,7 +435,7 @@ void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct re
 void pool_shadow_left_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
-    shadow_time_cut(p, w->mirror);
+    cut(p, w->mirror);
     pool_remove(p->shadow, w->mirror, NULL);
     w->mirror->unavailable = true;
 }
@@ -154,7 +450,9 @@ void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *
 void pool_shadow_gone_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
-    pool_shadow_forget(w);
+    ASSERT(w->notes == NULL || w->notes->turns.serving == 0);
+    free(w->notes);
+    w->notes = NULL;
     if (w->mirror == NULL)
         return;
     /* Requests of the shadow may have it yet. */
@@ -213,7 +511,7 @@ static void start(struct pool *p)
         struct worker *w = list_entry(it, struct worker, member_node);
         struct resume r = {0};
 
-        pool_resume_copy_locked(p, w, &r);
+        pool_skills_copy(w, &r);
         pool_shadow_resume_locked(p, w, &r);
         resume_fini(&r);
     }
@@ -235,7 +533,7 @@ static void stop(struct pool *p)
         end_requests(p, list_entry(it, struct worker, member_node));
     list_for_each (it, &p->leaving)
         end_requests(p, list_entry(it, struct worker, place_node));
-    shadow_time_cut(p, NULL);
+    cut(p, NULL);
     list_for_each (it, &p->members) {
         struct worker *w = list_entry(it, struct worker, member_node);
 
@@ -273,6 +571,39 @@ void pool_shadow_set_locked(struct pool *p)
     pool_set(p->shadow, &s);
 }
 
+/* ---- invariants ---- */
+
+static size_t check_reported(const struct list *of, bool serving)
+{
+    size_t n = 0;
+    struct list *it;
+
+    list_for_each (it, of) {
+        const struct shadow_request *r = list_entry(it, struct shadow_request, reported_node);
+
+        ASSERT(r->reported);
+        ASSERT(r->live == NULL);
+        ASSERT(r->here.serving == serving);
+        ASSERT((r->at != SIZE_MAX) == serving);
+        ++n;
+    }
+    return n;
+}
+
+static void check_clock(const struct pool *p)
+{
+    const struct shadow_clock *c = p->shadow_clock;
+    size_t served = check_reported(&c->served, true);
+
+    ASSERT(served == c->ndue);
+    ASSERT(check_reported(&c->waiting, false) + served == c->nreported);
+    ASSERT(c->nreported <= SHADOW_BEHIND_MAX);
+    for (size_t i = 0; i < c->ndue; ++i) {
+        ASSERT(c->due[i]->at == i);
+        ASSERT(i == 0 || c->due[(i - 1) / 2]->due_us <= c->due[i]->due_us);
+    }
+}
+
 void pool_shadow_check(const struct pool *p)
 {
     struct list *it;
@@ -287,7 +618,7 @@ void pool_shadow_check(const struct pool *p)
     if (p->shadow == NULL)
         return;
     pool_check(p->shadow);
-    shadow_time_check(p);
+    check_clock(p);
     ASSERT(p->shadow->neligible == p->neligible);
     ASSERT(p->shadow->nmembers == p->nmembers);
     /* A request that was in flight before the shadow was enabled has none. */

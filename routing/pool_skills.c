@@ -76,21 +76,11 @@ void pool_skills_init(struct pool *p)
     classes_init(&p->classes, sizeof(struct pool_class), p->settings.max_classes, on_drop, p);
 }
 
-void pool_skills_fini(struct pool *p)
-{
-    classes_fini(&p->classes);
-}
-
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls)
 {
     struct class_entry *e = classes_find(&p->classes, cls);
 
     return e != NULL ? class_of(e) : NULL;
-}
-
-void pool_skills_request(struct pool *p, struct pool_class *c)
-{
-    classes_request(&p->classes, c != NULL ? &c->base : NULL);
 }
 
 static void append_skill(struct pool *p, struct pool_class *c, struct worker *w, double score)
@@ -190,6 +180,10 @@ double pool_skills_score(const struct worker *w, uint32_t i)
 
 void pool_skills_copy(const struct worker *w, struct resume *out)
 {
+    if (w->place != WORKER_ELIGIBLE) {
+        resume_copy(out, &w->kept);
+        return;
+    }
     for (uint32_t i = 0; i < w->nslots; ++i)
         resume_push(out, class_name(&w->slots[i].cls->base), pool_skills_score(w, i));
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/json.h"
 #include "routing/pool_internal.h"
 
 /* Tunnels and responses without an end are not requests that the worker has yet to answer. */
@@ -21,11 +22,15 @@ static struct pool_pick *oldest_unanswered_locked(const struct worker *w)
     return NULL;
 }
 
-void pool_view_worker_locked(struct worker *w, struct worker_view *out)
+/* Sets all of OUT except its skills. */
+static void view_worker_locked(struct worker *w, struct worker_view *out)
 {
     const struct pool_pick *oldest = oldest_unanswered_locked(w);
+    const char *version = w->version != NULL ? w->version->name : "";
 
     *out = (struct worker_view){
+        .name = w->name,
+        .incarnation = w->incarnation,
         .active = w->place == WORKER_ELIGIBLE,
         .available = !w->unavailable,
         .backlog = worker_backlog(w),
@@ -34,38 +39,24 @@ void pool_view_worker_locked(struct worker *w, struct worker_view *out)
         .weighted_sum = w->mean.sum,
         .weight = w->mean.weight,
         .oldest_us = oldest != NULL ? oldest->started_us : 0,
-        .nskills = w->place == WORKER_ELIGIBLE ? w->nslots : w->kept.n,
+        .nskills = worker_nskills(w),
         .worker = worker_ref(w),
     };
+    memcpy(out->version, version, strnlen(version, VERSION_MAX));
 }
 
-void pool_view_names(struct worker_view *out)
-{
-    out->name = xstrdup(out->worker->name);
-    out->incarnation = xstrdup(out->worker->incarnation);
-}
-
-static void view_worker(const struct pool *p, struct worker *w, bool skills,
-                        struct worker_view *out)
-{
-    pool_view_worker_locked(w, out);
-    out->version = xstrdup(w->version != NULL ? w->version->name : "");
-    ASSERT(w->pool == p);
-    if (!skills)
-        return;
-    if (w->place == WORKER_ELIGIBLE)
-        pool_skills_copy(w, &out->skills);
-    else
-        resume_copy(&out->skills, &w->kept);
-}
-
-static struct worker_view *view_list(const struct pool *p, const struct list *head, bool skills,
-                                     struct worker_view *out)
+static struct worker_view *view_list(const struct list *head, bool skills, struct worker_view *out)
 {
     struct list *it;
 
-    list_for_each (it, head)
-        view_worker(p, list_entry(it, struct worker, place_node), skills, out++);
+    list_for_each (it, head) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+
+        view_worker_locked(w, out);
+        if (skills)
+            pool_skills_copy(w, &out->skills);
+        ++out;
+    }
     return out;
 }
 
@@ -84,7 +75,8 @@ static double max_backlog(const struct pool *p)
     return spread > 1 ? spread : 1;
 }
 
-void pool_view_figures_locked(const struct pool *p, struct pool_view *out)
+/* Sets all of OUT except workers, n and ndetached. */
+static void view_figures_locked(const struct pool *p, struct pool_view *out)
 {
     *out = (struct pool_view){
         .nactive = p->neligible,
@@ -108,18 +100,15 @@ void pool_view_figures_locked(const struct pool *p, struct pool_view *out)
 void pool_view(struct pool *p, bool skills, struct pool_view *out)
 {
     pool_lock(p);
-    pool_view_figures_locked(p, out);
+    view_figures_locked(p, out);
     out->workers = xcalloc(p->nmembers + p->nleaving, sizeof(out->workers[0]));
     out->n = p->nmembers;
     out->ndetached = p->nleaving;
-    struct worker_view *next = view_list(p, &p->eligible, skills, out->workers);
-    next = view_list(p, &p->ineligible, skills, next);
-    next = view_list(p, &p->leaving, skills, next);
+    struct worker_view *next = view_list(&p->eligible, skills, out->workers);
+    next = view_list(&p->ineligible, skills, next);
+    next = view_list(&p->leaving, skills, next);
     ASSERT(next == out->workers + out->n + out->ndetached);
     pool_unlock(p);
-    /* Constant for as long as a worker lives: not the lock's business. */
-    for (struct worker_view *v = out->workers; v != next; ++v)
-        pool_view_names(v);
 }
 
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms)
@@ -130,18 +119,137 @@ uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w
 void pool_view_fini(struct pool_view *v)
 {
     for (size_t i = 0; i < v->n + v->ndetached; ++i) {
-        struct worker_view *w = &v->workers[i];
-
-        free(w->name);
-        free(w->incarnation);
-        free(w->version);
-        resume_fini(&w->skills);
-        worker_unref(w->worker);
+        resume_fini(&v->workers[i].skills);
+        worker_unref(v->workers[i].worker);
     }
     free(v->workers);
     free(v->active_version);
     *v = (struct pool_view){0};
 }
+
+/*
+ * ---- in pieces, while requests are processed ----
+ *
+ * Between two pieces other threads may acquire the lock; code that removes a worker from the list
+ * being scanned advances the position of the scan (pool_look_past_locked). With the lock held, only
+ * a few bytes for the pool itself are allocated.
+ */
+
+enum { TRIES = 3 /* to copy the skills of one worker in pieces */ };
+
+/* Appends the workers of HEAD that this scan has not included yet to the N of OUT, which has ROOM.
+ * MEMBERS: it is p->members, else p->leaving. */
+static void look_at_list(struct pool *p, struct list *head, bool members, size_t *room, size_t *n,
+                         struct pool_view *out)
+{
+    pool_lock(p);
+    p->look_next = head->next;
+    pool_let_in(p);
+    for (bool more = true; more;) {
+        if (*room - *n < POOL_LOOK_WORKERS) {
+            *room = 2 * *room + POOL_LOOK_WORKERS;
+            out->workers = xrealloc(out->workers, *room * sizeof(out->workers[0]));
+        }
+        pool_lock(p);
+        struct list *it = p->look_next;
+        for (size_t i = 0; i < POOL_LOOK_WORKERS && it != head; ++i, it = it->next) {
+            struct worker *w = members ? list_entry(it, struct worker, member_node)
+                                       : list_entry(it, struct worker, place_node);
+
+            if (w->looked_at != p->look)
+                view_worker_locked(w, &out->workers[(*n)++]);
+            w->looked_at = p->look;
+        }
+        more = it != head;
+        p->look_next = more ? it : NULL;
+        pool_let_in(p);
+    }
+}
+
+struct skill_piece {
+    size_t n;
+    struct {
+        double score;
+        size_t len;
+        char cls[CLASS_BYTES_MAX];
+    } rows[POOL_LOOK_SKILLS];
+};
+
+static void take_skill(const struct worker *w, size_t i, struct skill_piece *out)
+{
+    bool eligible = w->place == WORKER_ELIGIBLE;
+    struct slice cls = eligible ? class_name(&w->slots[i].cls->base) : w->kept.rows[i].cls;
+
+    ASSERT(cls.len <= CLASS_BYTES_MAX);
+    out->rows[out->n].score = eligible ? pool_skills_score(w, (uint32_t)i) : w->kept.rows[i].score;
+    out->rows[out->n].len = cls.len;
+    if (cls.len != 0)
+        memcpy(out->rows[out->n].cls, cls.p, cls.len);
+    ++out->n;
+}
+
+/* In pieces. False: some have gone meanwhile, so that others may have been missed. */
+static bool try_skills(struct pool *p, const struct worker *w, struct resume *out)
+{
+    struct skill_piece piece;
+    uint32_t lost = 0;
+    size_t from = 0;
+    bool more = true;
+
+    while (more) {
+        piece.n = 0;
+        pool_lock(p);
+        if (from == 0)
+            lost = w->lost;
+        bool same = lost == w->lost;
+        while (same && piece.n < POOL_LOOK_SKILLS && from + piece.n < worker_nskills(w))
+            take_skill(w, from + piece.n, &piece);
+        from += piece.n;
+        more = same && from < worker_nskills(w);
+        pool_let_in(p);
+        if (!same)
+            return false;
+        for (size_t i = 0; i < piece.n; ++i)
+            resume_push(out, (struct slice){piece.rows[i].cls, piece.rows[i].len},
+                        piece.rows[i].score);
+    }
+    return true;
+}
+
+static void look_at_skills(struct pool *p, struct worker *w, struct resume *out)
+{
+    for (int i = 0; i < TRIES; ++i) {
+        if (try_skills(p, w, out))
+            return;
+        resume_fini(out);
+    }
+    /* It is never at rest: once with the lock held throughout. */
+    pool_lock(p);
+    pool_skills_copy(w, out);
+    pool_let_in(p);
+}
+
+void pool_look(struct pool *p, bool skills, struct pool_view *out)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&p->look_lock);
+    pool_lock(p);
+    view_figures_locked(p, out);
+    size_t room = p->nmembers + p->nleaving + POOL_LOOK_WORKERS;
+    ++p->look;
+    pool_let_in(p);
+    out->workers = xcalloc(room, sizeof(out->workers[0]));
+    look_at_list(p, &p->members, true, &room, &n, out);
+    out->n = n;
+    look_at_list(p, &p->leaving, false, &room, &n, out);
+    out->ndetached = n - out->n;
+    pthread_mutex_unlock(&p->look_lock);
+    for (size_t i = 0; skills && i < n; ++i)
+        look_at_skills(p, out->workers[i].worker, &out->workers[i].skills);
+}
+
+/* ---- single figures ---- */
 
 void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out)
 {
@@ -170,13 +278,18 @@ void pool_active_version(struct pool *p, char *out, size_t room)
     pool_unlock(p);
 }
 
-size_t pool_class_count(struct pool *p)
+void pool_shadow_put_json(const struct pool_shadow_counts *c, struct json_writer *w)
 {
-    pool_lock(p);
-    size_t n = p->nscored;
-    pool_unlock(p);
-    return n;
+    json_put_int(w, "requests", (int64_t)c->requests);
+    json_put_int(w, "differed", (int64_t)c->differed);
+    json_put_int(w, "policy_skilled", (int64_t)c->live_skilled);
+    json_put_int(w, "shadow_skilled", (int64_t)c->shadow_skilled);
+    json_put_real(w, "policy_wait_s", (double)c->live_wait_us / 1e6);
+    json_put_real(w, "shadow_wait_s", (double)c->shadow_wait_us / 1e6);
+    json_put_int(w, "overdue", (int64_t)c->overdue);
 }
+
+/* ---- invariants ---- */
 
 struct tally {
     size_t n;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "routing/worker.h"
+#include "routing/worker_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-
-#include "routing/pool_internal.h"
 
 static void describe(const struct log_subject *self, struct log_text *out)
 {
@@ -50,13 +47,13 @@ void worker_unref(struct worker *w)
         return;
     ASSERT(w->place == WORKER_OUTSIDE);
     ASSERT(list_empty(&w->in_flight));
-    ASSERT(w->nslots == 0);
+    ASSERT(w->slots == NULL);
     ASSERT(w->mirror == NULL);
-    pool_shadow_forget(w);
+    ASSERT(w->notes == NULL);
+    ASSERT(w->policy == NULL);
+    ASSERT(w->kept.rows == NULL);
     if (w->context_release != NULL)
         w->context_release(w->context);
-    resume_fini(&w->kept);
-    free(w->slots);
     free(w->incarnation);
     free(w->name);
     free(w);

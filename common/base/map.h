@@ -21,6 +21,24 @@
  */
 uint64_t map_hash(const void *key, size_t len);
 
+/* FNV-1a of S (Fowler, Noll, Vo): without a seed, so the same in every process. */
+static inline uint64_t hash_fixed(struct slice s)
+{
+    uint64_t h = 0xcbf29ce484222325;
+
+    for (size_t i = 0; i < s.len; ++i)
+        h = (h ^ (unsigned char)s.p[i]) * 0x100000001b3;
+    return h;
+}
+
+/* The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): spreads each bit of H. */
+static inline uint64_t hash_mixed(uint64_t h)
+{
+    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9;
+    h = (h ^ h >> 27) * 0x94d049bb133111eb;
+    return h ^ h >> 31;
+}
+
 /* ---- without order ---- */
 
 struct split_node {

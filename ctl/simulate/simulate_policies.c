@@ -7,7 +7,7 @@
 
 #include "common/config/settings.h"
 #include "ctl/simulate/simulate.h"
-#include "routing/pool_rows.h"
+#include "routing/pool.h"
 
 struct pool_values {
 #define POOL(...) SETTINGS_FIELD(__VA_ARGS__)

@@ -4,7 +4,7 @@
  */
 #include "common/base/json.h"
 #include "ctl/simulate/simulate.h"
-#include "routing/shadow_json.h"
+#include "routing/pool.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -242,7 +242,7 @@ static void put_variant(struct json_writer *w, const struct simulate_story *t,
     json_put_int(w, "in_several_caches", (int64_t)r->overlap.shared);
     if (r->shadow.requests != 0) {
         json_open_object(w, "shadow");
-        shadow_json_put(w, &r->shadow);
+        pool_shadow_put_json(&r->shadow, w);
         json_close_object(w);
     }
     json_open_object(w, "of_scenario");

@@ -16,7 +16,7 @@
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
 #include "lb/rules/methods.h"
-#include "routing/pool_rows.h"
+#include "routing/pool.h"
 
 enum {
     /* An error page is kept in memory and sent often. */

@@ -21,7 +21,7 @@
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
 #include "lb/rules/poison.h"
-#include "routing/pool_rows.h"
+#include "routing/pool.h"
 
 static const struct stat_row stat_rows[] = {
 #define STAT(...) STATS_ROW(__VA_ARGS__)

@@ -21,7 +21,7 @@
 #include "lb/request/front.h"
 #include "lb/rules/poison.h"
 #include "lb/status/observer.h"
-#include "routing/shadow_json.h"
+#include "routing/pool.h"
 #include "version.h"
 
 /* ---- workers ---- */
@@ -361,7 +361,7 @@ static void put_shadow(struct json_writer *w, const struct pool_view *pv)
     json_put_text(w, "policy",
                   pv->settings.shadowed ? slice_of(pool_policy_text(pv->settings.shadow))
                                         : SLICE_LIT("off"));
-    shadow_json_put(w, &pv->shadow);
+    pool_shadow_put_json(&pv->shadow, w);
     json_close_object(w);
 }
 

@@ -12,8 +12,8 @@
 #define RLB_ROUTING_HOMES_HOMES_INTERNAL_H
 
 #include "common/skills/classes.h"
+#include "common/stats/decay.h"
 #include "routing/homes/homes.h"
-#include "routing/homes/homes_fading.h"
 
 /* ---- the constants of the rule, all of them ---- */
 
@@ -109,7 +109,7 @@
 /* Reports of the same time, converted between clocks, differ by less than this. */
 #define HOMES_JITTER_US 100000
 
-/* Tolerated relative error of work in the order by load (homes_load.c). */
+/* Tolerated relative error of work in the order by load (homes_index.c). */
 #define HOMES_EXCHANGE_SLACK 0.01
 
 /* A pair that others still use this long after we gave it up is a home. */
@@ -265,16 +265,7 @@ static inline struct homes_worker *homes_top(const struct homes *h, enum homes_k
     return h->heaps[key].n != 0 ? h->heaps[key].at[0] : NULL;
 }
 
-/* homes_heap.c */
-void homes_heap_add(struct homes_heap *h, struct homes_worker *w, enum homes_key key);
-void homes_heap_remove(struct homes_heap *h, struct homes_worker *w, enum homes_key key);
-/* W's key has become VALUE. */
-void homes_heap_set(struct homes_heap *h, struct homes_worker *w, enum homes_key key, double value);
-/* Many keys have changed. */
-void homes_heap_build(struct homes_heap *h, enum homes_key key);
-void homes_heap_check(const struct homes_heap *h, enum homes_key key);
-
-/* homes_load.c: work that decays, and the two orders of workers */
+/* homes_index.c: work that decays, the two orders of workers, and pairs */
 /* Converts workers' work from the epoch that began at BEFORE_US. */
 void homes_bring_over(struct homes *h, uint64_t before_us) cold_;
 /* Checks all workers for progress. */
@@ -297,7 +288,8 @@ static inline void homes_tick(struct homes *h, uint64_t now_us)
     if (now_us >= h->look_us)
         homes_look(h);
 }
-/* Call when a request has arrived. */ void homes_let_fade(struct homes *h);
+/* Call when a request has arrived. */
+void homes_let_fade(struct homes *h);
 /* B has changed. */
 void homes_work_changed(struct homes *h, struct homes_worker *w);
 double homes_work_of(const struct homes_worker *w);
@@ -346,12 +338,13 @@ static inline double homes_load_by(const struct homes_worth *worth, const struct
 double homes_median(const struct homes *h) noinline_;
 void homes_eligible_add(struct homes *h, struct homes_worker *w);
 void homes_eligible_remove(struct homes *h, struct homes_worker *w);
+void homes_heap_check(const struct homes_heap *h, enum homes_key key);
 
 /* homes_rule.c: returns the maximum number of homes of a class with OWN_US of ALL_US of work: PART
  * of the eligible workers, or more. */
 size_t homes_room(const struct homes *h, double part, double own_us, double all_us);
 
-/* homes_pairs.c */
+/* homes_index.c */
 struct homes_class *homes_class_of(struct class_entry *e);
 void homes_class_dropped(void *owner, struct class_entry *e);
 struct homes_pair *homes_pair_find(const struct homes_class *c, const struct homes_worker *w);

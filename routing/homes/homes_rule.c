@@ -7,7 +7,7 @@
  *     h = number of its homes                 at most max_share * n, fewer in a flood, more when
  *                                             there is hardly anything else
  *
- * and of a worker B, its work in flight, and L, its load (homes_load.c). P is what a cold request
+ * and of a worker B, its work in flight, and L, its load (homes_index.c). P is what a cold request
  * costs, V = PATIENCE_COLD * P + PATIENCE_MEDIAN * median(B) how long one may wait for its home.
  *
  *     no home:  argmin over x of L(x) + (B(x) - min B) / P                                    NEW

@@ -38,36 +38,19 @@
  */
 #include <math.h>
 
+#include "common/base/map.h"
 #include "routing/homes/homes_internal.h"
 
 /* ---- the owner of a class ---- */
-
-/* FNV-1a. Must be the same in every process, unlike map_hash. */
-static uint64_t hash_of(struct slice cls)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-
-    for (size_t i = 0; i < cls.len; ++i)
-        hash = (hash ^ (unsigned char)cls.p[i]) * 0x100000001b3;
-    return hash;
-}
-
-/* The finalizer of splitmix64. */
-static uint64_t mixed(uint64_t x)
-{
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
-}
 
 bool homes_owns(const struct homes *h, struct slice cls)
 {
     if (!homes_shared(h))
         return true;
-    uint64_t hash = hash_of(cls);
-    uint64_t own = mixed(hash ^ mixed(h->balancers[h->self]));
+    uint64_t hash = hash_fixed(cls);
+    uint64_t own = hash_mixed(hash ^ hash_mixed(h->balancers[h->self]));
     for (size_t i = 0; i < h->nbalancers; ++i) {
-        if (i != h->self && mixed(hash ^ mixed(h->balancers[i])) > own)
+        if (i != h->self && hash_mixed(hash ^ hash_mixed(h->balancers[i])) > own)
             return false;
     }
     return true;

@@ -74,7 +74,7 @@ static void a_million_new_classes_take_no_skill_from_one_requested_once_in_the_r
         assert_int_equal(serve(&f, "rare.example"), home);
         assert_true(fixture_score(&f, home, "rare.example") == 1);
     }
-    assert_int_equal(pool_class_count(f.pool), ROOM);
+    assert_int_equal(fixture_classes(&f), ROOM);
     if (MEMORY_COUNTS) {
         print_message("%zu bytes per class kept\n", (heap_bytes() - before) / ROOM);
         assert_true(heap_bytes() - before < 300 * (size_t)ROOM);
@@ -110,7 +110,7 @@ static void a_dropped_class_loses_its_scores(void **state)
     assert_int_equal(serve(&f, "once.example"), 0);
     serve_numbered(&f, "new", 0, ROOM);
     assert_true(isnan(fixture_score(&f, 0, "once.example")));
-    assert_int_equal(pool_class_count(f.pool), ROOM);
+    assert_int_equal(fixture_classes(&f), ROOM);
     fixture_end(&f);
 }
 
@@ -131,7 +131,7 @@ static void resumes_of_many_classes_find_room_while_there_is_some(void **state)
         resume_fini(&r);
     }
     pool_check(f.pool);
-    assert_int_equal(pool_class_count(f.pool), ROOM);
+    assert_int_equal(fixture_classes(&f), ROOM);
     assert_int_equal(serve(&f, "w7-5.example"), 7);
     assert_int_equal(serve(&f, "w0-0.example"), 0);
     fixture_end(&f);
@@ -166,7 +166,7 @@ static void a_smaller_table_drops_scores_at_once(void **state)
     s.max_classes = ROOM / 100;
     pool_set(f.pool, &s);
     pool_check(f.pool);
-    assert_int_equal(pool_class_count(f.pool), ROOM / 100);
+    assert_int_equal(fixture_classes(&f), ROOM / 100);
     fixture_end(&f);
 }
 
@@ -204,7 +204,7 @@ static void what_counts_most_stays_when_resumes_have_more_than_there_is_room_for
             assert_true(fixture_score(&f, 0, "known0") == 9);
             assert_true(fixture_score(&f, 1, "known1") == 9);
         }
-        assert_int_equal(pool_class_count(f.pool), ROOM_FOR_RESUMES);
+        assert_int_equal(fixture_classes(&f), ROOM_FOR_RESUMES);
         fixture_end(&f);
     }
 }

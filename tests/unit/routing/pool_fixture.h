@@ -111,6 +111,17 @@ static inline int fixture_number(const struct fixture *f, const struct worker *w
     return -1;
 }
 
+/* Classes with at least one score. */
+static inline size_t fixture_classes(struct fixture *f)
+{
+    struct pool_view v;
+
+    pool_view(f->pool, false, &v);
+    size_t n = v.classes;
+    pool_view_fini(&v);
+    return n;
+}
+
 /* The number of the worker picked, or -1. The pick is the latest of f->picks. */
 static inline int fixture_get(struct fixture *f, const char *cls)
 {

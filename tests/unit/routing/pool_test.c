@@ -15,7 +15,7 @@ static void get_finds_no_worker_in_an_empty_pool(void **state)
     (void)state;
     fixture_start(&f, &fixture_settings);
     assert_int_equal(fixture_get(&f, "a"), -1);
-    assert_int_equal(pool_class_count(f.pool), 0);
+    assert_int_equal(fixture_classes(&f), 0);
     fixture_resume(&f, 0, "");
     assert_int_equal(fixture_get(&f, "a"), 0);
     fixture_remove(&f, 0);
@@ -132,7 +132,7 @@ static void a_new_resume_replaces_all_scores_and_keeps_place_and_backlog(void **
     assert_true(fixture_score(&f, 0, "c") == 1);
     assert_true(fixture_score(&f, 1, "b") == 7);
     /* b, c, e: a class without a score at any worker takes no memory. */
-    assert_int_equal(pool_class_count(f.pool), 3);
+    assert_int_equal(fixture_classes(&f), 3);
     fixture_end(&f);
 }
 
@@ -209,7 +209,7 @@ static void skills_of_another_fingerprint_do_not_count(void **state)
     resume_push(&r, SLICE_LIT("a"), 9);
     pool_new_resume(f.pool, f.workers[0], &r, "", "fedcba9876543210", &f.released);
     pool_new_resume(f.pool, f.workers[1], &r, NULL, NULL, &f.released);
-    assert_int_equal(pool_class_count(f.pool), 0);
+    assert_int_equal(fixture_classes(&f), 0);
     assert_string_equal(fixture_eligible(&f), "1 0");
     pool_new_resume(f.pool, f.workers[0], &r, "", "0123456789abcdef", &f.released);
     assert_true(fixture_score(&f, 0, "a") == 9);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "routing/homes/homes_fading.h"
+#include "common/stats/decay.h"
 
 #define TAU_US 1e6
 /* What a figure may be off by, of itself: the polynomial's error, and rounding. */

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Work that decays, the two orders of workers (by B, the work in flight, and by L, the load), and
+ * the pairs of classes and workers.
+ *
+ * L = LOAD_WORK * work / mean work + (1 - LOAD_WORK) * homes / mean homes. The means change with
+ * every request, which would change all the keys; so the heap is by
+ *
+ *     homes + exchange * work      exchange = what one unit of work is worth in homes
+ *
+ * which is the same order, and the exchange rate is renewed only when it has moved by
+ * HOMES_EXCHANGE_SLACK (homes_order, in the header).
+ */
+#include <stdlib.h>
+
+#include "routing/homes/homes_internal.h"
+
+/*
+ * ---- the heaps ----
+ *
+ * A binary heap of workers that store their positions, so that a key may change at any time. Its
+ * first levels contain low keys, although not sorted: a good sample of candidates.
+ */
+
+static void put(struct homes_heap *h, size_t at, struct homes_worker *w, enum homes_key key)
+{
+    h->at[at] = w;
+    w->pos[key] = at;
+}
+
+static void sift_up(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
+{
+    size_t at = w->pos[key];
+
+    for (; at != 0 && homes_before(w, h->at[(at - 1) / 2], key); at = (at - 1) / 2)
+        put(h, at, h->at[(at - 1) / 2], key);
+    put(h, at, w, key);
+}
+
+static void sift_down(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
+{
+    size_t at = w->pos[key];
+
+    for (size_t child; (child = 2 * at + 1) < h->n; at = child) {
+        if (child + 1 < h->n && homes_before(h->at[child + 1], h->at[child], key))
+            ++child;
+        if (!homes_before(h->at[child], w, key))
+            break;
+        put(h, at, h->at[child], key);
+    }
+    put(h, at, w, key);
+}
+
+static void sift(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
+{
+    sift_up(h, w, key);
+    sift_down(h, w, key);
+}
+
+/* Many keys have changed. */
+static void heap_build(struct homes_heap *h, enum homes_key key)
+{
+    for (size_t i = h->n / 2; i-- != 0;)
+        sift_down(h, h->at[i], key);
+}
+
+static void heap_add(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
+{
+    enum { FIRST_ROOM = 16 };
+
+    if (h->n == h->room) {
+        h->room = h->room != 0 ? h->room * 2 : FIRST_ROOM;
+        h->at = xrealloc(h->at, h->room * sizeof(struct homes_worker *));
+    }
+    put(h, h->n++, w, key);
+    sift(h, w, key);
+}
+
+static void heap_remove(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
+{
+    ASSERT(h->at[w->pos[key]] == w);
+    struct homes_worker *last = h->at[--h->n];
+    if (last == w)
+        return;
+    put(h, w->pos[key], last, key);
+    sift(h, last, key);
+}
+
+/* W's key has become VALUE. */
+static void heap_set(struct homes_heap *h, struct homes_worker *w, enum homes_key key, double value)
+{
+    double before = w->key[key];
+
+    w->key[key] = value;
+    if (value < before)
+        sift_up(h, w, key);
+    else if (value > before)
+        sift_down(h, w, key);
+}
+
+void homes_heap_check(const struct homes_heap *h, enum homes_key key)
+{
+    for (size_t i = 0; i < h->n; ++i) {
+        ASSERT(h->at[i]->pos[key] == i);
+        ASSERT(i == 0 || !homes_before(h->at[i], h->at[(i - 1) / 2], key));
+    }
+}
+
+/* ---- the two orders ---- */
+
+double homes_work_of(const struct homes_worker *w)
+{
+    return real_of(w->own_us) * w->per_place + w->foreign_us + w->stalled_us;
+}
+
+void homes_work_changed(struct homes *h, struct homes_worker *w)
+{
+    if (w->eligible)
+        heap_set(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK, homes_work_of(w));
+}
+
+static double load_key(const struct homes *h, const struct homes_worker *w)
+{
+    return real_of(w->nhomes) + h->exchange * homes_work_per_place(w);
+}
+
+void homes_load_add(struct homes *h, struct homes_worker *w, double work_us, int homes)
+{
+    double before = w->work;
+
+    w->work += work_us * h->fade.weight;
+    if (w->work < 0)
+        w->work = 0;
+    w->nhomes += homes;
+    if (!w->eligible)
+        return;
+    h->eligible_work += w->work - before;
+    h->eligible_homes += homes;
+    heap_set(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD, load_key(h, w));
+}
+
+double homes_load(const struct homes *h, const struct homes_worker *w)
+{
+    struct homes_worth worth = homes_worth(h);
+
+    return homes_load_by(&worth, w);
+}
+
+void homes_eligible_add(struct homes *h, struct homes_worker *w)
+{
+    w->eligible = true;
+    h->eligible_work += w->work;
+    h->eligible_homes += w->nhomes;
+    h->eligible_places += w->concurrency;
+    w->key[HOMES_BY_WORK] = homes_work_of(w);
+    w->key[HOMES_BY_LOAD] = load_key(h, w);
+    heap_add(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
+    heap_add(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
+}
+
+void homes_eligible_remove(struct homes *h, struct homes_worker *w)
+{
+    w->eligible = false;
+    h->eligible_work -= w->work;
+    h->eligible_homes -= w->nhomes;
+    h->eligible_places -= w->concurrency;
+    heap_remove(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
+    heap_remove(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
+    if (homes_eligible(h) == 0)
+        h->eligible_work = 0;
+}
+
+/* The median of the work in flight, of a sample of every STEPth worker in the order of the heap,
+ * from the least to the most. For two workers the lesser value: no queue is longer than four times
+ * itself. */
+double homes_median(const struct homes *h)
+{
+    const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];
+    double seen[HOMES_SCAN_MAX];
+    size_t step = (heap->n + HOMES_SCAN_MAX - 1) / HOMES_SCAN_MAX;
+    size_t n = 0;
+
+    for (size_t i = 0; i < heap->n; i += step) {
+        double v = heap->at[i]->key[HOMES_BY_WORK];
+        size_t at = n++;
+
+        for (; at != 0 && seen[at - 1] > v; --at)
+            seen[at] = seen[at - 1];
+        seen[at] = v;
+    }
+    if (n == 0)
+        return 0;
+    return seen[n > 2 ? n / 2 : 0];
+}
+
+/* ---- time ---- */
+
+void homes_exchange_at(struct homes *h, double rate)
+{
+    struct homes_heap *heap = &h->heaps[HOMES_BY_LOAD];
+
+    h->exchange = rate;
+    for (size_t i = 0; i < heap->n; ++i)
+        heap->at[i]->key[HOMES_BY_LOAD] = load_key(h, heap->at[i]);
+    heap_build(heap, HOMES_BY_LOAD);
+}
+
+void homes_bring_over(struct homes *h, uint64_t before_us)
+{
+    double by = fading_bring(1, before_us, &h->fade);
+    struct list *it;
+
+    list_for_each (it, &h->workers)
+        list_entry(it, struct homes_worker, node)->work *= by;
+    h->eligible_work *= by;
+    h->exchange = -1; /* the keys are of the old epoch */
+    (void)homes_order(h);
+}
+
+/*
+ * How long W has shown no sign of life beyond what its request was expected to take. One that
+ * others have overtaken is a slow one at a worker that lives; so is, after a while, one that leaves
+ * room beside it.
+ */
+static double stall_of(const struct homes *h, struct homes_worker *w)
+{
+    struct list *it;
+
+    list_for_each (it, &w->in_flight) {
+        struct homes_ticket *t = list_entry(it, struct homes_ticket, of_worker);
+
+        if (t->overtaken)
+            continue;
+        if (!t->serving)
+            break;
+        uint64_t since_us = w->alive_us > t->serve_us ? w->alive_us : t->serve_us;
+        double expected = t->cold && h->cold_us > t->expected_us ? h->cold_us : t->expected_us;
+        double over = (double)(h->now_us - since_us) - expected;
+        if (over <= HOMES_STALL_MAX_US || w->nin_flight >= w->concurrency)
+            return over > 0 ? over : 0;
+        t->overtaken = true;
+    }
+    return 0;
+}
+
+void homes_look(struct homes *h)
+{
+    struct list *it;
+
+    /* Less often if there are many workers, so that the cost per time is constant. */
+    h->look_us = h->now_us + HOMES_LOOK_US + homes_eligible(h) * HOMES_LOOK_WORKER_US;
+    /* Computed again, so that rounding errors do not grow with the scale. */
+    h->eligible_work = 0;
+    list_for_each (it, &h->workers) {
+        struct homes_worker *w = list_entry(it, struct homes_worker, node);
+        double stalled = w->nin_flight != 0 ? stall_of(h, w) : 0;
+
+        if (w->eligible)
+            h->eligible_work += w->work;
+        if (stalled == 0 && w->stalled_us == 0)
+            continue;
+        w->stalled_us = stalled;
+        homes_work_changed(h, w);
+    }
+}
+
+void homes_let_fade(struct homes *h)
+{
+    h->fade_left_us += (uint64_t)(HOMES_TAU_US / HOMES_TAU_REQUESTS);
+    if (h->fade_left_us > (uint64_t)HOMES_FADE_US)
+        h->fade_left_us = (uint64_t)HOMES_FADE_US;
+}
+
+/*
+ * ---- pairs of a class and a worker ----
+ *
+ * Those with requests in flight stay, whatever their number; requests in flight are bounded
+ * elsewhere.
+ */
+
+struct homes_class *homes_class_of(struct class_entry *e)
+{
+    return container_of(e, struct homes_class, base);
+}
+
+struct homes_pair *homes_pair_find(const struct homes_class *c, const struct homes_worker *w)
+{
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        if (c->pairs[i]->worker == w)
+            return c->pairs[i];
+    }
+    return NULL;
+}
+
+static void swap(struct homes_class *c, uint32_t a, uint32_t b)
+{
+    struct homes_pair *p = c->pairs[a];
+
+    c->pairs[a] = c->pairs[b];
+    c->pairs[b] = p;
+    c->pairs[a]->at = a;
+    c->pairs[b]->at = b;
+}
+
+void homes_settle(struct homes *h, struct homes_pair *p, double work_us)
+{
+    ASSERT(!homes_is_home(p));
+    swap(p->cls, p->at, p->cls->nhomes++);
+    p->settled_us = h->now_us;
+    p->cls->oldest_us = 0; /* it may be one of the past that is used again */
+    homes_load_add(h, p->worker, 0, 1);
+    homes_weigh(h, p, work_us);
+}
+
+void homes_weigh(struct homes *h, struct homes_pair *p, double work_us)
+{
+    if (homes_shared(h)) {
+        /* The others have as much of the class. */
+        double before = fading_value(&p->weight, &h->fade);
+
+        fading_add(&p->weight, work_us * (double)h->nbalancers, &h->fade);
+        work_us = fading_value(&p->weight, &h->fade) - before;
+    }
+    homes_load_add(h, p->worker, work_us, 0);
+}
+
+void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us)
+{
+    ASSERT(homes_is_home(p));
+    swap(p->cls, p->at, --p->cls->nhomes);
+    if (homes_shared(h))
+        work_us = fading_value(&p->weight, &h->fade);
+    p->weight = (struct fading){0};
+    homes_load_add(h, p->worker, -work_us, -1);
+}
+
+void homes_pair_free(struct homes *h, struct homes_pair *p)
+{
+    struct homes_class *c = p->cls;
+    struct list *node;
+
+    if (homes_is_home(p))
+        homes_unsettle(h, p, 0);
+    while ((node = list_pop_front(&p->in_flight)) != NULL)
+        list_entry(node, struct homes_ticket, of_pair)->pair = NULL;
+    list_remove(&p->of_worker);
+    if (p->worker->most == p)
+        p->worker->most = NULL;
+    swap(c, p->at, --c->npairs);
+    free(p);
+    if (c->npairs == 0) {
+        free(c->pairs);
+        c->pairs = NULL;
+        c->room = 0;
+    }
+}
+
+void homes_class_dropped(void *owner, struct class_entry *e)
+{
+    struct homes_class *c = homes_class_of(e);
+
+    while (c->npairs != 0)
+        homes_pair_free(owner, c->pairs[c->npairs - 1]);
+}
+
+/* The one of the past that was used the longest ago goes. */
+static void forget_one(struct homes *h, const struct homes_class *c)
+{
+    struct homes_pair *oldest = NULL;
+
+    for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
+        struct homes_pair *p = c->pairs[i];
+
+        if (p->in_flight_n == 0 && (oldest == NULL || p->used_us < oldest->used_us))
+            oldest = p;
+    }
+    if (oldest != NULL)
+        homes_pair_free(h, oldest);
+}
+
+struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct homes_worker *w,
+                                  uint64_t now_us)
+{
+    struct homes_pair *p = homes_pair_find(c, w);
+
+    if (p != NULL)
+        return p;
+    if (c->npairs - c->nhomes >= HOMES_PAST_MAX)
+        forget_one(h, c);
+    if (c->npairs == c->room) {
+        c->room = c->room != 0 ? c->room * 2 : 1;
+        c->pairs = xrealloc(c->pairs, c->room * sizeof(struct homes_pair *));
+    }
+    p = xcalloc(1, sizeof(*p));
+    *p = (struct homes_pair){.cls = c, .worker = w, .used_us = now_us, .at = c->npairs};
+    list_init(&p->in_flight);
+    list_push_back(&w->pairs, &p->of_worker);
+    c->pairs[c->npairs++] = p;
+    return p;
+}
