@@ -126,14 +126,6 @@ void address_counts_leave(struct address_counts *t, struct address_count **one)
         free(leaves);
 }
 
-size_t address_counts_size(struct address_counts *t)
-{
-    pthread_mutex_lock(&t->lock);
-    size_t n = split_map_count(&t->map);
-    pthread_mutex_unlock(&t->lock);
-    return n;
-}
-
 bool address_counts_tell(struct address_counts *t, uint64_t now_ms, uint64_t *unreported)
 {
     pthread_mutex_lock(&t->lock);

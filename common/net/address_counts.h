@@ -33,8 +33,6 @@ void address_counts_destroy(struct address_counts *t);
 bool address_counts_join(struct address_counts *t, const struct addr *peer, size_t max,
                          struct address_count **out) must_check;
 void address_counts_leave(struct address_counts *t, struct address_count **one);
-/* Number of connected addresses. */
-size_t address_counts_size(struct address_counts *t);
 
 /* Whether a rejection at NOW_MS is to be logged: at most one per second is. Sets *UNTOLD to the
  * number of rejections not logged since the last logged one. */

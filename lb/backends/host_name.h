@@ -7,7 +7,7 @@
 #ifndef RLB_LB_BACKENDS_HOST_NAME_H
 #define RLB_LB_BACKENDS_HOST_NAME_H
 
-#include "common/net/resolver.h"
+#include "common/net/addr.h"
 #include "lb/core/application.h"
 
 struct host_name {
