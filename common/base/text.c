@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/text.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -174,6 +175,17 @@ bool parse_u64(struct slice s, uint64_t max, uint64_t *out)
         return false;
     *out = v;
     return true;
+}
+
+bool parse_ip(struct slice s, int family, void *out)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    if (s.len == 0 || s.len >= sizeof(text) || memchr(s.p, '\0', s.len) != NULL)
+        return false;
+    memcpy(text, s.p, s.len);
+    text[s.len] = '\0';
+    return inet_pton(family, text, out) == 1;
 }
 
 enum { DOUBLE_TEXT_MAX = 64 };

@@ -93,6 +93,9 @@ bool utf8_valid(struct slice s);
  * False, and *OUT untouched, for anything else or a value over MAX.
  */
 bool parse_u64(struct slice s, uint64_t max, uint64_t *out) must_check;
+/* An address without zone, port and brackets; FAMILY: AF_INET or AF_INET6, OUT: its struct in_addr
+ * or in6_addr. */
+bool parse_ip(struct slice s, int family, void *out) must_check;
 /* A finite decimal number (sign, fraction, exponent allowed; no hex, inf, nan, blanks). */
 bool parse_double(struct slice s, double *out) must_check;
 

@@ -176,7 +176,8 @@ void http1_refuse(struct http_conn *c, enum request_fault f)
     if (x->head_bytes == 0) {
         struct http1_request_facts facts;
         /* For the parts of the request line. */
-        enum request_fault unused = http1_request_check((struct slice){x->in, x->in_len}, &facts);
+        enum request_fault unused =
+            http1_request_read((struct slice){x->in, x->in_len}, &facts, NULL, 0);
         (void)unused;
         note_facts(&x->req, &facts);
     }

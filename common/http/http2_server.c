@@ -243,12 +243,6 @@ static enum request_fault on_settings_end(void *owner)
     return FAULT_NONE;
 }
 
-static enum request_fault on_settings_ack(void *owner)
-{
-    (void)owner;
-    return FAULT_NONE;
-}
-
 static enum request_fault on_ping(void *owner, struct slice payload, bool ack)
 {
     if (!ack)
@@ -259,14 +253,6 @@ static enum request_fault on_ping(void *owner, struct slice payload, bool ack)
 static enum request_fault on_priority(void *owner, uint32_t id, const struct http2_priority *p)
 {
     http2_prioritize(owner, id, p);
-    return FAULT_NONE;
-}
-
-static enum request_fault on_goaway(void *owner, uint32_t last_id, uint32_t code)
-{
-    (void)owner;
-    (void)last_id;
-    (void)code;
     return FAULT_NONE;
 }
 
@@ -281,10 +267,8 @@ static const struct http2_events events = {
     .window = on_window,
     .setting = on_setting,
     .settings_end = on_settings_end,
-    .settings_ack = on_settings_ack,
     .ping = on_ping,
     .priority = on_priority,
-    .goaway = on_goaway,
 };
 
 /* ---- limits ---- */

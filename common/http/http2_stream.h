@@ -16,8 +16,7 @@
 
 #include "common/h2o/priority_tree.h"
 #include "common/http/http_server_internal.h"
-#include "common/wire/http2/hpack_encoder.h"
-#include "common/wire/http2/http2_meter.h"
+#include "common/wire/http2/hpack.h"
 #include "common/wire/http2/http2_reader.h"
 
 enum {

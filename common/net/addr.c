@@ -6,6 +6,7 @@
  */
 #include "common/net/addr.h"
 #include "common/base/text.h"
+#include "common/event/worker_thread.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,6 +22,7 @@ enum {
     NAME_MAX_BYTES = 253, /* a DNS name, RFC 1035 section 2.3.4 */
     LABEL_MAX_BYTES = 63,
     RESOLVED_MAX = 1024, /* entries of one answer that are examined */
+    ADDRS_MAX = 64,      /* addresses of one name; more would be a mistake of its zone */
     UNIX_PATH_MAX_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1,
     UNIX_PATH_OFFSET = offsetof(struct sockaddr_un, sun_path),
 };
@@ -54,20 +56,11 @@ static enum err parse_unix(struct slice path, struct addr *out)
     return ERR_OK;
 }
 
-static bool parse_port(struct slice s, uint16_t *port)
-{
-    uint64_t n;
-
-    if (s.len > PORT_DIGITS_MAX || (s.len > 1 && s.p[0] == '0') || !parse_u64(s, PORT_MAX, &n))
-        return false;
-    *port = (uint16_t)n;
-    return true;
-}
-
 /* "HOST:PORT" with the brackets of "[HOST]:PORT" taken off. */
 static bool split(struct slice text, struct slice *host, bool *bracketed, uint16_t *port)
 {
     size_t colon = text.len;
+    uint64_t n;
 
     while (colon != 0 && text.p[colon - 1] != ':')
         --colon;
@@ -78,15 +71,12 @@ static bool split(struct slice text, struct slice *host, bool *bracketed, uint16
     *bracketed = colon >= 2 && text.p[0] == '[' && text.p[colon - 1] == ']';
     if (*bracketed)
         *host = (struct slice){text.p + 1, colon - 2};
-    return host->len != 0 &&
-           parse_port((struct slice){text.p + colon + 1, text.len - colon - 1}, port);
-}
-
-static bool is_label_byte(char c)
-{
-    char l = ascii_lower(c);
-
-    return (l >= 'a' && l <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    struct slice digits = {text.p + colon + 1, text.len - colon - 1};
+    if (host->len == 0 || digits.len > PORT_DIGITS_MAX || (digits.len > 1 && digits.p[0] == '0') ||
+        !parse_u64(digits, PORT_MAX, &n))
+        return false;
+    *port = (uint16_t)n;
+    return true;
 }
 
 static bool is_label(struct slice s)
@@ -94,7 +84,8 @@ static bool is_label(struct slice s)
     if (s.len == 0 || s.len > LABEL_MAX_BYTES || s.p[0] == '-' || s.p[s.len - 1] == '-')
         return false;
     for (size_t i = 0; i < s.len; ++i) {
-        if (!is_label_byte(s.p[i]))
+        char l = ascii_lower(s.p[i]);
+        if (!(l >= 'a' && l <= 'z') && !(l >= '0' && l <= '9') && l != '-' && l != '_')
             return false;
     }
     return true;
@@ -138,7 +129,6 @@ static bool is_name(struct slice s)
 
 enum err addr_parse(struct slice text, struct addr *out)
 {
-    char host_text[INET6_ADDRSTRLEN];
     struct addr a = {.len = 0};
     struct slice host;
     bool bracketed;
@@ -148,21 +138,17 @@ enum err addr_parse(struct slice text, struct addr *out)
         return parse_unix((struct slice){text.p + 5, text.len - 5}, out);
     if (!split(text, &host, &bracketed, &port))
         return ERR_SYNTAX;
-    if (host.len < sizeof(host_text) && memchr(host.p, '\0', host.len) == NULL) {
-        memcpy(host_text, host.p, host.len);
-        host_text[host.len] = '\0';
-        if (bracketed && inet_pton(AF_INET6, host_text, &a.in6.sin6_addr) == 1) {
-            a.in6.sin6_family = AF_INET6;
-            a.in6.sin6_port = htons(port);
-            a.len = sizeof(a.in6);
-        } else if (!bracketed && inet_pton(AF_INET, host_text, &a.in.sin_addr) == 1) {
-            a.in.sin_family = AF_INET;
-            a.in.sin_port = htons(port);
-            a.len = sizeof(a.in);
-        }
-    }
-    if (a.len == 0)
+    if (bracketed && parse_ip(host, AF_INET6, &a.in6.sin6_addr)) {
+        a.in6.sin6_family = AF_INET6;
+        a.in6.sin6_port = htons(port);
+        a.len = sizeof(a.in6);
+    } else if (!bracketed && parse_ip(host, AF_INET, &a.in.sin_addr)) {
+        a.in.sin_family = AF_INET;
+        a.in.sin_port = htons(port);
+        a.len = sizeof(a.in);
+    } else {
         return !bracketed && is_name(host) ? ERR_UNSUPPORTED : ERR_SYNTAX;
+    }
     *out = a;
     return ERR_OK;
 }
@@ -375,22 +361,11 @@ static int compare_for_qsort(const void *a, const void *b)
     return compare(a, b);
 }
 
-/* Sort and drop duplicates; how many are left. */
-static size_t canonical(struct addr *all, size_t n)
-{
-    size_t kept = 0;
-
-    qsort(all, n, sizeof(*all), compare_for_qsort);
-    for (size_t i = 0; i < n; ++i) {
-        if (kept == 0 || !addr_equal(&all[kept - 1], &all[i]))
-            all[kept++] = all[i];
-    }
-    return kept;
-}
-
+/* The addresses of ANSWER, sorted, each once; how many there are. */
 static size_t take_answer(const struct addrinfo *answer, uint16_t port, struct addr *all)
 {
     size_t n = 0;
+    size_t kept = 0;
 
     for (const struct addrinfo *i = answer; i != NULL && n < RESOLVED_MAX; i = i->ai_next) {
         struct addr a = {.len = i->ai_addrlen};
@@ -403,7 +378,12 @@ static size_t take_answer(const struct addrinfo *answer, uint16_t port, struct a
             a.in6.sin6_port = htons(port);
         all[n++] = a;
     }
-    return n;
+    qsort(all, n, sizeof(*all), compare_for_qsort);
+    for (size_t i = 0; i < n; ++i) {
+        if (kept == 0 || !addr_equal(&all[kept - 1], &all[i]))
+            all[kept++] = all[i];
+    }
+    return kept;
 }
 
 enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
@@ -430,7 +410,7 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
     if (failed != 0)
         return ERR_NOT_FOUND;
     struct addr *all = xcalloc(RESOLVED_MAX, sizeof(*all));
-    size_t found = canonical(all, take_answer(answer, port, all));
+    size_t found = take_answer(answer, port, all);
     freeaddrinfo(answer);
     if (found != 0) {
         *n = found < *n ? found : *n;
@@ -438,6 +418,58 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
     }
     free(all);
     return found != 0 ? ERR_OK : ERR_NOT_FOUND;
+}
+
+struct resolver_job {
+    struct worker_job base;
+    struct resolve_request *request; /* the loop's; NULL: cancelled */
+    char *name;
+    struct addr addrs[ADDRS_MAX];
+    size_t n;
+    enum err error;
+};
+
+static void look_up(struct worker_job *base)
+{
+    struct resolver_job *j = container_of(base, struct resolver_job, base);
+
+    j->n = ADDRS_MAX;
+    j->error = addr_resolve(slice_of(j->name), j->addrs, &j->n);
+}
+
+static void on_answer(struct worker_job *base, bool dropped)
+{
+    struct resolver_job *j = container_of(base, struct resolver_job, base);
+    struct resolve_request *q = j->request;
+
+    /* At the end of the thread every request is answered or cancelled. */
+    ASSERT(q == NULL || !dropped);
+    if (q != NULL) {
+        q->job = NULL;
+        q->done(q, j->error, j->addrs, j->n);
+    }
+    free(j->name);
+    free(j);
+}
+
+void resolver_ask(struct worker_thread *t, struct slice name, struct resolve_request *q)
+{
+    struct resolver_job *j = xcalloc(1, sizeof(*j));
+
+    ASSERT(q->job == NULL);
+    j->base.work = look_up;
+    j->base.done = on_answer;
+    j->name = xslicedup(name);
+    j->request = q;
+    q->job = j;
+    worker_thread_add(t, &j->base, 0);
+}
+
+void resolver_cancel(struct resolve_request *q)
+{
+    if (q->job != NULL)
+        q->job->request = NULL;
+    q->job = NULL;
 }
 
 /* ---- sockets ---- */
@@ -508,20 +540,6 @@ static enum err set_options(int fd, const struct addr *a, const struct addr_list
     return ERR_OK;
 }
 
-static enum err bind_and_listen(int fd, const struct addr *a, const struct addr_listen_options *o)
-{
-    bool is_path = a->sa.sa_family == AF_UNIX && a->un.sun_path[0] != '\0';
-    enum err e = set_options(fd, a, o);
-
-    if (e == ERR_OK)
-        e = bind_socket(fd, a);
-    if (e != ERR_OK)
-        return e;
-    if (is_path && o->mode != 0 && chmod(a->un.sun_path, o->mode) == -1)
-        return ERR_SYSTEM;
-    return o->bound_only ? ERR_OK : addr_start_listening(fd, o->backlog);
-}
-
 enum err addr_start_listening(int fd, int backlog)
 {
     if (listen(fd, backlog != 0 ? backlog : 1024) == 0)
@@ -533,11 +551,19 @@ enum err addr_start_listening(int fd, int backlog)
 
 enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, int *fd)
 {
+    bool is_path = a->sa.sa_family == AF_UNIX && a->un.sun_path[0] != '\0';
+
     ASSERT(a->len != 0);
     int s = socket(a->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s == -1)
         return ERR_SYSTEM;
-    enum err e = bind_and_listen(s, a, o);
+    enum err e = set_options(s, a, o);
+    if (e == ERR_OK)
+        e = bind_socket(s, a);
+    if (e == ERR_OK && is_path && o->mode != 0 && chmod(a->un.sun_path, o->mode) == -1)
+        e = ERR_SYSTEM;
+    if (e == ERR_OK && !o->bound_only)
+        e = addr_start_listening(s, o->backlog);
     if (e != ERR_OK) {
         int saved = errno;
         close(s);

@@ -64,6 +64,21 @@ bool addr_is_loopback(const struct addr *a); /* unix counts */
  */
 enum err addr_resolve(struct slice text, struct addr *out, size_t *n) must_check;
 
+/* The look-up of one name on a thread, by its loop. Embedded in its owner. */
+struct resolve_request {
+    struct resolver_job *job; /* the look-up in progress, or NULL */
+    /* On the loop. ERR_OK: ADDRS, N of them. Never after resolver_cancel. */
+    void (*done)(struct resolve_request *r, enum err e, const struct addr *addrs, size_t n);
+};
+struct worker_thread;
+/*
+ * Looks up NAME:PORT on T, as addr_resolve does. One look-up at a time for each request. Each must
+ * be answered or cancelled before T is destroyed.
+ */
+void resolver_ask(struct worker_thread *t, struct slice name, struct resolve_request *q);
+/* Harmless when no look-up is in progress. */
+void resolver_cancel(struct resolve_request *q);
+
 struct addr_listen_options {
     int backlog;     /* 0: 1024 */
     bool reuse_port; /* SO_REUSEPORT, so that each loop has a listener of its own */

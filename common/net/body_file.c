@@ -145,14 +145,10 @@ void body_file_throw(struct body_file_bin *b, struct body_file *f)
 
 /* ---- what is in a file ---- */
 
-void body_file_leave(struct body_file *f, size_t bytes)
+bool body_file_add(struct body_file *f, struct slice bytes)
 {
-    ASSERT(f->bytes == 0);
-    f->bytes = bytes;
-}
+    size_t at = f->bytes;
 
-static bool put(struct body_file *f, struct slice bytes, size_t at)
-{
     ASSERT(f->map == NULL);
     while (bytes.len != 0) {
         ssize_t n = pwrite(f->fd, bytes.p, bytes.len, (off_t)at);
@@ -164,20 +160,7 @@ static bool put(struct body_file *f, struct slice bytes, size_t at)
         bytes.p += n;
         bytes.len -= (size_t)n;
     }
-    return true;
-}
-
-bool body_file_fill(struct body_file *f, struct slice bytes)
-{
-    ASSERT(bytes.len <= f->bytes);
-    return put(f, bytes, 0);
-}
-
-bool body_file_add(struct body_file *f, struct slice bytes)
-{
-    if (!put(f, bytes, f->bytes))
-        return false;
-    f->bytes += bytes.len;
+    f->bytes = at;
     return true;
 }
 

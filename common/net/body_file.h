@@ -44,10 +44,6 @@ void body_file_bin_init(struct body_file_bin *b, struct loop *l);
 void body_file_bin_fini(struct body_file_bin *b);
 /* Destroy F, soon. NULL is fine. */
 void body_file_throw(struct body_file_bin *b, struct body_file *f);
-/* Leave room for BYTES at the start of F, which is empty: body_file_fill puts them there. */
-void body_file_leave(struct body_file *f, size_t bytes);
-/* False with errno, as of body_file_add. */
-bool body_file_fill(struct body_file *f, struct slice bytes) must_check;
 /* Append. False with errno: the disk is full, or broken. */
 bool body_file_add(struct body_file *f, struct slice bytes) must_check;
 /*

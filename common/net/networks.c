@@ -2,7 +2,6 @@
 #include "common/net/networks.h"
 #include "common/base/text.h"
 
-#include <arpa/inet.h>
 #include <stdlib.h>
 
 static unsigned family_bits(int family)
@@ -32,7 +31,6 @@ static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
 enum err networks_add(struct networks *n, struct slice text)
 {
     struct network one = {0};
-    char host[INET6_ADDRSTRLEN];
     struct slice rest = text;
     struct slice address = slice_cut(&rest, '/');
     uint64_t bits;
@@ -47,12 +45,8 @@ enum err networks_add(struct networks *n, struct slice text)
     }
     if (n->n == NETWORKS_MAX)
         return ERR_TOO_LARGE;
-    if (address.len >= sizeof(host))
-        return ERR_SYNTAX;
-    memcpy(host, address.p, address.len);
-    host[address.len] = '\0';
     one.family = slice_find(address, ':') != SIZE_MAX ? AF_INET6 : AF_INET;
-    if (strlen(host) != address.len || inet_pton(one.family, host, one.bytes) != 1)
+    if (!parse_ip(address, one.family, one.bytes))
         return ERR_SYNTAX;
     bits = family_bits(one.family);
     if (address.len != text.len && !parse_u64(rest, family_bits(one.family), &bits))
@@ -71,21 +65,10 @@ enum err networks_add(struct networks *n, struct slice text)
     return ERR_OK;
 }
 
-static bool same_network(const struct network *a, const struct network *b)
-{
-    return a->family == b->family && a->bits == b->bits &&
-           memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
 bool networks_equal(const struct networks *a, const struct networks *b)
 {
-    if (a->n != b->n || a->loopback != b->loopback || a->unix_peers != b->unix_peers)
-        return false;
-    for (size_t i = 0; i < a->n; ++i) {
-        if (!same_network(&a->items[i], &b->items[i]))
-            return false;
-    }
-    return true;
+    return a->n == b->n && a->loopback == b->loopback && a->unix_peers == b->unix_peers &&
+           (a->n == 0 || memcmp(a->items, b->items, a->n * sizeof(*a->items)) == 0);
 }
 
 void networks_fini(struct networks *n)
@@ -151,24 +134,16 @@ enum err client_addr_parse(struct slice text, struct addr *out)
     return ERR_OK;
 }
 
-/* Cuts the last element off *LIST, which is p == NULL once it was the only one. */
-static struct slice cut_last(struct slice *list)
-{
-    size_t at = list->len;
-
-    while (at != 0 && list->p[at - 1] != ',')
-        --at;
-    struct slice last = {list->p + at, list->len - at};
-
-    *list = at != 0 ? (struct slice){list->p, at - 1} : SLICE_NULL;
-    return slice_trim(last);
-}
-
 bool client_addr_search(struct client_search *s, struct slice value)
 {
     while (value.p != NULL) {
-        struct slice last = cut_last(&value);
+        size_t at = value.len;
 
+        while (at != 0 && value.p[at - 1] != ',')
+            --at;
+        struct slice last = slice_trim((struct slice){value.p + at, value.len - at});
+
+        value = at != 0 ? (struct slice){value.p, at - 1} : SLICE_NULL;
         /* RFC 9110 5.6.1.2: empty elements of a list are no elements. */
         if (last.len == 0)
             continue;

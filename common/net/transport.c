@@ -36,24 +36,19 @@ void transport_close(struct transport *t)
     *t = TRANSPORT_CLOSED;
 }
 
-static void have_reset(const struct transport *t)
-{
-    struct linger reset = {.l_onoff = 1, .l_linger = 0};
-
-    setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-}
+static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
 
 void transport_reset_at_close(struct transport *t)
 {
     int queued = 0;
 
     if (ioctl(t->fd, SIOCOUTQ, &queued) == 0 && queued != 0)
-        have_reset(t);
+        setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 }
 
 void transport_abort_at_close(struct transport *t)
 {
-    have_reset(t);
+    setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     if (t->tls != NULL)
         tls_link_abort(t->tls);
 }
@@ -105,7 +100,7 @@ ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max)
     return n;
 }
 
-ssize_t transport_splice(struct transport *t, int pipe, size_t max)
+static ssize_t move(const struct transport *t, int from, int to, size_t max)
 {
     ssize_t n;
 
@@ -114,23 +109,19 @@ ssize_t transport_splice(struct transport *t, int pipe, size_t max)
         return -1;
     }
     do
-        n = splice(t->fd, NULL, pipe, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+        n = splice(from, NULL, to, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     while (n == -1 && errno == EINTR);
     return n;
 }
 
+ssize_t transport_splice(struct transport *t, int pipe, size_t max)
+{
+    return move(t, t->fd, pipe, max);
+}
+
 ssize_t transport_splice_from(struct transport *t, int pipe, size_t max)
 {
-    ssize_t n;
-
-    if (t->tls != NULL) {
-        errno = ENOTSUP;
-        return -1;
-    }
-    do
-        n = splice(pipe, NULL, t->fd, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-    while (n == -1 && errno == EINTR);
-    return n;
+    return move(t, pipe, t->fd, max);
 }
 
 void transport_drop_tls(struct transport *t)

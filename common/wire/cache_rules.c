@@ -42,7 +42,6 @@ static const struct directive {
     DIRECTIVE("must-revalidate", DIRECTIVE_FLAG, must_revalidate),
     DIRECTIVE("proxy-revalidate", DIRECTIVE_FLAG, proxy_revalidate),
     DIRECTIVE("must-understand", DIRECTIVE_FLAG, must_understand),
-    DIRECTIVE("only-if-cached", DIRECTIVE_FLAG, only_if_cached),
     DIRECTIVE("max-age", DIRECTIVE_LEAST, max_age_s),
     DIRECTIVE("s-maxage", DIRECTIVE_LEAST, s_maxage_s),
     DIRECTIVE("stale-if-error", DIRECTIVE_LEAST, stale_if_error_s),
@@ -55,12 +54,6 @@ static void skip(struct slice *s, size_t n)
 {
     s->p += n;
     s->len -= n;
-}
-
-static void skip_blanks(struct slice *s)
-{
-    while (s->len != 0 && (s->p[0] == ' ' || s->p[0] == '\t'))
-        skip(s, 1);
 }
 
 static bool all_digits(struct slice s)
@@ -151,7 +144,8 @@ static bool take_directive(struct slice *s, struct cache_control *c)
     skip(s, name.len);
     if (name.len == 0 || !take_argument(s, &argument))
         return false;
-    skip_blanks(s);
+    while (s->len != 0 && http1_is_blank(s->p[0]))
+        skip(s, 1);
     if (s->len != 0 && s->p[0] != ',')
         return false;
     for (size_t i = 0; i < ARRAY_LEN(directives); ++i) {
@@ -166,7 +160,7 @@ static bool take_directive(struct slice *s, struct cache_control *c)
 static bool parse_line(struct slice s, size_t *count, struct cache_control *c)
 {
     for (;;) {
-        while (s.len != 0 && (s.p[0] == ',' || s.p[0] == ' ' || s.p[0] == '\t'))
+        while (s.len != 0 && (s.p[0] == ',' || http1_is_blank(s.p[0])))
             skip(&s, 1);
         if (s.len == 0)
             return true;
@@ -256,34 +250,29 @@ static bool same_variable(struct slice a, struct slice b)
 
 /* ---- requests: users ---- */
 
-static bool is_private(struct slice name, const struct cache_names *names)
-{
-    for (size_t i = 0; names != NULL && i < names->n; ++i) {
-        if (same_variable(name, names->names[i]))
-            return true;
-    }
-    return false;
-}
-
-/* Whether a field X-SSL-Client-* reports a certificate. */
-static bool says_certificate(const struct http1_header *h)
-{
-    return h->value.len != 0 && !(same_variable(h->name, SLICE_LIT("x-ssl-client-verify")) &&
-                                  slice_is(h->value, "NONE"));
-}
-
 static enum cache_refusal user_refusal_of(const struct http1_header *h,
                                           const struct cache_policy *policy)
 {
+    const struct cache_names *names = policy->private_fields;
+
     /* 3.5 would allow some responses to these; a user that logs in gets its own. */
     if (same_variable(h->name, SLICE_LIT("authorization")) ||
         same_variable(h->name, SLICE_LIT("proxy-authorization")))
         return CACHE_REFUSAL_AUTHORIZATION;
     if (same_variable(h->name, SLICE_LIT("cookie")))
         return policy->cookies ? CACHE_OK : CACHE_REFUSAL_COOKIE;
-    if (h->kind == FIELD_CLIENT_CERTIFICATE)
-        return policy->certificates || !says_certificate(h) ? CACHE_OK : CACHE_REFUSAL_CERTIFICATE;
-    return is_private(h->name, policy->private_fields) ? CACHE_REFUSAL_PRIVATE_FIELD : CACHE_OK;
+    if (h->kind == FIELD_CLIENT_CERTIFICATE) {
+        bool none =
+            h->value.len == 0 || (same_variable(h->name, SLICE_LIT("x-ssl-client-verify")) &&
+                                  slice_is(h->value, "NONE"));
+
+        return policy->certificates || none ? CACHE_OK : CACHE_REFUSAL_CERTIFICATE;
+    }
+    for (size_t i = 0; names != NULL && i < names->n; ++i) {
+        if (same_variable(h->name, names->names[i]))
+            return CACHE_REFUSAL_PRIVATE_FIELD;
+    }
+    return CACHE_OK;
 }
 
 enum cache_refusal cache_check_user(struct cache_fields fields, const struct cache_policy *policy)
@@ -402,21 +391,11 @@ static uint32_t clip_seconds(int64_t s)
 /* Age (5.1): the first element of a list counts; a value that is not a number is ignored. */
 static void note_age(struct slice value, struct response_facts *f)
 {
-    struct slice first = slice_trim(slice_cut(&value, ','));
-    uint64_t v;
+    uint32_t v;
 
-    if (f->has_age)
-        return;
+    if (!f->has_age && parse_seconds(slice_trim(slice_cut(&value, ',')), &v))
+        f->age_s = v;
     f->has_age = true;
-    if (parse_u64(first, CACHE_SECONDS_MAX, &v)) {
-        f->age_s = (uint32_t)v;
-        return;
-    }
-    size_t digits = 0;
-    while (digits < first.len && first.p[digits] >= '0' && first.p[digits] <= '9')
-        ++digits;
-    if (digits != 0 && digits == first.len)
-        f->age_s = CACHE_SECONDS_MAX;
 }
 
 static void note_field(const struct http1_header *h, int64_t now_s, struct response_facts *f)
@@ -440,17 +419,14 @@ static void note_field(const struct http1_header *h, int64_t now_s, struct respo
     }
 }
 
-/* Section 3: directives that make a response cacheable although its status is not by default. */
-static bool is_explicit(const struct response_facts *f)
-{
-    const struct cache_control *c = &f->control;
-
-    return c->public_ || c->max_age_s != CACHE_SECONDS_NONE ||
-           c->s_maxage_s != CACHE_SECONDS_NONE || f->has_expires;
-}
-
 static enum cache_refusal check_status(int status, const struct response_facts *f)
 {
+    const struct cache_control *c = &f->control;
+    /* Section 3: directives that make a response cacheable although its status is not by default.
+     */
+    bool is_explicit = c->public_ || c->max_age_s != CACHE_SECONDS_NONE ||
+                       c->s_maxage_s != CACHE_SECONDS_NONE || f->has_expires;
+
     if (status < 200 || status == 206 || status == 304)
         return CACHE_REFUSAL_STATUS;
     /*
@@ -460,9 +436,9 @@ static enum cache_refusal check_status(int status, const struct response_facts *
      */
     if (status >= 500 && status != 501)
         return CACHE_REFUSAL_SERVER_ERROR;
-    if (!is_heuristically_cacheable(status) && !is_explicit(f))
+    if (!is_heuristically_cacheable(status) && !is_explicit)
         return CACHE_REFUSAL_STATUS;
-    if (f->control.must_understand && !is_understood(status))
+    if (c->must_understand && !is_understood(status))
         return CACHE_REFUSAL_NOT_UNDERSTOOD;
     return CACHE_OK;
 }
@@ -602,10 +578,6 @@ static const struct slice always[] = {
     {"x-rewrite-url", 13},
 };
 
-/* The load balancer sets these differently for each request. */
-static const struct slice ours[] = {{"x-request-id", 12}};
-static const struct slice our_prefix = {"resumelb-", 9};
-
 struct names {
     struct slice names[VARY_NAMES_MAX + ARRAY_LEN(always)];
     size_t n;
@@ -650,33 +622,23 @@ static void add_name(struct names *set, struct slice name)
     ++set->n;
 }
 
-static bool has(struct cache_fields f, struct slice name)
-{
-    for (size_t i = 0; i < f.n; ++i) {
-        if (compare(f.fields[i].name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void add_always(struct names *set, struct cache_fields request)
 {
     for (size_t i = 0; i < ARRAY_LEN(always); ++i) {
-        if (has(request, always[i]))
-            add_name(set, always[i]);
+        for (size_t k = 0; k < request.n; ++k) {
+            if (same_variable(request.fields[k].name, always[i]))
+                add_name(set, always[i]);
+        }
     }
 }
 
+/* The load balancer sets these differently for each request. */
 static bool is_ours(struct slice name)
 {
-    if (name.len >= our_prefix.len &&
-        compare((struct slice){name.p, our_prefix.len}, our_prefix) == 0)
-        return true;
-    for (size_t i = 0; i < ARRAY_LEN(ours); ++i) {
-        if (compare(name, ours[i]) == 0)
-            return true;
-    }
-    return false;
+    static const struct slice prefix = {"resumelb-", 9};
+
+    return (name.len >= prefix.len && same_variable((struct slice){name.p, prefix.len}, prefix)) ||
+           same_variable(name, SLICE_LIT("x-request-id"));
 }
 
 /* One Vary line (RFC 9110 12.5.5). */
@@ -730,27 +692,17 @@ static bool put(struct key *k, struct slice s)
     return true;
 }
 
-static bool put_name(struct key *k, struct slice name)
-{
-    size_t start = k->len;
-
-    if (!put(k, name))
-        return false;
-    for (size_t i = start; i < k->len; ++i)
-        k->bytes[i] = http1_variable_byte(k->bytes[i]);
-    return true;
-}
-
 /* The values of NAME. HTTP/2 clients may send a cookie in pieces (RFC 9113 8.2.3). */
 static enum cache_refusal put_values(struct key *k, struct slice name, struct cache_fields request)
 {
-    struct slice glue = compare(name, SLICE_LIT("cookie")) == 0 ? SLICE_LIT("; ") : SLICE_LIT(", ");
+    struct slice glue =
+        same_variable(name, SLICE_LIT("cookie")) ? SLICE_LIT("; ") : SLICE_LIT(", ");
     bool first = true;
 
     for (size_t i = 0; i < request.n; ++i) {
         struct slice value = slice_trim(request.fields[i].value);
 
-        if (compare(request.fields[i].name, name) != 0)
+        if (!same_variable(request.fields[i].name, name))
             continue;
         /* It must not look like the next line. */
         if (!http1_is_text(value))
@@ -767,8 +719,12 @@ static enum cache_refusal make_key(const struct names *set, struct cache_fields 
 {
     k->len = 0;
     for (size_t i = 0; i < set->n; ++i) {
-        if (!put_name(k, set->names[i]))
+        size_t start = k->len;
+
+        if (!put(k, set->names[i]))
             return CACHE_REFUSAL_VARY_TOO_LARGE;
+        for (size_t at = start; at < k->len; ++at)
+            k->bytes[at] = http1_variable_byte(k->bytes[at]);
         enum cache_refusal r = put_values(k, set->names[i], request);
         if (r != CACHE_OK)
             return r;

@@ -55,7 +55,7 @@ struct cache_fields {
 struct cache_control {
     bool no_store, no_cache; /* no_cache, private_: with names of fields or without */
     bool private_, public_;
-    bool must_revalidate, proxy_revalidate, must_understand, only_if_cached;
+    bool must_revalidate, proxy_revalidate, must_understand;
     uint32_t max_age_s, s_maxage_s;
     uint32_t stale_if_error_s;         /* RFC 5861 4 */
     uint32_t max_stale_s, min_fresh_s; /* requests; max-stale without a number: SECONDS_MAX */

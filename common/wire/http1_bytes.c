@@ -23,42 +23,21 @@ const bool http1_target_bytes[256] = {
     ['?' ... '~'] = true,
 };
 
-/* The top bits of the bytes that may be controls; the lowest bit that is set is correct. */
-static uint64_t controls(uint64_t word)
+static bool may_have_control(uint64_t word)
 {
     uint64_t below_blank = (word - EACH_BYTE(0x20)) & ~word;
     uint64_t flipped = word ^ EACH_BYTE(0x7f);
     uint64_t deleted = (flipped - EACH_BYTE(0x01)) & ~flipped;
 
-    return (below_blank | deleted) & EACH_BYTE(0x80);
-}
-
-static bool may_have_control(uint64_t word)
-{
-    return controls(word) != 0;
-}
-
-/* Returns the index in memory order of the first byte in FOUND that has its top bit set. */
-static size_t first_byte(uint64_t found)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return (size_t)__builtin_ctzll(found) / 8;
-#else
-#error "the carry runs towards later bytes on little-endian machines only"
-#endif
-}
-
-static bool is_text_byte(char c)
-{
-    unsigned char u = (unsigned char)c;
-
-    return (u >= 0x20 && u != 0x7f) || u == '\t';
+    return ((below_blank | deleted) & EACH_BYTE(0x80)) != 0;
 }
 
 static bool is_text_bytewise(const char *p, size_t len)
 {
     for (size_t i = 0; i < len; ++i) {
-        if (!is_text_byte(p[i]))
+        unsigned char c = (unsigned char)p[i];
+
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
             return false;
     }
     return true;
@@ -87,28 +66,6 @@ bool http1_is_text(struct slice s)
     uint64_t last;
     memcpy(&last, s.p + s.len - 8, 8);
     return !may_have_control(last) || is_text_bytewise(s.p + s.len - 8, 8);
-}
-
-size_t http1_text_length_words(struct slice s)
-{
-    size_t i = 0;
-
-    while (s.len - i >= 8) {
-        uint64_t word;
-        memcpy(&word, s.p + i, 8);
-        uint64_t found = controls(word);
-        if (found == 0) {
-            i += 8;
-            continue;
-        }
-        i += first_byte(found);
-        if (s.p[i] != '\t')
-            return i;
-        ++i;
-    }
-    while (i < s.len && is_text_byte(s.p[i]))
-        ++i;
-    return i;
 }
 
 /* Of each byte the top bit where it is a control character, and of no other: no carries here. */
@@ -143,11 +100,6 @@ uint64_t http1_few_marks(const char *p, size_t n)
     return http1_marks_words(room) & ((UINT64_C(1) << n) - 1);
 }
 
-size_t http1_text_length(struct slice s)
-{
-    return http1_scan_text(s);
-}
-
 size_t http1_token_length(struct slice s)
 {
     return http1_scan_token(s);
@@ -158,14 +110,13 @@ bool http1_is_token(struct slice s)
     return s.len != 0 && http1_token_length(s) == s.len;
 }
 
-bool http1_split_text(struct slice line, struct slice *name, struct slice *value)
-{
-    return http1_scan_field(line, http1_scan_token(line), name, value);
-}
-
 bool http1_split_header(struct slice line, struct slice *name, struct slice *value)
 {
-    return http1_split_text(line, name, value) && http1_is_text(*value);
+    struct slice rest = line;
+
+    *name = slice_cut(&rest, ':');
+    *value = slice_trim(rest);
+    return rest.p != NULL && http1_is_token(*name) && http1_is_text(*value);
 }
 
 bool http1_list_has(struct slice value, struct slice token)

@@ -6,14 +6,13 @@
 #ifndef RLB_WIRE_HTTP1_BYTES_H
 #define RLB_WIRE_HTTP1_BYTES_H
 
+#include "common/base/nocase.h"
 #include "common/base/text.h"
 
 /* Whether every byte is permitted in a field value or a reason: no control characters but HTAB. */
 bool http1_is_text(struct slice s);
 /* Whether S is a token (RFC 9110 section 5.6.2): a method, a field name. Never empty. */
 bool http1_is_token(struct slice s);
-/* How many bytes of it are text as above, from its start on. */
-size_t http1_text_length(struct slice s);
 /* How many bytes at the start of S are of a token. */
 size_t http1_token_length(struct slice s);
 /*
@@ -31,8 +30,6 @@ static inline char http1_variable_byte(char c)
  * False for anything but "token:text": a folded line, a blank before the colon, an empty name.
  */
 bool http1_split_header(struct slice line, struct slice *name, struct slice *value);
-/* The same of a line that http1_is_text has been asked about. */
-bool http1_split_text(struct slice line, struct slice *name, struct slice *value);
 /* Whether the comma-separated list VALUE has TOKEN (ASCII case-insensitive). */
 bool http1_list_has(struct slice value, struct slice token);
 
@@ -56,9 +53,7 @@ extern const bool http1_token_bytes[256];
  */
 extern const bool http1_target_bytes[256];
 
-/* On any machine. */
-size_t http1_text_length_words(struct slice s);
-/* http1_marks (http1_lines.h). */
+/* http1_marks, on any machine. */
 uint64_t http1_marks_words(const char *p);
 /* The same for the first N, fewer than 64. */
 uint64_t http1_few_marks(const char *p, size_t n) noinline_;
@@ -88,15 +83,6 @@ static inline __m128i http1_load16(const char *p)
 static inline __m128i http1_at_most(__m128i v, char max)
 {
     return _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(max)), v);
-}
-
-/* A bit for each of sixteen bytes that is a control character, but for HTAB. */
-static inline unsigned http1_controls16(__m128i v)
-{
-    __m128i control = _mm_or_si128(http1_at_most(v, 0x1f), _mm_cmpeq_epi8(v, _mm_set1_epi8(0x7f)));
-
-    return (unsigned)_mm_movemask_epi8(
-        _mm_andnot_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('\t')), control));
 }
 
 /* A bit for each of sixteen bytes that is a digit. */
@@ -139,19 +125,6 @@ static inline unsigned http1_no_target16(const char *p)
         _mm_or_si128(_mm_or_si128(too_low, too_high), _mm_or_si128(first, second)));
 }
 
-static inline size_t http1_scan_text(struct slice s)
-{
-    size_t i = 0;
-
-    for (; s.len - i >= 16; i += 16) {
-        unsigned found = http1_controls16(http1_load16(s.p + i));
-
-        if (found != 0)
-            return i + (size_t)__builtin_ctz(found);
-    }
-    return i + http1_text_length_words((struct slice){s.p + i, s.len - i});
-}
-
 /* Nearly all names are letters, digits and '-', and shorter than sixteen bytes. */
 static inline size_t http1_scan_token(struct slice s)
 {
@@ -177,11 +150,6 @@ static inline size_t http1_scan_target(struct slice s)
 
 #else
 
-static inline size_t http1_scan_text(struct slice s)
-{
-    return http1_text_length_words(s);
-}
-
 static inline size_t http1_scan_token(struct slice s)
 {
     return http1_token_length_bytes(s, 0);
@@ -199,24 +167,218 @@ static inline bool http1_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* http1_split_text of a LINE that begins with at least TOKEN bytes of a token. */
-static inline bool http1_scan_field(struct slice line, size_t token, struct slice *name,
-                                    struct slice *value)
-{
-    const char *p = line.p;
-    size_t end = line.len;
+/* ---- the lines of a head ---- */
 
-    if (token >= end || p[token] != ':')
-        token = http1_token_length_bytes(line, token);
-    if (token == 0 || token >= end || p[token] != ':')
+/*
+ * The lines of a head and the fields in them, for the two parsers of heads, which have all of this
+ * inlined. Bytes that end text are marked for 64 bytes at once, a bit each; then lines go from one
+ * mark to the next:
+ *
+ *     Host: a.example\r\nAccept: *\r\n\r\n
+ *                     ^ ^            ^ ^ ^ ^
+ *
+ * Nothing is read beyond the end of the bytes: the last 64 of them are examined again instead.
+ */
+
+enum { HTTP1_BLOCK = 64 };
+
+struct http1_lines {
+    const char *at;    /* where the next line begins */
+    const char *end;   /* of all bytes */
+    const char *begin; /* of all bytes */
+    const char *block; /* what the marks are of: as many bytes, or those that are left */
+    uint64_t marks;    /* of bytes that no line has passed */
+};
+
+#define http1_inline_ static inline __attribute__((always_inline))
+
+/* A bit for each of 64 bytes that is a control character, HTAB too. */
+http1_inline_ uint64_t http1_marks(const char *p)
+{
+#ifdef __SSE2__
+    uint64_t first = http1_low16(p) | http1_low16(p + 16) << 16;
+    uint64_t second = http1_low16(p + 32) | http1_low16(p + 48) << 16;
+
+    return first | second << 32;
+#else
+    return http1_marks_words(p);
+#endif
+}
+
+/* The block that begins at FROM. */
+http1_inline_ void http1_lines_look(struct http1_lines *l, const char *from)
+{
+    size_t left = (size_t)(l->end - from);
+    unsigned before = 0;
+
+    l->block = from;
+    if (left < HTTP1_BLOCK) {
+        if (l->end - l->begin < HTTP1_BLOCK) {
+            l->marks = http1_few_marks(from, left);
+            return;
+        }
+        before = HTTP1_BLOCK - (unsigned)left;
+        from = l->end - HTTP1_BLOCK;
+    }
+    l->marks = http1_marks(from) >> before;
+}
+
+/* The lines of BYTES. */
+http1_inline_ struct http1_lines http1_lines_of(struct slice bytes)
+{
+    /* Nothing is counted from NULL. */
+    const char *p = bytes.len != 0 ? bytes.p : "";
+    struct http1_lines l = {.at = p, .end = p + bytes.len, .begin = p};
+
+    http1_lines_look(&l, p);
+    return l;
+}
+
+enum http1_line {
+    HTTP1_LINE,     /* text followed by CRLF */
+    HTTP1_LINE_BAD, /* contains a byte that is not text */
+    HTTP1_LINE_CUT, /* the bytes end before the line does */
+};
+
+/* Returns the next line without its CRLF in LINE. */
+http1_inline_ enum http1_line http1_lines_take(struct http1_lines *l, struct slice *line)
+{
+    static const char crlf[2] = "\r\n";
+
+    for (;;) {
+        while (l->marks == 0) {
+            const char *from = l->block + HTTP1_BLOCK;
+
+            /* The LF of the last line may have been the first byte of the next block. */
+            if (from < l->at)
+                from = l->at;
+            if (from >= l->end)
+                return HTTP1_LINE_CUT;
+            http1_lines_look(l, from);
+        }
+        const char *mark = l->block + (unsigned)__builtin_ctzll(l->marks);
+        if (mark + 1 < l->end && memcmp(mark, crlf, 2) == 0) {
+            *line = (struct slice){l->at, (size_t)(mark - l->at)};
+            l->at = mark + 2;
+            /* Clears the marks of CR and LF; the LF may belong to the next block. */
+            l->marks &= l->marks - 1;
+            l->marks &= l->marks - 1;
+            return HTTP1_LINE;
+        }
+        if (*mark != '\t')
+            return *mark == '\r' && mark + 1 == l->end ? HTTP1_LINE_CUT : HTTP1_LINE_BAD;
+        l->marks &= l->marks - 1;
+    }
+}
+
+/*
+ * Returns the number of letters and '-' at P, within a line of L: at most sixteen, and possibly
+ * fewer than there are if the fast path cannot determine it. The byte after them is within L.
+ */
+http1_inline_ size_t http1_lines_word(const struct http1_lines *l, const char *p)
+{
+#ifdef __SSE2__
+    if (l->end - p >= 16)
+        return (unsigned)__builtin_ctz(~http1_word16(http1_load16(p)));
+    /* The last sixteen, of which P is one. */
+    unsigned early = 16 - (unsigned)(l->end - p);
+    if (l->end - l->begin >= 16)
+        return (unsigned)__builtin_ctz(~(http1_word16(http1_load16(p - early)) >> early));
+#endif
+    (void)l;
+    (void)p;
+    return 0;
+}
+
+/*
+ * Fast check whether VALUE, which must be within a line of L and not empty, is a host name or IPv4
+ * address, without a port or with one of up to five digits that is below 60,000. False: the fast
+ * path cannot determine it.
+ */
+http1_inline_ bool http1_lines_plain_host(const struct http1_lines *l, struct slice value)
+{
+#ifdef __SSE2__
+    if (value.len > 16 || l->end - value.p < 16)
         return false;
-    size_t start = token + 1;
-    while (start < end && http1_is_blank(p[start]))
+    __m128i v = http1_load16(value.p);
+    unsigned digits = http1_digits16(v);
+    unsigned dots = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8('.')));
+    size_t name = (unsigned)__builtin_ctz(~(http1_word16(v) | digits | dots));
+
+    if (name >= value.len)
+        return true;
+    size_t port = value.len - name - 1;
+    unsigned all = (1u << port) - 1;
+    bool fits = port < 5 || (port == 5 && value.p[name + 1] < '6');
+    return name != 0 && value.p[name] == ':' && fits && (digits >> (name + 1) & all) == all;
+#else
+    (void)l;
+    (void)value;
+    return false;
+#endif
+}
+
+/* A length as Content-Length has it: digits, INT64_MAX at most. */
+http1_inline_ bool http1_parse_length(struct slice s, uint64_t *out)
+{
+    enum { SURELY_FITS = 18 };
+    uint64_t length = 0;
+
+    if (s.len == 0 || s.len > SURELY_FITS)
+        return parse_u64(s, INT64_MAX, out);
+    for (size_t i = 0; i < s.len; ++i) {
+        unsigned digit = (unsigned)(unsigned char)s.p[i] - '0';
+
+        if (digit > 9)
+            return false;
+        length = length * 10 + digit;
+    }
+    *out = length;
+    return true;
+}
+
+/*
+ * What a Connection field's VALUE says is noted; false: it is not one of two words, as nearly all
+ * are.
+ */
+http1_inline_ bool http1_note_connection(struct slice value, bool *close, bool *keep_alive)
+{
+    if (SLICE_IS_WORD(value, "keep-alive")) {
+        *keep_alive = true;
+        return true;
+    }
+    if (SLICE_IS_WORD(value, "close")) {
+        *close = true;
+        return true;
+    }
+    *close |= http1_list_has(value, SLICE_LIT("close"));
+    *keep_alive |= http1_list_has(value, SLICE_LIT("keep-alive"));
+    return false;
+}
+
+/* Split LINE, one of L's that is not empty, as http1_split_header does; its bytes are text. */
+http1_inline_ bool http1_lines_field(const struct http1_lines *l, struct slice line,
+                                     struct slice *name, struct slice *value)
+{
+    const char *end = line.p + line.len;
+    size_t token = http1_lines_word(l, line.p);
+
+    if (line.p[token] != ':')
+        token = http1_token_length_bytes(line, token);
+    if (token == 0 || line.p[token] != ':')
+        return false;
+    *name = (struct slice){line.p, token};
+    const char *start = line.p + token + 1;
+    /* In a text only blanks are as low as that; so is the CR behind it. */
+    if (start[0] == ' ' && (unsigned char)start[1] > ' ' && (unsigned char)end[-1] > ' ') {
         ++start;
-    while (end > start && http1_is_blank(p[end - 1]))
-        --end;
-    *name = (struct slice){p, token};
-    *value = (struct slice){p + start, end - start};
+    } else {
+        while (start < end && http1_is_blank(*start))
+            ++start;
+        while (end > start && http1_is_blank(end[-1]))
+            --end;
+    }
+    *value = (struct slice){start, (size_t)(end - start)};
     return true;
 }
 

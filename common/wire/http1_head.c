@@ -4,7 +4,7 @@
  *
  *     status line -> header line ... header line -> blank line -> framing
  *
- * Many bytes are examined at once (http1_lines.h), because this code runs for every response. Where
+ * Many bytes are examined at once (http1_bytes.h), because this code runs for every response. Where
  * RFC 9112 allows a recipient to be lenient (bare LF, folded lines, blanks before a colon), this
  * parser is strict: another recipient on the path that interprets the bytes differently would see
  * another message.
@@ -12,7 +12,7 @@
 #include "common/wire/http1_head.h"
 #include "common/base/nocase.h"
 #include "common/base/text.h"
-#include "common/wire/http1_lines.h"
+#include "common/wire/http1_bytes.h"
 
 enum {
     STATUS_LINE_MIN = 12, /* "HTTP/1.1 200" */
@@ -172,11 +172,6 @@ http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_hea
     return ERR_OK;
 }
 
-static bool has_no_body(int status, bool is_head)
-{
-    return is_head || status < 200 || status == 204 || status == 304;
-}
-
 /*
  * RFC 9112 section 6.3. A transfer coding overrides a length; but a sender of both may mean another
  * framing, so the connection is not reused. A transfer coding in HTTP/1.0 is rejected (section
@@ -191,7 +186,7 @@ static enum err decide_framing(const struct framing_facts *f, bool is_head, stru
     out->keep_alive = out->minor_version == 1 ? !f->close : f->keep_alive && !f->close;
     if (f->has_coding && f->has_length)
         out->keep_alive = false;
-    if (has_no_body(out->status, is_head)) {
+    if (is_head || out->status < 200 || out->status == 204 || out->status == 304) {
         out->framing = HTTP1_BODY_NONE;
         /* A 204 or 1xx that announces a body may be followed by one: do not reuse
          * the connection. */
@@ -209,27 +204,19 @@ static enum err decide_framing(const struct framing_facts *f, bool is_head, stru
     return ERR_OK;
 }
 
-http1_inline_ enum err parse_lines(struct http1_lines *lines, struct http1_head *out,
-                                   struct framing_facts *f)
-{
-    struct slice line;
-    enum err e = take_line(lines, &line, out);
-
-    if (e == ERR_OK)
-        e = parse_status_line(line, out);
-    if (e == ERR_OK)
-        e = parse_headers(lines, out, f);
-    return e;
-}
-
 enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *out)
 {
     bool cut = bytes.len > RESPONSE_HEAD_MAX;
     struct http1_lines lines =
         http1_lines_of((struct slice){bytes.p, cut ? RESPONSE_HEAD_MAX : bytes.len});
     struct framing_facts facts = {0};
-    enum err e = parse_lines(&lines, out, &facts);
+    struct slice line;
+    enum err e = take_line(&lines, &line, out);
 
+    if (e == ERR_OK)
+        e = parse_status_line(line, out);
+    if (e == ERR_OK)
+        e = parse_headers(&lines, out, &facts);
     if (e == ERR_BUSY && bytes.len >= RESPONSE_HEAD_MAX) {
         out->fault = RESPONSE_FAULT_HEADERS_TOO_LARGE;
         return ERR_TOO_LARGE;

@@ -7,11 +7,9 @@
 #include "common/base/nocase.h"
 #include "common/base/text.h"
 #include "common/wire/http1_bytes.h"
-#include "common/wire/http1_head.h"
-#include "common/wire/http1_lines.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
+#include <netinet/in.h>
 
 static const struct {
     int status;
@@ -187,19 +185,6 @@ http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
     }
 }
 
-http1_inline_ enum request_fault check_header(const struct http1_lines *lines, struct slice line,
-                                              struct head_counts *n,
-                                              struct http1_request_facts *out)
-{
-    struct http1_header beyond;
-    struct http1_header *h = n->fields < n->until ? n->fields++ : &beyond;
-
-    ++out->nheaders;
-    if (!http1_lines_field(lines, line, &h->name, &h->value))
-        return FAULT_HEADER;
-    return check_field(lines, h, n, out);
-}
-
 static enum request_fault check_whole(const struct head_counts *n,
                                       const struct http1_request_facts *facts)
 {
@@ -220,20 +205,21 @@ http1_inline_ enum request_fault check_headers(struct http1_lines *lines, struct
                                                struct http1_request_facts *out)
 {
     for (;;) {
+        struct http1_header beyond;
         struct slice line;
         enum request_fault f = take_line(lines, FAULT_HEADER, &line);
 
         if (f != FAULT_NONE || line.len == 0)
             return f;
-        f = check_header(lines, line, n, out);
+        struct http1_header *h = n->fields < n->until ? n->fields++ : &beyond;
+
+        ++out->nheaders;
+        if (!http1_lines_field(lines, line, &h->name, &h->value))
+            return FAULT_HEADER;
+        f = check_field(lines, h, n, out);
         if (f != FAULT_NONE)
             return f;
     }
-}
-
-enum request_fault http1_request_check(struct slice bytes, struct http1_request_facts *out)
-{
-    return http1_request_read(bytes, out, NULL, 0);
 }
 
 enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
@@ -310,26 +296,15 @@ static bool port_valid(struct slice port)
             (port.len == 1 || parse_u64((struct slice){port.p + 1, port.len - 1}, 65535, &number)));
 }
 
-/* Between the brackets. No zone: it means something on one machine only. */
-static bool ipv6_valid(struct slice s)
-{
-    char text[INET6_ADDRSTRLEN];
-    struct in6_addr addr;
-
-    if (s.len >= sizeof(text) || memchr(s.p, '\0', s.len) != NULL)
-        return false;
-    memcpy(text, s.p, s.len);
-    text[s.len] = '\0';
-    return inet_pton(AF_INET6, text, &addr) == 1;
-}
-
 bool http_authority_valid(struct slice authority)
 {
     if (authority.len != 0 && authority.p[0] == '[') {
         size_t end = slice_find(authority, ']');
+        struct in6_addr unused;
 
+        /* No zone: it means something on one machine only. */
         return end != SIZE_MAX && port_valid(behind(authority, end + 1)) &&
-               ipv6_valid((struct slice){authority.p + 1, end - 1});
+               parse_ip((struct slice){authority.p + 1, end - 1}, AF_INET6, &unused);
     }
     size_t end = host_name_length(authority);
     return end != 0 && port_valid(behind(authority, end));

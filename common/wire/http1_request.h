@@ -35,15 +35,12 @@ struct http1_request_facts {
 };
 /*
  * Check the request head at the start of BYTES; one empty line before it counts as part of it. The
- * bytes after it are not examined. out  filled as far as the head was read; whole when FAULT_NONE
- * is returned The first fault met, in the order of the bytes; a head that is not whole is
+ * bytes after it are not examined.
+ *   out     filled as far as the head was read; whole when FAULT_NONE is returned
+ *   fields  NULL, or room for MAX of the fields: the first ones, in the order in which they came,
+ *           with names as sent and values trimmed; out->nheaders may be more
+ * Returns the first fault met, in the order of the bytes; a head that is not whole is
  * FAULT_REQUEST_LINE or FAULT_HEADER.
- */
-enum request_fault http1_request_check(struct slice bytes,
-                                       struct http1_request_facts *out) must_check;
-/*
- * The same, and what the fields are: the first MAX of them go to FIELDS, in the order in which they
- * came, with names as sent and values trimmed; out->nheaders may be more.
  */
 enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
                                       struct http1_header *fields, size_t max) must_check;

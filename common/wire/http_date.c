@@ -25,11 +25,6 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool is_letter(char c)
-{
-    return ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z';
-}
-
 static bool fits(struct slice s, const char *pattern)
 {
     if (s.len != strlen(pattern))
@@ -46,7 +41,7 @@ static bool fits(struct slice s, const char *pattern)
             ok = is_digit(c) || c == ' ';
             break;
         case 'a':
-            ok = is_letter(c);
+            ok = ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z';
             break;
         default:
             ok = c == pattern[i];

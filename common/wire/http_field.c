@@ -5,8 +5,7 @@
  */
 #include "common/wire/http_field.h"
 
-#include "common/base/nocase.h"
-#include "common/base/text.h"
+#include "common/wire/http1_bytes.h"
 
 #define LETTER(c) (UINT32_C(1) << ((c)&31))
 
@@ -37,19 +36,12 @@ static const struct slice ours = {"resumelb-", 9};
 static const struct slice forwarded = {"x-forwarded-", 12};
 static const struct slice certificate = {"x-ssl-client-", 13};
 
-static char normal(char c)
-{
-    if (c == '_')
-        return '-';
-    return ascii_lower(c);
-}
-
 static bool begins(struct slice name, struct slice with)
 {
     if (name.len < with.len)
         return false;
     for (size_t i = 0; i < with.len; ++i) {
-        if (normal(name.p[i]) != with.p[i])
+        if (http1_variable_byte(name.p[i]) != with.p[i])
             return false;
     }
     return true;
@@ -61,7 +53,7 @@ static enum http_field kind_of_variable(struct slice name)
     char room[LONGEST_NAME];
 
     for (size_t i = 0; i < name.len; ++i)
-        room[i] = normal(name.p[i]);
+        room[i] = http1_variable_byte(name.p[i]);
     enum http_field field = http_field_of((struct slice){room, name.len});
 
     if (field == FIELD_FRAMING)

@@ -8,7 +8,7 @@
 #include "common/wire/proxy_line.h"
 #include "common/base/text.h"
 
-#include <arpa/inet.h>
+#include <sys/socket.h>
 
 enum {
     SIGNATURE_BYTES = 12,
@@ -51,17 +51,6 @@ static bool take_port(struct slice text, uint16_t *out)
     return true;
 }
 
-static bool take_address(struct slice text, int family, unsigned char out[16])
-{
-    char room[INET6_ADDRSTRLEN];
-
-    if (text.len == 0 || text.len >= sizeof(room) || memchr(text.p, '\0', text.len) != NULL)
-        return false;
-    memcpy(room, text.p, text.len);
-    room[text.len] = '\0';
-    return inet_pton(family, room, out) == 1;
-}
-
 /* What comes after "PROXY TCP4 ": exactly four fields. */
 static bool take_addresses(struct slice rest, struct proxy_line *out)
 {
@@ -70,9 +59,9 @@ static bool take_addresses(struct slice rest, struct proxy_line *out)
     struct slice destination = slice_cut(&rest, ' ');
     struct slice port = slice_cut(&rest, ' ');
 
-    return take_address(source, family, out->source) &&
-           take_address(destination, family, out->destination) &&
-           take_port(port, &out->source_port) && take_port(rest, &out->destination_port);
+    return parse_ip(source, family, out->source) &&
+           parse_ip(destination, family, out->destination) && take_port(port, &out->source_port) &&
+           take_port(rest, &out->destination_port);
 }
 
 static enum request_fault check_text(struct slice bytes, struct proxy_line *out)

@@ -24,11 +24,6 @@ static bool is_zero(const char *p, size_t n)
     return true;
 }
 
-static unsigned digit(char c)
-{
-    return c <= '9' ? (unsigned)(c - '0') : (unsigned)(c - 'a') + 10;
-}
-
 bool trace_parent_parse(struct slice value, struct trace_parent *out)
 {
     const char *p = value.p;
@@ -44,7 +39,7 @@ bool trace_parent_parse(struct slice value, struct trace_parent *out)
         return false;
     memcpy(out->trace_id, p + 3, TRACE_ID_LEN);
     memcpy(out->span_id, p + 36, SPAN_ID_LEN);
-    out->flags = digit(p[53]) << 4 | digit(p[54]);
+    out->flags = (unsigned)ascii_hex_digit(p[53]) << 4 | (unsigned)ascii_hex_digit(p[54]);
     return true;
 }
 

@@ -29,24 +29,6 @@ static bool take_char(struct slice *s, char a, char b)
     return true;
 }
 
-/* Days since 1970 of a date of the Gregorian calendar; the year is thought to begin in March, so
- * that the odd day is its last. */
-static uint64_t days_of(unsigned year, unsigned month, unsigned day)
-{
-    uint64_t y = month > 2 ? year : year - 1;
-    uint64_t m = month > 2 ? month - 3 : month + 9;
-
-    return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
-}
-
-static unsigned month_days(unsigned year, unsigned month)
-{
-    static const unsigned char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-
-    return days[month - 1] + (month == 2 && leap);
-}
-
 /* Up to six digits behind a point, if there is one. */
 static bool take_fraction(struct slice *s, unsigned *us)
 {
@@ -70,13 +52,20 @@ static bool take_time(struct slice *s, uint64_t *out)
 
     if (!take_digits(s, 4, YEAR_FIRST, YEAR_LAST, &year) || !take_char(s, '-', '-') ||
         !take_digits(s, 2, 1, 12, &month) || !take_char(s, '-', '-') ||
-        !take_digits(s, 2, 1, month_days(year, month), &day) || !take_char(s, ' ', 'T') ||
+        !take_digits(s, 2, 1, 31, &day) || !take_char(s, ' ', 'T') ||
         !take_digits(s, 2, 0, 23, &hour) || !take_char(s, ':', ':') ||
         !take_digits(s, 2, 0, 59, &minute) || !take_char(s, ':', ':') ||
         !take_digits(s, 2, 0, 60, &second) || !take_fraction(s, &us))
         return false;
-    *out = ((days_of(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
-    *out = *out * SECOND_US + us;
+    struct tm t = {.tm_year = (int)year - 1900,
+                   .tm_mon = (int)month - 1,
+                   .tm_mday = (int)day,
+                   .tm_hour = (int)hour,
+                   .tm_min = (int)minute};
+    *out = ((uint64_t)timegm(&t) + second) * SECOND_US + us;
+    /* timegm takes a 31 February for one of March. */
+    if (t.tm_mday != (int)day)
+        return false;
     return s->len == 0 || take_char(s, ' ', ' ');
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/net/resolver.h"
+#include "common/net/addr.h"
 #include "lb/backends/membership_internal.h"
 #include "lb/rules/provider_limits.h"
 

@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct slice bytes = {(const char *)data, size};
     struct http1_request_facts facts = {0};
     struct http1_request_facts again = {0};
-    enum request_fault f = http1_request_check(bytes, &facts);
+    enum request_fault f = http1_request_read(bytes, &facts, NULL, 0);
 
     ASSERT(request_fault_text(f) != NULL);
     check_texts(bytes);
@@ -85,11 +85,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(facts.target.len != 0);
     ASSERT(facts.host.p != NULL || facts.minor_version == 0);
     check_texts(facts.target);
-    ASSERT(http1_request_check(whole, &again) == FAULT_NONE);
+    ASSERT(http1_request_read(whole, &again, NULL, 0) == FAULT_NONE);
     ASSERT(again.bytes == facts.bytes);
     ASSERT(again.nheaders == facts.nheaders);
     check_fields(whole, &facts);
     whole.len -= 1;
-    ASSERT(http1_request_check(whole, &again) != FAULT_NONE);
+    ASSERT(http1_request_read(whole, &again, NULL, 0) != FAULT_NONE);
     return 0;
 }

@@ -274,14 +274,6 @@ static enum request_fault http2_owner_settings_end(void *owner)
     return http2_owner_count(o);
 }
 
-static enum request_fault http2_owner_settings_ack(void *owner)
-{
-    struct http2_owner *o = owner;
-
-    text_addf(&o->log, "settings ack\n");
-    return http2_owner_count(o);
-}
-
 static enum request_fault http2_owner_ping(void *owner, struct slice payload, bool ack)
 {
     struct http2_owner *o = owner;
@@ -305,14 +297,6 @@ static enum request_fault http2_owner_priority(void *owner, uint32_t stream,
     return http2_owner_count(o);
 }
 
-static enum request_fault http2_owner_goaway(void *owner, uint32_t last_stream, uint32_t code)
-{
-    struct http2_owner *o = owner;
-
-    text_addf(&o->log, "goaway %u %u\n", last_stream, code);
-    return http2_owner_count(o);
-}
-
 static const struct http2_events http2_owner_events = {
     .side = http2_owner_side,
     .frame = http2_owner_frame,
@@ -324,10 +308,8 @@ static const struct http2_events http2_owner_events = {
     .window = http2_owner_window,
     .setting = http2_owner_setting,
     .settings_end = http2_owner_settings_end,
-    .settings_ack = http2_owner_settings_ack,
     .ping = http2_owner_ping,
     .priority = http2_owner_priority,
-    .goaway = http2_owner_goaway,
 };
 
 /* ---- use ---- */

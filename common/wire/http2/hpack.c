@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RFC 7541. The dynamic table is a ring of entries, each one piece of memory; with 32 bytes counted
- * for each, 4096 bytes of table are at most 128 of them.
+ * RFC 7541: first the tables of both sides, then the decoder, then the encoder.
  */
 #include "common/wire/http2/hpack.h"
 
+#include "common/base/map.h"
+#include "common/base/put.h"
+
 #include <pthread.h>
 #include <stdlib.h>
+
+enum {
+    HPACK_STATIC_FIELDS = 61,
+    HPACK_STATUS_FIRST = 8, /* index of the first field ":status", and of the last */
+    HPACK_STATUS_LAST = 14,
+    HUFFMAN_SYMBOLS = 257,
+    HUFFMAN_EOS = 256,
+    HUFFMAN_BITS_MAX = 30,
+    /* The shortest code has 5 bits, so decoded a string is at most 8/5 as long. */
+    HUFFMAN_SHORTEST = 5,
+};
 
 /*
  * The static table of RFC 7541 appendix A, and the Huffman code of appendix B. That is canonical:
@@ -20,7 +33,7 @@
     }
 
 /* clang-format off */
-const struct hpack_field hpack_static[HPACK_STATIC_FIELDS] = {
+static const struct hpack_field static_fields[HPACK_STATIC_FIELDS] = {
     {SLICE_CONST(":authority"), SLICE_CONST("")},
     {SLICE_CONST(":method"), SLICE_CONST("GET")},
     {SLICE_CONST(":method"), SLICE_CONST("POST")},
@@ -100,73 +113,69 @@ static const uint8_t lengths[HUFFMAN_SYMBOLS] = {
 };
 /* clang-format on */
 
-void huffman_fill(struct huffman *h)
+/* What decoding needs, by the length of a code. */
+static struct {
+    uint64_t limit[HUFFMAN_BITS_MAX + 1];
+    uint32_t first_code[HUFFMAN_BITS_MAX + 1];
+    uint32_t first_index[HUFFMAN_BITS_MAX + 1];
+    uint16_t symbols[HUFFMAN_SYMBOLS]; /* by length, then by code */
+} huffman;
+
+/* What encoding needs, by symbol: the code, right-aligned, and its length in bits. */
+struct huffman_code {
+    uint32_t code;
+    uint8_t bits;
+};
+static struct huffman_code codes[HUFFMAN_SYMBOLS];
+
+static void fill_huffman(void)
 {
     uint32_t code = 0;
     unsigned n = 0;
 
     for (unsigned bits = 1; bits <= HUFFMAN_BITS_MAX; ++bits) {
-        h->first_code[bits] = code;
-        h->first_index[bits] = n;
+        huffman.first_code[bits] = code;
+        huffman.first_index[bits] = n;
         for (unsigned s = 0; s < HUFFMAN_SYMBOLS; ++s) {
-            if (lengths[s] == bits) {
-                h->symbols[n++] = (uint16_t)s;
-                ++code;
-            }
+            if (lengths[s] != bits)
+                continue;
+            codes[s] = (struct huffman_code){.code = code++, .bits = (uint8_t)bits};
+            huffman.symbols[n++] = (uint16_t)s;
         }
         /* Left-aligned: every code of so many bits, or fewer, is below it. */
-        h->limit[bits] = (uint64_t)code << (HUFFMAN_BITS_MAX - bits);
+        huffman.limit[bits] = (uint64_t)code << (HUFFMAN_BITS_MAX - bits);
         code <<= 1;
     }
     ASSERT(n == HUFFMAN_SYMBOLS);
 }
 
-void huffman_fill_codes(struct huffman_code *codes)
-{
-    uint32_t code = 0;
+/* ---- the decoder's table ---- */
 
-    for (unsigned bits = 1; bits <= HUFFMAN_BITS_MAX; ++bits) {
-        for (unsigned s = 0; s < HUFFMAN_SYMBOLS; ++s) {
-            if (lengths[s] != bits)
-                continue;
-            if (s != HUFFMAN_EOS)
-                codes[s] = (struct huffman_code){.code = code, .bits = (uint8_t)bits};
-            ++code;
-        }
-        code <<= 1;
-    }
-}
+/*
+ * A ring of entries, each one piece of memory; with 32 bytes counted for each, 4096 bytes of table
+ * are at most 128 of them.
+ */
 
 enum {
     INTEGER_MAX = 1 << 27, /* far above every length and index that can be right */
     INTEGER_BYTES_MAX = 5,
-    /* The shortest code has 5 bits, so decoded a string is at most 8/5 as long. */
-    HUFFMAN_SHORTEST = 5,
     ENTRIES_FIRST = 16,
 };
 
 struct hpack_entry {
-    struct hpack_mark mark;
+    bool checked;
     size_t name_len, value_len;
-    size_t name_index; /* in the static table, or 0 */
     char bytes[];
 };
 
-static struct huffman huffman;
-static pthread_once_t huffman_once = PTHREAD_ONCE_INIT;
-
-static void fill_huffman(void)
-{
-    huffman_fill(&huffman);
-}
+static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
+static void fill_tables(void);
 
 void hpack_init(struct hpack *h)
 {
     *h = (struct hpack){.capacity = HPACK_TABLE_BYTES};
-    pthread_once(&huffman_once, fill_huffman);
+    pthread_once(&tables_once, fill_tables);
 }
-
-/* ---- the dynamic table ---- */
 
 static size_t ring_index(const struct hpack *h, size_t age)
 {
@@ -174,17 +183,12 @@ static size_t ring_index(const struct hpack *h, size_t age)
     return (h->newest + h->room - age) % h->room;
 }
 
-static size_t entry_bytes(const struct hpack_entry *e)
-{
-    return e->name_len + e->value_len + HPACK_FIELD_OVERHEAD;
-}
-
 static void evict_to(struct hpack *h, size_t bytes)
 {
     while (h->bytes > bytes) {
         ASSERT(h->count != 0);
         struct hpack_entry **oldest = &h->entries[ring_index(h, --h->count)];
-        h->bytes -= entry_bytes(*oldest);
+        h->bytes -= (*oldest)->name_len + (*oldest)->value_len + HPACK_FIELD_OVERHEAD;
         free(*oldest);
         *oldest = NULL;
     }
@@ -208,7 +212,7 @@ static void make_room(struct hpack *h)
 }
 
 /* F may be of an entry that is evicted to make room: it is copied first. */
-static void insert(struct hpack *h, const struct hpack_field *f, const struct hpack_origin *o)
+static void add_entry(struct hpack *h, const struct hpack_field *f, bool checked)
 {
     size_t bytes = f->name.len + f->value.len + HPACK_FIELD_OVERHEAD;
 
@@ -217,8 +221,7 @@ static void insert(struct hpack *h, const struct hpack_field *f, const struct hp
         return;
     }
     struct hpack_entry *e = xmalloc(sizeof(*e) + f->name.len + f->value.len);
-    e->mark = *o->mark;
-    e->name_index = o->name_index;
+    e->checked = checked;
     e->name_len = f->name.len;
     e->value_len = f->value.len;
     if (f->name.len != 0)
@@ -242,18 +245,18 @@ void hpack_fini(struct hpack *h)
     h->room = 0;
 }
 
-static bool look_up(const struct hpack *h, size_t index, struct hpack_field *out,
-                    struct hpack_origin *o)
+/* *CHECKED: the entry's; NULL: of the static table. */
+static bool look_up(const struct hpack *h, size_t index, struct hpack_field *out, bool **checked)
 {
+    *checked = NULL;
     if (index == 0 || index > HPACK_STATIC_FIELDS + h->count)
         return false;
     if (index <= HPACK_STATIC_FIELDS) {
-        *out = hpack_static[index - 1];
-        *o = (struct hpack_origin){.name_index = index, .whole = true};
+        *out = static_fields[index - 1];
         return true;
     }
     struct hpack_entry *e = h->entries[ring_index(h, index - HPACK_STATIC_FIELDS - 1)];
-    *o = (struct hpack_origin){.name_index = e->name_index, .mark = &e->mark};
+    *checked = &e->checked;
     out->name = (struct slice){e->bytes, e->name_len};
     out->value = (struct slice){e->bytes + e->name_len, e->value_len};
     return true;
@@ -264,7 +267,6 @@ static bool look_up(const struct hpack *h, size_t index, struct hpack_field *out
 /* One block while it is decoded. */
 struct decoding {
     struct hpack *table;
-    const struct hpack_limits *limits;
     struct slice left;
     struct text name, value; /* of strings that were Huffman-coded */
     size_t list_bytes, fields;
@@ -375,44 +377,36 @@ static enum hpack_result get_string(struct decoding *d, struct text *scratch, st
 
 /* ---- fields ---- */
 
-static enum hpack_result count_field(struct decoding *d, const struct hpack_field *f)
-{
-    d->list_bytes += f->name.len + f->value.len + HPACK_FIELD_OVERHEAD;
-    ++d->fields;
-    return d->list_bytes > d->limits->list_bytes || d->fields > d->limits->fields ? HPACK_TOO_LARGE
-                                                                                  : HPACK_OK;
-}
-
 /* Section 6.2: the index of its name, or 0 and the name. */
-static enum hpack_result get_literal(struct decoding *d, unsigned prefix, struct hpack_field *out,
-                                     struct hpack_origin *o)
+static enum hpack_result get_literal(struct decoding *d, unsigned prefix, struct hpack_field *out)
 {
     enum hpack_result r = HPACK_OK;
     size_t index;
+    bool *unused;
 
-    *o = (struct hpack_origin){0};
     if (!get_integer(d, prefix, &index))
         return HPACK_MALFORMED;
     if (index == 0)
         r = get_string(d, &d->name, &out->name);
-    else if (!look_up(d->table, index, out, o))
+    else if (!look_up(d->table, index, out, &unused))
         r = HPACK_MALFORMED;
-    *o = (struct hpack_origin){.name_index = o->name_index};
     return r == HPACK_OK ? get_string(d, &d->value, &out->value) : r;
 }
 
-static enum hpack_result get_field(struct decoding *d, struct hpack_field *out,
-                                   struct hpack_origin *o, bool *keep)
+static enum hpack_result get_field(struct decoding *d, struct hpack_field *out, bool **checked,
+                                   bool *keep)
 {
     unsigned byte = first_byte(d);
     size_t index;
 
     *keep = false;
+    *checked = NULL;
     if ((byte & 0x80) != 0)
-        return get_integer(d, 7, &index) && look_up(d->table, index, out, o) ? HPACK_OK
-                                                                             : HPACK_MALFORMED;
+        return get_integer(d, 7, &index) && look_up(d->table, index, out, checked)
+                   ? HPACK_OK
+                   : HPACK_MALFORMED;
     *keep = (byte & 0x40) != 0;
-    return get_literal(d, *keep ? 6 : 4, out, o);
+    return get_literal(d, *keep ? 6 : 4, out);
 }
 
 /* Section 4.2: changes of the table's size come first. At most two mean something. */
@@ -432,30 +426,358 @@ static bool get_sizes(struct decoding *d)
 enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
                                hpack_each_fn *each, void *context)
 {
-    struct decoding d = {.table = h, .limits = l, .left = block};
+    struct decoding d = {.table = h, .left = block};
     enum hpack_result r = get_sizes(&d) ? HPACK_OK : HPACK_MALFORMED;
 
     while (r == HPACK_OK && d.left.len != 0) {
         struct hpack_field f;
-        struct hpack_origin o;
-        struct hpack_mark fresh = {0};
+        bool fresh = false;
+        bool *checked;
         bool keep;
 
         if ((first_byte(&d) & 0xe0) == 0x20)
             r = HPACK_MALFORMED; /* a size after a field */
         else
-            r = get_field(&d, &f, &o, &keep);
-        if (r == HPACK_OK)
-            r = count_field(&d, &f);
+            r = get_field(&d, &f, &checked, &keep);
         if (r != HPACK_OK)
             break;
+        d.list_bytes += f.name.len + f.value.len + HPACK_FIELD_OVERHEAD;
+        if (d.list_bytes > l->list_bytes || ++d.fields > l->fields) {
+            r = HPACK_TOO_LARGE;
+            break;
+        }
+        each(context, &f, keep ? &fresh : checked);
         if (keep)
-            o.mark = &fresh;
-        each(context, &f, &o);
-        if (keep)
-            insert(h, &f, &o);
+            add_entry(h, &f, fresh);
     }
     text_fini(&d.name);
     text_fini(&d.value);
     return r;
+}
+
+/* ---- the encoder ---- */
+
+/*
+ * The dynamic table is not a copy of the peer's. The peer evicts its oldest entries as soon as the
+ * sizes of all exceed the capacity, so an entry exists there as long as the sizes of itself and of
+ * those after it fit. That is a comparison of two positions in the sequence of all insertions:
+ *
+ *      0            .floor                          .total
+ *      |  evicted  |  entry | entry |    | entry   |
+ *                                    ^ .at of an entry; its index counts from the newest
+ *
+ * The bytes of an entry are at its position in a ring of HPACK_TABLE_BYTES. Existing entries are
+ * within the last .capacity bytes of the sequence, therefore they do not overlap there.
+ *
+ * Entries are found by the hash of name and value. A set has room for HPACK_WAYS of them; another
+ * one replaces the oldest, which is then only not referred to any more.
+ *
+ * A value that never recurs (a request's ID, a length, an entity tag) would evict what does, and
+ * costs an insertion on either side. Hence the second occurrence is inserted, not the first. Which
+ * fields have occurred is remembered by one bit of each hash: a wrong guess costs an insertion.
+ */
+
+enum {
+    ENCODED_INTEGER_MAX = 11, /* bytes of a size_t, the prefix included */
+    RING_FIRST = 512,
+    SEEN_MAX = HPACK_SEEN_BITS / 4, /* then they are cleared: a quarter of the guesses is wrong */
+    NAME_SLOTS = 128,
+    /* First bytes of representations: sections 6.1 to 6.3. */
+    INDEXED = 0x80,
+    LITERAL_INSERTED = 0x40,
+    LITERAL = 0x00,
+    LITERAL_NEVER_INDEXED = 0x10,
+    SIZE_UPDATE = 0x20,
+    HUFFMAN_CODED = 0x80,
+};
+
+/* Indices of the static table by the hash of the name: the first of each name; 0 is empty. */
+static uint8_t names[NAME_SLOTS];
+static uint64_t sensitive; /* a bit for each index */
+
+/* ---- names of the static table ---- */
+
+/* The slot of NAME: that of its index, or the empty one where it would be. */
+static size_t name_slot(struct slice name)
+{
+    size_t at = map_hash(name.p, name.len) % NAME_SLOTS;
+
+    while (names[at] != 0 && !slice_eq(static_fields[names[at] - 1].name, name))
+        at = (at + 1) % NAME_SLOTS;
+    return at;
+}
+
+static void fill_tables(void)
+{
+    static const char *const credentials[] = {
+        "authorization",       "cookie",     "proxy-authenticate",
+        "proxy-authorization", "set-cookie", "www-authenticate",
+    };
+
+    fill_huffman();
+    for (size_t i = 0; i < HPACK_STATIC_FIELDS; ++i) {
+        size_t at = name_slot(static_fields[i].name);
+
+        if (names[at] == 0)
+            names[at] = (uint8_t)(i + 1);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(credentials); ++i)
+        sensitive |= UINT64_C(1) << names[name_slot(slice_of(credentials[i]))];
+    ASSERT((sensitive & 1) == 0);
+}
+
+/* ---- the encoder's table ---- */
+
+void hpack_encoder_init(struct hpack_encoder *e)
+{
+    *e = (struct hpack_encoder){
+        .capacity = HPACK_TABLE_BYTES,
+        .limit = HPACK_TABLE_BYTES,
+        .lowest = HPACK_TABLE_BYTES,
+        /* After the position of unused places in the sets, which is 0. */
+        .total = 1,
+        .floor = 1,
+    };
+    pthread_once(&tables_once, fill_tables);
+}
+
+void hpack_encoder_fini(struct hpack_encoder *e)
+{
+    free(e->ring);
+    e->ring = NULL;
+}
+
+static void evict(struct hpack_encoder *e)
+{
+    if (e->total - e->floor > e->capacity)
+        e->floor = e->total - e->capacity;
+}
+
+/* How many of BYTES at the position AT are before the end of the ring. */
+static size_t until_wrap(const struct hpack_encoder *e, uint64_t at, size_t bytes)
+{
+    size_t left = e->ring_bytes - (at & (e->ring_bytes - 1));
+
+    return bytes < left ? bytes : left;
+}
+
+static bool has_bytes(const struct hpack_encoder *e, uint64_t at, struct slice field)
+{
+    size_t n = until_wrap(e, at, field.len);
+
+    return memcmp(e->ring + (at & (e->ring_bytes - 1)), field.p, n) == 0 &&
+           (n == field.len || memcmp(e->ring, field.p + n, field.len - n) == 0);
+}
+
+/* FIELD: a name of NAME_LEN bytes and a value. */
+static const struct hpack_indexed *find(const struct hpack_encoder *e, uint64_t hash,
+                                        size_t name_len, struct slice field)
+{
+    const struct hpack_indexed *set = e->entries[hash % HPACK_SETS];
+
+    for (size_t i = 0; i < HPACK_WAYS; ++i) {
+        const struct hpack_indexed *entry = &set[i];
+
+        if (entry->hash == hash >> 32 && entry->at >= e->floor && entry->name_len == name_len &&
+            entry->name_len + entry->value_len == field.len && has_bytes(e, entry->at, field))
+            return entry;
+    }
+    return NULL;
+}
+
+/* Before the first entry wraps, positions in the ring do not depend on its size. */
+static void grow_ring(struct hpack_encoder *e, uint64_t end)
+{
+    size_t bytes = e->ring_bytes != 0 ? e->ring_bytes : RING_FIRST;
+
+    while (bytes < end && bytes < HPACK_TABLE_BYTES)
+        bytes *= 2;
+    if (bytes != e->ring_bytes)
+        e->ring = xrealloc(e->ring, bytes);
+    e->ring_bytes = bytes;
+}
+
+static void insert(struct hpack_encoder *e, uint64_t hash, size_t name_len, struct slice field)
+{
+    struct hpack_indexed *set = e->entries[hash % HPACK_SETS];
+    struct hpack_indexed *oldest = set;
+
+    for (size_t i = 1; i < HPACK_WAYS; ++i) {
+        if (set[i].at < oldest->at)
+            oldest = &set[i];
+    }
+    *oldest = (struct hpack_indexed){.at = e->total,
+                                     .number = e->inserted,
+                                     .hash = (uint32_t)(hash >> 32),
+                                     .name_len = (uint16_t)name_len,
+                                     .value_len = (uint16_t)(field.len - name_len)};
+    grow_ring(e, e->total + field.len);
+    size_t n = until_wrap(e, e->total, field.len);
+    memcpy(e->ring + (e->total & (e->ring_bytes - 1)), field.p, n);
+    memcpy(e->ring, field.p + n, field.len - n);
+    ++e->inserted;
+    e->total += field.len + HPACK_FIELD_OVERHEAD;
+    evict(e);
+}
+
+/* Whether a field of this HASH has probably been sent before. */
+static bool was_seen(struct hpack_encoder *e, uint64_t hash)
+{
+    size_t at = hash >> 8 & (HPACK_SEEN_BITS - 1);
+    uint64_t bit = UINT64_C(1) << at % 64;
+
+    if ((e->seen[at / 64] & bit) != 0)
+        return true;
+    if (e->seen_count == SEEN_MAX) {
+        memset(e->seen, 0, sizeof(e->seen));
+        e->seen_count = 0;
+    }
+    e->seen[at / 64] |= bit;
+    ++e->seen_count;
+    return false;
+}
+
+/* ---- writing ---- */
+
+/* RFC 7541 section 5.1: V at TO, with a prefix of BITS bits after those of KIND. Returns its end.
+ */
+static inline char *put_integer(char *to, unsigned kind, unsigned bits, size_t v)
+{
+    size_t all = ((size_t)1 << bits) - 1;
+
+    if (v < all) {
+        *to++ = (char)(kind | v);
+        return to;
+    }
+    *to++ = (char)(kind | all);
+    for (v -= all; v >= 0x80; v >>= 7)
+        *to++ = (char)(0x80 | (v & 0x7f));
+    *to++ = (char)v;
+    return to;
+}
+
+/* S, coded, at TO. Returns its end, or NULL if that is not shorter. */
+static char *put_huffman(char *to, struct slice s)
+{
+    const char *end = to + s.len;
+    uint64_t held = 0;
+    unsigned bits = 0;
+
+    for (size_t i = 0; i < s.len; ++i) {
+        struct huffman_code c = codes[(unsigned char)s.p[i]];
+
+        held = held << c.bits | c.code;
+        bits += c.bits;
+        if (bits >= 32) {
+            if (end - to <= (ptrdiff_t)sizeof(uint32_t))
+                return NULL;
+            bits -= 32;
+            uint32_t word = __builtin_bswap32((uint32_t)(held >> bits));
+            memcpy(to, &word, sizeof(word));
+            to += sizeof(word);
+        }
+    }
+    if (end - to <= (bits + 7) / 8)
+        return NULL;
+    for (; bits >= 8; bits -= 8)
+        *to++ = (char)(held >> (bits - 8));
+    if (bits != 0) /* padded by the first bits of EOS, which are ones */
+        *to++ = (char)(held << (8 - bits) | 0xffU >> bits);
+    return to;
+}
+
+/* Section 5.2: coded if that is shorter. Mostly its length is a single byte. */
+static char *put_string(char *to, struct slice s)
+{
+    char *coded = to + 1;
+    char *end = put_huffman(coded, s);
+
+    if (end == NULL)
+        return put_slice(put_integer(to, 0, 7, s.len), s);
+    size_t n = (size_t)(end - coded);
+    char length[ENCODED_INTEGER_MAX];
+    size_t length_bytes = (size_t)(put_integer(length, HUFFMAN_CODED, 7, n) - length);
+    if (length_bytes != 1)
+        memmove(to + length_bytes, coded, n);
+    memcpy(to, length, length_bytes);
+    return to + length_bytes + n;
+}
+
+static void put_size(struct hpack_encoder *e, struct text *block, size_t bytes)
+{
+    char *to = text_reserve(block, ENCODED_INTEGER_MAX);
+
+    block->len = (size_t)(put_integer(to, SIZE_UPDATE, 5, bytes) - block->p);
+    e->capacity = bytes;
+    evict(e);
+}
+
+void hpack_encoder_limit(struct hpack_encoder *e, uint32_t table_bytes)
+{
+    e->limit = table_bytes < HPACK_TABLE_BYTES ? table_bytes : HPACK_TABLE_BYTES;
+    if (e->limit < e->lowest)
+        e->lowest = e->limit;
+}
+
+/* Section 4.2: the lowest size since the last block, then the final one. */
+void hpack_encoder_begin(struct hpack_encoder *e, struct text *block)
+{
+    if (e->lowest < e->capacity)
+        put_size(e, block, e->lowest);
+    if (e->limit != e->capacity)
+        put_size(e, block, e->limit);
+    e->lowest = e->limit;
+}
+
+void hpack_encoder_field(struct hpack_encoder *e, struct text *block, struct slice name,
+                         struct slice value)
+{
+    size_t bytes = name.len + value.len;
+    /* Room for the representation, and behind it for name and value as the table has them. */
+    char *to = text_reserve(block, (size_t)3 * ENCODED_INTEGER_MAX + 2 * bytes);
+    struct slice field = {to + (size_t)3 * ENCODED_INTEGER_MAX + bytes, bytes};
+    char *lower = block->p + (field.p - block->p);
+    bool fits = bytes + HPACK_FIELD_OVERHEAD <= e->capacity / 2;
+    unsigned kind = LITERAL;
+
+    ascii_lower_copy(lower, name);
+    (void)put_slice(lower + name.len, value);
+    name.p = lower;
+    uint64_t hash = fits ? map_hash(field.p, field.len) : 0;
+    const struct hpack_indexed *entry = fits ? find(e, hash, name.len, field) : NULL;
+    if (entry != NULL) {
+        size_t index = HPACK_STATIC_FIELDS + (uint32_t)(e->inserted - entry->number);
+
+        block->len = (size_t)(put_integer(to, INDEXED, 7, index) - block->p);
+        return;
+    }
+    size_t name_index = names[name_slot(name)];
+    if ((sensitive >> name_index & 1) != 0)
+        kind = LITERAL_NEVER_INDEXED;
+    else if (fits && was_seen(e, hash))
+        kind = LITERAL_INSERTED;
+    to = put_integer(to, kind, kind == LITERAL_INSERTED ? 6 : 4, name_index);
+    if (name_index == 0)
+        to = put_string(to, name);
+    to = put_string(to, value);
+    block->len = (size_t)(to - block->p);
+    if (kind == LITERAL_INSERTED)
+        insert(e, hash, name.len, field);
+}
+
+void hpack_encoder_status(struct hpack_encoder *e, struct text *block, int status)
+{
+    char digits[3];
+
+    ASSERT(status >= 100);
+    ASSERT(status <= 999);
+    (void)put_u64_before(digits + sizeof(digits), (unsigned)status);
+    struct slice value = {digits, sizeof(digits)};
+    for (size_t i = HPACK_STATUS_FIRST; i <= HPACK_STATUS_LAST; ++i) {
+        if (slice_eq(static_fields[i - 1].value, value)) {
+            text_add_char(block, (char)(INDEXED | i));
+            return;
+        }
+    }
+    hpack_encoder_field(e, block, SLICE_LIT(":status"), value);
 }

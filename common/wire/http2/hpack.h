@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A decoder of HPACK (RFC 7541) that is given limits: it stops before a small block becomes a large
- * list of fields. One per direction of a connection, which owns it; plain computation, any thread.
- * Memory is bounded by the dynamic table, HPACK_TABLE_BYTES, and by the longest string in a block.
+ * HPACK (RFC 7541): a decoder and an encoder of the field sections of an HTTP/2 connection, which
+ * owns them. Plain computation; one thread at a time.
  */
 #ifndef RLB_WIRE_HTTP2_HPACK_H
 #define RLB_WIRE_HTTP2_HPACK_H
@@ -19,28 +18,18 @@ struct hpack_field {
     struct slice name, value;
 };
 
-/* Data that the caller of hpack_decode() attaches to an entry of the dynamic table. All zero at
- * first. */
-struct hpack_mark {
-    uint64_t number; /* of the insertion in that table, starting at 1; 0: not inserted */
-    uint64_t before; /* number of bytes inserted before it */
-    bool checked;    /* the field has been found valid; for the caller's use */
-};
+/* ---- decoding ---- */
 
-/* How a field was encoded. */
-struct hpack_origin {
-    size_t name_index;       /* of its name in the static table, or 0 */
-    bool whole;              /* whether that entry also has its value */
-    struct hpack_mark *mark; /* NULL: neither in the dynamic table nor added to it */
-};
+/*
+ * F is borrowed for the call. *CHECKED is kept with the field in the dynamic table, false at first:
+ * that the field has been found valid. NULL: it is neither there nor added to it.
+ */
+typedef void hpack_each_fn(void *context, const struct hpack_field *f, bool *checked);
 
-struct hpack_entry; /* of the dynamic table */
-
-/* Borrowed for the call. */
-typedef void hpack_each_fn(void *context, const struct hpack_field *f,
-                           const struct hpack_origin *origin);
-
-/* All zero but for the capacity: hpack_init. */
+/*
+ * The decoder is given limits: it stops before a small block becomes a large list of fields. Its
+ * memory is bounded by the dynamic table, HPACK_TABLE_BYTES, and by the longest string in a block.
+ */
 struct hpack {
     struct hpack_entry **entries; /* a ring */
     size_t room, newest, count;
@@ -67,55 +56,70 @@ void hpack_fini(struct hpack *h);
 enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
                                hpack_each_fn *each, void *context) must_check;
 
-/*
- * The constants of HPACK (RFC 7541 appendices A and B) and its integers, for the files hpack*.c.
- */
+/* ---- encoding ---- */
 
 enum {
-    HPACK_STATIC_FIELDS = 61,
-    HPACK_STATUS_FIRST = 8, /* index of the first field ":status", and of the last */
-    HPACK_STATUS_LAST = 14,
-    HUFFMAN_SYMBOLS = 257,
-    HUFFMAN_EOS = 256,
-    HUFFMAN_BITS_MAX = 30,
+    HPACK_SETS = 16, /* of entries; an entry is searched in the set that its hash selects */
+    HPACK_WAYS = 4,
+    HPACK_SEEN_BITS = 1024, /* a field sets one of them */
 };
 
-extern const struct hpack_field hpack_static[HPACK_STATIC_FIELDS];
-
-/* What decoding needs, by the length of a code. */
-struct huffman {
-    uint64_t limit[HUFFMAN_BITS_MAX + 1];
-    uint32_t first_code[HUFFMAN_BITS_MAX + 1];
-    uint32_t first_index[HUFFMAN_BITS_MAX + 1];
-    uint16_t symbols[HUFFMAN_SYMBOLS]; /* by length, then by code */
+/* An entry of the dynamic table. Its name and value are adjacent in the encoder's ring. */
+struct hpack_indexed {
+    uint64_t at;     /* size of all entries that were inserted before it [bytes] */
+    uint32_t number; /* insertions before it */
+    uint32_t hash;
+    uint16_t name_len, value_len;
 };
-void huffman_fill(struct huffman *h);
 
-/* What encoding needs, by symbol: the code, right-aligned, and its length in bits. */
-struct huffman_code {
-    uint32_t code;
-    uint8_t bits;
-};
-/* Fill CODES, which has room for HUFFMAN_EOS of them: every symbol that is a byte. */
-void huffman_fill_codes(struct huffman_code *codes);
-
-enum { HPACK_INTEGER_MAX = 11 /* bytes of a size_t, the prefix included */ };
-
-/* RFC 7541 section 5.1: V at TO, with a prefix of BITS bits after those of KIND. Returns its end.
+/*
+ * It follows the table size that its peer announces. Memory: at most HPACK_TABLE_BYTES on the heap,
+ * and none before the first field is inserted.
  */
-static inline char *hpack_put_integer(char *to, unsigned kind, unsigned bits, size_t v)
-{
-    size_t all = ((size_t)1 << bits) - 1;
+struct hpack_encoder {
+    size_t capacity;       /* of the peer's table, as last signaled [bytes] */
+    size_t limit, lowest;  /* announced by the peer: the last value, the lowest since a block */
+    uint64_t total, floor; /* size of all entries ever inserted; entries before FLOOR are evicted */
+    uint32_t inserted;     /* entries ever inserted */
+    char *ring;            /* an entry's bytes begin at .at modulo RING_BYTES, a power of two */
+    size_t ring_bytes;
+    struct hpack_indexed entries[HPACK_SETS][HPACK_WAYS];
+    uint64_t seen[HPACK_SEEN_BITS / 64]; /* hashes of fields that were sent as literals */
+    unsigned seen_count;                 /* bits that are set in it */
+};
 
-    if (v < all) {
-        *to++ = (char)(kind | v);
-        return to;
-    }
-    *to++ = (char)(kind | all);
-    for (v -= all; v >= 0x80; v >>= 7)
-        *to++ = (char)(0x80 | (v & 0x7f));
-    *to++ = (char)v;
-    return to;
-}
+void hpack_encoder_init(struct hpack_encoder *e);
+void hpack_encoder_fini(struct hpack_encoder *e);
+
+/*
+ * The peer has announced SETTINGS_HEADER_TABLE_SIZE, any value [bytes]. At most HPACK_TABLE_BYTES
+ * of it are used. Call it in the order in which the values were received, between two blocks, once
+ * the acknowledgment precedes the next block in the output: that block signals the change.
+ */
+void hpack_encoder_limit(struct hpack_encoder *e, uint32_t table_bytes);
+
+/*
+ * Begin a block: append the dynamic table size updates that are due to BLOCK. Then append the
+ * fields. Every block must be sent, whole, in the order of encoding, also that of a stream that is
+ * reset: the peer's table changes with each.
+ */
+void hpack_encoder_begin(struct hpack_encoder *e, struct text *block);
+
+/*
+ * Append the pseudo-header field ":status".
+ *   status  100..999
+ */
+void hpack_encoder_status(struct hpack_encoder *e, struct text *block, int status);
+
+/*
+ * Append a field. NAME may contain capital letters, which HTTP/2 forbids: they are sent in lower
+ * case. Both are borrowed for the call, and any bytes are encoded as they are.
+ * A field that carries credentials (RFC 7541 section 7.1.3) is sent as one that must never be
+ * indexed: Set-Cookie, Cookie, Authorization, WWW-Authenticate and those of proxies. Another one is
+ * inserted into the dynamic table when it is sent for the second time, if its size is at most half
+ * of the table's.
+ */
+void hpack_encoder_field(struct hpack_encoder *e, struct text *block, struct slice name,
+                         struct slice value);
 
 #endif

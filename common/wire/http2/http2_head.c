@@ -86,14 +86,8 @@ static bool value_fits(enum http2_use p, struct slice value)
     UNREACHABLE();
 }
 
-/* A field of the sender's dynamic table is checked when it is used for the first time. */
-static bool is_checked(const struct hpack_origin *o)
-{
-    return o->mark != NULL && o->mark->checked;
-}
-
 static enum request_fault take_pseudo(struct http2_fields *f, const struct hpack_field *field,
-                                      const struct hpack_origin *o, enum http2_use *use)
+                                      bool checked, enum http2_use *use)
 {
     enum http2_use p = 0;
 
@@ -101,7 +95,7 @@ static enum request_fault take_pseudo(struct http2_fields *f, const struct hpack
         ++p;
     if (p == ARRAY_LEN(pseudo_names) || f->trailers || f->regular || has(f, p))
         return FAULT_PSEUDO_FIELD;
-    if (!is_checked(o) && !value_fits(p, field->value))
+    if (!checked && !value_fits(p, field->value))
         return p == HTTP2_USE_METHOD ? FAULT_METHOD : FAULT_PSEUDO_FIELD;
     f->pseudo |= 1U << p;
     if (p == HTTP2_USE_METHOD)
@@ -156,9 +150,9 @@ static enum request_fault check_regular(const struct hpack_field *field)
 }
 
 static enum request_fault take_regular(struct http2_fields *f, const struct hpack_field *field,
-                                       const struct hpack_origin *o, enum http2_use *use)
+                                       bool checked, enum http2_use *use)
 {
-    enum request_fault fault = is_checked(o) ? FAULT_NONE : check_regular(field);
+    enum request_fault fault = checked ? FAULT_NONE : check_regular(field);
 
     f->regular = true;
     *use = HTTP2_USE_FIELD;
@@ -176,20 +170,22 @@ static enum request_fault take_regular(struct http2_fields *f, const struct hpac
 }
 
 /*
- * Checks the next field of a section, in order, and notes in its mark that its bytes were checked.
- *   o     as given by hpack_decode
- *   use   set when FAULT_NONE is returned
+ * Checks the next field of a section, in order. A field of the sender's dynamic table is checked
+ * when it is used for the first time.
+ *   checked  as given by hpack_decode
+ *   use      set when FAULT_NONE is returned
  * Returns the first rule that the field violates. No more fields must be given after a fault.
  */
-static enum request_fault http2_fields_take(struct http2_fields *f, const struct hpack_field *field,
-                                            const struct hpack_origin *o, enum http2_use *use)
+static enum request_fault check_field(struct http2_fields *f, const struct hpack_field *field,
+                                      bool *checked, enum http2_use *use)
 {
     bool pseudo = field->name.len != 0 && field->name.p[0] == ':';
+    bool known = checked != NULL && *checked;
     enum request_fault fault =
-        pseudo ? take_pseudo(f, field, o, use) : take_regular(f, field, o, use);
+        pseudo ? take_pseudo(f, field, known, use) : take_regular(f, field, known, use);
 
-    if (fault == FAULT_NONE && o->mark != NULL)
-        o->mark->checked = true;
+    if (fault == FAULT_NONE && checked != NULL)
+        *checked = true;
     return fault;
 }
 
@@ -199,8 +195,8 @@ static enum request_fault http2_fields_take(struct http2_fields *f, const struct
  * Checks the section as a whole, after its last field.
  *   authority, host   values of :authority and Host; ignored if there was none
  */
-static enum request_fault http2_fields_end(const struct http2_fields *f, struct slice authority,
-                                           struct slice host)
+static enum request_fault check_section(const struct http2_fields *f, struct slice authority,
+                                        struct slice host)
 {
     bool scheme = has(f, HTTP2_USE_SCHEME);
     bool path = has(f, HTTP2_USE_PATH);
@@ -294,7 +290,7 @@ static struct slice store(struct decoding *d, struct slice bytes)
     return (struct slice){at, bytes.len};
 }
 
-static struct http1_header *add_field(struct decoding *d)
+static void store_field(struct decoding *d, const struct hpack_field *field)
 {
     struct http2_scratch *s = d->scratch;
 
@@ -303,9 +299,13 @@ static struct http1_header *add_field(struct decoding *d)
         s->fields = xrealloc(s->fields, s->fields_room * sizeof(*s->fields));
         d->head->fields = s->fields;
     }
-    struct http1_header *new = &s->fields[d->head->nfields++];
-    *new = (struct http1_header){0};
-    return new;
+    struct http1_header *h = &s->fields[d->head->nfields++];
+    *h = (struct http1_header){0};
+    /* One at a time, as storing the value may move the name. */
+    h->name = store(d, field->name);
+    h->value = store(d, field->value);
+    h->kind = http_field_kind(h->name);
+    d->head->kinds |= FIELD_BIT(h->kind);
 }
 
 void http2_head_release(struct http2_scratch *s)
@@ -327,19 +327,7 @@ void http2_head_release(struct http2_scratch *s)
 
 /* ---- fields ---- */
 
-static void store_field(struct decoding *d, const struct hpack_field *field)
-{
-    struct http1_header *h = add_field(d);
-
-    /* One at a time, as storing the value may move the name. */
-    h->name = store(d, field->name);
-    h->value = store(d, field->value);
-    h->kind = http_field_kind(h->name);
-    d->head->kinds |= FIELD_BIT(h->kind);
-}
-
-static void take_field(void *decoding, const struct hpack_field *field,
-                       const struct hpack_origin *o)
+static void take_field(void *decoding, const struct hpack_field *field, bool *checked)
 {
     struct decoding *d = decoding;
     struct http2_head *head = d->head;
@@ -347,7 +335,7 @@ static void take_field(void *decoding, const struct hpack_field *field,
 
     head->list_bytes += field->name.len + field->value.len + HPACK_FIELD_OVERHEAD;
     if (d->fault == FAULT_NONE)
-        d->fault = http2_fields_take(&d->rules, field, o, &use);
+        d->fault = check_field(&d->rules, field, checked, &use);
     if (d->fault != FAULT_NONE)
         return;
     switch (use) {
@@ -380,7 +368,7 @@ static enum request_fault end_section(struct decoding *d)
     enum request_fault fault = d->fault;
 
     if (fault == FAULT_NONE)
-        fault = http2_fields_end(&d->rules, head->authority, head->host);
+        fault = check_section(&d->rules, head->authority, head->host);
     if (head->authority.p == NULL)
         head->authority = head->host;
     head->side.sized = d->rules.sized;

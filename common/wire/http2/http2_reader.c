@@ -6,8 +6,8 @@
  *   prefix    the bytes of fixed length at the start of the payload that have to be seen together,
  *             at most 8 (on_prefix). All there is of the small frames; for SETTINGS one parameter
  *             after the other.
- *   rest      DATA and fragments of header blocks, passed on as they come (on_rest); anything else
- *             is skipped.
+ *   rest      DATA and fragments of header blocks, passed on as they come; anything else is
+ *             skipped.
  *
  * Section numbers are of RFC 9113. Errors of a stream for which the protocol leaves an honest
  * client no reason are taken for errors of the connection, as section 5.4.1 allows: they are what
@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-enum { HTTP2_PREFIX_BYTES_MAX = 8 };
+enum { HTTP2_PREFIX_BYTES_MAX = 8, SECOND_MS = 1000 };
 
 struct http2_reader {
     const struct http2_events *events;
@@ -51,7 +51,7 @@ struct http2_reader {
 };
 
 /* The first bytes of *BYTES, at most MAX, which are removed there. */
-static inline struct slice http2_reader_take(struct slice *bytes, size_t max)
+static struct slice take(struct slice *bytes, size_t max)
 {
     struct slice taken = {bytes->p, bytes->len < max ? bytes->len : max};
 
@@ -62,28 +62,27 @@ static inline struct slice http2_reader_take(struct slice *bytes, size_t max)
 }
 
 /* The same of the payload of the present frame. */
-static inline struct slice http2_reader_take_payload(struct http2_reader *r, struct slice *bytes,
-                                                     size_t max)
+static struct slice take_payload(struct http2_reader *r, struct slice *bytes, size_t max)
 {
-    struct slice taken = http2_reader_take(bytes, max);
+    struct slice taken = take(bytes, max);
 
     r->left -= taken.len;
     return taken;
 }
 
-static inline bool http2_reader_has_flag(const struct http2_reader *r, unsigned flag)
+static bool has_flag(const struct http2_reader *r, unsigned flag)
 {
     return (r->frame.flags & flag) != 0;
 }
 
 /* Whether the client has not used the stream yet, or never can: section 5.1.1. */
-static inline bool http2_reader_is_idle(const struct http2_reader *r, uint32_t id)
+static bool is_idle(const struct http2_reader *r, uint32_t id)
 {
     return id > r->max_id || (id & 1) == 0;
 }
 
 /* The client's side of a stream, if it is open. NULL: closed. */
-static inline struct http2_side *http2_reader_open_side(const struct http2_reader *r, uint32_t id)
+static struct http2_side *open_side(const struct http2_reader *r, uint32_t id)
 {
     struct http2_side *side = r->events->side(r->owner, id);
 
@@ -104,30 +103,30 @@ static enum request_fault report_malformed(struct http2_reader *r, struct http2_
 /* ---- DATA: section 6.1 ---- */
 
 /* The checks that the head of the frame alone allows, and which prefix is wanted. */
-static enum request_fault http2_reader_check_data(struct http2_reader *r)
+static enum request_fault check_data(struct http2_reader *r)
 {
-    if (http2_reader_has_flag(r, FLAG_PADDED) && r->frame.len == 0)
+    if (has_flag(r, FLAG_PADDED) && r->frame.len == 0)
         return FAULT_HTTP2_FRAME_SIZE;
-    if (http2_reader_is_idle(r, r->frame.stream)) /* 0, too */
+    if (is_idle(r, r->frame.stream)) /* 0, too */
         return FAULT_HTTP2_PROTOCOL;
-    if (http2_reader_open_side(r, r->frame.stream) == NULL)
+    if (open_side(r, r->frame.stream) == NULL)
         return FAULT_HTTP2_CLOSED;
-    r->prefix_wanted = http2_reader_has_flag(r, FLAG_PADDED) ? 1 : 0;
+    r->prefix_wanted = has_flag(r, FLAG_PADDED) ? 1 : 0;
     return FAULT_NONE;
 }
 
 /* The prefix is complete. */
-static enum request_fault http2_reader_begin_data(struct http2_reader *r)
+static enum request_fault begin_data(struct http2_reader *r)
 {
     r->uncounted = r->prefix_bytes;
     r->padding = r->prefix_bytes != 0 ? r->prefix[0] : 0;
     if (r->padding > r->left)
         return FAULT_HTTP2_PROTOCOL;
     size_t body = r->left - r->padding;
-    struct http2_side *side = http2_reader_open_side(r, r->frame.stream);
+    struct http2_side *side = open_side(r, r->frame.stream);
     if (side == NULL || side->discard || !side->sized)
         return FAULT_NONE;
-    if (body > side->left || (http2_reader_has_flag(r, FLAG_END_STREAM) && body != side->left)) {
+    if (body > side->left || (has_flag(r, FLAG_END_STREAM) && body != side->left)) {
         side->discard = true;
         return report_malformed(r, side, NULL, FAULT_BODY_LENGTH);
     }
@@ -138,7 +137,7 @@ static enum request_fault http2_reader_begin_data(struct http2_reader *r)
 static enum request_fault report_data(struct http2_reader *r, struct slice body, size_t flow,
                                       bool ends)
 {
-    struct http2_side *side = http2_reader_open_side(r, r->frame.stream);
+    struct http2_side *side = open_side(r, r->frame.stream);
     bool discard = side == NULL || side->discard;
     const struct http2_data d = {.stream = r->frame.stream,
                                  .side = side,
@@ -152,36 +151,27 @@ static enum request_fault report_data(struct http2_reader *r, struct slice body,
 }
 
 /* The rest of the payload, as far as it is there. */
-static enum request_fault http2_reader_pass_data(struct http2_reader *r, struct slice *bytes)
+static enum request_fault pass_data(struct http2_reader *r, struct slice *bytes)
 {
     size_t body_left = r->left > r->padding ? r->left - r->padding : 0;
-    struct slice body = http2_reader_take_payload(r, bytes, body_left);
+    struct slice body = take_payload(r, bytes, body_left);
     size_t flow = r->uncounted + body.len;
 
     if (body.len == body_left)
-        flow += http2_reader_take_payload(r, bytes, r->left).len;
-    bool ends = r->left == 0 && http2_reader_has_flag(r, FLAG_END_STREAM);
+        flow += take_payload(r, bytes, r->left).len;
+    bool ends = r->left == 0 && has_flag(r, FLAG_END_STREAM);
     r->uncounted = 0;
     return flow != 0 || ends ? report_data(r, body, flow, ends) : FAULT_NONE;
 }
 
 /* ---- HEADERS and CONTINUATION: sections 6.2, 6.10, 8.1 ---- */
 
-static void note_new_stream(struct http2_reader *r, uint32_t id)
-{
-    if (id > r->max_id + 2) {
-        r->skipped_above = r->max_id;
-        r->skipped_below = id;
-    }
-    r->max_id = id;
-}
-
 /*
  * Which stream a HEADERS frame may be of. A lower number is either that of a stream which was used,
  * or of one that was skipped and must not be used any more (section 5.1.1). Only the numbers that
  * were skipped last are known.
  */
-static enum request_fault http2_reader_check_headers(struct http2_reader *r)
+static enum request_fault check_headers(struct http2_reader *r)
 {
     uint32_t id = r->frame.stream;
 
@@ -189,27 +179,30 @@ static enum request_fault http2_reader_check_headers(struct http2_reader *r)
         return FAULT_HTTP2_PROTOCOL;
     r->block_trailers = id <= r->max_id;
     if (!r->block_trailers) {
-        note_new_stream(r, id);
-    } else if (http2_reader_open_side(r, id) == NULL) {
+        if (id > r->max_id + 2) {
+            r->skipped_above = r->max_id;
+            r->skipped_below = id;
+        }
+        r->max_id = id;
+    } else if (open_side(r, id) == NULL) {
         bool skipped = id > r->skipped_above && id < r->skipped_below;
         return skipped ? FAULT_HTTP2_PROTOCOL : FAULT_HTTP2_CLOSED;
-    } else if (!http2_reader_has_flag(r, FLAG_END_STREAM)) {
+    } else if (!has_flag(r, FLAG_END_STREAM)) {
         return FAULT_HTTP2_PROTOCOL;
     }
-    size_t want = (http2_reader_has_flag(r, FLAG_PADDED) ? 1 : 0) +
-                  (http2_reader_has_flag(r, FLAG_PRIORITY) ? HTTP2_PRIORITY_BYTES : 0);
+    size_t want = (has_flag(r, FLAG_PADDED) ? 1 : 0) +
+                  (has_flag(r, FLAG_PRIORITY) ? HTTP2_PRIORITY_BYTES : 0);
     r->prefix_wanted = (uint8_t)(want < r->frame.len ? want : r->frame.len);
     r->block_stream = id;
     r->block_frames = 0;
     r->block_bytes = 0;
-    r->block_ends = http2_reader_has_flag(r, FLAG_END_STREAM);
-    r->block_weighted = http2_reader_has_flag(r, FLAG_PRIORITY);
+    r->block_ends = has_flag(r, FLAG_END_STREAM);
+    r->block_weighted = has_flag(r, FLAG_PRIORITY);
     return FAULT_NONE;
 }
 
 /* Parses five bytes at P. Returns false if STREAM depends on itself. */
-static bool http2_reader_parse_priority(const unsigned char *p, uint32_t stream,
-                                        struct http2_priority *out)
+static bool parse_priority(const unsigned char *p, uint32_t stream, struct http2_priority *out)
 {
     uint32_t depends_on = http2_get32(p);
 
@@ -226,12 +219,12 @@ static enum request_fault begin_fragment(struct http2_reader *r)
     return r->block_bytes > r->limits->block_bytes ? FAULT_HEADERS_TOO_LARGE : FAULT_NONE;
 }
 
-static enum request_fault http2_reader_begin_headers(struct http2_reader *r)
+static enum request_fault begin_headers(struct http2_reader *r)
 {
     const unsigned char *p = r->prefix;
     size_t payload = r->frame.len;
 
-    if (http2_reader_has_flag(r, FLAG_PADDED)) {
+    if (has_flag(r, FLAG_PADDED)) {
         if (payload == 0 || *p >= payload)
             return FAULT_HTTP2_PROTOCOL;
         r->padding = *p++;
@@ -240,7 +233,7 @@ static enum request_fault http2_reader_begin_headers(struct http2_reader *r)
     if (r->block_weighted) {
         if (payload < HTTP2_PRIORITY_BYTES)
             return FAULT_HTTP2_FRAME_SIZE;
-        if (!http2_reader_parse_priority(p, r->frame.stream, &r->block_priority))
+        if (!parse_priority(p, r->frame.stream, &r->block_priority))
             return FAULT_HTTP2_PROTOCOL;
     }
     return begin_fragment(r);
@@ -254,7 +247,7 @@ static enum request_fault end_trailers(struct http2_reader *r, struct http2_head
         if (f != FAULT_NONE)
             return f;
     }
-    struct http2_side *side = http2_reader_open_side(r, head->stream);
+    struct http2_side *side = open_side(r, head->stream);
     if (side == NULL)
         return FAULT_NONE;
     if (side->discard)
@@ -266,15 +259,6 @@ static enum request_fault end_trailers(struct http2_reader *r, struct http2_head
         return r->events->trailers(r->owner, side, head);
     side->discard = true;
     return report_malformed(r, side, NULL, fault);
-}
-
-static enum request_fault end_request(struct http2_reader *r, struct http2_head *head,
-                                      enum request_fault fault)
-{
-    r->handed_id = head->stream;
-    if (fault == FAULT_NONE)
-        return r->events->request(r->owner, head);
-    return report_malformed(r, NULL, head, fault);
 }
 
 static enum request_fault end_block(struct http2_reader *r, struct slice block)
@@ -289,31 +273,24 @@ static enum request_fault end_block(struct http2_reader *r, struct slice block)
         http2_head_decode(r->scratch, &r->hpack, block, &r->limits->list, &head, &malformed);
 
     r->block_stream = 0;
-    if (fault == FAULT_NONE)
-        fault =
-            head.trailers ? end_trailers(r, &head, malformed) : end_request(r, &head, malformed);
+    if (fault == FAULT_NONE && head.trailers) {
+        fault = end_trailers(r, &head, malformed);
+    } else if (fault == FAULT_NONE) {
+        r->handed_id = head.stream;
+        fault = malformed == FAULT_NONE ? r->events->request(r->owner, &head)
+                                        : report_malformed(r, NULL, &head, malformed);
+    }
     http2_head_release(r->scratch);
     return fault;
 }
 
-static enum request_fault http2_reader_check_continuation(struct http2_reader *r)
-{
-    return ++r->block_frames > r->limits->block_frames ? FAULT_FRAMES_CONTINUATION : FAULT_NONE;
-}
-
-static enum request_fault http2_reader_begin_continuation(struct http2_reader *r)
-{
-    return begin_fragment(r);
-}
-
 /* A block that came in one piece is decoded where it is. Padding after it is skipped. */
-static enum request_fault http2_reader_pass_fragment(struct http2_reader *r, struct slice *bytes)
+static enum request_fault pass_fragment(struct http2_reader *r, struct slice *bytes)
 {
     enum request_fault fault = FAULT_NONE;
     size_t fragment = r->left > r->padding ? r->left - r->padding : 0;
-    struct slice piece = http2_reader_take_payload(r, bytes, fragment);
-    bool complete =
-        piece.len == fragment && http2_reader_has_flag(r, FLAG_END_HEADERS) && r->block_stream != 0;
+    struct slice piece = take_payload(r, bytes, fragment);
+    bool complete = piece.len == fragment && has_flag(r, FLAG_END_HEADERS) && r->block_stream != 0;
 
     if (complete && r->block.len == 0) {
         fault = end_block(r, piece);
@@ -326,7 +303,7 @@ static enum request_fault http2_reader_pass_fragment(struct http2_reader *r, str
         }
     }
     if (piece.len == fragment)
-        http2_reader_take_payload(r, bytes, r->left);
+        take_payload(r, bytes, r->left);
     return fault;
 }
 
@@ -404,7 +381,7 @@ enum http2_error http2_error_of(enum request_fault fault)
 /* Copies up to WANT bytes in all to TO, which has *HAVE. Returns whether all are there. */
 static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_t want)
 {
-    struct slice taken = http2_reader_take(bytes, want - *have);
+    struct slice taken = take(bytes, want - *have);
 
     if (taken.len != 0)
         memcpy(to + *have, taken.p, taken.len);
@@ -420,7 +397,7 @@ static enum request_fault check_settings(struct http2_reader *r)
 
     if (r->frame.stream != 0)
         return FAULT_HTTP2_PROTOCOL;
-    if (len % HTTP2_SETTING_BYTES != 0 || (http2_reader_has_flag(r, FLAG_ACK) && len != 0))
+    if (len % HTTP2_SETTING_BYTES != 0 || (has_flag(r, FLAG_ACK) && len != 0))
         return FAULT_HTTP2_FRAME_SIZE;
     r->prefix_wanted = len != 0 ? HTTP2_SETTING_BYTES : 0;
     return FAULT_NONE;
@@ -454,34 +431,16 @@ static enum request_fault on_settings(struct http2_reader *r)
         return FAULT_NONE;
     }
     r->settled = true;
-    return http2_reader_has_flag(r, FLAG_ACK) ? r->events->settings_ack(r->owner)
-                                              : r->events->settings_end(r->owner);
-}
-
-static enum request_fault on_priority(struct http2_reader *r)
-{
-    struct http2_priority p;
-
-    if (!http2_reader_parse_priority(r->prefix, r->frame.stream, &p))
-        return FAULT_HTTP2_PROTOCOL;
-    return r->events->priority(r->owner, r->frame.stream, &p);
+    return has_flag(r, FLAG_ACK) ? FAULT_NONE : r->events->settings_end(r->owner);
 }
 
 static enum request_fault on_rst_stream(struct http2_reader *r)
 {
-    struct http2_side *side = http2_reader_open_side(r, r->frame.stream);
+    struct http2_side *side = open_side(r, r->frame.stream);
 
     if (side != NULL && !side->discard)
         side->ended = true;
     return r->events->reset(r->owner, r->frame.stream, http2_get32(r->prefix));
-}
-
-static enum request_fault on_window_update(struct http2_reader *r)
-{
-    uint32_t amount = http2_get32(r->prefix) & INT32_MAX;
-
-    return amount != 0 ? r->events->window(r->owner, r->frame.stream, amount)
-                       : FAULT_HTTP2_PROTOCOL;
 }
 
 /* ---- frames ---- */
@@ -504,17 +463,16 @@ static enum request_fault check_of_used(struct http2_reader *r, bool connection)
     if (r->frame.len != 4)
         return FAULT_HTTP2_FRAME_SIZE;
     r->prefix_wanted = 4;
-    return http2_reader_is_idle(r, id) && !(connection && id == 0) ? FAULT_HTTP2_PROTOCOL
-                                                                   : FAULT_NONE;
+    return is_idle(r, id) && !(connection && id == 0) ? FAULT_HTTP2_PROTOCOL : FAULT_NONE;
 }
 
 static enum request_fault check_type(struct http2_reader *r)
 {
     switch (r->frame.type) {
     case TYPE_DATA:
-        return http2_reader_check_data(r);
+        return check_data(r);
     case TYPE_HEADERS:
-        return http2_reader_check_headers(r);
+        return check_headers(r);
     case TYPE_PRIORITY:
         return check_small(r, true, HTTP2_PRIORITY_BYTES);
     case TYPE_RST_STREAM:
@@ -525,39 +483,32 @@ static enum request_fault check_type(struct http2_reader *r)
         return FAULT_HTTP2_PROTOCOL;
     case TYPE_PING:
         return check_small(r, false, 8);
-    case TYPE_GOAWAY:
-        r->prefix_wanted = 8; /* debug data is skipped */
+    case TYPE_GOAWAY: /* skipped */
         if (r->frame.stream != 0)
             return FAULT_HTTP2_PROTOCOL;
         return r->frame.len < 8 ? FAULT_HTTP2_FRAME_SIZE : FAULT_NONE;
     case TYPE_WINDOW_UPDATE:
         return check_of_used(r, true);
     case TYPE_CONTINUATION:
-        return http2_reader_check_continuation(r);
+        return ++r->block_frames > r->limits->block_frames ? FAULT_FRAMES_CONTINUATION : FAULT_NONE;
     default: /* an extension: section 5.5 */
         return FAULT_NONE;
     }
 }
 
-static void parse_head(struct http2_reader *r)
+static enum request_fault on_head(struct http2_reader *r)
 {
+    const struct http2_frame_head *f = &r->frame;
     const unsigned char *h = r->head;
 
     r->frame = (struct http2_frame_head){.len = (size_t)h[0] << 16 | (size_t)h[1] << 8 | h[2],
                                          .type = h[3],
                                          .flags = h[4],
                                          .stream = http2_get32(h + 5) & INT32_MAX};
-    r->left = r->frame.len;
+    r->left = f->len;
     r->padding = r->uncounted = 0;
     r->prefix_bytes = r->prefix_wanted = 0;
     r->in_rest = false;
-}
-
-static enum request_fault on_head(struct http2_reader *r)
-{
-    const struct http2_frame_head *f = &r->frame;
-
-    parse_head(r);
     bool continues = f->type == TYPE_CONTINUATION;
     if (!r->settled && (f->type != TYPE_SETTINGS || (f->flags & FLAG_ACK) != 0))
         return FAULT_HTTP2_PROTOCOL; /* section 3.4 */
@@ -574,40 +525,34 @@ static enum request_fault on_head(struct http2_reader *r)
 
 static enum request_fault on_prefix(struct http2_reader *r)
 {
+    struct http2_priority p;
+    uint32_t amount;
+
     switch (r->frame.type) {
     case TYPE_DATA:
-        return http2_reader_begin_data(r);
+        return begin_data(r);
     case TYPE_HEADERS:
-        return http2_reader_begin_headers(r);
+        return begin_headers(r);
     case TYPE_PRIORITY:
-        return on_priority(r);
+        return parse_priority(r->prefix, r->frame.stream, &p)
+                   ? r->events->priority(r->owner, r->frame.stream, &p)
+                   : FAULT_HTTP2_PROTOCOL;
     case TYPE_RST_STREAM:
         return on_rst_stream(r);
     case TYPE_SETTINGS:
         return on_settings(r);
     case TYPE_PING:
         return r->events->ping(r->owner, (struct slice){(const char *)r->prefix, r->prefix_bytes},
-                               http2_reader_has_flag(r, FLAG_ACK));
-    case TYPE_GOAWAY:
-        return r->events->goaway(r->owner, http2_get32(r->prefix) & INT32_MAX,
-                                 http2_get32(r->prefix + 4));
+                               has_flag(r, FLAG_ACK));
     case TYPE_WINDOW_UPDATE:
-        return on_window_update(r);
+        amount = http2_get32(r->prefix) & INT32_MAX;
+        return amount != 0 ? r->events->window(r->owner, r->frame.stream, amount)
+                           : FAULT_HTTP2_PROTOCOL;
     case TYPE_CONTINUATION:
-        return http2_reader_begin_continuation(r);
+        return begin_fragment(r);
     default:
         return FAULT_NONE;
     }
-}
-
-static enum request_fault on_rest(struct http2_reader *r, struct slice *bytes)
-{
-    if (r->frame.type == TYPE_DATA)
-        return http2_reader_pass_data(r, bytes);
-    if (r->frame.type == TYPE_HEADERS || r->frame.type == TYPE_CONTINUATION)
-        return http2_reader_pass_fragment(r, bytes);
-    http2_reader_take_payload(r, bytes, r->left);
-    return FAULT_NONE;
 }
 
 /* Collects and handles the prefix. Of SETTINGS there are several. */
@@ -639,8 +584,14 @@ static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes
     }
     if (fault == FAULT_NONE)
         fault = read_prefix(r, bytes);
-    if (fault == FAULT_NONE && r->in_rest)
-        fault = on_rest(r, bytes);
+    if (fault == FAULT_NONE && r->in_rest) {
+        if (r->frame.type == TYPE_DATA)
+            fault = pass_data(r, bytes);
+        else if (r->frame.type == TYPE_HEADERS || r->frame.type == TYPE_CONTINUATION)
+            fault = pass_fragment(r, bytes);
+        else
+            take_payload(r, bytes, r->left);
+    }
     if (r->in_rest && r->left == 0)
         r->head_bytes = 0;
     return fault;
@@ -650,7 +601,7 @@ static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes
 static enum request_fault read_preface(struct http2_reader *r, struct slice *bytes)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    struct slice taken = http2_reader_take(bytes, HTTP2_PREFACE_BYTES - r->preface_bytes);
+    struct slice taken = take(bytes, HTTP2_PREFACE_BYTES - r->preface_bytes);
 
     _Static_assert(sizeof(preface) - 1 == HTTP2_PREFACE_BYTES, "not a preface");
     if (taken.len != 0 && memcmp(taken.p, preface + r->preface_bytes, taken.len) != 0)
@@ -669,4 +620,55 @@ enum request_fault http2_reader_read(struct http2_reader *r, struct slice bytes)
         r->fault = read_frame(r, &bytes);
     r->reading = false;
     return r->fault;
+}
+
+/* ---- rates of frames ---- */
+
+static const enum request_fault faults[HTTP2_KINDS] = {
+    [HTTP2_PING] = FAULT_FRAMES_PING,
+    [HTTP2_SETTINGS] = FAULT_FRAMES_SETTINGS,
+    [HTTP2_EMPTY_DATA] = FAULT_FRAMES_EMPTY_DATA,
+    [HTTP2_CONTINUATION] = FAULT_FRAMES_CONTINUATION,
+    [HTTP2_PRIORITY] = FAULT_FRAMES_PRIORITY,
+    [HTTP2_WINDOW_UPDATE] = FAULT_FRAMES_WINDOW_UPDATE,
+    [HTTP2_RST_STREAM] = FAULT_FRAMES_RST_STREAM,
+    [HTTP2_UNKNOWN] = FAULT_FRAMES_UNKNOWN,
+};
+
+/* HTTP2_KINDS: of a kind that is not counted. */
+static enum http2_kind kind_of(unsigned type, unsigned flags, size_t len)
+{
+    switch (type) {
+    case TYPE_DATA:
+        return len == 0 && (flags & FLAG_END_STREAM) == 0 ? HTTP2_EMPTY_DATA : HTTP2_KINDS;
+    case TYPE_HEADERS:
+    case TYPE_GOAWAY:
+        return HTTP2_KINDS;
+    case TYPE_PRIORITY:
+        return HTTP2_PRIORITY;
+    case TYPE_RST_STREAM:
+        return HTTP2_RST_STREAM;
+    case TYPE_SETTINGS:
+        return HTTP2_SETTINGS;
+    case TYPE_PING:
+        return HTTP2_PING;
+    case TYPE_WINDOW_UPDATE:
+        return HTTP2_WINDOW_UPDATE;
+    case TYPE_CONTINUATION:
+        return HTTP2_CONTINUATION;
+    default:
+        return HTTP2_UNKNOWN;
+    }
+}
+
+enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
+                                     unsigned type, unsigned flags, size_t len, uint64_t now_ms)
+{
+    enum http2_kind kind = kind_of(type, flags, len);
+
+    if (now_ms - m->second_ms >= SECOND_MS) {
+        m->second_ms = now_ms;
+        memset(m->counts, 0, sizeof(m->counts));
+    }
+    return kind != HTTP2_KINDS && ++m->counts[kind] > per_second[kind] ? faults[kind] : FAULT_NONE;
 }

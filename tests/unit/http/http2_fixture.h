@@ -7,7 +7,7 @@
 #define RLB_TESTS_HTTP2_FIXTURE_H
 
 #include "common/wire/http2/hpack.h"
-#include "common/wire/http2/http2_types.h"
+#include "common/wire/http2/http2_reader.h"
 #include "tests/unit/http/http_server_fixture.h"
 
 enum {
@@ -115,12 +115,11 @@ static inline void h2_setting(struct h2 *h, char id, uint32_t value)
 
 /* ---- what comes ---- */
 
-static inline void h2_on_field(void *context, const struct hpack_field *f,
-                               const struct hpack_origin *origin)
+static inline void h2_on_field(void *context, const struct hpack_field *f, bool *checked)
 {
     struct h2_client *c = context;
 
-    (void)origin;
+    (void)checked;
     if (!slice_is(f->name, ":status"))
         return;
     int status = (f->value.p[0] - '0') * 100 + (f->value.p[1] - '0') * 10 + f->value.p[2] - '0';

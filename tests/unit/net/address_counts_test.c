@@ -41,16 +41,13 @@ static void each_address_has_its_own_limit(void **state)
     assert_false(join(t, "192.0.2.1:1002", 3, &none));
     assert_null(none);
     assert_true(join(t, "192.0.2.2:1000", 3, &other));
-    assert_int_equal(address_counts_size(t), 2);
     address_counts_leave(t, &one[1]);
     assert_null(one[1]);
     assert_true(join(t, "192.0.2.1:1003", 3, &one[1]));
     assert_false(join(t, "192.0.2.1:1004", 3, &none));
     for (size_t i = 0; i < 3; ++i)
         address_counts_leave(t, &one[i]);
-    assert_int_equal(address_counts_size(t), 1);
     address_counts_leave(t, &other);
-    assert_int_equal(address_counts_size(t), 0);
     address_counts_leave(t, &none);
     address_counts_destroy(t);
 }
@@ -104,7 +101,6 @@ static void unix_peers_are_not_counted(void **state)
         assert_true(join(t, "unix:/run/a.sock", 1, &one));
         assert_null(one);
     }
-    assert_int_equal(address_counts_size(t), 0);
     address_counts_destroy(t);
 }
 
@@ -172,7 +168,6 @@ static void loops_together_keep_the_limit(void **state)
         most = racers[i].most > most ? racers[i].most : most;
     }
     assert_in_range(most, 1, LIMIT);
-    assert_int_equal(address_counts_size(t), 0);
     address_counts_destroy(t);
 }
 

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "common/wire/http1_bytes.h"
-#include "common/wire/http1_lines.h"
 
 enum { LONGEST = 19 };
 
@@ -34,29 +33,6 @@ static void one_control_character_anywhere_makes_it_no_text(void **state)
             }
         }
     }
-}
-
-static void text_ends_at_the_first_control_byte_whatever_stands_around_it(void **state)
-{
-    static const char around[] = {'x', '\t', ' ', '~', (char)0x80, (char)0xff};
-    char room[LONGEST];
-
-    (void)state;
-    for (size_t a = 0; a < sizeof(around); ++a) {
-        memset(room, around[a], sizeof(room));
-        assert_int_equal(http1_text_length((struct slice){room, sizeof(room)}), sizeof(room));
-        for (size_t at = 0; at < sizeof(room); ++at) {
-            for (int c = 0; c < 256; ++c) {
-                bool text = (c >= 0x20 && c != 0x7f) || c == '\t';
-
-                room[at] = (char)c;
-                assert_int_equal(http1_text_length((struct slice){room, sizeof(room)}),
-                                 text ? sizeof(room) : at);
-            }
-            room[at] = around[a];
-        }
-    }
-    assert_int_equal(http1_text_length(SLICE_NULL), 0);
 }
 
 static void a_token_ends_where_any_other_byte_stands(void **state)
@@ -89,12 +65,6 @@ static size_t length_of(const bool bytes[256], struct slice s)
 /* S, scanned in whatever strides this machine has, and byte by byte. */
 static void assert_scanned_alike(struct slice s)
 {
-    size_t text = 0;
-
-    while (text < s.len && is_text_byte((unsigned char)s.p[text]))
-        ++text;
-    assert_int_equal(http1_scan_text(s), text);
-    assert_int_equal(http1_text_length_words(s), text);
     assert_int_equal(http1_scan_token(s), length_of(http1_token_bytes, s));
     assert_int_equal(http1_token_length_bytes(s, 0), length_of(http1_token_bytes, s));
     assert_int_equal(http1_scan_target(s), length_of(http1_target_bytes, s));
@@ -240,14 +210,14 @@ static void a_line_is_split_at_its_colon_and_blanks_go(void **state)
     struct slice value;
 
     (void)state;
-    assert_true(http1_split_text(SLICE_LIT("Accept: \t text/html \t"), &name, &value));
+    assert_true(http1_split_header(SLICE_LIT("Accept: \t text/html \t"), &name, &value));
     assert_true(slice_is(name, "Accept"));
     assert_true(slice_is(value, "text/html"));
     assert_true(http1_split_header(SLICE_LIT("a:"), &name, &value));
     assert_int_equal(value.len, 0);
-    assert_false(http1_split_text(SLICE_LIT(": x"), &name, &value));
-    assert_false(http1_split_text(SLICE_LIT("Accept : x"), &name, &value));
-    assert_false(http1_split_text(SLICE_LIT("Accept"), &name, &value));
+    assert_false(http1_split_header(SLICE_LIT(": x"), &name, &value));
+    assert_false(http1_split_header(SLICE_LIT("Accept : x"), &name, &value));
+    assert_false(http1_split_header(SLICE_LIT("Accept"), &name, &value));
     assert_false(http1_split_header(SLICE_LIT("a: \x01"), &name, &value));
 }
 
@@ -255,7 +225,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_control_character_anywhere_makes_it_no_text),
-        cmocka_unit_test(text_ends_at_the_first_control_byte_whatever_stands_around_it),
         cmocka_unit_test(a_token_ends_where_any_other_byte_stands),
         cmocka_unit_test(scanning_in_strides_finds_what_scanning_byte_by_byte_finds),
         cmocka_unit_test(control_characters_of_a_block_are_marked_each_by_its_bit),

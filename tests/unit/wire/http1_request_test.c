@@ -17,7 +17,7 @@ static enum request_fault check(const char *text, struct http1_request_facts *fa
     char *exact = xmalloc(len + (len == 0));
 
     memcpy(exact, text, len);
-    enum request_fault f = http1_request_check((struct slice){exact, len}, facts);
+    enum request_fault f = http1_request_read((struct slice){exact, len}, facts, NULL, 0);
     free(exact);
     return f;
 }
@@ -29,7 +29,7 @@ static void proper_head_passes_and_its_facts_are_told(void **state)
     struct http1_request_facts facts;
 
     (void)state;
-    assert_int_equal(http1_request_check(slice_of(text), &facts), FAULT_NONE);
+    assert_int_equal(http1_request_read(slice_of(text), &facts, NULL, 0), FAULT_NONE);
     assert_true(slice_is(facts.method, "POST"));
     assert_true(slice_is(facts.target, "/a?b"));
     assert_true(slice_is(facts.host, "a.example:80"));
@@ -128,7 +128,7 @@ static void old_version_may_have_no_host(void **state)
     assert_null(facts.host.p);
     assert_int_equal(check("GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n", &facts), FAULT_NONE);
     assert_non_null(facts.host.p);
-    assert_int_equal(http1_request_check(SLICE_NULL, &facts), FAULT_REQUEST_LINE);
+    assert_int_equal(http1_request_read(SLICE_NULL, &facts, NULL, 0), FAULT_REQUEST_LINE);
 }
 
 static void one_empty_line_may_come_before_a_request(void **state)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/wire/http2/http2_meter.h"
+#include "common/wire/http2/http2_reader.h"
 
 static const uint32_t limits[HTTP2_KINDS] = {10, 10, 10, 10, 10, 10, 10, 10};
 

@@ -130,7 +130,7 @@ static void other_frames_are_reported(void **state)
          0,
          "setting 1 0\nsetting 2 1\nsetting 4 2147483647\nsetting 5 16777215\nsetting 153 7\n"
          "settings\n"},
-        {"settings acknowledged", {{4, 1, 0, S("")}}, 0, "settings ack\n"},
+        {"settings acknowledged", {{4, 1, 0, S("")}}, 0, ""},
         {"ping",
          {{6, 0, 0, S("12345678")}, {6, 1, 0, S("abcdefgh")}},
          0,
@@ -144,7 +144,7 @@ static void other_frames_are_reported(void **state)
            S("\x80\0\0\3\0\0\0\2"
              "debug data")}},
          0,
-         "goaway 3 2\n"},
+         ""},
         {"window", {{8, 0, 0, S("\xff\xff\xff\xff")}}, 0, "window 0 2147483647\n"},
         {"of a stream",
          {{1, WHOLE, 1, S(POST)}, {8, 0, 1, S("\0\0\0\1")}, {3, 0, 1, S("\0\0\0\x8")}},
@@ -438,7 +438,7 @@ static void a_fault_of_the_owner_ends_the_reading(void **state)
                                         "\0\0\4\x8\0\0\0\0\0\0\0\0\1"
                                         "\0\0\4\3\0\0\0\0\1\0\0\0\1"
                                         "\0\0\x8\7\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    enum { EVENTS = 13 };
+    enum { EVENTS = 11 };
 
     (void)state;
     for (unsigned i = 1; i <= EVENTS + 1; ++i) {
