@@ -52,7 +52,7 @@ static void warn_of_restart(const struct configuration *old, const struct config
         if (row->type == SETTING_NODE || (row->when != SETTING_BOOT && row->when != SETTING_LOCAL))
             continue;
         if (!settings_same(row, &old->s, &new->s))
-            log_warn(NULL, "configuration-needs-restart", "setting=%s", row->name);
+            log_warn(NULL, "config-restart-required", "setting=%s", row->name);
     }
 }
 
@@ -68,8 +68,9 @@ static void reload(struct poolcounter *p)
     struct configuration *old = p->config;
 
     if (new == NULL) {
-        log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
-                  p->line->file, d.errors);
+        log_error(NULL, "config-reload-failed",
+                  "file=%s errors=%u action=\"keep current configuration\"", p->line->file,
+                  d.errors);
         daemon_log_problems(&d);
     } else {
         warn_of_restart(old, new);
@@ -78,7 +79,7 @@ static void reload(struct poolcounter *p)
         server_ask(p->server, configure, new);
         configuration_destroy(old);
         config_warn_exposed(&new->yaml);
-        log_info(NULL, "configuration-read", "file=%s",
+        log_info(NULL, "config-reloaded", "file=%s",
                  p->line->file != NULL ? p->line->file : "none");
     }
     diag_fini(&d);
@@ -187,7 +188,7 @@ static void on_drained_message(struct loop_message *m)
 {
     struct poolcounter *p = container_of(m, struct poolcounter, drained);
 
-    log_info(NULL, "last-client-gone", "action=\"end\"");
+    log_info(NULL, "last-client-closed", "action=exit");
     loop_stop(p->loop);
 }
 
@@ -209,13 +210,14 @@ static bool listens(int fd)
 static void take(struct sockets *out, int fd)
 {
     if (!listens(fd) || out->n == LISTENERS_MAX) {
-        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"not a listening socket\"", fd);
+        log_warn(NULL, "inherited-descriptor-invalid", "fd=%d reason=\"not a listening socket\"",
+                 fd);
         return;
     }
     int flags = fcntl(fd, F_GETFL);
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || flags < 0 ||
         fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"%s\"", fd, strerror(errno));
+        log_warn(NULL, "inherited-descriptor-invalid", "fd=%d reason=\"%s\"", fd, strerror(errno));
         return;
     }
     out->fds[out->n++] = fd;
@@ -251,7 +253,7 @@ static void inherit_standard_input(struct sockets *out)
         return;
     int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
     if (fd < 0) {
-        log_warn(NULL, "descriptor-not-taken", "fd=0 reason=\"not a listening socket\"");
+        log_warn(NULL, "inherited-descriptor-invalid", "fd=0 reason=\"not a listening socket\"");
         return;
     }
     take(out, fd);
@@ -279,7 +281,7 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 
         if (e == ERR_OK)
             continue;
-        log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", addr_format(a, text),
+        log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", addr_format(a, text),
                   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         while (out->n != 0)
             close(out->fds[--out->n]);
@@ -365,7 +367,7 @@ static bool start_server(struct poolcounter *p)
         return false;
     if (p->server != NULL && server_start(p->server))
         return true;
-    log_error(NULL, "server-not-started", "reason=\"%s\"", strerror(errno));
+    log_error(NULL, "server-start-failed", "reason=\"%s\"", strerror(errno));
     return false;
 }
 

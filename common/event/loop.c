@@ -634,7 +634,7 @@ static bool register_polled(struct poller *p, struct watch *w)
     struct epoll_event e = {.events = w->wanted, .data.ptr = w};
 
     if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, w->fd, &e) != 0) {
-        log_error(NULL, "watch-refused", "loop=%u reason=\"%s\"", loop_index(w->loop),
+        log_error(NULL, "watch-failed", "loop=%u reason=\"%s\"", loop_index(w->loop),
                   strerror(errno));
         return false;
     }

@@ -91,7 +91,7 @@ static bool no_room(const struct body_sink_limits *l)
 {
     int error = errno;
 
-    log_warn(NULL, "body-not-kept", "directory=%s reason=\"%s\"",
+    log_warn(NULL, "body-not-stored", "directory=%s reason=\"%s\"",
              l->directory != NULL ? l->directory : "none", strerror(error));
     errno = error;
     return false;

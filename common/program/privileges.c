@@ -110,12 +110,12 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
     const char *why = "";
 
     if (privileges_find(user, group, out, &why) != ERR_OK) {
-        log_error(NULL, "rights-not-settled", "user=%s reason=\"%s\"", user, why);
+        log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", user, why);
         return false;
     }
     *change = privileges_differ(out);
     if (*change && geteuid() != 0) {
-        log_error(NULL, "rights-not-settled",
+        log_error(NULL, "privileges-drop-failed",
                   "user=%s reason=\"only root can become another user\"", user);
         return false;
     }
@@ -125,12 +125,12 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
 void user_rights_warn_of_root(const struct privileges *p)
 {
     if (!p->wanted && geteuid() == 0)
-        log_warn(NULL, "runs-as-root", "hint=\"set user, or start it as one\"");
+        log_warn(NULL, "running-as-root", "hint=\"set user, or start it as another user\"");
 }
 
 static bool say_failed(const char *file)
 {
-    log_error(NULL, "rights-not-settled", "file=%s reason=\"%s\"", file, strerror(errno));
+    log_error(NULL, "privileges-drop-failed", "file=%s reason=\"%s\"", file, strerror(errno));
     return false;
 }
 
@@ -155,10 +155,11 @@ bool user_rights_drop(const char *user, const struct privileges *p)
     const char *step = "";
 
     if (privileges_drop(p, &step) != ERR_OK) {
-        log_error(NULL, "rights-not-settled", "user=%s step=\"%s\" reason=\"%s\"", user, step,
+        log_error(NULL, "privileges-drop-failed", "user=%s step=\"%s\" reason=\"%s\"", user, step,
                   strerror(errno));
         return false;
     }
-    log_info(NULL, "rights-dropped", "user=%s uid=%ld gid=%ld", user, (long)p->uid, (long)p->gid);
+    log_info(NULL, "privileges-dropped", "user=%s uid=%ld gid=%ld", user, (long)p->uid,
+             (long)p->gid);
     return true;
 }

@@ -185,8 +185,8 @@ static void say_kept(const char *application, const struct diag *d)
     struct slice rest = slice_of(d->text != NULL ? d->text : "");
     struct slice why = slice_cut(&rest, '\n');
 
-    log_warn(NULL, "worker-certificates-kept",
-             "application=%s reason=\"%.*s\" action=\"the old ones stay\"", application,
+    log_warn(NULL, "worker-certificates-reload-failed",
+             "application=%s reason=\"%.*s\" action=\"keep the old ones\"", application,
              SLICE_FMT(why));
 }
 
@@ -199,7 +199,7 @@ void worker_tls_look(struct worker_tls *t, const char *application)
     SSL_CTX *ctx = create_context(&t->options, &d);
     if (ctx != NULL) {
         put_in_force(t, ctx);
-        log_info(NULL, "worker-certificates-renewed", "application=%s", application);
+        log_info(NULL, "worker-certificates-reloaded", "application=%s", application);
     } else if (!t->refused) {
         say_kept(application, &d);
     }

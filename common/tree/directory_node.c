@@ -75,7 +75,8 @@ static struct member *member_get(struct dir *d, const char *file)
     if (strcmp(file, PROPERTIES_FILE) == 0 || !provider_name_decode(file, name))
         return NULL;
     if (map_count(&d->members) == TREE_PROVIDERS_MAX) {
-        log_warn(NULL, "tree-too-many-providers", "path=%s limit=%d", d->full, TREE_PROVIDERS_MAX);
+        log_warn(NULL, "tree-too-many-registrations", "path=%s limit=%d", d->full,
+                 TREE_PROVIDERS_MAX);
         return NULL;
     }
     m = xcalloc(1, sizeof(*m) + len + 1);
@@ -128,7 +129,7 @@ static json_t *read_properties(int fd, const char *path)
     else
         snprintf(why, sizeof(why), "%s", err_text(e));
     if (e != ERR_OK || !json_is_object(v)) {
-        log_warn(NULL, "tree-bad-provider", "file=%s reason=\"%s\"", path, why);
+        log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path, why);
         json_decref(v);
         v = json_object();
     }
@@ -149,7 +150,7 @@ static bool member_look(struct dir *d, struct member *m)
     if (e == ERR_SYSTEM) {
         /* Unknown at present (no descriptors, no permission): leave it as it was until the next
          * scan. */
-        log_warn(NULL, "tree-bad-provider", "file=%s reason=\"%s\"", path, strerror(errno));
+        log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path, strerror(errno));
         goto out;
     }
     m->live = e == ERR_OK && provider_file_held(fd);
@@ -163,7 +164,8 @@ static bool member_look(struct dir *d, struct member *m)
     if (e == ERR_OK && !m->live) {
         e = provider_file_clear(path);
         if (e == ERR_SYSTEM)
-            log_warn(NULL, "tree-not-cleared", "file=%s reason=\"%s\"", path, strerror(errno));
+            log_warn(NULL, "tree-leftover-not-removed", "file=%s reason=\"%s\"", path,
+                     strerror(errno));
     }
 out:
     if (fd >= 0)
@@ -180,7 +182,7 @@ static void clear_unfinished(struct dir *d, const char *file)
 
     if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mtime + NEW_FILE_AGE_S < time(NULL) &&
         provider_file_clear(path) == ERR_OK)
-        log_info(NULL, "tree-cleared", "file=%s", path);
+        log_info(NULL, "tree-leftover-removed", "file=%s", path);
     free(path);
 }
 
@@ -777,7 +779,7 @@ static enum err create_below(const struct tree_op *op)
         return ERR_NOT_FOUND;
     if (!is_node_name(slice_of(strrchr(op->at, '/') + 1))) {
         diag_add(op->diag, NULL, 0, 0,
-                 "%s: no name for a node here: it is hidden, taken, or longer than %d bytes",
+                 "%s: not a valid node name here: it is hidden, taken, or longer than %d bytes",
                  op->at, PROVIDER_NAME_ROOM - 1);
         return ERR_UNSUPPORTED;
     }

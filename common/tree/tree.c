@@ -360,10 +360,10 @@ static void keep_view(struct tree_watch *w, struct view *v)
     if (v->link_broken || !tell || w->problem == NULL)
         return;
     if (w->exists)
-        log_warn(NULL, "tree-problem", "path=%s reason=\"%s\"", tree_path_shown(w->path),
+        log_warn(NULL, "tree-node-invalid", "path=%s reason=\"%s\"", tree_path_shown(w->path),
                  w->problem);
     else
-        log_info(NULL, "tree-no-node", "path=%s reason=\"%s\"", tree_path_shown(w->path),
+        log_info(NULL, "tree-node-missing", "path=%s reason=\"%s\"", tree_path_shown(w->path),
                  w->problem);
 }
 

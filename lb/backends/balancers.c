@@ -62,8 +62,8 @@ static void tell_pool(struct balancers *b)
     /* Workers that have no agent keep nothing for us to agree by. */
     shared = shared && b->app->settings->s.resume != RESUME_FROM_MEASURE;
     pool_set_balancers(b->app->pool, b->ids, shared ? b->n : 0, shared ? self : 0);
-    log_info(NULL, "balancers", "application=%s registered=%zu shared=%s", b->app->name, b->n,
-             shared ? "yes" : "no");
+    log_info(NULL, "balancers-changed", "application=%s registered=%zu shared=%s", b->app->name,
+             b->n, shared ? "yes" : "no");
 }
 
 static void on_changed(void *context, const struct tree_node *node)

@@ -140,7 +140,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err failed)
         return;
     }
     http1_close(c);
-    log_info_folded(NULL, "worker-accepts", "application=%s worker=%s",
+    log_info_folded(NULL, "worker-readmitted", "application=%s worker=%s",
                     member_of(e->worker)->app->name, worker_name(e->worker));
     end(e);
 }

@@ -132,8 +132,8 @@ static void retire(struct known_worker *k, struct worker *w, const char *why)
 {
     struct member *m = member_of(w);
 
-    log_info_folded(NULL, "worker-gone",
-                    "application=%s worker=%s incarnation=%s reason=%s requests=%llu", k->app->name,
+    log_info_folded(NULL, "worker-removed",
+                    "application=%s worker=%s instance=%s reason=%s requests=%llu", k->app->name,
                     k->name, worker_incarnation(w), why,
                     (unsigned long long)atomic_load_explicit(&m->requests, memory_order_relaxed));
     if (!k->streams)
@@ -165,8 +165,8 @@ void known_worker_join(struct known_worker *k)
         k->last.fingerprint[0] != '\0' ? k->last.fingerprint : pool_fingerprint(k);
 
     if (!known_worker_in_pool(k))
-        log_info_folded(NULL, "worker-joins",
-                        "application=%s worker=%s incarnation=%s state=%s skills=%zu", k->app->name,
+        log_info_folded(NULL, "worker-joined",
+                        "application=%s worker=%s instance=%s state=%s skills=%zu", k->app->name,
                         k->name, k->last.incarnation, resume_state_text(k->last.state),
                         k->last.skills.n);
     member_resume(member_of(k->worker), &k->last.skills, k->last.version, fingerprint);
@@ -175,7 +175,7 @@ void known_worker_join(struct known_worker *k)
 
 void known_worker_leave(struct known_worker *k)
 {
-    log_info_folded(NULL, "worker-leaves", "application=%s worker=%s state=%s", k->app->name,
+    log_info_folded(NULL, "worker-leaving", "application=%s worker=%s state=%s", k->app->name,
                     k->name, resume_state_text(k->last.state));
     member_leave(member_of(k->worker));
     membership_sort(k);
@@ -398,7 +398,7 @@ static void start(struct known_worker *k)
                                                               .context = k});
     }
     make_worker(k, incarnation_of(k, room), k->listed ? k->concurrency : 1);
-    log_info_folded(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name,
+    log_info_folded(NULL, "worker-joined", "application=%s worker=%s measured=true", k->app->name,
                     k->name);
     self_measure_join(k->app->lb->self_measure, member_of(k->worker));
     start_check(k);

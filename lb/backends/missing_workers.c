@@ -42,7 +42,7 @@ void missing_workers_remove(struct missing_workers *m, struct known_worker *k)
 
 void missing_workers_add(struct missing_workers *m, struct known_worker *k, size_t before)
 {
-    log_info_folded(NULL, "provider-vanished", "application=%s worker=%s", app_name(m), k->name);
+    log_info_folded(NULL, "registration-ended", "application=%s worker=%s", app_name(m), k->name);
     k->vanished = true;
     k->failures_then = known_worker_failures(k);
     list_push_back(&m->vanished, &k->missing);
@@ -75,9 +75,9 @@ static void on_window_over(struct timer *t)
     bool all = (double)n > settings(m)->discovery_max_drop * (double)m->window_base;
     if (all) {
         log_warn(
-            NULL, "providers-held-back",
-            "application=%s vanished=%zu of=%zu reason=\"more than discovery_max_drop ended at "
-            "once\" action=\"keep them until they are known to be gone\" hint=\"if they were "
+            NULL, "registrations-held",
+            "application=%s count=%zu total=%zu reason=\"more than discovery_max_drop ended at "
+            "once\" action=\"keep them until their removal is confirmed\" hint=\"if they were "
             "removed on "
             "purpose, run: " MISSING_WORKERS_CONFIRM "\"",
             app_name(m), n, m->window_base, app_name(m));
@@ -95,7 +95,7 @@ static void on_window_over(struct timer *t)
 
 static void give_up(struct missing_workers *m, struct known_worker *k, const char *why)
 {
-    log_info_folded(NULL, "provider-given-up", "application=%s worker=%s reason=\"%s\"",
+    log_info_folded(NULL, "registration-dropped", "application=%s worker=%s reason=\"%s\"",
                     app_name(m), k->name, why);
     missing_workers_remove(m, k);
     membership_touch(k);

@@ -274,7 +274,7 @@ static void on_fronts_made(void *context)
 
         good = membership_start(a, &p->config.applications[i], &d) == ERR_OK;
         if (!good)
-            log_error(NULL, "tree-refused", "application=%s reason=\"%s\"", a->name,
+            log_error(NULL, "tree-open-failed", "application=%s reason=\"%s\"", a->name,
                       d.text != NULL ? d.text : "cannot be opened");
     }
     diag_fini(&d);
@@ -397,7 +397,7 @@ static bool open_access_log(struct lb *lb)
     struct access_options o = access_options_of(s);
     if (access_log_create(s->access_log, &o, lb->nloops, &lb->access_log) == ERR_OK)
         return true;
-    log_error(NULL, "access-log-not-opened", "file=%s reason=\"%s\"", s->access_log,
+    log_error(NULL, "access-log-open-failed", "file=%s reason=\"%s\"", s->access_log,
               strerror(errno));
     return false;
 }

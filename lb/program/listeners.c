@@ -68,7 +68,7 @@ static bool is_unix(const struct addr *a)
 
 static void complain(const struct listen_config *config, enum err e)
 {
-    log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", config->text,
+    log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", config->text,
               e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }
 
@@ -226,7 +226,7 @@ static bool start_listening(const struct listener *l)
     for (size_t k = 0; k < l->nfds && e == ERR_OK; ++k)
         e = addr_start_listening(l->fds[k], 0);
     if (e != ERR_OK)
-        log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"",
+        log_error(NULL, "listen-failed", "address=%s reason=\"%s\"",
                   addr_format(&l->bound, address), e == ERR_SYSTEM ? strerror(errno) : err_text(e));
     return e == ERR_OK;
 }

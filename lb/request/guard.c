@@ -30,12 +30,12 @@ static void tell(const struct exchange *x, enum poison_verdict v, const struct p
     if (v == POISON_NOTHING)
         return;
     if (v == POISON_TOO_MANY) {
-        log_error(NULL, "poison-too-many", "application=%s limit=%d action=\"none is held\"",
+        log_error(NULL, "poison-table-full", "application=%s limit=%d action=\"not blocking\"",
                   x->app->name, POISON_HELD_MAX);
         return;
     }
     stat_add(x->al->stats, APP_STAT_poison_holds, 1);
-    log_error(NULL, "poison-held",
+    log_error(NULL, "poison-blocked",
               "application=%s class=\"%s\" path=\"%s\" deaths=%lld for_ms=%llu", x->app->name,
               log_cut(key->cls, cls), log_cut(key->path, path),
               (long long)exchange_settings(x)->poison_deaths,

@@ -184,7 +184,8 @@ static bool claim(struct exchange *x, const struct limit_rule *rule,
     struct limit_claim *c = begin(x, rule, r);
 
     if (c == NULL) {
-        log_warn(NULL, "limit-not-asked", "application=%s pool_counter=%s reason=\"too many fit\"",
+        log_warn(NULL, "pool-counter-skipped",
+                 "application=%s pool_counter=%s reason=\"too many pool counters match\"",
                  x->app->name, rule->name);
         return on_unreachable(x, rule);
     }

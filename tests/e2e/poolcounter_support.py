@@ -125,11 +125,11 @@ class Daemon:
         self.config_path.write_text(config if isinstance(config, str) else json.dumps(config))
 
     def reload(self, config):
-        before = self.process.output().count('configuration-read') + self.process.output().count('configuration-refused')
+        before = self.process.output().count('config-reloaded') + self.process.output().count('config-reload-failed')
         self.configure(config)
         self.process.kill(signal.SIGHUP)
-        wait_until(lambda: self.process.output().count('configuration-read') +
-                   self.process.output().count('configuration-refused') > before, 'the configuration to be read')
+        wait_until(lambda: self.process.output().count('config-reloaded') +
+                   self.process.output().count('config-reload-failed') > before, 'the configuration to be read')
 
     def connect(self, address=None):
         where = address or self.address

@@ -76,7 +76,7 @@ def test_sigusr1_opens_the_file_anew_and_reads_no_configuration(world):
     lb.get('/after')
     assert [line['target'] for line in lines(lb, 1)] == ['/after']
     assert old.read_text().count('\n') == 1
-    assert 'configuration-read' not in lb.process.output()
+    assert 'config-reloaded' not in lb.process.output()
 
 
 def test_a_field_that_is_none_is_refused_with_its_place(world):

@@ -156,7 +156,7 @@ def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     assert set(lb.workers()) == set(workers)
     command = 'resumelbctl confirm-removal --token-file FILE --application default'
     assert lb.app()['tree']['confirm_removal'] == command
-    line, = [line for line in lb.process.output().splitlines() if ' providers-held-back ' in line]
+    line, = [line for line in lb.process.output().splitlines() if ' registrations-held ' in line]
     assert 'action="' in line and command + '"' in line
     browser.open_status(lb.admin)
     assert command in browser.text() and command in ctl('status', '--address', lb.admin).out

@@ -542,7 +542,7 @@ def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_pos
     assert agent.figures()['retries_fresh'] == 1
     r = agent.get('/order', method='POST', body=b'x')
     assert (r.status, r['Resumelb-Failed'], r['Resumelb-Unprocessed']) == (502, '1', None)
-    line = [x for x in agent.process.output().splitlines() if 'process-failed-request' in x][-1]
+    line = [x for x in agent.process.output().splitlines() if 'process-request-failed' in x][-1]
     assert 'response_begun=no repeatable=no connection=kept' in line
     assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
     # on a new connection the request would not have failed

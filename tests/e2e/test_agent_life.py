@@ -109,7 +109,7 @@ def test_one_agent_per_state_dir(world):
     agent = TinyAgent(world).wait_ready()
     second = Process([BIN / 'resumelb-agent', '-c', agent.path], 'second', world.folder)
     assert second.wait() == 1
-    assert 'state-dir-not-locked' in second.output()
+    assert 'state-dir-lock-failed' in second.output()
     assert agent.get().status == 200
 
 
@@ -324,7 +324,7 @@ def test_a_corrupt_resume_file_is_kept_aside(world, content):
     resume_file(agent).write_text(content)
     agent.start()
     agent.wait_ready()
-    assert 'resume-file-bad' in agent.process.output()
+    assert 'resume-file-invalid' in agent.process.output()
     assert (agent.state_dir / 'app' / 'slot-0.json.bad').read_text() == content
     assert agent.stream().wait(lambda x: True)['skills'] == {}
     assert agent.figures()['resume_file_errors'] == 1
@@ -440,7 +440,7 @@ def test_a_node_that_breaks_keeps_what_it_said_for_a_while(world):
     wait_until(lambda: not agent.app()['held'], 'it to be mended')
     agent.config['settings_hold'] = '1ms'
     rewrite(agent)
-    wait_until(lambda: 'configuration-read' in agent.process.output(), 'the new file')
+    wait_until(lambda: 'config-reloaded' in agent.process.output(), 'the new file')
     agent.write_node('{"history": 8')
     wait_until(lambda: setting(agent, 'history')['value'] == '100', 'the hold to be over')
 
@@ -456,7 +456,7 @@ def test_sighup_reads_the_file_whole_or_not_at_all(world):
     app = agent.config['applications']['app']
     app.update(history=50, max_queue=-1)
     rewrite(agent)
-    wait_until(lambda: 'configuration-refused' in agent.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the refusal')
     assert setting(agent, 'history')['value'] == '100'
     app.update(history=50, max_queue=7)
     rewrite(agent)

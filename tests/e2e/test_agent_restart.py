@@ -92,7 +92,7 @@ def test_a_touched_file_replaces_one_process_after_the_other_and_loses_no_reques
     assert figures['failures'] == 0 and figures['queue_timeouts'] == 0
     # The process of the next slot is started after the new process of the previous slot is ready.
     text = agent.process.output()
-    text = text[text.index('application-restarts'):]
+    text = text[text.index('application-restarting'):]
     order = re.findall(r'(process-spawned|process-ready) application=app slot=(\d)', text)
     assert [what for what, _ in order] == ['process-spawned', 'process-ready'] * 3, order
     assert all(order[i][1] == order[i + 1][1] for i in (0, 2, 4)), order
@@ -168,8 +168,8 @@ def test_a_new_command_is_for_new_processes_until_restart_txt_is_touched(world):
     assert names() == ['old', 'old']
     agent.config['applications']['app']['environment']['APP_NAME'] = 'new'
     rewrite(agent)
-    wait_until(lambda: 'configuration-read' in agent.process.output(), 'the new file')
-    line = [x for x in agent.process.output().splitlines() if 'configuration-for-new-processes' in x][-1]
+    wait_until(lambda: 'config-reloaded' in agent.process.output(), 'the new file')
+    line = [x for x in agent.process.output().splitlines() if 'config-change-deferred' in x][-1]
     assert 'old_processes=2' in line and 'touch %s/restart.txt' % agent.tmp in line
     assert (agent.pids(), names()) == (old, ['old', 'old'])
     # a process that dies is replaced by one with the new configuration

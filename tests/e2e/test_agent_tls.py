@@ -168,7 +168,7 @@ def test_certificates_and_authorities_change_at_sighup_and_when_their_files_do(w
     wait_until(lambda: not is_refused(agent, client(pki, pki.balancer)), 'the first authority')
     assert is_refused(agent, client(pki, theirs))
     bundle.write_text('nothing')
-    wait_until(lambda: 'certificates-kept' in agent.process.output(), 'the file to be refused')
+    wait_until(lambda: 'certificates-reload-failed' in agent.process.output(), 'the file to be refused')
     assert ask(agent, client(pki, pki.balancer)).status == 200
 
 
@@ -212,5 +212,5 @@ def test_tls_is_checked_with_the_configuration(world, pki):
     assert 'cannot use these authorities' in complaint({**mutual(pki), 'client_ca': '/nowhere'})
     agent.config['tls'] = pki.worker.entry
     rewrite(agent)
-    wait_until(lambda: 'configuration-needs-restart setting=tls' in agent.process.output(), 'the word in the log')
+    wait_until(lambda: 'config-restart-required setting=tls' in agent.process.output(), 'the word in the log')
     assert agent.get().status == 200

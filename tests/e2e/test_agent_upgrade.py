@@ -288,7 +288,7 @@ def test_a_program_that_does_not_come_up_leaves_all_as_it_was(world, script, sai
     if hangs:
         agent.path.write_text(agent.path.read_text().replace('upgrade_timeout: "1s"', 'upgrade_timeout: "10m"'))
         agent.process.kill(signal.SIGHUP)
-        wait_until(lambda: 'configuration-read' in agent.process.output(), 'the longer time-out')
+        wait_until(lambda: 'config-reloaded' in agent.process.output(), 'the longer time-out')
     upgrade(agent)
     go_on([load], 10)
     stop([load])

@@ -114,7 +114,7 @@ def test_a_secret_that_others_may_read_is_warned_of_at_test_start_and_sighup(wor
     for read, (mode, modes) in enumerate([(0o640, ['0644']), (0o646, ['0644', '0646'])], 1):
         path.chmod(mode)
         p.kill(signal.SIGHUP)
-        wait_until(lambda n=read: p.output().count(' configuration-read ') == n, 'the configuration read again')
+        wait_until(lambda n=read: p.output().count(' config-reloaded ') == n, 'the configuration read again')
         assert exposed(path, p.output()) == modes
 
 

@@ -450,7 +450,7 @@ def test_set_refuses_what_nobody_would_take(place):
 
 def test_directory_refuses_hidden_names(directory):
     directory.tool.load('/a\n')
-    assert 'no name for a node here' in directory.tool('set', '/a/.hidden', 'x=1', '--create', code=1).error
+    assert 'not a valid node name here' in directory.tool('set', '/a/.hidden', 'x=1', '--create', code=1).error
     assert directory.tool('print').out == '/a\n'
 
 

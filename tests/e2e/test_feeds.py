@@ -311,7 +311,7 @@ def test_when_most_registrations_vanish_at_once_who_shows_signs_of_life_stays(wo
     tree, workers, lb = measured_in_tree(world, 4, providers_hold='500ms')
     for w in workers[:3]:
         tree.end(w.address)
-    wait_until(lambda: 'providers-held-back' in lb.process.output(), 'the decision')
+    wait_until(lambda: 'registrations-held' in lb.process.output(), 'the decision')
     assert len(in_pool(lb)) == 4
     assert lb.get().status == 200
     for c in workers[0].connections:

@@ -162,7 +162,7 @@ def test_a_maximum_below_the_minima_holds_and_is_told(world, tree):
     tree.set(HOST, max_processes=2)
     wait_until(lambda: agent.processes() == 2, 'one to end')
     assert agent.host()['refused'] == [] and agent.ask().status == 200
-    assert 'maximum-below-minima max_processes=2 min_processes=3' in agent.process.output()
+    assert 'max-processes-too-low max_processes=2 min_processes=3' in agent.process.output()
     tree.set(HOST, max_processes=4)
     wait_until(lambda: agent.processes() == 3, 'it to be back')
 
@@ -200,7 +200,7 @@ def test_what_is_bad_is_refused_alone_and_told(world, tree):
         tree.set(HOST, max_processes=3)
         wait_until(lambda: not agent.refused(), 'it to be mended')
         agent.wait_value('replace_overlap', 'true', 'default')
-    line = next(x for x in agent.process.output().splitlines() if 'setting-refused' in x)
+    line = next(x for x in agent.process.output().splitlines() if 'setting-rejected' in x)
     assert 'path=%s ' % HOST in line and 'setting=max_processes' in line and 'value="lots"' in line and 'reason="' in line
 
 
@@ -232,7 +232,7 @@ def test_what_the_node_does_not_say_the_file_says(world, tree):
     # the file gets another value, which the tree overrides
     agent.config['max_processes'] = 3
     rewrite(agent)
-    wait_until(lambda: 'configuration-read' in agent.process.output(), 'the file')
+    wait_until(lambda: 'config-reloaded' in agent.process.output(), 'the file')
     assert agent.value('max_processes') == ('2', 'tree')
     tree.set(HOST, replace_overlap=False)
     agent.wait_value('max_processes', '3', 'yaml')
@@ -323,7 +323,7 @@ def test_the_node_can_be_named(world):
     assert agent.host()['path'] == '/racks/b2'
     agent.config['host_path'] = '/racks/b3'
     rewrite(agent)
-    wait_until(lambda: 'configuration-needs-restart setting=host_path' in agent.process.output(), 'the warning')
+    wait_until(lambda: 'config-restart-required setting=host_path' in agent.process.output(), 'the warning')
     assert agent.host()['path'] == '/racks/b2' and agent.value('host_path') == ('/racks/b2', 'yaml')
 
 
@@ -333,7 +333,7 @@ def test_a_bad_name_is_an_error_of_the_file(world, path, why):
     agent = HostAgent(world, Directory(world))
     agent.config['host_path'] = path
     rewrite(agent)
-    wait_until(lambda: 'configuration-refused' in agent.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the refusal')
     p = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', agent.path], stderr=subprocess.PIPE,
                        stdout=subprocess.PIPE, text=True, env={**os.environ})
     assert p.returncode == 1 and 'host_path: ' in p.stdout + p.stderr and why in p.stdout + p.stderr

@@ -118,7 +118,7 @@ def test_what_is_bad_is_refused_with_its_reason_and_the_rest_holds(world, tree):
     tree.set('database', maxqueue=50, path='regex:(')
     wait_until(lambda: 'at its character 2' in refused(lb, 'database').get('path', ''), 'the refusal')
     assert value(lb, 'database', 'path') == ('prefix:/report', 'yaml')
-    line = next(l for l in lb.process.output().splitlines() if 'setting-refused' in l)
+    line = next(l for l in lb.process.output().splitlines() if 'setting-rejected' in l)
     assert 'pool_counter=database' in line and 'path=/pool-counters/database' in line
 
 
@@ -130,7 +130,7 @@ def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
     wait_until(lambda: list(limits(lb)) == ['c', 'b'], 'the other rules')
     assert value(lb, 'b', 'workers') == ('4', 'yaml') and value(lb, 'b', 'timeout') == ('1s', 'tree')
     lb.reload({'pool_counters': {'c': {'workers': 9}, 'd': {'key': '{NOTHING}'}}})
-    wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
     assert list(limits(lb)) == ['c', 'b'] and value(lb, 'c', 'workers') == ('3', 'yaml')
     # settings in the tree of a rule that was removed do not become a rule for all requests
     tree.set('b', workers=1)

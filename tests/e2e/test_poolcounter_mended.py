@@ -288,7 +288,7 @@ def test_limits_of_types_follow_the_configuration(world):
     pool.reload({})
     assert last.line() == 'LOCKED'
     pool.reload({'types': {'t': {'slots': 0, 'workers': -1}}})
-    assert 'configuration-refused' in pool.process.output()
+    assert 'config-reload-failed' in pool.process.output()
     assert pool.ask('STATS processing_workers') == 'processing_workers: 3'
 
 

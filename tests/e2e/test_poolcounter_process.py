@@ -92,7 +92,7 @@ def test_an_address_in_use_ends_it_with_1(world):
         s.listen()
         done = run('-l', '127.0.0.1', '-p', s.getsockname()[1])
     assert done.returncode == 1
-    assert 'cannot-listen' in done.stderr
+    assert 'listen-failed' in done.stderr
 
 
 def test_nobody_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
@@ -106,7 +106,7 @@ def test_nobody_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
             done = run('-c', config, stdin=listener)
             assert select.select([early], [], [], 0)[0] == []
     assert done.returncode == 1
-    assert 'admin-cannot-listen address=127.0.0.1:%d ' % port in done.stderr
+    assert 'admin-listen-failed address=127.0.0.1:%d ' % port in done.stderr
     assert ' listening ' not in done.stderr
 
 
@@ -129,7 +129,7 @@ def test_a_standard_input_that_does_not_listen_is_not_taken(world):
     with a, b:
         p = subprocess.Popen([OURS, '-p', str(port)], stdin=a, stderr=subprocess.PIPE, text=True)
         try:
-            assert 'descriptor-not-taken' in p.stderr.readline()
+            assert 'inherited-descriptor-invalid' in p.stderr.readline()
             assert 'listening' in p.stderr.readline()
             socket.create_connection(('127.0.0.1', port), timeout=LIMIT).close()
         finally:

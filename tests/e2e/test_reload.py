@@ -48,7 +48,7 @@ def test_a_renewed_certificate_is_served_after_sighup(world):
     # a certificate that does not match its key changes nothing
     live[0].write_bytes(old[0].read_bytes())
     lb.reload()
-    wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
     assert served_certificate(address) == fingerprint(new[0])
 
 

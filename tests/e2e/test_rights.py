@@ -60,7 +60,7 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
     # logs are reopened as the user, and a key that it may not read is reported; nothing else changes
     log.rename(folder / 'rotated.log')
     lb.reload()
-    wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
     assert str(pair.key) in lb.process.output() and 'Permission denied' in lb.process.output()
     wait_until(log.exists, 'the new log')
     assert shown(tls, 'test.example') == pair.fingerprint
@@ -85,7 +85,7 @@ def test_an_ordinary_user_can_do_everything(open_world):
     assert lb.get().status == 200
     lb.reload({'retries': 3})
     wait_until(lambda: lb.app()['settings']['retries']['value'] == '3', 'the reload')
-    assert 'runs-as-root' not in lb.process.output()
+    assert 'running-as-root' not in lb.process.output()
     upgrade(lb)
     assert lb.get().status == 200
 
@@ -94,8 +94,8 @@ def test_root_without_a_user_is_warned_about_once(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address]})
     lb.process.kill(signal.SIGHUP)
-    wait_until(lambda: 'configuration-read' in lb.process.output(), 'the reload')
-    assert lb.process.output().count('runs-as-root') == (1 if ROOT else 0)
+    wait_until(lambda: 'config-reloaded' in lb.process.output(), 'the reload')
+    assert lb.process.output().count('running-as-root') == (1 if ROOT else 0)
 
 
 @pytest.mark.parametrize('settings, words', [

@@ -70,7 +70,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_
 @pytest.mark.parametrize('app', [', user: daemon', ', group: daemon', ', user: nobody, group: daemon'])
 def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(open_world, app):
     said = refused(open_world, 'resumelb-agent', agent_text(open_world, top='user: nobody\n', app=app))
-    assert 'rights-not-settled user=nobody reason="only root can start processes of other users"' in said
+    assert 'privileges-drop-failed user=nobody reason="only root can start processes of other users"' in said
 
 
 @pytest.mark.parametrize('app, why', [
@@ -203,12 +203,12 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
     assert before.count('daemon') == 1
     config.write_text(before.replace('daemon', 'bin'))
     agent.process.kill(signal.SIGHUP)
-    wait_until(lambda: 'configuration-refused' in agent.process.output(), 'it to be refused')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'it to be refused')
     assert 'an application has one that none had at the start: restart' in agent.process.output()
     # A new process cannot make the supervisor accept the user either.
     agent.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the upgrade to fail')
-    assert 'supervisor-users-refused' in agent.process.output() and 'supervisor-not-joined' in agent.process.output()
+    assert 'supervisor-users-rejected' in agent.process.output() and 'supervisor-join-failed' in agent.process.output()
     assert agent.assert_split() == pid
     # A start as root succeeds, with a new supervisor.
     agent.process.kill(signal.SIGKILL)
@@ -296,7 +296,7 @@ def not_started(open_world):
 
 @only_root
 @pytest.mark.parametrize('name, said', [('run', 'supervisor-directory-failed'), ('keeper.lock', 'supervisor-lock-failed'),
-                                        ('agent.lock', 'state-dir-not-locked')])
+                                        ('agent.lock', 'state-dir-lock-failed')])
 def test_links_that_were_there_before_are_not_followed(open_world, name, said):
     open_world.folder.chmod(0o755)
     state, target = open_world.folder / 'state', open_world.folder / 'target'
@@ -313,7 +313,7 @@ def test_links_that_were_there_before_are_not_followed(open_world, name, said):
 def test_a_state_dir_below_a_folder_of_others_is_refused(open_world):
     open_world.folder.chmod(0o755)
     os.chown(open_world.folder, DAEMON, DAEMON)
-    assert 'state-dir-not-safe directory=%s' % open_world.folder in not_started(open_world)
+    assert 'state-dir-insecure directory=%s' % open_world.folder in not_started(open_world)
 
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
@@ -322,7 +322,7 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
     pool = Daemon(open_world, own_socket=False, config={
         'user': 'nobody', 'listen': ['127.0.0.1:%d' % low, 'unix:%s' % path], 'listen_mode': 660,
         'admin': {'address': '127.0.0.1:%d' % admin}})
-    wait_until(lambda: 'rights-dropped' in pool.process.output(), 'the rights to be dropped')
+    wait_until(lambda: 'privileges-dropped' in pool.process.output(), 'the rights to be dropped')
     holder = pool.connect(('127.0.0.1', low))
     assert holder.ask('ACQ4ME k 1 9 0') == 'LOCKED'
     assert_is_nobody(pool.process.pid, threads=2)

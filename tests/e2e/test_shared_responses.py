@@ -193,7 +193,7 @@ def test_copies_made_under_other_rules_go_with_them(world, app):
     app.let_go()
     assert receive(first).status == 200
     lb.reload(dict(lb.config, copy_with_cookies=False))
-    wait_until(lambda: 'configuration-read' in lb.process.output(), 'the new file')
+    wait_until(lambda: 'config-reloaded' in lb.process.output(), 'the new file')
     busy = anybody.send(lb, '/busy')
     app.under_way(1)
     assert receive(anybody.send(lb, '/page')).status == 503

@@ -106,7 +106,7 @@ def test_a_resumed_session_has_its_certificate_until_the_authorities_change(worl
     # after the removal of the CA, sessions with certificates that it has issued are rejected too
     requests = len(site.worker.requests)
     site.authority.cert.write_bytes(site.stranger.cert.read_bytes())
-    wait_until(lambda: 'certificates-renewed' in site.lb.process.output(), 'the change')
+    wait_until(lambda: 'certificates-reloaded' in site.lb.process.output(), 'the change')
     with pytest.raises((OSError, CutShort)):
         visit(session)
     assert len(site.worker.requests) == requests

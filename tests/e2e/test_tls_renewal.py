@@ -34,7 +34,7 @@ def test_changed_files_are_served_and_connections_go_on(world, pairs):
         # for an existing connection the old certificate still decides which requests are misdirected
         assert c.request(host='live.example').status == 200
         assert c.request(host='other.example').status == 421
-    assert 'certificates-renewed address=' + address in lb.process.output()
+    assert 'certificates-reloaded address=' + address in lb.process.output()
 
 
 def test_a_replaced_file_is_noticed_by_its_identity(world, pairs):
@@ -54,7 +54,7 @@ def test_half_a_pair_keeps_the_old_one_until_the_other_half_comes(world, pairs):
     new = Pair(world.folder, 'renewed', ['live.example'])
     text = new.cert.read_bytes()
     pairs['live'].cert.write_bytes(text)
-    wait_until(lambda: 'certificates-kept' in lb.process.output(), 'it to be noticed')
+    wait_until(lambda: 'certificates-reload-failed' in lb.process.output(), 'it to be noticed')
     assert shown(address, 'live.example') == old
     # a second invalid change is not logged again; the failure ends when a usable pair is found
     pairs['live'].cert.write_bytes(text[:200])
@@ -62,10 +62,10 @@ def test_half_a_pair_keeps_the_old_one_until_the_other_half_comes(world, pairs):
     pairs['live'].cert.unlink()
     pairs['live'].cert.write_bytes(text)
     wait_until(lambda: shown(address, 'live.example') == new.fingerprint, 'the new certificate')
-    assert lb.process.output().count('certificates-kept') == 1
+    assert lb.process.output().count('certificates-reload-failed') == 1
     # the next failure is logged again
     pairs['live'].key.unlink()
-    wait_until(lambda: lb.process.output().count('certificates-kept') == 2, 'it to be noticed')
+    wait_until(lambda: lb.process.output().count('certificates-reload-failed') == 2, 'it to be noticed')
     assert shown(address, 'live.example') == new.fingerprint
 
 
@@ -77,7 +77,7 @@ def test_a_bad_pair_refuses_the_whole_reload(world, pairs):
         lb.config['listen'][0]['tls'] = {'certificates': [
             pairs['new'].entry, {'certificate': str(pairs['live'].cert), 'key': str(pairs['new'].key)}]}
         lb.reload({'retries': 7})
-        wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+        wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
         assert '%s:1:' % lb.path in lb.process.output() and str(pairs['new'].key) in lb.process.output()
         assert retries() == '2' and shown(address, None) == pairs['other'].fingerprint
         # a valid configuration with another list of certificates: the connection stays open
@@ -101,4 +101,4 @@ def test_certificates_change_under_many_handshakes_without_a_failure(world, pair
         for _ in range(10):
             with Client(None, sock=dial(address, None)) as c:
                 assert c.request().status == 200
-    assert 'configuration-read' in lb.process.output()
+    assert 'config-reloaded' in lb.process.output()

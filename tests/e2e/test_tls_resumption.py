@@ -41,10 +41,10 @@ def start(world, pairs, **tls):
 
 
 def reload(lb, pairs, **tls):
-    before = lb.process.output().count('configuration-read')
+    before = lb.process.output().count('config-reloaded')
     lb.config['listen'][0]['tls'] = {'certificates': [p.entry for p in pairs], **tls}
     lb.reload()
-    wait_until(lambda: lb.process.output().count('configuration-read') > before, 'the reload')
+    wait_until(lambda: lb.process.output().count('config-reloaded') > before, 'the reload')
 
 
 @VERSIONS

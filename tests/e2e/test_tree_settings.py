@@ -41,7 +41,7 @@ def test_a_refused_value_is_told_with_path_value_and_reason(world):
     wait_until(lambda: setting(lb, 'retries')['value'] == '3', 'the good one')
     refused, = lb.app()['refused']
     assert refused['path'] == '/' and refused['name'] == 'variance' and refused['value'] == 'lots' and refused['why']
-    line = next(l for l in lb.process.output().splitlines() if 'setting-refused' in l)
+    line = next(l for l in lb.process.output().splitlines() if 'setting-rejected' in l)
     assert 'path=/ ' in line and 'setting=variance' in line and 'value="lots"' in line and 'reason="' in line
     assert metric(lb, 'resumelb_settings_refused_total') == 1 and metric(lb, 'resumelb_refused_settings') == 1
     tree.set(variance=3, retries=3)
@@ -77,7 +77,7 @@ def test_what_runs_code_or_opens_doors_is_not_taken_from_the_tree(world):
     wait_until(lambda: setting(lb, 'retries')['value'] == '5', 'the good one')
     refused = {r['name']: r['why'] for r in lb.app()['refused']}
     assert set(refused) == set(bad) and all('configuration file only' in why for why in refused.values())
-    lines = [l for l in lb.process.output().splitlines() if 'setting-refused' in l]
+    lines = [l for l in lb.process.output().splitlines() if 'setting-rejected' in l]
     assert all(any(f'setting={name} ' in l for l in lines) for name in bad), lines
     agent = TinyAgent(world).wait_ready()
     bad = {'command': '/bin/evil', 'user': 'root', 'environment': 'x', 'address': '0.0.0.0:1', 'root': '/tmp'}
@@ -107,7 +107,7 @@ def test_a_node_that_goes_is_held_and_then_given_up(world):
             continue
         wait_until(lambda: setting(lb, 'retries') == {'value': '2', 'origin': 'default'}, 'it to be given up')
         assert not lb.app()['held']
-    assert 'tree-problem path=/ reason="properties.json: ' in lb.process.output()
+    assert 'tree-node-invalid path=/ reason="properties.json: ' in lb.process.output()
     # away and back in time: nothing happened
     lb.change(settings_hold='1h')
     tree.set(retries=7)

@@ -252,7 +252,7 @@ def test_what_was_learnt_of_workers_goes_over(world):
     assert 'a.example' in str(lb.json('/resumes.json'))
     # the new process has the lock: another process is still rejected
     other = world.resumelb({'workers': [workers[0].address], 'state_dir': str(world.folder / 'state')}, name='other', wait=False)
-    assert other.process.wait() == 1 and 'state-dir-not-locked' in other.process.output()
+    assert other.process.wait() == 1 and 'state-dir-lock-failed' in other.process.output()
     assert lb.get(host='a.example').status == 200
 
 
@@ -323,7 +323,7 @@ def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
         lb = world.resumelb({'workers': [w.address]}, name='env%s' % value, wait=False,
                             env={'RESUMELB_UPGRADE_FD': value})
         assert lb.process.wait() == 1
-        assert 'upgrade-not-understood' in lb.process.output()
+        assert 'upgrade-protocol-mismatch' in lb.process.output()
 
 
 def test_every_change_at_once_costs_nobody_a_request(world):

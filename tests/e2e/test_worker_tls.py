@@ -361,10 +361,10 @@ def test_authorities_that_change_on_disk_count_at_once_and_sessions_of_before_do
     assert [lb.get('/').status for _ in range(3)] == [200] * 3
     assert stats(lb)['worker_tls_resumed'] >= 1
     bundle.write_text(other.cert.read_text())
-    wait_until(lambda: 'worker-certificates-renewed' in lb.process.output(), 'the files to be read')
+    wait_until(lambda: 'worker-certificates-reloaded' in lb.process.output(), 'the files to be read')
     assert lb.get('/').status in (502, 503)
     bundle.write_text('no certificate')
-    wait_until(lambda: 'worker-certificates-kept' in lb.process.output(), 'the file to be refused')
+    wait_until(lambda: 'worker-certificates-reload-failed' in lb.process.output(), 'the file to be refused')
     bundle.write_text(pki.authority.cert.read_text())
     wait_until(lambda: lb.get('/').status == 200, 'the first authority again')
     assert theirs.cert.exists()

@@ -269,7 +269,7 @@ static bool pass_on(struct exchange *x, enum slot_refusal why)
     x->unready = true;
     /* On a connection of its own: there is nothing to gain by keeping one. */
     x->retried = true;
-    log_info(subject(x), "request-passed-on", "to=%s reason=\"another agent has taken over\"",
+    log_info(subject(x), "request-relayed", "to=%s reason=\"another agent has taken over\"",
              address);
     return true;
 }
@@ -315,7 +315,7 @@ static void answer_failed(struct exchange *x, enum err e)
 /* No connection could be had. */
 static void on_no_connection(struct exchange *x, enum err e)
 {
-    log_warn(subject(x), "process-not-reachable", "reason=\"%s\"", err_text(e));
+    log_warn(subject(x), "process-connect-failed", "reason=\"%s\"", err_text(e));
     count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
     slot_hold(&x->place);
     if (!x->touched)
@@ -346,7 +346,7 @@ static void on_error(void *context, enum err e)
         return;
     }
     if (x->touched) {
-        log_warn(subject(x), "process-failed-request",
+        log_warn(subject(x), "process-request-failed",
                  "reason=\"%s\" response_begun=%s repeatable=%s connection=%s",
                  http1_failure_text(x->conn, e), received ? "yes" : "no", x->safe ? "yes" : "no",
                  x->reused ? "kept" : "new");

@@ -54,8 +54,8 @@ static void grow(struct app_group *g, unsigned wanted)
         struct slot *s = g->slots[g->nslots - 1];
 
         if (!slot_listen(s)) {
-            log_error(g, "slot-not-made", "slot=%u wanted=%u action=\"continue with %u slots\"",
-                      s->n, wanted, s->n);
+            log_error(g, "slot-create-failed",
+                      "slot=%u wanted=%u action=\"continue with %u slots\"", s->n, wanted, s->n);
             --g->nslots;
             slot_destroy(s);
             show_slots(g);
@@ -122,7 +122,7 @@ static void on_restart_file(void *context)
 
     log_info(g, "restart-file-changed", "directory=%s", g->config->s.restart_dir);
     group_count(g, AGENT_STAT_restarts);
-    log_info(g, "application-restarts", "action=\"processes are replaced one after the other\"");
+    log_info(g, "application-restarting", "action=\"replace processes one after the other\"");
     ++g->core.generation;
     core_tick(g->core.core, loop_now_ms(g->pool->loop));
     app_pool_settle(g->pool);
@@ -338,9 +338,9 @@ static void say_old_ones_stay(const struct app_group *g)
     const struct app_settings *s = &g->config->s;
     bool absolute = s->restart_dir[0] == '/';
 
-    log_warn(g, "configuration-for-new-processes",
+    log_warn(g, "config-change-deferred",
              "reason=\"command, environment, root, user, group, socket or version has changed\" "
-             "old_processes=%u action=\"they continue as started\" "
+             "old_processes=%u action=\"running processes are unchanged\" "
              "hint=\"touch %s%s%s/restart.txt to replace them\"",
              g->core.nprocesses, absolute ? "" : s->root, absolute ? "" : "/", s->restart_dir);
 }
@@ -348,7 +348,7 @@ static void say_old_ones_stay(const struct app_group *g)
 void app_group_configure(struct app_group *g, const struct app_config *c)
 {
     if (!same_shape(g, c))
-        log_warn(g, "configuration-needs-restart",
+        log_warn(g, "config-restart-required",
                  "setting=\"address, listen, advertise, path or attach\"");
     bool other_processes = strcmp(c->spec, g->config->spec) != 0;
     g->config = c;

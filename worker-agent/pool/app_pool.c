@@ -71,8 +71,8 @@ static void warn_of_minima(const struct app_pool *pool)
             always += pool->groups[i]->core.min_processes;
     }
     if (pool->core.max != 0 && always > pool->core.max)
-        log_warn(NULL, "maximum-below-minima",
-                 "max_processes=%u min_processes=%u action=\"the maximum holds\"", pool->core.max,
+        log_warn(NULL, "max-processes-too-low",
+                 "max_processes=%u min_processes=%u action=\"apply max_processes\"", pool->core.max,
                  always);
 }
 
@@ -198,7 +198,7 @@ static void count_end(const struct app_process *p, enum core_reason why)
         [CORE_REPLACED] = "condemned",
     };
 
-    log_info(p, "process-to-end", "reason=%s requests=%llu", words[why],
+    log_info(p, "process-stopping", "reason=%s requests=%llu", words[why],
              (unsigned long long)p->requests);
     if (why == CORE_IDLE)
         group_count(p->group, AGENT_STAT_ended_idle);

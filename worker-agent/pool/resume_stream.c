@@ -343,7 +343,7 @@ static void on_gone(void *context, bool done)
 {
     struct resume_stream *st = context;
 
-    log_info(st->slot, "stream-closed", "orderly=%s", done ? "yes" : "no");
+    log_info(st->slot, "resume-stream-closed", "orderly=%s", done ? "yes" : "no");
     stat_add(st->slot->group->cell, AGENT_STAT_streams, -1);
     timer_stop(&st->keep_alive);
     timer_stop(&st->homes);
@@ -401,7 +401,7 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     list_push_back(&s->streams, &st->node);
     stat_add(s->group->cell, AGENT_STAT_streams, 1);
     http_reply_init(reply, req, conn, &events, st);
-    log_info(s, "stream-opened", "client=%s", addr_format(http_conn_peer(conn), peer));
+    log_info(s, "resume-stream-accepted", "client=%s", addr_format(http_conn_peer(conn), peer));
     if (full || s->group->pool->leaving || slot_is_out(s)) {
         st->ended = true;
         http_reply_simple(reply, 503, "text/plain; charset=utf-8",

@@ -58,7 +58,7 @@ static bool make_directories(const struct agent_config *c)
 
         made = mkdir(path, 0750) == 0 || errno == EEXIST;
         if (!made)
-            log_error(NULL, "directory-not-made", "directory=%s reason=\"%s\"", path,
+            log_error(NULL, "directory-create-failed", "directory=%s reason=\"%s\"", path,
                       strerror(errno));
         free(path);
     }
@@ -92,7 +92,7 @@ static void warn_of_restart(const struct agent_config *old, const struct agent_c
         if (row->type == SETTING_NODE || !agent_setting_wants_restart(row))
             continue;
         if (!settings_same(row, &old->s, &new->s))
-            log_warn(NULL, "configuration-needs-restart", "setting=%s", row->name);
+            log_warn(NULL, "config-restart-required", "setting=%s", row->name);
     }
 }
 
@@ -102,18 +102,19 @@ static void reload(struct agent *a)
     struct agent_config *c = agent_config_read(a->line->file, &d);
 
     if (c == NULL) {
-        log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
-                  a->line->file, d.errors);
+        log_error(NULL, "config-reload-failed",
+                  "file=%s errors=%u action=\"keep current configuration\"", a->line->file,
+                  d.errors);
         daemon_log_problems(&d);
     } else if (!same_applications(a->config, c)) {
-        log_error(
-            NULL, "configuration-refused",
-            "reason=\"applications were added or removed: restart\" action=\"the old one stays\"");
+        log_error(NULL, "config-reload-failed",
+                  "reason=\"applications were added or removed: restart\" action=\"keep current "
+                  "configuration\"");
         agent_config_destroy(c);
     } else if (!supervisor_rights_cover(a->config->users, c->users)) {
-        log_error(NULL, "configuration-refused",
+        log_error(NULL, "config-reload-failed",
                   "reason=\"user or group of the agent was changed, or an application has one that "
-                  "none had at the start: restart\" action=\"the old one stays\"");
+                  "none had at the start: restart\" action=\"keep current configuration\"");
         agent_config_destroy(c);
     } else {
         struct agent_config *old = a->config;
@@ -129,7 +130,7 @@ static void reload(struct agent *a)
         a->config = c;
         agent_config_destroy(old);
         config_warn_exposed(&c->yaml);
-        log_info(NULL, "configuration-read", "file=%s", a->line->file);
+        log_info(NULL, "config-reloaded", "file=%s", a->line->file);
     }
     diag_fini(&d);
 }
@@ -140,7 +141,8 @@ static void on_hup(void *context)
 
     trace_log_reopen(a->trace);
     if (a->upgrade.stage != UPGRADE_NONE) {
-        log_warn(NULL, "reload-ignored", "reason=\"the new program reads the configuration\"");
+        log_warn(NULL, "reload-ignored",
+                 "reason=\"upgrade in progress: the new process reads the configuration\"");
         return;
     }
     daemon_notify("RELOADING=1");
@@ -198,7 +200,7 @@ static bool open_tree(struct agent *a)
         return true;
     enum err e = tree_open(a->loop, slice_of(url), &o, &a->tree, &d);
     if (e != ERR_OK)
-        log_error(NULL, "tree-not-opened", "tree=%s reason=\"%s\"", url,
+        log_error(NULL, "tree-open-failed", "tree=%s reason=\"%s\"", url,
                   d.text != NULL ? d.text : err_text(e));
     diag_fini(&d);
     return e == ERR_OK;
@@ -223,7 +225,7 @@ static bool open_trace_log(struct agent *a)
     if (file == NULL)
         return true;
     if (trace_log_create(file, &a->trace) != ERR_OK) {
-        log_error(NULL, "trace-log-not-opened", "file=%s reason=\"%s\"", file, strerror(errno));
+        log_error(NULL, "trace-log-open-failed", "file=%s reason=\"%s\"", file, strerror(errno));
         return false;
     }
     front_trace(a->front, a->trace);
@@ -280,7 +282,7 @@ static void on_old_message(void *context, const char *op)
 
     if (strcmp(op, "sealed") != 0)
         return;
-    log_info(NULL, "agent-before-done", "action=\"all processes are ours to end\"");
+    log_info(NULL, "old-agent-drained", "action=\"stop all processes\"");
     app_pool_before_gone(&a->pool);
 }
 
@@ -288,7 +290,7 @@ static void on_old_gone(void *context)
 {
     struct agent *a = context;
 
-    log_info(NULL, "agent-before-gone", "upgrade=complete");
+    log_info(NULL, "old-agent-exited", "upgrade=complete");
     inherited_destroy(a->pool.inherited);
     a->pool.inherited = NULL;
     app_pool_before_gone(&a->pool);
@@ -384,7 +386,7 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     if (!start(&a, &adopted)) {
         /* The supervisor takes it for the agent's death; processes adopted have adopt_timeout for
          * another try. */
-        log_error(NULL, "agent-not-started", "hint=\"see the messages above\"");
+        log_error(NULL, "agent-start-failed", "hint=\"see the messages above\"");
         return EXIT_CONFIG;
     }
     free(adopted.items);

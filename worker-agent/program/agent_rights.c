@@ -78,7 +78,7 @@ static bool bind_all(struct agent *a, const struct privileges *p)
 
 static bool say_unsafe(const char *path, const char *why)
 {
-    log_error(NULL, "state-dir-not-safe", "directory=%s reason=\"%s\"", path, why);
+    log_error(NULL, "state-dir-insecure", "directory=%s reason=\"%s\"", path, why);
     return false;
 }
 
@@ -133,7 +133,7 @@ static bool share_state_dir(const char *state_dir, const struct privileges *p)
 
 static bool say_not_settled(const struct agent *a, const char *why)
 {
-    log_error(NULL, "rights-not-settled", "user=%s reason=\"%s\"", a->config->s.user, why);
+    log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", a->config->s.user, why);
     return false;
 }
 

@@ -155,13 +155,12 @@ static int connect_to_supervisor(const char *state_dir)
 
 static void dismiss(int fd)
 {
-    log_warn(NULL, "supervisor-dismissed",
+    log_warn(NULL, "supervisor-replaced",
              "reason=\"it is ending, of another version, or has other users; its processes are "
              "ended and "
              "started again\"");
     if (packet_say(fd, "bye") != ERR_OK)
-        log_warn(NULL, "supervisor-does-not-listen",
-                 "action=\"it ends by itself after its adopt_timeout\"");
+        log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
     close(fd);
 }
 
@@ -203,7 +202,7 @@ static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_t
     if (*pid != 0)
         return fd;
     if (o->follow) {
-        log_error(NULL, "supervisor-not-joined",
+        log_error(NULL, "supervisor-join-failed",
                   "reason=\"it is not there, is ending, of another version, or may not become the "
                   "applications' users: restart\"");
         return fd;
@@ -215,8 +214,8 @@ static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_t
         return fd;
     *pid = greet(fd, o, adopt_timeout_ms, FORKED_HELLO_MS, out);
     if (*pid == 0)
-        log_error(NULL, "supervisor-failed",
-                  "reason=\"it did not start\" hint=\"see its messages\"");
+        log_error(NULL, "supervisor-start-failed",
+                  "reason=\"not started\" hint=\"see its messages\"");
     return fd;
 }
 
@@ -258,7 +257,7 @@ static void on_message(struct supervisor_link *k, const json_t *m, int passed)
     const char *id = json_string_value(json_object_get(m, "id"));
 
     if (op == NULL || id == NULL) {
-        log_warn(NULL, "supervisor-message-strange", "reason=\"without op or id\"");
+        log_warn(NULL, "supervisor-message-invalid", "reason=\"op or id missing\"");
     } else if (strcmp(op, "spawned") == 0) {
         const char *address = json_string_value(json_object_get(m, "address"));
 
@@ -304,7 +303,7 @@ static void on_readable(void *context)
             return;
         }
         if (e != ERR_OK) {
-            log_warn(NULL, "supervisor-message-strange", "reason=\"%s\"", err_text(e));
+            log_warn(NULL, "supervisor-message-invalid", "reason=\"%s\"", err_text(e));
             continue;
         }
         on_message(k, message, passed);

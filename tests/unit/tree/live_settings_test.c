@@ -374,9 +374,9 @@ static void each_refusal_of_a_change_is_reported(void **state)
     log_capture_start(&c);
     tell("{\"ratio\": \"x\", \"mode\": \"not\\none\"}");
     const char *text = log_capture_end(&c);
-    assert_non_null(strstr(text, "setting-refused path=/shop setting=ratio value=\"x\" reason="));
+    assert_non_null(strstr(text, "setting-rejected path=/shop setting=ratio value=\"x\" reason="));
     assert_non_null(
-        strstr(text, "setting-refused path=/shop setting=mode value=\"not\\none\" reason="));
+        strstr(text, "setting-rejected path=/shop setting=mode value=\"not\\none\" reason="));
 }
 
 static void a_broken_rule_across_fields_refuses_all_that_changed(void **state)

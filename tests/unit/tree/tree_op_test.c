@@ -275,7 +275,7 @@ static void names_that_cannot_be_nodes_are_refused(void **state)
     expect_properties(w, "", "{\"top\": 1}");
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         assert_int_equal(create_node(w, bad[i], none), ERR_UNSUPPORTED);
-        expect_reported("no name for a node here");
+        expect_reported("not a valid node name here");
         assert_int_equal(read_node(w, bad[i], &n), ERR_NOT_FOUND);
     }
     text_addf(&path, "/%0*d", TREE_PATH_MAX, 1);

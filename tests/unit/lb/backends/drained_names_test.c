@@ -199,7 +199,7 @@ static void one_too_many_and_the_oldest_goes_and_is_told(void **state)
         drained_names_set(d, name, true);
     }
     assert_non_null(strstr(log_capture_end(&c),
-                           "drained-forgotten application=shop worker=10.0.0.1:0 reason="));
+                           "drained-list-full application=shop worker=10.0.0.1:0 reason="));
     assert_forgotten(d, 3);
     /* Undraining a worker makes room for one; the file has no more entries either. */
     drained_names_set(d, "10.0.0.1:100", false);
