@@ -35,7 +35,7 @@ static void describe_outcomes(FILE *out)
 {
     fputs("# Outcomes\n\nEvery request ends in exactly one of these. It is in the access log, in "
           "`/status.json`\nand in `resumelb_outcomes_total`.\n\n"
-          "| outcome | status | another worker tried | meaning |\n| --- | --- | --- | --- |\n",
+          "| outcome | status | retried | meaning |\n| --- | --- | --- | --- |\n",
           out);
 #define OUTCOME(name, text, status, retry, doc)                                                    \
     if ((status) != 0)                                                                             \
@@ -44,7 +44,7 @@ static void describe_outcomes(FILE *out)
         fprintf(out, "| `%s` | the worker's | %s | %s |\n", text, (retry) ? "yes" : "no", doc);
 #include "lb/core/outcome.def"
 #undef OUTCOME
-    fputs("\n## Why a worker was picked\n\n| reason | meaning |\n| --- | --- |\n", out);
+    fputs("\n## Why a worker was selected\n\n| reason | meaning |\n| --- | --- |\n", out);
 #define REASON(name, text, doc) fprintf(out, "| `%s` | %s |\n", text, doc);
 #include "routing/pick_reason.def"
 #undef REASON

@@ -62,7 +62,7 @@ def test_settings_change_and_what_needs_a_restart_is_said(world):
     assert setting('variance') == {'value': '2', 'origin': 'yaml'}
     assert setting('path')['value'] == '/'
     log = lb.process.output()
-    assert 'needs-restart application=- setting=threads' in log and 'needs-restart application=default setting=path' in log
+    assert 'config-restart-required application=- setting=threads' in log and 'config-restart-required application=default setting=path' in log
     assert lb.get().body == b'hello'
 
 

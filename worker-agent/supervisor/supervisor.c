@@ -680,7 +680,7 @@ static void set_up_process(struct supervisor *k)
 {
     sigset_t mask;
 
-    prctl(PR_SET_NAME, "resumelb-superv"); /* at most 15 bytes */
+    prctl(PR_SET_NAME, "resumelb-super"); /* the kernel cuts names at 15 bytes */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     /* What a terminal sends to all of its foreground group is meant for the agent. */
     setpgid(0, 0);
