@@ -699,7 +699,7 @@ static void try_lock(struct timer *timer)
         timer_start(op->tree->loop, &op->again, LOCK_PAUSE_MS);
         return;
     }
-    enum err e = locked ? write_locked(op) : fail(op, "lock its folder");
+    enum err e = locked ? write_locked(op) : fail(op, "lock its directory");
     if (op->fd >= 0)
         close(op->fd);
     tree_op_finish(op, e);
@@ -728,7 +728,7 @@ void directory_abandon(struct tree_op *op)
 {
     close(op->fd);
     errno = ETIMEDOUT;
-    (void)fail(op, "lock its folder");
+    (void)fail(op, "lock its directory");
 }
 
 /* ---- creating ---- */

@@ -96,9 +96,9 @@ def browser(chromium):
 @pytest.fixture
 def open_world():
     """A world with a directory that other users may access, unlike those of pytest."""
-    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder:
-        os.chmod(folder, 0o777)
-        w = World(pathlib.Path(folder))
+    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as directory:
+        os.chmod(directory, 0o777)
+        w = World(pathlib.Path(directory))
         yield w
         w.close()
 

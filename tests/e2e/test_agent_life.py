@@ -47,7 +47,7 @@ def test_the_next_agent_takes_the_processes_over(world):
 
 
 def test_an_adopted_process_keeps_what_it_wrote_since(world):
-    flag = world.folder / 'late'
+    flag = world.directory / 'late'
     agent = TinyAgent(world).wait_ready()
     agent.process.kill()
     agent.process.wait()
@@ -107,7 +107,7 @@ def test_when_the_supervisor_dies_so_do_processes_and_agent(world):
 
 def test_one_agent_per_state_dir(world):
     agent = TinyAgent(world).wait_ready()
-    second = Process([BIN / 'resumelb-agent', '-c', agent.path], 'second', world.folder)
+    second = Process([BIN / 'resumelb-agent', '-c', agent.path], 'second', world.directory)
     assert second.wait() == 1
     assert 'state-dir-lock-failed' in second.output()
     assert agent.get().status == 200
@@ -119,7 +119,7 @@ def test_sigterm_finishes_what_runs_and_waits(world):
     agent = TinyAgent(world).wait_ready()
     stream = agent.stream()
     pid = agent.pid()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     requests = [Background(agent.address, 'POST', '/%d' % i, [('X-Until', str(go))], b'x') for i in range(3)]
     wait_until(lambda: agent.slot()['waiting'] == 2, 'two to wait')
     agent.process.popen.terminate()
@@ -198,7 +198,7 @@ def test_the_drain_is_bounded(world):
 
 def test_a_process_that_ignores_sigterm_is_killed(world):
     agent = TinyAgent(world, stop_timeout='100ms')
-    script = world.folder / 'tinyserver.py'
+    script = world.directory / 'tinyserver.py'
     script.write_text('import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n' + script.read_text())
     agent.process.stop()
     agent.start()
@@ -270,7 +270,7 @@ def test_a_new_stream_begins_with_all_that_is_measured_and_publications_stay_whe
 def test_waiting_is_not_service(world):
     agent = TinyAgent(world, history=3).wait_ready()
     stream = agent.stream()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     first = Background(agent.address, headers=[*classified('first'), ('X-Until', str(go))])
     wait_until(lambda: agent.slot()['running'] == 1, 'the first to run')
     waiting = [Background(agent.address, headers=classified('second')) for _ in range(2)]
@@ -475,14 +475,14 @@ def test_sighup_reads_the_file_whole_or_not_at_all(world):
 
 
 def test_every_mistake_in_the_file_is_reported_with_its_place(world):
-    path = world.folder / 'bad.yaml'
+    path = world.directory / 'bad.yaml'
     path.write_text('\n'.join([
         'state_dir: relative', 'allow: [10.0.0.1/8, nonsense]', 'max_processes: 1', 'colour: red',
         'admin: {address: 10.0.0.1:80}',
         'applications:', '  shop:', '    command: gunicorn shop.wsgi', '    address: 0.0.0.0:9000+',
         '    min_processes: 2', '  "no/name":', '    address: 127.0.0.1:9000', '    min_processes: 3',
         '    command: ["a", "{port}", "{socket}"]', '    environment: {LISTEN_FDS: "2", "a b": c}', '']))
-    p = Process([BIN / 'resumelb-agent', '-t', '-c', path], 'test', world.folder)
+    p = Process([BIN / 'resumelb-agent', '-t', '-c', path], 'test', world.directory)
     assert p.wait() == 1
     out = p.output()
     for place, text in [('1:12', 'absolute'), ('2:8', '10.0.0.1/8'), ('2:8', 'nonsense'), ('4:1', 'colour'),

@@ -40,19 +40,19 @@ class MarkedAgent(TinyAgent):
     """An agent with an application that logs the requests received: the tiny server or, if GUNICORN, a gunicorn with one worker."""
 
     def __init__(self, world, slots=1, top=None, env=None, gunicorn=False, **settings):
-        self.seen_path, self.tmp = world.folder / 'seen.log', world.folder / 'tmp'
+        self.seen_path, self.tmp = world.directory / 'seen.log', world.directory / 'tmp'
         self.tmp.mkdir(mode=0o755)
         top = {'usage_interval': '100ms', **(top or {})}
         env = {'SEEN': str(self.seen_path), 'PYTHONDONTWRITEBYTECODE': '1', **(env or {})}
         settings = {'respawn_delay': '20ms', 'ready_probe': '/', **settings}
         if gunicorn:
-            self.tree, self.top = world.folder / 'tree', top
-            self.program, self.code = world.folder / 'marked.py', MARKED
+            self.tree, self.top = world.directory / 'tree', top
+            self.program, self.code = world.directory / 'marked.py', MARKED
             self.program.write_text(MARKED)
             Agent.__init__(self, world, 'agent', self.tree, slots=slots, command=[*GUNICORN, 'marked:application'],
                            environment=env, **settings)
         else:
-            self.program, self.code = world.folder / 'tinyserver.py', SERVER
+            self.program, self.code = world.directory / 'tinyserver.py', SERVER
             super().__init__(world, slots=slots, env=env, top=top, **settings)
 
     def seen(self, pid=None):
@@ -115,8 +115,8 @@ def test_many_touches_are_one_restart_and_a_later_one_is_another(world):
 
 
 def test_a_file_from_before_does_nothing_but_for_processes_that_are_older(world):
-    (world.folder / 'elsewhere').mkdir(mode=0o755)
-    file = world.folder / 'elsewhere' / 'restart.txt'
+    (world.directory / 'elsewhere').mkdir(mode=0o755)
+    file = world.directory / 'elsewhere' / 'restart.txt'
     file.touch()
     agent = MarkedAgent(world, restart_dir=str(file.parent)).wait_ready()
     pids = agent.pids()

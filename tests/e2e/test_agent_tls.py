@@ -200,7 +200,7 @@ def test_tls_is_checked_with_the_configuration(world, pki):
     agent = TinyAgent(world).wait_ready()
 
     def complaint(tls):
-        path = world.folder / 'bad.yaml'
+        path = world.directory / 'bad.yaml'
         path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in {**agent.config, 'tls': tls}.items()))
         r = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
         assert r.returncode == 1, r.stderr

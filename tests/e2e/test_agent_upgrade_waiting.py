@@ -23,7 +23,7 @@ class Crowded:
         self.agent.config['applications']['busy'] = busy
         self.agent.start()
         self.agent.wait_ready()
-        self.go = world.folder / 'go'
+        self.go = world.directory / 'go'
         address = self.slots('busy')[0]['address']
         self.running = Background(address, 'POST', '/running', [('X-Until', str(self.go))], b'x')
         wait_until(lambda: self.slots('busy')[0]['running'] == 1, 'the other application to be busy')
@@ -87,7 +87,7 @@ def test_what_load_balancers_say_and_hear_passes_through_the_old_one(world):
 def test_a_request_whose_only_process_dies_after_the_upgrade_is_passed_on(world):
     own = '127.0.0.1:%d' % free_port()
     agent = TinyAgent(world, slots=1, listen=[own]).wait_ready()
-    pid, go = agent.pid(), world.folder / 'go'
+    pid, go = agent.pid(), world.directory / 'go'
     running = Background(own, 'POST', '/running', [('X-Until', str(go))], b'x')
     wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
     waiting = [Background(own, 'POST', '/waiting%d' % i, (), b'x') for i in range(3)]

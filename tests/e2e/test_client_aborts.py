@@ -246,8 +246,8 @@ def test_it_leaves_the_queue_for_a_worker(world, dial, leave, pipelined):
 
 
 def no_worker(world):
-    (world.folder / 'tree').mkdir()
-    lb, _ = front(world, workers=[], tree='directory:%s' % (world.folder / 'tree'), start_wait='100ms',
+    (world.directory / 'tree').mkdir()
+    lb, _ = front(world, workers=[], tree='directory:%s' % (world.directory / 'tree'), start_wait='100ms',
                   worker_wait_timeout='10m', wait=False)
     wait_until(lambda: 'listening addresses' in lb.process.output(), 'its listeners')
     return lb

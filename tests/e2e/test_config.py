@@ -88,7 +88,7 @@ def test_the_commented_configurations_are_good(tmp_path):
 
 SECRETS = {
     'resumelb': 'listen: ["127.0.0.1:%d"]\nworkers: [{address: "127.0.0.1:1"}]\nadmin: {address: "127.0.0.1:%d", token: t}\n',
-    'resumelb-agent': 'state_dir: FOLDER\nadmin: {address: "127.0.0.1:%.0s%d", actions_token: t}\n'
+    'resumelb-agent': 'state_dir: DIRECTORY\nadmin: {address: "127.0.0.1:%.0s%d", actions_token: t}\n'
                       'applications: {x: {command: [/bin/true], root: /, address: "127.0.0.1:0", min_processes: 0, max_processes: 1}}\n',
     'resumelb-poolcounter': 'listen: "127.0.0.1:%d"\nadmin: {address: "127.0.0.1:%d", token: t}\n',
 }
@@ -100,8 +100,8 @@ def exposed(path, output):
 
 @pytest.mark.parametrize('program', SECRETS)
 def test_a_secret_that_others_may_read_is_warned_of_at_test_start_and_sighup(world, program):
-    path, admin = world.folder / 'secret.yaml', free_port()
-    path.write_text(SECRETS[program].replace('FOLDER', str(world.folder / 'state')) % (free_port(), admin))
+    path, admin = world.directory / 'secret.yaml', free_port()
+    path.write_text(SECRETS[program].replace('DIRECTORY', str(world.directory / 'state')) % (free_port(), admin))
     path.chmod(0o640)
     good = check(path, program)
     assert good.returncode == 0 and 'secret-file-exposed' not in good.stderr, good.stderr
@@ -123,8 +123,8 @@ def test_private_keys_that_others_may_read_are_warned_of_and_a_file_without_secr
                           'listen: [{address: "127.0.0.1:1", tls: {certificates: [%s]}}]\nworkers: [{address: "127.0.0.1:1"}]\n',
                           'listen: ["127.0.0.1:1"]\nworkers: [{address: "127.0.0.1:1"}]\nworker_%s\n'),
              'resumelb-agent': ('state_dir: %s\napplications: {x: {command: [/bin/true], root: /, address: "127.0.0.1:0"}}\n%%s\n'
-                                % (world.folder / 'state'),)}
-    path, pair = world.folder / 'tls.yaml', Pair(world.folder, 'pair', ['a.example'])
+                                % (world.directory / 'state'),)}
+    path, pair = world.directory / 'tls.yaml', Pair(world.directory, 'pair', ['a.example'])
     key = pair.key
     for program, texts in pairs.items():
         for text in texts:
@@ -175,7 +175,7 @@ def test_who_connects_while_it_starts_is_served_or_refused_never_reset(world):
     w = world.scripted(serve(hello))
     # Each listen() is delayed, so that a client would meet a socket that listens only for a check. The tracer is not the parent (-D),
     # and LeakSanitizer does not work in a traced process.
-    slowly = ['strace', '-D', '-f', '-q', '--seccomp-bpf', '-o', world.folder / 'listens', '-e', 'trace=listen', '-e', 'inject=listen:delay_exit=100000']
+    slowly = ['strace', '-D', '-f', '-q', '--seccomp-bpf', '-o', world.directory / 'listens', '-e', 'trace=listen', '-e', 'inject=listen:delay_exit=100000']
     lb = world.resumelb({'workers': [{'address': w.address}]}, wait=False, wrapper=slowly,
                         env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'})
     served = 0
@@ -186,7 +186,7 @@ def test_who_connects_while_it_starts_is_served_or_refused_never_reset(world):
             served += 1
         except ConnectionRefusedError:
             time.sleep(0.002)
-    assert len((world.folder / 'listens').read_text().splitlines()) >= 3, 'the admin address and a listener for each loop'
+    assert len((world.directory / 'listens').read_text().splitlines()) >= 3, 'the admin address and a listener for each loop'
 
 
 def test_a_bad_configuration_at_sighup_changes_nothing(world):

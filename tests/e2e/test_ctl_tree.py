@@ -85,8 +85,8 @@ class ZooKeeperPlace:
 
 
 class DirectoryPlace:
-    def __init__(self, folder):
-        self.root = folder / 'tree'
+    def __init__(self, place):
+        self.root = place / 'tree'
         self.url = 'directory:%s' % self.root
         self.tool = Tool(self.url)
 
@@ -98,9 +98,9 @@ class DirectoryPlace:
         return file.read_bytes() if file.exists() else b''
 
     def put_raw(self, path, data):
-        folder = self.root / path.strip('/')
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / 'properties.json').write_bytes(data)
+        place = self.root / path.strip('/')
+        place.mkdir(parents=True, exist_ok=True)
+        (place / 'properties.json').write_bytes(data)
 
 
 @pytest.fixture(scope='module', autouse=True)     # set up before any test, as otherwise the server would count as left running by a test

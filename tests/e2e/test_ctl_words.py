@@ -20,11 +20,11 @@ class Site:
         self.workers = [world.scripted(serve(hello)) for _ in range(2)]
         self.names = [w.address for w in self.workers]
         admin = {'address': '127.0.0.1:%d' % free_port(), 'actions_token': TOKEN}
-        self.lb = world.resumelb({'workers': self.names, 'admin': admin, 'history': 1, 'state_dir': str(world.folder / 'state'),
+        self.lb = world.resumelb({'workers': self.names, 'admin': admin, 'history': 1, 'state_dir': str(world.directory / 'state'),
                                   **config}, wait=False)
         self.lb.admin = admin['address']
         wait_until(self.lb.ready, 'it to be ready')
-        self.token = world.folder / 'token'
+        self.token = world.directory / 'token'
         self.token.write_text(TOKEN + '\n')
 
     def ctl(self, word, *words, **kw):
@@ -202,7 +202,7 @@ class Ordered(TinyAgent):
 
 def test_an_agent_forgets_in_its_file_and_tells_its_load_balancers(world):
     agent = Ordered(world, history=1).wait_ready()
-    token = world.folder / 'token'
+    token = world.directory / 'token'
     token.write_text(TOKEN)
     stream = agent.stream()
     for name in ('a', 'b'):
@@ -236,7 +236,7 @@ def test_an_agent_refuses_orders_that_make_no_sense(world, order, status):
 
 def test_without_a_token_an_agent_takes_no_orders(world):
     agent = TinyAgent(world).wait_ready()
-    token = world.folder / 'token'
+    token = world.directory / 'token'
     token.write_text(TOKEN)
     assert 'actions_token' in ctl('forget', '--all', '-a', agent.admin, '-T', token, code=1).error
 

@@ -286,7 +286,7 @@ def test_a_worker_without_a_stream_is_asked_again(world):
 
 def measured_in_tree(world, n, **settings):
     """N registered workers without streams, each with an idle connection."""
-    tree = Tree(world.folder / 'tree')
+    tree = Tree(world.directory / 'tree')
     workers = [world.scripted(serve(hello)) for _ in range(n)]
     for w in workers:
         tree.register(w.address)

@@ -160,7 +160,7 @@ def test_operators_are_told_of_unhealthy_workers(world):
 
 
 def test_a_path_that_cannot_stand_in_a_request_is_refused(world):
-    path = world.folder / 'bad.yaml'
+    path = world.directory / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:0"}]\nworkers: ["127.0.0.1:1"]\nhealth_check_path: "/a b"\n')
     done = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode != 0 and 'health_check_path' in done.stderr

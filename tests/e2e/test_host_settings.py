@@ -23,31 +23,31 @@ HOST = '/hosts/' + socket.gethostname()
 
 class Directory:
     def __init__(self, world):
-        self.folder = world.folder / 'tree'
-        self.url = 'directory:%s' % self.folder
+        self.directory = world.directory / 'tree'
+        self.url = 'directory:%s' % self.directory
 
     def set_raw(self, path, text):
-        folder = self.folder / path.lstrip('/')
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / 'properties.tmp').write_text(text)
-        (folder / 'properties.tmp').rename(folder / 'properties.json')
+        directory = self.directory / path.lstrip('/')
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / 'properties.tmp').write_text(text)
+        (directory / 'properties.tmp').rename(directory / 'properties.json')
 
     def set(self, path, **properties):
         self.set_raw(path, json.dumps(properties))
 
     def remove(self, path):
-        shutil.rmtree(self.folder / path.lstrip('/'))
+        shutil.rmtree(self.directory / path.lstrip('/'))
 
     def vanish(self):
         """Removes the directory, as if its file system were not mounted."""
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
 
 class ZooKeeper:
     """The test's own tree in SERVER. A test that ends the server has its own server, too."""
 
     def __init__(self, world, server=None):
-        self.place = Place(world, root='/' + world.folder.name, server=server)
+        self.place = Place(world, root='/' + world.directory.name, server=server)
         self.url = self.place.url()
 
     def set_raw(self, path, text):
@@ -110,7 +110,7 @@ class HostAgent(PoolAgent):
 
 def all_busy(agent, world, n):
     """Sends N requests. Returns them, and the file that must be created to release them."""
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     held = hold(agent, go, n)
     wait_until(lambda: agent.figures()['requests_running'] == n, '%d requests to run' % n)
     return held, go
@@ -175,8 +175,8 @@ def test_overlap_is_switched_by_the_tree(world, tree):
     def replace():
         """Replaces the process. Returns whether the new one started while the previous one was running."""
         before, replaced = agent.pid(), agent.figures()['replaced']
-        (world.folder / 'tmp').mkdir(exist_ok=True)
-        (world.folder / 'tmp' / 'restart.txt').write_text(str(before))
+        (world.directory / 'tmp').mkdir(exist_ok=True)
+        (world.directory / 'tmp' / 'restart.txt').write_text(str(before))
         wait_until(lambda: agent.states()[0] == 'ready' and agent.pid() != before and not alive(before), 'another')
         return agent.figures()['replaced'] > replaced
     assert not replace()

@@ -33,7 +33,7 @@ def refused(lb, reason):
 ])
 def test_a_chunked_body_that_two_could_read_differently_is_refused_and_logged(world, body, reason):
     w = world.scripted(serve(echo))
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     lb = world.resumelb({'workers': [w.address], 'access_log': str(log), 'access_log_format': 'json'})
     with Client(lb.address) as c:
         c.send_raw(HEAD + b'3;a=b\r\nabc\r\n0\r\nA: b\r\n\r\n' + HEAD + body)
@@ -144,7 +144,7 @@ FLOODS = [
 def test_a_client_that_floods_with_frames_loses_its_connection_and_others_notice_nothing(
         world, certificate, flood, reason):  # noqa: F811
     w = world.scripted(serve(echo))
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     port = free_port()
     tls = {'certificate': str(certificate[0]), 'key': str(certificate[1])}
     lb = world.resumelb({'workers': [w.address], 'access_log': str(log), 'access_log_format': 'json'},

@@ -109,7 +109,7 @@ def test_answers_without_a_body_end_at_once(world, method, status):
 
 @pytest.mark.parametrize('size', [0, 4, len(LARGE)])
 def test_the_bytes_that_were_sent_are_counted_and_logged(world, size):
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     front = Front(world, lambda c, *_: c.answer(b'x' * size), access_log=str(log), access_log_format='json',
                   access_log_fields=['sent_bytes'])
     with front.connect(initial_window(2 * size + 1)) as c:
@@ -120,7 +120,7 @@ def test_the_bytes_that_were_sent_are_counted_and_logged(world, size):
 
 
 def test_of_an_answer_that_is_reset_the_part_that_went_out_is_logged(world):
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     front = Front(world, lambda c, head, body: c.answer(LARGE), access_log=str(log), access_log_format='json',
                   access_log_fields=['sent_bytes', 'outcome'])
     with front.connect() as c:
@@ -222,7 +222,7 @@ def test_the_end_after_the_last_byte_that_the_window_had_room_for_is_told(world,
 
 
 def test_streams_that_end_without_a_window_leave_the_connection_its_places(world):
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     front = Front(world, bodyless, access_log=str(log), access_log_format='json',
                   access_log_fields=['sent_bytes', 'outcome', 'status'])
     numbers = range(1, 1201, 2)

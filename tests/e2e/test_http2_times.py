@@ -16,7 +16,7 @@ class Front:
     def __init__(self, world, **settings):
         self.worker, self.port = world.scripted(serve(hello)), free_port()
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, threads=1, listen=[
-            {'address': '127.0.0.1:%d' % self.port, 'tls': Pair(world.folder, 'front', ['test.example']).entry, 'http2': True}])
+            {'address': '127.0.0.1:%d' % self.port, 'tls': Pair(world.directory, 'front', ['test.example']).entry, 'http2': True}])
 
     def timeouts(self, which):
         text = get(self.lb.admin, '/metrics', host=self.lb.admin).text

@@ -22,7 +22,7 @@ class Front:
     def __init__(self, world, **settings):
         self.worker = world.scripted(serve(lambda c, h, b: c.answer(h.split(b' ')[1] + b' ' + b)))
         self.plain, self.tls, self.proxied = ('127.0.0.1:%d' % free_port() for _ in range(3))
-        pair = Pair(world.folder, 'edge', ['a.example'])
+        pair = Pair(world.directory, 'edge', ['a.example'])
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, threads=1,
                                  listen=[{'address': self.plain}, {'address': self.tls, 'tls': pair.entry},
                                          {'address': self.proxied, 'proxy_protocol': True}])

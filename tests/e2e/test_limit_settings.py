@@ -20,7 +20,7 @@ class DirectoryTree:
     """The application's node in a directory."""
 
     def __init__(self, world, _):
-        self.tree = Tree(world.folder / 'tree')
+        self.tree = Tree(world.directory / 'tree')
         self.url = 'directory:%s' % self.tree.path
 
     def set(self, name, **properties):
@@ -51,7 +51,7 @@ def tree(request, world, zookeeper_server):
 
 def balancer(world, tree, **config):
     w = world.scripted(serve(hello))
-    return world.resumelb({'tree': tree.url, 'workers': [w.address], 'state_dir': str(world.folder / 'state'),
+    return world.resumelb({'tree': tree.url, 'workers': [w.address], 'state_dir': str(world.directory / 'state'),
                            'settings_hold': '300ms', **config})
 
 
@@ -145,7 +145,7 @@ def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
     lb = balancer(world, tree, pool_counters={'database': DATABASE}, settings_hold='1h')
     tree.set('database', workers=2)
     tree.set('search', workers=3, key='all')
-    memory = world.folder / 'state' / 'default' / 'tree.json'
+    memory = world.directory / 'state' / 'default' / 'tree.json'
 
     def kept():
         parts = json.loads(memory.read_text())['parts'] if memory.exists() else {}
@@ -243,7 +243,7 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
 
 
 def test_t_says_where_each_mistake_is(world):
-    path = world.folder / 'bad.yaml'
+    path = world.directory / 'bad.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\npool_counter_servers: ["counter.example:7531"]\n'
                     'pool_counters:\n  a:\n    match: {path: "regex:("}\n  b: {key: "{class"}\n')
     p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
@@ -255,14 +255,14 @@ def test_t_says_where_each_mistake_is(world):
 def test_the_manual_s_examples_are_taken(world):
     section = (ROOT / 'docs' / 'guide' / 'limits.md').read_text().split('\n## Pool counters\n')[1].split('\n## ')[0]
     block = section.split('```yaml\n')[1].split('```')[0]
-    path = world.folder / 'manual.yaml'
+    path = world.directory / 'manual.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\n' + block)
     p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert p.returncode == 0, p.stderr
 
 
 def test_the_example_tree_s_rules_are_in_force(world):
-    root = world.folder / 'tree'
+    root = world.directory / 'tree'
     subprocess.run([BIN / 'resumelbctl', 'tree', '--tree', 'directory:%s' % root, 'import', ROOT / 'conf' / 'example.tree'],
                    check=True, capture_output=True, timeout=LIMIT)
     w = world.scripted(serve(hello))

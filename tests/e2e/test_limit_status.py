@@ -172,7 +172,7 @@ def test_a_counter_whose_rule_is_gone_is_not_shown(world, app):
 
 
 def test_a_node_of_the_tree_that_counts_nothing_is_shown_with_the_reason(world, app):
-    tree = world.folder / 'tree'
+    tree = world.directory / 'tree'
     (tree / 'pool-counters' / 'lame').mkdir(parents=True)
     (tree / 'pool-counters' / 'lame' / 'properties.json').write_text('{"maxqueue": 5}')
     lb = balancer(world, app, {'pages': PAGES}, tree='directory:%s' % tree)

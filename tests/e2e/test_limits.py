@@ -69,7 +69,7 @@ def test_slots_limit_all_classes_together_and_the_oldest_is_next(world, app):
 
 
 def test_above_maxqueue_the_counters_own_error_is_answered_at_once(world, app):
-    page = world.folder / 'full.html'
+    page = world.directory / 'full.html'
     page.write_text('<h1>Come back: ${status}</h1>')
     lb = balancer(world, app, {'sites': {'workers': 1, 'maxqueue': 2, 'status': 429, 'retry_after': '7s', 'page': str(page)}})
     asked = ask(lb, 2)

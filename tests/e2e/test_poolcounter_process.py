@@ -62,7 +62,7 @@ def test_a_configuration_is_tested_whole(tmp_path):
 # ---- addresses ----
 
 def test_it_listens_at_several_addresses_of_all_kinds(world):
-    path = '%s/pool.sock' % world.folder
+    path = '%s/pool.sock' % world.directory
     port, other = free_port(), free_port()
     pool = Daemon(world, own_socket=False,
                   args=['-l', '127.0.0.1', '-l', '::1', '-l', 'unix:' + path, '-l', '127.0.0.1:%d' % other, '-p', str(port)])

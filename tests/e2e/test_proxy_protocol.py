@@ -32,7 +32,7 @@ class Front:
 
     def __init__(self, world, listen=None, **settings):
         self.worker = world.scripted(serve(hello))
-        self.log = world.folder / 'access.log'
+        self.log = world.directory / 'access.log'
         self.address = '127.0.0.1:%d' % free_port()
         listener = dict({'address': self.address, 'proxy_protocol': True}, **(listen or {}))
         self.lb = world.resumelb(dict({'workers': [{'address': self.worker.address}], 'classifier': BY_ADDRESS,
@@ -79,7 +79,7 @@ def closed(s):
 class HAProxy:
     def __init__(self, world, options, target, bind=''):
         self.address = '127.0.0.1:%d' % free_port()
-        path = world.folder / 'haproxy.cfg'
+        path = world.directory / 'haproxy.cfg'
         path.write_text('''
 defaults
   mode tcp
@@ -120,7 +120,7 @@ def test_haproxy_in_front_says_who_the_client_is(world, options):
 @pytest.mark.parametrize('options', ['send-proxy', 'send-proxy-v2'])
 @pytest.mark.parametrize('http2', [False, True])
 def test_tls_begins_behind_the_header(world, options, http2):
-    pair = Pair(world.folder, 'cert', ['test.example'])
+    pair = Pair(world.directory, 'cert', ['test.example'])
     front = Front(world, listen={'tls': pair.entry, 'http2': http2})
     proxy = HAProxy(world, options, front.address)
     port = proxy.address.rpartition(':')[2]
@@ -133,8 +133,8 @@ def test_tls_begins_behind_the_header(world, options, http2):
 
 @pytest.mark.parametrize('options, scheme', [('send-proxy-v2-ssl', 'https'), ('send-proxy-v2', 'http'), ('send-proxy', 'http')])
 def test_a_client_that_has_tls_with_haproxy_has_https_when_haproxy_says_so(world, options, scheme):
-    pair = Pair(world.folder, 'cert', ['test.example'])
-    both = world.folder / 'both.pem'
+    pair = Pair(world.directory, 'cert', ['test.example'])
+    both = world.directory / 'both.pem'
     both.write_text(pathlib.Path(pair.cert).read_text() + pathlib.Path(pair.key).read_text())
     front = Front(world, classifier={'regex': {'variable': 'wsgi.url_scheme', 'pattern': '^(?<class>.*)$'}})
     proxy = HAProxy(world, options, front.address, bind='ssl crt %s' % both)
@@ -184,7 +184,7 @@ def test_what_comes_in_one_segment_with_the_header_is_not_lost(world, header):
 
 @pytest.mark.parametrize('header', [TEXT, binary()])
 def test_a_tls_hello_in_the_headers_segment_is_not_lost(world, header):
-    pair = Pair(world.folder, 'cert', ['test.example'])
+    pair = Pair(world.directory, 'cert', ['test.example'])
     front = Front(world, listen={'tls': pair.entry})
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = blind_context().wrap_bio(to_client, to_server, server_hostname='test.example')
@@ -328,7 +328,7 @@ def test_a_drain_does_not_wait_for_headers(world):
     ({'address': '127.0.0.1:%d', 'proxy_from': ['10.0.0.0/8']}, 'says nothing without proxy_protocol'),
 ])
 def test_a_listener_that_would_believe_anybody_is_refused(world, listen, said):
-    path = world.folder / 'bad.yaml'
+    path = world.directory / 'bad.yaml'
     listen = dict(listen, address=listen['address'] % free_port())
     path.write_text('listen: [%s]\nworkers: [{address: "127.0.0.1:9"}]\n' % json.dumps(listen))
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)

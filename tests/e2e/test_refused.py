@@ -16,7 +16,7 @@ from support.scripted import hello, serve
 class Start:
     def __init__(self, world, listen=None, **settings):
         self.worker = world.scripted(serve(hello))
-        self.log = world.folder / 'access.log'
+        self.log = world.directory / 'access.log'
         self.lb = world.resumelb(dict({'workers': [{'address': self.worker.address}], 'access_log': str(self.log),
                                        'access_log_format': 'json', 'max_body': '1000'}, **settings), listen=listen)
 
@@ -93,7 +93,7 @@ def test_an_expectation_that_is_none_is_417(world):
 
 
 def test_of_http2_too_they_are_413_and_417(world):
-    pair, port = Pair(world.folder, 'cert', ['a.example']), free_port()
+    pair, port = Pair(world.directory, 'cert', ['a.example']), free_port()
     t = Start(world, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
 
     def curl(*args, data=b''):
@@ -191,7 +191,7 @@ def test_an_upload_that_is_broken_off_leaves_a_line_and_a_figure(world, body):
 
 
 def test_an_upload_over_http2_that_is_broken_off_leaves_a_line_too(world):
-    pair, port = Pair(world.folder, 'cert', ['a.example']), free_port()
+    pair, port = Pair(world.directory, 'cert', ['a.example']), free_port()
     t = Start(world, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
     with Http2(port) as c:
         c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 1) + frame(DATA, b'abc', 0, 1) + frame(RST_STREAM, b'\0\0\0\x08', 0, 1))

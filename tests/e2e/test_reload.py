@@ -13,8 +13,8 @@ from support.http import Client, connect
 from support.scripted import hello, serve
 
 
-def certificate(folder, name):
-    pair = Pair(folder, name, [name])
+def certificate(directory, name):
+    pair = Pair(directory, name, [name])
     return pair.cert, pair.key
 
 
@@ -31,8 +31,8 @@ def fingerprint(cert):
 
 
 def test_a_renewed_certificate_is_served_after_sighup(world):
-    old, new = certificate(world.folder, 'old'), certificate(world.folder, 'new')
-    live = [world.folder / 'live.pem', world.folder / 'live-key.pem']
+    old, new = certificate(world.directory, 'old'), certificate(world.directory, 'new')
+    live = [world.directory / 'live.pem', world.directory / 'live-key.pem']
     for source, target in zip(old, live):
         target.write_bytes(source.read_bytes())
     w = world.scripted(serve(hello))
@@ -108,7 +108,7 @@ def test_a_second_process_on_the_same_port_is_refused(world):
 
 def test_unix_sockets_come_and_go_with_the_process(world):
     w = world.scripted(serve(hello))
-    path = world.folder / 'front.sock'
+    path = world.directory / 'front.sock'
     lb = world.resumelb({'workers': [w.address]}, listen=[{'address': 'unix:%s' % path, 'mode': 600}], threads=3)
     assert path.stat().st_mode & 0o777 == 0o600
     for _ in range(10):
@@ -169,7 +169,7 @@ def test_sigterm_while_starting_ends_it(world):
 
 
 def test_systemd_is_told_when_it_is_ready_reloads_and_stops(world):
-    path = str(world.folder / 'notify')
+    path = str(world.directory / 'notify')
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.bind(path)
     s.settimeout(LIMIT)

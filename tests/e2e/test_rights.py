@@ -17,8 +17,8 @@ from upgrade_support import upgrade
 
 def settings_of(world, **more):
     w = world.scripted(serve(hello))
-    return {'workers': [w.address], 'user': 'nobody', 'state_dir': str(world.folder / 'state'),
-            'access_log': str(world.folder / 'access.log'), **more}
+    return {'workers': [w.address], 'user': 'nobody', 'state_dir': str(world.directory / 'state'),
+            'access_log': str(world.directory / 'access.log'), **more}
 
 
 def refused_without_root(world):
@@ -39,11 +39,11 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
     if not ROOT:
         refused_without_root(open_world)
         return
-    folder = open_world.folder
-    pair = Pair(folder, 'site', ['test.example'])
+    directory = open_world.directory
+    pair = Pair(directory, 'site', ['test.example'])
     # readable only by root: it is read before the privileges are dropped
     os.chmod(pair.key, 0o600)
-    tls, unix = '127.0.0.1:%d' % free_port(), folder / 'front.sock'
+    tls, unix = '127.0.0.1:%d' % free_port(), directory / 'front.sock'
     low = low_port()
     listen = [{'address': '127.0.0.1:%d' % low}, {'address': tls, 'tls': pair.entry},
               {'address': 'unix:%s' % unix, 'mode': 660}]
@@ -54,11 +54,11 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
     assert (unix.stat().st_uid, stat.S_IMODE(unix.stat().st_mode)) == (NOBODY, 0o660)
     with Client('unix:%s' % unix) as c:
         assert c.request().status == 200
-    log = folder / 'access.log'
+    log = directory / 'access.log'
     wait_until(lambda: log.exists() and log.read_text().count('\n') == 2, 'the access log')
-    assert log.stat().st_uid == NOBODY and (folder / 'state').stat().st_uid == NOBODY
+    assert log.stat().st_uid == NOBODY and (directory / 'state').stat().st_uid == NOBODY
     # logs are reopened as the user, and a key that it may not read is reported; nothing else changes
-    log.rename(folder / 'rotated.log')
+    log.rename(directory / 'rotated.log')
     lb.reload()
     wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
     assert str(pair.key) in lb.process.output() and 'Permission denied' in lb.process.output()
@@ -66,7 +66,7 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
     assert shown(tls, 'test.example') == pair.fingerprint
     # a key that it may read is used
     os.chown(pair.key, NOBODY, NOBODY)
-    renewed = Pair(folder, 'renewed', ['test.example'])
+    renewed = Pair(directory, 'renewed', ['test.example'])
     renewed.copy_to(pair)
     lb.reload()
     wait_until(lambda: shown(tls, 'test.example') == renewed.fingerprint, 'the new certificate')
@@ -104,7 +104,7 @@ def test_root_without_a_user_is_warned_about_once(world):
     ({'group': 'nogroup'}, 'group nogroup: is nothing without a user'),
 ])
 def test_a_user_that_is_not_there_is_a_bad_configuration(world, settings, words):
-    path = world.folder / 'bad.yaml'
+    path = world.directory / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: ["127.0.0.1:2"]\n'
                     + ''.join('%s: %s\n' % x for x in settings.items()))
     out = subprocess.run([BIN / 'resumelb', '-c', path, '-t'], capture_output=True, text=True, timeout=LIMIT)

@@ -22,7 +22,7 @@ OTHER = 'daemon' if ROOT else 'nobody'
 
 def refused(open_world, program, text):
     """Runs PROGRAM as an unprivileged user. Returns its error output."""
-    path = open_world.folder / 'refused.yaml'
+    path = open_world.directory / 'refused.yaml'
     path.write_text(text)
     out = subprocess.run([*ORDINARY, BIN / program, '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
@@ -32,7 +32,7 @@ def refused(open_world, program, text):
 
 def agent_text(open_world, top='', app=''):
     return ('state_dir: %s\n%sapplications: {app: {command: [/bin/true], root: /, address: "127.0.0.1:0"%s}}\n'
-            % (open_world.folder / 'state', top, app))
+            % (open_world.directory / 'state', top, app))
 
 
 def test_daemons_that_are_not_roots_cannot_become_another_user(open_world):
@@ -44,7 +44,7 @@ def test_daemons_that_are_not_roots_cannot_become_another_user(open_world):
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
 def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_world):
-    folder, low, door = open_world.folder, low_port(), open_world.folder / 'door.sock'
+    directory, low, door = open_world.directory, low_port(), open_world.directory / 'door.sock'
     agent = TinyAgent(open_world, top={'user': 'nobody'}, root='/', address='127.0.0.1:%d' % low,
                       listen=['unix:%s' % door])
     agent.addresses = ['127.0.0.1:%d' % low]
@@ -59,7 +59,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_
     assert (door.stat().st_uid, stat.S_IMODE(door.stat().st_mode)) == (NOBODY, 0o660)
     with Client('unix:%s' % door) as c:
         assert c.request().status == 200
-    state = folder / 'agent-state'
+    state = directory / 'agent-state'
     assert {p.stat().st_uid for p in (state, *state.rglob('*'))} == {NOBODY}
     # A new process needs no root privileges: it inherits the socket of the low port, and the application process.
     upgrade(agent)
@@ -79,14 +79,14 @@ def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(ope
     (', user: daemon, environment: {AT: "{socket}"}', 'with {socket} in command or environment'),
 ])
 def test_an_agent_with_a_user_refuses_others_that_would_reach_too_much_or_too_little(open_world, app, why):
-    path = open_world.folder / 'refused.yaml'
+    path = open_world.directory / 'refused.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=app))
     out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 1 and why in out.stderr, out.stderr
 
 
 def test_an_application_may_name_the_user_that_its_agent_has(open_world):
-    path = open_world.folder / 'good.yaml'
+    path = open_world.directory / 'good.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: nobody'))
     out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 0, out.stderr
@@ -118,8 +118,8 @@ class SplitAgent(TinyAgent):
 @pytest.fixture
 def split(open_world):
     """Creates such agents in a directory that belongs to root, except the files that they and their processes write."""
-    open_world.folder.chmod(0o755)
-    tree, log = open_world.folder / 'tree', open_world.folder / 'agent-served.log'
+    open_world.directory.chmod(0o755)
+    tree, log = open_world.directory / 'tree', open_world.directory / 'agent-served.log'
     tree.mkdir()
     os.chown(tree, NOBODY, NOBODY)
     log.touch()
@@ -135,7 +135,7 @@ only_root = pytest.mark.skipif(not ROOT, reason='what only root can do')
 def test_the_supervisor_alone_stays_root_where_applications_have_other_users(open_world, split, settings):
     agent = split(**settings).wait_ready()
     agent.assert_split()
-    state = open_world.folder / 'agent-state'
+    state = open_world.directory / 'agent-state'
     # The agent cannot replace the files of the supervisor.
     assert (state.stat().st_uid, state.stat().st_gid, stat.S_IMODE(state.stat().st_mode)) == (0, NOBODY, 0o1771)
     assert {(state / name).stat().st_uid for name in ('run', 'keeper.lock', 'keeper.sock')} == {0}
@@ -182,7 +182,7 @@ def test_an_agent_that_was_root_gets_a_user_at_a_restart(open_world, split):
     agent = split(top={'user': 'root'}).wait_ready()
     agent.process.kill(signal.SIGINT)
     agent.process.wait()
-    state = open_world.folder / 'agent-state'
+    state = open_world.directory / 'agent-state'
     for path in (state, *state.rglob('*')):
         os.chown(path, NOBODY, NOBODY)
     agent.top['user'] = 'nobody'
@@ -270,14 +270,14 @@ except OSError as e:
 ])
 def test_the_supervisor_starts_processes_of_its_list_alone(open_world, split, user, want, switch, said):
     split().wait_ready()
-    path = str(open_world.folder / 'agent-state' / 'keeper.sock')
+    path = str(open_world.directory / 'agent-state' / 'keeper.sock')
     assert said in try_as(user, ASK % {'path': path, 'uid': NOBODY, 'gid': NOBODY, 'want': want, 'switch': switch})
 
 
 @only_root
 def test_the_agents_user_cannot_put_links_in_the_supervisors_way(open_world, split):
     split().wait_ready()
-    state = open_world.folder / 'agent-state'
+    state = open_world.directory / 'agent-state'
     for name in ('run', 'keeper.sock', 'keeper.lock'):
         for step in ('os.rename(%r, %r)' % (str(state / name), str(state / 'away')), 'os.unlink(%r)' % str(state / name)):
             code = 'import os\ntry:\n    %s\nexcept OSError as e:\n    print(type(e).__name__)' % step
@@ -286,7 +286,7 @@ def test_the_agents_user_cannot_put_links_in_the_supervisors_way(open_world, spl
 
 def not_started(open_world):
     """Runs the agent as root. Returns its error output."""
-    path = open_world.folder / 'not-started.yaml'
+    path = open_world.directory / 'not-started.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: daemon'))
     out = subprocess.run([BIN / 'resumelb-agent', '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
@@ -298,8 +298,8 @@ def not_started(open_world):
 @pytest.mark.parametrize('name, said', [('run', 'supervisor-directory-failed'), ('keeper.lock', 'supervisor-lock-failed'),
                                         ('agent.lock', 'state-dir-lock-failed')])
 def test_links_that_were_there_before_are_not_followed(open_world, name, said):
-    open_world.folder.chmod(0o755)
-    state, target = open_world.folder / 'state', open_world.folder / 'target'
+    open_world.directory.chmod(0o755)
+    state, target = open_world.directory / 'state', open_world.directory / 'target'
     state.mkdir()
     target.mkdir(mode=0o700)
     (target / 'file').touch()
@@ -310,15 +310,15 @@ def test_links_that_were_there_before_are_not_followed(open_world, name, said):
 
 
 @only_root
-def test_a_state_dir_below_a_folder_of_others_is_refused(open_world):
-    open_world.folder.chmod(0o755)
-    os.chown(open_world.folder, DAEMON, DAEMON)
-    assert 'state-dir-insecure directory=%s' % open_world.folder in not_started(open_world)
+def test_a_state_dir_below_a_directory_of_others_is_refused(open_world):
+    open_world.directory.chmod(0o755)
+    os.chown(open_world.directory, DAEMON, DAEMON)
+    assert 'state-dir-insecure directory=%s' % open_world.directory in not_started(open_world)
 
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
 def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
-    low, admin, path = low_port(), free_port(), open_world.folder / 'pool.sock'
+    low, admin, path = low_port(), free_port(), open_world.directory / 'pool.sock'
     pool = Daemon(open_world, own_socket=False, config={
         'user': 'nobody', 'listen': ['127.0.0.1:%d' % low, 'unix:%s' % path], 'listen_mode': 660,
         'admin': {'address': '127.0.0.1:%d' % admin}})
@@ -348,7 +348,7 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
 ])
 def test_a_user_that_is_not_there_is_a_bad_configuration(open_world, text, said):
     for program, whole in (('resumelb-poolcounter', text), ('resumelb-agent', agent_text(open_world, top=text))):
-        path = open_world.folder / 'bad.yaml'
+        path = open_world.directory / 'bad.yaml'
         path.write_text(whole)
         out = subprocess.run([BIN / program, '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT,
                              stdin=subprocess.DEVNULL)

@@ -107,7 +107,7 @@ def test_a_move_by_one_is_followed_by_the_other(world, pair):
     victim = next(s for s in SITES if len(homes(lbs[0], s)) == 1 and not explain(lbs[0], s)['values']['owned'])
     home, = homes(lbs[0], victim)
     blocking = next(s for s in SITES if s != victim and homes(lbs[0], s) == [home])
-    gate = world.folder / 'gate'
+    gate = world.directory / 'gate'
     hang = Client(lbs[0].address)
     hang.send(host=blocking, headers=[('X-Until', str(gate))])
     wait_until(lambda: agent.slot(agent.addresses.index(home))['backlog'] == 1, 'the home to be held up')
@@ -200,7 +200,7 @@ def test_homes_are_of_one_classifier_and_all_come_at_once(world):
 
 def test_a_stream_tells_a_home_whose_first_request_still_waits_for_the_process(world):
     agent = TinyAgent(world, concurrency=1).wait_ready()
-    gate = world.folder / 'gate'
+    gate = world.directory / 'gate'
     headers = [('Resumelb-Classifier', '0' * 16)]
     stream = Stream(agent.address, headers=[('Resumelb-Homes', '1')])
     busy = Client(agent.address)

@@ -124,13 +124,13 @@ class Certified:
     """A listener that verifies certificates, and visitors with one, with another and without."""
 
     def __init__(self, world, app, counters, **settings):
-        authority, server = (Pair(world.folder, name, [name + '.example']) for name in ('authority', 'server'))
+        authority, server = (Pair(world.directory, name, [name + '.example']) for name in ('authority', 'server'))
         address, plain = ('127.0.0.1:%d' % free_port() for _ in range(2))
         tls = {**server.entry, 'client_ca': str(authority.cert), 'client_verify': 'optional'}
         self.lb = balancer(world, app, counters, listen=[
             {'address': plain}, {'address': address, 'tls': tls}], **settings)
         self.lb.address = plain
-        self.ann, self.bob = (Visitor(address, context=with_certificate(issue(world.folder, authority, name, '/CN=' + name)))
+        self.ann, self.bob = (Visitor(address, context=with_certificate(issue(world.directory, authority, name, '/CN=' + name)))
                               for name in ('ann', 'bob'))
         self.without = Visitor(address, context=blind_context())
 

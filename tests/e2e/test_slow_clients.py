@@ -23,9 +23,9 @@ def front(world, script=None, wait=True, **settings):
     """A load balancer with a plain and a TLS listener (`tls_address`), and its scripted worker."""
     w = world.scripted(script or serve(hello))
     port, tls_port = free_port(), free_port()
-    pair = Pair(world.folder, 'edge', ['a.example'])
+    pair = Pair(world.directory, 'edge', ['a.example'])
     lb = world.resumelb(
-        {'workers': [w.address], 'resume': 'measure', 'access_log': str(world.folder / 'access.log'), **settings},
+        {'workers': [w.address], 'resume': 'measure', 'access_log': str(world.directory / 'access.log'), **settings},
         listen=[{'address': '127.0.0.1:%d' % port},
                 {'address': '127.0.0.1:%d' % tls_port, 'tls': pair.entry, 'http2': True}], wait=wait)
     wait_until(lb.listening, 'the load balancer')
@@ -128,7 +128,7 @@ def test_a_body_below_the_minimum_rate_gets_408_and_is_counted_and_logged(world,
         assert c.sock.recv(1) == b''
         t.join()
     assert w.requests == []
-    wait_until(lambda: '" 408 ' in (world.folder / 'access.log').read_text(), 'the line in the access log')
+    wait_until(lambda: '" 408 ' in (world.directory / 'access.log').read_text(), 'the line in the access log')
 
 
 def test_a_body_that_makes_the_rate_in_bursts_is_served(world):

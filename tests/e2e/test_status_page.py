@@ -17,7 +17,7 @@ HOSTILE = '"><script>document.title=1</script><img/src=x>'
 def lb(world):
     workers = [world.scripted(serve(hello)) for _ in range(3)]
     lb = world.resumelb({'workers': [w.address for w in workers], 'history': 5, 'pool': {'variance': 7.5},
-                         'tree': 'directory:%s' % (world.folder / 'tree')})
+                         'tree': 'directory:%s' % (world.directory / 'tree')})
     lb.names = [w.address for w in workers]
     for i in range(30):
         assert lb.get(host='class-%d.example' % (i % 3)).status == 200
@@ -248,7 +248,7 @@ def test_settings_say_where_each_value_is_from_and_what_was_refused(lb, world, b
     assert app['settings']['variance'] == {'value': '7.5', 'origin': 'yaml'}
     assert settings['program']['settings']['threads'] == {'value': '2', 'origin': 'yaml', 'when': 'boot'}
     assert settings['program']['settings']['log_level']['origin'] == 'default'
-    tree = world.folder / 'tree'
+    tree = world.directory / 'tree'
     tree.mkdir(exist_ok=True)
     (tree / 'properties.json').write_text(json.dumps({'variance': 0.0001, 'backlog_history': 33}))
     wait_until(lambda: lb.json('/settings.json')['applications']['default']['refused'], 'the refusal')

@@ -27,7 +27,7 @@ def metric(lb, name):
 
 @pytest.fixture
 def pairs(world):
-    return {name: Pair(world.folder, name, names) for name, names in (
+    return {name: Pair(world.directory, name, names) for name, names in (
         ('first', ['first.example', 'www.first.example']), ('wild', ['*.wild.example']),
         ('exact', ['shop.wild.example']), ('bad', ['*.example', 'f*.bad.example', '*']))}
 
@@ -49,9 +49,9 @@ def test_the_server_name_chooses_among_certificates(world, pairs):
 
 def test_of_two_kinds_of_key_the_client_gets_what_it_can(world):
     names = ['both.example', 'www.both.example']
-    rsa = Pair(world.folder, 'rsa', names, 'rsa')
-    ec = Pair(world.folder, 'ec', names[::-1])
-    other = Pair(world.folder, 'other', ['other.example'])
+    rsa = Pair(world.directory, 'rsa', names, 'rsa')
+    ec = Pair(world.directory, 'ec', names[::-1])
+    other = Pair(world.directory, 'other', ['other.example'])
     lb, address = start(world, {'certificates': [other.entry, rsa.entry, ec.entry]})
     for name in names:
         for suite, pair in (('ECDHE-RSA-AES128-GCM-SHA256', rsa), ('ECDHE-ECDSA-AES128-GCM-SHA256', ec)):

@@ -17,7 +17,7 @@ class Front:
     def __init__(self, world, proxied=False, **settings):
         self.worker = world.scripted(serve(hello))
         self.address = '127.0.0.1:%d' % free_port()
-        pair = Pair(world.folder, 'first', ['first.example'])
+        pair = Pair(world.directory, 'first', ['first.example'])
         listener = {'address': self.address, 'tls': pair.entry, 'proxy_protocol': proxied}
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, listen=[listener])
 

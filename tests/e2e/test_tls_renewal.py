@@ -11,7 +11,7 @@ from support.scripted import hello, serve
 
 @pytest.fixture
 def pairs(world):
-    return {name: Pair(world.folder, name, [name + '.example']) for name in ('live', 'other', 'new')}
+    return {name: Pair(world.directory, name, [name + '.example']) for name in ('live', 'other', 'new')}
 
 
 def start(world, pairs):
@@ -24,7 +24,7 @@ def start(world, pairs):
 
 def test_changed_files_are_served_and_connections_go_on(world, pairs):
     lb, address = start(world, pairs)
-    new = Pair(world.folder, 'renewed', ['live.example'])
+    new = Pair(world.directory, 'renewed', ['live.example'])
     with Client(None, sock=dial(address, 'live.example')) as c:
         assert c.request(host='live.example').status == 200
         new.copy_to(pairs['live'])
@@ -39,7 +39,7 @@ def test_changed_files_are_served_and_connections_go_on(world, pairs):
 
 def test_a_replaced_file_is_noticed_by_its_identity(world, pairs):
     lb, address = start(world, pairs)
-    new = Pair(world.folder, 'renewed', ['live.example'])
+    new = Pair(world.directory, 'renewed', ['live.example'])
     # with the same size and time, as far as possible
     for source, target in ((new.key, pairs['live'].key), (new.cert, pairs['live'].cert)):
         old = os.stat(target)
@@ -51,7 +51,7 @@ def test_a_replaced_file_is_noticed_by_its_identity(world, pairs):
 def test_half_a_pair_keeps_the_old_one_until_the_other_half_comes(world, pairs):
     lb, address = start(world, pairs)
     old = pairs['live'].fingerprint
-    new = Pair(world.folder, 'renewed', ['live.example'])
+    new = Pair(world.directory, 'renewed', ['live.example'])
     text = new.cert.read_bytes()
     pairs['live'].cert.write_bytes(text)
     wait_until(lambda: 'certificates-reload-failed' in lb.process.output(), 'it to be noticed')
@@ -87,7 +87,7 @@ def test_a_bad_pair_refuses_the_whole_reload(world, pairs):
         assert all(shown(address, 'live.example') == pairs['new'].fingerprint for _ in range(20))
         assert c.request(host='live.example').status == 200
     # the new files are watched
-    other = Pair(world.folder, 'later', ['new.example'])
+    other = Pair(world.directory, 'later', ['new.example'])
     other.copy_to(pairs['new'])
     wait_until(lambda: shown(address, None) == other.fingerprint, 'the changed file')
 

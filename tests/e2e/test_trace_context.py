@@ -14,7 +14,7 @@ PARENT = '00-%s-%s-01' % (TRACE, SPAN)
 def passed(world, headers, **settings):
     """Sends a request. Returns traceparent and tracestate at the worker, and the line of the access log."""
     w = world.scripted(serve(hello))
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     lb = world.resumelb(dict({'workers': [w.address], 'access_log': str(log), 'access_log_format': 'json'}, **settings))
     assert lb.get('/', headers=headers).status == 200
     line = json.loads(wait_until(lambda: log.exists() and log.read_text(), 'the line'))

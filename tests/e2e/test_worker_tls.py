@@ -36,9 +36,9 @@ def test_a_gunicorn_is_served_over_tls_and_its_connections_are_kept(world, pki):
 
 
 def test_an_nginx_sends_large_bodies_over_tls_to_slow_and_fast_clients(world, pki):
-    n = Nginx(world, pki.worker, location='root %s;' % world.folder)
+    n = Nginx(world, pki.worker, location='root %s;' % world.directory)
     data = bytes(range(256)) * 40000
-    (world.folder / 'large').write_bytes(data)
+    (world.directory / 'large').write_bytes(data)
     lb = balancer(world, n.address, worker_tls={'ca': pki.ca, 'server_name': NAME}, response_buffer='64KiB')
     for _ in range(3):
         assert lb.get('/large').body == data

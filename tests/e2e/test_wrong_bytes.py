@@ -66,8 +66,8 @@ class Front:
     def __init__(self, world, **settings):
         self.worker = world.scripted(serve(hello))
         self.plain, self.tls, self.proxied = ('127.0.0.1:%d' % free_port() for _ in range(3))
-        self.log = world.folder / 'access.log'
-        pair = Pair(world.folder, 'front', ['test.example'])
+        self.log = world.directory / 'access.log'
+        pair = Pair(world.directory, 'front', ['test.example'])
         self.lb = world.resumelb({'workers': [self.worker.address], 'access_log': str(self.log), **settings}, listen=[
             {'address': self.plain}, {'address': self.tls, 'tls': pair.entry, 'http2': True},
             {'address': self.proxied, 'proxy_protocol': True}])

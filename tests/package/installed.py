@@ -5,7 +5,7 @@ import subprocess
 
 from machine import PATIENCE, ROOT
 
-# All places where something of ours could be; the project's own folder is none.
+# All places where something of ours could be; the project's own directory is none.
 OURS = r"find /etc /home /opt /run /srv /usr /var -path '%s' -prune -o -iname '*resumelb*' -print" % ROOT
 
 APPLICATION = '''

@@ -91,7 +91,7 @@ static bool are_roots(char *path)
         if (lstat(path, &st) != 0)
             return say_unsafe(path, strerror(errno));
         if (!S_ISDIR(st.st_mode))
-            return say_unsafe(path, "it is a link, or no folder");
+            return say_unsafe(path, "it is a link, or not a directory");
         if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
             return say_unsafe(path, "others than root can write it: the supervisor stays root");
         if (path[1] == '\0')

@@ -132,9 +132,9 @@ class Process:
     """
     at_the_end = signal.SIGTERM
 
-    def __init__(self, argv, name, folder, env=None, cwd=None):
+    def __init__(self, argv, name, directory, env=None, cwd=None):
         self.name = name
-        self.log_path = pathlib.Path(folder) / (name + '.log')
+        self.log_path = pathlib.Path(directory) / (name + '.log')
         self.log = open(self.log_path, 'ab')
         full = dict(os.environ)
         full.update(env or {})

@@ -217,7 +217,7 @@ static void write_waits_for_the_directory_but_not_for_ever(void **state)
     assert_int_equal(flock(fd, LOCK_EX), 0);
     struct tree_op op = {.kind = TREE_WRITE, .path = "/a", .properties = v, .timeout_ms = 200};
     assert_int_equal(run(w, &op), ERR_TIMEOUT);
-    expect_reported("/a: cannot lock its folder: Connection timed out");
+    expect_reported("/a: cannot lock its directory: Connection timed out");
     close(fd);
     assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
     free(directory);

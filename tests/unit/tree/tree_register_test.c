@@ -377,7 +377,7 @@ static void hostile_files_do_no_harm(void **state)
     char *large = xmalloc(100001);
     char fifo[PATH_MAX];
 
-    make(at(w, "/lb/providers/folder"));
+    make(at(w, "/lb/providers/directory"));
     memset(large, ' ', 100000);
     large[100000] = '\0';
     int fds[] = {

@@ -206,7 +206,7 @@ static void files_that_cannot_be_made_are_refused(void **state)
                               "workers: [\"127.0.0.1:1\"]\n"
                               "access_log: /tmp\n"
                               "state_dir: /nowhere/at/all/\n"));
-    assert_complaint(f, 3, "access_log: /tmp is a folder");
+    assert_complaint(f, 3, "access_log: /tmp is a directory");
     assert_complaint(f, 4, "state_dir: directory /nowhere/at does not exist");
     assert_true(read_text(f, "listen: [\"127.0.0.1:0\"]\n"
                              "workers: [\"127.0.0.1:1\"]\n"
