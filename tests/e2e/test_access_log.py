@@ -66,7 +66,7 @@ def test_fields_and_the_sample_follow_sighup_and_errors_have_their_line(world):
     assert figure(lb, 'resumelb_access_log_lines_total{fate="dropped"}') == 0
 
 
-def test_sigusr1_opens_the_file_anew_and_reads_no_configuration(world):
+def test_sigusr1_opens_the_file_again_and_reads_no_configuration(world):
     lb = balancer(world)
     lb.get('/before')
     assert lines(lb, 1)[0]['target'] == '/before'
@@ -86,7 +86,7 @@ def test_a_field_that_is_none_is_refused_with_its_place(world):
     assert r.returncode == 1 and ':2:28: access_log_fields: there is no field klass' in r.stderr
 
 
-def test_a_client_that_may_know_is_told_how_it_was_routed(world):
+def test_a_permitted_client_gets_the_routing_trace(world):
     w = world.scripted(serve(lambda c, head, body: c.answer(headers=[('Resumelb-Route', 'class="forged"')])))
     config = {'workers': [w.address], 'route_receipt': ['127.0.0.2', '192.0.2.0/24'], 'trusted_proxies': ['127.0.0.1'],
               'classifier': {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}}

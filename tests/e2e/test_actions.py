@@ -58,7 +58,7 @@ def test_a_drained_worker_gets_nothing_until_it_is_undrained(acting):
     assert acting.lb.workers()[first]['state'] == 'ready'
 
 
-def test_who_has_changed_something_sees_it_however_dear_the_answers_are(world):
+def test_one_that_has_changed_something_sees_it_however_dear_the_answers_are(world):
     # With so many workers the status document is cached for a short time.
     acting = Actions(world, more=['127.0.0.2:%d' % port for port in range(2000, 5000)], actions_token=TOKEN)
     first = acting.workers[0].address
@@ -86,7 +86,7 @@ def test_a_drained_worker_is_left_alone_after_an_upgrade_and_a_restart(acting, w
     assert not list(world.directory.rglob('drained.json'))
 
 
-def test_who_is_not_listed_any_more_comes_back_undrained(acting):
+def test_one_that_is_not_listed_any_more_comes_back_undrained(acting):
     first, second = (w.address for w in acting.workers)
     acting.done('drain', {'worker': first})
     config = dict(acting.lb.config)
@@ -114,7 +114,7 @@ def kept_skills(directory, worker):
     return None
 
 
-def test_what_is_forgotten_is_learnt_anew(acting, world):
+def test_what_is_forgotten_is_learnt_again(acting, world):
     for i in range(6):
         assert acting.lb.get(host='h%d.example' % i).status == 200
     resumes = lambda: acting.lb.json('/resumes.json')['applications']['default']
@@ -175,7 +175,7 @@ def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     wait_until(lambda: set(lb.workers()) == {workers[0], workers[3]}, 'it to be back')
 
 
-def test_reload_says_what_is_refused(acting):
+def test_reload_states_what_is_refused(acting):
     acting.lb.config['retries'] = 1
     acting.lb.write_config()
     assert acting.done('reload') == {'action': 'reload'}

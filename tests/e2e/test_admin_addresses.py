@@ -79,7 +79,7 @@ def test_an_address_of_the_agents_own_slots_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize('program', PROGRAMS)
-def test_with_a_token_nothing_is_told_without_it(world, program):
+def test_with_a_token_nothing_is_reported_without_it(world, program):
     port = free_port()
     path = configuration(program, world.directory, {'address': '0.0.0.0:%d' % port, 'token': TOKEN})
     world.process([BIN / program, '-c', path], program)

@@ -27,7 +27,7 @@ def test_gunicorn_serves_by_an_inherited_socket(world):
     assert len(pids) == 2
 
 
-def test_gunicorn_serves_at_a_port_that_it_is_told(world):
+def test_gunicorn_serves_at_a_port_that_it_is_given(world):
     agent = world.agent('agent', world.directory / 'tree', slots=1, command=[
         '/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind=127.0.0.1:{port}', '--worker-tmp-dir=/dev/shm',
         'smallapp:application'])
@@ -185,7 +185,7 @@ def test_a_killed_process_is_replaced_by_another_incarnation(world):
     assert agent.figures()['deaths'] == 1
 
 
-def test_who_waits_when_the_process_dies_is_answered_unprocessed_and_who_runs_502(world):
+def test_one_that_waits_when_the_process_dies_is_answered_unprocessed_and_one_that_runs_502(world):
     agent = TinyAgent(world).wait_ready()
     running = Background(agent.address, 'POST', '/running', [('X-Until', '/nonexistent')], b'x')
     wait_until(lambda: 'POST /running' in agent.served(), 'the first to run')
@@ -202,7 +202,7 @@ def test_who_waits_when_the_process_dies_is_answered_unprocessed_and_who_runs_50
 
 
 @pytest.mark.parametrize('server,settings', [((), {}), ((), {'socket': 'tcp'}), (('{port}',), {}), (('{socket}',), {})])
-def test_what_lies_in_a_dead_process_backlog_is_not_executed_by_its_successor(world, server, settings):
+def test_what_lies_in_a_dead_process_backlog_is_not_executed_by_its_replacement(world, server, settings):
     """The concurrency is set higher than that of the process: requests that it does not serve wait in the backlog of its socket."""
     agent = TinyAgent(world, server=server, concurrency=8, **settings).wait_ready()
     requests = [Background(agent.address, 'POST', '/%d' % i, [('X-Until', '/nonexistent')], b'x') for i in range(6)]
@@ -333,7 +333,7 @@ def test_a_process_is_busy_until_it_has_answered_even_when_the_client_has_left(w
     assert agent.served() == ['GET /gone', 'done /gone', 'GET /next', 'done /next']
 
 
-def test_who_leaves_the_queue_is_never_sent(world):
+def test_one_that_leaves_the_queue_is_never_sent(world):
     agent = TinyAgent(world).wait_ready()
     go = world.directory / 'go'
     first = Background(agent.address, target='/first', headers=[('X-Until', str(go))])
@@ -514,7 +514,7 @@ def attached(world, address, name='agent', **settings):
     return agent.wait_ready()
 
 
-def test_processes_of_somebody_else_are_measured_and_published(world):
+def test_processes_of_another_program_are_measured_and_published(world):
     other = world.gunicorn('other')
     agent = attached(world, other.address, history=5)
     stream = agent.stream()

@@ -58,7 +58,7 @@ def test_an_adopted_process_keeps_what_it_wrote_since(world):
     assert not flag.exists()
 
 
-def test_a_process_that_died_without_an_agent_is_started_anew(world):
+def test_a_process_that_died_without_an_agent_is_started_again(world):
     agent = TinyAgent(world).wait_ready()
     pid = agent.pid()
     supervisor = agent.json()['keeper_pid']
@@ -85,7 +85,7 @@ def test_a_process_of_another_command_is_not_taken_over(world):
     assert json.loads(agent.get().body)['env']['NEW'] == '1'
 
 
-def test_without_a_successor_all_processes_end(world):
+def test_without_a_replacement_all_processes_end(world):
     agent = TinyAgent(world, slots=2, top={'adopt_timeout': '200ms'}).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
     supervisor = agent.json()['keeper_pid']
@@ -429,7 +429,7 @@ def test_a_check_across_fields_refuses_all_that_changed(world):
     assert setting(agent, 'max_queue')['value'] == '100'
 
 
-def test_a_node_that_breaks_keeps_what_it_said_for_a_while(world):
+def test_a_node_that_breaks_keeps_what_it_reported_for_a_while(world):
     agent = TinyAgent(world, history=100).wait_ready()
     agent.change(history='7')
     agent.write_node('{"history": 8')

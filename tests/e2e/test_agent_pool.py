@@ -139,7 +139,7 @@ def test_what_is_always_there_does_not_end_for_idling(world):
     assert agent.figures()['deaths'] == 0 and agent.ask().status == 200
 
 
-def test_the_least_number_of_processes_is_kept_whoever_is_killed(world):
+def test_the_least_number_of_processes_is_kept_whichever_is_killed(world):
     agent = PoolAgent(world, slots=3, min_processes=2, max_processes=3).wait_ready()
     for _ in range(5):
         victim = next(p for p in agent.pids() if p)
@@ -175,7 +175,7 @@ def test_those_above_their_minimum_give_way_first(world):
     assert [processes_of(agent, n) for n in ('app', 'app0', 'app1')] == [1, 0, 1]
 
 
-def test_who_finds_all_busy_waits_until_one_is_free(world):
+def test_one_that_finds_all_busy_waits_until_one_is_free(world):
     go = world.directory / 'go'
     agent = PoolAgent(world, min_processes=0, max_processes=1, top={'max_processes': 1})
     other = add_application(agent, 'other', address='127.0.0.1:0+')
@@ -394,7 +394,7 @@ def test_a_full_line_is_answered_503_with_when_to_come_again(world):
     assert [r.result().status for r in held] == [200, 200]
 
 
-def test_a_process_is_told_of_the_client(world):
+def test_a_process_is_notified_of_the_client(world):
     agent = PoolAgent(world, top={'allow': ['10.0.0.0/8']}).wait_ready()
     sent = [('X-Forwarded-For', '1.2.3.4'), ('X-Forwarded-Proto', 'https'), ('Forwarded', 'for=1.2.3.4'),
             ('Resumelb-Class', 'a'), ('Connection', 'X-Hop'), ('X-Hop', 'y'), ('X-Other', 'z')]
@@ -443,7 +443,7 @@ def test_slots_need_no_addresses(world):
     assert [r.result().status for r in requests] == [200, 200]
 
 
-def test_who_cannot_be_connected_to_is_detached_and_another_tried(world):
+def test_one_that_cannot_be_connected_to_is_detached_and_another_tried(world):
     agent = Threaded(world, server=('{port}',), slots=2, min_processes=2, max_processes=2, concurrency=4,
                      respawn_delay='10s').wait_ready()
     deaf = json.loads(agent.get('/deaf', n=0).body)['pid']

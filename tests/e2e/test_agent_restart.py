@@ -148,7 +148,7 @@ def test_a_restart_that_fails_leaves_the_old_process(world):
         wait_until(lambda: replaced(agent, old), 'a process of the good program')
 
 
-def test_while_a_file_says_so_each_process_serves_one_request(world):
+def test_while_a_file_reports_it_each_process_serves_one_request(world):
     agent = MarkedAgent(world).wait_ready()
     always = agent.tmp / 'always_restart.txt'
     always.touch()
@@ -193,7 +193,7 @@ def test_a_process_that_leaks_is_replaced_and_no_request_is_lost(world):
     assert agent.figures()['deaths'] == 0
 
 
-def test_a_limit_that_nobody_can_keep_restarts_nobody_who_has_served_nothing(world):
+def test_a_limit_that_none_can_keep_restarts_none_that_has_served_nothing(world):
     agent = MarkedAgent(world, max_memory='1MiB').wait_ready()
     pids = agent.pids()
     wait_until(lambda: agent.slot()['process'].get('memory_bytes', 0) > 1 << 20, 'a sample')

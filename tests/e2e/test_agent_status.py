@@ -195,7 +195,7 @@ def test_queues_are_seen_where_requests_wait(world, browser):
     wait_until(lambda: agent.json()['waiting'] == 0, 'no request to wait')
 
 
-def test_the_page_the_tool_and_the_figures_say_what_the_json_says(world, browser):
+def test_the_page_the_tool_and_the_figures_state_what_the_json_states(world, browser):
     agent = TinyAgent(world, slots=3, min_processes=2, version='<2>', max_queue=7).wait_ready()
     agent.write_node({'max_queue': 9, 'command': 'rm -rf /', 'concurrency': -1})
     wait_until(lambda: agent.app()['settings']['max_queue']['origin'] == 'tree', 'the setting')
@@ -274,7 +274,7 @@ def test_a_detached_process_finishes_what_it_has_and_is_replaced(world):
     new = wait_until(lambda: _replaced(agent, old), 'another one')
     assert new['pid'] != old['pid']
     (leaving,) = agent.app()['leaving']
-    assert leaving['id'] == old['id'] and leaving['sessions'] == 1 and leaving['going'] == 'condemned'
+    assert leaving['id'] == old['id'] and leaving['sessions'] == 1 and leaving['going'] == 'replaced'
     assert alive(old['pid'])
     for i in range(3):
         assert json.loads(agent.get('/%d' % i).body)['pid'] == new['pid'], 'detaching is permanent'
@@ -293,7 +293,7 @@ def _replaced(agent, old):
     return p if p and p['id'] != old['id'] and p['state'] == 'ready' else None
 
 
-def test_detach_is_refused_to_whoever_has_not_the_token(world):
+def test_detach_is_refused_to_one_that_has_not_the_token(world):
     agent = Guarded(world).wait_ready()
     p = agent.slot()['process']
     path = '/processes/%s/detach' % p['id']
@@ -357,7 +357,7 @@ def test_a_failed_start_leaves_its_last_lines(world, browser):
     assert 'process-last-output' in agent.process.output()
 
 
-def test_a_command_that_is_not_there_is_said(world, browser):
+def test_a_command_that_is_not_there_is_reported(world, browser):
     agent = Nobody(world, min_processes=0, max_processes=1).wait_listening()
     assert agent.get().status == 503
     f = _failure(agent)

@@ -82,7 +82,7 @@ def test_requests_streams_and_tunnels_go_to_an_agent_with_mutual_tls(world, pki)
     assert 'resumelb_agent_tls_handshakes_total' in metrics
 
 
-def test_without_a_good_certificate_nobody_gets_further_than_the_handshake(world, pki, tmp_path):
+def test_without_a_good_certificate_none_gets_further_than_the_handshake(world, pki, tmp_path):
     agent = TinyAgent(world, top={'tls': mutual(pki)}).wait_ready()
     stranger = Authority(tmp_path, 'strangers').sign('stranger', usage='clientAuth')
     server = pki.authority.sign('no-client', usage='serverAuth')
@@ -132,7 +132,7 @@ def test_an_application_s_own_address_speaks_tls_as_well(world, pki):
     assert is_refused(agent, client(pki), own)
 
 
-def test_networks_are_looked_at_before_the_handshake(world, pki):
+def test_networks_are_checked_before_the_handshake(world, pki):
     agent = TinyAgent(world, top={'tls': mutual(pki), 'allow': ['10.0.0.0/8']}).wait_ready()
     with pytest.raises((OSError, ssl.SSLError)):
         dial(agent.address, NAME, client(pki, pki.balancer))

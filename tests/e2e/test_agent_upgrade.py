@@ -111,7 +111,7 @@ def test_no_request_is_lost_and_none_comes_twice(world):
     assert done >= 6 * (20 + 15 * UPGRADES)
 
 
-def test_a_request_under_way_is_finished_by_the_old_one(world):
+def test_a_request_in_progress_is_finished_by_the_old_one(world):
     agent = TinyAgent(world).wait_ready()
     pid = agent.pid()
     go = world.directory / 'go'
@@ -143,7 +143,7 @@ def test_what_was_measured_goes_over(world):
     assert list(stream.wait(lambda x: x.get('skills'))['skills']) == ['a.example']
 
 
-def test_a_process_told_to_end_first_finishes_what_the_old_one_sent(world):
+def test_a_process_to_be_stopped_first_finishes_what_the_old_one_sent(world):
     agent = TinyAgent(world).wait_ready()
     go = world.directory / 'go'
     running = Background(agent.address, 'POST', '/running', [('X-Until', str(go))], b'x')
@@ -408,7 +408,7 @@ def test_kill_9_of_the_new_one_while_the_old_one_finishes(world):
     assert agent.pid() == processes[0]
 
 
-def test_the_service_manager_is_told_of_the_new_main_process(world, monkeypatch):
+def test_the_service_manager_is_notified_of_the_new_main_process(world, monkeypatch):
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(str(world.directory / 'notify'))
     notify.settimeout(LIMIT)

@@ -63,7 +63,7 @@ def test_requests_at_an_applications_own_address_are_passed_on_to_the_agent_that
     assert crowded.posts() == ['/0', '/1', '/2', '/3', '/4', '/running']
 
 
-def test_what_load_balancers_say_and_hear_passes_through_the_old_one(world):
+def test_what_load_balancers_state_and_receive_passes_through_the_old_one(world):
     crowded = Crowded(world, max_queue=1)
     address = crowded.agent.addresses[0]
     fingerprint = '0123456789abcdef'

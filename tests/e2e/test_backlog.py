@@ -35,7 +35,7 @@ def others(lb, address):
 
 # ---- what an agent says ----
 
-def test_an_agent_tells_what_waits_and_runs_with_the_request_that_it_answers(world):
+def test_an_agent_reports_what_waits_and_runs_with_the_request_that_it_answers(world):
     agent = TinyAgent(world).wait_ready()
     assert agent.get()['Resumelb-Backlog'] == '1'
     go = world.directory / 'go'
@@ -48,7 +48,7 @@ def test_an_agent_tells_what_waits_and_runs_with_the_request_that_it_answers(wor
     assert agent.get(method='HEAD')['Resumelb-Backlog'] == '1'
 
 
-def test_an_agent_tells_when_it_refuses_or_fails_a_request_and_when_it_becomes_a_tunnel(world):
+def test_an_agent_reports_when_it_refuses_or_fails_a_request_and_when_it_becomes_a_tunnel(world):
     agent = TinyAgent(world, max_queue=2).wait_ready()
     with Client(agent.address) as c:
         c.send(headers=[('Connection', 'upgrade'), ('Upgrade', 'websocket')])
@@ -68,7 +68,7 @@ def test_an_agent_tells_when_it_refuses_or_fails_a_request_and_when_it_becomes_a
     assert [q.result().status for q in requests] == [200, 200, 200]
 
 
-def test_a_process_cannot_tell_a_backlog(world):
+def test_a_process_cannot_report_a_backlog(world):
     agent = TinyAgent(world).wait_ready()
     r = agent.get(headers=[('X-Forge', '1')])
     assert (r['Resumelb-Backlog'], r['X-Kept']) == ('1', 'yes')

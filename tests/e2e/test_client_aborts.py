@@ -299,7 +299,7 @@ def test_its_streams_end(world, leave, stage):
 # --- clients that close their half -----------------------------------------------------------------------------
 
 
-def test_who_closes_its_half_is_served_where_that_is_set(world):
+def test_one_that_closes_its_half_is_served_where_that_is_set(world):
     gate = threading.Event()
     world.closers.insert(0, gate.set)
     lb, w = front(world, serve(lambda c, head, body: (gate.wait(LIMIT), hello(c, head, body))), ignore_client_abort=True)

@@ -168,7 +168,7 @@ def test_a_called_slot_leaves_when_the_overload_has_gone_before_its_request(worl
     assert 'reason=overload-ended' in log_of(lb, 'dormant-slot-not-started')[0]
 
 
-def test_new_classes_alone_bring_nobody_in(world):
+def test_new_classes_alone_bring_none_in(world):
     lb, warm, cold = stage(world, cold=3)
     warm.may_answer.set()
     for i in range(100):
@@ -356,7 +356,7 @@ def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_f
     assert (stats['unprocessed'], stats['connect_failures'], stats['responses_5xx']) == (0, 0, 0)
 
 
-def test_nobody_is_started_again_and_again(world):
+def test_none_is_started_again_and_again(world):
     """Two processes are sufficient for the load: the other two slots stay dormant, or at least are not activated any more."""
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
     lb = balancer(world, agent, spawn_after='300ms')

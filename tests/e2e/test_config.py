@@ -63,7 +63,7 @@ def test_broken_files_are_refused(tmp_path, text, says):
 
 
 @pytest.mark.parametrize('address', [':8080', '*:8080', '8080'])
-def test_a_port_without_an_address_is_told_what_to_write(tmp_path, address):
+def test_a_port_without_an_address_is_reported_with_the_remedy(tmp_path, address):
     path = tmp_path / 'bad.yaml'
     texts = {
         'resumelb': ['listen: ["%s"]\nworkers: ["127.0.0.1:1"]\n', 'listen:\n  - address: "%s"\nworkers: ["127.0.0.1:1"]\n',
@@ -171,7 +171,7 @@ def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
     assert not w.requests
 
 
-def test_who_connects_while_it_starts_is_served_or_refused_never_reset(world):
+def test_one_that_connects_while_it_starts_is_served_or_refused_never_reset(world):
     w = world.scripted(serve(hello))
     # Each listen() is delayed, so that a client would meet a socket that listens only for a check. The tracer is not the parent (-D),
     # and LeakSanitizer does not work in a traced process.
@@ -201,7 +201,7 @@ def test_a_bad_configuration_at_sighup_changes_nothing(world):
     assert lb.get().body == b'hello' and b.requests
 
 
-def test_sigterm_finishes_what_is_under_way_and_exits_0(world):
+def test_sigterm_finishes_what_is_in_progress_and_exits_0(world):
     import threading
     from support.http import Client
     gate = threading.Event()

@@ -131,7 +131,7 @@ def test_a_post_without_the_token_is_forbidden(browser):
     assert browser.get('/admin/login/', '-H', 'Referer: %s/admin/login/' % base, *fields).status == 302
 
 
-def test_a_session_goes_on_in_another_process(browser):
+def test_a_session_continues_in_another_process(browser):
     """Each of the two workers is drained once, so that the session continues in the other one."""
     browser.log_in()
     site = browser.site

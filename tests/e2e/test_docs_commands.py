@@ -23,12 +23,12 @@ def short_world():
 
 
 @pytest.mark.parametrize('page', [pytest.param(p, marks=pytest.mark.soak if p == 'docs/tutorial.md' else []) for p in PAGES])
-def test_all_commands_of_the_page_work_and_print_what_it_says(page, short_world):
+def test_all_commands_of_the_page_work_and_print_what_it_states(page, short_world):
     assert Page(short_world, page).do() > 0
 
 
 @pytest.mark.parametrize('page', PAGES)
-def test_every_block_with_commands_says_how_it_is_tested(page):
+def test_every_block_with_commands_states_how_it_is_tested(page):
     found = blocks(page)
     assert found
     for block in found:

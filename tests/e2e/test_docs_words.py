@@ -139,7 +139,7 @@ def test_a_command_works_as_it_stands(place, command):
         assert (place.directory / file).stat().st_size > 0
 
 
-def test_a_command_that_watches_says_what_changes(place):
+def test_a_command_that_watches_states_what_changes(place):
     [command] = [c for c in COMMANDS if c.startswith('resumelbctl tree watch')]
     p = place.start(command)
     try:

@@ -307,7 +307,7 @@ def test_a_measured_worker_leaves_when_its_registration_ends(world):
     wait_until(lambda: len(in_pool(lb)) == 4, 'it to be back')
 
 
-def test_when_most_registrations_vanish_at_once_who_shows_signs_of_life_stays(world):
+def test_when_most_registrations_vanish_at_once_one_that_shows_signs_of_life_stays(world):
     tree, workers, lb = measured_in_tree(world, 4, providers_hold='500ms')
     for w in workers[:3]:
         tree.end(w.address)
@@ -324,7 +324,7 @@ def test_when_most_registrations_vanish_at_once_who_shows_signs_of_life_stays(wo
     assert len(in_pool(lb)) == 3
 
 
-def test_a_list_that_shrinks_at_once_takes_away_only_who_refuses_connections(world):
+def test_a_list_that_shrinks_at_once_takes_away_only_one_that_refuses_connections(world):
     tree, workers, lb = measured_in_tree(world, 4)
     dead = workers[0]
     dead.close()

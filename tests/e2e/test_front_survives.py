@@ -314,7 +314,7 @@ def agent_get(agent):
 # ---- no descriptors ----
 
 @pytest.mark.parametrize('spare', [0, 1, 3, 20])
-def test_without_descriptors_requests_of_each_kind_go_on_or_are_refused_alone(world, spare):
+def test_without_descriptors_requests_of_each_kind_continue_or_are_refused_alone(world, spare):
     gate = threading.Event()
 
     def script(c, head, body):

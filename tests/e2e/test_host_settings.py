@@ -156,7 +156,7 @@ def test_an_application_without_a_maximum_gets_more_slots_with_the_hosts(world, 
     assert agent.ask().status == 200
 
 
-def test_a_maximum_below_the_minima_holds_and_is_told(world, tree):
+def test_a_maximum_below_the_minima_holds_and_is_reported(world, tree):
     agent = HostAgent(world, tree, min_processes=3)
     wait_until(lambda: agent.processes() == 3, 'those that are always there')
     tree.set(HOST, max_processes=2)
@@ -187,7 +187,7 @@ def test_overlap_is_switched_by_the_tree(world, tree):
 
 # ---- what is not taken ----
 
-def test_what_is_bad_is_refused_alone_and_told(world, tree):
+def test_what_is_bad_is_refused_alone_and_reported(world, tree):
     agent = HostAgent(world, tree)
     assert agent.value('max_processes') == ('4', 'yaml') and agent.value('replace_overlap') == ('true', 'default')
     tree.set(HOST, max_processes=3)
@@ -204,7 +204,7 @@ def test_what_is_bad_is_refused_alone_and_told(world, tree):
     assert 'path=%s ' % HOST in line and 'setting=max_processes' in line and 'value="lots"' in line and 'reason="' in line
 
 
-def test_what_is_the_files_alone_is_refused_and_everybody_sees_it(world, tree):
+def test_what_is_the_files_alone_is_refused_and_all_sees_it(world, tree):
     agent = HostAgent(world, tree)
     local = {'tree': 'directory:/evil', 'state_dir': '/evil', 'host_path': '/evil', 'allow': '0.0.0.0/0',
              'zookeeper_auth': '/etc/shadow', 'spill_dir': '/evil', 'admin': '0.0.0.0:1', 'applications': 'x'}
@@ -225,7 +225,7 @@ def test_what_is_the_files_alone_is_refused_and_everybody_sees_it(world, tree):
 
 # ---- coming and going ----
 
-def test_what_the_node_does_not_say_the_file_says(world, tree):
+def test_what_the_node_does_not_state_the_file_states(world, tree):
     agent = HostAgent(world, tree)
     tree.set(HOST, max_processes=2, replace_overlap=False)
     agent.wait_value('replace_overlap', 'false')
@@ -263,7 +263,7 @@ def test_a_node_that_goes_is_held_and_then_given_up(world, tree):
         assert not agent.host()['held'] and agent.json()['max_processes'] == 4
 
 
-def test_a_restart_without_the_tree_goes_on_with_what_it_said_last(world, own_tree):
+def test_a_restart_without_the_tree_continues_with_what_it_reported_last(world, own_tree):
     agent = HostAgent(world, own_tree)
     own_tree.set(HOST, max_processes=2, replace_overlap=False)
     agent.wait_value('replace_overlap', 'false')

@@ -119,7 +119,7 @@ def check_orders(world, statuses):
     assert given_up & set(executed) == {executed[0]}, (statuses, executed)
 
 
-def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_successor(world):
+def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_replacement(world):
     tree = world.directory / 'tree'
     agent = world.agent('agent', tree, slots=1)
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app'), 'worker_wait_timeout': '300ms'}}}, wait=False)
@@ -142,7 +142,7 @@ def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_su
     check_orders(world, statuses)
 
 
-def test_posts_that_wait_for_a_worker_without_agent_are_not_executed_by_its_successor(world):
+def test_posts_that_wait_for_a_worker_without_agent_are_not_executed_by_its_replacement(world):
     """They wait in the load balancer (max_connections 1): those not sent yet may be sent to the next process, once."""
     worker = world.gunicorn(extra=['--keep-alive=5', '--worker-class=gthread', '--threads=1'],
                             env={'APP_LOG': str(world.directory / 'executed.log')})

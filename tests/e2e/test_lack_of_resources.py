@@ -119,7 +119,7 @@ def bodies_kept(process, directory):
 
 @pytest.mark.parametrize('part', [FEW, HALF])
 @pytest.mark.parametrize('how', ['full', 'gone', 'not to be written'])
-def test_uploads_under_way_are_whole_or_503_and_tunnels_go_on_when_there_is_no_room(world, how, part):
+def test_uploads_in_progress_are_whole_or_503_and_tunnels_continue_when_there_is_no_room(world, how, part):
     directory = Room(world)
     front = Front(world, directory)
     with contextlib.ExitStack() as stack:
@@ -139,7 +139,7 @@ def test_uploads_under_way_are_whole_or_503_and_tunnels_go_on_when_there_is_no_r
 
 
 @pytest.mark.parametrize('limit', [64, 128, 300])
-def test_requests_under_way_are_answered_and_tunnels_go_on_without_descriptors(world, limit):
+def test_requests_in_progress_are_answered_and_tunnels_continue_without_descriptors(world, limit):
     front = Front(world, Directory(world))
     with contextlib.ExitStack() as stack:
         under_way = UnderWay(front, FEW, stack)
@@ -274,7 +274,7 @@ WHOLE_UPLOAD = 200, len(BODY)
 
 
 @pytest.mark.parametrize('limit', [64, 128, 300])
-def test_an_agents_requests_under_way_are_answered_and_its_tunnel_goes_on_without_descriptors(world, limit):
+def test_an_agents_requests_in_progress_are_answered_and_its_tunnel_continues_without_descriptors(world, limit):
     with contextlib.ExitStack() as stack:
         under_way = AgentUnderWay(world, stack, **LARGE)
         agent = under_way.agent

@@ -80,7 +80,7 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     wait_until(counted, 'the daemon to be asked again')
 
 
-def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(world, daemon):
+def test_one_that_waits_at_a_daemon_that_hangs_continues_when_it_counts_as_unreachable(world, daemon):
     app = HeldApp()
     world.closers += [app.server.close, app.let_all_go]
     lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, threads='1',
@@ -179,7 +179,7 @@ def test_a_class_with_many_waiting_requests_takes_no_connection_from_another(wor
             c.close()
 
 
-def test_slots_at_a_daemon_that_does_not_know_them_are_told_of_once_per_rule(world, daemon):
+def test_slots_at_a_daemon_that_does_not_know_them_are_reported_once_per_rule(world, daemon):
     app = HeldApp()
     world.closers += [app.server.close, app.let_all_go]
     app.let_all_go()

@@ -94,7 +94,7 @@ def test_a_rule_of_the_tree_alone_comes_and_goes(world, tree):
     assert lb.get().body == b'hello'
 
 
-def test_a_rule_of_the_tree_says_how_many_of_what(world, tree):
+def test_a_rule_of_the_tree_states_how_many_of_what(world, tree):
     lb = balancer(world, tree)
     tree.set('rest', timeout='1s')
     wait_until(lambda: 'rest' in limits(lb) and 'gives no workers' in limits(lb)['rest']['why'], 'the reason')
@@ -140,7 +140,7 @@ def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
     assert not limits(lb)['b']['in_force'] and 'neither key' in limits(lb)['b']['why']
 
 
-def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
+def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(world):
     tree = DirectoryTree(world, None)
     lb = balancer(world, tree, pool_counters={'database': DATABASE}, settings_hold='1h')
     tree.set('database', workers=2)
@@ -160,7 +160,7 @@ def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
     assert value(lb, 'database', 'workers') == ('2', 'tree')
 
 
-def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tree):
+def test_more_workers_let_those_continue_that_wait_and_fewer_bind_at_once(world, tree):
     gate = threading.Event()
 
     def answer(c, head, body):
@@ -192,7 +192,7 @@ def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tr
         assert a.receive().body == b.receive().body == b'slow'
 
 
-def test_a_daemon_that_the_tree_asks_for_and_nobody_named_is_told_of_and_servers_may_come_later(world):
+def test_a_daemon_that_the_tree_asks_for_and_none_named_is_notified_of_and_servers_may_come_later(world):
     tree = DirectoryTree(world, None)
     lb = balancer(world, tree)
     tree.set('all', key='all', workers=1, where='daemon')
@@ -242,7 +242,7 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
     wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'no request to be active')
 
 
-def test_t_says_where_each_mistake_is(world):
+def test_t_states_where_each_mistake_is(world):
     path = world.directory / 'bad.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\npool_counter_servers: ["counter.example:7531"]\n'
                     'pool_counters:\n  a:\n    match: {path: "regex:("}\n  b: {key: "{class"}\n')
@@ -261,7 +261,7 @@ def test_the_manual_s_examples_are_taken(world):
     assert p.returncode == 0, p.stderr
 
 
-def test_the_example_tree_s_rules_are_in_force(world):
+def test_the_example_tree_s_rules_are_effective(world):
     root = world.directory / 'tree'
     subprocess.run([BIN / 'resumelbctl', 'tree', '--tree', 'directory:%s' % root, 'import', ROOT / 'conf' / 'example.tree'],
                    check=True, capture_output=True, timeout=LIMIT)

@@ -53,7 +53,7 @@ def samples(text):
 
 
 @pytest.mark.parametrize('program', ['resumelb', 'resumelb-agent', 'resumelb-poolcounter'])
-def test_promtool_has_nothing_to_say_against_the_metrics(world, program):
+def test_promtool_accepts_the_metrics(world, program):
     r = page_of(world, program)()
     assert r['Content-Type'] == 'text/plain; version=0.0.4; charset=utf-8' and len(samples(r.text)) > 20
     checked = subprocess.run(['promtool', 'check', 'metrics'], input=r.body, capture_output=True)

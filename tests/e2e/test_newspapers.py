@@ -78,7 +78,7 @@ def page(s, host, path='/'):
     return int(r['X-Worker-Pid']), int(r['X-Database-Loads']), int(r['X-Cache-Hits'])
 
 
-def test_a_page_is_made_of_many_objects_and_tells_what_it_cost(newspapers):
+def test_a_page_is_made_of_many_objects_and_reports_what_it_cost(newspapers):
     for path in ('/', '/section/0', '/article/3'):
         pid, loads, hits = page(newspapers, HOSTS[0], path)
         assert 17 <= loads + hits <= 20, path

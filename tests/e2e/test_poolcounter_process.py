@@ -24,14 +24,14 @@ def listening(daemon, text='listening'):
 # ---- options ----
 
 @pytest.mark.parametrize('args', [['-x'], ['-l'], ['-p', 'x'], ['-p', '65536'], ['--describe', 'outcomes'], ['-c']])
-def test_bad_usage_is_told_and_ends_with_1(args):
+def test_bad_usage_is_reported_and_ends_with_1(args):
     done = run(*args)
     assert done.returncode == 1
     assert 'usage: resumelb-poolcounter' in done.stderr
 
 
 @pytest.mark.parametrize('address', ['localhost', '127.1', '1.2.3.4.5', '', '::g', 'unix:relative', '127.0.0.1:99999'])
-def test_an_address_that_is_none_is_told_as_the_original_does(address):
+def test_an_address_that_is_none_is_reported_as_the_original_does(address):
     # Checked first: the standard input is a socket, but not a listening one.
     with socket.socket() as s:
         done = run('-l', address, stdin=s)
@@ -95,7 +95,7 @@ def test_an_address_in_use_ends_it_with_1(world):
     assert 'listen-failed' in done.stderr
 
 
-def test_nobody_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
+def test_none_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
     with socket.create_server(('127.0.0.1', 0)) as taken, socket.create_server(('127.0.0.1', 0)) as listener:
         config = tmp_path / 'pool.yaml'
         port = taken.getsockname()[1]
@@ -260,7 +260,7 @@ def test_the_admin_address_goes_along(world, followers):
 
 # ---- the admin address ----
 
-def test_pages_tell_who_holds_who_waits_and_of_what_type(world):
+def test_pages_report_holders_waiters_and_types(world):
     port = free_port()
     pool = Daemon(world, config={'admin': {'address': '127.0.0.1:%d' % port}, 'max_types': 2})
     holder, = pool.holders('ACQ4ME <b>:1 1 9 0')

@@ -61,7 +61,7 @@ def test_without_a_host_there_is_nowhere_to_go(world, request_head):
         assert r.status == 400 and r['Location'] is None
 
 
-def test_a_target_in_full_says_where(world):
+def test_a_target_in_full_states_where(world):
     p = Pages(world)
     assert get(p.plain, 'http://b.example/x', host='a.example')['Location'] == 'https://b.example:%d/x' % p.port
 

@@ -52,7 +52,7 @@ def test_a_renewed_certificate_is_served_after_sighup(world):
     assert served_certificate(address) == fingerprint(new[0])
 
 
-def test_settings_change_and_what_needs_a_restart_is_said(world):
+def test_settings_change_and_what_needs_a_restart_is_reported(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address], 'retries': 1})
     setting = lambda name: lb.app()['settings'][name]
@@ -143,7 +143,7 @@ def test_sigint_stops_at_once(world):
         assert lb.process.wait() == 0
 
 
-def test_an_operator_who_dawdles_does_not_hold_up_the_end(world):
+def test_a_slow_operator_does_not_hold_up_the_end(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address], 'drain_timeout': '1h'})
     with Client(lb.admin) as idle, Client(lb.admin) as slow:
@@ -168,7 +168,7 @@ def test_sigterm_while_starting_ends_it(world):
     assert lb.process.wait() == 0
 
 
-def test_systemd_is_told_when_it_is_ready_reloads_and_stops(world):
+def test_systemd_is_notified_when_it_is_ready_reloads_and_stops(world):
     path = str(world.directory / 'notify')
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.bind(path)

@@ -96,5 +96,5 @@ def test_what_a_worker_fails_is_tried_again_where_it_may_be_and_sent_twice_where
 
 
 @pytest.mark.parametrize('group', ['over and short', 'chunks cut', 'by close', '1xx', 'faults'])
-def test_the_agents_front_passes_on_what_a_process_means_or_says_that_it_failed(agents, group):
+def test_the_agents_front_passes_on_what_a_process_means_or_reports_that_it_failed(agents, group):
     side_by_side(agents, group)

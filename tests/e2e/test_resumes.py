@@ -173,7 +173,7 @@ def test_a_restarted_load_balancer_knows_where_classes_live_long_before_a_resume
     assert all_there() and {m['generation'] for n in range(4) for m in agent.slot(n)['meters']} == {0}
 
 
-def test_a_torn_state_file_is_set_aside_and_said(world):
+def test_a_torn_state_file_is_set_aside_and_reported(world):
     w = worker(world, 'w')
     config = {'workers': [w.address], 'history': 2, 'state_dir': str(world.directory / 'state')}
     lb = world.resumelb(config)

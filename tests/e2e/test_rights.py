@@ -11,7 +11,7 @@ from support.base import BIN, LIMIT, free_port, low_port, wait_until
 from support.certificates import Pair, shown
 from support.http import Client, get
 from support.scripted import hello, serve
-from rights_support import NOBODY, ORDINARY, ROOT, assert_is_nobody
+from rights_support import NOBODY, ORDINARY, ROOT, assert_is_none
 from upgrade_support import upgrade
 
 
@@ -35,7 +35,7 @@ def test_a_process_that_is_not_roots_cannot_become_another_user(open_world):
     refused_without_root(open_world)
 
 
-def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_world):
+def test_root_becomes_the_user_for_good_and_everything_continues_working(open_world):
     if not ROOT:
         refused_without_root(open_world)
         return
@@ -48,7 +48,7 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
     listen = [{'address': '127.0.0.1:%d' % low}, {'address': tls, 'tls': pair.entry},
               {'address': 'unix:%s' % unix, 'mode': 660}]
     lb = open_world.resumelb(settings_of(open_world), listen=listen)
-    assert_is_nobody(lb.process.pid, threads=3)
+    assert_is_none(lb.process.pid, threads=3)
     assert get('127.0.0.1:%d' % low).status == 200
     assert shown(tls, 'test.example') == pair.fingerprint
     assert (unix.stat().st_uid, stat.S_IMODE(unix.stat().st_mode)) == (NOBODY, 0o660)
@@ -72,7 +72,7 @@ def test_root_becomes_the_user_for_good_and_everything_goes_on_working(open_worl
     wait_until(lambda: shown(tls, 'test.example') == renewed.fingerprint, 'the new certificate')
     # a new process needs no root privileges: it inherits the socket of the low port
     upgrade(lb)
-    assert_is_nobody(lb.process.pid, threads=3)
+    assert_is_none(lb.process.pid, threads=3)
     assert get('127.0.0.1:%d' % low).status == 200
     assert lb.process.stop() == 0
     assert not unix.exists()

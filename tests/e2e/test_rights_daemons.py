@@ -12,7 +12,7 @@ import pytest
 from agent_support import TinyAgent
 from agent_upgrade_support import upgrade
 from poolcounter_support import Daemon, alive, status
-from rights_support import DAEMON, NOBODY, ORDINARY, ROOT, assert_is, assert_is_nobody, threads_of
+from rights_support import DAEMON, NOBODY, ORDINARY, ROOT, assert_is, assert_is_none, threads_of
 from support.base import BIN, LIMIT, free_port, low_port, wait_until
 from support.http import Client
 
@@ -43,7 +43,7 @@ def test_daemons_that_are_not_roots_cannot_become_another_user(open_world):
 
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
-def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_world):
+def test_an_agent_becomes_the_user_for_good_and_everything_continues_working(open_world):
     directory, low, door = open_world.directory, low_port(), open_world.directory / 'door.sock'
     agent = TinyAgent(open_world, top={'user': 'nobody'}, root='/', address='127.0.0.1:%d' % low,
                       listen=['unix:%s' % door])
@@ -55,7 +55,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_
     assert (seen['env']['USER'], seen['env']['LOGNAME']) == ('nobody', 'nobody')
     assert seen['env']['HOME'] != '/root'
     for pid in (agent.process.pid, supervisor, seen['pid']):
-        assert_is_nobody(pid)
+        assert_is_none(pid)
     assert (door.stat().st_uid, stat.S_IMODE(door.stat().st_mode)) == (NOBODY, 0o660)
     with Client('unix:%s' % door) as c:
         assert c.request().status == 200
@@ -63,7 +63,7 @@ def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_
     assert {p.stat().st_uid for p in (state, *state.rglob('*'))} == {NOBODY}
     # A new process needs no root privileges: it inherits the socket of the low port, and the application process.
     upgrade(agent)
-    assert_is_nobody(agent.process.pid)
+    assert_is_none(agent.process.pid)
     assert json.loads(agent.get().body)['pid'] == seen['pid']
 
 
@@ -108,7 +108,7 @@ class SplitAgent(TinyAgent):
         """Checks the users and the capabilities of the supervisor, the agent and the process. Returns the pid of the process."""
         for t in threads_of(self.supervisor()):
             assert t['Uid'] == ['0'] * 4 and int(t['CapEff'][0], 16) != 0, t
-        assert_is_nobody(self.process.pid)
+        assert_is_none(self.process.pid)
         seen = self.seen()
         assert (seen['uid'], seen['gid'], seen['groups']) == (user, user, [user])
         assert_is(seen['pid'], user)
@@ -325,7 +325,7 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
     wait_until(lambda: 'privileges-dropped' in pool.process.output(), 'the rights to be dropped')
     holder = pool.connect(('127.0.0.1', low))
     assert holder.ask('ACQ4ME k 1 9 0') == 'LOCKED'
-    assert_is_nobody(pool.process.pid, threads=2)
+    assert_is_none(pool.process.pid, threads=2)
     assert (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == (NOBODY, 0o660)
     assert pool.connect(str(path)).ask('ACQ4ME k 2 9 0') == 'LOCKED'
     assert status(admin)['counters']['held'] == 2
@@ -335,7 +335,7 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
     pid = int(pool.process.output().rpartition('stage="handed over" pid=')[2].split()[0])
     try:
         wait_until(lambda: status(admin)['counters']['held'] == 0, 'it at the admin address')
-        assert_is_nobody(pid, threads=2)
+        assert_is_none(pid, threads=2)
     finally:
         subprocess.run(['kill', '-TERM', str(pid)], check=True)
         wait_until(lambda: not alive(pid), 'it to end')

@@ -102,7 +102,7 @@ def test_what_identifies_a_user_keeps_its_response_apart(world, app, counters, s
 
 
 @WAYS
-def test_the_configuration_says_what_identifies_a_user(world, app, counters, shares):
+def test_the_configuration_states_what_identifies_a_user(world, app, counters, shares):
     lb = balancer(world, app, counters, copy_with_cookies=True, private_headers=['X-Tenant'])
     anybody = Visitor(lb.address)
     assert shares(lb, app, Visitor(lb.address, [('Cookie', 'a=1'), ('X-API-Key', 'k')]), anybody)
@@ -147,7 +147,7 @@ def test_a_page_made_for_one_certificate_is_for_no_other_user(world, app, counte
 
 
 @WAYS
-def test_certificates_share_where_the_configuration_says_so_by_what_we_state_of_them(world, app, counters, shares):
+def test_certificates_share_where_the_configuration_reports_it_by_what_we_state_of_them(world, app, counters, shares):
     app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', 'X-SSL-Client-S-DN')])
     site = Certified(world, app, counters, copy_with_certificates=True)
     assert shares(site.lb, app, site.ann, site.ann)

@@ -58,7 +58,7 @@ def with_certificate(pair, version=None):
 
 
 @VERSIONS
-def test_a_verified_subject_is_told_to_workers(world, version):
+def test_a_verified_subject_is_sent_to_workers(world, version):
     site = Site(world, 'optional')
     pair = issue(world.directory, site.authority, 'ann', '/O=Caf\u00e9, Inc./CN=Ann "A" <a>')
     told = site.ask(with_certificate(pair, version))
@@ -69,7 +69,7 @@ def test_a_verified_subject_is_told_to_workers(world, version):
 
 
 @VERSIONS
-def test_who_is_not_verified_is_refused(world, version):
+def test_one_that_is_not_verified_is_refused(world, version):
     site = Site(world, 'optional')
     stranger = issue(world.directory, site.stranger, 'eve', '/CN=eve')
     assert site.refuses(with_certificate(stranger, version))

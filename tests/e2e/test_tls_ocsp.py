@@ -114,7 +114,7 @@ def test_the_response_follows_its_file(world, authority):
     assert 'it has expired' in lb.process.output()
 
 
-def test_wrong_responses_are_not_stapled_and_said(world, authority):
+def test_wrong_responses_are_not_stapled_and_reported(world, authority):
     one, two = authority.issue('one.example'), authority.issue('two.example')
     good = authority.answer(one)
     stranger = Authority(world.directory, 'stranger')

@@ -54,7 +54,7 @@ def is_told(got):
 
 
 @pytest.mark.parametrize('more', [[], ['-I'], ['-X', 'DELETE'], ['--http2-prior-knowledge'], ['-d', 'a' * 100_000]])
-def test_curl_is_told_to_use_https(world, more):
+def test_curl_is_asked_to_use_https(world, more):
     front = Front(world)
     r = subprocess.run(['curl', '-sS', '--max-time', str(LIMIT), '-w', ' %{http_code}', *more, 'http://%s/x' % front.address],
                        capture_output=True, text=True)
@@ -68,7 +68,7 @@ def test_curl_is_told_to_use_https(world, more):
     assert front.failures('closed') == 0 and front.serves()
 
 
-def test_every_method_is_told_and_slow_bytes_make_no_difference(world):
+def test_every_method_is_reported_and_slow_bytes_make_no_difference(world):
     front = Front(world)
     methods = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'CONNECT', 'TRACE']
     for method in methods:
@@ -112,7 +112,7 @@ def test_a_request_that_never_ends_is_bounded(world):
     assert front.serves()
 
 
-def test_who_goes_on_sending_is_cut(world):
+def test_one_that_continues_sending_is_cut(world):
     front = Front(world)
     sent = 0
     with connect(front.address) as s:

@@ -22,7 +22,7 @@ def start(world, pairs):
     return lb, address
 
 
-def test_changed_files_are_served_and_connections_go_on(world, pairs):
+def test_changed_files_are_served_and_connections_continue(world, pairs):
     lb, address = start(world, pairs)
     new = Pair(world.directory, 'renewed', ['live.example'])
     with Client(None, sock=dial(address, 'live.example')) as c:

@@ -60,7 +60,7 @@ def test_of_a_trusted_proxy_it_is(world):
     assert passed(world, [('traceparent', PARENT)], trace_context='trusted', trusted_proxies=['loopback'])[2]['trace_id'] == TRACE
 
 
-def test_traces_that_begin_here_differ_and_are_sampled_as_told(world):
+def test_traces_that_begin_here_differ_and_are_sampled_as_configured(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address], 'trace_context': 'join', 'trace_sample': 0})
     for _ in range(20):

@@ -35,7 +35,7 @@ def balancer(world, n=0, **config):
     return lb, tree, workers
 
 
-def test_a_refused_value_is_told_with_path_value_and_reason(world):
+def test_a_refused_value_is_reported_with_path_value_and_reason(world):
     lb, tree, _ = balancer(world)
     tree.set(variance='lots', retries=3)
     wait_until(lambda: setting(lb, 'retries')['value'] == '3', 'the good one')
@@ -162,7 +162,7 @@ def test_an_agents_link_that_does_not_resolve_is_a_warning(world):
     assert len([line for line in lines if ' tree-links-resolved ' in line]) == 1
 
 
-def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
+def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(world):
     lb, tree, workers = balancer(world, 3)
     tree.set(retries=7)
     wait_until(lambda: setting(lb, 'retries')['value'] == '7', 'the setting')

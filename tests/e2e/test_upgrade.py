@@ -67,7 +67,7 @@ def accepted(lb):
     return int(re.search(r'^resumelb_client_connections_total (\d+)', page, re.M).group(1))
 
 
-def test_an_idle_client_is_served_once_more_by_the_old_one_and_told_to_leave(world):
+def test_an_idle_client_is_served_once_more_by_the_old_one_and_asked_to_close(world):
     front = Front(world)
     idle, fresh = Client(front.plain), Client(front.plain)
     assert idle.request().status == 200
@@ -83,7 +83,7 @@ def test_an_idle_client_is_served_once_more_by_the_old_one_and_told_to_leave(wor
     assert old.wait() == 0
 
 
-def test_who_waits_in_a_queue_is_served_by_the_new_one(world):
+def test_one_that_waits_in_a_queue_is_served_by_the_new_one(world):
     """The old process is at its limit of connections, so that these clients are accepted only by the new one."""
     front = Front(world, max_client_connections=2, threads=1)
     holders = [Client(front.plain) for _ in range(2)]
@@ -215,7 +215,7 @@ def test_no_new_one_is_started_while_draining(world):
     assert lb.process.wait() == 0
 
 
-def test_a_request_under_way_is_finished_and_both_end_when_the_service_is_stopped(world):
+def test_a_request_in_progress_is_finished_and_both_end_when_the_service_is_stopped(world):
     gate = threading.Event()
 
     def answer(c, head, body):
@@ -256,7 +256,7 @@ def test_what_was_learnt_of_workers_goes_over(world):
     assert lb.get(host='a.example').status == 200
 
 
-def test_the_service_manager_hears_who_the_successor_is(world):
+def test_the_service_manager_receives_the_new_main_pid(world):
     """The old process reports the new one, as only its notifications are accepted, and does not report a stop of the service."""
     path = str(world.directory / 'notify')
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -326,7 +326,7 @@ def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
         assert 'upgrade-protocol-mismatch' in lb.process.output()
 
 
-def test_every_change_at_once_costs_nobody_a_request(world):
+def test_every_change_at_once_costs_none_a_request(world):
     """Changed settings, new certificates, redeployed workers and new programs, one after the other."""
     tree = world.directory / 'tree'
     agent = TinyAgent(world, slots=2, max_queue=200)

@@ -270,7 +270,7 @@ def statuses_of(sock, c, n):
     return statuses
 
 
-def test_who_is_timed_out_with_a_turn_on_its_way_ends_well(world):
+def test_one_that_is_timed_out_with_a_turn_in_transit_ends_well(world):
     """
     A request in progress times out, and its place is granted to the next one in the queue, which times out in the same loop
     iteration.

@@ -49,7 +49,7 @@ def test_bad_values_are_refused_alone_and_good_ones_beside_them_hold(world, zook
                setting(lb, 'variance')['value'] == '6', 'the value of the file')
 
 
-def test_who_can_write_the_tree_cannot_run_code(world, zookeeper_server):
+def test_one_that_can_write_the_tree_cannot_run_code(world, zookeeper_server):
     place = Place(world, server=zookeeper_server, root='/site/app')
     plugin = world.directory / 'evil.so'
     plugin.write_bytes(b'\x7fELF')
@@ -242,7 +242,7 @@ def test_links_are_followed_and_so_are_their_changes(world, zookeeper_server):
     ({'workers ->': '/site/a/workers', 'variance =>': '/site/a'},
      {'/a': {'workers ->': '/site/b/workers', 'variance =>': '/site/b'}, '/b': {'workers ->': '/site/a/workers', 'variance =>': '/site/a'}}),
 ])
-def test_loops_of_links_are_said_and_do_no_harm(world, zookeeper_server, properties, elsewhere):
+def test_loops_of_links_are_reported_and_do_no_harm(world, zookeeper_server, properties, elsewhere):
     place, lb, blue, green = linked(world, zookeeper_server)
     wait_until(knows(lb, [blue]), 'the linked workers')
     wait_until(in_force(lb, 'variance', '2.5'), 'the linked setting')
@@ -326,7 +326,7 @@ def test_with_the_documented_permissions_programs_read_and_register_and_no_more(
         thief.set('/site/app/workers/providers/' + agent.addresses[0], b'{}')
 
 
-def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world, zookeeper_server):
+def test_a_node_that_cannot_be_read_is_reported_and_read_when_it_can(world, zookeeper_server):
     place = Place(world, server=zookeeper_server)
     w, = workers(world, 1)
     place.tree.register('/workers', w)

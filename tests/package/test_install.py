@@ -4,7 +4,7 @@ import pathlib
 import re
 import shlex
 
-from installed import (answer, begin_load, end_load, files_of_ours, main_pid, start_worker, take_over, wait_for_successor,
+from installed import (answer, begin_load, end_load, files_of_ours, main_pid, start_worker, take_over, wait_for_replacement,
                        wait_running)
 from machine import ROOT
 
@@ -103,7 +103,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     load = begin_load(machine)
     machine.run(page.take('Upgrade', 0))
     for unit in UNITS:
-        wait_for_successor(machine, unit, pids[unit])
+        wait_for_replacement(machine, unit, pids[unit])
     end_load(machine, load)
     # Load may have called slots that were cold: more processes, but those from before are there.
     assert processes and processes - application_processes(machine) == set()

@@ -195,7 +195,7 @@ static void count_end(const struct app_process *p, enum core_reason why)
     static const char *const words[] = {
         [CORE_KEEP] = "none",          [CORE_IDLE] = "idle",         [CORE_GIVES_WAY] = "gives-way",
         [CORE_OVER_MAX] = "over-max",  [CORE_OUTDATED] = "outdated", [CORE_SPENT] = "spent",
-        [CORE_REPLACED] = "condemned",
+        [CORE_REPLACED] = "replaced",
     };
 
     log_info(p, "process-stopping", "reason=%s requests=%llu", words[why],

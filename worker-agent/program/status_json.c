@@ -43,7 +43,7 @@ static const char *reason_text(enum core_reason r)
     case CORE_SPENT:
         return "max requests";
     case CORE_REPLACED:
-        return "condemned";
+        return "replaced";
     }
     UNREACHABLE();
 }

@@ -19,7 +19,7 @@ static struct counter_breaker resting(void)
     return b;
 }
 
-static void it_lets_everybody_go_while_all_is_well(void **state)
+static void it_releases_all_while_all_is_well(void **state)
 {
     struct counter_breaker b = {0};
 
@@ -84,7 +84,7 @@ static void each_rest_is_twice_as_long_up_to_a_limit(void **state)
     assert_int_equal(rest_ms, COUNTER_BREAKER_REST_MAX_MS);
 }
 
-static void those_who_went_before_make_no_rest_longer_but_may_end_it(void **state)
+static void those_that_went_before_make_no_rest_longer_but_may_end_it(void **state)
 {
     struct counter_breaker b = resting();
     uint64_t over_ms = b.until_ms;
@@ -99,7 +99,7 @@ static void those_who_went_before_make_no_rest_longer_but_may_end_it(void **stat
     assert_int_equal(counter_breaker_ask(&b, over_ms), COUNTER_BREAKER_GO);
 }
 
-static void a_probe_that_tells_nothing_is_followed_by_the_next(void **state)
+static void a_probe_that_reports_nothing_is_followed_by_the_next(void **state)
 {
     struct counter_breaker b = resting();
     uint64_t over_ms = b.until_ms;
@@ -118,12 +118,12 @@ static void a_probe_that_tells_nothing_is_followed_by_the_next(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_lets_everybody_go_while_all_is_well),
+        cmocka_unit_test(it_releases_all_while_all_is_well),
         cmocka_unit_test(failures_open_it_only_in_a_row),
         cmocka_unit_test(after_its_rest_one_goes_ahead_and_the_others_wait_for_its_fate),
         cmocka_unit_test(each_rest_is_twice_as_long_up_to_a_limit),
-        cmocka_unit_test(those_who_went_before_make_no_rest_longer_but_may_end_it),
-        cmocka_unit_test(a_probe_that_tells_nothing_is_followed_by_the_next),
+        cmocka_unit_test(those_that_went_before_make_no_rest_longer_but_may_end_it),
+        cmocka_unit_test(a_probe_that_reports_nothing_is_followed_by_the_next),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

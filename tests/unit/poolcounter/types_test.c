@@ -49,7 +49,7 @@ static struct source_entry *join(struct sources *s, const char *text)
     return sources_join(s, (struct sockaddr *)&a);
 }
 
-static void clients_are_counted_by_address_whatever_the_family_says(void **state)
+static void clients_are_counted_by_address_whatever_the_family_states(void **state)
 {
     struct sources s = {0};
     struct source_entry *a = join(&s, "10.0.0.1");
@@ -82,7 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_types_have_entries_and_the_rest_share_one),
-        cmocka_unit_test(clients_are_counted_by_address_whatever_the_family_says),
+        cmocka_unit_test(clients_are_counted_by_address_whatever_the_family_states),
         cmocka_unit_test(clients_of_unix_sockets_are_not_counted),
     };
 
