@@ -41,7 +41,7 @@ rlb_install_configuration(conf/etc/logrotate logrotate.d resumelb)
 install(FILES conf/sysusers.d/resumelb.conf conf/sysusers.d/resumelb-poolcounter.conf DESTINATION ${RLB_SYSUSERS_DIR})
 install(FILES conf/tmpfiles.d/resumelb.conf DESTINATION ${RLB_TMPFILES_DIR})
 
-# Manual pages, with what the programs say of themselves in them.
+# Manual pages, with the programs' descriptions of themselves.
 set(pages
   resumelbctl.1 resumelb.yaml.5 resumelb-agent.yaml.5 resumelb-poolcounter.yaml.5 resumelb-metrics.7 resumelb-outcomes.7
   resumelb.8 resumelb-agent.8 resumelb-poolcounter.8)

@@ -27,7 +27,7 @@ struct sockets {
     size_t n;
 };
 
-/* What all listening sockets of the daemon are called when they are passed to a new process. */
+/* Name of the daemon's listening sockets when they are passed to a new process. */
 #define LISTENER_NAME "listener"
 
 bool program_describe(const char *what, FILE *out)
@@ -43,7 +43,7 @@ bool program_describe(const char *what, FILE *out)
 
 /* ---- SIGHUP ---- */
 
-/* Say which changes have no effect until a restart. */
+/* Logs the changes that have no effect until a restart. */
 static void warn_of_restart(const struct configuration *old, const struct configuration *new)
 {
     for (size_t i = 0; i < poolcounter_table.n; ++i) {
@@ -223,9 +223,8 @@ static void take(struct sockets *out, int fd)
     out->fds[out->n++] = fd;
 }
 
-/* Those of LISTEN_FDS, which is removed from the environment. A socket that does not listen is
- * none.
- */
+/* Takes the sockets of LISTEN_FDS, which is removed from the environment. Sockets that do not
+ * listen are ignored. */
 static void inherit_from_systemd(struct sockets *out)
 {
     const char *pid_text = getenv("LISTEN_PID");
@@ -290,7 +289,7 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
     return true;
 }
 
-/* Those of the old process, or given to us, or configured. */
+/* Opens the listeners: those of the old process, inherited ones, or those of the configuration. */
 static bool open_sockets(const struct poolcounter *p, struct sockets *out)
 {
     int *left;

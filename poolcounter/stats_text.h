@@ -12,7 +12,7 @@
 struct stats_figures {
     struct counter_stats counters;
     uint64_t uptime_us;
-    /* Those that the server counts. */
+    /* Counters of the server. */
     uint64_t connect_errors, failed_sends;
     uint64_t lock_mismatch, lock_while_waiting, release_mismatch;
     /* Beyond the original's. */
@@ -20,9 +20,12 @@ struct stats_figures {
 };
 
 /*
- * The answer to "STATS WHAT" (SLOTS: that an acquire may have a fifth word), its last newline too,
- * appended to OUT. extra  whether FULL has our own counters behind the original's, and their names
- * are known False: there is nothing of that name (ERROR WRONG_STAT); OUT is as it was.
+ * Appends the reply to "STATS WHAT" (SLOTS: an acquire may have a fifth word) to OUT, including the
+ * last newline.
+ *
+ *   extra  whether FULL has further counters after the original's, and their names are known
+ *
+ * Returns false if the name is unknown (ERROR WRONG_STAT); then OUT is unchanged.
  */
 bool stats_text(const struct stats_figures *f, struct slice what, bool extra, struct text *out);
 

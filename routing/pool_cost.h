@@ -29,7 +29,8 @@ struct cost_class *cost_find(const struct cost_table *t, struct slice cls);
 double cost_expected_s(const struct cost_table *t, const struct cost_class *c);
 /* One of CLS begins: fills H's entry, node and work_s. */
 void cost_begin(struct cost_table *t, struct slice cls, struct pool_hand *h);
-/* It has ended; h->work_s stays for the caller. Only what was served well says what it costs. */
+/* The request has ended; h->work_s stays for the caller. Only successful requests count as a
+ * measurement of cost. */
 void cost_end(struct cost_table *t, struct pool_hand *h, const struct pool_served *how);
 
 #endif

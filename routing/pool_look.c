@@ -12,7 +12,7 @@
 
 enum { TRIES = 3 /* at the skills of one worker in pieces */ };
 
-/* What is copied with the lock held once. */
+/* Workers that are copied while the lock is held once. */
 struct piece {
     size_t n;
     struct worker_view workers[POOL_LOOK_WORKERS];
@@ -66,7 +66,7 @@ static void keep_piece(const struct piece *piece, size_t *room, size_t n, struct
     }
 }
 
-/* Those of HEAD, which are put behind the N that OUT has. Returns how many. */
+/* Appends the workers of HEAD after the N in OUT. Returns the new number. */
 static size_t look_at_list(struct pool *p, struct list *head, bool members, size_t *room, size_t n,
                            struct pool_view *out)
 {

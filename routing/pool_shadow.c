@@ -29,7 +29,7 @@
 
 /* ---- what a worker has served lately ---- */
 
-/* That of TAG, or the oldest. */
+/* Returns the entry of TAG, or the oldest. */
 static struct shadow_recent *place_of(struct shadow_recent *set, uint32_t tag)
 {
     struct shadow_recent *oldest = &set[0];

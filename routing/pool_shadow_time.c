@@ -221,7 +221,7 @@ static void cut(struct pool *p, struct list *of, const struct worker *mirror)
     }
 }
 
-/* Those that wait first, so that none of them gets its turn meanwhile. */
+/* Waiting ones first, so that none of them is started meanwhile. */
 void shadow_time_cut(struct pool *p, const struct worker *mirror)
 {
     cut(p, &p->shadow_clock->waiting, mirror);

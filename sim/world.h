@@ -75,7 +75,7 @@ struct world_run {
     size_t nevents;
 };
 
-/* What became of a request. */
+/* The result of a request. */
 struct world_record {
     uint64_t start_us; /* from the start of the run: issued, or due in an open loop */
     uint64_t latency_us;
@@ -93,14 +93,14 @@ struct world_record {
  */
 void world_run(struct world *w, const struct world_run *run, struct world_record *out);
 
-/* What is in the caches. */
+/* Contents of the caches. */
 struct world_overlap {
     uint64_t cached, distinct;
     uint64_t shared; /* distinct objects in more than one cache */
 };
 void world_overlap(const struct world *w, struct world_overlap *out);
 
-/* What shadow_policy has counted so far, of all balancers. */
+/* Counts of shadow_policy so far, of all balancers. */
 void world_shadow(const struct world *w, struct pool_shadow_counts *out);
 
 /* ---- what a run comes to, in numbers ---- */

@@ -87,7 +87,8 @@ enum {
     WALL_OFFSET_AGE_US = 1000 * 1000,
 };
 
-/* What each turn uses is close together; what other threads write has cache lines of its own. */
+/* Members used in each turn are adjacent; those that other threads write have their own cache
+ * lines. */
 struct loop {
     struct loop_time time; /* first: points to CLOCK */
     struct loop_clock clock;

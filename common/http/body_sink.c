@@ -106,7 +106,7 @@ static void drop_file(struct body_sink *b, struct body_file_bin *bin)
     body_file_throw(bin, b->file);
 }
 
-/* What is in memory goes there first. */
+/* The part in memory is written first. */
 static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
 {
     struct body_totals *t = l->totals;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host names to addresses, on a thread, as the system's resolver blocks. Used by the thread's loop.
+ * Resolves host names on a thread, because the system's resolver blocks. Used by the thread's loop.
  */
 #ifndef RLB_NET_RESOLVER_H
 #define RLB_NET_RESOLVER_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A decayed mean: of backlogs in the load balancer, of service times in the meter. Embedded in what
- * it is the mean of; zero is "nothing yet". Plain computation, one thread at a time.
+ * A decayed mean: of backlogs in the load balancer, of service times in the meter. Embedded in the
+ * measured object; all zero: no values yet. Plain computation, one thread at a time.
  *
- * Each new value lets the sums forget a little: sum = sum * decay + value, weight = weight * decay
+ * Each new value decays the sums: sum = sum * decay + value, weight = weight * decay
  * + 1, mean = sum / weight. With decay 1 - 1/n about the last n values count.
  */
 #ifndef RLB_STATS_DECAY_H

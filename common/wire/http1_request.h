@@ -34,10 +34,13 @@ struct http1_request_facts {
     struct slice method, target, host; /* host: NULL when there is none */
 };
 /*
- * Check the request head at the start of BYTES; one empty line before it counts as part of it. The
- * bytes after it are not examined. out  filled as far as the head was read; whole when FAULT_NONE
- * is returned The first fault met, in the order of the bytes; a head that is not whole is
- * FAULT_REQUEST_LINE or FAULT_HEADER.
+ * Checks the request head at the start of BYTES; one empty line before it counts as part of it. The
+ * bytes after it are not examined.
+ *
+ *   out  filled as far as the head was read; complete if FAULT_NONE is returned
+ *
+ * Returns the first fault, in the order of the bytes; an incomplete head is FAULT_REQUEST_LINE or
+ * FAULT_HEADER.
  */
 enum request_fault http1_request_check(struct slice bytes,
                                        struct http1_request_facts *out) must_check;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a monitor asks: thresholds, and what a page says of a pool. Plain computation; the caller
- * owns everything.
+ * Checks for monitoring: thresholds, and the values of a pool in a page. Plain computation; the
+ * caller owns everything.
  */
 #ifndef RLB_CTL_INSPECT_CHECK_H
 #define RLB_CTL_INSPECT_CHECK_H
@@ -18,7 +18,7 @@ struct check_range {
     bool set, turned;
     double low, high; /* -HUGE_VAL, HUGE_VAL: without end */
 };
-/* What a bare number N means. */
+/* The meaning of a bare number N. */
 enum check_bare {
     CHECK_BARE_HIGH, /* alert at N and above, as rlb-nagios does */
     CHECK_BARE_LOW,  /* alert at N and below */
@@ -56,7 +56,7 @@ enum check_state check_pool(const struct check_thresholds *t, const struct check
 
 /*
  * All of a page, or the application that O names, as the line that a monitor reads, without its
- * end. Not our page, or no such application: CHECK_UNKNOWN, and OUT says so.
+ * end. Not our page, or no such application: CHECK_UNKNOWN, with the reason in OUT.
  */
 enum check_state check_page(const json_t *page, const struct ctl_options *o,
                             const struct check_thresholds *t, struct text *out);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl top: what is drawn is made of two pages and a view by a pure function. Main
- * thread.
+ * resumelbctl top: a pure function renders the screen from two pages and a view. Main thread.
  */
 #ifndef RLB_CTL_INSPECT_TOP_H
 #define RLB_CTL_INSPECT_TOP_H
@@ -32,7 +31,8 @@ struct top_view {
     bool colours;
 };
 
-/* What a key does; UP, DOWN, LEFT and RIGHT are what arrows come as. False: nothing. */
+/* Handles a key; UP, DOWN, LEFT and RIGHT are the codes of arrows. Returns false if it has no
+ * effect. */
 enum { TOP_UP = 0x100, TOP_DOWN, TOP_LEFT, TOP_RIGHT, TOP_PAGE_UP, TOP_PAGE_DOWN };
 bool top_press(struct top_view *v, int key);
 

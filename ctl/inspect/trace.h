@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The summary of a trace log: times and ends by URL, requests in progress over time, and those that
- * never ended. Plain computation but for printing; embedded, zeroed, trace_report_fini. One thread.
+ * The summary of a trace log: times and ends by URL, requests in progress over time, and unfinished
+ * ones. Plain computation except for printing; embedded, zeroed, trace_report_fini. One thread.
  * Source: zc.zservertracelog's tracereport, for what is counted.
  */
 #ifndef RLB_CTL_INSPECT_TRACE_H

@@ -19,7 +19,7 @@ enum {
     ACCESS_HOST_MAX = 255,
 };
 
-/* What is wrong with a line: one row each in access_fault.def. */
+/* Faults of a line: one row each in access_fault.def. */
 enum access_fault {
 #define FAULT(name, text) ACCESS_FAULT_##name,
 #include "ctl/simulate/access_fault.def"
@@ -33,10 +33,10 @@ struct access_line {
     struct slice method;         /* a token */
     struct slice path;           /* of the target, as it was sent; begins with '/', or is "*" */
     struct slice query;          /* behind the '?', or empty */
-    struct slice host;           /* lower case, without port; empty: the line does not say */
+    struct slice host;           /* lower case, without port; empty: not in the line */
     struct slice client;         /* as it stands there */
     struct slice referer, agent; /* empty: none */
-    uint64_t service_us;         /* only our own lines say; 0: unknown */
+    uint64_t service_us;         /* only in resumelb's own lines; 0: unknown */
     unsigned status;
 };
 

@@ -165,7 +165,7 @@ static struct slice stamp(struct access_clock *c, uint64_t wall_ms)
     return slice_of(c->text);
 }
 
-/* What every reader of the combined format knows. */
+/* The common part of the combined format. */
 static bool in_combined_part(size_t field)
 {
     return field <= ACCESS_FIELD_agent;

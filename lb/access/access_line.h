@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One line of the access log: what it says, the compact record in which a data loop leaves that to
+ * One line of the access log: its values, the compact record in which a data loop leaves that to
  * the writer, and the text that the writer makes of it. Stateless but for struct access_clock,
  * which is the writer's. A record is in memory only and never leaves the process.
  */
@@ -28,7 +28,7 @@ enum {
 };
 
 /*
- * What a line says. Numbers first, then texts that outlive the log (tables' own, applications'
+ * The values of a line. Numbers first, then texts that outlive the log (tables' own, applications'
  * names), then those that are borrowed for the call.
  */
 struct access_entry {

@@ -2,7 +2,7 @@
  *
  * The access log: one line per exchange (access_line.h).
  * Made and destroyed by the control thread (lb.c); outlives the data loops. Each loop copies what a
- * line says into a buffer of its own; a line_writer makes lines of it, on its thread.
+ * line into a buffer of its own; a line_writer makes lines of it, on its thread.
  */
 #ifndef RLB_LB_ACCESS_ACCESS_LOG_H
 #define RLB_LB_ACCESS_ACCESS_LOG_H
@@ -25,7 +25,7 @@ struct access_options {
  */
 enum err access_log_create(const char *file, const struct access_options *o, unsigned nloops,
                            struct access_log **out) must_check;
-/* Any thread: later lines are as O says. */
+/* Any thread: later lines are as O specifies. */
 void access_log_set(struct access_log *log, const struct access_options *o);
 /* Any thread. Writes buffered lines to the old file, then reopens the file by its name. */
 void access_log_reopen(struct access_log *log);

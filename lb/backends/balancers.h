@@ -21,7 +21,7 @@ struct balancers *balancers_create(struct application *a, struct tree *t, const 
                                    const char *own);
 /* Releases the tree; the pool decides alone from now on. NULL is fine. */
 void balancers_destroy(struct balancers *b);
-/* Those that the pool knows of, this one included; 1: it is alone. */
+/* Number of load balancers of the pool, including this one. */
 size_t balancers_count(const struct balancers *b);
 
 #endif

@@ -36,7 +36,7 @@ enum {
     LOOKS = 10,
     LOOK_MIN_MS = 10,
     LOOK_MAX_MS = 100,
-    /* How long one that has its request may take to say that it is starting: its agent says so at
+    /* How long one with a request may take to report that it is starting: its agent reports it at
      * once, unless it refused the request. */
     WOKEN_PATIENCE_MS = 5000,
     /* How long one that is starting keeps others from being called: an agent's start_timeout as it

@@ -145,7 +145,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err failed)
     end(e);
 }
 
-/* One that has left the pool meanwhile says by itself when it is back. */
+/* A worker that has left the pool meanwhile reports its return itself. */
 static bool is_to_be_tried(struct ejection *e)
 {
     struct member *m = member_of(e->worker);

@@ -21,7 +21,7 @@ struct host_name {
     void *context;
     struct resolve_request request;
     struct timer again;
-    bool failing; /* said so */
+    bool failing; /* already logged */
 };
 
 struct host_name *host_name_create(struct application *a, const char *text,

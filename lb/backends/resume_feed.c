@@ -37,7 +37,7 @@ struct resume_feed {
     bool reconnecting; /* the stream broke: this is the one try at once */
     bool settled;
     bool refused; /* the last try to connect was */
-    bool failing; /* said so already */
+    bool failing; /* already logged */
     struct loop_deferred deferred;
 };
 

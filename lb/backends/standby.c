@@ -53,7 +53,7 @@ static void rest(struct standby *s)
         s->rest_ms = s->rest_ms * 2 < most_ms ? s->rest_ms * 2 : most_ms;
 }
 
-/* What its checks of its own address say is asked for when that answers. */
+/* The checks of its own address are consulted when that answers. */
 static void on_check_changed(void *context)
 {
     (void)context;

@@ -18,14 +18,14 @@ struct cpu_affinity {
 
 /*
  * "off"; "auto": the CPUs of ALLOWED, ascending; or a list of them: "0,2-5", loop i to its i-th,
- * then from the start again. WHY (NULL: not wanted) says what is wrong, OUT is untouched then.
+ * then from the start again. On error WHY (may be NULL) has the reason, and OUT is unchanged.
  * Errors: ERR_SYNTAX; ERR_NOT_FOUND: a CPU that is not in ALLOWED; ERR_BUSY: one named twice.
  */
 enum err cpu_affinity_parse(struct slice text, const cpu_set_t *allowed, struct cpu_affinity *out,
                             const char **why) must_check;
 /* The CPU of loop I; -1: any. */
 int cpu_affinity_of(const struct cpu_affinity *a, unsigned i);
-/* The calling thread to its CPU; false: the kernel refused (errno says). -1: nothing to do. */
+/* The calling thread to its CPU; false: the kernel refused (see errno). -1: nothing to do. */
 bool cpu_affinity_enter(int cpu);
 
 #endif

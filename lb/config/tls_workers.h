@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whether and how an application's workers speak TLS: `worker_tls` as it is configured. A plain
- * value, first of the configuration, then of the application; control thread. What it says rules:
+ * value, first of the configuration, then of the application; control thread. Its values decide:
  * no property of the tree turns TLS on or off (docs/decisions/11-trust.md).
  */
 #ifndef RLB_LB_CONFIG_TLS_WORKERS_H
@@ -12,7 +12,7 @@
 
 struct tls_workers {
     struct worker_tls *tls; /* one reference; NULL: no worker speaks TLS */
-    bool on;                /* all workers do that do not say otherwise */
+    bool on;                /* all workers that do not specify otherwise */
     char *server_name;      /* for which their certificates have to be; or NULL: by their names */
 };
 
@@ -20,7 +20,7 @@ struct tls_workers {
 bool server_name_is_valid(const char *name);
 /*
  * Read MAP (NULL: there is none), with the files it names; problems to D with their places.
- *   wanted  a worker says of itself that it speaks TLS
+ *   wanted  the worker's registration requires TLS
  */
 void tls_workers_read(const struct config *file, const struct config_node *map, bool wanted,
                       struct tls_workers *out, struct diag *d);

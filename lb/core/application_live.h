@@ -14,7 +14,7 @@
 struct application_live;
 
 /*
- * PATH: its node in the tree, for people. CHANGED runs after each publication; AWAY says whether
+ * PATH: its node in the tree, for people. CHANGED runs after each publication; AWAY is whether
  * the tree cannot be reached. Both on the control thread; the latter may be NULL.
  */
 struct application_live *application_live_create(struct application *a,

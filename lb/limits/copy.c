@@ -332,7 +332,7 @@ static bool set_room(struct copy_maker *m, size_t bytes)
     return true;
 }
 
-/* What is allocated for a body that has NEEDED bytes so far. */
+/* The allocation for a body that has NEEDED bytes so far. */
 static size_t next_room(const struct copy_maker *m, size_t needed)
 {
     size_t max = m->o.max_bytes - m->copy->head_bytes;

@@ -41,7 +41,7 @@ struct slice copy_reason(const struct copy *c);
 struct cache_fields copy_fields(const struct copy *c);
 struct slice copy_body(const struct copy *c);
 const struct cache_facts *copy_facts(const struct copy *c);
-/* What it was chosen by: see cache_variant_key. */
+/* The key of its variant: see cache_variant_key. */
 struct slice copy_variant(const struct copy *c);
 /* Monotonic: when its request was sent, and when its head came. */
 uint64_t copy_asked_us(const struct copy *c);

@@ -16,7 +16,7 @@ static void add_field(struct http1_head *head, struct slice name, struct slice v
     head->headers[head->nheaders++] = (struct http1_header){.name = name, .value = value};
 }
 
-/* What is left of its lifetime (RFC 9211 2.5); negative once it is stale. */
+/* The remaining lifetime (RFC 9211 2.5); negative once it is stale. */
 static int64_t ttl_of(const struct copy *c, uint64_t age_s)
 {
     return (int64_t)copy_facts(c)->lifetime_s - (int64_t)age_s;

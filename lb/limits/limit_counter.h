@@ -19,7 +19,7 @@ enum {
     LIMIT_WAITERS_MAX = 1000000,
 };
 
-/* What a counter has done; one cell for all loops, as each count goes with the mutex anyway. */
+/* Results of a counter; one cell for all loops, because each count is made under the mutex. */
 struct limit_figures {
     _Atomic uint64_t coalesced, stale;              /* answers from a copy */
     _Atomic uint64_t refused_full, refused_timeout; /* answers of ours */

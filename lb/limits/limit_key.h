@@ -30,7 +30,7 @@ enum {
 
 struct limit_key;
 /*
- * TEMPLATE NULL: what MODE (LIMIT_EACH, LIMIT_ANY) has by default. NULL on error; P says what is
+ * TEMPLATE NULL: what MODE (LIMIT_EACH, LIMIT_ANY) has by default. NULL on error; P names what is
  * wrong, and at which character.
  */
 struct limit_key *limit_key_compile(const char *template, int mode, struct limit_problem *p);

@@ -15,14 +15,14 @@ enum {
     LIMIT_PATTERN_MAX = 1024,
 };
 
-/* What is wrong with a rule. */
+/* An error of a rule. */
 struct limit_problem {
     const char *row; /* the setting at fault; constant */
     char why[SETTINGS_WHY_ROOM];
 };
 
 struct limit_match;
-/* *OUT is NULL when no pattern is given: all requests fit. False: P says what is wrong. */
+/* *OUT is NULL when no pattern is given: all requests fit. Returns false, with the reason in P. */
 bool limit_match_compile(const struct counter_settings *s, struct limit_match **out,
                          struct limit_problem *p) must_check;
 /* NULL is fine. */

@@ -47,7 +47,7 @@ void limit_rules_unref(struct limit_rules *r);
 
 /*
  * The rule called NAME of S, both copied, without a page or a counter, to OUT; and the rules across
- * its fields. False: P says what is wrong, and OUT is nothing to free.
+ * its fields. Returns false, with the reason in P, and OUT is nothing to free.
  */
 bool limit_rule_compile(const char *name, const struct counter_settings *s, struct limit_rule *out,
                         struct limit_problem *p) must_check;

@@ -34,8 +34,8 @@ struct rate_rules {
 };
 
 /*
- * The rule called NAME of S, with the patterns of MATCH (its class, path, method), to OUT. False: P
- * says what is wrong, and OUT is nothing to free.
+ * Compiles the rule NAME of S, with the patterns of MATCH (class, path, method), into OUT. Returns
+ * false with the error in P; then OUT need not be freed.
  */
 bool rate_rule_compile(const char *name, const struct rate_settings *s,
                        const struct counter_settings *match, struct rate_rule *out,

@@ -343,7 +343,7 @@ static void on_hup(void *context)
 
 /* ---- rights and files, before any thread is there ---- */
 
-/* What root alone can do is done first (addresses bound, keys read, state_dir made). */
+/* Operations that require root come first (bind addresses, read keys, create state_dir). */
 static bool bind_first(struct lb *lb, const struct privileges *p)
 {
     struct lb_parts *parts = lb->parts;
@@ -466,7 +466,7 @@ static void lb_destroy(struct lb *lb)
     if (p->admin != NULL)
         admin_destroy(p->admin);
     if (lb->control != NULL) {
-        /* What was to be freed at the end of the last turn. */
+        /* Frees objects that were deferred in the last turn. */
         loop_turn(lb->control, 0);
         loop_turn(lb->control, 0);
     }

@@ -68,7 +68,7 @@ bool lb_reload(struct lb *lb, struct text *why);
 /* Run the load balancer of CONFIG, a struct configuration that is taken, until it is to stop.
  * Returns the exit code. CONTEXT is not used. */
 int lb_run(void *context, void *config, const struct daemon_line *line);
-/* What request bodies may use from now on. */
+/* Sets the limits of request bodies. */
 void lb_set_body_totals(struct lb *lb, const struct program_settings *s);
 /* The limits on clients of one data loop. Borrows texts of S. */
 struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops);

@@ -217,7 +217,7 @@ static void open_on(struct lb_loop *ll, void *context)
     }
 }
 
-/* What is taken over listens already. */
+/* Inherited sockets already listen. */
 static bool start_listening(const struct listener *l)
 {
     enum err e = ERR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SIGHUP. The file is read and checked whole, certificates included; only then is anything changed.
- * What needs a restart is left as it is, and said, one line each.
+ * Settings that need a restart are unchanged, and logged, one line each.
  */
 #include "lb/program/lb_parts.h"
 

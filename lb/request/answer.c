@@ -37,7 +37,7 @@ static void put_html(struct text *out, struct slice s)
     }
 }
 
-/* What NAME stands for; p == NULL when it is none of ours and stays as it is. */
+/* The value of NAME; p == NULL if it is unknown and left as it is. */
 static struct slice value_of(const struct answer *a, struct slice name, char status[12])
 {
     if (slice_is(name, "status")) {

@@ -29,7 +29,7 @@
 #include "lb/rules/classify.h"
 #include "lb/rules/poison.h"
 
-/* What the exchanges of one data loop share. */
+/* Shared by the exchanges of one data loop. */
 struct exchange_loop {
     struct lb_loop *home;
     struct list spare; /* exchanges to be used again */
@@ -300,7 +300,7 @@ void exchange_slow_end(struct exchange *x) noinline_;
  * guard.c: X's worker, or its process, died with it. True: its class and path is refused now.
  */
 bool guard_worker_died(struct exchange *x);
-/* guard.c: it has an answer, which says something when there are suspects. */
+/* guard.c: it has a response, which matters if there are suspects. */
 void guard_answered_(const struct exchange *x) cold_;
 static inline void guard_answered(const struct exchange *x)
 {
@@ -351,7 +351,7 @@ static inline void limit_upgraded(struct exchange *x)
 }
 /* Between turns: X goes. */
 void limit_fini(struct exchange *x);
-/* What a refusal by a rule says instead of the application's. */
+/* Status and page of a rejection by a rule, instead of the application's. */
 void limit_refusal(const struct exchange *x, struct answer *a);
 
 /* ---- limit_copy.c: coalesced requests, and stale copies ---- */
@@ -373,7 +373,7 @@ static inline void limit_note_user(struct exchange *x)
 bool limit_may_share(struct exchange *x);
 /* The answer is a copy made while X waited since SINCE_US, if there is one; true: it is sent. */
 bool limit_answer_shared(struct exchange *x, uint64_t since_us);
-/* The answer is the last good copy, however old; DETAIL says why, for Cache-Status. */
+/* Responds with the last good copy, of any age; DETAIL is the reason, for Cache-Status. */
 bool limit_answer_stale(struct exchange *x, struct slice detail);
 /* The response is to be copied, if limit_may_share. */
 void limit_copy_wanted(struct exchange *x);

@@ -37,9 +37,9 @@ enum {
 /* ---- the worker's side has ended ---- */
 
 /*
- * What it took, for the meter and the histograms: from the request written to the last byte taken,
- * but for the time in which we took none because the client was slow. That says nothing of the
- * worker's skill.
+ * Records the service time for the meter and the histograms: from the request written to the last
+ * byte read, without the time in which nothing was read because the client was slow: that does not
+ * depend on the worker.
  */
 static void served(struct exchange *x, bool failed)
 {
@@ -160,7 +160,7 @@ static void log_failure(const struct exchange *x, enum err e)
              x->started ? "begun" : "none");
 }
 
-/* A connection that had been closed while it was kept says nothing of the worker. */
+/* A connection that was closed while idle does not indicate a failure of the worker. */
 static void strike(struct exchange *x, enum err e, bool dead_already)
 {
     if (x->started || dead_already)

@@ -27,7 +27,7 @@ static void refuse(struct exchange *x, const struct limit_rule *rule, enum outco
     exchange_fail(x, o);
 }
 
-/* Answered by a copy, where POLICY says so and there is one. */
+/* Responds with a copy, if POLICY permits it and there is one. */
 static bool stale(struct exchange *x, const struct limit_rule *rule, bool wanted,
                   const char *detail)
 {

@@ -82,7 +82,7 @@ static noinline_ struct limit_copying *copying_of(struct exchange *x)
     k->may_share = !x->has_user && cache_check_request(&k->request, &policy, &k->wish) == CACHE_OK;
     if (k->may_share) {
         k->request.fields = sent_fields(x);
-        /* Of the connection's certificate the client's fields say nothing. */
+        /* Fields of the client do not describe the certificate of the connection. */
         k->may_share = cache_check_user(k->request.fields, &policy) == CACHE_OK;
     }
     x->copying = k;
@@ -184,7 +184,7 @@ static inline void invalidate(struct exchange *x, int status)
 void limit_copy_head(struct exchange *x, const struct http1_head *head)
 {
     limit_copy_drop(x);
-    /* What it has changed, the client may ask for before it has read all of the answer. */
+    /* The client may request a changed resource before it has read all of the response. */
     invalidate(x, head->status);
     if (!x->copies_wanted)
         return;

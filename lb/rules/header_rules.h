@@ -18,7 +18,7 @@ enum {
     /* A template is written by hand. */
     HEADER_TEMPLATE_MAX = 1024,
     HEADER_TEMPLATE_PARTS_MAX = 16,
-    /* What comes out of one; what is longer is cut. */
+    /* Maximum length of a value; longer ones are truncated. */
     HEADER_VALUE_MAX = 4096,
 };
 

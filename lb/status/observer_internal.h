@@ -82,7 +82,7 @@ struct observer {
 double observer_fade(double from_s, double now_s);
 /* The same for what is to last: CLASS_METRICS_FADE_S. */
 double observer_lasting(double from_s, double now_s);
-/* What SUM, up to date at AT_S, is per second now. */
+/* The rate per second of SUM, which was updated at AT_S. */
 double observer_rate(const struct observer *o, double sum, double at_s);
 void observer_add(const struct observer *o, struct fading *f, double n);
 /* Bring C's sums up to date. */

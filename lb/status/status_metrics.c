@@ -28,7 +28,7 @@ enum { WORKER_SERIES_MAX = 1000 };
 static const char NO_CLASS[] = "no class";
 static const char OTHERS[] = "other classes";
 
-/* What one page is made of. */
+/* Data of one page. */
 struct page {
     struct lb *lb;
     struct pool_view *views;          /* per application */
@@ -489,7 +489,7 @@ static void put_stats(struct metrics *m, const struct page *p)
 
 _Static_assert(offsetof(struct membership_figures, tree) == 0, "objects of each_tree");
 
-/* What any program shows of its tree, by application. */
+/* Metrics of the tree, by application. */
 static void put_tree(struct metrics *m, const struct page *p)
 {
     for (size_t i = 0; i < TREE_METRICS; ++i) {

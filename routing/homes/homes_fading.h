@@ -46,7 +46,7 @@ struct fading {
 void fading_clock_init(struct fading_clock *c, double tau_us);
 /* The same for longer than FADING_ANCHOR_TAUS. -> whether an epoch has begun. */
 bool fading_run_far(struct fading_clock *c, uint64_t now_us) cold_;
-/* What a sum counted from EPOCH_US is in C's epoch, a later one. */
+/* Converts a sum counted from EPOCH_US to C's epoch, a later one. */
 double fading_bring(double sum, uint64_t epoch_us, const struct fading_clock *c) cold_;
 
 /* It is NOW_US, no earlier than before. -> whether an epoch has begun. */
@@ -68,7 +68,7 @@ static inline double fading_sum(const struct fading *f, const struct fading_cloc
     return f->epoch_us == c->epoch_us ? f->sum : fading_bring(f->sum, f->epoch_us, c);
 }
 
-/* What is left of it now. */
+/* Its decayed value now. */
 static inline double fading_value(const struct fading *f, const struct fading_clock *c)
 {
     return fading_sum(f, c) / c->weight;

@@ -13,7 +13,7 @@
 
 enum {
     APPS_MAX = 1000,
-    /* What a unix socket in state_dir/run needs of a path's 107 bytes: "/run/", 16 hex digits,
+    /* Bytes of the 107 of a path that a unix socket in state_dir/run needs: "/run/", 16 hex digits,
        "/s". */
     STATE_DIR_MAX = 107 - 5 - 16 - 2,
 };

@@ -63,7 +63,7 @@ struct app_config {
     char spec[FINGERPRINT_LEN + 1]; /* hash of all that a process is started with */
 };
 
-/* What it depends on of the top level of the file, which must already be read. Borrowed. */
+/* The settings of the top level that it depends on, which must already be read. Borrowed. */
 struct app_config_top {
     const struct config *yaml;
     const struct privileges *own; /* of the agent itself */

@@ -124,14 +124,14 @@ void error_body(const struct error_facts *e, bool html, struct text *out)
     text_fini(&plain);
 }
 
-/* Whether a process may have said why; a full queue explains itself. */
+/* Whether the output of a process may have the reason; a full queue needs none. */
 static bool is_explained(enum outcome o)
 {
     return o == OUTCOME_NOT_STARTED || o == OUTCOME_NOT_REACHED || o == OUTCOME_FAILED ||
            o == OUTCOME_LATE;
 }
 
-/* Whether the client says that it reads HTML. */
+/* Whether the client accepts HTML. */
 static bool wants_html(const struct http_request *req)
 {
     const struct message_field *accept =

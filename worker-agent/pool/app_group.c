@@ -137,7 +137,7 @@ static void set_one_shot(void *context, bool one_shot)
         return;
     log_info(g, "application-one-request-per-process", "on=%s", one_shot ? "yes" : "no");
     g->core.one_shot = one_shot;
-    /* What runs now was started before the file was there. */
+    /* Running processes were started before the file appeared. */
     g->core.generation += one_shot;
     core_tick(g->core.core, loop_now_ms(g->pool->loop));
     app_pool_settle(g->pool);
@@ -222,7 +222,7 @@ static struct live_settings *create_live(struct app_group *g, const struct app_c
     return live_settings_create(&o);
 }
 
-/* What stays as it was at the start, whatever configuration comes. */
+/* Settings that stay as they were at the start, regardless of later configurations. */
 static void copy_addresses(struct app_group *g, const struct app_config *c)
 {
     char why[SETTINGS_WHY_ROOM];

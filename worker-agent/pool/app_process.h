@@ -3,7 +3,7 @@
  * One application process: one incarnation, from the request to the supervisor to its burial. Made
  * for a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it
  * has ended, between turns. Whether it is its slot's process, the replacement of that, or has left
- * the slot is the core's to say (pool_core.h). It reports to its slot by the events of the pool.
+ * the slot is decided by the core (pool_core.h). It reports to its slot by the events of the pool.
  * Control loop only.
  */
 #ifndef RLB_AGENT_POOL_APP_PROCESS_H
@@ -73,7 +73,7 @@ void app_process_spawn(struct slot *s, const char *id);
  */
 struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
                                       struct kept_process *k);
-/* What was known of it. */
+/* State before the take-over. */
 bool app_process_was_ready(const struct kept_process *k);
 bool app_process_was_leaving(const struct kept_process *k);
 /* P continues in the slot S: either WAS_READY, or to be found ready. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settings of the whole host: the top of the file, and over it what the host's own node of the
- * tree says of the LIVE ones. Owned by the pool; the tree outlives it. Control loop only.
+ * The settings of the whole host: the top of the file, overridden by the host's node of the tree
+ * for LIVE settings. Owned by the pool; the tree outlives it. Control loop only.
  */
 #ifndef RLB_AGENT_POOL_HOST_SETTINGS_H
 #define RLB_AGENT_POOL_HOST_SETTINGS_H
@@ -15,7 +15,7 @@ struct host_settings_options {
     struct loop *loop;
     struct tree *tree;     /* NULL: none; then the file is all there is */
     const char *tree_url;  /* NULL: none; copied */
-    const char *state_dir; /* where tree.json remembers what the node said last; copied */
+    const char *state_dir; /* where tree.json stores the node's last contents; copied */
     uint64_t wait_ms;      /* how long the tree may take to answer at a start */
     /* An effective value has changed. Called inside host_settings_start() and
      * host_settings_configure(), or when the tree changes. */

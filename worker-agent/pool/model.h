@@ -41,7 +41,7 @@ struct front_listener {
     struct slot *slot; /* NULL: the application's own address */
 };
 
-/* What a process reports to its slot; called only while it has one (slot.c). */
+/* Events that a process reports to its slot; called only while it has one (slot.c). */
 struct process_events {
     void (*changed)(struct slot *s); /* its state, or whether it accepts its first request */
     void (*ready)(struct app_process *p);

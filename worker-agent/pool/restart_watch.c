@@ -48,7 +48,7 @@ struct restart_watch {
     struct watch *readable;
     struct timer poll;
     struct list directories;
-    bool blind; /* inotify does not cover all of them; said */
+    bool blind; /* inotify does not cover all of them; logged */
 };
 
 /* A check in progress in the thread. */

@@ -122,7 +122,7 @@ static const struct slot_homes_of *find_homes(const struct slot_homes *h, struct
     return found;
 }
 
-/* Those of FINGERPRINT, which begin in the place of the ones that were used longest ago. */
+/* Returns the homes of the classifier FINGERPRINT; new ones replace those used least recently. */
 static struct slot_homes_of *find_or_begin(struct slot_homes *h, struct slice fingerprint,
                                            size_t max_classes)
 {
@@ -223,7 +223,7 @@ static void send_homes(struct resume_stream *st)
     text_fini(&lines);
 }
 
-/* What a load balancer that was restarted has to know before its first request, in one piece. */
+/* The state that a restarted load balancer needs before its first request, in one piece. */
 static void send_first(struct resume_stream *st)
 {
     const struct slot_homes_of *one = st->wants_homes ? homes_of(st) : NULL;

@@ -83,7 +83,7 @@ static bool same_applications(const struct agent_config *a, const struct agent_c
     return a->napps == b->napps;
 }
 
-/* Say which changes have no effect until a restart. */
+/* Logs the changes that have no effect until a restart. */
 static void warn_of_restart(const struct agent_config *old, const struct agent_config *new)
 {
     for (size_t i = 0; i < agent_table.n; ++i) {
@@ -119,7 +119,7 @@ static void reload(struct agent *a)
     } else {
         struct agent_config *old = a->config;
 
-        /* What the supervisor was given at the start. */
+        /* The users that were passed to the supervisor at the start. */
         free(c->users);
         c->users = old->users;
         old->users = NULL;
@@ -347,7 +347,7 @@ static void drop(struct agent *a)
     app_pool_fini(&a->pool);
     tree_close(a->tree);
     conn_pool_close_loop(a->conn_pool, a->loop);
-    /* What was to be freed between turns. */
+    /* Frees deferred objects. */
     loop_turn(a->loop, 0);
     conn_pool_destroy(a->conn_pool);
     resume_store_destroy(a->store);

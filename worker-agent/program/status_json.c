@@ -259,7 +259,7 @@ static void put_over_memory(struct json_writer *w, const struct app_group *g, ui
     json_close_object(w);
 }
 
-/* Those that are in no slot any more. */
+/* Processes that are no longer in a slot. */
 static void put_leaving(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
 {
     json_open_array(w, "leaving");
@@ -355,7 +355,7 @@ void status_json(const struct agent *a, struct text *out)
     text_add_char(out, '\n');
 }
 
-/* That of the moment, as a load balancer would get it that connects now. */
+/* The present line, as a load balancer that connects now would get it. */
 static void put_resume(struct json_writer *w, const struct slot *s, const struct slot_meter *m)
 {
     struct resume now = {0};

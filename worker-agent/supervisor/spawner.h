@@ -37,7 +37,7 @@ bool spawn_request_parse(const json_t *message, struct spawn_request *out,
                          char why[SUPERVISOR_WHY_MAX]);
 void spawn_request_fini(struct spawn_request *r);
 
-/* What the supervisor then has of a process. */
+/* The supervisor's state of a spawned process. */
 struct spawned {
     pid_t pid;
     char address[ADDR_TEXT_MAX]; /* where it serves */
@@ -60,7 +60,7 @@ struct spawner {
     const struct supervisor_rights *rights;
 };
 
-/* ERR_SYSTEM; ERR_UNSUPPORTED: a user that is not allowed; WHY says what. */
+/* ERR_SYSTEM; ERR_UNSUPPORTED: a user that is not permitted; the reason is in WHY. */
 enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct spawned *out,
                        char why[SUPERVISOR_WHY_MAX]) must_check;
 /*

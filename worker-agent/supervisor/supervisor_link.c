@@ -114,7 +114,7 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *
     return true;
 }
 
-/* Say hello on FD; the supervisor's pid, or 0. */
+/* Sends HELLO on FD. Returns the supervisor's pid, or 0. */
 static pid_t greet(int fd, const struct supervisor_options *o, uint64_t adopt_timeout_ms,
                    uint64_t wait_ms, struct kept_list *out)
 {
@@ -313,7 +313,7 @@ static void on_readable(void *context)
 
 static void flush(struct supervisor_link *k)
 {
-    /* That it has gone is found out about by reading. */
+    /* Its exit is detected by reading. */
     if (packet_queue_flush(&k->out) == ERR_BUSY)
         timer_start(k->loop, &k->retry, RETRY_MS);
 }

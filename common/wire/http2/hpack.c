@@ -10,8 +10,8 @@
 
 /*
  * The static table of RFC 7541 appendix A, and the Huffman code of appendix B. That is canonical:
- * the lengths of the codes say all, as codes of one length follow each other in the order of the
- * symbols, and shorter ones come first (Schwartz and Kallick, 1964).
+ * the lengths of the codes are sufficient, as codes of one length follow each other in the order of
+ * the symbols, and shorter ones come first (Schwartz and Kallick, 1964).
  */
 
 #define SLICE_CONST(s)                                                                             \
@@ -321,7 +321,7 @@ static unsigned match_code(uint64_t bits, unsigned have, unsigned *symbol)
     return n;
 }
 
-/* What is left of a string must be the start of EOS, shorter than a byte: section 5.2. */
+/* The rest of a string must be the start of EOS, shorter than a byte: section 5.2. */
 static bool is_padding(uint64_t held, unsigned have)
 {
     uint64_t mask = (1U << have) - 1;

@@ -82,7 +82,7 @@ enum {
 
 extern const struct hpack_field hpack_static[HPACK_STATIC_FIELDS];
 
-/* What decoding needs, by the length of a code. */
+/* Tables for decoding, by the length of a code. */
 struct huffman {
     uint64_t limit[HUFFMAN_BITS_MAX + 1];
     uint32_t first_code[HUFFMAN_BITS_MAX + 1];
@@ -91,7 +91,7 @@ struct huffman {
 };
 void huffman_fill(struct huffman *h);
 
-/* What encoding needs, by symbol: the code, right-aligned, and its length in bits. */
+/* Table for encoding, by symbol: the code, right-aligned, and its length in bits. */
 struct huffman_code {
     uint32_t code;
     uint8_t bits;

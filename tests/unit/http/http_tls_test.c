@@ -17,7 +17,7 @@ enum { MANY_BYTES = 1000000 };
 static struct tls_client client;
 static struct networks proxies;
 
-/* A server with one listener, as O says, with the context of T. */
+/* A server with one listener, as O specifies, with the context of T. */
 static void listen_as(struct fixture *f, const struct tls_server_options *t,
                       struct http_listen_options o)
 {
