@@ -26,7 +26,7 @@ CMD ["-l", "0.0.0.0:7531"]
 # The last stage is what `docker build` makes.
 FROM debian:bookworm-slim AS resumelb
 COPY --from=build /packages/resumelb_*.deb /packages/resumelb-common_*.deb /packages/resumelb-tools_*.deb /packages/
-# The two make user and folders without the whole of systemd.
+# The two make user and directories without the whole of systemd.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends systemd-standalone-sysusers systemd-standalone-tmpfiles /packages/*.deb \
     && rm -rf /var/lib/apt/lists/* /packages

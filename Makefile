@@ -109,7 +109,7 @@ fuzz: deps
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets
 	@$(CTEST) --test-dir build-fuzz -L fuzz
 
-# Lines and branches per folder, of all tests. Counts of earlier runs are dropped first.
+# Lines and branches per directory, of all tests. Counts of earlier runs are dropped first.
 coverage:
 	@dev/install-deps coverage
 	@cmake --preset coverage >/dev/null

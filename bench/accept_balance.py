@@ -48,9 +48,9 @@ def status(port):
         return json.load(r)['loops']
 
 
-def start(options, loops, folder, upstream):
+def start(options, loops, directory, upstream):
     port, admin = free_port(), free_port()
-    path = pathlib.Path(folder) / 'resumelb.yaml'
+    path = pathlib.Path(directory) / 'resumelb.yaml'
     path.write_text('threads: %d\nlisten: [{address: "127.0.0.1:%d"}]\nadmin: {address: "127.0.0.1:%d"}\nresume: measure\nmax_connections: 0\n'
                     'workers: [{address: "127.0.0.1:%d"}]\n' % (loops, port, admin, upstream))
     p = subprocess.Popen([pathlib.Path(options.bin) / 'resumelb', '-c', path], stderr=subprocess.DEVNULL)
@@ -68,8 +68,8 @@ def spread(figures):
     return '%.2f to %.2f' % (min(figures) / fair, max(figures) / fair)
 
 
-def measure(options, loops, close, folder, upstream):
-    p, port, admin = start(options, loops, folder, upstream)
+def measure(options, loops, close, directory, upstream):
+    p, port, admin = start(options, loops, directory, upstream)
     try:
         subprocess.run(['wrk', '-t1', '-c%d' % options.connections, '-d%ds' % options.seconds] + ['-HConnection: close'] * close +
                        ['http://127.0.0.1:%d/' % port], check=True, stdout=subprocess.DEVNULL)
@@ -93,10 +93,10 @@ def main():
     options = p.parse_args()
     upstream = worker()
     print('| loops | connections | by the kernel | served | requests | given |\n| ---: | --- | --- | --- | --- | ---: |')
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         for loops in options.loops.split(','):
             for close in (False, True):
-                measure(options, int(loops), close, folder, upstream)
+                measure(options, int(loops), close, directory, upstream)
 
 
 main()

@@ -48,22 +48,22 @@ def connect(port):
 
 
 class Worker:
-    def __init__(self, folder):
+    def __init__(self, directory):
         self.port = free_port()
-        (folder / 'nginx.conf').write_text(
+        (directory / 'nginx.conf').write_text(
             'daemon off; master_process off; pid %s/pid; error_log %s/error;\nevents {}\nhttp { access_log off; '
             'keepalive_requests 100000000; client_body_temp_path %s/b; proxy_temp_path %s/p; fastcgi_temp_path %s/f; '
             'uwsgi_temp_path %s/u; scgi_temp_path %s/s;\nserver { listen 127.0.0.1:%d; return 200 "hello"; } }\n'
-            % ((folder,) * 7 + (self.port,)))
-        self.process = subprocess.Popen(['nginx', '-c', str(folder / 'nginx.conf')], stderr=subprocess.DEVNULL)
+            % ((directory,) * 7 + (self.port,)))
+        self.process = subprocess.Popen(['nginx', '-c', str(directory / 'nginx.conf')], stderr=subprocess.DEVNULL)
         connect(self.port).close()
 
 
-def start(build, folder, subject, worker, before=()):
+def start(build, directory, subject, worker, before=()):
     port = free_port()
-    file = folder / 'resumelb.yaml'
+    file = directory / 'resumelb.yaml'
     file.write_text('listen: [{address: 127.0.0.1:%d}]\nworkers: [127.0.0.1:%d]\nthreads: "1"\nlog_level: error\n%s'
-                    % (port, worker.port, SUBJECTS[subject].replace('LOG', str(folder / 'access.log'))))
+                    % (port, worker.port, SUBJECTS[subject].replace('LOG', str(directory / 'access.log'))))
     p = subprocess.Popen([*before, build / 'bin' / 'resumelb', '-c', file], stderr=subprocess.DEVNULL)
     return p, port, connect(port)
 
@@ -73,12 +73,12 @@ def stop(p):
     p.wait(60)
 
 
-def counted(build, folder, subject, worker, n):
+def counted(build, directory, subject, worker, n):
     """Instructions of the data loop."""
-    for old in folder.glob('callgrind*'):
+    for old in directory.glob('callgrind*'):
         old.unlink()
-    p, _, c = start(build, folder, subject, worker, [
-        'valgrind', '-q', '--tool=callgrind', '--separate-threads=yes', '--callgrind-out-file=%s' % (folder / 'callgrind')])
+    p, _, c = start(build, directory, subject, worker, [
+        'valgrind', '-q', '--tool=callgrind', '--separate-threads=yes', '--callgrind-out-file=%s' % (directory / 'callgrind')])
     for _ in range(n):
         c.sendall(REQUEST)
         got = b''
@@ -86,7 +86,7 @@ def counted(build, folder, subject, worker, n):
             got += c.recv(65536)
     c.close()
     stop(p)
-    threads = [f.read_text() for f in folder.glob('callgrind-*')]
+    threads = [f.read_text() for f in directory.glob('callgrind-*')]
     (loop,) = [t for t in threads if ' exchange_create\n' in t]
     return int(re.search(r'^totals: (\d+)', loop, re.M)[1])
 
@@ -96,9 +96,9 @@ def thread_times(pid):
             for t in os.listdir('/proc/%d/task' % pid)}
 
 
-def timed(build, folder, subject, worker, seconds=3):
+def timed(build, directory, subject, worker, seconds=3):
     """Nanoseconds for a request: of the data loop's thread, of all threads."""
-    p, port, c = start(build, folder, subject, worker)
+    p, port, c = start(build, directory, subject, worker)
     c.close()
     run = ['wrk', '-t1', '-c16', '-d%ds' % seconds, *FIELDS, 'http://127.0.0.1:%d/some/path?query=1' % port]
     subprocess.run([w if w != '-d%ds' % seconds else '-d1s' for w in run], check=True, stdout=subprocess.DEVNULL)
@@ -106,7 +106,7 @@ def timed(build, folder, subject, worker, seconds=3):
     out = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout
     after = thread_times(p.pid)
     stop(p)
-    (folder / 'access.log').unlink(missing_ok=True)
+    (directory / 'access.log').unlink(missing_ok=True)
     # The log's writer starts before the loop does, helpers of a moment later.
     loop = max(before, key=int)
     requests = int(re.search(r'(\d+) requests in', out)[1])
@@ -117,16 +117,16 @@ def main():
     build = Path(sys.argv[1]).resolve()
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        worker = Worker(folder)
+        directory = Path(name)
+        worker = Worker(directory)
         try:
-            few = {s: counted(build, folder, s, worker, 200) for s in SUBJECTS}
-            many = {s: counted(build, folder, s, worker, 1200) for s in SUBJECTS}
+            few = {s: counted(build, directory, s, worker, 200) for s in SUBJECTS}
+            many = {s: counted(build, directory, s, worker, 1200) for s in SUBJECTS}
             per = {s: (many[s] - few[s]) / 1000 for s in SUBJECTS}
             runs = []
             for r in range(rounds):
                 order = list(SUBJECTS)[r % len(SUBJECTS):] + list(SUBJECTS)[:r % len(SUBJECTS)]
-                runs.append({s: timed(build, folder, s, worker) for s in order})
+                runs.append({s: timed(build, directory, s, worker) for s in order})
         finally:
             worker.process.terminate()
             worker.process.wait()

@@ -72,7 +72,7 @@ def traced(pid):
 def system_calls(server, count, connections):
     """Calls per request of the agent's process and its threads, by name."""
     pid = max(hop_pids(server), key=lambda p: int(stat(p)[17]))     # the one with threads; the supervisor has none
-    out = server.bench.folder / 'strace.txt'
+    out = server.bench.directory / 'strace.txt'
     tracer = server.bench.process(['strace', '-c', '-f', '-o', out, '-p', str(pid)], 'strace')
     wait_until(lambda: traced(pid), 'strace')
     done = exactly(server.address, count, connections)

@@ -86,7 +86,7 @@ def restart(server, options):
     wait_until(lambda: all(not r[3] and r[1] < SLOW_S for r in load.snapshot()[-RATE // 2:]), 'quiet load', 20)
     ago = len(load.snapshot())
     touched = time.monotonic()
-    (server.bench.folder / 'tmp' / 'restart.txt').touch()
+    (server.bench.directory / 'tmp' / 'restart.txt').touch()
 
     def settled():
         results = [r for r in load.snapshot()[ago:] if r[0] > time.monotonic() - SETTLED_S]
@@ -109,7 +109,7 @@ def run(options, everything, measure):
     samples = {}
     for n in range(options.rounds):
         for server in turning(everything, n):
-            (server.bench.folder / 'tmp' / 'restart.txt').unlink(missing_ok=True)
+            (server.bench.directory / 'tmp' / 'restart.txt').unlink(missing_ok=True)
             server.start()
             try:
                 samples.setdefault(server.name, []).append(measure(server, options))

@@ -62,11 +62,11 @@ class Bench:
     others forked. The directory with the logs is retained if the run fails."""
 
     def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='rlb-bench-'))
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix='rlb-bench-'))
         # Other users run the application: passenger starts it as the owner of its files, or as user `nobody`.
-        self.folder.chmod(0o755)
-        (self.folder / 'passenger_wsgi.py').write_text(APP)
-        (self.folder / 'tmp').mkdir()
+        self.directory.chmod(0o755)
+        (self.directory / 'passenger_wsgi.py').write_text(APP)
+        (self.directory / 'tmp').mkdir()
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), 'PR_SET_CHILD_SUBREAPER')
@@ -78,12 +78,12 @@ class Bench:
 
     def __exit__(self, kind, error, trace):
         if kind is None:
-            shutil.rmtree(self.folder)
+            shutil.rmtree(self.directory)
         else:
-            print('logs: %s' % self.folder, file=sys.stderr)
+            print('logs: %s' % self.directory, file=sys.stderr)
 
     def process(self, argv, name, env=None):
-        return Process(argv, name, self.folder, {'PYTHONDONTWRITEBYTECODE': '1', **(env or {})}, cwd=self.folder)
+        return Process(argv, name, self.directory, {'PYTHONDONTWRITEBYTECODE': '1', **(env or {})}, cwd=self.directory)
 
 
 def set_nice():
@@ -172,7 +172,7 @@ class Agent(Server):
 
     def application(self, address, **settings):
         own = {'listen': address} if self.door == 'listen' else {'address': address + '+'}
-        return {'root': str(self.bench.folder), 'command': self.command, 'ready_probe': '/', 'start_timeout': '60s',
+        return {'root': str(self.bench.directory), 'command': self.command, 'ready_probe': '/', 'start_timeout': '60s',
                 'environment': {'PYTHONDONTWRITEBYTECODE': '1', **self.environment()}, **own, **settings}
 
     def applications(self):
@@ -185,9 +185,9 @@ class Agent(Server):
 
     def launch(self):
         self.admin = '127.0.0.1:%d' % free_port()
-        # A fresh folder: no resume and no supervisor of a round before.
-        self.state = tempfile.mkdtemp(prefix='state-', dir=self.bench.folder)
-        self.path = self.bench.folder / 'agent.yaml'
+        # A fresh directory: no resume and no supervisor of a round before.
+        self.state = tempfile.mkdtemp(prefix='state-', dir=self.bench.directory)
+        self.path = self.bench.directory / 'agent.yaml'
         self.write_config()
         self.process = self.bench.process([self.binary, '-c', self.path], 'agent')
         wait_until(self.listening, 'the agent to listen: ' + self.process.output()[-2000:], 30)
@@ -219,18 +219,18 @@ class Passenger(Server):
         self.command, self.minimum, self.maximum, self.idle = command, minimum, maximum, idle
 
     def launch(self):
-        folder = tempfile.mkdtemp(prefix='passenger-', dir=self.bench.folder)
-        self.pid_file = pathlib.Path(folder) / 'pid'
+        directory = tempfile.mkdtemp(prefix='passenger-', dir=self.bench.directory)
+        self.pid_file = pathlib.Path(directory) / 'pid'
         # Of servers that it does not know it thinks that one process can do everything.
         what = ['--app-start-command', ' '.join(self.command), '--force-max-concurrent-requests-per-process', '1'] \
             if self.command else ['--app-type', 'wsgi', '--startup-file', 'passenger_wsgi.py']
         # The caches and calls home that the others have not are off.
-        argv = ['passenger', 'start', str(self.bench.folder), '--engine', 'builtin', '--address', '127.0.0.1', '--port',
+        argv = ['passenger', 'start', str(self.bench.directory), '--engine', 'builtin', '--address', '127.0.0.1', '--port',
                 str(self.port), '--python', PYTHON, *what, '--max-pool-size', str(self.maximum), '--min-instances',
                 str(self.minimum), '--pool-idle-time', str(self.idle), '--environment', 'production',
                 '--no-install-runtime', '--disable-turbocaching', '--disable-security-update-check',
-                '--disable-anonymous-telemetry', '--instance-registry-dir', folder, '--daemonize', '--pid-file',
-                str(self.pid_file), '--log-file', folder + '/log']
+                '--disable-anonymous-telemetry', '--instance-registry-dir', directory, '--daemonize', '--pid-file',
+                str(self.pid_file), '--log-file', directory + '/log']
         for name, value in self.environment().items():
             argv += ['--envvar', '%s=%s' % (name, value)]
         self.process = self.bench.process(argv, 'passenger')

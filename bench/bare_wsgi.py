@@ -80,7 +80,7 @@ def serve(application, sock, buffer):
 
 def main():
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    # The folder that it is started in, as other servers do.
+    # The directory that it is started in, as other servers do.
     sys.path.insert(0, os.getcwd())
     module, _, name = sys.argv[1].partition(':')
     application = getattr(importlib.import_module(module), name)

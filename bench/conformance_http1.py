@@ -26,11 +26,11 @@ from support.servers import World
 SECONDS = 0.5       # a server that has neither answered nor closed by then is waiting for more input
 
 NGINX = '''
-daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log crit;
+daemon off; master_process off; worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/error.log crit;
 events {{ worker_connections 256; }}
 http {{
-  access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
-  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  access_log off; client_body_temp_path {directory}/b; proxy_temp_path {directory}/p; fastcgi_temp_path {directory}/f;
+  uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;
   map $http_upgrade $wanted {{ default ""; ~*^websocket$ websocket; }}
   map $wanted $connection_wanted {{ default upgrade; "" ""; }}
   upstream w {{ server {worker}; keepalive 8; }}
@@ -64,8 +64,8 @@ H2O = '''
 num-threads: 1
 user: root
 listen: {{host: 127.0.0.1, port: {port}}}
-pid-file: {folder}/h2o.pid
-error-log: {folder}/h2o.err
+pid-file: {directory}/h2o.pid
+error-log: {directory}/h2o.err
 proxy.preserve-host: ON
 proxy.websocket: ON
 hosts:
@@ -79,9 +79,9 @@ hosts:
 def peer(world, name, argv, text, worker):
     port = free_port()
     address = '127.0.0.1:%d' % port
-    path = world.folder / (name + '.conf')
-    path.write_text(text.format(folder=world.folder, address=address, port=port, worker=worker.address))
-    process = world.process([a.format(path=path, folder=world.folder) for a in argv], name)
+    path = world.directory / (name + '.conf')
+    path.write_text(text.format(directory=world.directory, address=address, port=port, worker=worker.address))
+    process = world.process([a.format(path=path, directory=world.directory) for a in argv], name)
 
     def up():
         assert process.alive(), process.output()[-2000:]
@@ -97,7 +97,7 @@ def resumelb(world, worker):
 
 SUBJECTS = {
     'resumelb': resumelb,
-    'nginx': lambda w, worker: peer(w, 'nginx', ['/usr/sbin/nginx', '-c', '{path}', '-p', '{folder}'], NGINX, worker),
+    'nginx': lambda w, worker: peer(w, 'nginx', ['/usr/sbin/nginx', '-c', '{path}', '-p', '{directory}'], NGINX, worker),
     'haproxy': lambda w, worker: peer(w, 'haproxy', ['/usr/sbin/haproxy', '-db', '-f', '{path}'], HAPROXY, worker),
     'h2o': lambda w, worker: peer(w, 'h2o', ['/usr/bin/h2o', '-c', '{path}'], H2O, worker),
 }
@@ -127,13 +127,13 @@ def right_of(options, name, cases, world, worker):
 
 @contextlib.contextmanager
 def fresh(name):
-    folder = pathlib.Path(tempfile.mkdtemp(prefix='conformance-'))
-    world = World(folder)
+    directory = pathlib.Path(tempfile.mkdtemp(prefix='conformance-'))
+    world = World(directory)
     try:
         yield world
     finally:
         world.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The rows of tests/e2e/http2_cases.py against resumelb (RLB_BIN names its folder), nginx and HAProxy, as packaged, each
+The rows of tests/e2e/http2_cases.py against resumelb (RLB_BIN names its directory), nginx and HAProxy, as packaged, each
 before the same worker: how many come out as the standard allows, by group. Then 100,000 requests that are reset at
 once: seconds of CPU, connections opened to the worker, growth in MB. `dev/install-deps bench` brings the others.
 """
@@ -20,10 +20,10 @@ from support.certificates import Pair  # noqa: E402
 from support.http2 import END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Http2, frame, request  # noqa: E402
 from support.scripted import Scripted, serve  # noqa: E402
 
-NGINX = '''daemon off; error_log stderr crit; pid {folder}/nginx.pid; worker_processes 1;
+NGINX = '''daemon off; error_log stderr crit; pid {directory}/nginx.pid; worker_processes 1;
 events {{ worker_connections 4096; }}
-http {{ access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
-uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+http {{ access_log off; client_body_temp_path {directory}/b; proxy_temp_path {directory}/p; fastcgi_temp_path {directory}/f;
+uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;
 server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {cert}; ssl_certificate_key {key};
 location / {{ proxy_pass http://{worker}; proxy_http_version 1.1; }} }} }}'''
 HAPROXY = '''global
@@ -79,13 +79,13 @@ def resets(port, worker, pids):
     return last - before[0], len(worker.connections) - before[1], resident_mb(pids) - before[2]
 
 
-def subject(name, config, argv, folder):
+def subject(name, config, argv, directory):
     worker = Scripted(serve(lambda c, head, body: c.answer(b'ok')))
-    port, pair = free_port(), Pair(folder, name, ['test.example'])
-    pem = folder / (name + '-all.pem')
+    port, pair = free_port(), Pair(directory, name, ['test.example'])
+    pem = directory / (name + '-all.pem')
     pem.write_bytes(pair.cert.read_bytes() + pair.key.read_bytes())
-    path = folder / (name + '.conf')
-    path.write_text(config.format(port=port, cert=pair.cert, key=pair.key, pem=pem, folder=folder, worker=worker.address))
+    path = directory / (name + '.conf')
+    path.write_text(config.format(port=port, cert=pair.cert, key=pair.key, pem=pem, directory=directory, worker=worker.address))
     process = subprocess.Popen([*argv, path], stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: answers(port), name, 20)
@@ -107,9 +107,9 @@ def subject(name, config, argv, folder):
 
 def main():
     total = collections.Counter(c[0] for c in CASES)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         for name, config, argv in SUBJECTS:
-            good, bad, (cpu, opened, grown) = subject(name, config, argv, pathlib.Path(folder))
+            good, bad, (cpu, opened, grown) = subject(name, config, argv, pathlib.Path(directory))
             print('%-9s %s' % (name, '  '.join('%s %d/%d' % (g, good[g], n) for g, n in total.items())))
             print('%-9s 100,000 resets: %.2f CPU s, %d worker connections, %.1f MB' % (name, cpu, opened, grown))
             print(''.join('          %s\n' % b for b in bad), end='', flush=True)

@@ -25,11 +25,11 @@ MS = int(TIMEOUT * 1000)
 response_run.CLIENT_S = 2.0
 
 NGINX = '''
-daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/nginx-error.log;
+daemon off; master_process off; pid {directory}/nginx.pid; error_log {directory}/nginx-error.log;
 events {{ worker_connections 1024; }}
 http {{
-  access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
-  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; client_max_body_size 0;
+  access_log off; client_body_temp_path {directory}/b; proxy_temp_path {directory}/p; fastcgi_temp_path {directory}/f;
+  uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s; client_max_body_size 0;
   upstream w {{ {servers} keepalive 16; }}
   server {{
     listen {plain}; listen {tls} ssl http2; ssl_certificate {cert}; ssl_certificate_key {key};
@@ -61,8 +61,8 @@ backend b
 H2O = '''
 listen: {{host: 127.0.0.1, port: {plain_port}}}
 listen: {{host: 127.0.0.1, port: {tls_port}, ssl: {{certificate-file: {cert}, key-file: {key}}}}}
-pid-file: {folder}/h2o.pid
-error-log: {folder}/h2o-error.log
+pid-file: {directory}/h2o.pid
+error-log: {directory}/h2o-error.log
 num-threads: 1
 {user}
 hosts:
@@ -77,17 +77,17 @@ hosts:
 
 
 def peer(name, world, workers, plain, tls, pair, ms):
-    both = world.folder / 'both.pem'
+    both = world.directory / 'both.pem'
     both.write_text(pair.cert.read_text() + pair.key.read_text())
     lines = {'nginx': ' '.join('server %s max_fails=0;' % w for w in workers),
              'haproxy': '\n'.join('  server w%d %s' % (i, w) for i, w in enumerate(workers)),
              'h2o': 'proxy.reverse.url: "http://%s/"' % workers[0]}
     text = {'nginx': NGINX, 'haproxy': HAPROXY, 'h2o': H2O}[name].format(
-        folder=world.folder, servers=lines[name], plain=plain, tls=tls, cert=pair.cert, key=pair.key, both=both, ms=ms,
+        directory=world.directory, servers=lines[name], plain=plain, tls=tls, cert=pair.cert, key=pair.key, both=both, ms=ms,
         plain_port=plain.rpartition(':')[2], tls_port=tls.rpartition(':')[2], user='user: root')
-    path = world.folder / (name + '.conf')
+    path = world.directory / (name + '.conf')
     path.write_text(text)
-    argv = {'nginx': ['/usr/sbin/nginx', '-p', world.folder, '-c', path], 'haproxy': ['/usr/sbin/haproxy', '-db', '-f', path],
+    argv = {'nginx': ['/usr/sbin/nginx', '-p', world.directory, '-c', path], 'haproxy': ['/usr/sbin/haproxy', '-db', '-f', path],
             'h2o': ['/usr/bin/h2o', '-c', path]}[name]
     return world.process(argv, name)
 
@@ -95,7 +95,7 @@ def peer(name, world, workers, plain, tls, pair, ms):
 def start(name, world, workers, tuned=True):
     """Where it listens: plain, TLS. TUNED: short time-outs, and no case leaves a worker in disgrace; else resumelb has its defaults."""
     plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
-    pair = Pair(world.folder, 'test', ['test.example'], kind='rsa')
+    pair = Pair(world.directory, 'test', ['test.example'], kind='rsa')
     if name == 'resumelb':
         settings = {'first_byte_timeout': '%dms' % MS, 'between_bytes_timeout': '%dms' % MS, 'eject_after': 0,
                     'eject_after_refused': 0, 'poison_deaths': 0, 'retry_budget': 1} if tuned else {}
@@ -125,7 +125,7 @@ def cases(name, groups):
         where = start(name, world, [player.address])
         subject = Subject(player, *where, strict=name == 'resumelb')
         if name != 'resumelb':
-            pair = Pair(world.folder, 'again', ['test.example'], kind='rsa')
+            pair = Pair(world.directory, 'again', ['test.example'], kind='rsa')
             subject.revive = lambda: start_peer(name, world, [player.address], *where, pair, True)
         results = {}
         for g in groups:

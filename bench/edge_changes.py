@@ -132,12 +132,12 @@ class Site:
 
     def __init__(self, world, workers):
         self.world, self.turn, self.done = world, 0, collections.Counter()
-        tree = world.folder / 'tree'
+        tree = world.directory / 'tree'
         self.agent = world.agent('agent', tree, slots=2, max_queue=200)
-        self.live = Pair(world.folder, 'live', ['site.example'])
-        self.others = [Pair(world.folder, 'other%d' % i, ['site.example']) for i in range(2)]
+        self.live = Pair(world.directory, 'live', ['site.example'])
+        self.others = [Pair(world.directory, 'other%d' % i, ['site.example']) for i in range(2)]
         self.plain, self.tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
-        self.lb = world.resumelb({'state_dir': str(world.folder / 'state'), 'applications': {
+        self.lb = world.resumelb({'state_dir': str(world.directory / 'state'), 'applications': {
             'app': {'tree': 'directory:%s' % (tree / 'app'), 'hosts': ['app.example']},
             'site': {'workers': workers, 'hosts': ['*.example']}}},
             listen=[{'address': self.plain}, {'address': self.tls, 'tls': self.live.entry}], wait=False)
@@ -153,9 +153,9 @@ class Site:
         self.lb.reload()
 
     def deploy(self):
-        folder = self.world.folder / 'tmp'
-        folder.mkdir(exist_ok=True)
-        (folder / 'restart.txt').write_text(str(self.turn))
+        directory = self.world.directory / 'tmp'
+        directory.mkdir(exist_ok=True)
+        (directory / 'restart.txt').write_text(str(self.turn))
 
     def program(self):
         upgrade(self.lb, 60)
@@ -179,7 +179,7 @@ async def measure(world, args):
         await loop.run_in_executor(None, site.change)
     await coming
     clients.close()
-    executed = world.folder / 'executed.log'
+    executed = world.directory / 'executed.log'
     seen.update(executed.read_text().split() if executed.exists() else [])
     for s in servers:
         s.close()

@@ -23,10 +23,10 @@ RESUMELB = '''listen: [{address: "127.0.0.1:%(port)d"}]
 workers: ["%(worker)s"]
 threads: "1"
 '''
-NGINX = '''daemon off; worker_processes 1; pid %(folder)s/nginx.pid; error_log %(folder)s/nginx-error.log crit;
+NGINX = '''daemon off; worker_processes 1; pid %(directory)s/nginx.pid; error_log %(directory)s/nginx-error.log crit;
 events { worker_connections 1000; }
-http { access_log off; client_body_temp_path %(folder)s/b; proxy_temp_path %(folder)s/p; fastcgi_temp_path %(folder)s/f;
-  uwsgi_temp_path %(folder)s/u; scgi_temp_path %(folder)s/s;
+http { access_log off; client_body_temp_path %(directory)s/b; proxy_temp_path %(directory)s/p; fastcgi_temp_path %(directory)s/f;
+  uwsgi_temp_path %(directory)s/u; scgi_temp_path %(directory)s/s;
   server { listen 127.0.0.1:%(port)d; location / { proxy_pass http://%(worker)s; } } }
 '''
 HAPROXY = '''global
@@ -65,8 +65,8 @@ def good(address):
 
 def measure(world, name, worker, args):
     text, argv = SERVERS[name]
-    values = {'port': free_port(), 'worker': worker.address, 'folder': world.folder}
-    path, address = world.folder / (name + '.conf'), '127.0.0.1:%d' % values['port']
+    values = {'port': free_port(), 'worker': worker.address, 'directory': world.directory}
+    path, address = world.directory / (name + '.conf'), '127.0.0.1:%d' % values['port']
     path.write_text(text % values)
     process = world.process(['prlimit', '--nofile=%d:%d' % (args.limit, args.limit), *argv, path], name)
     wait_until(lambda: good(address), name, 20)

@@ -87,7 +87,7 @@ def measure(options, tls, http2):
     with fresh_world() as world:
         worker = world.scripted(serve(hello))
         address = '127.0.0.1:%d' % free_port()
-        entry = {'tls': Pair(world.folder, 'edge', ['a.example']).entry, 'http2': http2} if tls else {}
+        entry = {'tls': Pair(world.directory, 'edge', ['a.example']).entry, 'http2': http2} if tls else {}
         lb = world.resumelb({'workers': [worker.address]}, threads=1, listen=[{'address': address, **entry}])
         socks = [dial(address, tls, http2)]
         ask(socks[0], http2, options.cookie)

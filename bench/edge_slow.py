@@ -132,24 +132,24 @@ class QuickWorkers:
     one = False
 
     def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='rlb-origin-'))
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix='rlb-origin-'))
         self.ports = [free_port()]
-        self.folder.chmod(0o755)
+        self.directory.chmod(0o755)
         for size in (10 ** 6, 10 ** 7, GIGABYTE):
-            with open(self.folder / str(size), 'wb') as f:
+            with open(self.directory / str(size), 'wb') as f:
                 f.truncate(size)
-        path = self.folder / 'origin.conf'
+        path = self.directory / 'origin.conf'
         path.write_text('daemon off; worker_processes 2; pid %s/pid; error_log stderr crit; events { worker_connections 4096; }\n'
                         'http { access_log off; keepalive_requests 1000000000; sendfile on; sendfile_max_chunk 128k;\n'
                         '  server { listen 127.0.0.1:%d; root %s; client_max_body_size 0;\n'
                         '    location / { return 200 "%s"; } location ~ ^/1000000 { } } }\n' % (
-                            self.folder, self.ports[0], self.folder, 'x' * 1000))
-        self.process = Process(['/usr/sbin/nginx', '-c', path, '-p', self.folder], 'origin', self.folder)
+                            self.directory, self.ports[0], self.directory, 'x' * 1000))
+        self.process = Process(['/usr/sbin/nginx', '-c', path, '-p', self.directory], 'origin', self.directory)
         wait_until(lambda: answers(self.ports[0]), 'the origin')
 
     def stop(self):
         self.process.stop(2)
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
 
 def answers(port):
@@ -164,12 +164,12 @@ def answers(port):
 
 class Server:
     def __init__(self, workers):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='rlb-edge-'))
-        self.folder.chmod(0o755)
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix='rlb-edge-'))
+        self.directory.chmod(0o755)
         self.port, self.tls_port = free_port(), free_port()
         self.address, self.workers = '127.0.0.1:%d' % self.port, workers
-        self.pair = Pair(self.folder, 'edge', ['a.example'])
-        self.process = Process(self.argv(), type(self).__name__, self.folder)
+        self.pair = Pair(self.directory, 'edge', ['a.example'])
+        self.process = Process(self.argv(), type(self).__name__, self.directory)
         wait_until(self.up, '%s: %s' % (type(self).__name__, self.process.output()), 20)
         self.idle = self.memory()
 
@@ -180,7 +180,7 @@ class Server:
             return False
 
     def write(self, name, text):
-        path = self.folder / name
+        path = self.directory / name
         path.write_text(text)
         return path
 
@@ -214,7 +214,7 @@ class Server:
 
     def stop(self):
         self.process.stop(2)
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
 
 class Ours(Server):
@@ -224,7 +224,7 @@ class Ours(Server):
         worker = {'max_connections': 1} if self.workers.one else {'max_connections': 0}
         config = {'listen': [{'address': self.address}, {'address': '127.0.0.1:%d' % self.tls_port, 'http2': True,
                                                          'tls': self.pair.entry}],
-                  'threads': '2', 'spill_dir': str(self.folder), 'resume': 'measure', 'connection_wait_timeout': '60s',
+                  'threads': '2', 'spill_dir': str(self.directory), 'resume': 'measure', 'connection_wait_timeout': '60s',
                   'workers': ['127.0.0.1:%d' % p for p in self.workers.ports], **worker, **self.settings}
         return [BIN / 'resumelb', '-c',
                 self.write('resumelb.yaml', ''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in config.items()))]
@@ -249,7 +249,7 @@ http { access_log off; client_max_body_size 0; proxy_temp_path %(f)s/proxy; clie
   server { listen 127.0.0.1:%(port)d backlog=4096; listen 127.0.0.1:%(tls)d ssl http2 backlog=4096;
     ssl_certificate %(cert)s; ssl_certificate_key %(key)s;
     location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; } } }
-''' % {'f': self.folder, 'servers': servers, 'keep': keep, 'port': self.port, 'tls': self.tls_port,
+''' % {'f': self.directory, 'servers': servers, 'keep': keep, 'port': self.port, 'tls': self.tls_port,
        'cert': self.pair.cert, 'key': self.pair.key}
         return ['nginx', '-c', self.write('nginx.conf', text)]
 
@@ -276,7 +276,7 @@ class H2o(Server):
                   'listen: {host: 127.0.0.1, port: %d, ssl: {certificate-file: %s, key-file: %s}}'
                   % (self.tls_port, self.pair.cert, self.pair.key)]
         text = '\n'.join(listen + [
-            'num-threads: 2', 'max-connections: 9000', 'temp-buffer-path: %s' % self.folder, 'hosts:', '  default:',
+            'num-threads: 2', 'max-connections: 9000', 'temp-buffer-path: %s' % self.directory, 'hosts:', '  default:',
             '    paths:', '      "/":', '        proxy.reverse.url: "http://127.0.0.1:%d"' % self.workers.ports[0],
             'limit-request-body: 2000000000', 'user: root', ''])
         return ['h2o', '-c', self.write('h2o.conf', text)]

@@ -126,14 +126,14 @@ def go_first():
 
 @contextlib.contextmanager
 def fresh_world():
-    """A folder and what is started in it, ended with it."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix='rlb-limits-'))
-    world = World(folder)
+    """A directory and what is started in it, ended with it."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix='rlb-limits-'))
+    world = World(directory)
     try:
         yield world
     except BaseException:
-        print('logs: %s' % folder, file=sys.stderr)
+        print('logs: %s' % directory, file=sys.stderr)
         world.close()
         raise
     world.close()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)

@@ -102,8 +102,8 @@ def one(build, name, argv, words):
 
 def system_calls(build, argv, seconds):
     """Calls per command at 50 connections, by name, those of a hundredth and more."""
-    with tempfile.TemporaryDirectory() as folder:
-        trace = pathlib.Path(folder) / 'trace'
+    with tempfile.TemporaryDirectory() as directory:
+        trace = pathlib.Path(directory) / 'trace'
         daemon = Daemon(argv, prefix=['strace', '-f', '-c', '-o', trace])
         done = load(build, daemon, 'lock 50 1000 %g' % seconds)
         daemon.end()

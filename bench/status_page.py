@@ -3,7 +3,7 @@
 """The status page of a large pool: 1,000 workers, 10,000 classes. Measures how long its data takes to send, and what watching
 costs the requests: paced requests in rounds, alternately without and with listeners at the page.
 
-    bench/status_page.py [WORKERS [CLASSES]]        (RLB_BIN names the programs' folder)
+    bench/status_page.py [WORKERS [CLASSES]]        (RLB_BIN names the programs' directory)
 """
 import asyncio
 import os

@@ -35,17 +35,17 @@ REQUEST = b'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
 START_S = 20
 RESUMELB = """\
 threads: 1
-state_dir: {folder}
+state_dir: {directory}
 listen:
   - {{address: "127.0.0.1:{plain}"}}
-  - {{address: "127.0.0.1:{tls}", tls: {{certificate: {folder}/c.pem, key: {folder}/k.pem}}}}
+  - {{address: "127.0.0.1:{tls}", tls: {{certificate: {directory}/c.pem, key: {directory}/k.pem}}}}
 workers: [{{address: "127.0.0.1:{worker}"}}]
 """
 NGINX = """\
-daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/log;
+daemon off; worker_processes 1; pid {directory}/pid; error_log {directory}/log;
 events {{ worker_connections 512; }}
 http {{ access_log off; upstream worker {{ server 127.0.0.1:{worker}; keepalive 8; }}
-  server {{ listen 127.0.0.1:{plain}; listen 127.0.0.1:{tls} ssl; ssl_certificate {folder}/c.pem; ssl_certificate_key {folder}/k.pem;
+  server {{ listen 127.0.0.1:{plain}; listen 127.0.0.1:{tls} ssl; ssl_certificate {directory}/c.pem; ssl_certificate_key {directory}/k.pem;
     ssl_protocols TLSv1.2 TLSv1.3; location / {{ proxy_pass http://worker; proxy_http_version 1.1; proxy_set_header Connection ""; }} }} }}
 """
 HAPROXY = """\
@@ -58,7 +58,7 @@ defaults
     timeout server 10s
 frontend f
     bind 127.0.0.1:{plain}
-    bind 127.0.0.1:{tls} ssl crt {folder}/both.pem
+    bind 127.0.0.1:{tls} ssl crt {directory}/both.pem
     default_backend b
 backend b
     http-reuse always
@@ -67,7 +67,7 @@ backend b
 H2O = """\
 num-threads: 1
 listen: {{host: 127.0.0.1, port: {plain}}}
-listen: {{host: 127.0.0.1, port: {tls}, ssl: {{certificate-file: {folder}/c.pem, key-file: {folder}/k.pem, minimum-version: TLSv1.2}}}}
+listen: {{host: 127.0.0.1, port: {tls}, ssl: {{certificate-file: {directory}/c.pem, key-file: {directory}/k.pem, minimum-version: TLSv1.2}}}}
 hosts: {{default: {{paths: {{/: {{proxy.reverse.url: "http://127.0.0.1:{worker}/"}}}}}}}}
 """
 SUBJECTS = {
@@ -91,17 +91,17 @@ def serve_worker(listener):
 class Subject:
     def __init__(self, name, program, key, worker):
         self.name = name
-        self.folder = tempfile.mkdtemp(prefix='handshakes.')
+        self.directory = tempfile.mkdtemp(prefix='handshakes.')
         subprocess.run(['openssl', 'req', '-x509', '-newkey', *KEYS[key], '-nodes', '-days', '30', '-subj', '/CN=localhost',
-                        '-keyout', 'k.pem', '-out', 'c.pem'], cwd=self.folder, check=True, stderr=subprocess.DEVNULL)
-        folder = pathlib.Path(self.folder)
-        folder.chmod(0o755)
-        (folder / 'both.pem').write_text((folder / 'c.pem').read_text() + (folder / 'k.pem').read_text())
+                        '-keyout', 'k.pem', '-out', 'c.pem'], cwd=self.directory, check=True, stderr=subprocess.DEVNULL)
+        directory = pathlib.Path(self.directory)
+        directory.chmod(0o755)
+        (directory / 'both.pem').write_text((directory / 'c.pem').read_text() + (directory / 'k.pem').read_text())
         self.plain, self.tls = free_port(), free_port()
         config, command = SUBJECTS[name]
-        conf = folder / 'conf'
-        conf.write_text(config.format(folder=self.folder, plain=self.plain, tls=self.tls, worker=worker))
-        self.process = subprocess.Popen(command(program, str(conf)), stdout=subprocess.DEVNULL, stderr=open(folder / 'err', 'w'))
+        conf = directory / 'conf'
+        conf.write_text(config.format(directory=self.directory, plain=self.plain, tls=self.tls, worker=worker))
+        self.process = subprocess.Popen(command(program, str(conf)), stdout=subprocess.DEVNULL, stderr=open(directory / 'err', 'w'))
         self.session = {}
         self.wait()
 
@@ -113,7 +113,7 @@ class Subject:
                 return
             except ConnectionRefusedError:
                 if self.process.poll() is not None or time.monotonic() > until:
-                    raise SystemExit('tls_handshakes: %s does not start, see %s' % (self.name, self.folder))
+                    raise SystemExit('tls_handshakes: %s does not start, see %s' % (self.name, self.directory))
                 time.sleep(0.05)
 
     def visit(self, context=None, session=None):
@@ -150,7 +150,7 @@ class Subject:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
 
 def client(version):

@@ -23,8 +23,8 @@ struct classifier *classifier_create(const struct config *c, const struct config
 void classifier_destroy(struct classifier *k);
 
 /*
- * The encoded class of a request, written to OUT; returns its length. What a classifier cannot say,
- * or says too long (over CLASS_BYTES_MAX encoded), is the class "" (length 0).
+ * The encoded class of a request, written to OUT; returns its length. A class that a classifier
+ * cannot determine, or that is too long (over CLASS_BYTES_MAX encoded), is "" (length 0).
  */
 size_t classifier_classify(const struct classifier *k, const struct rlb_environment *env,
                            char out[CLASS_BYTES_MAX]);
@@ -40,7 +40,7 @@ const char *classifier_fingerprint(const struct classifier *k);
 /* "host", "regex", "plugin". */
 const char *classifier_kind(const struct classifier *k);
 
-/* What regex and plugin are configured with, for the manual. */
+/* The settings of regex and plugin, for the manual. */
 enum { CLASSIFIER_TABLES = 2 };
 extern const struct settings_table *const classifier_tables[CLASSIFIER_TABLES];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A regular expression to search in bytes of clients: the subject, the work and the memory of one
- * search are bounded. Immutable once compiled, but for the scratch memory that searches need, which
- * it keeps for the next; owned by its maker. Any thread, several at once.
+ * A regular expression to search bytes from clients: the subject, the work and the memory of one
+ * search are bounded. Immutable once compiled, except for the scratch memory of searches, which is
+ * retained for the next; owned by its creator. Any thread, several at once.
  */
 #ifndef RLB_CLASSIFIERS_SEARCH_H
 #define RLB_CLASSIFIERS_SEARCH_H
@@ -28,7 +28,7 @@ struct search;
 
 /* Room for a reason of search_compile. */
 #define SEARCH_WHY_ROOM 200
-/* NULL on error; WHY says, with the place within PATTERN. */
+/* NULL on error, with the reason in WHY, with the place within PATTERN. */
 struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM]);
 /* NULL is fine. */
 void search_destroy(struct search *s);

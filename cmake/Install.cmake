@@ -1,4 +1,4 @@
-# `cmake --install`: programs, manual pages, units, configuration, documentation, the classifiers' contract. Prefixes and folders are
+# `cmake --install`: programs, manual pages, units, configuration, documentation, the classifiers' contract. Prefixes and directories are
 # those of GNUInstallDirs; configuration goes to <sysconfdir>/resumelb and is never written over.
 include(GNUInstallDirs)
 set(RLB_SYSTEMD_UNIT_DIR lib/systemd/system CACHE STRING "Where systemd's units go")
@@ -8,7 +8,7 @@ set(RLB_ZSH_DIR ${CMAKE_INSTALL_DATADIR}/zsh/site-functions CACHE STRING "Where 
 
 install(TARGETS resumelb resumelb-agent resumelb-poolcounter resumelbctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# FILE of this folder as generated/FILE, with the paths of this installation.
+# FILE of this directory as generated/FILE, with the paths of this installation.
 function(rlb_localized file)
   file(READ ${PROJECT_SOURCE_DIR}/${file} text)
   string(REPLACE "/usr/bin/" "${CMAKE_INSTALL_FULL_BINDIR}/" text "${text}")
@@ -18,15 +18,15 @@ function(rlb_localized file)
 endfunction()
 
 # An existing configuration is kept, with its mode. Further arguments are the mode of a new one; without any it is 0644.
-function(rlb_install_configuration file folder name)
+function(rlb_install_configuration file directory name)
   string(REPLACE ";" " " mode "${ARGN}")
   rlb_localized(${file})
   install(CODE "
-    set(target \"\$ENV{DESTDIR}${CMAKE_INSTALL_FULL_SYSCONFDIR}/${folder}/${name}\")
+    set(target \"\$ENV{DESTDIR}${CMAKE_INSTALL_FULL_SYSCONFDIR}/${directory}/${name}\")
     if(EXISTS \"\${target}\")
       message(STATUS \"Kept: \${target}\")
     else()
-      file(INSTALL DESTINATION \"${CMAKE_INSTALL_FULL_SYSCONFDIR}/${folder}\" TYPE FILE
+      file(INSTALL DESTINATION \"${CMAKE_INSTALL_FULL_SYSCONFDIR}/${directory}\" TYPE FILE
            FILES \"${PROJECT_BINARY_DIR}/generated/${file}\" RENAME \"${name}\" ${mode})
     endif()")
 endfunction()
@@ -41,7 +41,7 @@ rlb_install_configuration(conf/etc/logrotate logrotate.d resumelb)
 install(FILES conf/sysusers.d/resumelb.conf conf/sysusers.d/resumelb-poolcounter.conf DESTINATION ${RLB_SYSUSERS_DIR})
 install(FILES conf/tmpfiles.d/resumelb.conf DESTINATION ${RLB_TMPFILES_DIR})
 
-# Manual pages, with what the programs say of themselves in them.
+# Manual pages, with the programs' descriptions of themselves.
 set(pages
   resumelbctl.1 resumelb.yaml.5 resumelb-agent.yaml.5 resumelb-poolcounter.yaml.5 resumelb-metrics.7 resumelb-outcomes.7
   resumelb.8 resumelb-agent.8 resumelb-poolcounter.8)
@@ -78,7 +78,7 @@ install(DIRECTORY conf/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# Completion, in the folders where each shell looks by itself.
+# Completion, in the directories where each shell looks by itself.
 install(FILES ${PROJECT_BINARY_DIR}/completion/resumelbctl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME resumelbctl)
 install(FILES ${PROJECT_BINARY_DIR}/completion/_resumelbctl DESTINATION ${RLB_ZSH_DIR})

@@ -1,5 +1,5 @@
 # rlb_module(NAME SOURCES a.c b.c LINK rlb::base ... [PRIVATE PkgConfig::X ...])
-# One static library per folder, or per group of folders, rlb::NAME. What a module may include is what it links (dev/check-layers agrees).
+# One static library per directory, or per group of directories, rlb::NAME. What a module may include is what it links (dev/check-layers agrees).
 function(rlb_module name)
   cmake_parse_arguments(M "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(rlb_${name} STATIC ${M_SOURCES})
@@ -8,10 +8,10 @@ function(rlb_module name)
   target_link_libraries(rlb_${name} PUBLIC ${M_LINK} PRIVATE rlb::flags ${M_PRIVATE})
 endfunction()
 
-# rlb_assets(NAME FOLDER a.html b.js): files of FOLDER as C arrays in "assets.h", for the module NAME.
-function(rlb_assets name folder)
+# rlb_assets(NAME DIRECTORY a.html b.js): files of DIRECTORY as C arrays in "assets.h", for the module NAME.
+function(rlb_assets name directory)
   set(files ${ARGN})
-  list(TRANSFORM files PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/)
+  list(TRANSFORM files PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/${directory}/)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/generated/assets.h)
   set(script ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake)
   add_custom_command(

@@ -45,7 +45,7 @@ static void patience_over(struct timer *t)
     }
     if (c->answers != NULL) {
         stat_add(s->cell, STAT_slow_clients_closed, 1);
-        log_info(NULL, "client-closed", "reason=\"takes no answers\" locks=%u", c->nlocks);
+        log_info(NULL, "client-closed", "reason=\"does not read replies\" locks=%u", c->nlocks);
         client_close(c);
         return;
     }

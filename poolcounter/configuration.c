@@ -68,7 +68,7 @@ static void read_listen(struct configuration *c, struct diag *d)
 
 /* ---- types ---- */
 
-/* What can stand before a key's first ':': no blank, no line's end. */
+/* Whether S is a valid type, the part before a key's first ':': no blanks, no line ends. */
 static bool is_type_name(struct slice s)
 {
     for (size_t i = 0; i < s.len; ++i) {

@@ -72,10 +72,10 @@ struct command_line {
     size_t nlisten; /* 0: neither -l nor -p is given */
 };
 
-/* Take -l or -p. False: it is not valid. */
+/* Handles -l or -p. Returns false if it is invalid. */
 bool command_line_option(void *line, int letter, const char *value);
-/* All options are taken: fills `listen`. False: one is not valid to listen on, which is said to
- * stderr. */
+/* Fills `listen` after all options. Returns false if one is not a valid address, after printing
+ * that to stderr. */
 bool command_line_finish(void *line);
 
 #endif

@@ -23,12 +23,12 @@ enum {
     LISTEN_FDS_START = 3,
 };
 
-/* What all listening sockets of the daemon are called when they are passed to a new process. */
+/* Name of the daemon's listening sockets when they are passed to a new process. */
 #define LISTENER_NAME "listener"
 
 /* ---- SIGHUP ---- */
 
-/* Say which changes have no effect until a restart. */
+/* Logs the changes that have no effect until a restart. */
 static void warn_of_restart(const struct configuration *old, const struct configuration *new)
 {
     for (size_t i = 0; i < poolcounter_table.n; ++i) {
@@ -37,7 +37,7 @@ static void warn_of_restart(const struct configuration *old, const struct config
         if (row->type == SETTING_NODE || (row->when != SETTING_BOOT && row->when != SETTING_LOCAL))
             continue;
         if (!settings_same(row, &old->s, &new->s))
-            log_warn(NULL, "configuration-needs-restart", "setting=%s", row->name);
+            log_warn(NULL, "config-restart-required", "setting=%s", row->name);
     }
 }
 
@@ -48,8 +48,9 @@ static void reload(struct poolcounter *p)
     struct configuration *old = p->config;
 
     if (new == NULL) {
-        log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
-                  p->line->file, d.errors);
+        log_error(NULL, "config-reload-failed",
+                  "file=%s errors=%u action=\"keep current configuration\"", p->line->file,
+                  d.errors);
         daemon_log_problems(&d);
     } else {
         warn_of_restart(old, new);
@@ -58,7 +59,7 @@ static void reload(struct poolcounter *p)
         server_ask(p->server, server_configure, new);
         configuration_destroy(old);
         config_warn_exposed(&new->yaml);
-        log_info(NULL, "configuration-read", "file=%s",
+        log_info(NULL, "config-reloaded", "file=%s",
                  p->line->file != NULL ? p->line->file : "none");
     }
     diag_fini(&d);
@@ -154,7 +155,7 @@ static void on_drained_message(struct loop_message *m)
 {
     struct poolcounter *p = container_of(m, struct poolcounter, drained);
 
-    log_info(NULL, "last-client-gone", "action=\"end\"");
+    log_info(NULL, "last-client-closed", "action=exit");
     loop_stop(p->loop);
 }
 
@@ -176,21 +177,21 @@ static bool listens(int fd)
 static void take(struct sockets *out, int fd)
 {
     if (!listens(fd) || out->n == LISTENERS_MAX) {
-        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"not a listening socket\"", fd);
+        log_warn(NULL, "inherited-descriptor-invalid", "fd=%d reason=\"not a listening socket\"",
+                 fd);
         return;
     }
     int flags = fcntl(fd, F_GETFL);
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || flags < 0 ||
         fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-        log_warn(NULL, "descriptor-not-taken", "fd=%d reason=\"%s\"", fd, strerror(errno));
+        log_warn(NULL, "inherited-descriptor-invalid", "fd=%d reason=\"%s\"", fd, strerror(errno));
         return;
     }
     out->fds[out->n++] = fd;
 }
 
-/* Those of LISTEN_FDS, which is removed from the environment. A socket that does not listen is
- * none.
- */
+/* Takes the sockets of LISTEN_FDS, which is removed from the environment. Sockets that do not
+ * listen are ignored. */
 static void inherit_from_systemd(struct sockets *out)
 {
     const char *pid_text = getenv("LISTEN_PID");
@@ -218,7 +219,7 @@ static void inherit_standard_input(struct sockets *out)
         return;
     int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
     if (fd < 0) {
-        log_warn(NULL, "descriptor-not-taken", "fd=0 reason=\"not a listening socket\"");
+        log_warn(NULL, "inherited-descriptor-invalid", "fd=0 reason=\"not a listening socket\"");
         return;
     }
     take(out, fd);
@@ -246,7 +247,7 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 
         if (e == ERR_OK)
             continue;
-        log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", addr_format(a, text),
+        log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", addr_format(a, text),
                   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         while (out->n != 0)
             close(out->fds[--out->n]);
@@ -255,7 +256,7 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
     return true;
 }
 
-/* Those of the old process, or given to us, or configured. */
+/* Opens the listeners: those of the old process, inherited ones, or those of the configuration. */
 static bool open_sockets(const struct poolcounter *p, struct sockets *out)
 {
     int *left;
@@ -331,7 +332,7 @@ static bool start_server(struct poolcounter *p)
         return false;
     if (p->server != NULL && server_start(p->server))
         return true;
-    log_error(NULL, "server-not-started", "reason=\"%s\"", strerror(errno));
+    log_error(NULL, "server-start-failed", "reason=\"%s\"", strerror(errno));
     return false;
 }
 

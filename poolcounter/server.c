@@ -86,7 +86,7 @@ enum {
 static void set_option(int fd, int level, int name, int value)
 {
     if (setsockopt(fd, level, name, &value, sizeof(value)) != 0)
-        log_warn(NULL, "socket-option-refused", "option=%d reason=\"%s\"", name, strerror(errno));
+        log_warn(NULL, "socket-option-failed", "option=%d reason=\"%s\"", name, strerror(errno));
 }
 
 /*
@@ -175,7 +175,7 @@ static void welcome(struct server *s, int fd, const struct addr *peer)
 
     stat_add(s->cell, STAT_connections_accepted, 1);
     if (!address_counts_join(s->sources, peer, max != 0 ? (size_t)max : SIZE_MAX, &source)) {
-        log_warn(NULL, "client-refused", "reason=\"max_connections_per_address\"");
+        log_warn(NULL, "client-rejected", "reason=\"max_connections_per_address\"");
         close(fd);
     } else if (client_create(s, fd, source) != NULL) {
         return;
@@ -354,7 +354,7 @@ static void apply_limits(struct server *s)
         enum err e = counter_limit(s->table, slice_of(l->name), l->limits, s->now_us, &s->woken);
 
         if (e != ERR_OK)
-            log_error(NULL, "limit-not-set", "reason=\"%s\"", err_text(e));
+            log_error(NULL, "limit-set-failed", "reason=\"%s\"", err_text(e));
     }
 }
 
@@ -379,7 +379,7 @@ static void drop_limits(struct server *s, const struct configuration *old,
 
         if (!has_type(config, name) &&
             counter_limit(s->table, slice_of(name), none, s->now_us, &s->woken) != ERR_OK)
-            log_error(NULL, "limit-not-dropped", "type=%s", name);
+            log_error(NULL, "limit-remove-failed", "type=%s", name);
     }
 }
 

@@ -19,7 +19,7 @@ enum poolcounter_stat {
 };
 
 extern const struct stats_table poolcounter_stats_table;
-/* What metric names begin with. */
+/* Prefix of metric names. */
 #define POOLCOUNTER_PREFIX "resumelb_poolcounter"
 
 struct server;

@@ -183,7 +183,7 @@ struct type_entry *types_get(struct types *t, struct slice name);
 struct stats_figures {
     struct counter_stats counters;
     uint64_t uptime_us;
-    /* Those that the server counts. */
+    /* Counters of the server. */
     uint64_t connect_errors, failed_sends;
     uint64_t lock_mismatch, lock_while_waiting, release_mismatch;
     /* Beyond the original's. */

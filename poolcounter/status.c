@@ -41,16 +41,16 @@ static void each_type(struct metrics *m, const void *context)
 #define TYPE(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, "type", doc, each_type, METRIC_MEMBER(type, struct type_figures, member)}
 #define SNAPSHOT(name, unit, type, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, member)}
 
-/* What the counters themselves count. */
+/* Metrics of the counters themselves. */
 static const struct metric counter_metrics[] = {
     COUNTER("acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, at once or later."),
     COUNTER("released_total", COUNTER, "requests", COUNT, released, "RELEASED answered."),
-    COUNTER("processed_total", COUNTER, "requests", COUNT, processed, "Requests that held and have ended, by release or because their client disconnected."),
+    COUNTER("processed_total", COUNTER, "requests", COUNT, processed, "Locks that ended, by RELEASE or because their client disconnected."),
     COUNTER("done_total", COUNTER, "requests", COUNT, done, "DONE answered."),
     COUNTER("queue_full_total", COUNTER, "requests", COUNT, full, "QUEUE_FULL answered."),
     COUNTER("timeouts_total", COUNTER, "requests", COUNT, timeouts, "TIMEOUT answered after waiting."),
     COUNTER("timeouts_at_once_total", COUNTER, "requests", COUNT, timeouts_at_once, "TIMEOUT answered at once: the request did not wait."),
-    COUNTER("given_up_total", COUNTER, "requests", COUNT, given_up, "Waits given up, by RELEASE or because the client disconnected."),
+    COUNTER("given_up_total", COUNTER, "requests", COUNT, given_up, "Waits cancelled, by RELEASE or because the client disconnected."),
     COUNTER("no_room_total", COUNTER, "requests", COUNT, no_room, "Requests answered ERROR OUT_OF_MEMORY."),
     COUNTER("processing_seconds_total", COUNTER, "seconds", TIME, processing_us, "Time that requests held, of those that have ended."),
     COUNTER("gained_seconds_total", COUNTER, "seconds", TIME, gained_us, "Time since the releaser's LOCKED, for each DONE."),
@@ -58,9 +58,9 @@ static const struct metric counter_metrics[] = {
     COUNTER("waited_any_seconds_total", COUNTER, "seconds", TIME, waited_any_us, "Waits of ACQ4ANY that ended in LOCKED."),
     COUNTER("waited_good_seconds_total", COUNTER, "seconds", TIME, waited_good_us, "Waits that ended in DONE."),
     COUNTER("wasted_seconds_total", COUNTER, "seconds", TIME, wasted_us, "Waits that ended in TIMEOUT."),
-    COUNTER("keys", GAUGE, "keys", COUNT, keys, "Keys that are held or waited for."),
-    COUNTER("held", GAUGE, "requests", COUNT, held, "Requests that hold."),
-    COUNTER("waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait."),
+    COUNTER("keys", GAUGE, "keys", COUNT, keys, "Keys with holders or waiting requests."),
+    COUNTER("held", GAUGE, "requests", COUNT, held, "Requests that hold a lock."),
+    COUNTER("waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait for a lock."),
 };
 
 static const struct metric metrics[] = {
@@ -73,7 +73,7 @@ static const struct metric metrics[] = {
     TYPE("type_worked_seconds_total", COUNTER, "seconds", TIME, worked_us, "Time that requests held, of those that have ended, by type of key."),
     TYPE("type_held", GAUGE, "requests", COUNT, held, "Requests that hold, by type of key."),
     TYPE("type_waiting", GAUGE, "requests", COUNT, waiting, "Requests that wait, by type of key."),
-    SNAPSHOT("oldest_holder_seconds", "seconds", TIME, oldest_us, "How long the oldest holder has held; 0 if there is none."),
+    SNAPSHOT("oldest_holder_seconds", "seconds", TIME, oldest_us, "Time since the oldest holder acquired its lock; 0 if there is none."),
     SNAPSHOT("uptime_seconds", "seconds", TIME, uptime_us, "Time since the server started."),
     SNAPSHOT("client_addresses", "addresses", COUNT, addresses, "Addresses that clients are connected from."),
 };
@@ -93,8 +93,7 @@ static void put_metrics(const struct server_snapshot *s, const struct stats *sta
 void status_describe(FILE *out)
 {
     metrics_describe_stats(POOLCOUNTER_PREFIX, &poolcounter_stats_table, out);
-    fputs("\nThose that the counters count themselves, and those by type of key (`types`).\n\n",
-          out);
+    fputs("\nMetrics of the counters themselves, and by type of key (`types`).\n\n", out);
     metrics_describe_head(out);
     metrics_describe(POOLCOUNTER_PREFIX, counter_metrics, ARRAY_LEN(counter_metrics), out);
     metrics_describe(POOLCOUNTER_PREFIX, metrics, ARRAY_LEN(metrics), out);

@@ -150,7 +150,7 @@ struct pool_pick {
      */
     double max_backlog, min_backlog;
     size_t skipped;
-    /* What to report to the worker about the class's homes (policy adaptive). */
+    /* Report to the worker about the class's homes (policy adaptive). */
     enum pool_reported {
         POOL_REPORTED_NOTHING,
         POOL_REPORTED_HOME,
@@ -260,7 +260,7 @@ bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *releas
  */
 void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t self);
 
-/* What a worker has published about a class of which it is a home. */
+/* A worker's record about a class of which it is a home. */
 struct pool_home {
     struct slice cls;
     enum home_kind kind;

@@ -90,7 +90,8 @@ static void learn(double *mean_s, double share, double value_s)
     *mean_s = *mean_s > 0 ? *mean_s + share * (value_s - *mean_s) : value_s;
 }
 
-/* It has ended; h->work_s stays for the caller. Only what was served well says what it costs. */
+/* The request has ended; h->work_s stays for the caller. Only successful requests count as a
+ * measurement of cost. */
 static void cost_end(struct cost_table *t, struct pool_hand *h, const struct pool_served *how)
 {
     struct cost_class *c = h->entry;

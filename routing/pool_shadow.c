@@ -99,7 +99,7 @@ struct shadow_clock {
 
 /* ---- what a worker has served lately ---- */
 
-/* That of TAG, or the oldest. */
+/* Returns the entry of TAG, or the oldest. */
 static struct shadow_recent *place_of(struct shadow_recent *set, uint32_t tag)
 {
     struct shadow_recent *oldest = &set[0];

@@ -40,7 +40,7 @@ struct worker {
     /* The following members belong to the pool, which frees what they point to when W leaves. */
     struct pool *pool; /* NULL outside */
     enum worker_place place;
-    struct list place_node;  /* pool->ineligible, ->eligible or ->leaving, as PLACE says */
+    struct list place_node;  /* pool->ineligible, ->eligible or ->leaving, as PLACE specifies */
     struct list member_node; /* pool->members */
     struct list called_node; /* pool->called: those to be woken and those that relieve */
     enum worker_call call;   /* of a member */

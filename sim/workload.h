@@ -26,7 +26,7 @@ enum {
     TRACE_PAGE_OBJECTS_MAX = 1000,
     /* Bytes of all hosts and paths. */
     TRACE_TEXT_MAX = 1 << 30,
-    /* What a request may cost, in base costs. */
+    /* Maximum cost of a request, in base costs. */
     TRACE_FACTOR_MAX = 1000,
 };
 

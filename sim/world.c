@@ -77,7 +77,7 @@ static uint64_t world_now_us(const struct world *w)
 static struct job *world_take_job(struct world *w);
 static void world_send(struct world *w, struct job *j);
 
-/* ---- workers begin, say that they will leave, are replaced, and die ---- */
+/* ---- workers start, announce that they will leave, are replaced, and die ---- */
 
 static void world_send_resume(struct world *w, struct member *m)
 {
@@ -259,7 +259,7 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
     for (unsigned b = 0; b < o->balancers; ++b) {
         struct pool_settings own = *s;
 
-        /* What each draws is its own. */
+        /* Each has its own random numbers. */
         own.seed = draw_mix(s->seed, b);
         w->pools[b] = pool_create(&own, "");
     }
@@ -456,7 +456,7 @@ static void finish(struct world *w, struct job *j)
         world_send_resume(w, m);
 }
 
-/* One that its process has ended after another took its place: it says nothing of that one. */
+/* The response of a process that was replaced meanwhile does not describe its replacement. */
 static void finish_past(struct world *w, struct job *j)
 {
     struct pool_served how = {.now_us = world_now_us(w),
@@ -516,7 +516,7 @@ static bool is_due(const struct world *w, const struct member *m)
     return w->now_ns - m->published_ns >= delay_ns;
 }
 
-/* What has changed since they did so last. */
+/* Publishes the changes since the last publication. */
 static void publish(struct world *w)
 {
     if (w->options.homes_delay_ns == 0 || w->options.balancers == 1)

@@ -75,7 +75,7 @@ struct world_run {
     size_t nevents;
 };
 
-/* What became of a request. */
+/* The result of a request. */
 struct world_record {
     uint64_t start_us; /* from the start of the run: issued, or due in an open loop */
     uint64_t latency_us;
@@ -93,7 +93,7 @@ struct world_record {
  */
 void world_run(struct world *w, const struct world_run *run, struct world_record *out);
 
-/* What is in the caches. */
+/* Contents of the caches. */
 struct world_overlap {
     uint64_t cached, distinct;
     uint64_t shared; /* distinct objects in more than one cache */

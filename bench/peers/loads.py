@@ -92,8 +92,8 @@ def run_h2load(load, subject, o, seconds):
 
 def run_light(load, subject, o, seconds):
     """LIGHT_PER_SECOND requests in all, which no subject finds hard."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = pathlib.Path(folder) / 'log'
+    with tempfile.TemporaryDirectory() as directory:
+        log = pathlib.Path(directory) / 'log'
         n = max(LIGHT_CLIENTS, int(LIGHT_PER_SECOND * seconds))
         text = pinned(o, ['h2load', '--h1', '-t1', '-c%d' % LIGHT_CLIENTS, '-n%d' % n, '--rps=%d' % (LIGHT_PER_SECOND // LIGHT_CLIENTS),
                           '--log-file=%s' % log, subject.url + load['path']])

@@ -30,30 +30,30 @@ def cores(one):
     return allowed[-1] if one else allowed[0], allowed[-1]
 
 
-def make_files(folder):
+def make_files(directory):
     """What the worker serves, and the certificate."""
-    (folder / 'files').mkdir()
+    (directory / 'files').mkdir()
     for name, size in FILES.items():
-        (folder / 'files' / name).write_bytes(bytes(ord('a') + i * i % 26 for i in range(size)))
-    (folder / 'files/post').write_bytes(b'')     # nginx refuses what is sent to a file, and answers as origin.conf says
+        (directory / 'files' / name).write_bytes(bytes(ord('a') + i * i % 26 for i in range(size)))
+    (directory / 'files/post').write_bytes(b'')     # nginx refuses what is sent to a file, and answers as origin.conf says
     subprocess.run(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '30', '-subj', '/CN=localhost',
-                    '-keyout', 'key.pem', '-out', 'cert.pem'], cwd=folder, check=True, stderr=subprocess.DEVNULL)
-    (folder / 'both.pem').write_text((folder / 'cert.pem').read_text() + (folder / 'key.pem').read_text())
-    return [folder / 'files' / name for name in FILES]
+                    '-keyout', 'key.pem', '-out', 'cert.pem'], cwd=directory, check=True, stderr=subprocess.DEVNULL)
+    (directory / 'both.pem').write_text((directory / 'cert.pem').read_text() + (directory / 'key.pem').read_text())
+    return [directory / 'files' / name for name in FILES]
 
 
 class Program:
-    """One program with its configuration, in a folder of its own below FOLDER, held to CORE."""
+    """One program with its configuration, in a directory of its own below DIRECTORY, held to CORE."""
 
-    def __init__(self, name, kind, program, folder, core, **ports):
+    def __init__(self, name, kind, program, directory, core, **ports):
         self.name = name
-        mine = folder / name
+        mine = directory / name
         mine.mkdir()
         for shared in ('cert.pem', 'key.pem', 'both.pem', 'files'):
-            (mine / shared).symlink_to(folder / shared)
+            (mine / shared).symlink_to(directory / shared)
         conf = mine / CONFIGS[kind]
         as_root = {'nginx': 'user root;', 'origin': 'user root;', 'h2o': 'user: root'}.get(kind, '') if os.geteuid() == 0 else ''
-        conf.write_text(string.Template((HERE / CONFIGS[kind]).read_text()).substitute(folder=mine, as_root=as_root, **ports))
+        conf.write_text(string.Template((HERE / CONFIGS[kind]).read_text()).substitute(directory=mine, as_root=as_root, **ports))
         with open(mine / 'output', 'wb') as out:
             self.process = subprocess.Popen(['taskset', '-c', str(core), *COMMANDS[kind](program, str(conf))], stdout=out,
                                             stderr=out)
@@ -103,19 +103,19 @@ class Program:
 class Origin(Program):
     """The worker: nginx."""
 
-    def __init__(self, folder, core):
+    def __init__(self, directory, core):
         self.port = free_port()
-        super().__init__('worker', 'origin', '/usr/sbin/nginx', folder, core, worker=self.port)
+        super().__init__('worker', 'origin', '/usr/sbin/nginx', directory, core, worker=self.port)
 
 
 class Subject(Program):
-    def __init__(self, name, kind, program, folder, worker, core):
+    def __init__(self, name, kind, program, directory, worker, core):
         self.plain, self.tls = free_port(), free_port()
         self.url, self.tls_url = 'http://127.0.0.1:%d' % self.plain, 'https://127.0.0.1:%d' % self.tls
         said = subprocess.run([program, VERSION_FLAGS[kind]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
         self.version = (said.strip().splitlines() or ['unknown'])[0]
-        self.again = (kind, program, folder, worker, core)
-        super().__init__(name, kind, program, folder, core, plain=self.plain, tls=self.tls, worker=worker)
+        self.again = (kind, program, directory, worker, core)
+        super().__init__(name, kind, program, directory, core, plain=self.plain, tls=self.tls, worker=worker)
 
     def fresh(self):
         """A new instance of the same subject that has served no request yet."""

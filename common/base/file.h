@@ -13,7 +13,7 @@
 
 /*
  * Append the whole of PATH to OUT.
- * Errors: ERR_NOT_FOUND, ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM (errno says).
+ * Errors: ERR_NOT_FOUND, ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM (see errno).
  */
 enum err file_read(const char *path, size_t max, struct text *out) must_check;
 /* The same of a file in a state_dir, which programs alone make: a symbolic link is ERR_SYSTEM. */

@@ -105,7 +105,7 @@ struct slice json_text(const json_t *obj, const char *name)
 
 bool json_scalar_text(const json_t *v, struct text *out)
 {
-    if (v == NULL) /* as json_object_get says "no such member" */
+    if (v == NULL) /* as json_object_get reports a missing member */
         return false;
     switch (json_typeof(v)) {
     case JSON_STRING:
@@ -279,7 +279,7 @@ const char **json_sorted_names(const json_t *v)
 {
     const char **names = xmalloc((json_object_size(v) + 1) * sizeof(char *));
     size_t n = 0;
-    /* jansson's iterators only read, but do not say so. */
+    /* jansson's iterators only read, but are not declared so. */
     union {
         const json_t *given;
         json_t *walked;

@@ -15,7 +15,7 @@ enum {
     ADDR_TEXT_MAX = 400,
     /* An incarnation: 128 random bits as hex, with room for what others may choose. */
     INCARNATION_MAX = 64,
-    /* A worker's version, as it says. */
+    /* A worker's version, as it reports it. */
     VERSION_MAX = 100,
     /* Hex digits of a classifier's fingerprint. */
     FINGERPRINT_LEN = 16,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Values as Python writes them: strings, numbers, lists, tuples, dicts, True, False, None. They are
- * read, never evaluated. A string may turn out to be bytes that are no text; jansson's string then
- * holds them all the same. Pure functions; any thread.
+ * read, never evaluated. A string may be bytes that are not text; jansson's string then
+ * holds these bytes. Pure functions; any thread.
  */
 #ifndef RLB_BASE_LITERAL_H
 #define RLB_BASE_LITERAL_H

@@ -5,7 +5,7 @@
  *
  * Quoting: the writer finds the values in the format ("key=" up to a blank, or in quotes) and
  * formats each by itself. A value that contains blanks, quotes, backslashes or bytes that are not
- * printable is put in quotes, whatever the format says; within quotes, \" \\ \n \r \t and \xNN
+ * printable is put in quotes, whatever the format specifies; within quotes, \" \\ \n \r \t and \xNN
  * stand for a quote, a backslash, the end of a line, a carriage return, a tab and any other byte of
  * a control character (C1 included) or of invalid UTF-8. So no value can begin a line or a field.
  *

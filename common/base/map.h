@@ -3,12 +3,12 @@
  * Tables of entries that are found by key. Intrusive: an entry has a node as a member. Not
  * thread-safe by themselves.
  *
- * struct split_map grows by one bucket with an entry that comes, and shrinks by a few with one that
- * goes, so that no single call takes long, however many entries there are (linear hashing: W.
+ * struct split_map grows by one bucket when an entry is added, and shrinks by a few when one is
+ * removed, so that no single call takes long, however many entries there are (linear hashing: W.
  * Litwin, VLDB 1980; P.-A. Larson, CACM 31, 1988). It is small: 16 bytes in each entry, 8 to 32 for
- * its bucket. Out of memory it stays as it is, and becomes slower.
+ * its bucket. If out of memory it keeps its size, and becomes slower.
  *
- * struct map is such a table, and keeps its entries in the order in which they came.
+ * struct map is such a table that also retains the order of insertion.
  */
 #ifndef RLB_BASE_MAP_H
 #define RLB_BASE_MAP_H

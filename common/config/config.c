@@ -543,7 +543,7 @@ void config_check_output(const struct config *c, const struct config_node *at, c
     if (stat(path, &st) != 0)
         check_directory_above(c, at, what, path, d);
     else if (S_ISDIR(st.st_mode))
-        config_complain(c, at, d, "%s: %s is a folder", what, path);
+        config_complain(c, at, d, "%s: %s is a directory", what, path);
 }
 
 void config_check_directory(const struct config *c, const struct config_node *at, const char *what,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A YAML file as a tree of nodes that remember where they stood. Bounded (limits.h: CONFIG_*).
+ * A YAML file as a tree of nodes with their positions. Bounded (limits.h: CONFIG_*).
  * Owned by the struct config; nodes and their texts live as long. Any thread, one at a time. No
- * anchors, aliases, tags or several documents: a configuration that needs them is refused.
+ * anchors, aliases, tags or several documents: a configuration that needs them is rejected.
  */
 #ifndef RLB_CONFIG_CONFIG_H
 #define RLB_CONFIG_CONFIG_H

@@ -58,7 +58,7 @@ struct setting_row {
 
 #define SETTINGS_WHY_ROOM 160
 
-/* Which member counts, the row's type says. */
+/* The row's type determines which member counts. */
 struct setting_value {
     bool yes;
     int64_t number;

@@ -87,7 +87,8 @@ enum {
     WALL_OFFSET_AGE_US = 1000 * 1000,
 };
 
-/* What each turn uses is close together; what other threads write has cache lines of its own. */
+/* Members used in each turn are adjacent; those that other threads write have their own cache
+ * lines. */
 struct loop {
     struct loop_time time; /* first: points to CLOCK */
     struct loop_clock clock;
@@ -634,7 +635,7 @@ static bool register_polled(struct poller *p, struct watch *w)
     struct epoll_event e = {.events = w->wanted, .data.ptr = w};
 
     if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, w->fd, &e) != 0) {
-        log_error(NULL, "watch-refused", "loop=%u reason=\"%s\"", loop_index(w->loop),
+        log_error(NULL, "watch-failed", "loop=%u reason=\"%s\"", loop_index(w->loop),
                   strerror(errno));
         return false;
     }

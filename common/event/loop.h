@@ -179,7 +179,7 @@ void loop_each_turn(struct loop *l, struct loop_deferred *d);
 /* ---- watched descriptors ---- */
 
 struct watch;
-/* What READABLE of a watch is called for. Each level includes those before it. */
+/* The conditions for which READABLE of a watch is called. Each level includes those before it. */
 enum watch_level {
     WATCH_NOTHING,
     WATCH_FAILURE, /* an error, a reset, or the end of both directions */

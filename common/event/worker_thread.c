@@ -190,7 +190,7 @@ bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms)
     else
         pthread_detach(thread);
     if (!ended && patience_ms != 0)
-        log_warn(NULL, "worker-thread-hangs", "action=\"left behind\"");
+        log_warn(NULL, "background-thread-stuck", "action=\"abandon it\"");
     report(&left, true);
     return ended;
 }

@@ -91,7 +91,7 @@ static bool no_room(const struct body_sink_limits *l)
 {
     int error = errno;
 
-    log_warn(NULL, "body-not-kept", "directory=%s reason=\"%s\"",
+    log_warn(NULL, "body-not-stored", "directory=%s reason=\"%s\"",
              l->directory != NULL ? l->directory : "none", strerror(error));
     errno = error;
     return false;
@@ -106,7 +106,7 @@ static void drop_file(struct body_sink *b, struct body_file_bin *bin)
     body_file_throw(bin, b->file);
 }
 
-/* What is in memory goes there first. */
+/* The part in memory is written first. */
 static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
 {
     struct body_totals *t = l->totals;

@@ -12,7 +12,8 @@
 #include "common/base/text.h"
 #include "common/net/body_file.h"
 
-/* What the bodies of all requests in progress use, and may use; 0: any. All zero at first. */
+/* Use and limits of the bodies of all requests in progress; a limit of 0: none. Initially all zero.
+ */
 struct body_totals {
     _Atomic uint64_t memory_bytes, file_bytes;
     _Atomic uint64_t memory_max, file_bytes_max;

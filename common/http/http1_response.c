@@ -444,7 +444,7 @@ static bool may_move(const struct http_reply *r, size_t max)
            r->left_bytes != UINT64_MAX && r->left_bytes >= max && open_pipe(c->server);
 }
 
-/* What is in the pipe, BYTES. */
+/* Reads the BYTES in the pipe into memory. */
 static struct http1_body *read_pipe(struct http_server *s, size_t bytes)
 {
     char *p = xmalloc(bytes);
@@ -480,7 +480,7 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
     }
     struct http_server *s = r->conn->server;
     ssize_t n = transport_splice(from, s->pipe[1], max);
-    /* What cannot be moved may still be read, or reading reports the error. */
+    /* Data that cannot be spliced may still be read, or reading reports the error. */
     if (n == -1 && errno != EAGAIN)
         errno = ENOTSUP;
     if (n <= 0)

@@ -160,7 +160,7 @@ static void report(struct http_conn *c, enum request_fault f)
     http_server_refused(c->server, &r);
 }
 
-/* What is known of a request with a head that was not read as a whole, or is at fault. */
+/* The known parts of a request with an incomplete or invalid head. */
 static void note_facts(struct http_request *req, const struct http1_request_facts *facts)
 {
     req->method = facts->method;
@@ -627,7 +627,7 @@ void http1_readable(struct http_conn *c)
 
 /* ---- the next request ---- */
 
-/* What was read behind the present request, copied to a new stream. */
+/* Copies the bytes that were read after the present request to a new stream. */
 static struct http1_stream *take_rest(struct http_conn *c)
 {
     struct http1_stream *old = c->http1;

@@ -6,8 +6,8 @@
  *     control frames, resets       at once
  *     heads, ends without bytes    at once, or when there is room (due): they need no window
  *     DATA                         if no other stream waits: at once, as far as the windows go;
- *                                  else a frame at a time, as the priority tree says, while the
- *                                  transport takes bytes
+ *                                  else a frame at a time, as the priority tree specifies, while
+ * the transport takes bytes
  *
  * A header block changes the client's table, so that it is sent in any case once it is encoded.
  */
@@ -300,7 +300,7 @@ bool http2_set_initial_window(struct http2_server *h2, uint32_t value)
 
 /* ---- one stream ---- */
 
-/* What S had last is in the output. */
+/* The last data of S is in the output. */
 static void end_stream(struct http2_stream *s)
 {
     struct http2_server *h2 = s->h2;

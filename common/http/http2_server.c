@@ -19,7 +19,7 @@ enum {
     EMPTY_DATA_MAX = 100,
     CONTINUATION_MAX = 500,
     BLOCK_FRAMES_MAX = 32,
-    /* What is not far above the limits of a head gets a response, with the connection open. */
+    /* A head not far above the limits gets a response, and the connection stays open. */
     SIZE_FACTOR = 2,
     LIST_MAX = 1024 * 1024,
     FIELDS_MAX = 4 * REQUEST_FIELDS_MAX,

@@ -128,7 +128,7 @@ static void on_accept_error(struct http_server *s, int error)
              s->nconns, ACCEPT_AGAIN_MS);
     timer_start(s->loop, &s->accept_again, ACCEPT_AGAIN_MS);
     pause_accepting(s);
-    /* What becomes free meanwhile is for requests that wait for a connection to a worker. */
+    /* Descriptors freed meanwhile are for requests that wait for a connection to a worker. */
     (void)http_server_make_room(s);
 }
 
@@ -303,7 +303,7 @@ static void join_balance(struct http_server *s)
     http_server_load_changed(s);
 }
 
-/* What other loops have given is taken before the first listener is closed. */
+/* Connections from other loops are taken before the first listener is closed. */
 static void leave_balance(struct http_server *s)
 {
     if (!s->balanced)

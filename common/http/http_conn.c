@@ -267,7 +267,7 @@ static void handshake(void *conn)
     case TLS_DONE:
         note_secured(c);
         start_http(c, negotiated_http2(c));
-        /* What came with the end of the handshake does not show in a poll. */
+        /* Data received with the end of the handshake is not reported by a poll. */
         if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
             on_readable(c);
         return;

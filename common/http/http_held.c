@@ -19,7 +19,7 @@ static void on_timer(struct timer *t)
     struct list due;
     struct list *node;
 
-    /* Those that are added meanwhile have their turn later, or a loop could starve itself. */
+    /* Entries added meanwhile are handled later, so that the loop cannot starve itself. */
     list_init(&due);
     list_splice_back(&due, &s->begun_replies);
     while (!list_empty(&s->held_replies) && first_of(&s->held_replies)->held_until_ms <= now_ms)

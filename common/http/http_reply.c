@@ -2,8 +2,8 @@
  *
  * A response while it is sent to the client.
  *
- *     NEW -> HELD -> OPEN -> CLOSED     CLOSED: the protocol has the end, or the client has left
- *      ^       |
+ *     NEW -> HELD -> OPEN -> CLOSED     CLOSED: the protocol has the end, or the client has
+ * disconnected ^       |
  *      +-------+ withdraw
  *
  * HELD: the head is in the request and waits a moment; nothing has been sent, so it can still be
@@ -90,7 +90,7 @@ static size_t gather(struct http_reply *r, struct iovec *iov)
     return n;
 }
 
-/* What was being sent has been taken. */
+/* The data in transit has been sent. */
 static void release_sent(struct http_reply *r)
 {
     size_t bytes = r->joined_bytes + http1_bodies_bytes(&r->sending);
@@ -114,7 +114,7 @@ void http_reply_finished(struct http_reply *r)
         http1_finish(c);
 }
 
-/* What is queued has been taken, and the rest will not come. Nothing of R after it. */
+/* The queued data has been sent, and no more follows. R must not be used after it. */
 static cold_ void send_cut(struct http_reply *r)
 {
     r->state = REPLY_CLOSED;
@@ -239,7 +239,7 @@ void http_reply_keep_half_closed(struct http_reply *r)
     r->conn->keep_half = !is_http2(r);
 }
 
-/* What the head will say. */
+/* The contents of the head. */
 static void prepare(struct http_reply *r, uint64_t content_length)
 {
     struct http_request *req = r->req;
@@ -250,7 +250,7 @@ static void prepare(struct http_reply *r, uint64_t content_length)
     if (req->res.reason == NULL || (req->res.status != 200 && strcmp(req->res.reason, "OK") == 0))
         req->res.reason = http_status_reason(req->res.status);
     r->bodyless = is_bodyless(req);
-    /* That of a 304 is the length of what is not sent: some HTTP/2 clients reject it. */
+    /* The length of a 304 describes a body that is not sent: some HTTP/2 clients reject it. */
     bool omitted = req->res.status == 204 || (req->res.status == 304 && is_http2(r));
     bool announced = content_length != UINT64_MAX && !omitted;
     req->res.content_length = announced ? content_length : UINT64_MAX;
@@ -305,7 +305,7 @@ static void queue_body(struct http_reply *r, struct http1_body *b)
         http1_body_release(b);
         return;
     }
-    /* What goes out with the head is copied behind that. */
+    /* Data sent with the head is copied after it. */
     if (is_http2(r) || r->head_sent || r->in_flight)
         b = http1_body_compact(b);
     list_push_back(&r->parts, &b->node);

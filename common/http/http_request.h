@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request as handlers see it, of HTTP/1 or HTTP/2, and the answer that they make. What it says is
- * borrowed: memory of its stream, which lives as long as it does. What a handler needs
- * that long it takes from the request (http_request_take).
+ * A request of HTTP/1 or HTTP/2 for handlers, and their response. Its texts are borrowed from its
+ * stream and valid as long as the request. http_request_take allocates memory with the same
+ * lifetime.
  *
- * Its connection outlives it. The loop's thread.
+ * The connection outlives the request. The loop's thread.
  */
 #ifndef RLB_HTTP_HTTP_REQUEST_H
 #define RLB_HTTP_HTTP_REQUEST_H
@@ -53,7 +53,7 @@ struct http_request {
 
 /* Nothing is known of it yet; the first ROOM_BYTES that are taken from it are those of ROOM. */
 void http_request_init(struct http_request *req, void *room, size_t room_bytes);
-/* What was taken from it goes. */
+/* Frees what was taken from it. */
 void http_request_fini(struct http_request *req);
 
 /* N bytes that live as long as REQ; aligned as malloc does, not zeroed. */

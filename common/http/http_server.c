@@ -155,7 +155,7 @@ static void close_expired(struct http_server *s, uint64_t now_ms)
     while ((c = longest_idle(s)) != NULL &&
            http_conn_phase_over(c, s->options.keep_alive_timeout_ms, now_ms)) {
         http_conn_sweep(c, now_ms);
-        if (c == longest_idle(s)) /* it has had its chance to say goodbye */
+        if (c == longest_idle(s)) /* it had time to send GOAWAY */
             http_conn_close(c);
     }
 }

@@ -24,7 +24,7 @@ struct http_conn; /* a client's connection */
 struct body_file;
 struct body_totals; /* common/http/body_sink.h */
 
-/* What servers that have a limit together share. All zero at first. */
+/* State of a limit that several servers share. Initially all zero. */
 struct http_connections {
     _Atomic size_t n;         /* accepted, those in transit to another loop included */
     _Atomic unsigned waiting; /* servers that do not accept, as the limit is reached */
@@ -50,9 +50,9 @@ struct http_server_options {
     size_t max_connections;
     struct http_connections *connections;
     /*
-     * Of one client address, over all servers that share the table ADDRESSES (borrowed; it outlives
-     * them): over it a connection is closed at once, unless EXEMPT, which may be NULL, says of its
-     * peer that it may have more. 0: unlimited.
+     * Connections of one client address, over all servers that share the table ADDRESSES (borrowed;
+     * must outlive them). Above it a connection is closed at once, unless EXEMPT (may be NULL)
+     * returns true for its peer. 0: unlimited.
      */
     size_t max_connections_per_address;
     struct address_counts *addresses;
@@ -126,7 +126,7 @@ void http_server_hold(struct http_server *s, bool hold);
 void http_server_each_socket(const struct http_server *s,
                              void (*each)(void *context, int fd, void *tag), void *context);
 
-/* No new requests: responses say close, idle connections are shut. done() once no connection is
+/* No new requests: responses have close, idle connections are shut. done() once no connection is
  * left. */
 void http_server_drain(struct http_server *s, void (*done)(void *context), void *context);
 /* The same, but tunnels continue, and idle connections and those without a request so far get one
@@ -139,7 +139,7 @@ void http_server_cut(struct http_server *s);
 void http_server_destroy(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
 
-/* What happened so far. */
+/* Counts of events so far. */
 struct http_server_counts {
     uint64_t accepted;  /* connections */
     uint64_t requests;  /* handed to the handler */
@@ -166,10 +166,10 @@ const struct addr *http_conn_peer(struct http_conn *c);
 /* A copy of it. */
 void http_conn_copy_peer(const struct http_conn *c, struct addr *out);
 const struct addr *http_conn_local(struct http_conn *c);
-/* That address as a host, for REQ, which names none; lives as long as REQ. */
+/* The same address as a host, for REQ without a Host; valid as long as REQ. */
 struct slice http_conn_host(struct http_conn *c, struct http_request *req);
 bool http_conn_is_tls(const struct http_conn *c);
-/* With us, or with the proxy in front (proxy_from), as it says. */
+/* Whether the client uses TLS, here or at the proxy in front (proxy_from), as that reports. */
 bool http_conn_client_has_tls(const struct http_conn *c);
 /* NULL: plain, or no handshake has been finished. */
 const SSL *http_conn_ssl(const struct http_conn *c);

@@ -106,7 +106,7 @@ struct http_listener {
     unsigned refs;       /* while it is open, and one of each of its connections */
 };
 
-/* What serves the bytes of a connection. */
+/* The protocol that handles the bytes of a connection. */
 enum conn_state {
     CONN_PROXIED,   /* the header of a proxy in front is expected */
     CONN_HANDSHAKE, /* TLS */
@@ -138,7 +138,7 @@ void small_addr_set(struct small_addr *a, const struct addr *from);
 void small_addr_get(const struct small_addr *a, struct addr *out);
 void small_addr_fini(struct small_addr *a);
 
-/* What is still to be sent to a client that was refused, and discarded from it. */
+/* Bytes still to be sent to a rejected client, and to be discarded from it. */
 struct http_linger {
     struct text out;
     size_t out_at;
@@ -254,7 +254,7 @@ void http_proxied_sweep(struct http_conn *c, uint64_t now_ms);
 /* Count the client's address. False: it has too many connections. */
 bool http_proxied_admit(struct http_conn *c);
 
-/* What is to be sent first: what was read behind the request, and the head of the 101. */
+/* Bytes to be sent first: those read after the request, and the head of the 101. */
 struct http_tunnel_bytes {
     struct text to_worker, to_client;
 };
@@ -313,7 +313,7 @@ bool http2_waits_for_window(const struct http_reply *r);
 uint64_t http2_sent_bytes(const struct http_reply *r);
 
 /* ---- http_reply.c: called by the protocols ---- */
-/* What http1_send or http2_send returned false for has been taken. R may be over then. */
+/* Called when the data is sent for which http1_send or http2_send returned false. May end R. */
 void http_reply_proceed(struct http_reply *r);
 /* All of R has been taken by the client's connection. R is over then. */
 void http_reply_finished(struct http_reply *r);
@@ -339,7 +339,7 @@ static inline void http_unhold(struct http_reply *r)
 void http_slow_init(struct http_reply *r);
 /* R's send timer: bytes wait for the client. */
 void http_slow_arm_timer(struct http_reply *r);
-/* What was queued for R has all been taken. */
+/* Called when all data queued for R has been sent. */
 void http_slow_drained(struct http_reply *r);
 /* Whether the HTTP/1 body being received is too slow. */
 bool http_slow_body(struct http_conn *c, uint64_t now_ms);
@@ -361,7 +361,7 @@ enum request_fault request_check(struct http_request *req) must_check;
 /* ---- http_tunnel.c ---- */
 struct http_tunnel;
 /* WORKER and EARLY are taken over. C's transport is the tunnel's from now on, and C is closed at
- * its end. C NULL, or closed: the client has left; EARLY is not used then. */
+ * its end. C NULL, or closed: the client has disconnected; EARLY is not used then. */
 void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_tunnel_bytes *early,
                        const struct http1_upgraded *worker, uint64_t idle_timeout_ms,
                        const struct http_tunnel_end *end);

@@ -21,7 +21,7 @@ enum {
     ANSWER_TIMEOUT_MS = 250,
     IDLE_MS = 60000,
     IDLE_MAX = 64,
-    /* What a daemon's clock takes. */
+    /* The maximum time-out that a daemon accepts. */
     WIRE_SECONDS_MAX = INT32_MAX,
     /* The daemon counts whole seconds, from a little later. A wait that it ends this long after us
      * is left to it, which saves a connection. */
@@ -88,7 +88,7 @@ static struct counter_call *part(struct counter_conn *c)
 
 /* ---- what is sent ---- */
 
-/* What is left of CALL's time, in whole seconds. */
+/* The remaining time of CALL, in whole seconds. */
 static uint32_t wire_seconds(const struct counter_call *call, uint64_t now_ms)
 {
     uint64_t left_ms = call->due_ms > now_ms ? call->due_ms - now_ms : 1;
@@ -347,7 +347,7 @@ static void on_settled(struct counter_conn *c)
     counter_server_keep(c);
 }
 
-/* What the daemon says to a wait that we have ended. */
+/* The daemon's reply to a wait that the client has ended. */
 static void on_late_reply(struct counter_conn *c, enum counter_reply_kind kind)
 {
     if (kind == COUNTER_REPLY_TIMEOUT) {

@@ -42,7 +42,7 @@ enum counter_result {
     COUNTER_RESULT_QUEUE_FULL,  /* the key has `maxqueue` */
     COUNTER_RESULT_NO_ROOM,     /* the daemon has all the connections it may have from here */
     COUNTER_RESULT_TIMEOUT,     /* not within `timeout_ms` */
-    COUNTER_RESULT_UNREACHABLE, /* the daemon did not decide; `why` of the call says more */
+    COUNTER_RESULT_UNREACHABLE, /* the daemon did not decide; the reason is in `why` of the call */
     COUNTER_RESULTS,
 };
 

@@ -109,7 +109,7 @@ struct counter_conn *counter_server_take(struct counter_server *s);
 void counter_server_watch(struct counter_server *s);
 /* The client's answer time-out has changed: a watch that is running has the new one from now on. */
 void counter_server_restart_watch(struct counter_server *s);
-/* What all loops know of S's daemon, acted on: waiting calls of a daemon that rests are ended. */
+/* Applies the shared state of S's daemon: waiting calls end if it is suspended. */
 struct counter_daemon_state counter_server_look(struct counter_server *s);
 /* Ask S's daemon whether it knows slots, if that is not known. */
 void counter_server_inquire(struct counter_server *s, struct slice type);

@@ -254,8 +254,8 @@ static void warn(struct counter_daemon *d)
     while ((type = next_to_warn(d)) != NULL)
         log_line(
             LOG_LEVEL_WARN, false, NULL, "counter-server-ignores-slots",
-            "application=%s server=%s pool_counter=%s reason=\"the daemon does not know slots\" "
-            "action=\"slots does not limit\" hint=\"use resumelb-poolcounter, or remove slots\"",
+            "application=%s server=%s pool_counter=%s reason=\"daemon does not support slots\" "
+            "action=\"ignore slots\" hint=\"use resumelb-poolcounter, or remove slots\"",
             d->health->name, d->name, type);
 }
 

@@ -72,7 +72,7 @@ struct counter_daemon_state counter_daemon_look(struct counter_daemon *d, uint64
  */
 bool counter_daemon_begin_probe(struct counter_daemon *d, uint64_t silent_ms,
                                 uint64_t now_ms) must_check;
-/* Without effect on what its answer or failure has said. */
+/* No effect on the state that its reply or failure has set. */
 void counter_daemon_end_probe(struct counter_daemon *d);
 /* A reply. True: the daemon was unresponsive until now. */
 bool counter_daemon_heard(struct counter_daemon *d, uint64_t now_ms);

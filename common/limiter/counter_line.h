@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines of PoolCounter's protocol, of both sides: of requests, where one ends, and what it says.
+ * Lines of PoolCounter's protocol, of both sides: of requests, where one ends, and its contents.
  * Pure functions over borrowed bytes; any thread. What comes out points into what came in.
  *
  *   ACQ4ME KEY WORKERS MAXQUEUE TIMEOUT [SLOTS]     ACQ4ANY, the same     RELEASE     STATS WHAT

@@ -351,7 +351,7 @@ void counter_server_good(struct counter_conn *c)
     struct counter_server *s = c->server;
 
     if (counter_daemon_heard(s->daemon, loop_now_ms(c->loop)))
-        log_info(NULL, "counter-server-back", "server=%s", s->name);
+        log_info(NULL, "counter-server-restored", "server=%s", s->name);
 }
 
 void counter_server_bad(struct counter_conn *c)
@@ -366,7 +366,7 @@ void counter_server_bad(struct counter_conn *c)
         return;
     ++s->client->stats.rests;
     (void)counter_server_look(s); /* C itself is not among those closed */
-    log_warn(NULL, "counter-server-rests", "server=%s for_ms=%llu", s->name,
+    log_warn(NULL, "counter-server-suspended", "server=%s for_ms=%llu", s->name,
              (unsigned long long)rest_ms);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A large request or response body in a file without a name, which goes with its descriptor. A
- * request's is filled from the front, then read as often as needed. A response's is read while it
- * is filled, and the space of what has been read is released. Belongs to its creator;
- * one loop's thread.
+ * A large request or response body in an unnamed file, which is removed when its descriptor is
+ * closed. A request's body is written completely, then read as often as needed. A response's body
+ * is read while it is written, and the space that has been read is released. Belongs to its
+ * creator; one loop's thread.
  */
 #ifndef RLB_NET_BODY_FILE_H
 #define RLB_NET_BODY_FILE_H
@@ -40,7 +40,7 @@ struct body_file_bin {
     struct list files;
 };
 void body_file_bin_init(struct body_file_bin *b, struct loop *l);
-/* What is still in it goes at once. */
+/* Its remaining contents are freed at once. */
 void body_file_bin_fini(struct body_file_bin *b);
 /* Destroy F, soon. NULL is fine. */
 void body_file_throw(struct body_file_bin *b, struct body_file *f);

@@ -86,8 +86,8 @@ enum err packet_receive(int fd, json_t **message, int *passed)
     ssize_t n;
 
     *passed = -1;
-    /* A peer that has closed without reading all that it was sent: the system says so once, before
-     * what that peer had sent, which is still there. */
+    /* A peer that has closed without reading all that it was sent: the system reports that once,
+     * before what that peer had sent, which is still there. */
     do
         n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     while (n < 0 && (errno == EINTR || errno == ECONNRESET));

@@ -46,7 +46,7 @@ void transport_close(struct transport *t);
  * them all: have transport_close reset it then, which does not wait.
  */
 void transport_reset_at_close(struct transport *t);
-/* Have transport_close reset it in any case, and TLS not say that this is the end. */
+/* Makes transport_close reset it in any case, without close_notify of TLS. */
 void transport_abort_at_close(struct transport *t);
 
 static inline bool transport_is_open(const struct transport *t)
@@ -70,7 +70,7 @@ static inline void transport_read(struct transport *t, bool on)
 {
     watch_read(t->watch, on);
 }
-/* What READABLE is called for. */
+/* The conditions for which READABLE is called. */
 static inline void transport_read_level(struct transport *t, enum watch_level level)
 {
     watch_read_level(t->watch, level);

@@ -672,7 +672,7 @@ static enum err listen_at(struct admin *a, struct inherited *h, const struct add
     if (e != ERR_OK) {
         char text[ADDR_TEXT_MAX];
 
-        log_error(NULL, "admin-cannot-listen", "address=%s reason=\"%s\"",
+        log_error(NULL, "admin-listen-failed", "address=%s reason=\"%s\"",
                   addr_format(address, text), e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         return e;
     }

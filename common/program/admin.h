@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The admin address: small pages made on demand, and actions. On one loop (the control loop); owned
- * by the program. Pages by GET and HEAD, actions by POST only; checks the Host (a name other than
- * an address, localhost or those configured is refused, against DNS rebinding); never listens
- * beyond loopback unless a token is configured, which is then wanted as "Authorization: Bearer
- * TOKEN". Actions are always refused without one; orders have a token of their own, actions_token.
+ * The admin address: small pages generated on demand, and actions. On one loop (the control loop);
+ * owned by the program. Pages by GET and HEAD, actions by POST only; checks the Host (a name other
+ * than an address, localhost or those configured is rejected, against DNS rebinding); never listens
+ * beyond loopback unless a token is configured, which is then required as "Authorization: Bearer
+ * TOKEN". Actions are always rejected without their own token, actions_token.
  */
 #ifndef RLB_PROGRAM_ADMIN_H
 #define RLB_PROGRAM_ADMIN_H
@@ -86,7 +86,7 @@ void admin_destroy(struct admin *a);
 /* ---- orders ---- */
 
 /*
- * What an operator's order at an admin address says: POST /actions/... {"application": NAME,
+ * An operator's action at an admin address: POST /actions/... {"application": NAME,
  * "worker": NAME, "class": CLASS}, where each may be left out. It is read whole, and what is
  * unknown refused, before anything is done.
  */
@@ -95,7 +95,7 @@ enum { ADMIN_ORDER_BYTES_MAX = 4096 /* the admin address takes no longer bodies 
 
 struct admin_order {
     json_t *root;
-    struct slice application, worker, cls; /* empty: it does not say */
+    struct slice application, worker, cls; /* empty: not specified */
     bool has_class;                        /* "" is a class too */
 };
 
@@ -103,7 +103,7 @@ struct admin_order {
  * called in either case. */
 const char *admin_order_read(struct admin_order *o, struct slice entity);
 void admin_order_fini(struct admin_order *o);
-/* Whether it is about the application NAME, or says none. */
+/* Whether it is about the application NAME, or about no particular one. */
 bool admin_order_means(const struct admin_order *o, const char *name);
 /* {"error": WHY} into BODY -> STATUS */
 int admin_order_refuse(struct text *body, int status, const char *why);

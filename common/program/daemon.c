@@ -374,7 +374,7 @@ void daemon_notify(const char *state)
         return;
     if (!notify_address(name, &sa, &len)) {
         char escaped[LOG_CUT_ROOM];
-        log_warn(NULL, "notify-socket-bad", "name=\"%s\"", log_cut(slice_of(name), escaped));
+        log_warn(NULL, "notify-socket-invalid", "name=\"%s\"", log_cut(slice_of(name), escaped));
         return;
     }
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -419,6 +419,6 @@ void daemon_log_problems(const struct diag *d)
         char shown[LOG_CUT_ROOM];
 
         if (line.len > 0)
-            log_info(NULL, "configuration-problem", "reason=\"%s\"", log_cut(line, shown));
+            log_info(NULL, "config-error", "reason=\"%s\"", log_cut(line, shown));
     }
 }

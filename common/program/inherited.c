@@ -128,7 +128,7 @@ int inherited_lock_directory(struct inherited *h, const char *directory, unsigne
             fd = file_lock(path, LOCK_WAIT_MS);
     }
     if (fd < 0)
-        log_error(NULL, "state-dir-not-locked", "file=%s reason=\"%s\"", path,
+        log_error(NULL, "state-dir-lock-failed", "file=%s reason=\"%s\"", path,
                   errno == EWOULDBLOCK ? "locked by another process, which needs its own state_dir"
                                        : strerror(errno));
     free(path);
@@ -181,7 +181,7 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
         return true;
     enum err e = addr_listen(address, &o, &one.fd);
     if (e != ERR_OK) {
-        log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", addr_format(address, shown),
+        log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", addr_format(address, shown),
                   e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         return false;
     }
@@ -299,7 +299,7 @@ static enum err receive(struct inherited *h, const char *last)
 
 static bool complain(const char *reason)
 {
-    log_error(NULL, "upgrade-not-understood", "reason=\"%s\"", reason);
+    log_error(NULL, "upgrade-protocol-mismatch", "reason=\"%s\"", reason);
     return false;
 }
 

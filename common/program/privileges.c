@@ -94,12 +94,12 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
     const char *why = privileges_find(user, group, out);
 
     if (why != NULL) {
-        log_error(NULL, "rights-not-settled", "user=%s reason=\"%s\"", user, why);
+        log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", user, why);
         return false;
     }
     *change = privileges_differ(out);
     if (*change && geteuid() != 0) {
-        log_error(NULL, "rights-not-settled",
+        log_error(NULL, "privileges-drop-failed",
                   "user=%s reason=\"only root can become another user\"", user);
         return false;
     }
@@ -109,12 +109,12 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
 void user_rights_warn_of_root(const struct privileges *p)
 {
     if (!p->wanted && geteuid() == 0)
-        log_warn(NULL, "runs-as-root", "hint=\"set user, or start it as one\"");
+        log_warn(NULL, "running-as-root", "hint=\"set user, or start it as another user\"");
 }
 
 static bool say_failed(const char *file)
 {
-    log_error(NULL, "rights-not-settled", "file=%s reason=\"%s\"", file, strerror(errno));
+    log_error(NULL, "privileges-drop-failed", "file=%s reason=\"%s\"", file, strerror(errno));
     return false;
 }
 
@@ -139,10 +139,11 @@ bool user_rights_drop(const char *user, const struct privileges *p)
     const char *step = privileges_differ(p) ? drop(p) : NULL;
 
     if (step != NULL) {
-        log_error(NULL, "rights-not-settled", "user=%s step=\"%s\" reason=\"%s\"", user, step,
+        log_error(NULL, "privileges-drop-failed", "user=%s step=\"%s\" reason=\"%s\"", user, step,
                   strerror(errno));
         return false;
     }
-    log_info(NULL, "rights-dropped", "user=%s uid=%ld gid=%ld", user, (long)p->uid, (long)p->gid);
+    log_info(NULL, "privileges-dropped", "user=%s uid=%ld gid=%ld", user, (long)p->uid,
+             (long)p->gid);
     return true;
 }

@@ -50,9 +50,10 @@ void user_rights_check(const struct config *file, const char *user, const char *
  */
 bool user_rights_find(const char *user, const char *group, struct privileges *out,
                       bool *change) must_check;
-/* Root runs without a user to become: say so. */
+/* Logs that root runs without a user to switch to. */
 void user_rights_warn_of_root(const struct privileges *p);
-/* A path at A becomes P's, so that its mode says what the user's group may. Others: nothing. */
+/* Gives a path at A to P's user and group, so that its mode governs the group's access. Others have
+ * no access. */
 bool user_rights_own_socket(const struct addr *a, const struct privileges *p) must_check;
 /* Creates DIRECTORY (NULL: nothing to do) owned by P's user. An existing directory keeps its owner.
  */

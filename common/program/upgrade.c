@@ -205,8 +205,8 @@ static void fail(struct upgrade *u, const char *reason)
     if (u->program.pid > 0)
         (void)program_end(&u->program, true, how);
     log_error(NULL, "upgrade-failed",
-              "stage=\"%s\" reason=\"%s\" how=\"%s\" action=\"keep serving\"", stage_texts[stage],
-              reason, how);
+              "stage=\"%s\" reason=\"%s\" how=\"%s\" action=\"continue serving\"",
+              stage_texts[stage], reason, how);
     stop(u);
     if (stage > UPGRADE_STARTING && u->ops->resume != NULL)
         u->ops->resume(u->context, stage == UPGRADE_HANDED_OVER);
@@ -259,7 +259,7 @@ void upgrade_pass_text(struct upgrade *u, const char *op, const char *name, int 
     if (fd >= 0 && write(fd, text.p, text.len) == (ssize_t)text.len)
         upgrade_pass(u, op, name, number, fd);
     else
-        log_warn(NULL, "upgrade-text-not-passed", "op=%s name=%s number=%d reason=\"%s\"", op, name,
+        log_warn(NULL, "upgrade-state-not-sent", "op=%s name=%s number=%d reason=\"%s\"", op, name,
                  number, strerror(errno));
     if (fd >= 0)
         close(fd);

@@ -58,10 +58,11 @@ struct program {
 /* Where a program called NAME (argv[0]) is now: NAME itself or found in PATH. NULL: nowhere. The
  * caller frees it. */
 char *program_find(const char *name, const char *path);
-/* Errors: ERR_NOT_FOUND, ERR_SYSTEM (errno says). That it cannot be executed is its exit 127. */
+/* Errors: ERR_NOT_FOUND, ERR_SYSTEM (see errno). That it cannot be executed is its exit 127. */
 enum err program_start(const struct program_options *o, struct program *out) must_check;
 /*
- * Wait for it (KILL: after SIGKILL; else it has ended), and say how it ended, in OUT. Closes pidfd.
+ * Wait for it (KILL: after SIGKILL; else it has ended), and describe how it ended in OUT. Closes
+ * pidfd.
  */
 int program_end(struct program *p, bool kill_it, char out[40]);
 
@@ -80,7 +81,7 @@ enum upgrade_stage {
 
 struct upgrade;
 
-/* What a program does at each stage. Those marked optional may be NULL. */
+/* Callbacks of the program for each stage. Those marked optional may be NULL. */
 struct upgrade_ops {
     /* Why there can be no upgrade now; NULL: there can. */
     const char *(*refuse)(void *context);

@@ -65,7 +65,7 @@ static inline struct slice class_name(const struct class_entry *e)
     return map_key(&e->by_name);
 }
 
-/* What tables of classes find a class by: made once for all of them. */
+/* The look-up key of a class, computed once for all tables of classes. */
 static inline uint64_t class_hash(struct slice cls)
 {
     return map_hash(cls.p != NULL ? cls.p : "", cls.len);

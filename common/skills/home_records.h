@@ -39,7 +39,7 @@ struct home_record {
     struct slice cls;
     enum home_kind kind;
     struct slice from; /* MOVE: the worker it lived at before; else empty */
-    uint64_t since_us; /* when that was said, or it was used again after HOME_AGE_US */
+    uint64_t since_us; /* time of that record, or of its first use after HOME_AGE_US */
     uint64_t used_us;  /* last */
     double rate;       /* recent work, in workers' worth */
 };
@@ -81,7 +81,7 @@ enum {
     HOME_LINE_ROWS_MAX = 1000,
     /* The name of a worker: its address. */
     HOME_FROM_MAX = 255,
-    /* A record that is older says so and no more. */
+    /* A record that is older has only its age. */
     HOME_AGE_MAX_MS = 7 * 24 * 3600 * 1000,
 };
 
@@ -104,7 +104,8 @@ void home_line_fini(struct home_line *l);
 bool home_line_is(struct slice line);
 /*
  * Parse one line without its end: at most RESUME_LINE_MAX bytes and HOME_LINE_ROWS_MAX rows.
- * Members that are not known are ignored. Errors: ERR_SYNTAX, ERR_RANGE, ERR_TOO_LARGE; WHY says.
+ * Members that are not known are ignored. Errors: ERR_SYNTAX, ERR_RANGE, ERR_TOO_LARGE; the reason
+ * is in WHY.
  */
 enum err home_line_parse(struct slice line, struct home_line *out, char why[160]) must_check;
 /* With its line end, appended. N <= HOME_LINE_ROWS_MAX; a line of so many always fits. */

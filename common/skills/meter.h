@@ -77,7 +77,7 @@ struct meter_class {
 /* Calls EACH for every class, in the order of meter_resume. */
 void meter_each(const struct meter *m, void (*each)(void *context, const struct meter_class *c),
                 void *context);
-/* What a class's totals keep of themselves with each request: 1 - 1/history. */
+/* The factor by which a class's totals decay with each request: 1 - 1/history. */
 double meter_decay(const struct meter *m);
 size_t meter_class_count(const struct meter *m);
 /* Asserts every invariant; for tests, after each step. */

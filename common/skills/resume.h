@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A resume: what a worker is good at, class -> score, score = requests per second of service time.
+ * A resume: the skills of a worker, class -> score, score = requests per second of service time.
  * A plain value that owns its class names; the holder frees it with resume_fini. Any thread, one at
  * a time.
  */
@@ -67,7 +67,8 @@ void resume_line_fini(struct resume_line *l);
  * Parse one line (without its line end). At most RESUME_LINE_MAX bytes and MAX_SKILLS skills
  * (further ones are an error). Unknown members are ignored. An empty line is a keep-alive:
  * ERR_NOT_FOUND. Class names must be encoded (0x21-0x7E, at most CLASS_BYTES_MAX); the empty class
- * is fine. Scores: finite, >= 0. Errors: ERR_SYNTAX, ERR_RANGE, ERR_TOO_LARGE; WHY says.
+ * is fine. Scores: finite, >= 0. Errors: ERR_SYNTAX, ERR_RANGE, ERR_TOO_LARGE; the reason is in
+ * WHY.
  */
 enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_line *out,
                            char why[160]) must_check;

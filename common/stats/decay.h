@@ -11,7 +11,7 @@
 /*
  * ---- with values: of backlogs in the load balancer, of service times in the meter ----
  *
- * Each new value lets the sums forget a little: sum = sum * decay + value, weight = weight * decay
+ * Each new value decays the sums: sum = sum * decay + value, weight = weight * decay
  * + 1, mean = sum / weight. With decay 1 - 1/n about the last n values count.
  */
 
@@ -81,7 +81,7 @@ struct fading {
 void fading_clock_init(struct fading_clock *c, double tau_us);
 /* The same for longer than FADING_ANCHOR_TAUS. -> whether an epoch has begun. */
 bool fading_run_far(struct fading_clock *c, uint64_t now_us) cold_;
-/* What a sum counted from EPOCH_US is in C's epoch, a later one. */
+/* Converts a sum counted from EPOCH_US to C's epoch, a later one. */
 double fading_bring(double sum, uint64_t epoch_us, const struct fading_clock *c) cold_;
 
 /* It is NOW_US, no earlier than before. -> whether an epoch has begun. */
@@ -103,7 +103,7 @@ static inline double fading_sum(const struct fading *f, const struct fading_cloc
     return f->epoch_us == c->epoch_us ? f->sum : fading_bring(f->sum, f->epoch_us, c);
 }
 
-/* What is left of it now. */
+/* Its decayed value now. */
 static inline double fading_value(const struct fading *f, const struct fading_clock *c)
 {
     return fading_sum(f, c) / c->weight;

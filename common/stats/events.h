@@ -10,7 +10,7 @@
 
 enum {
     EVENTS_MAX = 512,
-    EVENT_TEXT_MAX = 240, /* bytes of what is said of one; longer is cut */
+    EVENT_TEXT_MAX = 240, /* bytes of what is reported of one; longer is cut */
     EVENTS_AGE_MS = 60 * 60 * 1000,
 };
 

@@ -701,8 +701,8 @@ static void say_kept(const char *address, const struct diag *d)
     struct slice rest = slice_of(d->text);
     struct slice why = slice_cut(&rest, '\n');
 
-    log_warn(NULL, "certificates-kept", "address=%s reason=\"%.*s\" action=\"the old ones stay\"",
-             address, SLICE_FMT(why));
+    log_warn(NULL, "certificates-reload-failed",
+             "address=%s reason=\"%.*s\" action=\"keep the old ones\"", address, SLICE_FMT(why));
 }
 
 static void rotate(struct tls_listener *t, uint64_t now_ms)
@@ -725,7 +725,7 @@ void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now
 
     if (set != NULL) {
         set_unref(replace_set(t, set));
-        log_info(NULL, "certificates-renewed", "address=%s", address);
+        log_info(NULL, "certificates-reloaded", "address=%s", address);
         tls_listener_say_notes(t, address);
     } else if (!t->refused) {
         say_kept(address, &d);

@@ -29,20 +29,20 @@ struct tls_server_options {
     const char *ciphers, *ciphersuites; /* of TLS 1.2 and 1.3; NULL: AEAD only, the library's */
 };
 /*
- * What contexts of servers and clients have in common: versions, ciphers (NULL: AEAD only),
- * ciphersuites of TLS 1.3 (NULL: the library's), and how bytes are read and written. False: D says
- * why.
+ * Sets what contexts of servers and clients have in common: versions, ciphers (NULL: AEAD only),
+ * ciphersuites of TLS 1.3 (NULL: the library's), and the modes of reading and writing. Returns
+ * false with the reason in D.
  */
 bool tls_context_configure(SSL_CTX *ctx, bool tls13_only, const char *ciphers,
                            const char *ciphersuites, struct diag *d) must_check;
 /* Errors go to D. NULL on error. */
 SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d);
-/* The certificate of CTX, and its key. False: D says why. */
+/* The certificate of CTX, and its key. Returns false, with the reason in D. */
 bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file,
                      struct diag *d) must_check;
-/* Give TO also the certificate of FROM, which is of another kind of key. False: it could not. */
+/* Adds to TO the certificate of FROM, which has another kind of key. Returns false on failure. */
 bool tls_server_add(SSL_CTX *to, SSL_CTX *from) must_check;
-/* In a ClientHello callback: from here on SSL is one of CTX in all that CTX says. */
+/* In a ClientHello callback: SSL uses all settings of CTX from now on. */
 void tls_server_switch(SSL *ssl, SSL_CTX *ctx);
 /* Add "FILE: WHAT: the library's reason" to D. */
 void tls_server_complain(struct diag *d, const char *file, const char *what);

@@ -151,7 +151,7 @@ void worker_tls_unref(struct worker_tls *t)
 }
 
 /* Makes CTX the current context; its reference passes to T. */
-static void put_in_force(struct worker_tls *t, SSL_CTX *ctx)
+static void put_effective(struct worker_tls *t, SSL_CTX *ctx)
 {
     pthread_mutex_lock(&t->lock);
     SSL_CTX *old = t->ctx;
@@ -166,7 +166,7 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
     char *texts[ARRAY_LEN(t->texts)];
 
     SSL_CTX_up_ref(fresh->ctx);
-    put_in_force(t, fresh->ctx);
+    put_effective(t, fresh->ctx);
     /* The texts are exchanged, and freed with the object that holds them then. */
     memcpy(texts, t->texts, sizeof(texts));
     memcpy(t->texts, fresh->texts, sizeof(texts));
@@ -185,8 +185,8 @@ static void say_kept(const char *application, const struct diag *d)
     struct slice rest = slice_of(d->text != NULL ? d->text : "");
     struct slice why = slice_cut(&rest, '\n');
 
-    log_warn(NULL, "worker-certificates-kept",
-             "application=%s reason=\"%.*s\" action=\"the old ones stay\"", application,
+    log_warn(NULL, "worker-certificates-reload-failed",
+             "application=%s reason=\"%.*s\" action=\"keep the old ones\"", application,
              SLICE_FMT(why));
 }
 
@@ -198,8 +198,8 @@ void worker_tls_look(struct worker_tls *t, const char *application)
         return;
     SSL_CTX *ctx = create_context(&t->options, &d);
     if (ctx != NULL) {
-        put_in_force(t, ctx);
-        log_info(NULL, "worker-certificates-renewed", "application=%s", application);
+        put_effective(t, ctx);
+        log_info(NULL, "worker-certificates-reloaded", "application=%s", application);
     } else if (!t->refused) {
         say_kept(application, &d);
     }

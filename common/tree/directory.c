@@ -306,14 +306,14 @@ static void entry_put(struct tree_entry *e)
     if (result == ERR_OK) {
         e->outdated = false;
         e->delay_ms = 0;
-        log_debug(NULL, "tree-registered", "file=%s", e->path);
+        log_debug(NULL, "registration-written", "file=%s", e->path);
     } else if (result == ERR_BUSY) {
         if (news)
-            log_info(NULL, "tree-name-taken", "file=%s action=\"wait for its owner to exit\"",
-                     e->path);
+            log_info(NULL, "registration-name-taken",
+                     "file=%s action=\"wait for its owner to exit\"", e->path);
         retry(e, TAKEN_MS_MIN, TAKEN_MS_MAX);
     } else {
-        log_error(NULL, "tree-not-registered", "file=%s reason=\"%s\"", e->path, strerror(saved));
+        log_error(NULL, "registration-failed", "file=%s reason=\"%s\"", e->path, strerror(saved));
         retry(e, RETRY_MS_MIN, RETRY_MS_MAX);
     }
 }
@@ -327,8 +327,8 @@ static void entry_look(struct timer *timer)
     if (in_place && !e->outdated)
         return;
     if (!in_place && e->held.fd >= 0) {
-        log_warn(NULL, "tree-file-lost",
-                 "file=%s reason=\"the file was removed\" action=\"write it again\"", e->path);
+        log_warn(NULL, "registration-removed",
+                 "file=%s reason=\"the file was removed\" action=\"re-registering\"", e->path);
         provider_file_drop(&e->held, e->path);
     }
     entry_put(e);
@@ -365,7 +365,7 @@ static bool set_bytes(struct tree_entry *e, const json_t *properties)
 
     json_print(properties, &bytes);
     if (bytes.len > PROVIDER_BYTES_MAX) {
-        log_error(NULL, "tree-provider-too-large", "file=%s bytes=%zu limit=%d", e->path, bytes.len,
+        log_error(NULL, "registration-too-large", "file=%s bytes=%zu limit=%d", e->path, bytes.len,
                   PROVIDER_BYTES_MAX);
         text_fini(&bytes);
         return false;
@@ -390,7 +390,7 @@ static struct tree_entry *directory_enter(struct tree *base, const char *path, c
         char escaped[LOG_CUT_ROOM];
 
         e->file[0] = '\0';
-        log_error(NULL, "tree-not-registered", "path=%s name=%s reason=\"%s\"", e->dir->full,
+        log_error(NULL, "registration-failed", "path=%s name=%s reason=\"%s\"", e->dir->full,
                   log_cut(slice_of(name), escaped),
                   name[0] == '\0' ? "empty name" : "name too long for a file");
         return e;
@@ -469,7 +469,7 @@ static void dir_event(struct dir *d, const struct inotify_event *ev)
 static void directory_event(struct directory *t, const struct inotify_event *ev)
 {
     if ((ev->mask & IN_Q_OVERFLOW) != 0) {
-        log_warn(NULL, "tree-events-lost", "path=%s action=\"read everything again\"", t->root);
+        log_warn(NULL, "tree-events-lost", "path=%s action=\"re-read everything\"", t->root);
         everything_changed(t, true);
         return;
     }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The directory back end: one struct dir per directory that is observed or has our registrations,
- * and per directory above. Events of inotify only mark things stale; they are read when they are
- * used. directory.c       the backend: directories, inotify, staleness, our own providers
- *   directory_node.c  what a directory says, into its spot; operations on single nodes
+ * and per directory above. Events of inotify only mark things as stale; they are read when they are
+ * used.
+ *
+ *   directory.c       the back end: directories, inotify, staleness, our own providers
+ *   directory_node.c  reads a directory into its node; operations on single nodes
  */
 #ifndef RLB_TREE_DIRECTORY_H
 #define RLB_TREE_DIRECTORY_H
@@ -76,7 +78,7 @@ void dir_read(struct dir *d);
 /* FILE in D has changed; CLOSED: a writer has closed it. */
 void dir_member_touched(struct dir *d, const char *file, bool closed);
 
-/* As tree_backend.h says. */
+/* As described in tree_backend.h. */
 void directory_begin(struct tree_op *op);
 void directory_abandon(struct tree_op *op);
 

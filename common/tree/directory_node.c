@@ -73,7 +73,8 @@ static struct member *member_get(struct dir *d, const char *file)
     if (strcmp(file, PROPERTIES_FILE) == 0 || !provider_name_decode(file, name))
         return NULL;
     if (map_count(&d->members) == TREE_PROVIDERS_MAX) {
-        log_warn(NULL, "tree-too-many-providers", "path=%s limit=%d", d->full, TREE_PROVIDERS_MAX);
+        log_warn(NULL, "tree-too-many-registrations", "path=%s limit=%d", d->full,
+                 TREE_PROVIDERS_MAX);
         return NULL;
     }
     m = xcalloc(1, sizeof(*m) + len + 1);
@@ -126,7 +127,7 @@ static json_t *read_properties(int fd, const char *path)
     else
         snprintf(why, sizeof(why), "%s", err_text(e));
     if (e != ERR_OK || !json_is_object(v)) {
-        log_warn(NULL, "tree-bad-provider", "file=%s reason=\"%s\"", path, why);
+        log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path, why);
         json_decref(v);
         v = json_object();
     }
@@ -147,7 +148,7 @@ static bool member_look(struct dir *d, struct member *m)
     if (e == ERR_SYSTEM) {
         /* Unknown at present (no descriptors, no permission): leave it as it was until the next
          * scan. */
-        log_warn(NULL, "tree-bad-provider", "file=%s reason=\"%s\"", path, strerror(errno));
+        log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path, strerror(errno));
         goto out;
     }
     m->live = e == ERR_OK && provider_file_held(fd);
@@ -161,7 +162,8 @@ static bool member_look(struct dir *d, struct member *m)
     if (e == ERR_OK && !m->live) {
         e = provider_file_clear(path);
         if (e == ERR_SYSTEM)
-            log_warn(NULL, "tree-not-cleared", "file=%s reason=\"%s\"", path, strerror(errno));
+            log_warn(NULL, "tree-leftover-not-removed", "file=%s reason=\"%s\"", path,
+                     strerror(errno));
     }
 out:
     if (fd >= 0)
@@ -178,7 +180,7 @@ static void clear_unfinished(struct dir *d, const char *file)
 
     if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mtime + NEW_FILE_AGE_S < time(NULL) &&
         provider_file_clear(path) == ERR_OK)
-        log_info(NULL, "tree-cleared", "file=%s", path);
+        log_info(NULL, "tree-leftover-removed", "file=%s", path);
     free(path);
 }
 
@@ -687,7 +689,7 @@ static void try_lock(struct timer *timer)
         timer_start(op->tree->loop, &op->again, LOCK_PAUSE_MS);
         return;
     }
-    enum err e = locked ? write_locked(op) : fail(op, "lock its folder");
+    enum err e = locked ? write_locked(op) : fail(op, "lock its directory");
     if (op->fd >= 0)
         close(op->fd);
     tree_op_finish(op, e);
@@ -716,7 +718,7 @@ void directory_abandon(struct tree_op *op)
 {
     close(op->fd);
     errno = ETIMEDOUT;
-    (void)fail(op, "lock its folder");
+    (void)fail(op, "lock its directory");
 }
 
 /* ---- creating ---- */
@@ -767,7 +769,7 @@ static enum err create_below(const struct tree_op *op)
         return ERR_NOT_FOUND;
     if (!is_node_name(slice_of(strrchr(op->at, '/') + 1))) {
         diag_add(op->diag, NULL, 0, 0,
-                 "%s: no name for a node here: it is hidden, taken, or longer than %d bytes",
+                 "%s: not a valid node name here: it is hidden, taken, or longer than %d bytes",
                  op->at, PROVIDER_NAME_ROOM - 1);
         return ERR_UNSUPPORTED;
     }

@@ -100,7 +100,7 @@ static void tell_refusals(struct live_settings *l)
         const struct refusal *r = &l->refusals[i];
 
         if (r->unreported)
-            log_warn(l->o.subject, "setting-refused",
+            log_warn(l->o.subject, "setting-rejected",
                      "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, l->rows[i]->name,
                      r->value, r->why);
     }
@@ -420,10 +420,9 @@ static void on_hold_over(struct timer *t)
         timer_start(l->o.loop, &l->hold, AWAY_LOOK_MS);
         return;
     }
-    log_warn(
-        l->o.subject, "settings-given-up",
-        "path=%s reason=\"the node did not come back\" action=\"as the configuration file says\"",
-        l->path);
+    log_warn(l->o.subject, "settings-hold-expired",
+             "path=%s reason=\"node not restored in time\" action=\"use the configuration file\"",
+             l->path);
     json_decref(l->properties);
     l->properties = NULL;
     end_hold(l);
@@ -475,7 +474,7 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
         return;
     }
     if (l->counts.held) {
-        log_info(l->o.subject, "settings-back", "path=%s", l->path);
+        log_info(l->o.subject, "settings-restored", "path=%s", l->path);
         end_hold(l);
     }
     l->birth = node->birth;
@@ -494,7 +493,7 @@ void live_settings_remember(struct live_settings *l, const json_t *properties, u
     l->counts.remembered = true;
     l->remembered_age_s = age_s;
     l->remembered_ms = loop_now_ms(l->o.loop);
-    log_info(l->o.subject, "settings-remembered", "path=%s age_s=%llu", l->path,
+    log_info(l->o.subject, "settings-from-snapshot", "path=%s age_s=%llu", l->path,
              (unsigned long long)age_s);
     read_again(l);
 }

@@ -30,7 +30,7 @@ struct live_settings_options {
     const enum setting_origin *origins; /* copied */
     const char *path;                   /* the node's, for people; copied */
     const void *subject;                /* of log lines (log.h), or NULL; borrowed */
-    /* The rules across fields; NULL: none. False: WHY says which is broken. */
+    /* The rules across fields; NULL: none. Returns false, with the broken rule in WHY. */
     bool (*check)(void *context, const void *s, char why[SETTINGS_WHY_ROOM]);
     /* Whether the node may give ROW its value in S, where the configuration file's is in YAML.
      * NULL: it may. False: WHY, and the row is as in YAML. */
@@ -73,7 +73,7 @@ struct live_settings_counts {
     uint64_t refusals; /* new ones since the start */
     size_t refused;    /* rows refused at present */
     bool held;         /* the node is missing or broken */
-    bool remembered;   /* the tree has not answered yet */
+    bool remembered;   /* no reply from the tree yet */
 };
 void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out);
 /*

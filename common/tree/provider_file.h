@@ -76,7 +76,7 @@ enum err plain_file_read(int fd, size_t max, struct text *out) must_check;
 
 /*
  * Make a directory at PATH, open to its owner and group whatever the umask. Its group is that of
- * the directory it is in, where that is open to its group, and we may give it. False: errno says,
+ * the directory it is in, where that is open to its group, and we may give it. False: see errno,
  * EEXIST too.
  */
 bool group_directory_make(const char *path) must_check;

@@ -54,8 +54,8 @@ static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why
     }
     *why = NULL;
     if (!slice_is(json_text(file, "place"), m->place)) {
-        log_info(NULL, "tree-snapshot-elsewhere",
-                 "file=%s place=%s reason=\"it is about another tree\"", m->path, m->place);
+        log_info(NULL, "tree-snapshot-mismatch", "file=%s place=%s reason=\"of another tree\"",
+                 m->path, m->place);
         return NULL;
     }
     m->saved_s = (uint64_t)json_integer_value(saved);
@@ -104,7 +104,7 @@ static bool fits(struct snapshot *m, struct slice bytes)
     json_decref(again);
     if (!good && !m->too_large)
         log_warn(NULL, "tree-snapshot-too-large",
-                 "file=%s bytes=%zu reason=\"%s\" action=\"the older one stays\"", m->path,
+                 "file=%s bytes=%zu reason=\"%s\" action=\"keep the older one\"", m->path,
                  bytes.len, bytes.len > SNAPSHOT_BYTES_MAX ? err_text(ERR_TOO_LARGE) : why);
     m->too_large = !good;
     return good;

@@ -214,10 +214,10 @@ static void log_problem(const struct tree_watch *w, const struct view *v)
     if (v->problem == NULL || same_problem(v, &w->last))
         return;
     if (v->exists)
-        log_warn(NULL, "tree-problem", "path=%s reason=\"%s\"", tree_path_shown(w->path),
+        log_warn(NULL, "tree-node-invalid", "path=%s reason=\"%s\"", tree_path_shown(w->path),
                  v->problem);
     else
-        log_info(NULL, "tree-no-node", "path=%s reason=\"%s\"", tree_path_shown(w->path),
+        log_info(NULL, "tree-node-missing", "path=%s reason=\"%s\"", tree_path_shown(w->path),
                  v->problem);
 }
 

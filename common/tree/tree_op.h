@@ -12,7 +12,7 @@
 #include "common/tree/tree_follow.h"
 
 enum {
-    /* Unless the user says otherwise: for one operation, the connection included. */
+    /* Unless the user specifies otherwise: for one operation, the connection included. */
     TREE_OP_TIMEOUT_MS = 10000,
 };
 

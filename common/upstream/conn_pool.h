@@ -2,19 +2,19 @@
  *
  * Kept-alive connections to workers, shared by all loops.
  *
- * A map of backends under a read-write lock, keyed "address#incarnation", so that a worker that
- * came back never gets an old connection. Each entry has its own latch, a count of connections
+ * A map of backends under a read-write lock, keyed "address#incarnation", so that a new
+ * instance never gets an old connection. Each entry has its own latch, a count of connections
  * against its limit, one LIFO stack of idle connections per loop, one beside the loops, and one
- * FIFO of waiters across loops. Taking or giving back never needs the map's lock, let alone its
- * write lock: users hold a backend handle. A connection is used by one loop at a time; at the limit
- * an idle one of another loop is handed over by message (export / import), and while loops lack
- * them, what is given back stands beside the loops, where any of them takes it without a message.
- * No call-outs, logging or system calls under a lock.
+ * FIFO of waiters across loops. Acquiring and releasing never needs the map's lock, because users
+ * hold a backend handle. A connection is used by one loop at a time; at the limit an idle one of
+ * another loop is handed over by message (export / import), and while loops lack connections,
+ * released ones are placed beside the loops, where any of them can take one without a message. No
+ * call-outs, logging or system calls under a lock.
  *
- * The pool knows nothing of HTTP: connections are whatever embeds a struct pooled_conn, with the
- * functions of struct conn_pool_ops. Owned by the program; outlives its loops' use of it, and every
- * backend handle. Lock order: map, then one backend. Source of the shape: MariaDB Spider's
- * connection pool redesign (read-write lock over a map of mutex stacks).
+ * The pool is independent of HTTP: a connection is any struct that embeds a struct pooled_conn,
+ * with the functions of struct conn_pool_ops. Owned by the program; outlives its loops' use of it,
+ * and every backend handle. Lock order: map, then one backend. Source of the shape: MariaDB
+ * Spider's connection pool redesign (read-write lock over a map of mutex stacks).
  */
 #ifndef RLB_UPSTREAM_CONN_POOL_H
 #define RLB_UPSTREAM_CONN_POOL_H

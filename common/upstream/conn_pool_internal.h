@@ -53,8 +53,8 @@ enum waiter_state {
 
 /*
  * One loop's part of a backend. Under the backend's latch. What another thread wants done on this
- * loop is in its lists, and the one message only says "look": nothing in a mailbox ever points to a
- * waiter or a connection, so both may go at any time.
+ * loop is in its lists, and the one message only requests a check: nothing in a mailbox ever points
+ * to a waiter or a connection, so both may go at any time.
  */
 struct conn_shard {
     struct conn_backend *backend;
@@ -122,7 +122,7 @@ enum {
     CONN_PART_KEPT = 4,
 };
 
-/* What is to be done once the latch is released: posting and closing are call-outs. */
+/* Actions after the latch is released: posting and closing are call-outs. */
 struct conn_work {
     struct conn_shard *posts;
     struct list closing; /* connections of the calling loop; each still holds its reference */

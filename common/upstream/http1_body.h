@@ -56,7 +56,7 @@ struct body_framing {
     uint64_t left; /* HTTP1_BODY_LENGTH: bytes to come */
 };
 
-/* What H is, which is memory for one, before it has parts. */
+/* Initializes H, before it has parts. */
 void held_body_init(struct held_body *h, struct loop *home);
 /* Without parts yet, with ROOM for bytes. */
 struct held_body *held_body_create(size_t room) returns_nonnull_;

@@ -100,7 +100,7 @@ static void complete(struct http1_conn *c)
 {
     bool reusable = c->x.keep_alive && wholly_written(&c->x) && unread_bytes(c) == 0;
 
-    /* What TLS has read ahead may be a TLS record of its own, an end, or unsolicited bytes. */
+    /* Data that TLS has read ahead may be a session ticket, an end, or unsolicited bytes. */
     if (reusable && transport_read_ahead(&c->transport))
         reusable = transport_is_quiet(&c->transport);
 
@@ -219,7 +219,7 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
         return;
     }
     write_more(c);
-    /* What could be written has set it. */
+    /* Unless a write has set it. */
     if (!deadline_is_set(&c->deadline))
         arm_timer(c);
     keep_head(&c->x.out);
@@ -249,7 +249,7 @@ static void pass_on(struct http1_conn *c, struct held_body *h, struct slice byte
     }
 }
 
-/* What was read behind the head. */
+/* Bytes that were read after the head. */
 static void pass_on_input(struct http1_conn *c)
 {
     struct slice rest = {c->in.p + c->in.used, unread_bytes(c)};
@@ -291,7 +291,7 @@ static bool read_body_once(struct http1_conn *c)
     size_t got = (size_t)n;
     http1_adapt_read_bytes(&c->x, room, got);
     if (got <= room / 2) {
-        /* What waits for a slow client must not take many times its size. */
+        /* Data that waits for a slow client must not take many times its size in memory. */
         h = held_body_shrink(h, got);
     }
     arm_timer(c);
@@ -411,7 +411,7 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     bool large = head->framing == HTTP1_BODY_LENGTH && head->content_length > HEAD_READ_BYTES;
     c->head_read_bytes = large ? HEAD_READ_LARGE : HEAD_READ_BYTES;
     c->large_before = large && head->content_length > MOVE_MIN + HEAD_READ_SMALL;
-    /* What is announced may be read at once: bounded by what is left, it cannot be too much. */
+    /* The announced length may be read at once: the read is bounded by the remaining length. */
     if (large)
         x->read_bytes = HTTP1_BODY_READ_MAX;
     x->state = EXCHANGE_BODY;
@@ -507,7 +507,7 @@ static void read_head(struct http1_conn *c)
         read_body(c);
 }
 
-/* What TLS has read ahead shows in no poll. */
+/* Data that TLS has read ahead is not reported by a poll. */
 static void read_ahead_later(struct http1_conn *c)
 {
     if (is_reading(c) && transport_read_ahead(&c->transport))

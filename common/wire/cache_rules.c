@@ -516,7 +516,7 @@ bool cache_may_share(const struct cache_facts *f, uint64_t age_s)
     return !f->must_validate || f->lifetime_s > age_s;
 }
 
-/* 5.2.1: max-age narrows the response's own lifetime, max-stale says how far it may be passed. */
+/* 5.2.1: max-age narrows the response's own lifetime, max-stale permits exceeding it. */
 static bool is_wished(const struct cache_facts *f, const struct cache_wish *w, uint64_t age_s)
 {
     bool fresh = f->lifetime_s > age_s;

@@ -28,7 +28,7 @@ enum {
     CACHE_NAMES_MAX = 128,
 };
 
-/* What no age or lifetime exceeds, in seconds (RFC 9111 1.2.2). */
+/* Maximum of ages and lifetimes, in seconds (RFC 9111 1.2.2). */
 #define CACHE_SECONDS_MAX UINT32_C(2147483648)
 /* A number of seconds that was not given. */
 #define CACHE_SECONDS_NONE UINT32_MAX
@@ -81,7 +81,7 @@ struct cache_request {
     bool upgrade;
 };
 
-/* How old a request wants its answer (RFC 9111 5.2.1); NONE where it does not say. */
+/* The age limits of a request (RFC 9111 5.2.1); NONE where it has none. */
 struct cache_wish {
     uint32_t max_age_s, max_stale_s, min_fresh_s;
 };

@@ -338,7 +338,7 @@ http1_inline_ bool http1_parse_length(struct slice s, uint64_t *out)
 }
 
 /*
- * What a Connection field's VALUE says is noted; false: it is not one of two words, as nearly all
+ * Notes the options of a Connection field's VALUE; false: it is not one of two words, as nearly all
  * are.
  */
 http1_inline_ bool http1_note_connection(struct slice value, bool *close, bool *keep_alive)

@@ -153,7 +153,7 @@ static enum err on_any_trailer(struct http1_chunked *d, char b)
 
 /* ---- requests ---- */
 
-/* What may follow a whole extension. */
+/* Bytes permitted after a complete extension. */
 static enum err end_extension(struct http1_chunked *d, char b)
 {
     return b == '\r' ? enter(d, SIZE_LF) : expect(d, b, ';', EXT_NAME_START);
@@ -302,7 +302,7 @@ enum response_fault http1_chunked_fault(const struct http1_chunked *d)
     return RESPONSE_FAULT_BARE_LINE_END;
 }
 
-/* What is wrong with B, for which on_byte() has returned E. */
+/* The fault of byte B, for which on_byte() has returned E. */
 static enum request_fault fault_of(const struct http1_chunked *d, char b, enum err e)
 {
     enum request_fault fault = FAULT_BARE_LINE_END;

@@ -13,7 +13,7 @@
 /* All zero is the start of a body. */
 struct http1_chunked {
     uint64_t left;       /* data bytes left in this chunk */
-    uint64_t data_bytes; /* of all chunks so far, as their sizes say */
+    uint64_t data_bytes; /* of all chunks so far, by their sizes */
     unsigned state;
     unsigned digits;          /* of the present chunk size */
     unsigned extension_bytes; /* of all chunks so far; in a response, of this one */

@@ -24,7 +24,7 @@ struct framing_facts {
     bool has_coding;
     bool close;
     bool keep_alive;
-    bool lists; /* Connection says more than these */
+    bool lists; /* Connection has other options than these */
     uint64_t length;
 };
 

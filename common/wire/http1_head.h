@@ -43,7 +43,7 @@ struct http1_head {
     uint64_t
         content_length;    /* as announced (also for HEAD and 304); UINT64_MAX: none that counts */
     bool keep_alive;       /* by version and Connection; never with both CL and TE */
-    bool connection_lists; /* Connection says more than keep-alive or close */
+    bool connection_lists; /* Connection has other options than keep-alive or close */
     enum response_fault fault; /* set by ERR_SYNTAX and ERR_TOO_LARGE alone */
 };
 
@@ -55,7 +55,7 @@ struct http1_head {
  * RESPONSE_HEAD_MAX bytes or RESPONSE_HEADERS_MAX fields.
  */
 enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *out) must_check;
-/* Whether a 101 says that it is the one PROTOCOL that was asked for. */
+/* Whether a 101 selects PROTOCOL, the one that was requested. */
 bool http1_head_switches_to(const struct http1_head *head, struct slice protocol);
 
 #endif

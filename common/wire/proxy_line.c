@@ -51,7 +51,7 @@ static bool take_port(struct slice text, uint16_t *out)
     return true;
 }
 
-/* What comes after "PROXY TCP4 ": exactly four fields. */
+/* Parses the part after "PROXY TCP4 ": exactly four fields. */
 static bool take_addresses(struct slice rest, struct proxy_line *out)
 {
     int family = out->family == PROXY_INET ? AF_INET : AF_INET6;
@@ -139,7 +139,8 @@ static bool take_record(struct slice *rest, unsigned char *type, struct slice *v
     return true;
 }
 
-/* What the record about TLS says; those in it (version, subject, cipher) need only be whole. */
+/* Parses the record about TLS; the records in it (version, subject, cipher) need only be complete.
+ */
 static bool read_tls(struct slice value, bool *tls)
 {
     struct slice inner;

@@ -5,16 +5,16 @@
  *
  *   S 0 TIME                    the server starts: no earlier request is in progress
  *   B ID TIME METHOD PATH       a request begins
- *   I ID TIME BYTES             its body is there
- *   C ID TIME                   the application has it
- *   A ID TIME STATUS BYTES      the application answers
- *   E ID TIME                   the answer has been sent
+ *   I ID TIME BYTES             its body is complete
+ *   C ID TIME                   it was sent to the application
+ *   A ID TIME STATUS BYTES      the response's head was received
+ *   E ID TIME                   the response has been sent
  *   X 0 TIME [TEXT]             the server ends, likewise
  *   D ID TIME [TEXT]            databases (of others only; TEXT is theirs)
- *   - ID TIME NAME [TEXT]       something else that is worth knowing
+ *   - ID TIME NAME [TEXT]       another event
  *
- * TIME is YYYY-MM-DD HH:MM:SS.ffffff; with a T for the blank, and with less of a fraction, it is
- * read too. BYTES may be "-", not known.
+ * TIME is YYYY-MM-DD HH:MM:SS.ffffff; a T instead of the blank, and a shorter fraction, are
+ * accepted as well. BYTES may be "-": unknown.
  */
 #ifndef RLB_WIRE_TRACE_LINE_H
 #define RLB_WIRE_TRACE_LINE_H
@@ -24,7 +24,7 @@
 enum {
     TRACE_LINE_MAX = 16 * 1024,
     TRACE_LINE_ID_MAX = 64,
-    /* What we write of a path; each byte of it may be four when it is escaped. */
+    /* Bytes of a path that are written; escaping may make each of them four. */
     TRACE_LINE_PATH_MAX = 2048,
     TRACE_LINE_METHOD_MAX = 32,
     TRACE_LINE_TEXT_MAX = 256,

@@ -422,8 +422,8 @@ static json_t *decode_member(const struct zk_node *n, struct slice bytes)
 
     if (v != NULL)
         return v;
-    log_warn(NULL, "tree-bad-provider", "path=%s reason=\"%s\"", log_cut(slice_of(n->path), path),
-             why);
+    log_warn(NULL, "registration-invalid", "path=%s reason=\"%s\"",
+             log_cut(slice_of(n->path), path), why);
     v = json_object();
     if (bytes.len <= PROVIDER_BYTES_MAX)
         json_object_set_new(v, "string_value", json_stringn(bytes.p, bytes.len));
@@ -459,7 +459,7 @@ static void add_member(struct zk_node *list, const char *name)
     if (len < 0 || len > TREE_PATH_MAX) {
         char escaped[LOG_CUT_ROOM];
 
-        log_warn(NULL, "tree-bad-provider", "path=%s reason=\"name too long\"",
+        log_warn(NULL, "registration-invalid", "path=%s reason=\"name too long\"",
                  log_cut(slice_of(list->path), escaped));
         return;
     }
@@ -490,7 +490,7 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
         char path[LOG_CUT_ROOM];
 
         max = TREE_PROVIDERS_MAX;
-        log_warn(NULL, "tree-too-many-providers", "path=%s count=%zu limit=%d",
+        log_warn(NULL, "tree-too-many-registrations", "path=%s count=%zu limit=%d",
                  log_cut(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
     }
     list_for_each (it, &list->members)
@@ -737,7 +737,7 @@ static void on_no_word(struct timer *timer)
     struct zookeeper *t = container_of(timer, struct zookeeper, first_word);
 
     log_warn(NULL, "tree-unreachable",
-             "hosts=%s path=%s reason=\"no server answers\" action=\"keep trying\" hint=\"check "
+             "hosts=%s path=%s reason=\"no server answers\" action=\"retry\" hint=\"check "
              "the addresses\"",
              t->hosts, tree_path_shown(t->top));
 }

@@ -103,7 +103,7 @@ static void trouble(struct tree_entry *e, const struct zk_call *c)
 {
     char path[LOG_CUT_ROOM];
 
-    log_error(NULL, "tree-not-registered", "path=%s reason=\"%s\"",
+    log_error(NULL, "registration-failed", "path=%s reason=\"%s\"",
               log_cut(slice_of(c->path), path),
               c->result == ZK_NO_AUTH ? "no permission" : c->error);
     e->parent = 0;
@@ -170,7 +170,7 @@ static void taken(struct tree_entry *e)
 
     e->held = false;
     if (!e->reported)
-        log_info(NULL, "tree-name-taken", "path=%s action=\"wait for its owner to exit\"",
+        log_info(NULL, "registration-name-taken", "path=%s action=\"wait for its owner to exit\"",
                  log_cut(slice_of(e->path), path));
     e->reported = true;
     retry(e, TAKEN_MS);
@@ -188,7 +188,7 @@ static void on_looked(struct zk_call *c)
         if (e->held) {
             char path[LOG_CUT_ROOM];
 
-            log_warn(NULL, "tree-node-lost", "path=%s action=\"register again\"",
+            log_warn(NULL, "registration-removed", "path=%s action=\"re-registering\"",
                      log_cut(slice_of(e->path), path));
         }
         e->held = false;
@@ -318,7 +318,7 @@ static void set_bytes(struct tree_entry *e, const json_t *properties)
     json_print(properties, &e->bytes);
     if (e->bytes.len <= PROVIDER_BYTES_MAX)
         return;
-    log_error(NULL, "tree-provider-too-large", "path=%s bytes=%zu limit=%d", e->path, e->bytes.len,
+    log_error(NULL, "registration-too-large", "path=%s bytes=%zu limit=%d", e->path, e->bytes.len,
               PROVIDER_BYTES_MAX);
     text_clear(&e->bytes);
     text_add(&e->bytes, SLICE_LIT("{}"));
@@ -336,7 +336,7 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
     if (!possible) {
         char escaped[LOG_CUT_ROOM];
 
-        log_error(NULL, "tree-not-registered", "path=%s name=%s reason=\"no name for a node\"",
+        log_error(NULL, "registration-failed", "path=%s name=%s reason=\"not a valid node name\"",
                   path, log_cut(slice_of(name), escaped));
         return NULL;
     }

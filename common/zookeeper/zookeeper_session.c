@@ -374,7 +374,7 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
     zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
     s->refs = 2; /* the loop's, and the thread's */
     if (!start_thread(s)) {
-        log_error(NULL, "zookeeper-no-thread", "reason=\"%s\"", strerror(errno));
+        log_error(NULL, "zookeeper-thread-failed", "reason=\"%s\"", strerror(errno));
         s->closed = true;
         s->refs = 1;
         notice_post(notice_create(s, NULL));

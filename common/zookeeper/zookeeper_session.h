@@ -20,7 +20,7 @@
 struct zk_session;
 struct zk_call;
 
-/* What has changed of a node. Several changes may be reported as one. */
+/* The kind of change of a node. Several changes may be reported as one. */
 enum zk_change { ZK_CHANGED_DATA, ZK_CHANGED_CHILDREN, ZK_CHANGED_BOTH };
 
 /* Never called inside a function below. */
@@ -59,7 +59,7 @@ enum zk_result {
     ZK_NO_AUTH,
     ZK_BUSY,           /* another version is there, or nodes below it */
     ZK_BELOW_PROVIDER, /* nothing can be below a node that ends with its session */
-    ZK_BAD_PATH,       /* not a path that ZooKeeper takes */
+    ZK_BAD_PATH,       /* not a valid ZooKeeper path */
     ZK_LOST,  /* the connection or the session has ended: it may or may not have been done */
     ZK_FAILED /* otherwise; see zk_call.error */
 };

@@ -35,7 +35,7 @@ enum {
     ZK_FIRST_WORD_MS = 3000,
     /* A session without a connection for this multiple of its time-out is given up. */
     ZK_GIVE_UP_TIMES = 2,
-    /* What we write to a node: a server takes 1 MiB less a byte in one packet, path included. */
+    /* Maximum data of a node: a server accepts packets of 1 MiB less a byte, path included. */
     ZK_DATA_MAX = NODE_BYTES_MAX - 16 * 1024,
     /* How long closing waits until the server knows of the end of the session. */
     ZK_CLOSE_WAIT_MS = 1000,

@@ -26,7 +26,7 @@ enum {
  *   hosts   "host:port,host:port", each with its port, as zookeeper_init takes them: no brackets
  *           around an IPv6 address, no path
  *   top     "" or "/a/b": no doubled or trailing slashes
- * Errors: ERR_SYNTAX, ERR_RANGE (a port), ERR_TOO_LARGE; D says what is wrong.
+ * Errors: ERR_SYNTAX, ERR_RANGE (a port), ERR_TOO_LARGE; the reason is in D.
  */
 enum err zookeeper_url_parse(struct slice place, char **hosts, char **top,
                              struct diag *d) must_check;
@@ -35,7 +35,7 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **top,
  * *IDENTITY becomes the first line of FILE, USER:PASSWORD, to be freed by crypto_free(). A file
  * that others than its owner and group may read or write is refused. Nothing of it is ever logged.
  * Errors: ERR_SYSTEM (cannot be read), ERR_UNSUPPORTED (no plain file, or open to others),
- * ERR_TOO_LARGE, ERR_SYNTAX; D says what is wrong.
+ * ERR_TOO_LARGE, ERR_SYNTAX; the reason is in D.
  */
 enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d) must_check;
 /* Whether zookeeper_auth_read would succeed. The same errors. */

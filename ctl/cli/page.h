@@ -45,7 +45,7 @@ void table_add(struct table *t, struct slice cell);
 void table_addf(struct table *t, const char *fmt, ...) printf_like(2, 3);
 /* How the last row, which is complete, is shown. */
 void table_style(struct table *t, enum table_style style);
-/* What begins STYLE on a terminal, and what ends each. "" for TABLE_PLAIN. */
+/* The escape sequences that begin STYLE and end any style on a terminal. "" for TABLE_PLAIN. */
 const char *table_style_begin(enum table_style style);
 #define TABLE_STYLE_END "\033[0m"
 /* Title line and rows, each after INDENT blanks. A table without rows prints nothing. */

@@ -41,7 +41,7 @@ struct check_range {
     bool set, turned;
     double low, high; /* -HUGE_VAL, HUGE_VAL: without end */
 };
-/* What a bare number N means. */
+/* The meaning of a bare number N. */
 enum check_bare {
     CHECK_BARE_HIGH, /* alert at N and above, as rlb-nagios does */
     CHECK_BARE_LOW,  /* alert at N and below */
@@ -77,7 +77,7 @@ enum check_state check_pool(const struct check_thresholds *t, const struct check
 
 /*
  * All of a page, or the application that O names, as the line that a monitor reads, without its
- * end. Not our page, or no such application: CHECK_UNKNOWN, and OUT says so.
+ * end. Not our page, or no such application: CHECK_UNKNOWN, with the reason in OUT.
  */
 enum check_state check_page(const json_t *page, const struct ctl_options *o,
                             const struct check_thresholds *t, struct text *out);
@@ -108,7 +108,8 @@ struct top_view {
     bool colours;
 };
 
-/* What a key does; UP, DOWN, LEFT and RIGHT are what arrows come as. False: nothing. */
+/* Handles a key; UP, DOWN, LEFT and RIGHT are the codes of arrows. Returns false if it has no
+ * effect. */
 enum { TOP_UP = 0x100, TOP_DOWN, TOP_LEFT, TOP_RIGHT, TOP_PAGE_UP, TOP_PAGE_DOWN };
 bool top_press(struct top_view *v, int key);
 

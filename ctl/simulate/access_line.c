@@ -28,11 +28,11 @@ const char *access_fault_text(enum access_fault f)
         [ACCESS_FAULT_TOO_LONG] = "longer than 64 KiB",
         [ACCESS_FAULT_FIELDS] =
             "not CLIENT - USER [TIME] \"REQUEST\" STATUS BYTES, with or without a host first",
-        [ACCESS_FAULT_TIME] = "no time such as [22/Nov/2026:06:25:00 +0000]",
-        [ACCESS_FAULT_REQUEST] = "no request such as \"GET /path HTTP/1.1\"",
-        [ACCESS_FAULT_HOST] = "a host that is none",
-        [ACCESS_FAULT_STATUS] = "no status between 100 and 599, or no number of bytes",
-        [ACCESS_FAULT_QUOTES] = "a quoted field that does not end, or with an unknown escape",
+        [ACCESS_FAULT_TIME] = "no valid time such as [22/Nov/2026:06:25:00 +0000]",
+        [ACCESS_FAULT_REQUEST] = "no valid request such as \"GET /path HTTP/1.1\"",
+        [ACCESS_FAULT_HOST] = "invalid host",
+        [ACCESS_FAULT_STATUS] = "no status between 100 and 599, or no valid number of bytes",
+        [ACCESS_FAULT_QUOTES] = "unterminated quoted field, or unknown escape",
         [ACCESS_FAULT_JSON] = "not a JSON object with time, method and target",
     };
 

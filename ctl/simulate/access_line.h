@@ -39,10 +39,10 @@ struct access_line {
     struct slice method;         /* a token */
     struct slice path;           /* of the target, as it was sent; begins with '/', or is "*" */
     struct slice query;          /* behind the '?', or empty */
-    struct slice host;           /* lower case, without port; empty: the line does not say */
+    struct slice host;           /* lower case, without port; empty: not in the line */
     struct slice client;         /* as it stands there */
     struct slice referer, agent; /* empty: none */
-    uint64_t service_us;         /* only our own lines say; 0: unknown */
+    uint64_t service_us;         /* only in resumelb's own lines; 0: unknown */
     unsigned status;
 };
 

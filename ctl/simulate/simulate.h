@@ -68,7 +68,7 @@ struct simulate_variant {
     struct plan_result result;
 };
 
-/* What a log had. */
+/* Counts of a log. */
 struct simulate_log {
     struct requests in; /* closed */
     size_t requests;
@@ -131,7 +131,7 @@ bool simulate_is_better(const struct plan *p, const struct figures *a, const str
 
 /* ---- what is printed ---- */
 
-/* What was simulated, then a table of figures, then what the scenario is about. */
+/* Prints what was simulated, then a table of results, then the description of the scenario. */
 void simulate_print(const struct simulate_story *t, struct text *out);
 /* Reports the unusable parts of a log; prints nothing if there are none. */
 void simulate_print_log(const struct simulate *s, struct text *out);

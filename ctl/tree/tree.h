@@ -11,7 +11,7 @@
 #include "ctl/cli/ctl.h"
 #include "ctl/tree/tree_text.h"
 
-/* What is done with nodes that are in the tree but not in the text. */
+/* The treatment of nodes that are in the tree but not in the text. */
 enum tree_trim { TREE_TRIM_TELL, TREE_TRIM_DELETE, TREE_TRIM_IGNORE };
 
 enum {
@@ -47,8 +47,8 @@ int tree_set(struct tree_command *c);
 int tree_get(struct tree_command *c);
 
 /*
- * One operation on one node, as tree_op.h says; each runs the loop until it is done, or until the
- * timeout. PATH is from the root of the tree, links are not followed.
+ * One operation on one node, as tree_op.h specifies; each runs the loop until it is done, or until
+ * the timeout. PATH is from the root of the tree, links are not followed.
  */
 enum err tree_command_read(struct tree_command *c, const char *path,
                            struct tree_record *out) must_check;

@@ -47,9 +47,9 @@ def traffic(stack, o, requests, seed):
     return json.loads(done.stdout)
 
 
-def measure(policy, o, db, folder):
+def measure(policy, o, db, directory):
     environment = {'NEWSPAPERS_DB': str(db), 'NEWSPAPERS_LOAD_DELAY_MS': str(o.delay_ms)}
-    with Stack(folder / policy, processes=o.processes, policy=policy, environment=environment) as stack:
+    with Stack(directory / policy, processes=o.processes, policy=policy, environment=environment) as stack:
         traffic(stack, o, o.warmup, o.seed)
         return {'policy': policy, **traffic(stack, o, o.requests, o.seed + 1)}
 
@@ -68,8 +68,8 @@ def main():
     say = (lambda text: None) if o.json else print
     generate.ensure(db, o.sites, o.objects, o.seed, say=say)
     try:
-        with tempfile.TemporaryDirectory(prefix='rlb-measure-') as folder:
-            rows = [measure(p, o, db, pathlib.Path(folder)) for p in o.policies.split(',')]
+        with tempfile.TemporaryDirectory(prefix='rlb-measure-') as directory:
+            rows = [measure(p, o, db, pathlib.Path(directory)) for p in o.policies.split(',')]
     except Failed as e:
         sys.exit('measure.py: %s' % e)
     print(json.dumps(rows) if o.json else table(rows))

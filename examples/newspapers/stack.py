@@ -16,8 +16,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-# A path of a unix socket has room for 107 bytes; what the agent adds to its folder needs some.
-SOCKET_FOLDER_MAX = 60
+# A path of a unix socket has room for 107 bytes; what the agent adds to its directory needs some.
+SOCKET_DIRECTORY_MAX = 60
 
 
 class Failed(Exception):
@@ -79,14 +79,14 @@ def as_yaml(settings):
 
 class Stack:
     """
-    The running example. Everything it writes is in FOLDER. zookeeper: the tree is in one, started here, and there are
+    The running example. Everything it writes is in DIRECTORY. zookeeper: the tree is in one, started here, and there are
     two load balancers and two agents, which share the processes; ports: of the first load balancer.
     """
 
-    def __init__(self, folder, processes=4, policy='adaptive', ports=None, binaries=None, environment=None, history=100,
+    def __init__(self, directory, processes=4, policy='adaptive', ports=None, binaries=None, environment=None, history=100,
                  pool=None, zookeeper=False):
-        self.folder = pathlib.Path(folder).resolve()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory = pathlib.Path(directory).resolve()
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.binaries = pathlib.Path(binaries or os.environ.get('RLB_BIN', ROOT / 'build' / 'bin'))
         self.pairs = [ports or free_pair(0)]
         self.zookeeper_port = None
@@ -106,7 +106,7 @@ class Stack:
     def tree(self):
         """Where the tree is: the URL of its root."""
         if self.zookeeper_port is None:
-            return 'directory:%s' % (self.folder / 'tree')
+            return 'directory:%s' % (self.directory / 'tree')
         return 'zookeeper://127.0.0.1:%d/example' % self.zookeeper_port
 
     def names(self, program):
@@ -121,14 +121,14 @@ class Stack:
     def agent_settings(self, name, processes):
         return {
             'tree': self.tree,
-            'state_dir': str(self.folder / name.replace('resumelb-', '')),
+            'state_dir': str(self.directory / name.replace('resumelb-', '')),
             'max_processes': processes,
             'applications': {'newspapers': {
                 'root': str(HERE),
                 'command': ['/usr/bin/python3', '-m', 'gunicorn'],
                 'environment': {**self.environment, 'PYTHONDONTWRITEBYTECODE': '1'},
                 'address': '127.0.0.1:0+',
-                'socket': 'unix' if len(str(self.folder)) <= SOCKET_FOLDER_MAX else 'tcp',
+                'socket': 'unix' if len(str(self.directory)) <= SOCKET_DIRECTORY_MAX else 'tcp',
                 'min_processes': processes,
                 'max_processes': processes,
                 # Small, so that one sees it learn; with real traffic the default is better.
@@ -161,7 +161,7 @@ class Stack:
     # ---- processes ----
 
     def spawn(self, name, argv):
-        log = open(self.folder / (name + '.log'), 'ab')
+        log = open(self.directory / (name + '.log'), 'ab')
         with log:
             self.children[name] = subprocess.Popen(
                 [str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
@@ -170,10 +170,10 @@ class Stack:
     def start(self, seconds=60):
         try:
             if self.zookeeper_port is not None:
-                self.spawn('zookeeper', [ROOT / 'dev' / 'zookeeper', self.folder / 'zookeeper', self.zookeeper_port])
+                self.spawn('zookeeper', [ROOT / 'dev' / 'zookeeper', self.directory / 'zookeeper', self.zookeeper_port])
                 self.wait(lambda: zookeeper_serves(self.zookeeper_port), seconds, 'ZooKeeper')
             for name, binary, settings in self.programs():
-                config = self.folder / (name + '.yaml')
+                config = self.directory / (name + '.yaml')
                 config.write_text(as_yaml(settings))
                 self.spawn(name, [self.binaries / binary, '-c', config])
             self.wait(self.is_ready, seconds, 'all %d processes to be ready' % self.processes)
@@ -216,7 +216,7 @@ class Stack:
     def logs(self):
         parts = []
         for name in self.children:
-            text = (self.folder / (name + '.log')).read_text(errors='replace')
+            text = (self.directory / (name + '.log')).read_text(errors='replace')
             parts.append('--- %s.log ---\n%s' % (name, text[-2000:]))
         return '\n'.join(parts)
 

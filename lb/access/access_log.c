@@ -364,8 +364,8 @@ enum err access_log_create(const char *file, const struct access_options *o, uns
                                            .nbuffers = nloops,
                                            .print = print,
                                            .context = log,
-                                           .open_event = "access-log-open",
-                                           .write_event = "access-log-write"};
+                                           .open_event = "access-log-reopen-failed",
+                                           .write_event = "access-log-write-failed"};
 
     access_log_set(log, o);
     enum err e = line_writer_create(&wo, &log->writer);

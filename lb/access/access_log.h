@@ -29,7 +29,7 @@ enum {
 };
 
 /*
- * What a line says. Numbers first, then texts that outlive the log (tables' own, applications'
+ * The values of a line. Numbers first, then texts that outlive the log (tables' own, applications'
  * names), then those that are borrowed for the call.
  */
 struct access_entry {
@@ -134,7 +134,7 @@ struct access_options {
  */
 enum err access_log_create(const char *file, const struct access_options *o, unsigned nloops,
                            struct access_log **out) must_check;
-/* Any thread: later lines are as O says. */
+/* Any thread: later lines are as O specifies. */
 void access_log_set(struct access_log *log, const struct access_options *o);
 /* Any thread. Writes buffered lines to the old file, then reopens the file by its name. */
 void access_log_reopen(struct access_log *log);

@@ -42,7 +42,8 @@ struct active_check;
 struct active_check *active_check_create(struct application *app, const struct addr *addr,
                                          struct tls_peer *peer, const char *name,
                                          void (*changed)(void *context), void *context);
-/* If there is something to check: it fails until the checks say otherwise. CHANGED is not called.
+/* If there is something to check: it fails until the checks specify otherwise. CHANGED is not
+ * called.
  */
 void active_check_doubt(struct active_check *c);
 /* Cancels a check in progress. NULL is fine. */

@@ -36,7 +36,7 @@ enum {
     LOOKS = 10,
     LOOK_MIN_MS = 10,
     LOOK_MAX_MS = 100,
-    /* How long one that has its request may take to say that it is starting: its agent says so at
+    /* How long one with a request may take to report that it is starting: its agent reports it at
      * once, unless it refused the request. */
     WOKEN_PATIENCE_MS = 5000,
     /* How long one that is starting keeps others from being called: an agent's start_timeout as it
@@ -65,7 +65,7 @@ static struct known_worker *first_of(const struct cold_slots *c, enum worker_kin
 
 static void log_call(const struct cold_slots *c, const struct known_worker *k, const char *why)
 {
-    log_info_folded(NULL, "cold-slot-called", "application=%s worker=%s state=%s reason=%s",
+    log_info_folded(NULL, "dormant-slot-activated", "application=%s worker=%s state=%s reason=%s",
                     c->membership->app->name, k->name, known_worker_state(k), why);
 }
 
@@ -100,7 +100,7 @@ static void give_up(struct cold_slots *c, const char *why)
 {
     struct known_worker *k = c->called;
 
-    log_info_folded(NULL, "cold-slot-not-woken", "application=%s worker=%s reason=%s",
+    log_info_folded(NULL, "dormant-slot-not-started", "application=%s worker=%s reason=%s",
                     c->membership->app->name, k->name, why);
     end_call(c);
     known_worker_leave(k);
@@ -117,7 +117,7 @@ static void follow(struct cold_slots *c, uint64_t now_ms)
         c->woken_ms = now_ms;
     if (c->woken_ms == 0) {
         if (!c->overloaded)
-            give_up(c, "overload-has-gone");
+            give_up(c, "overload-ended");
     } else if (now_ms - c->woken_ms >= WOKEN_PATIENCE_MS) {
         ++c->called->calls_failed;
         give_up(c, "refused");

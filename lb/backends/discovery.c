@@ -41,7 +41,7 @@ struct host_name {
     void *context;
     struct resolve_request request;
     struct timer again;
-    bool failing; /* said so */
+    bool failing; /* already logged */
 };
 
 static bool same_addrs(const struct host_name *h, const struct addr *addrs, size_t naddrs)
@@ -319,7 +319,7 @@ static void set_refused(struct provider *p, const char *why)
     char escaped[LOG_CUT_ROOM];
 
     if (why != NULL && p->why != why)
-        log_warn(NULL, "provider-refused", "application=%s provider=%s reason=\"%s\"",
+        log_warn(NULL, "registration-rejected", "application=%s provider=%s reason=\"%s\"",
                  app_name(p->set), log_cut(slice_of(p->name), escaped), why);
     p->set->nrefused += (why != NULL) - (p->why != NULL);
     p->why = why;
@@ -595,8 +595,9 @@ static void remember(struct providers *set)
     recall(set);
     if (!set->remembered)
         return;
-    log_warn(NULL, "providers-remembered", "application=%s providers=%zu age_s=%llu reason=\"%s\"",
-             app_name(set), set->n, (unsigned long long)snapshot_age_s(set->membership->snapshot),
+    log_warn(NULL, "registrations-from-snapshot",
+             "application=%s providers=%zu age_s=%llu reason=\"%s\"", app_name(set), set->n,
+             (unsigned long long)snapshot_age_s(set->membership->snapshot),
              "the tree has not answered");
     membership_settle(set->membership);
 }

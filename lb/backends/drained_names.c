@@ -46,8 +46,8 @@ static void drop_oldest(struct drained_names *d)
         const char *name = json_string_value(json_array_get(d->names, 0));
         char shown[LOG_CUT_ROOM];
 
-        log_warn(NULL, "drained-forgotten",
-                 "application=%s worker=%s reason=\"more than %d are drained\"", d->application,
+        log_warn(NULL, "drained-list-full",
+                 "application=%s worker=%s reason=\"more than %d drained\"", d->application,
                  log_cut(slice_of(name), shown), DRAINED_NAMES_MAX);
         (void)json_array_remove(d->names, 0);
     }

@@ -21,8 +21,8 @@ enum {
 };
 
 /*
- * What the file says of APPLICATION. A bad file is set aside and logged, and says nothing.
- *   state_dir  NULL: nothing is kept
+ * Reads the list of APPLICATION from the file. An invalid file is renamed, logged, and counts as
+ * empty. state_dir  NULL: nothing is kept
  */
 struct drained_names *drained_names_open(const char *state_dir, const char *application);
 void drained_names_close(struct drained_names *d);

@@ -124,12 +124,12 @@ static void on_connected(void *context, struct http1_conn *c, enum err failed)
         return;
     }
     http1_close(c);
-    log_info_folded(NULL, "worker-accepts", "application=%s worker=%s",
+    log_info_folded(NULL, "worker-readmitted", "application=%s worker=%s",
                     member_of(e->worker)->app->name, worker_name(e->worker));
     end(e);
 }
 
-/* One that has left the pool meanwhile says by itself when it is back. */
+/* A worker that has left the pool meanwhile reports its return itself. */
 static bool is_to_be_tried(struct ejection *e)
 {
     struct member *m = member_of(e->worker);

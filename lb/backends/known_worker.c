@@ -123,8 +123,8 @@ static void retire(struct known_worker *k, struct worker *w, const char *why)
 {
     struct member *m = member_of(w);
 
-    log_info_folded(NULL, "worker-gone",
-                    "application=%s worker=%s incarnation=%s reason=%s requests=%llu", k->app->name,
+    log_info_folded(NULL, "worker-removed",
+                    "application=%s worker=%s instance=%s reason=%s requests=%llu", k->app->name,
                     k->name, worker_incarnation(w), why,
                     (unsigned long long)atomic_load_explicit(&m->requests, memory_order_relaxed));
     if (!k->streams)
@@ -157,8 +157,8 @@ void known_worker_join(struct known_worker *k)
                                   : classifier_fingerprint(k->app->classifier);
 
     if (!known_worker_in_pool(k))
-        log_info_folded(NULL, "worker-joins",
-                        "application=%s worker=%s incarnation=%s state=%s skills=%zu", k->app->name,
+        log_info_folded(NULL, "worker-joined",
+                        "application=%s worker=%s instance=%s state=%s skills=%zu", k->app->name,
                         k->name, k->last.incarnation, resume_state_text(k->last.state),
                         k->last.skills.n);
     member_resume(member_of(k->worker), &k->last.skills, k->last.version, fingerprint);
@@ -167,7 +167,7 @@ void known_worker_join(struct known_worker *k)
 
 void known_worker_leave(struct known_worker *k)
 {
-    log_info_folded(NULL, "worker-leaves", "application=%s worker=%s state=%s", k->app->name,
+    log_info_folded(NULL, "worker-leaving", "application=%s worker=%s state=%s", k->app->name,
                     k->name, resume_state_text(k->last.state));
     member_leave(member_of(k->worker));
     membership_sort(k);
@@ -385,7 +385,7 @@ static void start(struct known_worker *k)
                                                               .context = k});
     }
     make_worker(k, incarnation_of(k, room), config_of(k)->concurrency);
-    log_info_folded(NULL, "worker-joins", "application=%s worker=%s measured=true", k->app->name,
+    log_info_folded(NULL, "worker-joined", "application=%s worker=%s measured=true", k->app->name,
                     k->name);
     self_measure_join(k->app->lb->self_measure, member_of(k->worker));
     start_check(k);

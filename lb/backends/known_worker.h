@@ -37,7 +37,8 @@ struct known_worker {
     char *name; /* canonical address */
     struct addr addr;
     const struct worker_config *listed; /* the configuration lists it so; NULL: it does not */
-    /* The tree has it (by so many providers, spelt differently), with what the last one says. */
+    /* The tree has it (by so many providers, spelt differently), with the properties of the last
+     * one. */
     unsigned registrations;
     char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
     /* The host name that is listed or registered and that stands for it; "": none. */
@@ -48,7 +49,7 @@ struct known_worker {
     bool held;              /* with many others: it stays until it is known to be gone */
     uint64_t sign_ms;       /* held: the last sign of life */
     uint64_t failures_then; /* connections to it that had failed when it vanished */
-    bool refuted;           /* its stream said farewell, or its address refuses connections */
+    bool refuted; /* its stream ended with an end line, or its address refuses connections */
 
     struct list touched; /* membership's: to be asked whether anything holds it */
     struct list in_kind; /* membership's: with its like */
@@ -60,10 +61,10 @@ struct known_worker {
     struct resume_feed *feed;
     struct active_check *check; /* self-measured ones: an agent knows its processes better */
     struct worker *worker;      /* counted; NULL: absent */
-    struct resume_line last;    /* what its stream said last */
+    struct resume_line last;    /* the last report of its stream */
     unsigned calls_failed; /* since it was warm: it was called (cold_slots.c), and did not start */
-    uint64_t starting_ms;  /* since when it has said that it is starting, over all its lives; 0: it
-                              has not */
+    uint64_t starting_ms;  /* since when it has reported that it is starting, over all instances; 0:
+                              it  has not */
     bool silent;
     bool drained; /* drained by an operator: applies to any process at its address */
     struct loop_deferred deferred;

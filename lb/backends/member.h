@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A worker as the load balancer knows it: the context of a struct worker. Made by membership on the
- * control thread; freed with the worker's last reference (any thread). Constant for data loops but
- * for what is atomic or locked.
+ * The load balancer's data of a worker: the context of a struct worker. Created by membership on
+ * the control thread; freed with the worker's last reference (any thread). Data loops may change
+ * only atomic and locked members.
  */
 #ifndef RLB_LB_BACKENDS_MEMBER_H
 #define RLB_LB_BACKENDS_MEMBER_H
@@ -16,10 +16,10 @@
 /* Why a worker in the pool may not be picked at present; any of them. */
 enum member_unavailable {
     MEMBER_EJECTED = 1,   /* it failed (health.c) */
-    MEMBER_DRAINING = 2,  /* it says so */
+    MEMBER_DRAINING = 2,  /* reported by itself */
     MEMBER_SILENT = 4,    /* its stream broke; one reconnect is in progress */
     MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
-    MEMBER_DRAINED = 16,  /* an operator has said so */
+    MEMBER_DRAINED = 16,  /* requested by an operator */
 };
 
 enum {

@@ -123,7 +123,7 @@ void membership_miss(struct known_worker *k, size_t before)
 {
     struct missing_workers *m = &k->membership->missing;
 
-    log_info_folded(NULL, "provider-vanished", "application=%s worker=%s", k->app->name, k->name);
+    log_info_folded(NULL, "registration-ended", "application=%s worker=%s", k->app->name, k->name);
     k->vanished = true;
     k->failures_then = known_worker_failures(k);
     list_push_back(&m->vanished, &k->missing);
@@ -159,9 +159,9 @@ static void on_window_over(struct timer *t)
     bool all = (double)n > ms->app->settings->s.discovery_max_drop * (double)m->window_base;
     if (all) {
         log_warn(
-            NULL, "providers-held-back",
-            "application=%s vanished=%zu of=%zu reason=\"more than discovery_max_drop ended at "
-            "once\" action=\"keep them until they are known to be gone\" hint=\"if they were "
+            NULL, "registrations-held",
+            "application=%s count=%zu total=%zu reason=\"more than discovery_max_drop ended at "
+            "once\" action=\"keep them until their removal is confirmed\" hint=\"if they were "
             "removed on purpose, run: " CONFIRM_REMOVAL "\"",
             ms->app->name, n, m->window_base, ms->app->name);
     }
@@ -178,7 +178,7 @@ static void on_window_over(struct timer *t)
 
 static void give_up(struct known_worker *k, const char *why)
 {
-    log_info_folded(NULL, "provider-given-up", "application=%s worker=%s reason=\"%s\"",
+    log_info_folded(NULL, "registration-dropped", "application=%s worker=%s reason=\"%s\"",
                     k->app->name, k->name, why);
     membership_find_again(k);
     membership_touch(k);
@@ -322,7 +322,7 @@ static void tell_pool(struct membership *ms)
     /* Workers that have no agent keep nothing for us to agree by. */
     shared = shared && a->settings->s.resume != RESUME_FROM_MEASURE;
     pool_set_balancers(a->pool, b->ids, shared ? b->n : 0, shared ? self : 0);
-    log_info(NULL, "balancers", "application=%s registered=%zu shared=%s", a->name, b->n,
+    log_info(NULL, "balancers-changed", "application=%s registered=%zu shared=%s", a->name, b->n,
              shared ? "yes" : "no");
 }
 

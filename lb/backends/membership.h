@@ -25,7 +25,7 @@ enum err membership_start(struct application *a, struct application_config *conf
 void membership_stop(struct application *a);
 /* SIGHUP: other workers are listed, other settings given. CONFIG gets the previous list. */
 void membership_reload(struct membership *ms, struct application_config *config);
-/* What decides about providers has changed: the setting provider_networks, or lb->own. */
+/* Called when the rules for registrations have changed: provider_networks, or lb->own. */
 void membership_judge_providers(struct membership *ms);
 /* Whether all workers known at start have answered, or were found not to be there. */
 bool membership_settled(const struct membership *ms);
@@ -52,7 +52,7 @@ struct membership_figures {
     size_t providers; /* registered workers, of this application */
     size_t refused;   /* providers */
     size_t held;      /* workers kept although their registration vanished, with many others */
-    bool remembered;  /* providers are from a previous run: the tree has not answered */
+    bool remembered;  /* providers are from a previous run: no reply from the tree */
 };
 /* False: the application has no tree. */
 bool membership_figures(const struct membership *ms, struct membership_figures *out);

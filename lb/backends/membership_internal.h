@@ -77,7 +77,7 @@ struct membership {
 
 /* The known worker at ADDR, made if need be. Touch it, or nothing may ever hold it. */
 struct known_worker *membership_at(struct membership *ms, const struct addr *addr);
-/* What holds K, or what is known of it, may have changed: it is asked by membership_settle. */
+/* Called when the references to K or its state may have changed; membership_settle evaluates it. */
 void membership_touch(struct known_worker *k);
 /* After touching: starts what is new, drops what nothing holds any more. */
 void membership_settle(struct membership *ms);

@@ -67,7 +67,7 @@ static void fail(struct resume_feed *f, const char *why)
     bool was_open = f->open;
 
     if (!f->failing)
-        log_warn(NULL, was_open ? "feed-broken" : "feed-failed",
+        log_warn(NULL, was_open ? "resume-stream-broken" : "resume-stream-failed",
                  "application=%s worker=%s reason=\"%s\"", f->app->name, f->name, why);
     f->failing = !was_open;
     if (!was_open || f->reconnecting)
@@ -81,7 +81,7 @@ static void fail(struct resume_feed *f, const char *why)
 static void refuse_line(struct resume_feed *f, const char *why)
 {
     count(f, APP_STAT_feed_bad_lines, 1);
-    log_warn(NULL, "resume-refused", "application=%s worker=%s reason=\"%s\"", f->app->name,
+    log_warn(NULL, "resume-rejected", "application=%s worker=%s reason=\"%s\"", f->app->name,
              f->name, why);
 }
 
@@ -90,8 +90,9 @@ static void take_resume(struct resume_feed *f, const struct resume_line *line)
     if (!f->open) {
         f->open = true;
         count(f, APP_STAT_feeds_open, 1);
-        log_info_folded(NULL, "feed-open", "application=%s worker=%s incarnation=%s state=%s",
-                        f->app->name, f->name, line->incarnation, resume_state_text(line->state));
+        log_info_folded(NULL, "resume-stream-opened",
+                        "application=%s worker=%s instance=%s state=%s", f->app->name, f->name,
+                        line->incarnation, resume_state_text(line->state));
     }
     f->reconnecting = false;
     f->settled = true;
@@ -140,7 +141,8 @@ static void take_line(struct resume_feed *f, struct slice bytes)
         /* Another agent has the address, and the same incarnation behind it. */
         again(f);
     } else if (line.end != RESUME_END_NONE) {
-        log_info_folded(NULL, "feed-ended", "application=%s worker=%s", f->app->name, f->name);
+        log_info_folded(NULL, "resume-stream-ended", "application=%s worker=%s", f->app->name,
+                        f->name);
         f->rest_ms = REST_MIN_MS;
         rest(f, line.end);
     } else {

@@ -52,7 +52,7 @@ struct resume_feed {
     bool reconnecting; /* the stream broke: this is the one try at once */
     bool settled; /* the worker has answered at all, or was found not to be there: for start_wait */
     bool refused; /* the last attempt failed because the connection was refused */
-    bool failing; /* said so already */
+    bool failing; /* already logged */
     struct loop_deferred deferred;
 };
 

@@ -97,10 +97,10 @@ static void set_aside(const char *path, const char *why)
 {
     char escaped[LOG_CUT_ROOM];
 
-    log_warn(NULL, "resume-set-aside", "file=%s reason=\"%s\"", log_cut(slice_of(path), escaped),
+    log_warn(NULL, "resume-file-renamed", "file=%s reason=\"%s\"", log_cut(slice_of(path), escaped),
              why);
     if (file_set_aside(path) != ERR_OK)
-        log_warn(NULL, "resume-not-set-aside", "file=%s reason=\"%s\"",
+        log_warn(NULL, "resume-file-not-renamed", "file=%s reason=\"%s\"",
                  log_cut(slice_of(path), escaped), strerror(errno));
 }
 
@@ -132,7 +132,7 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
         return false;
     bool good = strcmp(out->fingerprint, fingerprint_of(m)) == 0;
     if (!good)
-        log_info_folded(NULL, "resume-of-another-classifier", "application=%s worker=%s",
+        log_info_folded(NULL, "resume-classifier-mismatch", "application=%s worker=%s",
                         m->app->name, worker_name(m->worker));
     return good;
 }

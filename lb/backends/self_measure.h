@@ -14,7 +14,7 @@ struct self_measure;
 
 /* DIRECTORY (NULL: nothing is kept over restarts) is locked by LOCK_FD, which is taken. */
 struct self_measure *self_measure_create(const char *directory, int lock_fd);
-/* What has changed is to be written now; then self_measure_flushed. */
+/* Writes all changes now; self_measure_flushed is called when that is done. */
 void self_measure_flush(struct self_measure *s);
 bool self_measure_flushed(struct self_measure *s);
 /* The lock, to be passed on; -1: nothing is kept. */

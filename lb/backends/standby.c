@@ -53,7 +53,7 @@ static void rest(struct standby *s)
         s->rest_ms = s->rest_ms * 2 < most_ms ? s->rest_ms * 2 : most_ms;
 }
 
-/* What its checks of its own address say is asked for when that answers. */
+/* The checks of its own address are consulted when that answers. */
 static void on_check_changed(void *context)
 {
     (void)context;
@@ -68,7 +68,7 @@ static void go(struct standby *s)
     active_check_destroy(s->check);
     s->check = NULL;
     if (s->in_use) {
-        log_warn(NULL, "worker-on-standby", "application=%s worker=%s standby=%s", s->o.app->name,
+        log_warn(NULL, "standby-activated", "application=%s worker=%s standby=%s", s->o.app->name,
                  s->o.worker, s->name);
         /* One that comes back again and again is left alone for longer and longer. */
         if (s->back_ms == 0 || now_ms - s->back_ms > settings(s)->eject_time_max_ms)
@@ -78,8 +78,8 @@ static void go(struct standby *s)
         active_check_doubt(s->check);
         rest(s);
     } else {
-        log_info_folded(NULL, "worker-back", "application=%s worker=%s standby=%s", s->o.app->name,
-                        s->o.worker, s->name);
+        log_info_folded(NULL, "standby-deactivated", "application=%s worker=%s standby=%s",
+                        s->o.app->name, s->o.worker, s->name);
         s->back_ms = now_ms;
     }
     stat_add(application_control_stats(s->o.app), APP_STAT_workers_on_standby, s->in_use ? 1 : -1);

@@ -29,7 +29,7 @@ struct standby_options {
     void (*move)(void *context);
     void *context;
 };
-/* What is borrowed outlives it. */
+/* Borrowed objects must outlive it. */
 struct standby *standby_create(const struct standby_options *o);
 /* NULL is fine, here and below. */
 void standby_destroy(struct standby *s);

@@ -27,7 +27,7 @@ struct listen_config {
     bool proxied;               /* each connection begins with a PROXY header */
     struct networks proxy_from; /* the peers that may send it */
     unsigned redirect_https;    /* the port; 0: requests are served */
-    unsigned mode;              /* permission bits of a unix socket; 0: as the umask says */
+    unsigned mode;              /* permission bits of a unix socket; 0: as the umask determines */
     struct tls_listener *tls;   /* NULL: plain */
 };
 
@@ -96,7 +96,7 @@ struct access_options access_options_of(const struct program_settings *s);
 
 /*
  * The networks that the setting NAME lists, to OUT (zero; networks_fini in any case). False: item
- * *AT is none, and WHY says so. Any thread.
+ * *AT is none, and WHY has the reason. Any thread.
  */
 bool config_networks(const char *name, const struct text_list *list, struct networks *out,
                      size_t *at, char why[SETTINGS_WHY_ROOM]) must_check;
@@ -120,7 +120,7 @@ bool private_headers_check(const struct text_list *list, size_t *at,
 void application_config_read(struct configuration *c, const char *name, struct config_node *map,
                              struct application_config *out, struct diag *d);
 /*
- * The rules across fields. False: WHY says which is broken.
+ * The rules across fields. Returns false, with the broken rule in WHY.
  *   response_buffers_total  the program's setting, which bounds response_buffer
  */
 bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,

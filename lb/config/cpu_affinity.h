@@ -24,7 +24,7 @@ const char *cpu_affinity_parse(struct slice text, const cpu_set_t *allowed,
                                struct cpu_affinity *out) must_check;
 /* The CPU of loop I; -1: any. */
 int cpu_affinity_of(const struct cpu_affinity *a, unsigned i);
-/* The calling thread to its CPU; false: the kernel refused (errno says). -1: nothing to do. */
+/* The calling thread to its CPU; false: the kernel refused (see errno). -1: nothing to do. */
 bool cpu_affinity_enter(int cpu);
 
 #endif

@@ -24,7 +24,7 @@ struct tls_listener *tls_config_read(const struct config *file, const struct con
  */
 struct tls_workers {
     struct worker_tls *tls; /* one reference; NULL: no worker speaks TLS */
-    bool on;                /* all workers do that do not say otherwise */
+    bool on;                /* all workers that do not specify otherwise */
     char *server_name;      /* for which their certificates have to be; or NULL: by their names */
 };
 
@@ -32,7 +32,7 @@ struct tls_workers {
 bool server_name_is_valid(const char *name);
 /*
  * Read MAP (NULL: there is none), with the files it names; problems to D with their places.
- *   wanted  a worker says of itself that it speaks TLS
+ *   wanted  the worker's registration requires TLS
  */
 void tls_workers_read(const struct config *file, const struct config_node *map, bool wanted,
                       struct tls_workers *out, struct diag *d);

@@ -66,7 +66,7 @@ struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
 void app_snapshot_unref(struct app_snapshot *s);
 
 /*
- * What one loop's counter client says of its daemons, kept for the control thread: written by the
+ * The state of one loop's counter client and its daemons, for the control thread: written by the
  * loop now and then (limit_status.h). All of it under the mutex.
  */
 struct limit_daemon_row {
@@ -83,7 +83,7 @@ struct limit_daemons {
 void limit_daemons_init(struct limit_daemons *d);
 void limit_daemons_fini(struct limit_daemons *d);
 
-/* What one data loop has of one application; written by that loop only, on cache lines of its own.
+/* State of one application on one data loop; written by that loop only, on its own cache lines.
  */
 struct application_loop {
     _Alignas(CACHE_LINE_BYTES) struct application *app;
@@ -95,7 +95,7 @@ struct application_loop {
     struct list exchanges; /* in progress on this loop; for drain and status */
     struct refused_line refused;
     struct counter_client *counters; /* to pool counter daemons; NULL: none was wanted yet */
-    struct limit_daemons daemons;    /* its own lock: what that client says, for the status page */
+    struct limit_daemons daemons;    /* own lock; the state of that client, for the status page */
 };
 
 struct application {

@@ -85,7 +85,7 @@ struct lb {
     bool fronts_up;                     /* and may be asked for counts; control thread only */
     uint64_t started_ms;                /* monotonic */
     /* Read FILE again and put into force what can be without a restart, or nothing of it: false,
-     * and WHY (may be NULL) says what is wrong, a line each. Control thread. */
+     * and WHY (may be NULL) gets what is wrong, a line each. Control thread. */
     bool (*reload)(struct lb *lb, struct text *why);
     struct lb_parts *parts; /* lb/program's own */
 };

@@ -56,7 +56,7 @@ struct limit_daemon_view {
     uint64_t connections, idle; /* of CONNECTIONS */
 };
 
-/* On the loop, now and then: what its client says, to be read by limit_daemons. */
+/* Publishes the state of the loop's client for limit_daemons. Called periodically, on the loop. */
 void limit_daemons_publish(struct application_loop *al);
 /*
  * The daemons of A's settings, as last published, to OUT, which has room for COUNTER_SERVERS_MAX.

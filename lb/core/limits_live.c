@@ -418,8 +418,8 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
 static void crowd_out(struct live_limit *live)
 {
     if (!live->crowded_out)
-        log_warn(live, "pool-counter-refused", "path=%s reason=\"there are more than %d\"",
-                 live->path, LIMIT_RULES_MAX);
+        log_warn(live, "pool-counter-rejected", "path=%s reason=\"more than %d\"", live->path,
+                 LIMIT_RULES_MAX);
     live->crowded_out = true;
 }
 
@@ -456,7 +456,7 @@ void limits_live_settings_changed(struct limits_live *l)
     if (serverless && !l->serverless) {
         log_warn(NULL, "pool-counters-without-servers",
                  "application=%s reason=\"where: daemon, and there are no pool_counter_servers\" "
-                 "action=\"on_unreachable\"",
+                 "action=\"apply on_unreachable\"",
                  l->app->name);
     }
     l->serverless = serverless;
@@ -514,7 +514,7 @@ static void warn_name(const struct limits_live *l, struct slice name, const char
     if (json_object_size(l->warned) >= WARNED_MAX || json_object_getn(l->warned, name.p, n) != NULL)
         return;
     json_object_setn_new_nocheck(l->warned, name.p, n, json_true());
-    log_warn(NULL, "pool-counter-refused",
+    log_warn(NULL, "pool-counter-rejected",
              "application=%s path=%s pool_counter=\"%s\" reason=\"%s\"", l->app->name, l->path,
              log_cut(name, shown), why);
 }

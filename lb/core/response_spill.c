@@ -16,7 +16,7 @@
 enum {
     /* Asked of the space of all at once. */
     STEP_BYTES = 256 * 1024,
-    /* What has been taken is released in pieces of this size: multiples of a block. */
+    /* Data that was sent is released in pieces of this size: multiples of a block. */
     RELEASE_BYTES = 1024 * 1024,
 };
 
@@ -145,7 +145,7 @@ static bool write_parts(struct response_spill *s, const struct http1_body *body)
 bool response_spill_add(struct response_spill *s, struct http1_body *body)
 {
     ASSERT(list_empty(&s->unwritten));
-    /* What was written of it stays behind the end, and is not read. */
+    /* The part that was written is beyond the end, and is not read. */
     if (!open_file(s) || !write_parts(s, body)) {
         body = http1_body_compact(body);
         list_push_back(&s->unwritten, &body->node);

@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-/* What all loops share. */
+/* Shared by all loops. */
 struct spill_space {
     const char *directory;         /* borrowed; constant */
     struct body_file_count *files; /* shared with the bodies of requests; NULL: not counted */
@@ -22,7 +22,7 @@ struct spill_space {
     _Atomic uint64_t total_bytes;  /* limit of that: response_spill_total */
 };
 
-/* What the responses of one loop share. */
+/* Shared by the responses of one loop. */
 struct spill_loop {
     struct spill_space *space;
     struct body_file_bin bin;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A ring of bytes with one writer and one reader. A note is a head and its two texts, and never
- * wraps: where the rest of the ring is too short for one, a head without bytes says so.
+ * wraps: where the rest of the ring is too short for one, a head without bytes marks that.
  *
  *     tail (reader)           head (writer)
  *       v                       v

@@ -22,7 +22,7 @@ enum {
     COPIES_VARIANTS_MAX = 16,
     /* Scheme, authority and target; a longer one is neither kept nor found. */
     COPIES_KEY_MAX = 16 * 1024,
-    /* What a copy costs here besides its own bytes and its key. */
+    /* Memory of a copy besides its bytes and its key. */
     COPIES_ENTRY_BYTES = 320,
 };
 
@@ -50,15 +50,15 @@ struct copies;
 /* MEMORY outlives the copies. */
 struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory);
 void copies_destroy(struct copies *s);
-/* What does not fit any more goes. */
+/* Copies beyond the new limits are removed. */
 void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us);
 
 /* A maker under S's limit for one copy; out of memory, S gives up copies for it. */
 struct copy_maker *copies_begin(struct copies *s) returns_nonnull_;
 /*
- * Keep *COPY (taken over, NULL after it) in the place of its variant's last one. Not when that is
- * newer, or when its request was sent before the URL was last invalidated (RFC 9111 4.4: what it
- * says may be from before).
+ * Stores *COPY (ownership is taken, *COPY becomes NULL) in place of the previous one of its
+ * variant. Not stored if that is newer, or if its request was sent before the last invalidation of
+ * the URL (RFC 9111 4.4: its contents may be older).
  */
 void copies_put(struct copies *s, const struct copies_url *url, struct copy **copy,
                 uint64_t now_us);

@@ -135,7 +135,7 @@ static void add_field(struct http1_head *head, struct slice name, struct slice v
 static struct slice write_cache_status(const struct copy *c, enum copy_use use, struct slice detail,
                                        uint64_t age_s, struct copy_answer *out)
 {
-    /* What is left of its lifetime (RFC 9211 2.5); negative once it is stale. */
+    /* The remaining lifetime (RFC 9211 2.5); negative once it is stale. */
     int64_t ttl = (int64_t)c->facts.lifetime_s - (int64_t)age_s;
     int n = 0;
 
@@ -327,7 +327,7 @@ static bool set_room(struct copy_maker *m, size_t bytes)
     return true;
 }
 
-/* What is allocated for a body that has NEEDED bytes so far. */
+/* The allocation for a body that has NEEDED bytes so far. */
 static size_t next_room(const struct copy_maker *m, size_t needed)
 {
     size_t max = m->o.max_bytes - m->copy->head_bytes;

@@ -171,7 +171,7 @@ static enum limit_result ask_flight(struct limit_claim *c, bool wait)
     return r == LIMIT_HELD ? ask_daemon(c, wait) : r;
 }
 
-/* Counts what the limits would have done, and joins whatever they say. */
+/* Counts what the limits would have done, and joins in any case. */
 static enum limit_result ask_shadow(struct limit_claim *c)
 {
     struct counter_ask any = {

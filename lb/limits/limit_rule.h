@@ -31,7 +31,7 @@ enum {
     LIMIT_WAITERS_MAX = 1000000,
 };
 
-/* What a counter has done; one cell for all loops, as each count goes with the mutex anyway. */
+/* Results of a counter; one cell for all loops, because each count is made under the mutex. */
 struct limit_figures {
     _Atomic uint64_t coalesced, stale;              /* answers from a copy */
     _Atomic uint64_t refused_full, refused_timeout; /* answers of ours */
@@ -81,7 +81,7 @@ void limit_rules_unref(struct limit_rules *r);
 
 /*
  * The rule called NAME of S, both copied, without a page or a counter, to OUT; and the rules across
- * its fields. False: P says what is wrong, and OUT is nothing to free.
+ * its fields. Returns false, with the reason in P, and OUT is nothing to free.
  */
 bool limit_rule_compile(const char *name, const struct counter_settings *s, struct limit_rule *out,
                         struct limit_problem *p) must_check;

@@ -93,8 +93,8 @@ static bool read_rate(const struct rate_settings *s, struct rate *out, struct li
 }
 
 /*
- * The rule called NAME of S, with the patterns of MATCH (its class, path, method), to OUT. False: P
- * says what is wrong, and OUT is nothing to free.
+ * Compiles the rule NAME of S, with the patterns of MATCH (class, path, method), into OUT. Returns
+ * false with the error in P; then OUT need not be freed.
  */
 static bool compile(const char *name, const struct rate_settings *s,
                     const struct counter_settings *match, struct rate_rule *out,

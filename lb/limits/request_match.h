@@ -30,7 +30,7 @@ enum {
     LIMIT_KEY_HASH = 32,
 };
 
-/* What is wrong with a rule. */
+/* An error of a rule. */
 struct limit_problem {
     const char *row; /* the setting at fault; constant */
     char why[SETTINGS_WHY_ROOM];

@@ -15,8 +15,8 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-/* How often a loop closes connections to workers that have idled for too long, and says how its
- * pool counter daemons are. */
+/* Interval at which a loop closes connections to workers that were idle for too long, and publishes
+ * the state of its pool counter daemons. */
 enum { RECYCLE_MS = 1000 };
 
 /* ---- threads ---- */
@@ -80,7 +80,7 @@ static void *run(void *context)
     timer_stop(&t->recycle);
     for (size_t i = 0; i < ll->lb->napplications; ++i)
         application_loop_end(application_on(ll->lb->applications[i], ll->index));
-    /* What was to be freed at the end of the last turn. */
+    /* Frees objects that were deferred in the last turn. */
     loop_turn(l, 0);
     pthread_barrier_wait(&t->all->ended);
     loop_turn(l, 0);

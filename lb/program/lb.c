@@ -199,7 +199,7 @@ static void on_fronts_made(void *context)
 
         good = membership_start(a, &p->config.applications[i], &d) == ERR_OK;
         if (!good)
-            log_error(NULL, "tree-refused", "application=%s reason=\"%s\"", a->name,
+            log_error(NULL, "tree-open-failed", "application=%s reason=\"%s\"", a->name,
                       d.text != NULL ? d.text : "cannot be opened");
     }
     diag_fini(&d);
@@ -322,7 +322,7 @@ static void on_hup(void *context)
 
 /* ---- rights and files, before any thread is there ---- */
 
-/* What root alone can do is done first (addresses bound, keys read, state_dir made). */
+/* Operations that require root come first (bind addresses, read keys, create state_dir). */
 static bool bind_first(struct lb *lb, const struct privileges *p)
 {
     struct lb_parts *parts = lb->parts;
@@ -376,7 +376,7 @@ static bool open_access_log(struct lb *lb)
     struct access_options o = access_options_of(s);
     if (access_log_create(s->access_log, &o, lb->nloops, &lb->access_log) == ERR_OK)
         return true;
-    log_error(NULL, "access-log-not-opened", "file=%s reason=\"%s\"", s->access_log,
+    log_error(NULL, "access-log-open-failed", "file=%s reason=\"%s\"", s->access_log,
               strerror(errno));
     return false;
 }
@@ -445,7 +445,7 @@ static void lb_destroy(struct lb *lb)
     if (p->admin != NULL)
         admin_destroy(p->admin);
     if (lb->control != NULL) {
-        /* What was to be freed at the end of the last turn. */
+        /* Frees objects that were deferred in the last turn. */
         loop_turn(lb->control, 0);
         loop_turn(lb->control, 0);
     }
@@ -531,7 +531,7 @@ static void describe_outcomes(FILE *out)
 {
     fputs("# Outcomes\n\nEvery request ends in exactly one of these. It is in the access log, in "
           "`/status.json`\nand in `resumelb_outcomes_total`.\n\n"
-          "| outcome | status | another worker tried | meaning |\n| --- | --- | --- | --- |\n",
+          "| outcome | status | retried | meaning |\n| --- | --- | --- | --- |\n",
           out);
 #define OUTCOME(name, text, status, retry, doc)                                                    \
     if ((status) != 0)                                                                             \
@@ -540,7 +540,7 @@ static void describe_outcomes(FILE *out)
         fprintf(out, "| `%s` | the worker's | %s | %s |\n", text, (retry) ? "yes" : "no", doc);
 #include "lb/core/outcome.def"
 #undef OUTCOME
-    fputs("\n## Why a worker was picked\n\n| reason | meaning |\n| --- | --- |\n", out);
+    fputs("\n## Why a worker was selected\n\n| reason | meaning |\n| --- | --- |\n", out);
 #define REASON(name, text, doc) fprintf(out, "| `%s` | %s |\n", text, doc);
 #include "routing/pick_reason.def"
 #undef REASON

@@ -57,7 +57,7 @@ void lb_on_drain_timer(struct lb *lb);
 
 /* lb->reload. */
 bool lb_reload(struct lb *lb, struct text *why);
-/* What request bodies may use from now on. */
+/* Sets the limits of request bodies. */
 void lb_set_body_totals(struct lb *lb, const struct program_settings *s);
 /* The limits on clients of one data loop. Borrows texts of S. */
 struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops);

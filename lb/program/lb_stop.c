@@ -225,7 +225,7 @@ void lb_drain_again(struct lb *lb)
 /* The last resort: what was learnt is saved, the kernel cleans up the rest. */
 static void give_up(struct lb *lb)
 {
-    log_error(NULL, "stop-stuck", "loops=%u reason=\"cut exchanges did not end\"",
+    log_error(NULL, "stop-timeout", "loops=%u reason=\"aborted requests did not end\"",
               lb->parts->draining);
     self_measure_destroy(lb->self_measure);
     _exit(lb->parts->exit_code);

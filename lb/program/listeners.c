@@ -61,7 +61,7 @@ static bool is_unix(const struct addr *a)
 
 static void complain(const char *address, enum err e)
 {
-    log_error(NULL, "cannot-listen", "address=%s reason=\"%s\"", address,
+    log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", address,
               e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }
 
@@ -201,7 +201,7 @@ static void open_on(struct lb_loop *ll, void *context)
     }
 }
 
-/* What is taken over listens already. */
+/* Inherited sockets already listen. */
 static bool start_listening(const struct listener *l)
 {
     enum err e = ERR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SIGHUP. The file is read and checked whole, certificates included; only then is anything changed.
- * What needs a restart is left as it is, and said, one line each.
+ * Settings that need a restart are unchanged, and logged, one line each.
  */
 #include "lb/program/lb_parts.h"
 
@@ -97,7 +97,7 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
 
 static void say_restart(const char *application, const char *what)
 {
-    log_warn(NULL, "configuration-needs-restart", "application=%s setting=%s", application, what);
+    log_warn(NULL, "config-restart-required", "application=%s setting=%s", application, what);
 }
 
 static void tell_program(const struct lb *lb, const struct configuration *fresh)
@@ -192,8 +192,8 @@ static void take_applications(struct lb *lb, struct configuration *fresh)
 static void refuse(const struct lb *lb, const struct diag *d)
 {
     fputs(d->text != NULL ? d->text : "", stderr);
-    log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
-              lb->file, d->errors);
+    log_error(NULL, "config-reload-failed",
+              "file=%s errors=%u action=\"keep current configuration\"", lb->file, d->errors);
 }
 
 bool lb_reload(struct lb *lb, struct text *why)
@@ -216,7 +216,7 @@ bool lb_reload(struct lb *lb, struct text *why)
     take_applications(lb, &fresh);
     taken = true;
     config_warn_exposed(&fresh.file);
-    log_info(NULL, "configuration-read", "file=%s", lb->file);
+    log_info(NULL, "config-reloaded", "file=%s", lb->file);
     configuration_fini(&fresh);
 out:
     if (why != NULL && !taken && d.text != NULL)

@@ -115,7 +115,7 @@ static void put_figures(const struct exchange *x, uint64_t total_us, struct acce
     out->outcome = outcome_text(x->outcome);
 }
 
-/* What the request says, or what was kept of it; in the order of access_field.def. */
+/* Values of the request, or stored copies of them, in the order of access_field.def. */
 static void put_texts(const struct exchange *x, struct access_pen *p)
 {
     const struct exchange_text *t = x->text;

@@ -12,7 +12,7 @@ static const char built_in[] = "<!DOCTYPE html>\n"
                                "<body><h1>${status} ${reason}</h1>\n"
                                "<p>Request ${request_id}</p></body></html>\n";
 
-/* What NAME stands for; p == NULL when it is none of ours and stays as it is. */
+/* The value of NAME; p == NULL if it is unknown and left as it is. */
 static struct slice value_of(const struct answer *a, struct slice name, char status[12])
 {
     if (slice_is(name, "status")) {

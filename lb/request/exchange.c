@@ -20,7 +20,7 @@
 enum {
     /* Exchanges kept for use again, per loop. */
     SPARE_MAX = 1024,
-    /* What a response may always have queued, when response_buffers_total is used up. */
+    /* Bytes that a response may queue even if response_buffers_total is used up. */
     BUFFER_FLOOR = 16 * 1024,
     /* How far a loop's count of buffered bytes may be off: loops share one figure, seldom written.
      */
@@ -371,7 +371,7 @@ static void on_gone(void *context, bool done)
         x->req = NULL;
         return;
     }
-    /* Why an answer failed says more than that the client did not stay for it. */
+    /* The reason of a failed response is more specific than "client gone". */
     if (!done && (x->outcome == OUTCOME_ANSWERED || !x->started))
         x->outcome = OUTCOME_CLIENT_GONE;
     end_worker_side(x);

@@ -29,7 +29,7 @@
 #include "lb/rules/classify.h"
 #include "lb/rules/poison.h"
 
-/* What the exchanges of one data loop share. */
+/* Shared by the exchanges of one data loop. */
 struct exchange_loop {
     struct lb_loop *home;
     struct list spare; /* exchanges to be used again */
@@ -340,7 +340,7 @@ static inline void limit_upgraded(struct exchange *x)
 }
 /* Between turns: X goes. */
 void limit_fini(struct exchange *x);
-/* What a refusal by a rule says instead of the application's. */
+/* Status and page of a rejection by a rule, instead of the application's. */
 void limit_refusal(const struct exchange *x, struct answer *a);
 
 /* Whether X has what identifies its user (cache_check_user), as its fields are now. */

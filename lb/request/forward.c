@@ -38,9 +38,9 @@ enum {
 /* ---- the worker's side has ended ---- */
 
 /*
- * What it took, for the meter and the histograms: from the request written to the last byte taken,
- * but for the time in which we took none because the client was slow. That says nothing of the
- * worker's skill.
+ * Records the service time for the meter and the histograms: from the request written to the last
+ * byte read, without the time in which nothing was read because the client was slow: that does not
+ * depend on the worker.
  */
 static void served(struct exchange *x, bool failed)
 {
@@ -97,12 +97,12 @@ static void tell_verdict(const struct exchange *x, enum poison_verdict v,
     if (v == POISON_NOTHING)
         return;
     if (v == POISON_TOO_MANY) {
-        log_error(NULL, "poison-too-many", "application=%s limit=%d action=\"none is held\"",
+        log_error(NULL, "poison-table-full", "application=%s limit=%d action=\"not blocking\"",
                   x->app->name, POISON_HELD_MAX);
         return;
     }
     stat_add(x->al->stats, APP_STAT_poison_holds, 1);
-    log_error(NULL, "poison-held",
+    log_error(NULL, "poison-blocked",
               "application=%s class=\"%s\" path=\"%s\" deaths=%lld for_ms=%llu", x->app->name,
               log_cut(key->cls, cls), log_cut(key->path, path),
               (long long)exchange_settings(x)->poison_deaths,
@@ -227,7 +227,7 @@ static void log_failure(const struct exchange *x, enum err e)
              x->started ? "begun" : "none");
 }
 
-/* A connection that had been closed while it was kept says nothing of the worker. */
+/* A connection that was closed while idle does not indicate a failure of the worker. */
 static void strike(struct exchange *x, enum err e, bool dead_already)
 {
     if (x->started || dead_already)

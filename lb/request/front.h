@@ -33,7 +33,7 @@ void front_shut_idle(struct front *f);
 /* Cut what is left. */
 void front_cut(struct front *f);
 void front_destroy(struct front *f);
-/* What happened on its connections so far. Any thread, while the front is there. */
+/* Counts of events on its connections so far. Any thread, while the front exists. */
 void front_read_counts(const struct front *f, struct http_server_counts *out);
 
 #endif

@@ -46,7 +46,8 @@ static void take_off(struct message_fields *fields, struct slice name)
     fields->n = kept;
 }
 
-/* What an answer of ours says itself, or has no body for. */
+/* Fields that a response of the load balancer sets itself, or that describe a body it does not
+ * have. */
 static bool describes_a_body(struct slice name)
 {
     static const char *const names[] = {"cache-control",

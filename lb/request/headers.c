@@ -119,7 +119,7 @@ struct cache_request headers_cache_request(struct http_request *req)
 
 /* ---- requests: the head a worker gets ---- */
 
-/* Whether there is a Connection field that says more than keep-alive or close. */
+/* Whether there is a Connection field with other options than keep-alive or close. */
 static bool connection_lists(const struct message_fields *fields)
 {
     if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))

@@ -67,7 +67,7 @@ struct headers_request {
     struct slice cls, fingerprint;
     const struct home_report *home; /* sent to the worker's agent; NULL: nothing */
     bool websocket;
-    struct slice client_verdict, client_subject; /* p == NULL: not said */
+    struct slice client_verdict, client_subject; /* p == NULL: absent */
 };
 /* The whole head, appended to OUT. REQ has passed headers_check_request. */
 void headers_put_request(const struct headers_request *r, struct text *out);
@@ -89,7 +89,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
                               char *at);
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
-/* Whether an agent says that no byte of the request reached a process. */
+/* Whether an agent reports that no byte of the request reached a process. */
 bool headers_unprocessed(const struct http1_head *head) noinline_;
 /*
  * The number of requests in flight that an agent reports (Resumelb-Backlog).
@@ -97,7 +97,7 @@ bool headers_unprocessed(const struct http1_head *head) noinline_;
  * WORKER_REPORT_MAX, or duplicate.
  */
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
-/* Whether an agent says that its process had the request and failed it without a response. */
+/* Whether an agent reports that its process failed the request without a response. */
 bool headers_process_failed(const struct http1_head *head) noinline_;
 /* Add a field to FIELDS, REQ's own or its answer's. Both are copied. */
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,

@@ -94,7 +94,7 @@ static noinline_ struct limit_copying *copying_of(struct exchange *x)
     k->may_share = !x->has_user && cache_check_request(&k->request, &policy, &k->wish) == CACHE_OK;
     if (k->may_share) {
         k->request.fields = sent_fields(x);
-        /* Of the connection's certificate the client's fields say nothing. */
+        /* Fields of the client do not describe the certificate of the connection. */
         k->may_share = cache_check_user(k->request.fields, &policy) == CACHE_OK;
     }
     x->copying = k;
@@ -145,7 +145,7 @@ static bool answer_shared(struct exchange *x, uint64_t since_us)
     return true;
 }
 
-/* The answer is the last good copy, however old; DETAIL says why, for Cache-Status. */
+/* Responds with the last good copy, of any age; DETAIL is the reason, for Cache-Status. */
 static bool answer_stale(struct exchange *x, struct slice detail)
 {
     struct limit_copying *k = copying_of(x);
@@ -188,7 +188,7 @@ static inline void invalidate(struct exchange *x, int status)
 void limit_copy_head(struct exchange *x, const struct http1_head *head)
 {
     limit_copy_drop(x);
-    /* What it has changed, the client may ask for before it has read all of the answer. */
+    /* The client may request a changed resource before it has read all of the response. */
     invalidate(x, head->status);
     if (!x->copies_wanted)
         return;
@@ -242,7 +242,7 @@ static void refuse(struct exchange *x, const struct limit_rule *rule, enum outco
     exchange_fail(x, o);
 }
 
-/* Answered by a copy, where POLICY says so and there is one. */
+/* Responds with a copy, if POLICY permits it and there is one. */
 static bool stale(struct exchange *x, const struct limit_rule *rule, bool wanted,
                   const char *detail)
 {
@@ -390,7 +390,8 @@ static bool claim(struct exchange *x, const struct limit_rule *rule,
     struct limit_claim *c = begin(x, rule, r);
 
     if (c == NULL) {
-        log_warn(NULL, "limit-not-asked", "application=%s pool_counter=%s reason=\"too many fit\"",
+        log_warn(NULL, "pool-counter-skipped",
+                 "application=%s pool_counter=%s reason=\"too many pool counters match\"",
                  x->app->name, rule->name);
         return on_unreachable(x, rule);
     }

@@ -115,7 +115,7 @@ static noinline_ void begin_trace(const struct exchange *x, struct trace_parent 
     p->flags = (double)low < share * ((double)UINT32_MAX + 1) ? TRACE_SAMPLED : 0;
 }
 
-/* What the request says, if it says one thing and may. */
+/* The value of the request, if it is unique and permitted. */
 static noinline_ bool find_parent(const struct exchange *x, struct trace_parent *out)
 {
     const struct message_fields *fields = &x->req->fields;
@@ -170,7 +170,7 @@ static void join_trace(struct exchange *x)
     if (!joined)
         begin_trace(x, &p);
     make_digits(x, 's', p.span_id);
-    /* Of a trace that is not this one a state says nothing. */
+    /* A tracestate belongs to its own trace only. */
     take_off(fields, !joined || !state_passes(fields));
     trace_parent_print(&p, x->trace_room);
     headers_add_to(x->req, fields, parent_name, (struct slice){x->trace_room, TRACE_PARENT_LEN});
@@ -411,7 +411,7 @@ static struct application *find_application(const struct exchange *x)
 }
 
 /*
- * A client of HTTP/1.0 need not say for which host it asks, but applications refuse a request
+ * A client of HTTP/1.0 need not send a Host, but applications refuse a request
  * without one: it gets the first exact host of its application, else the address it came to.
  */
 static noinline_ struct slice usual_host(const struct exchange *x)

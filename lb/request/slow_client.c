@@ -267,7 +267,7 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
 
 /* ---- out of the file ---- */
 
-/* What is left of the response cannot be read. */
+/* The rest of the response cannot be read. */
 static cold_ void fail_reading(struct exchange *x)
 {
     note_failure(x);

@@ -20,7 +20,7 @@ static void add_name(struct text_list *names, const char *name)
             return;
     }
     if (names->n == ADVERTISE_MAX) {
-        log_warn(NULL, "not-advertised", "name=%s reason=\"more than %d names\"", name,
+        log_warn(NULL, "address-not-advertised", "name=%s reason=\"more than %d names\"", name,
                  ADVERTISE_MAX);
         return;
     }
@@ -69,7 +69,7 @@ static void add_machine(struct text_list *names, int family, unsigned port)
     size_t before = names->n;
 
     if (getifaddrs(&all) != 0)
-        log_warn(NULL, "interfaces-unknown", "reason=\"%s\"", strerror(errno));
+        log_warn(NULL, "interfaces-not-listed", "reason=\"%s\"", strerror(errno));
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
         struct addr a;
 

@@ -14,9 +14,9 @@
 
 #include "common/base/base.h"
 
-/* What a worker did instead of answering. */
+/* The way in which a worker failed. */
 enum worker_fault {
-    FAULT_REFUSED,            /* it refuses connections, or is not to be reached */
+    FAULT_REFUSED,            /* refuses connections, or is not to be reached */
     FAULT_CONNECT_TIMEOUT,    /* connect_timeout */
     FAULT_TLS,                /* not authenticated by its certificate, or it rejects ours */
     FAULT_RESET,              /* closed or reset before any response */
@@ -47,10 +47,10 @@ uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum work
 /* How long until it is tried by connecting; 0: never, it is out for its time. */
 uint64_t strikes_probe_ms(const struct strikes *s, const struct ejection_rule *r,
                           enum worker_fault f);
-/* An ejection has run its whole time, or it accepted a connection (one that was cut short says
- * nothing). */
+/* Called when an ejection has expired, or the worker accepted a connection (not if the ejection was
+ * ended early). */
 void strikes_served(struct strikes *s);
-/* The worker has answered. */
+/* Called when the worker has responded. */
 void strikes_clear(struct strikes *s);
 
 /*

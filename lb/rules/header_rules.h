@@ -17,7 +17,7 @@ enum {
     HEADER_NAME_MAX = 128,
     /* A template is written by hand. */
     HEADER_TEMPLATE_MAX = 1024,
-    /* What comes out of one; what is longer is cut. */
+    /* Maximum length of a value; longer ones are truncated. */
     HEADER_VALUE_MAX = 4096,
 };
 

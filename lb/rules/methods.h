@@ -15,7 +15,8 @@ enum {
     METHOD_MAX = 32,
 };
 
-/* Whether LIST can be the setting: tokens, each once, without CONNECT. False: *AT and WHY say. */
+/* Whether LIST can be the setting: tokens, each once, without CONNECT. Returns false with the item
+ * in *AT and the reason in WHY. */
 bool methods_check(const struct text_list *list, size_t *at,
                    char why[SETTINGS_WHY_ROOM]) must_check;
 /* Whether METHOD is registered (RFC 9110 16.1.1): known, though perhaps not allowed. */

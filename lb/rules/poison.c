@@ -125,7 +125,7 @@ static void forget_deaths(struct poison_entry *e, uint64_t window_ms, uint64_t n
         e->answers = 0;
 }
 
-/* What is over: holds, and suspicions. Each list is walked no further than that. */
+/* Removes expired holds and suspicions. Each list is walked up to the first valid entry. */
 static void sweep_locked(struct poison *p, uint64_t window_ms, uint64_t now_ms)
 {
     struct list *it = NULL;

@@ -30,7 +30,7 @@ enum {
 struct class_metrics;
 struct class_series;
 
-/* What requests add to; each at least 0. Not whole where one note stands for several requests. */
+/* Sums over requests, at least 0. Fractions occur if one sample represents several requests. */
 struct class_figures {
     double requests, failed, limited, waited;
     double seconds, wait_seconds;

@@ -77,7 +77,7 @@ struct observer {
     unsigned step;   /* how many of these the one to come stands for */
 };
 
-/* What SUM, up to date at AT_S, is per second now. */
+/* The rate per second of SUM, which was updated at AT_S. */
 double observer_rate(const struct observer *o, double sum, double at_s);
 /* Bring C's sums up to date. */
 void observer_refresh(const struct observer *o, struct seen_class *c);

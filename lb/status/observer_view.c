@@ -68,7 +68,7 @@ void observer_describe_worker(struct observer *o, size_t application, const char
     double service = rate_of(o, &s->service_s);
     put_rounded(w, "requests_per_s", requests);
     put_rounded(w, "failures_per_s", rate_of(o, &s->failure_rate));
-    /* What one request takes it at present. */
+    /* The present duration of one request. */
     if (requests > 0.001)
         put_seconds(w, "service_mean_s", service / requests);
     else

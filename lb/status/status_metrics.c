@@ -28,7 +28,7 @@ enum { WORKER_SERIES_MAX = 1000 };
 static const char NO_CLASS[] = "no class";
 static const char OTHERS[] = "other classes";
 
-/* What one page is made of. */
+/* Data of one page. */
 struct page {
     struct lb *lb;
     struct pool_view *views;          /* per application */
@@ -402,8 +402,8 @@ static const struct metric metrics[] = {
     {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_member, .get = tunnels},
     TREE("tree_registered", "yes or no", registered, "1: this load balancer is registered under all its names."),
     TREE("tree_providers", "workers", providers, "Workers registered."),
-    TREE("tree_refused_providers", "providers", refused, "Registrations rejected: of another application, or without an address for a name."),
-    TREE("tree_held_workers", "workers", held, "Workers kept although their registration vanished, with those of many others."),
+    TREE("tree_refused_providers", "providers", refused, "Registrations rejected: of another application, or with a name that has no permitted address."),
+    TREE("tree_held_workers", "workers", held, "Workers that are held although their registration ended, because many ended at once."),
     TREE("tree_remembered", "yes or no", remembered, "1: the tree has not replied yet; workers and settings are those of the cached snapshot."),
 #define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "counter", doc, each_limit, METRIC_MEMBER(type, struct limit_view, member)},
 #include "lb/core/limit_figure.def"
@@ -411,8 +411,8 @@ static const struct metric metrics[] = {
     LIMIT_RULE("pool_limit_maxqueue", maxqueue, "The setting maxqueue: how many may hold one key or wait for it."),
     LIMIT_RULE("pool_limit_slots", slots, "The setting slots: how many may hold it, all keys together; 0: any number."),
     LIMIT_DAEMON("pool_limit_server_connections", "connections", connections, "Connections to a pool counter daemon; at most a second old."),
-    LIMIT_DAEMON("pool_limit_server_idle", "connections", idle, "Of these, kept for the next request."),
-    LIMIT_DAEMON("pool_limit_server_resting", "yes or no", resting, "1: the daemon is not used for a while, because it has failed too often."),
+    LIMIT_DAEMON("pool_limit_server_idle", "connections", idle, "Of these, idle."),
+    LIMIT_DAEMON("pool_limit_server_resting", "yes or no", resting, "1: the daemon is suspended because it failed repeatedly."),
 #define COPIES_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_copies, METRIC_MEMBER(COUNT, struct copies_stats, member)},
 #include "lb/core/limit_figure.def"
     RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate admitted."),
@@ -464,7 +464,7 @@ static void put_stats(struct metrics *m, const struct page *p)
 
 _Static_assert(offsetof(struct membership_figures, tree) == 0, "objects of each_tree");
 
-/* What any program shows of its tree, by application. */
+/* Metrics of the tree, by application. */
 static void put_tree(struct metrics *m, const struct page *p)
 {
     for (size_t i = 0; i < TREE_METRICS; ++i) {
@@ -502,21 +502,22 @@ void status_metrics(struct lb *lb, struct metrics *m)
 void status_metrics_describe(FILE *out)
 {
     metrics_describe_stats(PREFIX, &application_stats, out);
-    fprintf(out,
-            "\nThose of clients, of the pool, and with a label of their own; of workers, the first "
-            "%d of an application.\n\n",
-            WORKER_SERIES_MAX);
-    metrics_describe_head(out);
-    metrics_describe(PREFIX, metrics, ARRAY_LEN(metrics), out);
     fprintf(
         out,
-        "\nOf classes: of each application the busiest `metrics_classes`, by `class`; the sum of "
-        "the others is `%s`, requests without a class are `%s`. A class keeps its series until "
-        "another has %d times as many requests over the last %d s or so (at most one in 10 s "
-        "is replaced), and one that was replaced begins at 0 when it returns; the sum over "
-        "`class` is the application's. Above some thousand requests a second requests are "
-        "sampled, so these metrics are estimates; those by application are not.\n\n",
-        OTHERS, NO_CLASS, CLASS_METRICS_LEAD, CLASS_METRICS_FADE_S);
+        "\nMetrics of clients, of the pool, and those with their own label; of workers, the first "
+        "%d of an application.\n\n",
+        WORKER_SERIES_MAX);
+    metrics_describe_head(out);
+    metrics_describe(PREFIX, metrics, ARRAY_LEN(metrics), out);
+    fprintf(out,
+            "\nMetrics of classes: of each application the busiest `metrics_classes`, by `class`; "
+            "the sum of "
+            "the others is `%s`, requests without a class are `%s`. A class keeps its series until "
+            "another has %d times as many requests over the last %d s or so (at most one in 10 s "
+            "is replaced), and one that was replaced begins at 0 when it returns; the sum over "
+            "`class` is the application's. Above some thousand requests a second requests are "
+            "sampled, so these metrics are estimates; those by application are not.\n\n",
+            OTHERS, NO_CLASS, CLASS_METRICS_LEAD, CLASS_METRICS_FADE_S);
     metrics_describe_head(out);
     metrics_describe(PREFIX, of_classes, ARRAY_LEN(of_classes), out);
     metrics_describe(PREFIX, tree_metrics, TREE_METRICS, out);

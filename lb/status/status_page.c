@@ -221,7 +221,7 @@ static int page_events(void *context, struct slice query, struct text *body)
 
 /* ---- the page ---- */
 
-/* What is searched for: q=TEXT of QUERY, as a form sends it; what is too long is cut. */
+/* The search text: q=TEXT of QUERY, form-encoded; truncated if too long. */
 static void read_search(struct slice query, struct text *out)
 {
     enum { SEARCH_BYTES_MAX = 300 };
@@ -245,7 +245,7 @@ static void read_search(struct slice query, struct text *out)
     }
 }
 
-/* {"status": as /status.json says, "settings": ..., "events": ...} of what is searched for. */
+/* {"status": as in /status.json, "settings": ..., "events": ...} of what is searched for. */
 static int page_live(void *context, struct slice query, struct text *body)
 {
     struct lb *lb = context;

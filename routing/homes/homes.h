@@ -58,7 +58,7 @@ enum homes_cause {
     HOMES_CAUSES
 };
 
-/* The choice, in numbers; microseconds of work unless said otherwise. */
+/* The choice, in numbers; microseconds of work unless stated otherwise. */
 struct homes_choice {
     enum homes_reason reason;
     enum homes_cause cause;    /* of MOVE */
@@ -86,7 +86,7 @@ struct homes_ticket {
     bool serving;
     bool overtaken; /* its duration does not indicate whether the worker hangs */
     bool cold;      /* the first of its class at the worker */
-    /* What to report to the worker with the request, which publishes it to all load balancers. */
+    /* Report to the worker with the request; the worker publishes it to all load balancers. */
     enum home_kind kind;
     struct homes_worker *from; /* MOVE: the previous home; valid until the next call */
     bool passing;              /* the worker is not a home of the class; this is reported instead */
@@ -206,7 +206,7 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
 void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
                          uint64_t now_us);
 
-/* What W has published about a class. Times are converted to this machine's clock, as far as
+/* A record of W about a class. Times are converted to this machine's clock, as far as
  * possible. */
 struct homes_record {
     enum home_kind kind;

@@ -297,7 +297,7 @@ double homes_work_of(const struct homes_worker *w);
 void homes_load_add(struct homes *h, struct homes_worker *w, double work_us, int homes);
 /* L; 1 is the mean. */
 double homes_load(const struct homes *h, const struct homes_worker *w);
-/* What a unit of work at a place, as fade counts it, and a home are worth in L. */
+/* Weights in L of a unit of work at a place, as fade counts it, and of a home. */
 struct homes_worth {
     double work, home;
 };

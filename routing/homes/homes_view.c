@@ -225,7 +225,7 @@ void homes_check(struct homes *h)
         eligible_work += w->work;
     }
     ASSERT(check_classes(&h->classes.known) + check_classes(&h->classes.probation) == npairs);
-    /* Those that are gone may have some more. */
+    /* Workers that were removed may have further records. */
     ASSERT(nin_flight <= h->ntickets);
     for (int i = 0; i < HOMES_KEYS; ++i) {
         ASSERT(h->heaps[i].n == neligible);

@@ -142,13 +142,13 @@ class TinyAgent(Agent):
     """An agent with the server above as its application. `server`: the further arguments of its command."""
 
     def __init__(self, world, slots=1, name='agent', server=(), env=None, top=None, **settings):
-        self.log_path = world.folder / (name + '-served.log')
-        script = world.folder / 'tinyserver.py'
+        self.log_path = world.directory / (name + '-served.log')
+        script = world.directory / 'tinyserver.py'
         script.write_text(SERVER)
         environment = {'SERVER_LOG': str(self.log_path), 'PYTHONDONTWRITEBYTECODE': '1'}
         environment.update(env or {})
         self.top = top or {}
-        self.tree = world.folder / 'tree'
+        self.tree = world.directory / 'tree'
         settings.setdefault('ready_probe', '/probe')
         # The tests must not wait long for a process to be restarted.
         settings.setdefault('respawn_delay', '20ms')
@@ -217,11 +217,11 @@ class TinyAgent(Agent):
 
     def write_node(self, properties):
         """Writes the node of the application's workers, as another program would do."""
-        folder = self.tree / 'app' / 'workers'
-        folder.mkdir(parents=True, exist_ok=True)
-        tmp = folder / 'properties.tmp'
+        directory = self.tree / 'app' / 'workers'
+        directory.mkdir(parents=True, exist_ok=True)
+        tmp = directory / 'properties.tmp'
         tmp.write_text(properties if isinstance(properties, str) else json.dumps(properties))
-        tmp.rename(folder / 'properties.json')
+        tmp.rename(directory / 'properties.json')
 
 
     def change(self, **properties):

@@ -41,7 +41,7 @@ class Written(Page):
         self.shell('mkdir -p /run/resumelb/tree /var/lib/resumelb /var/lib/resumelb-agent')
 
     def path(self, name):
-        return self.folder / self.here(name)
+        return self.directory / self.here(name)
 
     def read(self, name):
         return yaml.safe_load(self.path(name).read_text())
@@ -76,15 +76,15 @@ class Site:
         self.settings = self.page.read('/etc/resumelb/resumelb-agent.yaml')['applications'][name]
         self.root = pathlib.Path(self.settings['root'])
         shutil.copytree(SOURCES / self.root.name, self.root, dirs_exist_ok=True, ignore=shutil.ignore_patterns('__pycache__'))
-        for folder in (self.root, self.root / 'public'):
-            if folder.is_dir():
-                (folder / 'download.bin').write_bytes(DOWNLOAD)
+        for directory in (self.root, self.root / 'public'):
+            if directory.is_dir():
+                (directory / 'download.bin').write_bytes(DOWNLOAD)
         if prepare:
             prepare(self)
         getattr(self, 'start_' + behind)()
 
     def listen(self, config):
-        pair, ports = Pair(self.world.folder, 'front', [self.host]), {'http': free_port(), 'https': free_port()}
+        pair, ports = Pair(self.world.directory, 'front', [self.host]), {'http': free_port(), 'https': free_port()}
         self.cert = pair.cert
         self.bases = {scheme: '%s://%s:%d' % (scheme, self.host, port) for scheme, port in ports.items()}
         self.resolve = [word for port in ports.values() for word in ('--resolve', '%s:%d:127.0.0.1' % (self.host, port))]
@@ -116,7 +116,7 @@ class Site:
         self.application = 'default'
         self.addresses = []
         for n in range(2):
-            port, path = str(free_port()), str(self.world.folder / ('app%d.sock' % n))
+            port, path = str(free_port()), str(self.world.directory / ('app%d.sock' % n))
             command, environment = self.settings['command'], self.settings.get('environment', {})
             fill = lambda word: word.replace('{port}', port).replace('{socket}', path)
             words = ' '.join([*command, *environment.values()])
@@ -157,7 +157,7 @@ class Site:
                 '--cacert', str(self.cert), *self.resolve, *map(str, options), url]
 
     def curl(self, protocol, target, *options, data=None):
-        head, body = self.world.folder / 'curl-head', self.world.folder / 'curl-body'
+        head, body = self.world.directory / 'curl-head', self.world.directory / 'curl-body'
         head.unlink(missing_ok=True)
         body.write_bytes(b'')
         out = subprocess.run(self.argv(protocol, target, '-D', head, '-o', body, '-w', '%{http_code} %{http_version}', *options),
@@ -172,7 +172,7 @@ class Site:
         Asserts that the first part of a response arrives before the application generates the last one. The application waits
         for a file, which is created after the first part.
         """
-        until = self.world.folder / 'until'
+        until = self.world.directory / 'until'
         until.unlink(missing_ok=True)
         client = subprocess.Popen(self.argv(protocol, '%s?until=%s' % (target, until), '-N', '-f'), stdout=subprocess.PIPE)
         try:
@@ -194,8 +194,8 @@ def site(section, behind, prepare=None):
     those that were running before a test.
     """
     before = leftovers.below()
-    with tempfile.TemporaryDirectory(prefix='rlb-apps-') as folder:
-        world = World(pathlib.Path(folder))
+    with tempfile.TemporaryDirectory(prefix='rlb-apps-') as directory:
+        world = World(pathlib.Path(directory))
         try:
             yield Site(world, section, behind, prepare)
         finally:

@@ -28,14 +28,14 @@ class ChaosAgent(Agent):
         self.place, self.hosts = place, hosts
         super().__init__(
             world, name, 'unused', slots=PROCESSES, ready_probe='/', respawn_delay='50ms', respawn_delay_max='1s',
-            root=str(world.folder / name), history=200,
+            root=str(world.directory / name), history=200,
             command=[*RUN_GUNICORN, '--workers=1', '--worker-class=gthread', '--threads=1',
                      '--keep-alive=75', '--timeout=600', '--log-level=warning', '--worker-tmp-dir=/dev/shm', 'chaos_app:application'],
             environment={'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONPATH': str(SUPPORT), 'APP_NAME': name,
                          'EXECUTED': str(executed)})
 
     def start(self):
-        (self.world.folder / self.name / 'tmp').mkdir(parents=True, exist_ok=True)
+        (self.world.directory / self.name / 'tmp').mkdir(parents=True, exist_ok=True)
         self.config.update(tree=self.place.url('', self.hosts), zookeeper_session_timeout=SHORT_SESSION)
         self.path.write_text(''.join('%s: %s\n' % (k, yaml(v)) for k, v in self.config.items()))
         self.process = self.world.process([BIN / 'resumelb-agent', '-c', self.path], self.name, env=SANITIZER)
@@ -66,7 +66,7 @@ class Stage:
 
     def __init__(self, world, seed):
         self.world, self.seed = world, seed
-        self.executed = world.folder / 'executed'
+        self.executed = world.directory / 'executed'
         self.place = Place(world)
         self.tree = self.place.tree
         self.proxy = self.place.proxy()
@@ -96,7 +96,7 @@ class Stage:
         return '127.0.0.1:%d' % port, child.pid
 
     def make_certificate(self):
-        pair = Pair(self.world.folder, 'site', ['test.example'])
+        pair = Pair(self.world.directory, 'site', ['test.example'])
         self.certificate, self.key = pair.cert, pair.key
 
     def balancer(self):
@@ -108,9 +108,9 @@ class Stage:
                 'workers': [{'address': a} for a in [*self.good, *(a for a, _ in self.bad)]],
                 # enough retries for all workers that may fail a request, without a budget
                 'retries': 8, 'retry_budget': 1}},
-            'state_dir': str(self.world.folder / 'lb-state'),
+            'state_dir': str(self.world.directory / 'lb-state'),
             'http2_requests': 200,      # so that connections reach their limit in a short run too
-            'access_log': str(self.world.folder / 'access.log'), 'access_log_format': 'json'},
+            'access_log': str(self.world.directory / 'access.log'), 'access_log_format': 'json'},
             listen=[{'address': '127.0.0.1:%d' % port},
                     {'address': self.tls_address, 'http2': True,
                      'tls': {'certificate': str(self.certificate), 'key': str(self.key)}}], env=SANITIZER, wait=False)
@@ -162,7 +162,7 @@ class Chaos:
 
     def ask_for_a_restart(self):
         agent = self.random.choice(self.stage.agents)
-        path = self.stage.world.folder / agent.name / 'tmp' / 'restart.txt'
+        path = self.stage.world.directory / agent.name / 'tmp' / 'restart.txt'
         path.touch()
 
     def stop_an_agent(self):

@@ -45,16 +45,16 @@ class Counted:
     """N gunicorns with one process each, which serves up to THREADS requests concurrently."""
 
     def __init__(self, world, n, threads=1, hang_s=10):
-        self.log = pathlib.Path(world.folder) / 'requests.log'
-        self.hang_path = pathlib.Path(world.folder) / 'hang'
+        self.log = pathlib.Path(world.directory) / 'requests.log'
+        self.hang_path = pathlib.Path(world.directory) / 'hang'
         self.log.touch()
-        (pathlib.Path(world.folder) / 'counted_app.py').write_text(APP)
+        (pathlib.Path(world.directory) / 'counted_app.py').write_text(APP)
         self.addresses = ['127.0.0.1:%d' % free_port() for _ in range(n)]
         env = {'APP_LOG': str(self.log), 'APP_HANG': str(self.hang_path), 'APP_HANG_S': str(hang_s),
                'PYTHONDONTWRITEBYTECODE': '1'}
         kind = ['--worker-class=gthread', '--threads=%d' % threads, '--keep-alive=60'] if threads > 1 else []
         self.processes = [world.process(
-            [*GUNICORN, '--bind', a, '--graceful-timeout=1', *kind, 'counted_app:application'], 'counted%d' % i, env=env, cwd=world.folder) for i, a in enumerate(self.addresses)]
+            [*GUNICORN, '--bind', a, '--graceful-timeout=1', *kind, 'counted_app:application'], 'counted%d' % i, env=env, cwd=world.directory) for i, a in enumerate(self.addresses)]
         for a, p in zip(self.addresses, self.processes):
             wait_until(lambda: self._up(a, p), 'gunicorn at %s' % a)
 

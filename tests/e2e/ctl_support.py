@@ -30,14 +30,14 @@ def ctl(*words, code=0, text=None, env=None, timeout=LIMIT):
 
 
 @contextlib.contextmanager
-def provider_file(folder, name, properties):
+def provider_file(directory, name, properties):
     """Creates the file of a provider in a directory tree, as a program does that registers itself: with a lock on the open file."""
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     # It is renamed into place after it is locked: an unlocked file counts as left by a dead program, and is removed.
-    new = folder / ('.new-' + name)
+    new = directory / ('.new-' + name)
     with open(new, 'w') as f:
         fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))    # F_OFD_SETLK
         f.write(json.dumps(properties))
         f.flush()
-        os.rename(new, folder / name)
+        os.rename(new, directory / name)
         yield

@@ -97,17 +97,17 @@ class Two(Agent):
 
     def __init__(self, world, server, command=None, slots=1, fault='', top=None, **settings):
         self.top = top or {}
-        (world.folder / 'faulty.py').write_text(APPLICATION)
-        (world.folder / 'deaf.py').write_text(DEAF)
-        (world.folder / 'tinyserver.py').write_text(SERVER)
-        self.executed, self.children = world.folder / 'executed', world.folder / 'children'
+        (world.directory / 'faulty.py').write_text(APPLICATION)
+        (world.directory / 'deaf.py').write_text(DEAF)
+        (world.directory / 'tinyserver.py').write_text(SERVER)
+        self.executed, self.children = world.directory / 'executed', world.directory / 'children'
         environment = {'PYTHONDONTWRITEBYTECODE': '1', 'EXECUTED': str(self.executed), 'CHILDREN': str(self.children)}
         self.good = '127.0.0.1:%d' % free_port()
         self.good_config = {
-            'root': str(world.folder), 'command': ['/usr/bin/python3', '-S', '-E', 'tinyserver.py'],
-            'environment': {'SERVER_LOG': str(world.folder / 'good.log')}, 'ready_probe': '/', 'address': '%s+' % self.good, 'min_processes': 1, 'max_processes': 1}
+            'root': str(world.directory), 'command': ['/usr/bin/python3', '-S', '-E', 'tinyserver.py'],
+            'environment': {'SERVER_LOG': str(world.directory / 'good.log')}, 'ready_probe': '/', 'address': '%s+' % self.good, 'min_processes': 1, 'max_processes': 1}
         settings.setdefault('respawn_delay', '20ms')
-        super().__init__(world, 'agent', world.folder / 'tree', slots=slots, command=command or SERVERS[server],
+        super().__init__(world, 'agent', world.directory / 'tree', slots=slots, command=command or SERVERS[server],
                          environment=dict(environment, FAULT=fault), **settings)
 
     def start(self):

@@ -133,7 +133,7 @@ class Http2:
 
 
 def tls_listener(world, port):
-    return {'address': '127.0.0.1:%d' % port, 'tls': Pair(world.folder, 'site', ['a.example']).entry, 'http2': True}
+    return {'address': '127.0.0.1:%d' % port, 'tls': Pair(world.directory, 'site', ['a.example']).entry, 'http2': True}
 
 
 def balancer(world, app, counters, name='resumelb', **more):

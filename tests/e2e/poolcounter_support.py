@@ -25,9 +25,9 @@ COUNTERS = ['total_acquired', 'total_releases', 'hashtable_entries', 'processing
 class DaemonProcess(Process):
     """Like Process, with a given standard input."""
 
-    def __init__(self, argv, name, folder, stdin, env=None):
+    def __init__(self, argv, name, directory, stdin, env=None):
         self.name = name
-        self.log_path = folder / (name + '.log')
+        self.log_path = directory / (name + '.log')
         self.log = open(self.log_path, 'ab')
         full = dict(os.environ)
         full.update(env or {})
@@ -105,7 +105,7 @@ class Daemon:
         self.address = None
         argv = [binary, *args]
         if config is not None:
-            self.config_path = world.folder / (name + '.yaml')
+            self.config_path = world.directory / (name + '.yaml')
             self.configure(config)
             argv += ['-c', self.config_path]
         listener = None
@@ -114,7 +114,7 @@ class Daemon:
             listener.bind(('127.0.0.1', 0))
             listener.listen(4096)
             self.address = listener.getsockname()
-        self.process = DaemonProcess(argv, name, world.folder, listener or subprocess.DEVNULL, env)
+        self.process = DaemonProcess(argv, name, world.directory, listener or subprocess.DEVNULL, env)
         world.processes.append(self.process)
         world.closers.append(self.close)
         if listener:
@@ -125,11 +125,11 @@ class Daemon:
         self.config_path.write_text(config if isinstance(config, str) else json.dumps(config))
 
     def reload(self, config):
-        before = self.process.output().count('configuration-read') + self.process.output().count('configuration-refused')
+        before = self.process.output().count('config-reloaded') + self.process.output().count('config-reload-failed')
         self.configure(config)
         self.process.kill(signal.SIGHUP)
-        wait_until(lambda: self.process.output().count('configuration-read') +
-                   self.process.output().count('configuration-refused') > before, 'the configuration to be read')
+        wait_until(lambda: self.process.output().count('config-reloaded') +
+                   self.process.output().count('config-reload-failed') > before, 'the configuration to be read')
 
     def connect(self, address=None):
         where = address or self.address

@@ -31,5 +31,5 @@ def assert_is(pid, user, threads=1):
                      'CapEff': ['0000000000000000'], 'CapPrm': ['0000000000000000']}, t
 
 
-def assert_is_nobody(pid, threads=1):
+def assert_is_none(pid, threads=1):
     assert_is(pid, NOBODY, threads)

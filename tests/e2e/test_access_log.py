@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / 'docs' / 'reference' / 'logs.md'
 
 def balancer(world, **settings):
     w = world.scripted(serve(hello))
-    path = world.folder / 'access.log'
+    path = world.directory / 'access.log'
     lb = world.resumelb(dict({'workers': [w.address], 'access_log': str(path), 'access_log_format': 'json'}, **settings))
     lb.worker = w
     lb.log = path
@@ -46,7 +46,7 @@ def test_a_line_has_every_field_that_the_documentation_has_and_no_other(world):
 
 def test_fields_and_the_sample_follow_sighup_and_errors_have_their_line(world):
     w = world.scripted(serve(lambda c, head, body: c.answer(status='500 Oops' if b'GET /broken' in head else '200 OK')))
-    path = world.folder / 'access.log'
+    path = world.directory / 'access.log'
     config = {'workers': [w.address], 'access_log': str(path), 'access_log_format': 'json',
               'access_log_fields': ['target', 'status']}
     lb = world.resumelb(dict(config, access_log_sample=0))
@@ -66,27 +66,27 @@ def test_fields_and_the_sample_follow_sighup_and_errors_have_their_line(world):
     assert figure(lb, 'resumelb_access_log_lines_total{fate="dropped"}') == 0
 
 
-def test_sigusr1_opens_the_file_anew_and_reads_no_configuration(world):
+def test_sigusr1_opens_the_file_again_and_reads_no_configuration(world):
     lb = balancer(world)
     lb.get('/before')
     assert lines(lb, 1)[0]['target'] == '/before'
-    old = lb.log.rename(world.folder / 'access.log.1')
+    old = lb.log.rename(world.directory / 'access.log.1')
     lb.process.kill(signal.SIGUSR1)
     wait_until(lb.log.exists, 'the new file')
     lb.get('/after')
     assert [line['target'] for line in lines(lb, 1)] == ['/after']
     assert old.read_text().count('\n') == 1
-    assert 'configuration-read' not in lb.process.output()
+    assert 'config-reloaded' not in lb.process.output()
 
 
 def test_a_field_that_is_none_is_refused_with_its_place(world):
-    path = world.folder / 'bad.yaml'
+    path = world.directory / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:0"}]\naccess_log_fields: [class, klass]\n')
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True)
     assert r.returncode == 1 and ':2:28: access_log_fields: there is no field klass' in r.stderr
 
 
-def test_a_client_that_may_know_is_told_how_it_was_routed(world):
+def test_a_permitted_client_gets_the_routing_trace(world):
     w = world.scripted(serve(lambda c, head, body: c.answer(headers=[('Resumelb-Route', 'class="forged"')])))
     config = {'workers': [w.address], 'route_receipt': ['127.0.0.2', '192.0.2.0/24'], 'trusted_proxies': ['127.0.0.1'],
               'classifier': {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}}
@@ -103,8 +103,8 @@ def test_a_client_that_may_know_is_told_how_it_was_routed(world):
 
 
 def test_a_refusal_has_a_receipt_without_a_worker(world):
-    (world.folder / 'tree').mkdir(mode=0o770)
-    lb = world.resumelb({'tree': 'directory:%s' % (world.folder / 'tree'), 'route_receipt': ['loopback'],
+    (world.directory / 'tree').mkdir(mode=0o770)
+    lb = world.resumelb({'tree': 'directory:%s' % (world.directory / 'tree'), 'route_receipt': ['loopback'],
                          'worker_wait_timeout': '1ms'}, wait=False)
     wait_until(lambda: lb.listening() and 'listening addresses' in lb.process.output(), 'listeners')
     r = lb.get('/', host='a.example')

@@ -21,7 +21,7 @@ class Actions:
         port = free_port()
         settings = {'address': '127.0.0.1:%d' % port, **admin}
         self.lb = world.resumelb({'workers': [w.address for w in self.workers] + list(more), 'admin': settings, 'history': 1,
-                                  'state_dir': str(world.folder / 'state')}, wait=False)
+                                  'state_dir': str(world.directory / 'state')}, wait=False)
         self.lb.admin = settings['address']
         wait_until(self.lb.ready, 'it to be ready')
 
@@ -58,7 +58,7 @@ def test_a_drained_worker_gets_nothing_until_it_is_undrained(acting):
     assert acting.lb.workers()[first]['state'] == 'ready'
 
 
-def test_who_has_changed_something_sees_it_however_dear_the_answers_are(world):
+def test_one_that_has_changed_something_sees_it_however_dear_the_answers_are(world):
     # With so many workers the status document is cached for a short time.
     acting = Actions(world, more=['127.0.0.2:%d' % port for port in range(2000, 5000)], actions_token=TOKEN)
     first = acting.workers[0].address
@@ -83,10 +83,10 @@ def test_a_drained_worker_is_left_alone_after_an_upgrade_and_a_restart(acting, w
     assert acting.lb.process.stop() == 0
     acting.lb.start()
     assert {w['state'] for w in acting.lb.workers().values()} == {'ready'}
-    assert not list(world.folder.rglob('drained.json'))
+    assert not list(world.directory.rglob('drained.json'))
 
 
-def test_who_is_not_listed_any_more_comes_back_undrained(acting):
+def test_one_that_is_not_listed_any_more_comes_back_undrained(acting):
     first, second = (w.address for w in acting.workers)
     acting.done('drain', {'worker': first})
     config = dict(acting.lb.config)
@@ -99,22 +99,22 @@ def test_who_is_not_listed_any_more_comes_back_undrained(acting):
 
 @pytest.mark.parametrize('content', ['{"v":1,"drained":[7]}', 'nonsense', '{"v":2,"drained":[]}'])
 def test_a_file_of_drained_workers_that_is_none_is_set_aside(world, content):
-    folder = world.folder / 'state' / 'default'
-    folder.mkdir(parents=True)
-    (folder / 'drained.json').write_text(content)
+    directory = world.directory / 'state' / 'default'
+    directory.mkdir(parents=True)
+    (directory / 'drained.json').write_text(content)
     acting = Actions(world, actions_token=TOKEN)
     assert {w['state'] for w in acting.lb.workers().values()} == {'ready'}
-    assert (folder / 'drained.json.bad').read_text() == content and 'drained-not-read' in acting.lb.process.output()
+    assert (directory / 'drained.json.bad').read_text() == content and 'drained-not-read' in acting.lb.process.output()
 
 
-def kept_skills(folder, worker):
-    for path in folder.rglob('*'):
+def kept_skills(directory, worker):
+    for path in directory.rglob('*'):
         if path.is_file() and worker.rpartition(':')[2] in path.name:
             return json.loads(path.read_text())['skills']
     return None
 
 
-def test_what_is_forgotten_is_learnt_anew(acting, world):
+def test_what_is_forgotten_is_learnt_again(acting, world):
     for i in range(6):
         assert acting.lb.get(host='h%d.example' % i).status == 200
     resumes = lambda: acting.lb.json('/resumes.json')['applications']['default']
@@ -127,23 +127,23 @@ def test_what_is_forgotten_is_learnt_anew(acting, world):
         resumes()[acting.workers[1].address])
     assert resumes()[mine] == {}
     # its file is rewritten soon, too
-    wait_until(lambda: kept_skills(world.folder / 'state', mine) == {}, 'the file to be rewritten')
+    wait_until(lambda: kept_skills(world.directory / 'state', mine) == {}, 'the file to be rewritten')
     acting.done('forget')
     assert skills() == []
     assert acting.lb.get(host='h3.example').status == 200 and skills() == ['h3.example']
 
 
 def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
-    tree = Tree(world.folder / 'tree')
+    tree = Tree(world.directory / 'tree')
     workers = [world.scripted(serve(hello)).address for _ in range(4)]
     for w in workers:
         tree.register(w)
     port = free_port()
-    lb = world.resumelb({'tree': 'directory:%s' % tree.path, 'resume': 'measure', 'state_dir': str(world.folder / 'state'),
+    lb = world.resumelb({'tree': 'directory:%s' % tree.path, 'resume': 'measure', 'state_dir': str(world.directory / 'state'),
                          'admin': {'address': '127.0.0.1:%d' % port, 'actions_token': TOKEN}}, wait=False)
     lb.admin = '127.0.0.1:%d' % port
     wait_until(lambda: lb.listening() and set(lb.workers()) == set(workers), 'the workers')
-    token = world.folder / 'token'
+    token = world.directory / 'token'
     token.write_text(TOKEN)
 
     def order(*words, **kw):
@@ -156,7 +156,7 @@ def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     assert set(lb.workers()) == set(workers)
     command = 'resumelbctl confirm-removal --token-file FILE --application default'
     assert lb.app()['tree']['confirm_removal'] == command
-    line, = [line for line in lb.process.output().splitlines() if ' providers-held-back ' in line]
+    line, = [line for line in lb.process.output().splitlines() if ' registrations-held ' in line]
     assert 'action="' in line and command + '"' in line
     browser.open_status(lb.admin)
     assert command in browser.text() and command in ctl('status', '--address', lb.admin).out
@@ -169,13 +169,13 @@ def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     assert set(lb.workers()) == {workers[3]} and lb.app()['tree']['held'] == 0
     assert command not in ctl('status', '--address', lb.admin).out
     # A restart does not recall them, and one that registers again is a worker again.
-    kept = world.folder / 'state' / 'default' / 'tree.json'
+    kept = world.directory / 'state' / 'default' / 'tree.json'
     wait_until(lambda: list(json.loads(kept.read_text())['parts']['providers']) == [workers[3]], 'the file')
     tree.register(workers[0])
     wait_until(lambda: set(lb.workers()) == {workers[0], workers[3]}, 'it to be back')
 
 
-def test_reload_says_what_is_refused(acting):
+def test_reload_states_what_is_refused(acting):
     acting.lb.config['retries'] = 1
     acting.lb.write_config()
     assert acting.done('reload') == {'action': 'reload'}

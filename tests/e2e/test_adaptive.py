@@ -44,7 +44,7 @@ def test_a_worker_that_hangs_gets_no_more_work(world):
     hung = home[SITES[0]]
     victims = [s for s in SITES[1:] if home[s] == hung]
     assert victims
-    gate = world.folder / 'gate'
+    gate = world.directory / 'gate'
     hang = Client(lb.address)
     hang.send(host=SITES[0], headers=[('X-Until', str(gate))])
     # As the request remains unanswered, all other classes of the worker move to other ones, and new classes avoid it.

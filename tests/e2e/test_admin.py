@@ -13,7 +13,7 @@ from support.scripted import hello, serve
 @pytest.fixture
 def lb(world):
     w = world.scripted(serve(hello))
-    lb = world.resumelb({'workers': [w.address], 'access_log': str(world.folder / 'access.log'), 'history': 3})
+    lb = world.resumelb({'workers': [w.address], 'access_log': str(world.directory / 'access.log'), 'history': 3})
     lb.worker = w
     for i in range(6):
         lb.get('/page?%d' % i, host='a.example', headers=[('User-Agent', 'quo"te'), ('Referer', 'http://r/')])
@@ -52,7 +52,7 @@ def test_health_readiness_and_hosts(lb, world):
     assert get(lb.admin, '/status.json', host=lb.admin, method='POST', body=b'').status == 405
     assert get(lb.admin, '/status.json', host='evil.example').status in (403, 421), 'DNS rebinding'
     assert get(lb.admin, '/healthz', host='localhost:1').status == 200
-    dead = world.resumelb({'workers': [], 'tree': 'directory:%s' % (world.folder / 't'), 'start_wait': '50ms'},
+    dead = world.resumelb({'workers': [], 'tree': 'directory:%s' % (world.directory / 't'), 'start_wait': '50ms'},
                           name='dead', wait=False)
     wait_until(dead.listening, 'it to listen')
     assert get(dead.admin, '/readyz', host=dead.admin).status == 503
@@ -98,7 +98,7 @@ LINE = re.compile(r'127\.0\.0\.1 - - \[[^]]+\] "GET /page\?(\d) HTTP/1\.1" 200 5
 
 
 def test_the_access_log_has_the_combined_format_and_ours(lb, world):
-    path = world.folder / 'access.log'
+    path = world.directory / 'access.log'
     wait_until(lambda: len(path.read_text().splitlines()) == 6, 'six lines')
     # loops write on their own: the order of lines is that of requests only within one
     for i, line in enumerate(sorted(path.read_text().splitlines(), key=lambda l: LINE.fullmatch(l)[1])):
@@ -107,7 +107,7 @@ def test_the_access_log_has_the_combined_format_and_ours(lb, world):
         assert 'class="a.example"' in m[2] and 'worker="%s"' % lb.worker.address in m[2]
         assert 'reason="%s"' % ('new' if i == 0 else 'home') in m[2] and 'tries=1' in m[2]
     # rotated: the new file is made at SIGHUP
-    path.rename(world.folder / 'access.log.1')
+    path.rename(world.directory / 'access.log.1')
     lb.reload()
     wait_until(path.exists, 'a new file')
     lb.get('/after')
@@ -116,7 +116,7 @@ def test_the_access_log_has_the_combined_format_and_ours(lb, world):
 
 def test_the_access_log_as_json(world):
     w = world.scripted(serve(hello))
-    path = world.folder / 'json.log'
+    path = world.directory / 'json.log'
     lb = world.resumelb({'workers': [w.address], 'access_log': str(path), 'access_log_format': 'json'})
     lb.get('/x\\y', host='b.example', method='POST', body=b'abc')
     line = json.loads(wait_until(lambda: path.exists() and path.read_text(), 'a line').splitlines()[0])

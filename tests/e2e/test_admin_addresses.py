@@ -12,16 +12,16 @@ from support.http import get
 TOKEN = 'a long random text'
 
 
-def configuration(program, folder, admin):
+def configuration(program, directory, admin):
     if program == 'resumelb':
         c = {'listen': [{'address': '127.0.0.1:%d' % free_port()}], 'workers': ['127.0.0.1:9']}
     elif program == 'resumelb-agent':
-        c = {'state_dir': str(folder / 'state'),
+        c = {'state_dir': str(directory / 'state'),
              'applications': {'app': {'address': '127.0.0.1:%d+' % free_port(), 'command': ['/bin/cat'], 'min_processes': 0,
                                       'max_processes': 1}}}
     else:
         c = {'listen': ['127.0.0.1:%d' % free_port()], 'types': {'A': {'slots': 1, 'workers': 1}}}
-    path = folder / 'config.yaml'
+    path = directory / 'config.yaml'
     path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in {**c, 'admin': admin}.items()))
     return path
 
@@ -79,9 +79,9 @@ def test_an_address_of_the_agents_own_slots_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize('program', PROGRAMS)
-def test_with_a_token_nothing_is_told_without_it(world, program):
+def test_with_a_token_nothing_is_reported_without_it(world, program):
     port = free_port()
-    path = configuration(program, world.folder, {'address': '0.0.0.0:%d' % port, 'token': TOKEN})
+    path = configuration(program, world.directory, {'address': '0.0.0.0:%d' % port, 'token': TOKEN})
     world.process([BIN / program, '-c', path], program)
     here = '127.0.0.1:%d' % port
 

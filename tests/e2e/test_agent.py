@@ -21,14 +21,14 @@ def classified(name, fingerprint=FINGERPRINT):
 # ---- processes and their sockets ----
 
 def test_gunicorn_serves_by_an_inherited_socket(world):
-    agent = world.agent('agent', world.folder / 'tree')
+    agent = world.agent('agent', world.directory / 'tree')
     wait_until(lambda: _ready(agent), 'two gunicorns')
     pids = {json.loads(get(a).body)['pid'] for a in agent.addresses}
     assert len(pids) == 2
 
 
-def test_gunicorn_serves_at_a_port_that_it_is_told(world):
-    agent = world.agent('agent', world.folder / 'tree', slots=1, command=[
+def test_gunicorn_serves_at_a_port_that_it_is_given(world):
+    agent = world.agent('agent', world.directory / 'tree', slots=1, command=[
         '/usr/bin/python3', '-m', 'gunicorn', '--workers=1', '--bind=127.0.0.1:{port}', '--worker-tmp-dir=/dev/shm',
         'smallapp:application'])
     wait_until(lambda: _ready(agent), 'gunicorn')
@@ -59,11 +59,11 @@ os.execvp("gunicorn", ["gunicorn", "--workers=1", "--bind=127.0.0.1:" + sys.argv
 
 @pytest.mark.parametrize('probe', ['/', None])
 def test_a_port_that_another_process_has_bound_makes_no_process_ready(world, probe):
-    (world.folder / 'squatter.py').write_text(SQUATTER)
+    (world.directory / 'squatter.py').write_text(SQUATTER)
     agent = TinyAgent(world, min_processes=0, ready_probe=probe)
     agent.process.stop()
     agent.config['applications']['app']['command'] = [
-        '/usr/bin/python3', '-S', '-E', str(world.folder / 'squatter.py'), '{port}']
+        '/usr/bin/python3', '-S', '-E', str(world.directory / 'squatter.py'), '{port}']
     agent.start()
     agent.wait_listening()
     assert agent.get().status == 503
@@ -92,7 +92,7 @@ def test_each_way_to_a_listening_socket_serves(world, server, settings):
 
 
 def test_without_a_probe_the_first_request_is_the_probe(world):
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     agent = TinyAgent(world, ready_probe=None, concurrency=4).wait_ready()
     # it is ready for load balancers before its first request, as otherwise that request would never arrive
     assert agent.stream().wait(lambda x: True)['state'] == 'ready'
@@ -127,15 +127,15 @@ def test_a_process_gets_a_clean_start(world):
     assert out['fds'][:4] == [0, 1, 2, 3] and len(out['fds']) <= 7, out['fds']
     assert out['stdin'] == '/dev/null'
     assert out['pgid'] == out['pid']
-    assert out['cwd'] == str(world.folder)
+    assert out['cwd'] == str(world.directory)
     assert out['ppid'] == agent.json()['keeper_pid']
 
 
 def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):
     # an agent that does not run as root reports that it cannot
-    config = open_world.folder / 'refused.yaml'
+    config = open_world.directory / 'refused.yaml'
     config.write_text('state_dir: %s\napplications: {app: {command: [/bin/true], root: /, user: daemon, '
-                      'address: "127.0.0.1:0"}}\n' % (open_world.folder / 'refused'))
+                      'address: "127.0.0.1:0"}}\n' % (open_world.directory / 'refused'))
     root = os.geteuid() == 0
     ordinary = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if root else []
     out = subprocess.run([*ordinary, open_world.bin / 'resumelb-agent', '-c', config, '-t'], capture_output=True, text=True, timeout=LIMIT)
@@ -151,7 +151,7 @@ def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):
 
 
 def test_what_a_process_writes_is_in_the_log(world):
-    flag = world.folder / 'fail'
+    flag = world.directory / 'fail'
     flag.write_text('')
     agent = TinyAgent(world, env={'BOOT_FAIL': str(flag)}).wait_listening()
     wait_until(lambda: 'line="cannot start: %s"' % flag in agent.process.output(), 'its line in the log')
@@ -185,7 +185,7 @@ def test_a_killed_process_is_replaced_by_another_incarnation(world):
     assert agent.figures()['deaths'] == 1
 
 
-def test_who_waits_when_the_process_dies_is_answered_unprocessed_and_who_runs_502(world):
+def test_one_that_waits_when_the_process_dies_is_answered_unprocessed_and_one_that_runs_502(world):
     agent = TinyAgent(world).wait_ready()
     running = Background(agent.address, 'POST', '/running', [('X-Until', '/nonexistent')], b'x')
     wait_until(lambda: 'POST /running' in agent.served(), 'the first to run')
@@ -202,7 +202,7 @@ def test_who_waits_when_the_process_dies_is_answered_unprocessed_and_who_runs_50
 
 
 @pytest.mark.parametrize('server,settings', [((), {}), ((), {'socket': 'tcp'}), (('{port}',), {}), (('{socket}',), {})])
-def test_what_lies_in_a_dead_process_backlog_is_not_executed_by_its_successor(world, server, settings):
+def test_what_lies_in_a_dead_process_backlog_is_not_executed_by_its_replacement(world, server, settings):
     """The concurrency is set higher than that of the process: requests that it does not serve wait in the backlog of its socket."""
     agent = TinyAgent(world, server=server, concurrency=8, **settings).wait_ready()
     requests = [Background(agent.address, 'POST', '/%d' % i, [('X-Until', '/nonexistent')], b'x') for i in range(6)]
@@ -217,7 +217,7 @@ def test_what_lies_in_a_dead_process_backlog_is_not_executed_by_its_successor(wo
 
 @pytest.mark.parametrize('kind', ['group', 'escape'])
 def test_children_of_a_process_do_not_outlive_it_or_get_its_requests(world, kind):
-    pid_file = world.folder / 'child'
+    pid_file = world.directory / 'child'
     agent = TinyAgent(world, env={'CHILD': kind, 'CHILD_PID': str(pid_file)}).wait_ready()
     child = int(pid_file.read_text())
     held = Background(agent.address, 'POST', '/held', [('X-Until', '/nonexistent')], b'x')
@@ -234,7 +234,7 @@ def test_children_of_a_process_do_not_outlive_it_or_get_its_requests(world, kind
 
 
 def test_a_process_that_dies_again_and_again_is_started_at_growing_intervals(world):
-    flag = world.folder / 'fail'
+    flag = world.directory / 'fail'
     flag.write_text('')
     agent = TinyAgent(world, env={'BOOT_FAIL': str(flag)}, respawn_delay_max='200ms').wait_listening()
     wait_until(lambda: agent.slot()['start_failures'] >= 4, 'some failures')
@@ -255,7 +255,7 @@ def test_a_process_that_is_not_ready_in_time_is_ended(world):
 
 
 def test_a_probe_answered_5xx_is_not_ready(world):
-    status = world.folder / 'probe'
+    status = world.directory / 'probe'
     agent = TinyAgent(world, env={'PROBE_STATUS_FILE': str(status)}).wait_listening()
     stream = agent.stream()
     stream.wait(lambda x: x['state'] == 'starting')
@@ -283,7 +283,7 @@ def test_a_process_that_does_not_answer_in_time_is_replaced(world):
 
 def test_one_at_a_time_and_in_order(world):
     agent = TinyAgent(world).wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     requests = []
     for i in range(6):
         requests.append(Background(agent.address, target='/%d' % i, headers=[('X-Until', str(go))]))
@@ -298,7 +298,7 @@ def test_one_at_a_time_and_in_order(world):
 
 def test_a_full_queue_answers_unprocessed(world):
     agent = TinyAgent(world, max_queue=2).wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     requests = [Background(agent.address, headers=[('X-Until', str(go))]) for _ in range(3)]
     wait_until(lambda: agent.slot()['waiting'] == 2, 'the queue to fill')
     r = agent.get(method='POST', body=b'x')
@@ -309,7 +309,7 @@ def test_a_full_queue_answers_unprocessed(world):
 
 def test_waiting_ends_after_queue_timeout(world):
     agent = TinyAgent(world, queue_timeout='100ms').wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     first = Background(agent.address, headers=[('X-Until', str(go))])
     wait_until(lambda: agent.slot()['running'] == 1, 'the first to run')
     r = agent.get()
@@ -320,7 +320,7 @@ def test_waiting_ends_after_queue_timeout(world):
 
 def test_a_process_is_busy_until_it_has_answered_even_when_the_client_has_left(world):
     agent = TinyAgent(world).wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     gone = Client(agent.address)
     gone.send('GET', '/gone', headers=[('X-Until', str(go))])
     wait_until(lambda: agent.served() == ['GET /gone'], 'the request to run')
@@ -333,9 +333,9 @@ def test_a_process_is_busy_until_it_has_answered_even_when_the_client_has_left(w
     assert agent.served() == ['GET /gone', 'done /gone', 'GET /next', 'done /next']
 
 
-def test_who_leaves_the_queue_is_never_sent(world):
+def test_one_that_leaves_the_queue_is_never_sent(world):
     agent = TinyAgent(world).wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     first = Background(agent.address, target='/first', headers=[('X-Until', str(go))])
     wait_until(lambda: agent.slot()['running'] == 1, 'the first to run')
     gone = Client(agent.address)
@@ -373,7 +373,7 @@ def test_a_process_that_dies_between_head_and_body_has_failed_the_request(world)
 
 def test_a_head_does_not_wait_long_for_its_body(world):
     agent = TinyAgent(world).wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     with Client(agent.address) as c:
         c.send('GET', '/', headers=[('X-Body-Until', str(go))])
         assert c.head()[1] == 200
@@ -514,7 +514,7 @@ def attached(world, address, name='agent', **settings):
     return agent.wait_ready()
 
 
-def test_processes_of_somebody_else_are_measured_and_published(world):
+def test_processes_of_another_program_are_measured_and_published(world):
     other = world.gunicorn('other')
     agent = attached(world, other.address, history=5)
     stream = agent.stream()
@@ -542,7 +542,7 @@ def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_pos
     assert agent.figures()['retries_fresh'] == 1
     r = agent.get('/order', method='POST', body=b'x')
     assert (r.status, r['Resumelb-Failed'], r['Resumelb-Unprocessed']) == (502, '1', None)
-    line = [x for x in agent.process.output().splitlines() if 'process-failed-request' in x][-1]
+    line = [x for x in agent.process.output().splitlines() if 'process-request-failed' in x][-1]
     assert 'response_begun=no repeatable=no connection=kept' in line
     assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
     # on a new connection the request would not have failed

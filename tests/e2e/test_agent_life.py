@@ -47,7 +47,7 @@ def test_the_next_agent_takes_the_processes_over(world):
 
 
 def test_an_adopted_process_keeps_what_it_wrote_since(world):
-    flag = world.folder / 'late'
+    flag = world.directory / 'late'
     agent = TinyAgent(world).wait_ready()
     agent.process.kill()
     agent.process.wait()
@@ -58,7 +58,7 @@ def test_an_adopted_process_keeps_what_it_wrote_since(world):
     assert not flag.exists()
 
 
-def test_a_process_that_died_without_an_agent_is_started_anew(world):
+def test_a_process_that_died_without_an_agent_is_started_again(world):
     agent = TinyAgent(world).wait_ready()
     pid = agent.pid()
     supervisor = agent.json()['keeper_pid']
@@ -85,7 +85,7 @@ def test_a_process_of_another_command_is_not_taken_over(world):
     assert json.loads(agent.get().body)['env']['NEW'] == '1'
 
 
-def test_without_a_successor_all_processes_end(world):
+def test_without_a_replacement_all_processes_end(world):
     agent = TinyAgent(world, slots=2, top={'adopt_timeout': '200ms'}).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
     supervisor = agent.json()['keeper_pid']
@@ -107,9 +107,9 @@ def test_when_the_supervisor_dies_so_do_processes_and_agent(world):
 
 def test_one_agent_per_state_dir(world):
     agent = TinyAgent(world).wait_ready()
-    second = Process([BIN / 'resumelb-agent', '-c', agent.path], 'second', world.folder)
+    second = Process([BIN / 'resumelb-agent', '-c', agent.path], 'second', world.directory)
     assert second.wait() == 1
-    assert 'state-dir-not-locked' in second.output()
+    assert 'state-dir-lock-failed' in second.output()
     assert agent.get().status == 200
 
 
@@ -119,7 +119,7 @@ def test_sigterm_finishes_what_runs_and_waits(world):
     agent = TinyAgent(world).wait_ready()
     stream = agent.stream()
     pid = agent.pid()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     requests = [Background(agent.address, 'POST', '/%d' % i, [('X-Until', str(go))], b'x') for i in range(3)]
     wait_until(lambda: agent.slot()['waiting'] == 2, 'two to wait')
     agent.process.popen.terminate()
@@ -198,7 +198,7 @@ def test_the_drain_is_bounded(world):
 
 def test_a_process_that_ignores_sigterm_is_killed(world):
     agent = TinyAgent(world, stop_timeout='100ms')
-    script = world.folder / 'tinyserver.py'
+    script = world.directory / 'tinyserver.py'
     script.write_text('import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n' + script.read_text())
     agent.process.stop()
     agent.start()
@@ -270,7 +270,7 @@ def test_a_new_stream_begins_with_all_that_is_measured_and_publications_stay_whe
 def test_waiting_is_not_service(world):
     agent = TinyAgent(world, history=3).wait_ready()
     stream = agent.stream()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     first = Background(agent.address, headers=[*classified('first'), ('X-Until', str(go))])
     wait_until(lambda: agent.slot()['running'] == 1, 'the first to run')
     waiting = [Background(agent.address, headers=classified('second')) for _ in range(2)]
@@ -324,7 +324,7 @@ def test_a_corrupt_resume_file_is_kept_aside(world, content):
     resume_file(agent).write_text(content)
     agent.start()
     agent.wait_ready()
-    assert 'resume-file-bad' in agent.process.output()
+    assert 'resume-file-invalid' in agent.process.output()
     assert (agent.state_dir / 'app' / 'slot-0.json.bad').read_text() == content
     assert agent.stream().wait(lambda x: True)['skills'] == {}
     assert agent.figures()['resume_file_errors'] == 1
@@ -429,7 +429,7 @@ def test_a_check_across_fields_refuses_all_that_changed(world):
     assert setting(agent, 'max_queue')['value'] == '100'
 
 
-def test_a_node_that_breaks_keeps_what_it_said_for_a_while(world):
+def test_a_node_that_breaks_keeps_what_it_reported_for_a_while(world):
     agent = TinyAgent(world, history=100).wait_ready()
     agent.change(history='7')
     agent.write_node('{"history": 8')
@@ -440,7 +440,7 @@ def test_a_node_that_breaks_keeps_what_it_said_for_a_while(world):
     wait_until(lambda: not agent.app()['held'], 'it to be mended')
     agent.config['settings_hold'] = '1ms'
     rewrite(agent)
-    wait_until(lambda: 'configuration-read' in agent.process.output(), 'the new file')
+    wait_until(lambda: 'config-reloaded' in agent.process.output(), 'the new file')
     agent.write_node('{"history": 8')
     wait_until(lambda: setting(agent, 'history')['value'] == '100', 'the hold to be over')
 
@@ -456,7 +456,7 @@ def test_sighup_reads_the_file_whole_or_not_at_all(world):
     app = agent.config['applications']['app']
     app.update(history=50, max_queue=-1)
     rewrite(agent)
-    wait_until(lambda: 'configuration-refused' in agent.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the refusal')
     assert setting(agent, 'history')['value'] == '100'
     app.update(history=50, max_queue=7)
     rewrite(agent)
@@ -475,14 +475,14 @@ def test_sighup_reads_the_file_whole_or_not_at_all(world):
 
 
 def test_every_mistake_in_the_file_is_reported_with_its_place(world):
-    path = world.folder / 'bad.yaml'
+    path = world.directory / 'bad.yaml'
     path.write_text('\n'.join([
         'state_dir: relative', 'allow: [10.0.0.1/8, nonsense]', 'max_processes: 1', 'colour: red',
         'admin: {address: 10.0.0.1:80}',
         'applications:', '  shop:', '    command: gunicorn shop.wsgi', '    address: 0.0.0.0:9000+',
         '    min_processes: 2', '  "no/name":', '    address: 127.0.0.1:9000', '    min_processes: 3',
         '    command: ["a", "{port}", "{socket}"]', '    environment: {LISTEN_FDS: "2", "a b": c}', '']))
-    p = Process([BIN / 'resumelb-agent', '-t', '-c', path], 'test', world.folder)
+    p = Process([BIN / 'resumelb-agent', '-t', '-c', path], 'test', world.directory)
     assert p.wait() == 1
     out = p.output()
     for place, text in [('1:12', 'absolute'), ('2:8', '10.0.0.1/8'), ('2:8', 'nonsense'), ('4:1', 'colour'),

@@ -77,7 +77,7 @@ class PoolAgent(TinyAgent):
 
 class Threaded(PoolAgent):
     def __init__(self, world, server=(), **settings):
-        script = world.folder / 'threaded.py'
+        script = world.directory / 'threaded.py'
         script.write_text(THREADED)
         self.argv = ['/usr/bin/python3', '-S', '-E', str(script), *server]
         super().__init__(world, ready_probe='/', **settings)
@@ -129,7 +129,7 @@ def test_processes_start_when_they_are_asked_for_and_end_when_they_idle(world):
 
 def test_what_is_always_there_does_not_end_for_idling(world):
     agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2, max_idle_time='1s').wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     requests = hold(agent, go, 2)
     wait_until(lambda: agent.app()['figures']['requests_running'] == 2, 'a second process for the second request')
     go.write_text('')
@@ -139,7 +139,7 @@ def test_what_is_always_there_does_not_end_for_idling(world):
     assert agent.figures()['deaths'] == 0 and agent.ask().status == 200
 
 
-def test_the_least_number_of_processes_is_kept_whoever_is_killed(world):
+def test_the_least_number_of_processes_is_kept_whichever_is_killed(world):
     agent = PoolAgent(world, slots=3, min_processes=2, max_processes=3).wait_ready()
     for _ in range(5):
         victim = next(p for p in agent.pids() if p)
@@ -175,8 +175,8 @@ def test_those_above_their_minimum_give_way_first(world):
     assert [processes_of(agent, n) for n in ('app', 'app0', 'app1')] == [1, 0, 1]
 
 
-def test_who_finds_all_busy_waits_until_one_is_free(world):
-    go = world.folder / 'go'
+def test_one_that_finds_all_busy_waits_until_one_is_free(world):
+    go = world.directory / 'go'
     agent = PoolAgent(world, min_processes=0, max_processes=1, top={'max_processes': 1})
     other = add_application(agent, 'other', address='127.0.0.1:0+')
     restart(agent)
@@ -236,7 +236,7 @@ def test_more_slots_than_the_address_has_room_for_are_refused(world):
 
 
 def test_what_a_process_has_it_finishes_before_it_ends(world):
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2).wait_ready()
     assert agent.get(n=1).status == 200
     pid = agent.pid(1)
@@ -320,7 +320,7 @@ def test_replacements_and_deaths_together_lose_no_get_and_repeat_no_post(world):
 
 
 def test_when_the_new_one_fails_the_old_one_stays_and_gets_no_more_than_it_may(world):
-    flag = world.folder / 'fail'
+    flag = world.directory / 'fail'
     agent = PoolAgent(world, max_requests=3, env={'BOOT_FAIL': str(flag)}, respawn_delay_max='200ms',
                       queue_timeout='200ms').wait_ready()
     pid = agent.pid()
@@ -364,7 +364,7 @@ def test_the_new_one_inherits_skills_where_they_are_persistent(world, persistent
 # ---- an application's own address ----
 
 def test_requests_wait_in_one_line_or_each_for_a_process(world):
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     agent = PoolAgent(world, slots=2, min_processes=2, max_processes=2).wait_ready()
     held = hold(agent, go, 2)
     wait_until(lambda: agent.figures()['requests_running'] == 2, 'both to be busy')
@@ -381,7 +381,7 @@ def test_requests_wait_in_one_line_or_each_for_a_process(world):
 
 
 def test_a_full_line_is_answered_503_with_when_to_come_again(world):
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     agent = PoolAgent(world, max_queue=1).wait_ready()
     held = hold(agent, go)
     wait_until(lambda: agent.figures()['requests_running'] == 1, 'it to run')
@@ -394,7 +394,7 @@ def test_a_full_line_is_answered_503_with_when_to_come_again(world):
     assert [r.result().status for r in held] == [200, 200]
 
 
-def test_a_process_is_told_of_the_client(world):
+def test_a_process_is_notified_of_the_client(world):
     agent = PoolAgent(world, top={'allow': ['10.0.0.0/8']}).wait_ready()
     sent = [('X-Forwarded-For', '1.2.3.4'), ('X-Forwarded-Proto', 'https'), ('Forwarded', 'for=1.2.3.4'),
             ('Resumelb-Class', 'a'), ('Connection', 'X-Hop'), ('X-Hop', 'y'), ('X-Other', 'z')]
@@ -436,14 +436,14 @@ def test_slots_need_no_addresses(world):
     agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2)
     agent.config['applications']['app'].pop('address')
     restart(agent).wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     requests = hold(agent, go, 2)
     wait_until(lambda: agent.figures()['requests_running'] == 2, 'both to run')
     go.write_text('')
     assert [r.result().status for r in requests] == [200, 200]
 
 
-def test_who_cannot_be_connected_to_is_detached_and_another_tried(world):
+def test_one_that_cannot_be_connected_to_is_detached_and_another_tried(world):
     agent = Threaded(world, server=('{port}',), slots=2, min_processes=2, max_processes=2, concurrency=4,
                      respawn_delay='10s').wait_ready()
     deaf = json.loads(agent.get('/deaf', n=0).body)['pid']

@@ -61,7 +61,7 @@ def test_an_application_without_a_process_is_served_in_the_order_of_asking(world
     restart(agent)
     paths = lambda: [row[1] for row in agent.seen() if row[1] != '/']
     waiting = lambda name: agent.json()['applications'][name]['figures']['requests_waiting']
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     first = Background(agent.front, target='/first', headers=[('X-Until', str(go))])
     wait_until(lambda: agent.seen_path.exists() and '/first' in paths(), 'the first to run')
     second = Background(agent.front, target='/second')

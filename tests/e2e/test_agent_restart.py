@@ -40,19 +40,19 @@ class MarkedAgent(TinyAgent):
     """An agent with an application that logs the requests received: the tiny server or, if GUNICORN, a gunicorn with one worker."""
 
     def __init__(self, world, slots=1, top=None, env=None, gunicorn=False, **settings):
-        self.seen_path, self.tmp = world.folder / 'seen.log', world.folder / 'tmp'
+        self.seen_path, self.tmp = world.directory / 'seen.log', world.directory / 'tmp'
         self.tmp.mkdir(mode=0o755)
         top = {'usage_interval': '100ms', **(top or {})}
         env = {'SEEN': str(self.seen_path), 'PYTHONDONTWRITEBYTECODE': '1', **(env or {})}
         settings = {'respawn_delay': '20ms', 'ready_probe': '/', **settings}
         if gunicorn:
-            self.tree, self.top = world.folder / 'tree', top
-            self.program, self.code = world.folder / 'marked.py', MARKED
+            self.tree, self.top = world.directory / 'tree', top
+            self.program, self.code = world.directory / 'marked.py', MARKED
             self.program.write_text(MARKED)
             Agent.__init__(self, world, 'agent', self.tree, slots=slots, command=[*GUNICORN, 'marked:application'],
                            environment=env, **settings)
         else:
-            self.program, self.code = world.folder / 'tinyserver.py', SERVER
+            self.program, self.code = world.directory / 'tinyserver.py', SERVER
             super().__init__(world, slots=slots, env=env, top=top, **settings)
 
     def seen(self, pid=None):
@@ -92,7 +92,7 @@ def test_a_touched_file_replaces_one_process_after_the_other_and_loses_no_reques
     assert figures['failures'] == 0 and figures['queue_timeouts'] == 0
     # The process of the next slot is started after the new process of the previous slot is ready.
     text = agent.process.output()
-    text = text[text.index('application-restarts'):]
+    text = text[text.index('application-restarting'):]
     order = re.findall(r'(process-spawned|process-ready) application=app slot=(\d)', text)
     assert [what for what, _ in order] == ['process-spawned', 'process-ready'] * 3, order
     assert all(order[i][1] == order[i + 1][1] for i in (0, 2, 4)), order
@@ -115,8 +115,8 @@ def test_many_touches_are_one_restart_and_a_later_one_is_another(world):
 
 
 def test_a_file_from_before_does_nothing_but_for_processes_that_are_older(world):
-    (world.folder / 'elsewhere').mkdir(mode=0o755)
-    file = world.folder / 'elsewhere' / 'restart.txt'
+    (world.directory / 'elsewhere').mkdir(mode=0o755)
+    file = world.directory / 'elsewhere' / 'restart.txt'
     file.touch()
     agent = MarkedAgent(world, restart_dir=str(file.parent)).wait_ready()
     pids = agent.pids()
@@ -148,7 +148,7 @@ def test_a_restart_that_fails_leaves_the_old_process(world):
         wait_until(lambda: replaced(agent, old), 'a process of the good program')
 
 
-def test_while_a_file_says_so_each_process_serves_one_request(world):
+def test_while_a_file_reports_it_each_process_serves_one_request(world):
     agent = MarkedAgent(world).wait_ready()
     always = agent.tmp / 'always_restart.txt'
     always.touch()
@@ -168,8 +168,8 @@ def test_a_new_command_is_for_new_processes_until_restart_txt_is_touched(world):
     assert names() == ['old', 'old']
     agent.config['applications']['app']['environment']['APP_NAME'] = 'new'
     rewrite(agent)
-    wait_until(lambda: 'configuration-read' in agent.process.output(), 'the new file')
-    line = [x for x in agent.process.output().splitlines() if 'configuration-for-new-processes' in x][-1]
+    wait_until(lambda: 'config-reloaded' in agent.process.output(), 'the new file')
+    line = [x for x in agent.process.output().splitlines() if 'config-change-deferred' in x][-1]
     assert 'old_processes=2' in line and 'touch %s/restart.txt' % agent.tmp in line
     assert (agent.pids(), names()) == (old, ['old', 'old'])
     # a process that dies is replaced by one with the new configuration
@@ -193,7 +193,7 @@ def test_a_process_that_leaks_is_replaced_and_no_request_is_lost(world):
     assert agent.figures()['deaths'] == 0
 
 
-def test_a_limit_that_nobody_can_keep_restarts_nobody_who_has_served_nothing(world):
+def test_a_limit_that_none_can_keep_restarts_none_that_has_served_nothing(world):
     agent = MarkedAgent(world, max_memory='1MiB').wait_ready()
     pids = agent.pids()
     wait_until(lambda: agent.slot()['process'].get('memory_bytes', 0) > 1 << 20, 'a sample')

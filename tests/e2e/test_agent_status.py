@@ -37,7 +37,7 @@ class Guarded(TinyAgent):
 
     def start(self):
         self.config['admin']['token'] = TOKEN
-        (self.world.folder / 'token').write_text(TOKEN + '\n')
+        (self.world.directory / 'token').write_text(TOKEN + '\n')
         super().start()
 
     def ask(self, path, **kw):
@@ -62,17 +62,17 @@ class Talker(TinyAgent):
     """An agent with a process that writes the content of `says`, and exits with the code in `says.exit` if that file exists."""
 
     def __init__(self, world, says=HOSTILE, code='3', **settings):
-        (world.folder / 'says').write_bytes(says)
+        (world.directory / 'says').write_bytes(says)
         if code:
-            (world.folder / 'says.exit').write_text(code)
-        (world.folder / 'talker.py').write_text(TALKER)
-        super().__init__(world, min_processes=0, max_processes=1, env={'SAYS': str(world.folder / 'says')}, **settings)
+            (world.directory / 'says.exit').write_text(code)
+        (world.directory / 'talker.py').write_text(TALKER)
+        super().__init__(world, min_processes=0, max_processes=1, env={'SAYS': str(world.directory / 'says')}, **settings)
 
     def start(self):
         python = '/usr/bin/python3 -S -E '
         self.config['applications']['app']['command'] = [
-            '/bin/sh', '-c', python + '%s && exec ' % (self.world.folder / 'talker.py') + python
-            + str(self.world.folder / 'tinyserver.py')]
+            '/bin/sh', '-c', python + '%s && exec ' % (self.world.directory / 'talker.py') + python
+            + str(self.world.directory / 'tinyserver.py')]
         super().start()
 
 
@@ -106,7 +106,7 @@ def parent_of(pid):
 
 def test_the_status_is_right_under_load(world):
     """Real gunicorns and four clients: pids, requests, queues, times and memory in the status are correct."""
-    agent = world.agent('loaded', world.folder / 'tree', slots=2, version='1.4')
+    agent = world.agent('loaded', world.directory / 'tree', slots=2, version='1.4')
     wait_until(lambda: _ready(agent), 'the agent')
     before = time.monotonic()
     counts, pids, stop = [0, 0], [set(), set()], threading.Event()
@@ -176,7 +176,7 @@ def _ready(agent):
 
 def test_queues_are_seen_where_requests_wait(world, browser):
     agent = TinyAgent(world, max_queue=10).wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     requests = [Background(agent.address, target='/%d' % i, headers=[('X-Until', str(go))]) for i in range(4)]
     wait_until(lambda: agent.slot()['waiting'] == 3, 'three to wait')
     status = agent.json()
@@ -195,7 +195,7 @@ def test_queues_are_seen_where_requests_wait(world, browser):
     wait_until(lambda: agent.json()['waiting'] == 0, 'no request to wait')
 
 
-def test_the_page_the_tool_and_the_figures_say_what_the_json_says(world, browser):
+def test_the_page_the_tool_and_the_figures_state_what_the_json_states(world, browser):
     agent = TinyAgent(world, slots=3, min_processes=2, version='<2>', max_queue=7).wait_ready()
     agent.write_node({'max_queue': 9, 'command': 'rm -rf /', 'concurrency': -1})
     wait_until(lambda: agent.app()['settings']['max_queue']['origin'] == 'tree', 'the setting')
@@ -266,7 +266,7 @@ def test_a_listener_of_the_page_does_not_keep_the_agent_from_stopping(world):
 def test_a_detached_process_finishes_what_it_has_and_is_replaced(world):
     agent = Guarded(world).wait_ready()
     old = agent.slot()['process']
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     request = Background(agent.address, target='/long', headers=[('X-Until', str(go))])
     wait_until(lambda: agent.slot()['process']['sessions'] == 1, 'it to be busy')
     r = agent.ask('/processes/%s/detach' % old['id'], method='POST', body=b'')
@@ -274,7 +274,7 @@ def test_a_detached_process_finishes_what_it_has_and_is_replaced(world):
     new = wait_until(lambda: _replaced(agent, old), 'another one')
     assert new['pid'] != old['pid']
     (leaving,) = agent.app()['leaving']
-    assert leaving['id'] == old['id'] and leaving['sessions'] == 1 and leaving['going'] == 'condemned'
+    assert leaving['id'] == old['id'] and leaving['sessions'] == 1 and leaving['going'] == 'replaced'
     assert alive(old['pid'])
     for i in range(3):
         assert json.loads(agent.get('/%d' % i).body)['pid'] == new['pid'], 'detaching is permanent'
@@ -293,7 +293,7 @@ def _replaced(agent, old):
     return p if p and p['id'] != old['id'] and p['state'] == 'ready' else None
 
 
-def test_detach_is_refused_to_whoever_has_not_the_token(world):
+def test_detach_is_refused_to_one_that_has_not_the_token(world):
     agent = Guarded(world).wait_ready()
     p = agent.slot()['process']
     path = '/processes/%s/detach' % p['id']
@@ -325,7 +325,7 @@ def test_without_a_token_actions_are_off(world):
 def test_the_tool_detaches(world):
     agent = Guarded(world).wait_ready()
     old = agent.slot()['process']
-    token = str(world.folder / 'token')
+    token = str(world.directory / 'token')
     assert resumelbctl(agent, 'detach', old['id']).returncode == 1
     done = resumelbctl(agent, '-T', token, 'detach', old['id'])
     assert done.returncode == 0 and old['id'] in done.stdout, done.stderr
@@ -357,7 +357,7 @@ def test_a_failed_start_leaves_its_last_lines(world, browser):
     assert 'process-last-output' in agent.process.output()
 
 
-def test_a_command_that_is_not_there_is_said(world, browser):
+def test_a_command_that_is_not_there_is_reported(world, browser):
     agent = Nobody(world, min_processes=0, max_processes=1).wait_listening()
     assert agent.get().status == 503
     f = _failure(agent)

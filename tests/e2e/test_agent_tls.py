@@ -82,7 +82,7 @@ def test_requests_streams_and_tunnels_go_to_an_agent_with_mutual_tls(world, pki)
     assert 'resumelb_agent_tls_handshakes_total' in metrics
 
 
-def test_without_a_good_certificate_nobody_gets_further_than_the_handshake(world, pki, tmp_path):
+def test_without_a_good_certificate_none_gets_further_than_the_handshake(world, pki, tmp_path):
     agent = TinyAgent(world, top={'tls': mutual(pki)}).wait_ready()
     stranger = Authority(tmp_path, 'strangers').sign('stranger', usage='clientAuth')
     server = pki.authority.sign('no-client', usage='serverAuth')
@@ -132,7 +132,7 @@ def test_an_application_s_own_address_speaks_tls_as_well(world, pki):
     assert is_refused(agent, client(pki), own)
 
 
-def test_networks_are_looked_at_before_the_handshake(world, pki):
+def test_networks_are_checked_before_the_handshake(world, pki):
     agent = TinyAgent(world, top={'tls': mutual(pki), 'allow': ['10.0.0.0/8']}).wait_ready()
     with pytest.raises((OSError, ssl.SSLError)):
         dial(agent.address, NAME, client(pki, pki.balancer))
@@ -168,7 +168,7 @@ def test_certificates_and_authorities_change_at_sighup_and_when_their_files_do(w
     wait_until(lambda: not is_refused(agent, client(pki, pki.balancer)), 'the first authority')
     assert is_refused(agent, client(pki, theirs))
     bundle.write_text('nothing')
-    wait_until(lambda: 'certificates-kept' in agent.process.output(), 'the file to be refused')
+    wait_until(lambda: 'certificates-reload-failed' in agent.process.output(), 'the file to be refused')
     assert ask(agent, client(pki, pki.balancer)).status == 200
 
 
@@ -200,7 +200,7 @@ def test_tls_is_checked_with_the_configuration(world, pki):
     agent = TinyAgent(world).wait_ready()
 
     def complaint(tls):
-        path = world.folder / 'bad.yaml'
+        path = world.directory / 'bad.yaml'
         path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in {**agent.config, 'tls': tls}.items()))
         r = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
         assert r.returncode == 1, r.stderr
@@ -212,5 +212,5 @@ def test_tls_is_checked_with_the_configuration(world, pki):
     assert 'cannot use these authorities' in complaint({**mutual(pki), 'client_ca': '/nowhere'})
     agent.config['tls'] = pki.worker.entry
     rewrite(agent)
-    wait_until(lambda: 'configuration-needs-restart setting=tls' in agent.process.output(), 'the word in the log')
+    wait_until(lambda: 'config-restart-required setting=tls' in agent.process.output(), 'the word in the log')
     assert agent.get().status == 200

@@ -72,7 +72,7 @@ def stop(all_loads):
 
 
 def behind_a_load_balancer(world):
-    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (world.folder / 'tree' / 'app')}}}, wait=False)
+    lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (world.directory / 'tree' / 'app')}}}, wait=False)
     wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: len([w for w in lb.workers('app').values() if w['state'] == 'ready']) == 2, 'two workers')
     return lb
@@ -87,12 +87,12 @@ def process_pids(agent):
 
 
 def executed(world, name='executed.log'):
-    path = world.folder / name
+    path = world.directory / name
     return path.read_text().split() if path.exists() else []
 
 
 def test_no_request_is_lost_and_none_comes_twice(world):
-    agent = world.agent('agent', world.folder / 'tree', slots=2, max_queue=100)
+    agent = world.agent('agent', world.directory / 'tree', slots=2, max_queue=100)
     lb = behind_a_load_balancer(world)
     pids = process_pids(agent)
     incarnations = {w['incarnation'] for w in lb.workers('app').values()}
@@ -111,10 +111,10 @@ def test_no_request_is_lost_and_none_comes_twice(world):
     assert done >= 6 * (20 + 15 * UPGRADES)
 
 
-def test_a_request_under_way_is_finished_by_the_old_one(world):
+def test_a_request_in_progress_is_finished_by_the_old_one(world):
     agent = TinyAgent(world).wait_ready()
     pid = agent.pid()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     running = Background(agent.address, 'POST', '/running', [('X-Until', str(go))], b'x')
     wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
     waiting = Background(agent.address, 'POST', '/waiting', (), b'x')
@@ -143,9 +143,9 @@ def test_what_was_measured_goes_over(world):
     assert list(stream.wait(lambda x: x.get('skills'))['skills']) == ['a.example']
 
 
-def test_a_process_told_to_end_first_finishes_what_the_old_one_sent(world):
+def test_a_process_to_be_stopped_first_finishes_what_the_old_one_sent(world):
     agent = TinyAgent(world).wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     running = Background(agent.address, 'POST', '/running', [('X-Until', str(go))], b'x')
     wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
     old = begin_upgrade(agent)
@@ -172,7 +172,7 @@ def test_processes_are_replaced_meanwhile(world):
 
 def test_an_applications_own_address_and_sockets_with_names_go_over(world):
     own = '127.0.0.1:%d' % free_port()
-    path = 'unix:%s/slot-+.sock' % world.folder
+    path = 'unix:%s/slot-+.sock' % world.directory
     agent = TinyAgent(world, slots=2, address=path, listen=[own], queue='global', max_queue=100).wait_ready()
     pids = [agent.pid(n) for n in range(2)]
     all_loads = [Load([own, own, path.replace('+', '0'), path.replace('+', '1')], posts=1, keep=False)]
@@ -183,7 +183,7 @@ def test_an_applications_own_address_and_sockets_with_names_go_over(world):
     stop(all_loads)
     assert [agent.pid(n) for n in range(2)] == pids
     agent.process.stop()
-    assert not list(world.folder.glob('slot-*.sock'))
+    assert not list(world.directory.glob('slot-*.sock'))
 
 
 def test_ports_that_the_system_chose_stay(world):
@@ -247,7 +247,7 @@ class Installed(TinyAgent):
     """An agent that runs from a copy of the program, which the test can replace."""
 
     def start(self):
-        self.binary = self.world.folder / 'resumelb-agent'
+        self.binary = self.world.directory / 'resumelb-agent'
         shutil.copy(BIN / 'resumelb-agent', self.binary)
         self.config.update(self.top)
         self.path.write_text(''.join('%s: %s\n' % (k, json.dumps(v)) for k, v in self.config.items()))
@@ -255,13 +255,13 @@ class Installed(TinyAgent):
 
     def install(self, script):
         """Installs a program like a package manager: renames a new file over the old one."""
-        new = self.world.folder / 'new'
+        new = self.world.directory / 'new'
         new.write_text(script)
         new.chmod(0o755)
         new.rename(self.binary)
 
     def install_true_one(self):
-        new = self.world.folder / 'new'
+        new = self.world.directory / 'new'
         shutil.copy(BIN / 'resumelb-agent', new)
         new.rename(self.binary)
 
@@ -288,7 +288,7 @@ def test_a_program_that_does_not_come_up_leaves_all_as_it_was(world, script, sai
     if hangs:
         agent.path.write_text(agent.path.read_text().replace('upgrade_timeout: "1s"', 'upgrade_timeout: "10m"'))
         agent.process.kill(signal.SIGHUP)
-        wait_until(lambda: 'configuration-read' in agent.process.output(), 'the longer time-out')
+        wait_until(lambda: 'config-reloaded' in agent.process.output(), 'the longer time-out')
     upgrade(agent)
     go_on([load], 10)
     stop([load])
@@ -297,7 +297,7 @@ def test_a_program_that_does_not_come_up_leaves_all_as_it_was(world, script, sai
 
 def test_a_second_signal_is_ignored(world):
     agent = TinyAgent(world).wait_ready()
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     running = Background(agent.address, 'GET', '/', [('X-Until', str(go))])
     wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
     old = agent.process
@@ -316,7 +316,7 @@ def test_a_second_signal_is_ignored(world):
 
 def slow_start(world, **kw):
     """An agent with a new process that does not start before a file exists. Returns the agent and the path of that file."""
-    flag = world.folder / 'may-start'
+    flag = world.directory / 'may-start'
     agent = Installed(world, **kw).wait_ready()
     agent.install('#!/bin/sh\nwhile [ ! -e %s ]; do sleep 0.02; done\nexec %s "$@"\n' % (flag, BIN / 'resumelb-agent'))
     return agent, flag
@@ -360,11 +360,11 @@ def test_kill_9_of_the_old_one_before_the_new_one_serves(world):
 
 
 def test_kill_9_of_the_old_one_while_it_finishes(world):
-    agent = world.agent('agent', world.folder / 'tree', slots=1)
+    agent = world.agent('agent', world.directory / 'tree', slots=1)
     slot = lambda: agent.json()['applications']['app']['slots'][0]
     wait_until(lambda: agent_pid(agent) and slot()['state'] == 'ready', 'the agent')
     process = process_pids(agent)
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     running = Background(agent.addresses[0], 'POST', '/', [('X-Until', str(go)), ('X-Once', 'running')], b'x')
     wait_until(lambda: slot()['running'] == 1, 'it to run')
     old = begin_upgrade(agent)
@@ -383,7 +383,7 @@ def test_kill_9_of_the_old_one_while_it_finishes(world):
 def test_kill_9_of_the_new_one_while_the_old_one_finishes(world):
     agent = TinyAgent(world, slots=2).wait_ready()
     processes = [agent.pid(n) for n in range(2)]
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     running = Background(agent.address, 'GET', '/', [('X-Until', str(go))])
     wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
     old, old_pid = agent.process, agent.process.pid
@@ -408,11 +408,11 @@ def test_kill_9_of_the_new_one_while_the_old_one_finishes(world):
     assert agent.pid() == processes[0]
 
 
-def test_the_service_manager_is_told_of_the_new_main_process(world, monkeypatch):
+def test_the_service_manager_is_notified_of_the_new_main_process(world, monkeypatch):
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    notify.bind(str(world.folder / 'notify'))
+    notify.bind(str(world.directory / 'notify'))
     notify.settimeout(LIMIT)
-    monkeypatch.setenv('NOTIFY_SOCKET', str(world.folder / 'notify'))
+    monkeypatch.setenv('NOTIFY_SOCKET', str(world.directory / 'notify'))
     agent = TinyAgent(world).wait_ready()
     assert notify.recv(1000) == b'READY=1'
     pid = upgrade(agent)

@@ -23,7 +23,7 @@ class Crowded:
         self.agent.config['applications']['busy'] = busy
         self.agent.start()
         self.agent.wait_ready()
-        self.go = world.folder / 'go'
+        self.go = world.directory / 'go'
         address = self.slots('busy')[0]['address']
         self.running = Background(address, 'POST', '/running', [('X-Until', str(self.go))], b'x')
         wait_until(lambda: self.slots('busy')[0]['running'] == 1, 'the other application to be busy')
@@ -53,7 +53,7 @@ def test_requests_at_an_applications_own_address_are_passed_on_to_the_agent_that
     old = crowded.upgrade()
     # they wait in the new agent now
     wait_until(lambda: crowded.waiting() == 5, 'them to wait at the new one')
-    assert old.alive() and old.output().count('request-passed-on') >= 1
+    assert old.alive() and old.output().count('request-relayed') >= 1
     crowded.end()
     answers = [json.loads(x.result().body) for x in asked]
     assert [(x['method'], x['target'], x['body']) for x in answers] == [('POST', '/%d' % i, 1) for i in range(5)]
@@ -63,7 +63,7 @@ def test_requests_at_an_applications_own_address_are_passed_on_to_the_agent_that
     assert crowded.posts() == ['/0', '/1', '/2', '/3', '/4', '/running']
 
 
-def test_what_load_balancers_say_and_hear_passes_through_the_old_one(world):
+def test_what_load_balancers_state_and_receive_passes_through_the_old_one(world):
     crowded = Crowded(world, max_queue=1)
     address = crowded.agent.addresses[0]
     fingerprint = '0123456789abcdef'
@@ -87,7 +87,7 @@ def test_what_load_balancers_say_and_hear_passes_through_the_old_one(world):
 def test_a_request_whose_only_process_dies_after_the_upgrade_is_passed_on(world):
     own = '127.0.0.1:%d' % free_port()
     agent = TinyAgent(world, slots=1, listen=[own]).wait_ready()
-    pid, go = agent.pid(), world.folder / 'go'
+    pid, go = agent.pid(), world.directory / 'go'
     running = Background(own, 'POST', '/running', [('X-Until', str(go))], b'x')
     wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
     waiting = [Background(own, 'POST', '/waiting%d' % i, (), b'x') for i in range(3)]
@@ -117,5 +117,5 @@ def test_what_waits_at_a_cold_slot_costs_the_load_balancers_client_nothing(world
     assert old.wait() == 0
     stats = lb.app()['stats']
     assert (stats['unprocessed'], stats['retries'], stats['responses_5xx']) == (0, 0, 0)
-    assert old.output().count('request-passed-on') >= 1
+    assert old.output().count('request-relayed') >= 1
     assert crowded.posts() == ['/0', '/1', '/2', '/3', '/running']

@@ -84,7 +84,7 @@ def test_forms_and_json_arrive_as_they_were_sent(site, protocol):
 
 def test_cookies_and_redirects(site, protocol):
     """A redirect to an absolute URL names the scheme, host and port that the client used."""
-    jar = site.world.folder / 'jar'
+    jar = site.world.directory / 'jar'
     jar.unlink(missing_ok=True)
     entered = site.curl(protocol, '/enter', '-c', jar)
     assert entered.status == 302 and entered['Location'] == site.base(protocol) + '/cookies'
@@ -98,7 +98,7 @@ def test_cookies_and_redirects(site, protocol):
 
 
 def test_uploads(site, protocol):
-    file = site.world.folder / 'upload.bin'
+    file = site.world.directory / 'upload.bin'
     file.write_bytes(UPLOAD)
     binary = ['-H', 'Content-Type: application/octet-stream']
     assert site.curl(protocol, '/upload', *binary, '--data-binary', '@%s' % file).json == digest(UPLOAD)
@@ -154,7 +154,7 @@ def test_error_pages_are_the_servers_own(site, protocol):
 
 def test_requests_on_many_connections_reach_both_processes(site, protocol):
     """Each of many concurrent requests gets its own response, independent of the process."""
-    out = site.world.folder / 'many'
+    out = site.world.directory / 'many'
     out.mkdir(exist_ok=True)
     base = site.base(protocol)
     urls = [word for i in range(1, 60) for word in (base + '/environment?%d' % i, '-o', out / str(i))]

@@ -80,7 +80,7 @@ def test_each_class_stays_with_its_worker(world):
 
 def test_hostile_class_names_harm_nothing(world):
     w = named(world, 'w')
-    lb = world.resumelb({'workers': [w.address], 'access_log': str(world.folder / 'access.log')})
+    lb = world.resumelb({'workers': [w.address], 'access_log': str(world.directory / 'access.log')})
     for host in ('a"b', "it's", '<script>', 'x' * 10_000, 'a{b}', 'host\\with\\slashes', 'a;b', '%', 'xn--caf-dma'):
         assert lb.get('/', host=host).status in (200, 400), host
     from support.http import Client
@@ -91,5 +91,5 @@ def test_hostile_class_names_harm_nothing(world):
     status = lb.json()
     json.dumps(status)
     assert lb.get('/').status == 200
-    log = wait_until(lambda: (world.folder / 'access.log').read_bytes(), 'the access log')
+    log = wait_until(lambda: (world.directory / 'access.log').read_bytes(), 'the access log')
     assert all(0x20 <= b < 0x7f or b == 0x0a for b in log)

@@ -35,10 +35,10 @@ def others(lb, address):
 
 # ---- what an agent says ----
 
-def test_an_agent_tells_what_waits_and_runs_with_the_request_that_it_answers(world):
+def test_an_agent_reports_what_waits_and_runs_with_the_request_that_it_answers(world):
     agent = TinyAgent(world).wait_ready()
     assert agent.get()['Resumelb-Backlog'] == '1'
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     requests = []
     for n in range(3):
         requests.append(Background(agent.address, headers=[('X-Until', str(go))]))
@@ -48,7 +48,7 @@ def test_an_agent_tells_what_waits_and_runs_with_the_request_that_it_answers(wor
     assert agent.get(method='HEAD')['Resumelb-Backlog'] == '1'
 
 
-def test_an_agent_tells_when_it_refuses_or_fails_a_request_and_when_it_becomes_a_tunnel(world):
+def test_an_agent_reports_when_it_refuses_or_fails_a_request_and_when_it_becomes_a_tunnel(world):
     agent = TinyAgent(world, max_queue=2).wait_ready()
     with Client(agent.address) as c:
         c.send(headers=[('Connection', 'upgrade'), ('Upgrade', 'websocket')])
@@ -59,7 +59,7 @@ def test_an_agent_tells_when_it_refuses_or_fails_a_request_and_when_it_becomes_a
     assert (r.status, r['Resumelb-Failed'], r['Resumelb-Backlog']) == (502, '1', '1')
     agent.wait_ready()
     wait_until(lambda: agent.get().status == 200, 'the next process')
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     requests = [Background(agent.address, headers=[('X-Until', str(go))]) for _ in range(3)]
     wait_until(lambda: agent.slot()['waiting'] == 2, 'the queue to fill')
     r = agent.get()
@@ -68,7 +68,7 @@ def test_an_agent_tells_when_it_refuses_or_fails_a_request_and_when_it_becomes_a
     assert [q.result().status for q in requests] == [200, 200, 200]
 
 
-def test_a_process_cannot_tell_a_backlog(world):
+def test_a_process_cannot_report_a_backlog(world):
     agent = TinyAgent(world).wait_ready()
     r = agent.get(headers=[('X-Forge', '1')])
     assert (r['Resumelb-Backlog'], r['X-Kept']) == ('1', 'yes')
@@ -83,7 +83,7 @@ class Stage:
         self.agent = TinyAgent(world, slots=2, history=9999).wait_ready()
         self.busy = self.agent.addresses[0]
         self.pids = [self.agent.pid(0), self.agent.pid(1)]
-        self.gates = [world.folder / 'gate0', world.folder / 'gate1']
+        self.gates = [world.directory / 'gate0', world.directory / 'gate1']
         self.filling = balancer(world, 'filling', [self.busy])
         self.hosts = {}
 
@@ -280,9 +280,9 @@ def test_the_tree_turns_it_off_and_on(world):
     w = Reporter(world)
     w.first = [w.line('one')]
     w.response = RESPONSES['length'][0]
-    tree = Tree(world.folder / 'tree')
+    tree = Tree(world.directory / 'tree')
     tree.set(backlog_max_age=60)
-    lb = balancer(world, 'lb', [w.address], tree='directory:%s' % (world.folder / 'tree'))
+    lb = balancer(world, 'lb', [w.address], tree='directory:%s' % (world.directory / 'tree'))
     assert lb.get().status == 200 and others(lb, w.address) == 4
     tree.set(backlog_max_age=60, backlog_shared=False)
     wait_until(lambda: others(lb, w.address) == 0, 'it to be off')

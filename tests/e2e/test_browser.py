@@ -118,7 +118,7 @@ def trusting(browser):
 
 def test_a_page_with_200_parts_events_and_a_websocket(world, trusting):
     worker, port, browser = Worker(world), free_port(), trusting
-    pair = Pair(world.folder, 'front', ['localhost'])
+    pair = Pair(world.directory, 'front', ['localhost'])
     lb = world.resumelb({'workers': [worker.address]},
                         listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
     browser.open('https://127.0.0.1:%d/' % port)

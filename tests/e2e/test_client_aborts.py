@@ -246,8 +246,8 @@ def test_it_leaves_the_queue_for_a_worker(world, dial, leave, pipelined):
 
 
 def no_worker(world):
-    (world.folder / 'tree').mkdir()
-    lb, _ = front(world, workers=[], tree='directory:%s' % (world.folder / 'tree'), start_wait='100ms',
+    (world.directory / 'tree').mkdir()
+    lb, _ = front(world, workers=[], tree='directory:%s' % (world.directory / 'tree'), start_wait='100ms',
                   worker_wait_timeout='10m', wait=False)
     wait_until(lambda: 'listening addresses' in lb.process.output(), 'its listeners')
     return lb
@@ -299,7 +299,7 @@ def test_its_streams_end(world, leave, stage):
 # --- clients that close their half -----------------------------------------------------------------------------
 
 
-def test_who_closes_its_half_is_served_where_that_is_set(world):
+def test_one_that_closes_its_half_is_served_where_that_is_set(world):
     gate = threading.Event()
     world.closers.insert(0, gate.set)
     lb, w = front(world, serve(lambda c, head, body: (gate.wait(LIMIT), hello(c, head, body))), ignore_client_abort=True)

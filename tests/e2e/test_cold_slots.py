@@ -103,7 +103,7 @@ def test_a_cold_slot_comes_in_when_the_warm_ones_stay_above_spawn_backlog(world)
     wait_until(lambda: first.address in in_pool(lb), 'the first in the order')
     assert time.monotonic() - since > 0.9
     assert in_pool(lb) == {warm.address, first.address}
-    assert 'reason=overload' in log_of(lb, 'cold-slot-called')[0]
+    assert 'reason=overload' in log_of(lb, 'dormant-slot-activated')[0]
     # only one request is sent to it, which starts its process: no other one waits for the start
     clients.ask(1)
     wait_until(lambda: first.requests == 1, 'the request that wakes it')
@@ -152,7 +152,7 @@ def test_sustained_overload_calls_one_after_the_other(world):
     assert set(clients.statuses()) == {200}
     # its request is answered but its state is not reported: after a while it is out again, and is not activated again
     wait_until(lambda: second.address not in in_pool(lb), 'it to be out')
-    assert 'reason=refused' in log_of(lb, 'cold-slot-not-woken')[0]
+    assert 'reason=refused' in log_of(lb, 'dormant-slot-not-started')[0]
 
 
 def test_a_called_slot_leaves_when_the_overload_has_gone_before_its_request(world):
@@ -165,10 +165,10 @@ def test_a_called_slot_leaves_when_the_overload_has_gone_before_its_request(worl
     wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
     assert first.requests == 0
     assert spawns(lb) == 0
-    assert 'reason=overload-has-gone' in log_of(lb, 'cold-slot-not-woken')[0]
+    assert 'reason=overload-ended' in log_of(lb, 'dormant-slot-not-started')[0]
 
 
-def test_new_classes_alone_bring_nobody_in(world):
+def test_new_classes_alone_bring_none_in(world):
     lb, warm, cold = stage(world, cold=3)
     warm.may_answer.set()
     for i in range(100):
@@ -251,7 +251,7 @@ def test_it_can_be_switched_off_and_on(world):
     wait_until(lambda: first.address in in_pool(lb), 'the call')
     lb.reload({'pool': {'spawn_backlog': 0}})
     wait_until(lambda: in_pool(lb) == {warm.address}, 'it to be out')
-    assert 'reason=switched-off' in log_of(lb, 'cold-slot-not-woken')[0]
+    assert 'reason=switched-off' in log_of(lb, 'dormant-slot-not-started')[0]
     lb.reload({'pool': {'spawn_backlog': 9, 'spawn_after': '0s'}})
     look_on(lb)
     assert in_pool(lb) == {warm.address}
@@ -264,7 +264,7 @@ def test_without_a_warm_worker_one_comes_in_at_once(world):
     warm.end('stop')
     wait_until(lambda: len(in_pool(lb)) == 1, 'a cold one')
     assert in_pool(lb) == {first.address}
-    assert 'reason=no-warm-worker' in log_of(lb, 'cold-slot-called')[0]
+    assert 'reason=no-warm-worker' in log_of(lb, 'dormant-slot-activated')[0]
     clients = Clients(lb)
     clients.ask(2)
     first.say('c0', 'starting')
@@ -332,7 +332,7 @@ def seconds_of(line):
 
 
 def called_at(lb):
-    return [seconds_of(line) for line in log_of(lb, 'cold-slot-called') if 'reason=overload' in line]
+    return [seconds_of(line) for line in log_of(lb, 'dormant-slot-activated') if 'reason=overload' in line]
 
 
 def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_for_them(world):
@@ -356,7 +356,7 @@ def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_f
     assert (stats['unprocessed'], stats['connect_failures'], stats['responses_5xx']) == (0, 0, 0)
 
 
-def test_nobody_is_started_again_and_again(world):
+def test_none_is_started_again_and_again(world):
     """Two processes are sufficient for the load: the other two slots stay dormant, or at least are not activated any more."""
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
     lb = balancer(world, agent, spawn_after='300ms')

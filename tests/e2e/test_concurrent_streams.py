@@ -174,7 +174,7 @@ class Held:
 def all_but_the_last_wait(world, held, config, wait_for):
     """Sends STREAMS - 1 requests for a.example, then one for b.example, which is answered while the others wait."""
     port = free_port()
-    pair = Pair(world.folder, 'front', ['a.example', 'b.example'])
+    pair = Pair(world.directory, 'front', ['a.example', 'b.example'])
     lb = world.resumelb(config, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
     with Http2(port) as c:
         c.send(b''.join(frame(HEADERS, request(authority='a.example'), WHOLE, n) for n in NUMBERS[:-1]))

@@ -63,7 +63,7 @@ def test_broken_files_are_refused(tmp_path, text, says):
 
 
 @pytest.mark.parametrize('address', [':8080', '*:8080', '8080'])
-def test_a_port_without_an_address_is_told_what_to_write(tmp_path, address):
+def test_a_port_without_an_address_is_reported_with_the_remedy(tmp_path, address):
     path = tmp_path / 'bad.yaml'
     texts = {
         'resumelb': ['listen: ["%s"]\nworkers: ["127.0.0.1:1"]\n', 'listen:\n  - address: "%s"\nworkers: ["127.0.0.1:1"]\n',
@@ -88,7 +88,7 @@ def test_the_commented_configurations_are_good(tmp_path):
 
 SECRETS = {
     'resumelb': 'listen: ["127.0.0.1:%d"]\nworkers: [{address: "127.0.0.1:1"}]\nadmin: {address: "127.0.0.1:%d", token: t}\n',
-    'resumelb-agent': 'state_dir: FOLDER\nadmin: {address: "127.0.0.1:%.0s%d", actions_token: t}\n'
+    'resumelb-agent': 'state_dir: DIRECTORY\nadmin: {address: "127.0.0.1:%.0s%d", actions_token: t}\n'
                       'applications: {x: {command: [/bin/true], root: /, address: "127.0.0.1:0", min_processes: 0, max_processes: 1}}\n',
     'resumelb-poolcounter': 'listen: "127.0.0.1:%d"\nadmin: {address: "127.0.0.1:%d", token: t}\n',
 }
@@ -100,8 +100,8 @@ def exposed(path, output):
 
 @pytest.mark.parametrize('program', SECRETS)
 def test_a_secret_that_others_may_read_is_warned_of_at_test_start_and_sighup(world, program):
-    path, admin = world.folder / 'secret.yaml', free_port()
-    path.write_text(SECRETS[program].replace('FOLDER', str(world.folder / 'state')) % (free_port(), admin))
+    path, admin = world.directory / 'secret.yaml', free_port()
+    path.write_text(SECRETS[program].replace('DIRECTORY', str(world.directory / 'state')) % (free_port(), admin))
     path.chmod(0o640)
     good = check(path, program)
     assert good.returncode == 0 and 'secret-file-exposed' not in good.stderr, good.stderr
@@ -114,7 +114,7 @@ def test_a_secret_that_others_may_read_is_warned_of_at_test_start_and_sighup(wor
     for read, (mode, modes) in enumerate([(0o640, ['0644']), (0o646, ['0644', '0646'])], 1):
         path.chmod(mode)
         p.kill(signal.SIGHUP)
-        wait_until(lambda n=read: p.output().count(' configuration-read ') == n, 'the configuration read again')
+        wait_until(lambda n=read: p.output().count(' config-reloaded ') == n, 'the configuration read again')
         assert exposed(path, p.output()) == modes
 
 
@@ -123,8 +123,8 @@ def test_private_keys_that_others_may_read_are_warned_of_and_a_file_without_secr
                           'listen: [{address: "127.0.0.1:1", tls: {certificates: [%s]}}]\nworkers: [{address: "127.0.0.1:1"}]\n',
                           'listen: ["127.0.0.1:1"]\nworkers: [{address: "127.0.0.1:1"}]\nworker_%s\n'),
              'resumelb-agent': ('state_dir: %s\napplications: {x: {command: [/bin/true], root: /, address: "127.0.0.1:0"}}\n%%s\n'
-                                % (world.folder / 'state'),)}
-    path, pair = world.folder / 'tls.yaml', Pair(world.folder, 'pair', ['a.example'])
+                                % (world.directory / 'state'),)}
+    path, pair = world.directory / 'tls.yaml', Pair(world.directory, 'pair', ['a.example'])
     key = pair.key
     for program, texts in pairs.items():
         for text in texts:
@@ -171,11 +171,11 @@ def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
     assert not w.requests
 
 
-def test_who_connects_while_it_starts_is_served_or_refused_never_reset(world):
+def test_one_that_connects_while_it_starts_is_served_or_refused_never_reset(world):
     w = world.scripted(serve(hello))
     # Each listen() is delayed, so that a client would meet a socket that listens only for a check. The tracer is not the parent (-D),
     # and LeakSanitizer does not work in a traced process.
-    slowly = ['strace', '-D', '-f', '-q', '--seccomp-bpf', '-o', world.folder / 'listens', '-e', 'trace=listen', '-e', 'inject=listen:delay_exit=100000']
+    slowly = ['strace', '-D', '-f', '-q', '--seccomp-bpf', '-o', world.directory / 'listens', '-e', 'trace=listen', '-e', 'inject=listen:delay_exit=100000']
     lb = world.resumelb({'workers': [{'address': w.address}]}, wait=False, wrapper=slowly,
                         env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'})
     served = 0
@@ -186,7 +186,7 @@ def test_who_connects_while_it_starts_is_served_or_refused_never_reset(world):
             served += 1
         except ConnectionRefusedError:
             time.sleep(0.002)
-    assert len((world.folder / 'listens').read_text().splitlines()) >= 3, 'the admin address and a listener for each loop'
+    assert len((world.directory / 'listens').read_text().splitlines()) >= 3, 'the admin address and a listener for each loop'
 
 
 def test_a_bad_configuration_at_sighup_changes_nothing(world):
@@ -201,7 +201,7 @@ def test_a_bad_configuration_at_sighup_changes_nothing(world):
     assert lb.get().body == b'hello' and b.requests
 
 
-def test_sigterm_finishes_what_is_under_way_and_exits_0(world):
+def test_sigterm_finishes_what_is_in_progress_and_exits_0(world):
     import threading
     from support.http import Client
     gate = threading.Event()

@@ -106,7 +106,7 @@ def dial_many(address, n):
     return sum(1 for c in got if c)
 
 
-def test_over_all_connections_those_with_requests_go_on_and_others_wait(world):
+def test_over_all_connections_those_with_requests_continue_and_others_wait(world):
     gate = threading.Event()
     w = world.scripted(serve(lambda c, head, body: gate.wait(LIMIT) and c.answer(b'hello')))
     lb = world.resumelb({'workers': [{'address': w.address}], 'max_client_connections': 3}, threads='2')

@@ -11,10 +11,10 @@ from ctl_support import ctl
 @pytest.fixture(scope='module')
 def scripts(tmp_path_factory):
     """Of each shell, in a file."""
-    folder = tmp_path_factory.mktemp('completion')
+    directory = tmp_path_factory.mktemp('completion')
     files = {}
     for shell in ('bash', 'zsh'):
-        files[shell] = folder / shell
+        files[shell] = directory / shell
         files[shell].write_text(ctl('completion', shell).out)
     return files
 

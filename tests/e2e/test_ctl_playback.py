@@ -66,7 +66,7 @@ def test_two_servers_are_asked_the_same_and_compared(world, tmp_path):
     assert other['servers'][0]['loads_per_request'] is None
 
 
-def test_errors_are_counted_and_said(world, tmp_path):
+def test_errors_are_counted_and_reported(world, tmp_path):
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/%d' % i) for i in range(10)])
     failing = world.scripted(serve(loads(0, status='503 No')))
     assert ctl('playback', '-j', log, 'http://' + failing.address).json()['servers'][0]['errors'] == 10
@@ -76,7 +76,7 @@ def test_errors_are_counted_and_said(world, tmp_path):
     assert '10 without an answer: connection refused' in nobody
 
 
-def test_a_server_that_ends_kept_connections_is_asked_anew(world, tmp_path):
+def test_a_server_that_ends_kept_connections_is_asked_again(world, tmp_path):
     def one_each(c):
         c.answer_after = c.read_request()
         c.answer(b'ok')
@@ -112,7 +112,7 @@ def test_paced_latency_counts_from_when_a_request_was_due(world, tmp_path):
     assert told['servers'][0]['max_ms'] >= 900, 'the fifth request waited for four others'
 
 
-def test_an_interrupted_playback_tells_what_there_was(world, tmp_path):
+def test_an_interrupted_playback_reports_what_there_was(world, tmp_path):
     server = world.scripted(serve(loads(1)))
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/0'), (59, 'a.example', 'GET', '/1')])
     p = subprocess.Popen([str(BIN / 'resumelbctl'), 'playback', '--speed', '1', str(log), 'http://' + server.address],

@@ -142,7 +142,7 @@ def columns_of(screen):
     return re.split(r' {2,}| (?=mean|oldest|req|fail|service|skills|state|backlog)', next(x for x in screen if x.startswith('worker ')))
 
 
-def test_on_80_columns_and_24_rows_it_says_what_is_hidden_and_arrows_show_it(lb, start):
+def test_on_80_columns_and_24_rows_it_states_what_is_hidden_and_arrows_show_it(lb, start):
     t = start('--sort', 'n', columns=80)
     t.wait(lambda s: len(workers_of(s)) == 20)
     screen = t.screen()
@@ -169,7 +169,7 @@ def test_on_80_columns_and_24_rows_it_says_what_is_hidden_and_arrows_show_it(lb,
     assert t.end() == 0 and t.is_as_it_was()
 
 
-def test_where_there_is_room_for_all_nothing_is_said_to_be_hidden(start):
+def test_where_there_is_room_for_all_nothing_is_reported_to_be_hidden(start):
     t = start(rows=40, columns=120)
     t.wait(lambda s: len(workers_of(s)) == 30)
     assert not any('hidden' in line or 'workers 1 to' in line for line in t.screen())
@@ -211,7 +211,7 @@ def test_it_gives_the_terminal_back_while_it_is_stopped(start):
     assert t.end() == 0 and t.is_as_it_was()
 
 
-def test_it_goes_on_when_the_load_balancer_has_gone(lb, start):
+def test_it_continues_when_the_load_balancer_has_gone(lb, start):
     t = start()
     t.wait(workers_of)
     lb.kill()
@@ -229,7 +229,7 @@ def test_colours_are_for_terminals_without_no_color(lb, start):
     assert not re.search(rb'\x1b\[[0-9;]*[1-9]m', plain.seen)
 
 
-def test_without_a_terminal_it_says_what_to_do(lb):
+def test_without_a_terminal_it_states_what_to_do(lb):
     assert 'status --watch' in ctl('top', '-a', lb.admin, code=1).error
     assert 'refused' in ctl('top', '-a', '127.0.0.1:1', code=1).error
     ctl('top', '--sort', 'x', code=2)

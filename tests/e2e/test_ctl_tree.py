@@ -85,8 +85,8 @@ class ZooKeeperPlace:
 
 
 class DirectoryPlace:
-    def __init__(self, folder):
-        self.root = folder / 'tree'
+    def __init__(self, place):
+        self.root = place / 'tree'
         self.url = 'directory:%s' % self.root
         self.tool = Tool(self.url)
 
@@ -98,9 +98,9 @@ class DirectoryPlace:
         return file.read_bytes() if file.exists() else b''
 
     def put_raw(self, path, data):
-        folder = self.root / path.strip('/')
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / 'properties.json').write_bytes(data)
+        place = self.root / path.strip('/')
+        place.mkdir(parents=True, exist_ok=True)
+        (place / 'properties.json').write_bytes(data)
 
 
 @pytest.fixture(scope='module', autouse=True)     # set up before any test, as otherwise the server would count as left running by a test
@@ -299,7 +299,7 @@ def test_garbage_is_shown_and_survives(zookeeper):
         assert t.properties(path) == {'a': 1}
 
 
-def test_names_that_the_format_cannot_say_are_not_trimmed(zookeeper):
+def test_names_that_the_format_cannot_state_are_not_trimmed(zookeeper):
     zookeeper.tree.set_raw('/a/b c', b'{}')
     zookeeper.tree.set_raw('/a/d', b'{}')
     path = '/a/b c'
@@ -396,7 +396,7 @@ def test_nodes_beside_the_topmost_are_never_touched(place):
     assert place.tool('export').out == '/a\n  /x\n  /y\n/b\n/c\n'
 
 
-def test_bad_text_changes_nothing_and_is_told_with_its_place(place, tmp_path):
+def test_bad_text_changes_nothing_and_is_reported_with_its_place(place, tmp_path):
     place.tool.load('/a\n  x = 1\n')
     file = tmp_path / 'bad.tree'
     file.write_text('/a\n  x = 2\n  y = __import__("os")\n')
@@ -433,7 +433,7 @@ def test_set_changes_single_properties(place):
     assert place.tool('get', '/a/b').out == '{"z":2}\n'
 
 
-def test_set_refuses_what_nobody_would_take(place):
+def test_set_refuses_what_none_would_take(place):
     place.tool.load('/a\n  x = 1\n')
     before = place.tool('export').out
     assert '--create' in place.tool('set', '/none', 'x=1', code=1).error
@@ -450,11 +450,11 @@ def test_set_refuses_what_nobody_would_take(place):
 
 def test_directory_refuses_hidden_names(directory):
     directory.tool.load('/a\n')
-    assert 'no name for a node here' in directory.tool('set', '/a/.hidden', 'x=1', '--create', code=1).error
+    assert 'not a valid node name here' in directory.tool('set', '/a/.hidden', 'x=1', '--create', code=1).error
     assert directory.tool('print').out == '/a\n'
 
 
-def test_get_tells_of_what_is_not_there(place):
+def test_get_reports_what_is_not_there(place):
     place.tool.load('/a\n  x = 1\n  l => /none\n  loop => /a loop\n')
     assert 'no such node' in place.tool('get', '/b', code=1).error
     assert 'no property y' in place.tool('get', '/a', 'y', code=1).error
@@ -519,7 +519,7 @@ def identities(tmp_path):
     return make
 
 
-def test_permissions_are_kept_and_told(server, zookeeper, identities, request):
+def test_permissions_are_kept_and_reported(server, zookeeper, identities, request):
     ops, other = identities('ops', 'hush'), identities('other', 'hush2')
     tool = zookeeper.tool
     # ZooKeeper shows the identities in permissions only to clients that may change them.
@@ -555,7 +555,7 @@ def test_permissions_are_kept_and_told(server, zookeeper, identities, request):
     assert '/secret\n  x = 1\n' in tool('print', '--auth-file', ops).out
 
 
-def test_directory_without_permission_is_told(directory):
+def test_directory_without_permission_is_reported(directory):
     if os.getuid() == 0:
         # Root is never denied access. The tool reports a properties file that is not a regular file in the same way.
         directory.tool.load('/a\n/b\n')
@@ -579,7 +579,7 @@ def test_auth_file_open_to_all_is_refused(zookeeper, identities):
     assert 'accessible to all users' in error and 'hush' not in error
 
 
-def test_nobody_there_is_told_in_time(tmp_path):
+def test_none_there_is_reported_in_time(tmp_path):
     tool = Tool('zookeeper://127.0.0.1:1/x')
     error = tool('print', '--timeout', '1', code=1).error
     assert error == 'resumelbctl: zookeeper: no answer from 127.0.0.1:1 within 1000 ms (is it running? --timeout)\n'
@@ -629,12 +629,12 @@ def test_changes_survive_connections_that_break(server, zookeeper, tmp_path):
     (('print', '--timeout', '0'), 'number of seconds'), (('print', '--bogus'), 'bogus'), (('export', '--json'), 'for print'),
     (('import', '-', '--trim', '--no-trim'), 'one of'),
 ])
-def test_bad_usage_is_told(tmp_path, words, said):
+def test_bad_usage_is_reported(tmp_path, words, said):
     answer = Tool('directory:%s' % tmp_path)(*words, code=2)
     assert said in answer.error and '--help' in answer.error and answer.out == ''
 
 
-def test_bad_urls_are_told():
+def test_bad_urls_are_reported():
     for url in ('', 'x', 'zookeeper:x', 'zookeeper://', 'zookeeper://a:0', 'directory:relative'):
         done = subprocess.run([str(BIN / 'resumelbctl'), 'tree', '-u', url, 'print'], capture_output=True)
         assert done.returncode == (2 if url == '' else 1) and done.stderr.startswith(b'resumelbctl'), (url, done)

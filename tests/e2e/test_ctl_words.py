@@ -20,11 +20,11 @@ class Site:
         self.workers = [world.scripted(serve(hello)) for _ in range(2)]
         self.names = [w.address for w in self.workers]
         admin = {'address': '127.0.0.1:%d' % free_port(), 'actions_token': TOKEN}
-        self.lb = world.resumelb({'workers': self.names, 'admin': admin, 'history': 1, 'state_dir': str(world.folder / 'state'),
+        self.lb = world.resumelb({'workers': self.names, 'admin': admin, 'history': 1, 'state_dir': str(world.directory / 'state'),
                                   **config}, wait=False)
         self.lb.admin = admin['address']
         wait_until(self.lb.ready, 'it to be ready')
-        self.token = world.folder / 'token'
+        self.token = world.directory / 'token'
         self.token.write_text(TOKEN + '\n')
 
     def ctl(self, word, *words, **kw):
@@ -62,7 +62,7 @@ def test_explain_names_the_worker_that_then_gets_the_request(site):
         wait_until(lambda: site.lb.app()['backlog'] == 0, 'nothing in flight')
 
 
-def test_explain_tells_class_candidates_steps_and_values(site):
+def test_explain_reports_class_candidates_steps_and_values(site):
     site.visit(1)
     out = site.ctl('explain', '--class', 'h0.example').out
     assert 'class h0.example, policy adaptive, 2 workers' in out
@@ -125,7 +125,7 @@ def ctl_text(lb, *words):
     return subprocess.run([str(BIN / 'resumelbctl'), 'check', lb.admin, *words], capture_output=True, text=True).stdout
 
 
-def test_check_is_critical_without_anybody_and_unknown_without_sense(world, site):
+def test_check_is_critical_without_any_and_unknown_without_sense(world, site):
     assert ctl('check', '127.0.0.1:%d' % free_port(), '-b1', code=2).out.startswith('CRITICAL: ')
     assert ctl('check', site.lb.address, '-b1', code=3).out.startswith('UNKNOWN: ')
     assert ctl('check', site.lb.admin, '-b1', '-p', 'nobody', code=3).out == 'UNKNOWN: no such application\n'
@@ -173,7 +173,7 @@ def test_orders_are_refused_with_a_reason(site, tmp_path):
     assert site.lb.workers()[site.names[0]]['state'] == 'ready'
 
 
-def test_reload_says_what_is_refused(site):
+def test_reload_states_what_is_refused(site):
     site.lb.config['retries'] = 1
     site.lb.write_config()
     assert site.order('reload').out.endswith('reloaded\n')
@@ -200,9 +200,9 @@ class Ordered(TinyAgent):
         return json.loads(file.read_text().splitlines()[-1])['skills'] if file.exists() else None
 
 
-def test_an_agent_forgets_in_its_file_and_tells_its_load_balancers(world):
+def test_an_agent_forgets_in_its_file_and_reports_its_load_balancers(world):
     agent = Ordered(world, history=1).wait_ready()
-    token = world.folder / 'token'
+    token = world.directory / 'token'
     token.write_text(TOKEN)
     stream = agent.stream()
     for name in ('a', 'b'):
@@ -236,7 +236,7 @@ def test_an_agent_refuses_orders_that_make_no_sense(world, order, status):
 
 def test_without_a_token_an_agent_takes_no_orders(world):
     agent = TinyAgent(world).wait_ready()
-    token = world.folder / 'token'
+    token = world.directory / 'token'
     token.write_text(TOKEN)
     assert 'actions_token' in ctl('forget', '--all', '-a', agent.admin, '-T', token, code=1).error
 
@@ -294,7 +294,7 @@ def test_classify_counts_a_log_and_warns_of_one_class_with_half_the_traffic():
     assert path['classes'] == 7 and path['warnings'] == []
 
 
-def test_classify_takes_urls_and_says_what_it_left_out(tmp_path):
+def test_classify_takes_urls_and_states_what_it_left_out(tmp_path):
     urls = tmp_path / 'urls'
     urls.write_text('# a list\n' + ''.join('http://x%d.example:8080/a/%d?q#f\n' % (i % 4, i) for i in range(40))
                     + '\nftp://no/\nhttp://\n/only/path\n')

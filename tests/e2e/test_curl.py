@@ -53,13 +53,13 @@ class Curl:
 
     def __init__(self, world, version, options, tls):
         self.worker = world.scripted(serve(worker))
-        pair, port = Pair(world.folder, 'front', ['test.example']), free_port()
+        pair, port = Pair(world.directory, 'front', ['test.example']), free_port()
         self.lb = world.resumelb({'workers': [self.worker.address]}, listen=[
             {'address': '127.0.0.1:%d' % port, **({'tls': pair.entry, 'http2': True} if tls else {})}])
-        self.version, self.folder = version, world.folder
+        self.version, self.directory = version, world.directory
         self.url = '%s://test.example:%d' % ('https' if tls else 'http', port)
         self.options = [*options, '--cacert', pair.cert, '--resolve', 'test.example:%d:127.0.0.1' % port]
-        (world.folder / 'file').write_bytes(FILE)
+        (world.directory / 'file').write_bytes(FILE)
 
     def __call__(self, *args, data=None):
         """Runs curl and checks the status and the version. Returns its output."""
@@ -91,7 +91,7 @@ def test_downloads(curl):
     status, head = curl('-I', curl.url + '/')
     assert status == 200 and field(head, b'content-length') == str(len(FILE))
     # The second half of an interrupted download.
-    part = curl.folder / 'part'
+    part = curl.directory / 'part'
     part.write_bytes(FILE[:5000])
     assert curl('-C', '-', '-o', part, curl.url + '/') == (206, b'')
     assert part.read_bytes() == FILE
@@ -100,12 +100,12 @@ def test_downloads(curl):
 def test_uploads(curl):
     url = curl.url + '/'
     assert curl('-d', 'a=1&b=2', url) == received(b'a=1&b=2')
-    assert curl('--data-binary', '@%s' % (curl.folder / 'file'), url) == received(FILE)
-    assert curl('-T', curl.folder / 'file', url) == received(FILE)
+    assert curl('--data-binary', '@%s' % (curl.directory / 'file'), url) == received(FILE)
+    assert curl('-T', curl.directory / 'file', url) == received(FILE)
     # The rest of an interrupted upload.
     rest = 'bytes 1000-%d/%d' % (len(FILE) - 1, len(FILE))
-    assert curl('-C', '1000', '-T', curl.folder / 'file', url) == received(FILE[1000:], rest)
-    assert curl('-X', 'POST', '-H', 'Expect: 100-continue', '--data-binary', '@%s' % (curl.folder / 'file'), url) == received(FILE)
+    assert curl('-C', '1000', '-T', curl.directory / 'file', url) == received(FILE[1000:], rest)
+    assert curl('-X', 'POST', '-H', 'Expect: 100-continue', '--data-binary', '@%s' % (curl.directory / 'file'), url) == received(FILE)
 
 
 def test_an_upload_of_unknown_length(curl):
@@ -116,16 +116,16 @@ def test_an_upload_of_unknown_length(curl):
         return
     assert curl('-T', '-', curl.url + '/', data=FILE) == received(FILE)
     assert curl('-H', 'Transfer-Encoding: chunked' if curl.version == '1.1' else 'X-None: 1', '--data-binary',
-                '@%s' % (curl.folder / 'file'), curl.url + '/') == received(FILE)
+                '@%s' % (curl.directory / 'file'), curl.url + '/') == received(FILE)
 
 
 def test_many_at_once(curl):
     """Concurrent downloads of 100,000 bytes each: each must get its own data, in any number of reads. Whole files are tested above."""
-    out = [word for i in range(100) for word in (curl.url + '/%d' % i, '-o', curl.folder / ('out%d' % i))]
+    out = [word for i in range(100) for word in (curl.url + '/%d' % i, '-o', curl.directory / ('out%d' % i))]
     told = subprocess.run(['curl', '-sS', '--max-time', str(LIMIT), '--parallel', '--parallel-max', '50', '-w', '%{http_code}\n', '-r', '0-99999',
                            *curl.options, *map(str, out)], capture_output=True, text=True, timeout=2 * LIMIT, check=True).stdout
     assert told.split() == ['206'] * 100
-    assert all((curl.folder / ('out%d' % i)).read_bytes() == FILE[:100_000] for i in range(100))
+    assert all((curl.directory / ('out%d' % i)).read_bytes() == FILE[:100_000] for i in range(100))
     assert len(curl.worker.requests) == 100
 
 

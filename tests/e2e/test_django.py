@@ -67,8 +67,8 @@ def site(request, prepare):
 class Browser:
     """curl with a cookie jar. It sends forms with their tokens, like a browser."""
 
-    def __init__(self, site, protocol, folder):
-        self.site, self.protocol, self.jar = site, protocol, folder / 'jar'
+    def __init__(self, site, protocol, directory):
+        self.site, self.protocol, self.jar = site, protocol, directory / 'jar'
         self.jar.touch()
 
     def get(self, target, *options):
@@ -131,7 +131,7 @@ def test_a_post_without_the_token_is_forbidden(browser):
     assert browser.get('/admin/login/', '-H', 'Referer: %s/admin/login/' % base, *fields).status == 302
 
 
-def test_a_session_goes_on_in_another_process(browser):
+def test_a_session_continues_in_another_process(browser):
     """Each of the two workers is drained once, so that the session continues in the other one."""
     browser.log_in()
     site = browser.site
@@ -157,7 +157,7 @@ def test_an_upload_arrives_unchanged(browser):
     """50 megabytes in the two combinations of the normal run, 5 megabytes in the others."""
     large = (browser.site.behind, browser.protocol) in (('agent', 'http2'), ('workers', 'http1'))
     data = upload_of(50_000_000 if large else 5_000_000)
-    file = browser.site.world.folder / 'upload.bin'
+    file = browser.site.world.directory / 'upload.bin'
     file.write_bytes(data)
     token = browser.get('/upload').text
     base = browser.site.base(browser.protocol)

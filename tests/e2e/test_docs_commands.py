@@ -16,19 +16,19 @@ PAGES = ('README.md', 'docs/tutorial.md', 'docs/migrating.md', 'docs/faq.md', 'd
 @pytest.fixture
 def short_world():
     """A world in a directory with a short name, as the path of a Unix socket has at most 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix='rlb-docs-') as folder:
-        w = World(pathlib.Path(folder))
+    with tempfile.TemporaryDirectory(prefix='rlb-docs-') as directory:
+        w = World(pathlib.Path(directory))
         yield w
         w.close()
 
 
 @pytest.mark.parametrize('page', [pytest.param(p, marks=pytest.mark.soak if p == 'docs/tutorial.md' else []) for p in PAGES])
-def test_all_commands_of_the_page_work_and_print_what_it_says(page, short_world):
+def test_all_commands_of_the_page_work_and_print_what_it_states(page, short_world):
     assert Page(short_world, page).do() > 0
 
 
 @pytest.mark.parametrize('page', PAGES)
-def test_every_block_with_commands_says_how_it_is_tested(page):
+def test_every_block_with_commands_states_how_it_is_tested(page):
     found = blocks(page)
     assert found
     for block in found:
@@ -71,15 +71,15 @@ def test_fragments_of_configuration_are_valid(page, short_world):
     """Tests the fragments that need neither a certificate nor a plugin."""
     fragments = [f for f in re.findall(r'^```yaml\n(.*?)^```', (ROOT / page).read_text(), re.M | re.S) if not re.search(r'\.pem|plugin', f)]
     assert fragments
-    folder = pathlib.Path(short_world.folder)
+    directory = pathlib.Path(short_world.directory)
     for fragment in fragments:
         program = 'resumelb-agent' if 'command:' in fragment else 'resumelb'
-        file = folder / 'fragment.yaml'
+        file = directory / 'fragment.yaml'
         if program == 'resumelb':
             fragment = 'listen: [{address: 127.0.0.1:8080}]\nworkers: [127.0.0.1:9001]\n' + fragment
         for path in ('/srv/shop', '/var/lib/resumelb-agent'):
-            (folder / path[1:]).mkdir(parents=True, exist_ok=True)
-            fragment = fragment.replace(path, '%s%s' % (folder, path))
+            (directory / path[1:]).mkdir(parents=True, exist_ok=True)
+            fragment = fragment.replace(path, '%s%s' % (directory, path))
         file.write_text(fragment)
         done = subprocess.run([BIN / program, '-t', '-c', file], capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0, (page, fragment, done.stderr)

@@ -48,22 +48,22 @@ HERE = [c for c in COMMANDS if not is_elsewhere(c) and not NAME.match(c) and not
 class Place:
     """A load balancer, an agent and a pool counter daemon with everything that the commands need, in their own directory."""
 
-    def __init__(self, folder):
-        self.folder, self.world = folder, World(folder)
-        (folder / 'token').write_text(TOKEN + '\n')
+    def __init__(self, directory):
+        self.directory, self.world = directory, World(directory)
+        (directory / 'token').write_text(TOKEN + '\n')
         worker = self.world.scripted(serve(hello)).address
         admin = '127.0.0.1:%d' % free_port()
         shop = {'default': True, 'workers': [worker], 'history': 1, 'pool_counters': {'sites': {'workers': 4}}}
-        app = {'hosts': ['app.example'], 'tree': 'directory:%s' % (folder / 'tree/app')}
+        app = {'hosts': ['app.example'], 'tree': 'directory:%s' % (directory / 'tree/app')}
         self.lb = self.world.resumelb({'admin': {'address': admin, 'actions_token': TOKEN}, 'applications': {'shop': shop, 'app': app},
-                                       'state_dir': str(folder / 'state')}, wait=False)
+                                       'state_dir': str(directory / 'state')}, wait=False)
         self.lb.admin = admin
         self.agent = TinyAgent(self.world, app='app', history=1, top={
-            'trace_log': str(folder / 'trace.log'), 'admin': {'address': '127.0.0.1:%d' % free_port(), 'actions_token': TOKEN}})
+            'trace_log': str(directory / 'trace.log'), 'admin': {'address': '127.0.0.1:%d' % free_port(), 'actions_token': TOKEN}})
         self.agent.admin = self.agent.config['admin']['address']
         self.daemon = '127.0.0.1:%d' % free_port()
-        (folder / 'pool.yaml').write_text('listen: 127.0.0.1:%d\nadmin: {address: "%s"}\n' % (free_port(), self.daemon))
-        self.world.process([BIN / 'resumelb-poolcounter', '-c', folder / 'pool.yaml'], 'daemon')
+        (directory / 'pool.yaml').write_text('listen: 127.0.0.1:%d\nadmin: {address: "%s"}\n' % (free_port(), self.daemon))
+        self.world.process([BIN / 'resumelb-poolcounter', '-c', directory / 'pool.yaml'], 'daemon')
         wait_until(self.lb.ready, 'the load balancer to be ready')
         self.agent.wait_ready()
         for host in ('a.example', 'shop.example'):
@@ -71,19 +71,19 @@ class Place:
         wait_until(lambda: self.agent.address in str(self.lb.json()['applications']['app']), 'the load balancer to see the agent')
         assert self.lb.get(host='app.example').status == 200
         self.files()
-        self.env = {**os.environ, 'PATH': '%s:/usr/bin:/bin' % BIN, 'RESUMELB_TREE': 'directory:%s' % (folder / 'named')}
+        self.env = {**os.environ, 'PATH': '%s:/usr/bin:/bin' % BIN, 'RESUMELB_TREE': 'directory:%s' % (directory / 'named')}
         self.shell('resumelbctl tree import conf/example.tree /; resumelbctl tree set /shop/workers --create; '
                    'resumelbctl tree set /hosts/app1 --create; resumelbctl tree set /shop variance=3 retries=1 --create')
 
     def files(self):
-        shutil.copytree(ROOT / 'conf', self.folder / 'conf', dirs_exist_ok=True)
-        shutil.copytree(ROOT / 'classifiers', self.folder / 'classifiers')
-        shutil.copy(ROOT / 'classifiers/example_path.c', self.folder / 'my_classifier.c')
+        shutil.copytree(ROOT / 'conf', self.directory / 'conf', dirs_exist_ok=True)
+        shutil.copytree(ROOT / 'classifiers', self.directory / 'classifiers')
+        shutil.copy(ROOT / 'classifiers/example_path.c', self.directory / 'my_classifier.c')
         line = '%s - - [22/Nov/2026:10:%02d:%02d +0000] "GET /%s/%d HTTP/1.1" 200 512 "-" "-"\n'
-        (self.folder / 'access.log').write_text(''.join(
+        (self.directory / 'access.log').write_text(''.join(
             line % ('a%d.example:80 127.0.0.1' % (i % 7), i // 60, i % 60, 'xyz'[i % 3], i % 11) for i in range(300)))
 
-        shutil.copy(self.folder / 'access.log', self.folder / 'day.log')
+        shutil.copy(self.directory / 'access.log', self.directory / 'day.log')
 
     def here(self, command):
         """Adapts COMMAND to the addresses and paths of this place."""
@@ -106,13 +106,13 @@ class Place:
         return command
 
     def shell(self, command):
-        done = subprocess.run(['/bin/bash', '-o', 'pipefail', '-c', command], cwd=self.folder, env=self.env, text=True,
+        done = subprocess.run(['/bin/bash', '-o', 'pipefail', '-c', command], cwd=self.directory, env=self.env, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=10 * LIMIT)
         assert done.returncode == 0, (command, done.returncode, done.stdout)
         return done.stdout
 
     def start(self, command):
-        return subprocess.Popen(['/bin/bash', '-c', 'exec ' + command], cwd=self.folder, env=self.env, text=True,
+        return subprocess.Popen(['/bin/bash', '-c', 'exec ' + command], cwd=self.directory, env=self.env, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
@@ -136,10 +136,10 @@ def test_a_command_works_as_it_stands(place, command):
     assert printed.strip() or SILENT.match(command), command
     if ' -o ' in command or '--plot' in command:
         file = re.search(r'(?:-o|--plot) (\S+)', command)[1]
-        assert (place.folder / file).stat().st_size > 0
+        assert (place.directory / file).stat().st_size > 0
 
 
-def test_a_command_that_watches_says_what_changes(place):
+def test_a_command_that_watches_states_what_changes(place):
     [command] = [c for c in COMMANDS if c.startswith('resumelbctl tree watch')]
     p = place.start(command)
     try:
@@ -154,7 +154,7 @@ def test_a_command_that_watches_says_what_changes(place):
 @pytest.mark.parametrize('command', [c for c in COMMANDS if c.startswith('resumelb-poolcounter')])
 def test_a_daemon_serves_as_it_is_started(place, command):
     port = free_port()
-    (place.folder / 'conf/resumelb-poolcounter.yaml').write_text('listen: 127.0.0.1:%d\n' % port)
+    (place.directory / 'conf/resumelb-poolcounter.yaml').write_text('listen: 127.0.0.1:%d\n' % port)
     ours = command.replace('7531', str(port))
     if ours == 'resumelb-poolcounter':
         ours += ' -p %d' % port         # the default port may be in use
@@ -168,10 +168,10 @@ def test_a_daemon_serves_as_it_is_started(place, command):
 
 def test_a_process_is_taken_out_where_all_that_is_asked_carries_the_token(world):
     assert DETACH in COMMANDS
-    (world.folder / 'token').write_text(TOKEN + '\n')
+    (world.directory / 'token').write_text(TOKEN + '\n')
     admin = '127.0.0.1:%d' % free_port()
     TinyAgent(world, top={'admin': {'address': admin, 'token': TOKEN}})
-    ask = [str(BIN / 'resumelbctl'), '-a', admin, '-T', str(world.folder / 'token')]
+    ask = [str(BIN / 'resumelbctl'), '-a', admin, '-T', str(world.directory / 'token')]
 
     def process():
         done = subprocess.run([*ask, '-j', 'status'], capture_output=True, text=True, timeout=LIMIT)

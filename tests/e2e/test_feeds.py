@@ -286,7 +286,7 @@ def test_a_worker_without_a_stream_is_asked_again(world):
 
 def measured_in_tree(world, n, **settings):
     """N registered workers without streams, each with an idle connection."""
-    tree = Tree(world.folder / 'tree')
+    tree = Tree(world.directory / 'tree')
     workers = [world.scripted(serve(hello)) for _ in range(n)]
     for w in workers:
         tree.register(w.address)
@@ -307,11 +307,11 @@ def test_a_measured_worker_leaves_when_its_registration_ends(world):
     wait_until(lambda: len(in_pool(lb)) == 4, 'it to be back')
 
 
-def test_when_most_registrations_vanish_at_once_who_shows_signs_of_life_stays(world):
+def test_when_most_registrations_vanish_at_once_one_that_shows_signs_of_life_stays(world):
     tree, workers, lb = measured_in_tree(world, 4, providers_hold='500ms')
     for w in workers[:3]:
         tree.end(w.address)
-    wait_until(lambda: 'providers-held-back' in lb.process.output(), 'the decision')
+    wait_until(lambda: 'registrations-held' in lb.process.output(), 'the decision')
     assert len(in_pool(lb)) == 4
     assert lb.get().status == 200
     for c in workers[0].connections:
@@ -324,7 +324,7 @@ def test_when_most_registrations_vanish_at_once_who_shows_signs_of_life_stays(wo
     assert len(in_pool(lb)) == 3
 
 
-def test_a_list_that_shrinks_at_once_takes_away_only_who_refuses_connections(world):
+def test_a_list_that_shrinks_at_once_takes_away_only_one_that_refuses_connections(world):
     tree, workers, lb = measured_in_tree(world, 4)
     dead = workers[0]
     dead.close()

@@ -151,17 +151,17 @@ def test_a_drain_meets_connections_at_every_byte_of_their_start(world):
 
 BODY = bytes(range(256)) * 4096         # 1 MiB
 PIECE = 16000
-FOLDER_BYTES = 8 << 20
+DIRECTORY_BYTES = 8 << 20
 LARGE = {'body_spill': '64KiB'}
 
 
-class Folder:
+class Directory:
     """The directory of spilled bodies: a separate file system that the test can make fail, and repair."""
 
     def __init__(self, world):
-        self.root = world.folder / 'room'
+        self.root = world.directory / 'room'
         self.root.mkdir()
-        mount = ['mount', '-t', 'tmpfs', '-o', 'size=%d' % FOLDER_BYTES, 'none', self.root]
+        mount = ['mount', '-t', 'tmpfs', '-o', 'size=%d' % DIRECTORY_BYTES, 'none', self.root]
         if subprocess.run(mount, capture_output=True).returncode:
             pytest.skip('file systems cannot be mounted here')
         world.closers.append(lambda: subprocess.run(['umount', '-l', self.root], check=True))
@@ -174,7 +174,7 @@ class Folder:
         elif how == 'read-only':
             subprocess.run(['mount', '-o', 'remount,ro', self.root], check=True)
         else:                           # or so full that it has space only for a part of a body
-            (self.root / 'much').write_bytes(bytes(FOLDER_BYTES - (4096 if how == 'full' else len(BODY) // 2)))
+            (self.root / 'much').write_bytes(bytes(DIRECTORY_BYTES - (4096 if how == 'full' else len(BODY) // 2)))
 
     def mend(self, how):
         if how == 'gone':
@@ -235,12 +235,12 @@ def http2(port, *fields, padding=b''):
 
 
 class Balancer:
-    def __init__(self, world, folder, **settings):
+    def __init__(self, world, directory, **settings):
         self.worker = world.scripted(serve(digest))
         self.plain, self.tls = free_port(), free_port()
-        pair = Pair(world.folder, 'front', ['test.example'])
+        pair = Pair(world.directory, 'front', ['test.example'])
         # Without file descriptors nothing else ends the wait for a connection.
-        self.lb = world.resumelb({'workers': [self.worker.address], 'spill_dir': str(folder.path), 'connection_wait_timeout': '5s',
+        self.lb = world.resumelb({'workers': [self.worker.address], 'spill_dir': str(directory.path), 'connection_wait_timeout': '5s',
                                   'worker_wait_timeout': '5s', **LARGE, **settings}, listen=[
             {'address': '127.0.0.1:%d' % self.plain}, {'address': '127.0.0.1:%d' % self.tls, 'tls': pair.entry, 'http2': True}])
         self.process = self.lb.process
@@ -269,13 +269,13 @@ def descriptors(process):
 
 @pytest.mark.parametrize('how', ['full', 'full soon', 'gone', 'read-only'])
 def test_uploads_that_there_is_no_room_for_are_503_alone(world, how):
-    folder = Folder(world)
-    front = Balancer(world, folder)
+    directory = Directory(world)
+    front = Balancer(world, directory)
     right = 200, hashlib.sha256(BODY).hexdigest().encode()
     wrong = 503, b'no room to keep the body'
     for name, upload in front.uploads():
         assert upload() == right, name
-    folder.fail(how)
+    directory.fail(how)
     wait_until(lambda: front.get() == 200)
     before = descriptors(front.process)
     for _ in range(3):
@@ -283,24 +283,24 @@ def test_uploads_that_there_is_no_room_for_are_503_alone(world, how):
             assert upload() == wrong, name
             assert front.process.alive() and front.get() == 200
     wait_until(lambda: descriptors(front.process) <= before + 4, 'the descriptors of files that came to nothing')
-    folder.mend(how)
+    directory.mend(how)
     for name, upload in front.uploads():
         assert upload() == right, name
 
 
 @pytest.mark.parametrize('how', ['full', 'gone', 'read-only'])
 def test_an_agent_answers_503_alone_too(world, how):
-    folder = Folder(world)
-    agent = TinyAgent(world, top={'spill_dir': str(folder.path), **LARGE})
+    directory = Directory(world)
+    agent = TinyAgent(world, top={'spill_dir': str(directory.path), **LARGE})
     wait_until(lambda: agent_get(agent) == 200, 'its process')
     for how_now, status in ((None, 200), (how, 503), (None, 200)):
         if how_now:
-            folder.fail(how_now)
+            directory.fail(how_now)
         for upload in (sized, sized_with_expect, chunked, chunked_with_expect):
             assert upload(connect(agent.addresses[0]))[0] == status, (upload.__name__, how_now)
             assert agent.process.alive() and agent_get(agent) == 200
         if how_now:
-            folder.mend(how_now)
+            directory.mend(how_now)
 
 
 def agent_get(agent):
@@ -314,7 +314,7 @@ def agent_get(agent):
 # ---- no descriptors ----
 
 @pytest.mark.parametrize('spare', [0, 1, 3, 20])
-def test_without_descriptors_requests_of_each_kind_go_on_or_are_refused_alone(world, spare):
+def test_without_descriptors_requests_of_each_kind_continue_or_are_refused_alone(world, spare):
     gate = threading.Event()
 
     def script(c, head, body):
@@ -323,9 +323,9 @@ def test_without_descriptors_requests_of_each_kind_go_on_or_are_refused_alone(wo
         digest(c, head, body)
     worker = world.scripted(serve(script))
     plain, tls = free_port(), free_port()
-    lb = world.resumelb({'workers': [worker.address], 'spill_dir': str(world.folder), 'worker_wait_timeout': '1s', **LARGE}, listen=[
+    lb = world.resumelb({'workers': [worker.address], 'spill_dir': str(world.directory), 'worker_wait_timeout': '1s', **LARGE}, listen=[
         {'address': '127.0.0.1:%d' % plain},
-        {'address': '127.0.0.1:%d' % tls, 'tls': Pair(world.folder, 'front', ['test.example']).entry, 'http2': True}])
+        {'address': '127.0.0.1:%d' % tls, 'tls': Pair(world.directory, 'front', ['test.example']).entry, 'http2': True}])
     nothing, right = hashlib.sha256(b'').hexdigest().encode(), hashlib.sha256(BODY).hexdigest().encode()
     half = len(BODY) // 2
     with Client('127.0.0.1:%d' % plain) as held, Client('127.0.0.1:%d' % plain) as by_length, \

@@ -170,7 +170,7 @@ def stuck(agent, lb, method='GET'):
         os.kill(pid, signal.SIGCONT)
 
 
-def test_who_is_refused_by_all_waits_and_is_served_once(world):
+def test_one_that_is_refused_by_all_waits_and_is_served_once(world):
     agent, lb = alone(world)
     with stuck(agent, lb) as asked:
         for i in range(6):
@@ -183,7 +183,7 @@ def test_who_is_refused_by_all_waits_and_is_served_once(world):
     assert len(served) == len(set(served)) == 9, served
 
 
-def test_who_is_refused_by_all_for_too_long_gets_503(world):
+def test_one_that_is_refused_by_all_for_too_long_gets_503(world):
     agent, lb = alone(world, worker_wait_timeout='200ms')
     with stuck(agent, lb) as asked:
         late = Asked(lb.address, 'GET', '/late')
@@ -207,7 +207,7 @@ def test_more_than_may_wait_of_those_refused_by_all_get_503_at_once(world):
     wait_until(lambda: lb.app()['outcomes']['wait-queue-full'] == told.count(503), 'the count')
 
 
-def test_who_leaves_while_all_refuse_is_forgotten(world):
+def test_one_that_leaves_while_all_refuse_is_forgotten(world):
     agent, lb = alone(world)
     with stuck(agent, lb) as asked:
         with Client(lb.address) as c:

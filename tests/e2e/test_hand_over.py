@@ -73,7 +73,7 @@ def test_a_drained_worker_has_no_class_left_while_it_ends_what_it_has(world):
     b.visit(3)
     before = b.homes()
     assert sorted(before) == sorted(SITES) and set(before.values()) == set(agent.addresses)
-    held = b.hold(SITES[0], world.folder / 'gate')
+    held = b.hold(SITES[0], world.directory / 'gate')
     leaving = before[SITES[0]]
     b.order('drain', leaving)
     after = b.homes()
@@ -85,7 +85,7 @@ def test_a_drained_worker_has_no_class_left_while_it_ends_what_it_has(world):
     assert b.lb.workers('app')[leaving]['backlog'] == 1
     b.visit(held=1)
     assert b.lb.workers('app')[leaving]['backlog'] == 1, 'its request in flight, and no new one'
-    (world.folder / 'gate').write_text('')
+    (world.directory / 'gate').write_text('')
     assert held.receive().status == 200
     # A worker that returns gets classes by rebalancing, like a new one.
     b.order('undrain', leaving)
@@ -99,13 +99,13 @@ def test_an_agent_that_stops_has_handed_over_before_its_processes_end(world):
     b.visit(3)
     leaving = next(s for s, w in b.homes().items() if w in first.addresses)
     process = first.pid(first.addresses.index(b.homes()[leaving]))
-    held = b.hold(leaving, world.folder / 'gate')
+    held = b.hold(leaving, world.directory / 'gate')
     first.process.kill(signal.SIGTERM)
     wait_until(lambda: b.homes() and set(b.homes().values()) <= set(second.addresses), 'all classes to have their homes at the other')
     assert sorted(b.homes()) == sorted(SITES) and len(set(b.homes().values())) == 2
     assert alive(process), 'it has a request in flight'
     b.visit(held=1)
-    (world.folder / 'gate').write_text('')
+    (world.directory / 'gate').write_text('')
     assert held.receive().status == 200
     assert first.process.wait() == 0
 
@@ -128,14 +128,14 @@ def incarnations(b):
 
 @pytest.mark.parametrize('persistent', [True, False])
 def test_processes_that_are_replaced_leave_their_classes_to_their_successors(world, persistent):
-    (world.folder / 'tmp').mkdir(mode=0o755)
+    (world.directory / 'tmp').mkdir(mode=0o755)
     agent = TinyAgent(world, slots=3, persistent=persistent).wait_ready()
     b = Balancer(world, [agent])
     pids = b.visit(3)
     before, lives = b.homes(), incarnations(b)
     assert sorted(before) == sorted(SITES)
-    held = b.hold(SITES[0], world.folder / 'gate')
-    (world.folder / 'tmp' / 'restart.txt').touch()
+    held = b.hold(SITES[0], world.directory / 'gate')
+    (world.directory / 'tmp' / 'restart.txt').touch()
     wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'three new processes')
     # The old process still has its request in flight; its classes are assigned to the new one, and no others have moved.
     assert alive(pids[SITES[0]])
@@ -143,21 +143,21 @@ def test_processes_that_are_replaced_leave_their_classes_to_their_successors(wor
     now = b.visit(held=1)
     assert not set(now.values()) & set(pids.values())
     assert b.homes() == before
-    (world.folder / 'gate').write_text('')
+    (world.directory / 'gate').write_text('')
     r = held.receive()
     assert r.status == 200 and json.loads(r.text)['pid'] == pids[SITES[0]]
     wait_until(lambda: not alive(pids[SITES[0]]), 'the old one to end')
 
 
 def test_a_rolling_restart_under_load_fails_no_request(world):
-    (world.folder / 'tmp').mkdir(mode=0o755)
+    (world.directory / 'tmp').mkdir(mode=0o755)
     agent = TinyAgent(world, slots=4).wait_ready()
     b = Balancer(world, [agent])
     with load_of(b) as load:
         load.go_on(40)
         lives = incarnations(b)
         pids = [slot['process']['pid'] for slot in agent.app()['slots']]
-        (world.folder / 'tmp' / 'restart.txt').touch()
+        (world.directory / 'tmp' / 'restart.txt').touch()
         wait_until(lambda: all(incarnations(b).get(a) not in (None, lives[a]) for a in agent.addresses), 'four new processes')
         load.go_on(40)
     wait_until(lambda: not any(alive(p) for p in pids), 'the old ones to end')

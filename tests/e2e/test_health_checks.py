@@ -81,7 +81,7 @@ def test_a_check_that_hangs_fails_and_there_is_never_a_second_one(world):
     assert b.most == 1
 
 
-def test_while_one_check_is_under_way_there_is_no_other(world):
+def test_while_one_check_is_in_progress_there_is_no_other(world):
     a = Checked(world, b'a')
     b = Checked(world, b'b')
     lb = start(world, a, b)
@@ -147,7 +147,7 @@ def test_without_a_path_no_more_checks_are_made_and_all_are_healthy(world):
     becomes(lb, a, 'unhealthy')
 
 
-def test_operators_are_told_of_unhealthy_workers(world):
+def test_unhealthy_workers_are_reported(world):
     a, b = Checked(world, b'a'), Checked(world, b'b')
     a.status = '503 No'
     lb = start(world, a, b)
@@ -160,7 +160,7 @@ def test_operators_are_told_of_unhealthy_workers(world):
 
 
 def test_a_path_that_cannot_stand_in_a_request_is_refused(world):
-    path = world.folder / 'bad.yaml'
+    path = world.directory / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:0"}]\nworkers: ["127.0.0.1:1"]\nhealth_check_path: "/a b"\n')
     done = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode != 0 and 'health_check_path' in done.stderr

@@ -23,31 +23,31 @@ HOST = '/hosts/' + socket.gethostname()
 
 class Directory:
     def __init__(self, world):
-        self.folder = world.folder / 'tree'
-        self.url = 'directory:%s' % self.folder
+        self.directory = world.directory / 'tree'
+        self.url = 'directory:%s' % self.directory
 
     def set_raw(self, path, text):
-        folder = self.folder / path.lstrip('/')
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / 'properties.tmp').write_text(text)
-        (folder / 'properties.tmp').rename(folder / 'properties.json')
+        directory = self.directory / path.lstrip('/')
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / 'properties.tmp').write_text(text)
+        (directory / 'properties.tmp').rename(directory / 'properties.json')
 
     def set(self, path, **properties):
         self.set_raw(path, json.dumps(properties))
 
     def remove(self, path):
-        shutil.rmtree(self.folder / path.lstrip('/'))
+        shutil.rmtree(self.directory / path.lstrip('/'))
 
     def vanish(self):
         """Removes the directory, as if its file system were not mounted."""
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
 
 class ZooKeeper:
     """The test's own tree in SERVER. A test that ends the server has its own server, too."""
 
     def __init__(self, world, server=None):
-        self.place = Place(world, root='/' + world.folder.name, server=server)
+        self.place = Place(world, root='/' + world.directory.name, server=server)
         self.url = self.place.url()
 
     def set_raw(self, path, text):
@@ -110,7 +110,7 @@ class HostAgent(PoolAgent):
 
 def all_busy(agent, world, n):
     """Sends N requests. Returns them, and the file that must be created to release them."""
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     held = hold(agent, go, n)
     wait_until(lambda: agent.figures()['requests_running'] == n, '%d requests to run' % n)
     return held, go
@@ -156,13 +156,13 @@ def test_an_application_without_a_maximum_gets_more_slots_with_the_hosts(world, 
     assert agent.ask().status == 200
 
 
-def test_a_maximum_below_the_minima_holds_and_is_told(world, tree):
+def test_a_maximum_below_the_minima_holds_and_is_reported(world, tree):
     agent = HostAgent(world, tree, min_processes=3)
     wait_until(lambda: agent.processes() == 3, 'those that are always there')
     tree.set(HOST, max_processes=2)
     wait_until(lambda: agent.processes() == 2, 'one to end')
     assert agent.host()['refused'] == [] and agent.ask().status == 200
-    assert 'maximum-below-minima max_processes=2 min_processes=3' in agent.process.output()
+    assert 'max-processes-too-low max_processes=2 min_processes=3' in agent.process.output()
     tree.set(HOST, max_processes=4)
     wait_until(lambda: agent.processes() == 3, 'it to be back')
 
@@ -175,8 +175,8 @@ def test_overlap_is_switched_by_the_tree(world, tree):
     def replace():
         """Replaces the process. Returns whether the new one started while the previous one was running."""
         before, replaced = agent.pid(), agent.figures()['replaced']
-        (world.folder / 'tmp').mkdir(exist_ok=True)
-        (world.folder / 'tmp' / 'restart.txt').write_text(str(before))
+        (world.directory / 'tmp').mkdir(exist_ok=True)
+        (world.directory / 'tmp' / 'restart.txt').write_text(str(before))
         wait_until(lambda: agent.states()[0] == 'ready' and agent.pid() != before and not alive(before), 'another')
         return agent.figures()['replaced'] > replaced
     assert not replace()
@@ -187,7 +187,7 @@ def test_overlap_is_switched_by_the_tree(world, tree):
 
 # ---- what is not taken ----
 
-def test_what_is_bad_is_refused_alone_and_told(world, tree):
+def test_what_is_bad_is_refused_alone_and_reported(world, tree):
     agent = HostAgent(world, tree)
     assert agent.value('max_processes') == ('4', 'yaml') and agent.value('replace_overlap') == ('true', 'default')
     tree.set(HOST, max_processes=3)
@@ -200,11 +200,11 @@ def test_what_is_bad_is_refused_alone_and_told(world, tree):
         tree.set(HOST, max_processes=3)
         wait_until(lambda: not agent.refused(), 'it to be mended')
         agent.wait_value('replace_overlap', 'true', 'default')
-    line = next(x for x in agent.process.output().splitlines() if 'setting-refused' in x)
+    line = next(x for x in agent.process.output().splitlines() if 'setting-rejected' in x)
     assert 'path=%s ' % HOST in line and 'setting=max_processes' in line and 'value="lots"' in line and 'reason="' in line
 
 
-def test_what_is_the_files_alone_is_refused_and_everybody_sees_it(world, tree):
+def test_what_is_the_files_alone_is_refused_and_all_sees_it(world, tree):
     agent = HostAgent(world, tree)
     local = {'tree': 'directory:/evil', 'state_dir': '/evil', 'host_path': '/evil', 'allow': '0.0.0.0/0',
              'zookeeper_auth': '/etc/shadow', 'spill_dir': '/evil', 'admin': '0.0.0.0:1', 'applications': 'x'}
@@ -225,14 +225,14 @@ def test_what_is_the_files_alone_is_refused_and_everybody_sees_it(world, tree):
 
 # ---- coming and going ----
 
-def test_what_the_node_does_not_say_the_file_says(world, tree):
+def test_what_the_node_does_not_state_the_file_states(world, tree):
     agent = HostAgent(world, tree)
     tree.set(HOST, max_processes=2, replace_overlap=False)
     agent.wait_value('replace_overlap', 'false')
     # the file gets another value, which the tree overrides
     agent.config['max_processes'] = 3
     rewrite(agent)
-    wait_until(lambda: 'configuration-read' in agent.process.output(), 'the file')
+    wait_until(lambda: 'config-reloaded' in agent.process.output(), 'the file')
     assert agent.value('max_processes') == ('2', 'tree')
     tree.set(HOST, replace_overlap=False)
     agent.wait_value('max_processes', '3', 'yaml')
@@ -263,7 +263,7 @@ def test_a_node_that_goes_is_held_and_then_given_up(world, tree):
         assert not agent.host()['held'] and agent.json()['max_processes'] == 4
 
 
-def test_a_restart_without_the_tree_goes_on_with_what_it_said_last(world, own_tree):
+def test_a_restart_without_the_tree_continues_with_what_it_reported_last(world, own_tree):
     agent = HostAgent(world, own_tree)
     own_tree.set(HOST, max_processes=2, replace_overlap=False)
     agent.wait_value('replace_overlap', 'false')
@@ -323,7 +323,7 @@ def test_the_node_can_be_named(world):
     assert agent.host()['path'] == '/racks/b2'
     agent.config['host_path'] = '/racks/b3'
     rewrite(agent)
-    wait_until(lambda: 'configuration-needs-restart setting=host_path' in agent.process.output(), 'the warning')
+    wait_until(lambda: 'config-restart-required setting=host_path' in agent.process.output(), 'the warning')
     assert agent.host()['path'] == '/racks/b2' and agent.value('host_path') == ('/racks/b2', 'yaml')
 
 
@@ -333,7 +333,7 @@ def test_a_bad_name_is_an_error_of_the_file(world, path, why):
     agent = HostAgent(world, Directory(world))
     agent.config['host_path'] = path
     rewrite(agent)
-    wait_until(lambda: 'configuration-refused' in agent.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'the refusal')
     p = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', agent.path], stderr=subprocess.PIPE,
                        stdout=subprocess.PIPE, text=True, env={**os.environ})
     assert p.returncode == 1 and 'host_path: ' in p.stdout + p.stderr and why in p.stdout + p.stderr

@@ -33,7 +33,7 @@ def refused(lb, reason):
 ])
 def test_a_chunked_body_that_two_could_read_differently_is_refused_and_logged(world, body, reason):
     w = world.scripted(serve(echo))
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     lb = world.resumelb({'workers': [w.address], 'access_log': str(log), 'access_log_format': 'json'})
     with Client(lb.address) as c:
         c.send_raw(HEAD + b'3;a=b\r\nabc\r\n0\r\nA: b\r\n\r\n' + HEAD + body)
@@ -144,7 +144,7 @@ FLOODS = [
 def test_a_client_that_floods_with_frames_loses_its_connection_and_others_notice_nothing(
         world, certificate, flood, reason):  # noqa: F811
     w = world.scripted(serve(echo))
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     port = free_port()
     tls = {'certificate': str(certificate[0]), 'key': str(certificate[1])}
     lb = world.resumelb({'workers': [w.address], 'access_log': str(log), 'access_log_format': 'json'},
@@ -173,7 +173,7 @@ def test_a_client_that_floods_with_frames_loses_its_connection_and_others_notice
     assert {line['status'] for line in refusals()} <= {400, 429, 431}
 
 
-def test_a_client_that_pings_too_often_is_told_to_calm_down(world, certificate):  # noqa: F811
+def test_a_client_that_pings_too_often_gets_enhance_your_calm(world, certificate):  # noqa: F811
     w = world.scripted(serve(echo))
     port = free_port()
     tls = {'certificate': str(certificate[0]), 'key': str(certificate[1])}
@@ -191,7 +191,7 @@ def test_a_client_that_pings_too_often_is_told_to_calm_down(world, certificate):
     (b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok', 'different values of Content-Length'),
     (b'HTTP/1.1 200 OK\r\nA: \x01\r\n\r\n', 'control byte in the head'),
 ])
-def test_the_log_says_what_is_wrong_with_a_response(world, response, reason):
+def test_the_log_states_what_is_wrong_with_a_response(world, response, reason):
     w = world.scripted(serve(lambda c, head, body: c.write(response)))
     lb = world.resumelb({'workers': [w.address], 'retries': 0})
     with Client(lb.address) as c:

@@ -294,8 +294,8 @@ def test_a_response_that_is_no_http_is_answered_with_502(world):
 
 
 def test_ipv6_and_unix_sockets_on_both_sides(world):
-    path = str(world.folder / 'worker.sock')
-    front = 'unix:' + str(world.folder / 'front.sock')
+    path = str(world.directory / 'worker.sock')
+    front = 'unix:' + str(world.directory / 'front.sock')
     on_unix = world.scripted(serve(hello), path=path)
     on_six = world.scripted(serve(hello), host='::1')
     from support.base import free_port

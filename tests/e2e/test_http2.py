@@ -19,7 +19,7 @@ class Front:
     def __init__(self, world, script=echo, **settings):
         self.worker = world.scripted(serve(script))
         self.port = free_port()
-        self.pair = Pair(world.folder, 'front-%d' % self.port, ['test.example'])
+        self.pair = Pair(world.directory, 'front-%d' % self.port, ['test.example'])
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, listen=[
             {'address': '127.0.0.1:%d' % self.port, 'tls': self.pair.entry, 'http2': True}])
 

@@ -109,7 +109,7 @@ def test_answers_without_a_body_end_at_once(world, method, status):
 
 @pytest.mark.parametrize('size', [0, 4, len(LARGE)])
 def test_the_bytes_that_were_sent_are_counted_and_logged(world, size):
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     front = Front(world, lambda c, *_: c.answer(b'x' * size), access_log=str(log), access_log_format='json',
                   access_log_fields=['sent_bytes'])
     with front.connect(initial_window(2 * size + 1)) as c:
@@ -120,7 +120,7 @@ def test_the_bytes_that_were_sent_are_counted_and_logged(world, size):
 
 
 def test_of_an_answer_that_is_reset_the_part_that_went_out_is_logged(world):
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     front = Front(world, lambda c, head, body: c.answer(LARGE), access_log=str(log), access_log_format='json',
                   access_log_fields=['sent_bytes', 'outcome'])
     with front.connect() as c:
@@ -200,7 +200,7 @@ def test_an_answer_without_bytes_needs_no_window(world, method, path, status):
 
 @pytest.mark.parametrize('by_stream', [True, False])
 @pytest.mark.parametrize('complete', [True, False])
-def test_the_end_after_the_last_byte_that_the_window_had_room_for_is_told(world, by_stream, complete):
+def test_the_end_after_the_last_byte_that_the_window_had_room_for_is_reported(world, by_stream, complete):
     size, go_on = (1000 if by_stream else 65535), threading.Event()
 
     def script(c, *_):
@@ -222,7 +222,7 @@ def test_the_end_after_the_last_byte_that_the_window_had_room_for_is_told(world,
 
 
 def test_streams_that_end_without_a_window_leave_the_connection_its_places(world):
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     front = Front(world, bodyless, access_log=str(log), access_log_format='json',
                   access_log_fields=['sent_bytes', 'outcome', 'status'])
     numbers = range(1, 1201, 2)
@@ -249,7 +249,7 @@ def test_more_streams_than_announced_are_refused(world):
         assert all(c.stream(n).status == '200' for n in numbers[:limit])
 
 
-def test_after_so_many_requests_a_connection_says_goaway_and_answers_what_it_has(world):
+def test_after_so_many_requests_a_connection_states_goaway_and_answers_what_it_has(world):
     front = Front(world, http2_requests=5)
     with front.connect() as c:
         c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 1))
@@ -265,7 +265,7 @@ def test_after_so_many_requests_a_connection_says_goaway_and_answers_what_it_has
     assert len(front.worker.requests) == 5 and front.lives()
 
 
-def test_a_drain_says_goaway_twice_and_takes_what_is_under_way(world):
+def test_a_drain_states_goaway_twice_and_takes_what_is_in_progress(world):
     front = Front(world)
     with front.connect() as c:
         assert c.get(1).status == '200'
@@ -332,7 +332,7 @@ def test_a_stream_that_has_been_sent_may_be_given_more_window(world):
     assert front.lives()
 
 
-def test_a_connection_that_breaks_with_requests_waiting_harms_nobody(world):
+def test_a_connection_that_breaks_with_requests_waiting_harms_no_other(world):
     """Some of the requests are at workers, some wait, and some are rejected immediately."""
     def script(c, head, body):
         c.answer(LARGE if b'/large' in head else b'small')

@@ -16,7 +16,7 @@ class Front:
     def __init__(self, world, **settings):
         self.worker, self.port = world.scripted(serve(hello)), free_port()
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, threads=1, listen=[
-            {'address': '127.0.0.1:%d' % self.port, 'tls': Pair(world.folder, 'front', ['test.example']).entry, 'http2': True}])
+            {'address': '127.0.0.1:%d' % self.port, 'tls': Pair(world.directory, 'front', ['test.example']).entry, 'http2': True}])
 
     def timeouts(self, which):
         text = get(self.lb.admin, '/metrics', host=self.lb.admin).text
@@ -39,7 +39,7 @@ def test_a_head_that_is_not_complete_in_time_ends_its_connection(world, sent):
 
 @pytest.mark.parametrize('one', [frame(PING, b'12345678'), frame(SETTINGS), frame(PRIORITY, b'\0\0\0\0\x10', 0, 7),
                                  frame(WINDOW_UPDATE, b'\0\0\0\1')], ids=['PING', 'SETTINGS', 'PRIORITY', 'WINDOW_UPDATE'])
-def test_a_connection_without_requests_is_idle_whatever_else_it_says(world, one):
+def test_a_connection_without_requests_is_idle_whatever_else_it_states(world, one):
     front = Front(world, header_timeout=LONG, keep_alive_timeout='1s')
     with negotiated(front.port) as s:
         s.sendall(START)

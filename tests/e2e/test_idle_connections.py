@@ -22,7 +22,7 @@ class Front:
     def __init__(self, world, **settings):
         self.worker = world.scripted(serve(lambda c, h, b: c.answer(h.split(b' ')[1] + b' ' + b)))
         self.plain, self.tls, self.proxied = ('127.0.0.1:%d' % free_port() for _ in range(3))
-        pair = Pair(world.folder, 'edge', ['a.example'])
+        pair = Pair(world.directory, 'edge', ['a.example'])
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, threads=1,
                                  listen=[{'address': self.plain}, {'address': self.tls, 'tls': pair.entry},
                                          {'address': self.proxied, 'proxy_protocol': True}])
@@ -47,7 +47,7 @@ def idle(front, kind):
 
 
 @pytest.mark.parametrize('kind', KINDS)
-def test_a_connection_goes_on_after_each_pause(world, kind):
+def test_a_connection_continues_after_each_pause(world, kind):
     front = Front(world)
     with idle(front, kind) as c:
         accepted = front.metric('client_connections_total')
@@ -140,7 +140,7 @@ def test_a_reload_leaves_it_and_the_end_closes_it(world, kind):
         assert front.lb.process.wait() == 0
 
 
-def test_whom_a_proxy_has_named_it_still_is(world):
+def test_the_client_that_a_proxy_has_named_is_used(world):
     front = Front(world)
     with connect(front.proxied) as sock:
         sock.sendall(PROXY)

@@ -31,10 +31,10 @@ def all_ready(lb, n):
 
 
 def start(world, kind=TinyAgent):
-    tree = world.folder / 'tree'
+    tree = world.directory / 'tree'
     agents = [kind(world, name='agent%d' % i, slots=2, **({'tree': tree} if kind is Agent else {})) for i in range(2)]
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app')}},
-                         'state_dir': str(world.folder / 'lb-state')}, wait=False)
+                         'state_dir': str(world.directory / 'lb-state')}, wait=False)
     wait_until(lb.listening, 'the load balancer')
     wait_until(all_ready(lb, 4), 'four workers')
     return agents, lb
@@ -93,7 +93,7 @@ def order_all(world, lb, go):
         c = Client(lb.address)
         c.send('POST', body=b'order', headers=[('X-Once', 'order-%d' % i), ('X-Until', str(go))])
         clients.append(c)
-    log = world.folder / 'executed.log'
+    log = world.directory / 'executed.log'
     wait_until(lambda: log.exists() and log.read_text().count('\n') >= 1, 'the first to be executed')
     wait_until(lambda: lb.app('app')['backlog'] == 8, 'all to be handed on')
     assert log.read_text().count('\n') == 1
@@ -110,7 +110,7 @@ def statuses_of(clients):
 
 def check_orders(world, statuses):
     """Checks that failed POSTs are not executed, except the one that was in progress, and that none is executed twice."""
-    executed = (world.folder / 'executed.log').read_text().split()
+    executed = (world.directory / 'executed.log').read_text().split()
     assert len(executed) == len(set(executed)), 'never twice: %s' % executed
     answered = {'order-%d' % i for i, s in enumerate(statuses) if s == 200}
     given_up = {'order-%d' % i for i, s in enumerate(statuses) if s in (502, 503)}
@@ -119,8 +119,8 @@ def check_orders(world, statuses):
     assert given_up & set(executed) == {executed[0]}, (statuses, executed)
 
 
-def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_successor(world):
-    tree = world.folder / 'tree'
+def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_replacement(world):
+    tree = world.directory / 'tree'
     agent = world.agent('agent', tree, slots=1)
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app'), 'worker_wait_timeout': '300ms'}}}, wait=False)
     wait_until(lb.listening, 'the load balancer')
@@ -128,7 +128,7 @@ def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_su
     # gunicorn's master: all its processes are ended with it
     process = lambda: agent.json()['applications']['app']['slots'][0].get('process') or {'pid': None}
     victim, pid = process()['pid'], json.loads(lb.get().body)['pid']
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     clients = order_all(world, lb, go)
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: not alive(pid), 'the one that executes to be gone')
@@ -142,14 +142,14 @@ def test_posts_that_wait_for_a_process_that_is_killed_are_not_executed_by_its_su
     check_orders(world, statuses)
 
 
-def test_posts_that_wait_for_a_worker_without_agent_are_not_executed_by_its_successor(world):
+def test_posts_that_wait_for_a_worker_without_agent_are_not_executed_by_its_replacement(world):
     """They wait in the load balancer (max_connections 1): those not sent yet may be sent to the next process, once."""
     worker = world.gunicorn(extra=['--keep-alive=5', '--worker-class=gthread', '--threads=1'],
-                            env={'APP_LOG': str(world.folder / 'executed.log')})
+                            env={'APP_LOG': str(world.directory / 'executed.log')})
     lb = world.resumelb({'applications': {'app': {
         'hosts': ['test.example'], 'workers': [{'address': worker.address}], 'resume': 'measure',
         'max_connections': 1}}})
-    go = world.folder / 'go'
+    go = world.directory / 'go'
     clients = order_all(world, lb, go)
     worker.kill()
     go.write_text('')

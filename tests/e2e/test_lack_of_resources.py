@@ -18,7 +18,7 @@ from poolcounter_support import Daemon
 from support.base import SLOWNESS, wait_until
 from support.http import Client, CutShort, connect, get
 from support.http2 import END_HEADERS, HEADERS, Http2, frame, request
-from test_front_survives import BODY, GET, LARGE, Balancer, Folder, descriptors, pieces_of
+from test_front_survives import BODY, GET, LARGE, Balancer, Directory, descriptors, pieces_of
 
 UPGRADE = [('Connection', 'Upgrade'), ('Upgrade', 'websocket')]
 RIGHT = 200, hashlib.sha256(BODY).hexdigest().encode()
@@ -39,8 +39,8 @@ def script(c):
 
 
 class Front(Balancer):
-    def __init__(self, world, folder, **settings):
-        super().__init__(world, folder, **settings)
+    def __init__(self, world, directory, **settings):
+        super().__init__(world, directory, **settings)
         self.worker.script = script
 
     def sockets(self):
@@ -93,7 +93,7 @@ def ended(c, rest):
         return None
 
 
-class Room(Folder):
+class Room(Directory):
     """A directory that can also be made read-only while files in it are open."""
 
     def fail(self, how):
@@ -114,37 +114,37 @@ class Room(Folder):
             super().mend(how)
 
 
-def bodies_kept(process, folder):
+def bodies_kept(process, directory):
     links = pathlib.Path('/proc/%d/fd' % process.pid).iterdir()
     with contextlib.suppress(FileNotFoundError):    # a descriptor is closed in the meantime
-        return len([1 for link in links if os.readlink(link).startswith(str(folder.root))])
+        return len([1 for link in links if os.readlink(link).startswith(str(directory.root))])
     return 0
 
 
 @pytest.mark.parametrize('part', [FEW, HALF])
 @pytest.mark.parametrize('how', ['full', 'gone', 'not to be written'])
-def test_uploads_under_way_are_whole_or_503_and_tunnels_go_on_when_there_is_no_room(world, how, part):
-    folder = Room(world)
-    front = Front(world, folder)
+def test_uploads_in_progress_are_whole_or_503_and_tunnels_continue_when_there_is_no_room(world, how, part):
+    directory = Room(world)
+    front = Front(world, directory)
     with contextlib.ExitStack() as stack:
         under_way = UnderWay(front, part, stack)
-        wait_until(lambda: bodies_kept(front.process, folder) >= (4 if part == HALF else 0), 'the bodies to be in files')
+        wait_until(lambda: bodies_kept(front.process, directory) >= (4 if part == HALF else 0), 'the bodies to be in files')
         with contextlib.suppress(OSError):      # the files of uploads in progress use a part of the space: use up all the rest
-            folder.fail(how)
+            directory.fail(how)
         found = under_way.uploads()
         under_way.tunnels_work()
         assert set(found.values()) <= {RIGHT, NO_ROOM}, found
         # a rejected upload frees its space for the next one; without the directory no new body can be stored
         assert NO_ROOM in found.values() and (how == 'full' or found['HTTP/2', 3] == NO_ROOM), found
         assert front.process.alive() and front.get() == 200
-    folder.mend(how)
+    directory.mend(how)
     for name, upload in front.uploads():
         assert upload() == RIGHT, name
 
 
 @pytest.mark.parametrize('limit', [64, 128, 300])
-def test_requests_under_way_are_answered_and_tunnels_go_on_without_descriptors(world, limit):
-    front = Front(world, Folder(world))
+def test_requests_in_progress_are_answered_and_tunnels_continue_without_descriptors(world, limit):
+    front = Front(world, Directory(world))
     with contextlib.ExitStack() as stack:
         under_way = UnderWay(front, FEW, stack)
         assert descriptors(front.process) < limit
@@ -195,7 +195,7 @@ def use_up(process, port, stack):
 @WITHOUT_SANITIZER
 @pytest.mark.parametrize('spare', [0, 8 * MIB, 32 * MIB, 128 * MIB])
 def test_a_process_without_memory_ends_with_a_plain_word_and_the_next_one_serves(world, spare):
-    front = Front(world, Folder(world), **IN_MEMORY)
+    front = Front(world, Directory(world), **IN_MEMORY)
     with contextlib.ExitStack() as stack:
         under_way = UnderWay(front, FEW, stack)
         limit_memory(front.process, spare)
@@ -241,13 +241,13 @@ def assert_totals_hold(address, used):
 
 
 def test_bodies_of_all_requests_together_have_limits(world):
-    front = Front(world, types.SimpleNamespace(path=world.folder), **TOTALS)
+    front = Front(world, types.SimpleNamespace(path=world.directory), **TOTALS)
     found = assert_totals_hold('127.0.0.1:%d' % front.plain, lambda: bodies_in_use(front.lb.admin, 'resumelb'))
     assert found == [RIGHT] * 3
 
 
 def test_bodies_of_all_requests_of_an_agent_together_have_limits(world):
-    agent = TinyAgent(world, top={'spill_dir': str(world.folder), **TOTALS}).wait_ready()
+    agent = TinyAgent(world, top={'spill_dir': str(world.directory), **TOTALS}).wait_ready()
     found = assert_totals_hold(agent.addresses[0], lambda: bodies_in_use(agent.admin, 'resumelb_agent'))
     assert [(status, json.loads(body)['body']) for status, body in found] == [(200, len(BODY))] * 3
 
@@ -258,7 +258,7 @@ class AgentUnderWay:
     """A tunnel, and a partially sent upload of each kind, at an agent with a process for each."""
 
     def __init__(self, world, stack, **settings):
-        self.agent = TinyAgent(world, slots=4, top={'spill_dir': str(world.folder), **settings}).wait_ready()
+        self.agent = TinyAgent(world, slots=4, top={'spill_dir': str(world.directory), **settings}).wait_ready()
         self.tunnel, self.sized, self.chunked = (stack.enter_context(Client(self.agent.addresses[n])) for n in range(3))
         assert self.tunnel.request(headers=UPGRADE).status == 101
         self.sized.send('POST', headers=[('Content-Length', str(len(BODY)))], body=BODY[:HALF])
@@ -278,7 +278,7 @@ WHOLE_UPLOAD = 200, len(BODY)
 
 
 @pytest.mark.parametrize('limit', [64, 128, 300])
-def test_an_agents_requests_under_way_are_answered_and_its_tunnel_goes_on_without_descriptors(world, limit):
+def test_an_agents_requests_in_progress_are_answered_and_its_tunnel_continues_without_descriptors(world, limit):
     with contextlib.ExitStack() as stack:
         under_way = AgentUnderWay(world, stack, **LARGE)
         agent = under_way.agent

@@ -61,9 +61,9 @@ def front(world, **settings):
     w = world.scripted(serve(answer))
     plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
     lb = world.resumelb({'workers': [w.address], 'eject_after': 0, 'poison_deaths': 0,
-                         'access_log': str(world.folder / 'access.log'), 'access_log_format': 'json', **settings},
+                         'access_log': str(world.directory / 'access.log'), 'access_log_format': 'json', **settings},
                         listen=[{'address': plain},
-                                {'address': tls, 'tls': Pair(world.folder, 'large', ['test.example']).entry}], threads=1)
+                                {'address': tls, 'tls': Pair(world.directory, 'large', ['test.example']).entry}], threads=1)
     lb.address, lb.tls_address = plain, tls
     return lb, w
 
@@ -158,7 +158,7 @@ def test_a_body_that_a_worker_cuts_is_cut_after_its_last_byte_and_the_next_answe
 
 def test_the_access_log_counts_the_bytes_of_large_bodies_exactly(world):
     lb, _ = front(world)
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     with Client(lb.address) as c:
         for size in SIZES:
             c.request(target='/%d/pieces' % size)

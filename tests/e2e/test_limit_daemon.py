@@ -46,7 +46,7 @@ def test_two_load_balancers_together_keep_the_limit(world, app, daemon):
     wait_until(lambda: figure(daemon, 'processing_workers') == 0, 'all locks to be released')
 
 
-def test_who_leaves_gives_its_place_at_the_daemon_back(world, app, daemon):
+def test_one_that_leaves_gives_its_place_at_the_daemon_back(world, app, daemon):
     one, other = two(world, app, daemon)
     first, = ask(one, 1)
     second, third = ask(other, 2, '/more-%d')
@@ -156,7 +156,7 @@ def test_while_the_daemon_is_away_on_unreachable_decides(world, app, policy, sta
     assert outcome(lb, 'limit-unreachable') == (8 if status == 503 else 0)
 
 
-def test_a_daemon_that_dies_lets_those_who_wait_go_on_and_is_used_again_when_it_is_back(world, app, daemon):
+def test_a_daemon_that_dies_lets_those_that_wait_continue_and_is_used_again_when_it_is_back(world, app, daemon):
     one, other = two(world, app, daemon)
     asked = ask(one, 1) + ask(other, 2, '/more-%d')
     waits(other, 2)
@@ -172,7 +172,7 @@ def test_a_daemon_that_dies_lets_those_who_wait_go_on_and_is_used_again_when_it_
     wait_until(counted, 'the daemon to be asked again')
 
 
-def test_a_daemon_that_says_nothing_holds_nobody_longer_than_the_time_out(world, app):
+def test_a_daemon_that_states_nothing_holds_no_other_longer_than_the_time_out(world, app):
     import socket
     silent = socket.socket()
     silent.bind(('127.0.0.1', 0))

@@ -80,7 +80,7 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     wait_until(counted, 'the daemon to be asked again')
 
 
-def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(world, daemon):
+def test_one_that_waits_at_a_daemon_that_hangs_continues_when_it_counts_as_unreachable(world, daemon):
     app = HeldApp()
     world.closers += [app.server.close, app.let_all_go]
     lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, threads='1',
@@ -93,7 +93,7 @@ def test_who_waits_at_a_daemon_that_hangs_goes_on_when_it_counts_as_unreachable(
     hang(lb, daemon)
     # Four locks are released; the missing replies are how the load balancer detects that the daemon hangs.
     app.let_go(4)
-    wait_until(lambda: 'counter-server-rests' in lb.process.output(), 'the silence to be noticed')
+    wait_until(lambda: 'counter-server-suspended' in lb.process.output(), 'the silence to be noticed')
     app.under_way(4)
     app.let_all_go()
     assert [a.wait().status for a in held + waiting] == [200] * 8
@@ -114,7 +114,7 @@ def test_no_visitor_waits_for_a_daemon_that_hangs_and_it_is_found_again_without_
     assert lb.process.output().count('for_ms=500') == 1
     assert [lb.get('/', 'site%d.example' % i).status for i in range(16)] == [200] * 16
     daemon.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: 'counter-server-back' in lb.process.output(), 'it to be found, without any request')
+    wait_until(lambda: 'counter-server-restored' in lb.process.output(), 'it to be found, without any request')
     acquired = int(daemon.stats()['total_acquired'])
 
     def counted():
@@ -135,7 +135,7 @@ def test_a_wait_is_no_silence(world, daemon):
     waits(lb, 1)
     # Probes continue while it waits; the daemon does not count them.
     wait_until(lambda: lb.app()['pool_counter_servers'][0]['idle'] >= 1, 'a probe')
-    assert 'counter-server-rests' not in lb.process.output() and len(app.begun) == 1
+    assert 'counter-server-suspended' not in lb.process.output() and len(app.begun) == 1
     app.let_all_go()
     assert [a.wait().status for a in asked] == [200, 200]
     assert int(daemon.stats()['total_acquired']) == 2
@@ -179,7 +179,7 @@ def test_a_class_with_many_waiting_requests_takes_no_connection_from_another(wor
             c.close()
 
 
-def test_slots_at_a_daemon_that_does_not_know_them_are_told_of_once_per_rule(world, daemon):
+def test_slots_at_a_daemon_that_does_not_know_them_are_reported_once_per_rule(world, daemon):
     app = HeldApp()
     world.closers += [app.server.close, app.let_all_go]
     app.let_all_go()

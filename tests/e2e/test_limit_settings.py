@@ -20,7 +20,7 @@ class DirectoryTree:
     """The application's node in a directory."""
 
     def __init__(self, world, _):
-        self.tree = Tree(world.folder / 'tree')
+        self.tree = Tree(world.directory / 'tree')
         self.url = 'directory:%s' % self.tree.path
 
     def set(self, name, **properties):
@@ -51,7 +51,7 @@ def tree(request, world, zookeeper_server):
 
 def balancer(world, tree, **config):
     w = world.scripted(serve(hello))
-    return world.resumelb({'tree': tree.url, 'workers': [w.address], 'state_dir': str(world.folder / 'state'),
+    return world.resumelb({'tree': tree.url, 'workers': [w.address], 'state_dir': str(world.directory / 'state'),
                            'settings_hold': '300ms', **config})
 
 
@@ -94,7 +94,7 @@ def test_a_rule_of_the_tree_alone_comes_and_goes(world, tree):
     assert lb.get().body == b'hello'
 
 
-def test_a_rule_of_the_tree_says_how_many_of_what(world, tree):
+def test_a_rule_of_the_tree_states_how_many_of_what(world, tree):
     lb = balancer(world, tree)
     tree.set('rest', timeout='1s')
     wait_until(lambda: 'rest' in limits(lb) and 'gives no workers' in limits(lb)['rest']['why'], 'the reason')
@@ -118,7 +118,7 @@ def test_what_is_bad_is_refused_with_its_reason_and_the_rest_holds(world, tree):
     tree.set('database', maxqueue=50, path='regex:(')
     wait_until(lambda: 'at its character 2' in refused(lb, 'database').get('path', ''), 'the refusal')
     assert value(lb, 'database', 'path') == ('prefix:/report', 'yaml')
-    line = next(l for l in lb.process.output().splitlines() if 'setting-refused' in l)
+    line = next(l for l in lb.process.output().splitlines() if 'setting-rejected' in l)
     assert 'pool_counter=database' in line and 'path=/pool-counters/database' in line
 
 
@@ -130,7 +130,7 @@ def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
     wait_until(lambda: list(limits(lb)) == ['c', 'b'], 'the other rules')
     assert value(lb, 'b', 'workers') == ('4', 'yaml') and value(lb, 'b', 'timeout') == ('1s', 'tree')
     lb.reload({'pool_counters': {'c': {'workers': 9}, 'd': {'key': '{NOTHING}'}}})
-    wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
     assert list(limits(lb)) == ['c', 'b'] and value(lb, 'c', 'workers') == ('3', 'yaml')
     # settings in the tree of a rule that was removed do not become a rule for all requests
     tree.set('b', workers=1)
@@ -140,12 +140,12 @@ def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
     assert not limits(lb)['b']['in_force'] and 'neither key' in limits(lb)['b']['why']
 
 
-def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
+def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(world):
     tree = DirectoryTree(world, None)
     lb = balancer(world, tree, pool_counters={'database': DATABASE}, settings_hold='1h')
     tree.set('database', workers=2)
     tree.set('search', workers=3, key='all')
-    memory = world.folder / 'state' / 'default' / 'tree.json'
+    memory = world.directory / 'state' / 'default' / 'tree.json'
 
     def kept():
         parts = json.loads(memory.read_text())['parts'] if memory.exists() else {}
@@ -160,7 +160,7 @@ def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
     assert value(lb, 'database', 'workers') == ('2', 'tree')
 
 
-def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tree):
+def test_more_workers_let_those_continue_that_wait_and_fewer_bind_at_once(world, tree):
     gate = threading.Event()
 
     def answer(c, head, body):
@@ -192,7 +192,7 @@ def test_more_workers_let_those_go_on_that_wait_and_fewer_bind_at_once(world, tr
         assert a.receive().body == b.receive().body == b'slow'
 
 
-def test_a_daemon_that_the_tree_asks_for_and_nobody_named_is_told_of_and_servers_may_come_later(world):
+def test_a_daemon_that_the_tree_asks_for_and_none_named_is_notified_of_and_servers_may_come_later(world):
     tree = DirectoryTree(world, None)
     lb = balancer(world, tree)
     tree.set('all', key='all', workers=1, where='daemon')
@@ -242,8 +242,8 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
     wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'no request to be active')
 
 
-def test_t_says_where_each_mistake_is(world):
-    path = world.folder / 'bad.yaml'
+def test_t_states_where_each_mistake_is(world):
+    path = world.directory / 'bad.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\npool_counter_servers: ["counter.example:7531"]\n'
                     'pool_counters:\n  a:\n    match: {path: "regex:("}\n  b: {key: "{class"}\n')
     p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
@@ -255,14 +255,14 @@ def test_t_says_where_each_mistake_is(world):
 def test_the_manual_s_examples_are_taken(world):
     section = (ROOT / 'docs' / 'guide' / 'limits.md').read_text().split('\n## Pool counters\n')[1].split('\n## ')[0]
     block = section.split('```yaml\n')[1].split('```')[0]
-    path = world.folder / 'manual.yaml'
+    path = world.directory / 'manual.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\n' + block)
     p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert p.returncode == 0, p.stderr
 
 
-def test_the_example_tree_s_rules_are_in_force(world):
-    root = world.folder / 'tree'
+def test_the_example_tree_s_rules_are_effective(world):
+    root = world.directory / 'tree'
     subprocess.run([BIN / 'resumelbctl', 'tree', '--tree', 'directory:%s' % root, 'import', ROOT / 'conf' / 'example.tree'],
                    check=True, capture_output=True, timeout=LIMIT)
     w = world.scripted(serve(hello))

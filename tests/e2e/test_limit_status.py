@@ -70,7 +70,7 @@ def one_holds_one_waits_one_is_refused(lb, target):
 PAGES = {'key': '{PATH_INFO}', 'workers': 1, 'maxqueue': 2, 'timeout': '10m', 'slots': 7}
 
 
-def test_a_counter_shows_who_holds_waits_and_was_refused(world, app):
+def test_a_counter_shows_holders_waiters_and_refusals(world, app):
     lb = balancer(world, app, {'pages': PAGES})
     asked = one_holds_one_waits_one_is_refused(lb, '/slow')
     limit = limits(lb)['pages']
@@ -97,7 +97,7 @@ def test_a_counter_shows_who_holds_waits_and_was_refused(world, app):
     assert metrics(lb)['pool_limit_waited_seconds_total', of()] == pytest.approx(f['waited_s'])
 
 
-def test_a_time_out_and_a_client_that_left_are_told_apart(world, app):
+def test_a_time_out_and_a_client_that_left_are_distinguished(world, app):
     lb = balancer(world, app, {'pages': dict(PAGES, timeout='200ms', maxqueue=100)})
     ask(lb, 1, '/slow')
     app.under_way(1)
@@ -147,7 +147,7 @@ def test_coalesced_and_stale_answers_and_their_copies_are_counted(world):
         app.server.close()
 
 
-def test_a_shadow_says_what_it_would_have_done(world, app):
+def test_a_shadow_states_what_it_would_have_done(world, app):
     lb = balancer(world, app, {'trial': {'key': '{PATH_INFO}', 'workers': 1, 'maxqueue': 2, 'shadow': True}})
     asked = ask(lb, 3, '/slow')
     app.under_way(3)
@@ -172,7 +172,7 @@ def test_a_counter_whose_rule_is_gone_is_not_shown(world, app):
 
 
 def test_a_node_of_the_tree_that_counts_nothing_is_shown_with_the_reason(world, app):
-    tree = world.folder / 'tree'
+    tree = world.directory / 'tree'
     (tree / 'pool-counters' / 'lame').mkdir(parents=True)
     (tree / 'pool-counters' / 'lame' / 'properties.json').write_text('{"maxqueue": 5}')
     lb = balancer(world, app, {'pages': PAGES}, tree='directory:%s' % tree)
@@ -210,7 +210,7 @@ def test_a_daemon_shows_its_connections_over_all_loops(world, app):
         d.stop()
 
 
-def test_a_daemon_that_is_not_there_is_left_alone_and_who_passes_is_counted(world, app):
+def test_a_daemon_that_is_not_there_is_left_alone_and_what_passes_is_counted(world, app):
     app.let_all_go()
     nobody = '127.0.0.1:%d' % free_port()
     lb = balancer(world, app, {
@@ -262,7 +262,7 @@ def test_resumelbctl_gives_the_page_as_json_and_clear_errors(world, app):
     assert r.returncode == 2 and 'more' in r.stderr
 
 
-def test_an_application_without_counters_says_so_and_has_no_series(world, app):
+def test_an_application_without_counters_reports_it_and_has_no_series(world, app):
     lb = world.resumelb({'workers': [app.address]})
     assert lb.app()['limits'] == [] and lb.app()['pool_counter_servers'] == []
     assert ctl('limits', '-a', lb.admin).stdout == 'default: no pool counters\n'
@@ -313,7 +313,7 @@ def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
 TABLE = 'Array.from(document.querySelectorAll(\'[aria-label="%s"] tbody tr\'), r => Array.from(r.cells, c => c.textContent))'
 
 
-def test_the_page_shows_who_holds_waits_and_was_refused_with_hostile_keys_as_text(world, app, browser):
+def test_the_page_shows_holders_waiters_and_refusals_with_hostile_keys_as_text(world, app, browser):
     daemon = Poolcounterd()
     lb = balancer(world, app, {'pages': PAGES, 'afar': {'match': {'path': '/afar'}, 'where': 'daemon', 'workers': 3},
                                'seen': {'match': {'path': '/seen'}, 'workers': 1, 'shadow': True}},

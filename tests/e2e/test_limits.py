@@ -31,7 +31,7 @@ def all_ok(asked):
 
 # ---- each ----
 
-def test_of_one_class_as_many_as_workers_are_under_way_and_the_others_follow_in_order(world, app):
+def test_of_one_class_as_many_as_workers_are_in_progress_and_the_others_follow_in_order(world, app):
     lb = balancer(world, app, {'sites': {'workers': 2}})
     asked = ask(lb, 5)
     waits(lb, 3)
@@ -69,7 +69,7 @@ def test_slots_limit_all_classes_together_and_the_oldest_is_next(world, app):
 
 
 def test_above_maxqueue_the_counters_own_error_is_answered_at_once(world, app):
-    page = world.folder / 'full.html'
+    page = world.directory / 'full.html'
     page.write_text('<h1>Come back: ${status}</h1>')
     lb = balancer(world, app, {'sites': {'workers': 1, 'maxqueue': 2, 'status': 429, 'retry_after': '7s', 'page': str(page)}})
     asked = ask(lb, 2)
@@ -81,7 +81,7 @@ def test_above_maxqueue_the_counters_own_error_is_answered_at_once(world, app):
     all_ok(asked)
 
 
-def test_who_has_waited_for_its_timeout_gets_503(world, app):
+def test_one_that_has_waited_for_its_timeout_gets_503(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1, 'timeout': '150ms'}})
     asked = ask(lb, 1)
     app.under_way(1)
@@ -93,7 +93,7 @@ def test_who_has_waited_for_its_timeout_gets_503(world, app):
     all_ok(asked)
 
 
-def test_who_leaves_while_it_waits_is_forgotten_at_once(world, app):
+def test_one_that_leaves_while_it_waits_is_forgotten_at_once(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1}})
     first, second, third = ask(lb, 3)
     waits(lb, 2)
@@ -106,7 +106,7 @@ def test_who_leaves_while_it_waits_is_forgotten_at_once(world, app):
     assert app.begun == ['GET /0', 'GET /2']
 
 
-def test_who_leaves_while_it_is_served_gives_its_place_back(world, app):
+def test_one_that_leaves_while_it_is_served_gives_its_place_back(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1}})
     first, second = ask(lb, 2)
     waits(lb, 1)
@@ -181,7 +181,7 @@ def test_several_counters_are_claimed_in_order_and_all_given_back(world, app):
     all_ok(asked)
 
 
-def test_a_rule_that_goes_at_a_reload_lets_those_who_wait_go_on(world, app):
+def test_a_rule_that_goes_at_a_reload_lets_those_that_wait_continue(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1}})
     asked = ask(lb, 3)
     waits(lb, 2)
@@ -194,7 +194,7 @@ def test_a_rule_that_goes_at_a_reload_lets_those_who_wait_go_on(world, app):
     waits(lb, 0)
 
 
-def test_raising_workers_at_a_reload_lets_those_who_wait_go_at_once(world, app):
+def test_raising_workers_at_a_reload_lets_those_that_wait_go_at_once(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1}})
     asked = ask(lb, 4)
     waits(lb, 3)
@@ -205,7 +205,7 @@ def test_raising_workers_at_a_reload_lets_those_who_wait_go_at_once(world, app):
     all_ok(asked)
 
 
-def test_a_shadow_counts_and_refuses_nobody(world, app):
+def test_a_shadow_counts_and_refuses_none(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1, 'maxqueue': 2, 'shadow': True}})
     asked = ask(lb, 4)
     app.under_way(4)
@@ -218,7 +218,7 @@ def test_a_shadow_counts_and_refuses_nobody(world, app):
 ANY = {'pages': {'mode': 'any', 'workers': 1, 'maxqueue': 1000}}
 
 
-def test_of_many_who_want_the_same_page_one_does_the_work_for_all(world, app):
+def test_of_many_that_want_the_same_page_one_does_the_work_for_all(world, app):
     lb = balancer(world, app, ANY)
     began = time.monotonic()
     asked = ask(lb, 12, '/page?x=1')
@@ -235,7 +235,7 @@ def test_of_many_who_want_the_same_page_one_does_the_work_for_all(world, app):
     ends(lb, 'answered', 1)
 
 
-def test_nothing_is_kept_for_who_asks_later(world, app):
+def test_nothing_is_kept_for_one_that_asks_later(world, app):
     lb = balancer(world, app, ANY)
     app.let_all_go()
     assert [lb.get('/page', 'a.example').text for _ in range(3)] == ['number 0', 'number 1', 'number 2']
@@ -366,7 +366,7 @@ def test_a_connection_that_ends_takes_all_its_streams_out_of_the_queue(world, ap
     other.close()
 
 
-def test_who_has_no_time_left_while_it_waits_leaves_the_queue(world, app):
+def test_one_that_has_no_time_left_while_it_waits_leaves_the_queue(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1}}, total_timeout='300ms')
     asked = ask(lb, 2)
     assert [a.wait().status for a in asked] == [504, 504]
@@ -388,7 +388,7 @@ def fill(lb, app, target='/page', **kw):
 
 @pytest.mark.parametrize('how, outcomes', [({'on_full': 'stale', 'maxqueue': 1}, 'full'), ({'on_busy': 'stale'}, 'busy'),
                                            ({'on_timeout': 'stale', 'timeout': '100ms'}, 'timeout')])
-def test_over_a_limit_the_last_good_copy_is_served_and_says_so(world, app, how, outcomes):
+def test_over_a_limit_the_last_good_copy_is_served_and_reports_it(world, app, how, outcomes):
     lb = balancer(world, app, {'pages': dict({'workers': 1, 'key': 'x'}, **how)})
     assert fill(lb, app).text == 'number 0'
     busy = ask(lb, 1, '/page')

@@ -70,7 +70,7 @@ def test_a_loop_that_has_more_in_flight_is_given_no_more(world):
         b'X-Forwarded-For: 127.0.0.1'}, 'the same for all accepting loops'
 
 
-def test_a_drain_serves_who_is_connected_on_every_loop(world):
+def test_a_drain_serves_connected_clients_on_every_loop(world):
     lb = start(world, 4)
     held = [dial(lb)[0] for _ in range(20)]
     for c in held:
@@ -80,7 +80,7 @@ def test_a_drain_serves_who_is_connected_on_every_loop(world):
 
 
 @pytest.mark.parametrize('defer', [True, False])
-def test_who_says_nothing_at_first_is_accepted_in_the_end_and_served(world, defer):
+def test_one_that_states_nothing_at_first_is_accepted_in_the_end_and_served(world, defer):
     w = world.scripted(serve(hello))
     address = '127.0.0.1:%d' % free_port()
     lb = world.resumelb({'threads': 2, 'workers': [{'address': w.address}]},
@@ -115,7 +115,7 @@ def test_by_default_loops_run_where_they_like(world):
     assert [one['cpu'] for one in loops(lb)] == [None, None]
 
 
-def test_a_list_of_cpus_says_how_many_loops_there_are(world):
+def test_a_list_of_cpus_states_how_many_loops_there_are(world):
     cpu = min(os.sched_getaffinity(0))
     lb = start(world, 'auto', cpu_affinity=str(cpu))
     assert [one['cpu'] for one in loops(lb)] == [cpu]
@@ -130,7 +130,7 @@ def test_a_list_of_cpus_that_cannot_be_is_refused_with_its_place(tmp_path):
         assert '%s:3:' % path in r.stderr and why in r.stderr
 
 
-def test_with_few_descriptors_who_waits_at_any_loop_is_served_in_the_end(world):
+def test_with_few_descriptors_one_that_waits_at_any_loop_is_served_in_the_end(world):
     lb = start(world, 4)
     pid = lb.process.pid
     dial(lb)[0].close()

@@ -86,7 +86,7 @@ def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_skil
     workers = [Fast() for _ in range(2)]
     world.closers += [w.close for w in workers]
     # Resumes are frequent and may have as many classes as the limit of all together, so that classes compete for space.
-    lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.folder / 'state'), 'history': 1000,
+    lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.directory / 'state'), 'history': 1000,
                          'max_skills': CLASSES, 'max_skill_age': 10 * DISTINCT, 'pool': {'max_classes': CLASSES}})
     known = ['known-%d.example' % i for i in range(100)]
     # A class becomes known when it is requested again in a later sweep, a tenth of max_classes requests later.

@@ -28,7 +28,7 @@ def test_the_common_methods_pass(world, method):
 
 
 @pytest.mark.parametrize('method', ['TRACE', 'PROPFIND', 'LOCK'])
-def test_a_method_that_is_not_allowed_is_told_which_are(world, method):
+def test_a_method_that_is_not_allowed_gets_the_list_of_allowed_ones(world, method):
     w, lb = start(world)
     r = ask(lb, [method + ' / HTTP/1.1', 'Host: a.example'])
     assert r.status == 405 and r['Allow'] == DEFAULT
@@ -37,7 +37,7 @@ def test_a_method_that_is_not_allowed_is_told_which_are(world, method):
 
 
 @pytest.mark.parametrize('method', ['BREW', 'get', 'X-ODD'])
-def test_a_method_that_nobody_knows_is_not_implemented(world, method):
+def test_a_method_that_none_knows_is_not_implemented(world, method):
     w, lb = start(world)
     r = ask(lb, [method + ' / HTTP/1.1', 'Host: a.example'])
     assert r.status == 501 and r['Allow'] is None
@@ -87,7 +87,7 @@ def test_trace_that_may_go_no_farther_shows_the_request_without_its_secrets(worl
 
 
 @pytest.mark.parametrize('method', ['OPTIONS', 'TRACE'])
-def test_otherwise_it_goes_on_with_one_forward_less(world, method):
+def test_otherwise_it_continues_with_one_forward_less(world, method):
     w, lb = start(world, methods=['GET', 'OPTIONS', 'TRACE'])
     for sent, passed in (('7', '6'), ('1', '0'), ('999999999999999999999999', '255')):
         assert ask(lb, [method + ' / HTTP/1.1', 'Host: a', 'max-forwards: ' + sent]).status == 200
@@ -110,7 +110,7 @@ def test_of_other_methods_max_forwards_means_nothing(world):
 
 # ---- Connection ----
 
-def test_what_a_client_lists_in_connection_goes_but_never_what_we_say(world):
+def test_what_a_client_lists_in_connection_goes_but_never_what_we_state(world):
     w, lb = start(world, answer=lambda c, head, body: c.answer(body))
     r = ask(lb, ['POST / HTTP/1.1', 'Host: a.example', 'Content-Length: 0', 'X-Hop: 1', 'X-Hop2: 2', 'X-End: 3',
                  'Connection: X-Hop,host , content-length, x-forwarded-for, X-Forwarded-Proto',

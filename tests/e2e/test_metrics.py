@@ -24,7 +24,7 @@ OPEN = [('Accept', 'application/openmetrics-text; version=1.0.0')]
 def balancer(world, **settings):
     w = world.scripted(serve(lambda c, head, body: c.answer(status='500 Oops' if b'GET /broken' in head else '200 OK')))
     lb = world.resumelb(dict({
-        'workers': [w.address], 'access_log': str(world.folder / 'access.log'),
+        'workers': [w.address], 'access_log': str(world.directory / 'access.log'),
         'pool_counters': {'each': {'key': '{REMOTE_ADDR}', 'workers': 9}}, 'rates': {'some': {'rate': '1000/s'}}}, **settings))
     assert lb.get('/').status == 200 and lb.get('/broken').status == 500
     wait_until(lambda: sum(lb.app()['outcomes'].values()) == 2, 'both to be counted')
@@ -53,7 +53,7 @@ def samples(text):
 
 
 @pytest.mark.parametrize('program', ['resumelb', 'resumelb-agent', 'resumelb-poolcounter'])
-def test_promtool_has_nothing_to_say_against_the_metrics(world, program):
+def test_promtool_accepts_the_metrics(world, program):
     r = page_of(world, program)()
     assert r['Content-Type'] == 'text/plain; version=0.0.4; charset=utf-8' and len(samples(r.text)) > 20
     checked = subprocess.run(['promtool', 'check', 'metrics'], input=r.body, capture_output=True)
@@ -90,11 +90,11 @@ def scraping(targets, rules=RULES):
 class Prometheus:
     def __init__(self, world, config):
         self.address = ('127.0.0.1', free_port())
-        folder = world.folder / 'prometheus'
-        folder.mkdir()
-        (folder / 'prometheus.yml').write_text(config)
+        directory = world.directory / 'prometheus'
+        directory.mkdir()
+        (directory / 'prometheus.yml').write_text(config)
         self.process = world.process(
-            ['prometheus', '--config.file=%s' % (folder / 'prometheus.yml'), '--storage.tsdb.path=%s' % (folder / 'data'),
+            ['prometheus', '--config.file=%s' % (directory / 'prometheus.yml'), '--storage.tsdb.path=%s' % (directory / 'data'),
              '--web.listen-address=%s:%d' % self.address], 'prometheus')
 
     def ask(self, path):
@@ -173,14 +173,14 @@ class Minutes:
                     self.series.setdefault(series.replace(',}', '}'), ['_'] * self.n).append(value)
         self.n += 1
 
-    def alerts(self, folder):
+    def alerts(self, directory):
         """The output of promtool if an alert fires in any minute; '' if none does."""
         names = re.findall(r'- alert: (\w+)', RULES.read_text())
         checks = [{'eval_time': '%dm' % n, 'alertname': name, 'exp_alerts': []} for n in range(self.n) for name in names]
         series = [{'series': name, 'values': ' '.join(values)} for name, values in self.series.items()]
-        (folder / 'minutes.yml').write_text(json.dumps({'rule_files': [str(RULES)], 'evaluation_interval': '1m', 'tests': [
+        (directory / 'minutes.yml').write_text(json.dumps({'rule_files': [str(RULES)], 'evaluation_interval': '1m', 'tests': [
             {'interval': '1m', 'input_series': series, 'alert_rule_test': checks}]}))
-        done = subprocess.run(['promtool', 'test', 'rules', folder / 'minutes.yml'], capture_output=True, text=True)
+        done = subprocess.run(['promtool', 'test', 'rules', directory / 'minutes.yml'], capture_output=True, text=True)
         return '' if done.returncode == 0 else done.stdout + done.stderr
 
 
@@ -226,22 +226,22 @@ def test_shipped_monitoring_finds_the_shipped_programs_and_is_quiet_about_socket
     pass_minutes(5)
     up = lambda: {t['labels']['job']: (t['health'], t['lastError']) for t in p.ask('targets')['activeTargets']}
     wait_until(lambda: up() == dict.fromkeys(targets, ('up', '')), 'all to be up')
-    assert len(minutes.series) > 20 and minutes.alerts(world.folder) == ''
+    assert len(minutes.series) > 20 and minutes.alerts(world.directory) == ''
 
 
-def exchanged(folder):
+def exchanged(directory):
     """{name: text} of the installed configurations and prometheus.yml, with the same ports and directories replaced in all of them."""
     texts = {p.name: p.read_text() for p in (TOP / 'conf' / 'etc').glob('*.yaml')}
     places = {a: '127.0.0.1:%d' % free_ports(8) for a in re.findall(r'127\.0\.0\.1:\d+', ''.join(texts.values()))}
     for path in ('/run/resumelb/tree', '/var/lib/resumelb-agent', '/var/lib/resumelb', '/var/log/resumelb', '/srv/shop'):
-        places[path] = str(folder / path.rpartition('/')[0].rpartition('/')[2]) + '-' + path.rpartition('/')[2]
+        places[path] = str(directory / path.rpartition('/')[0].rpartition('/')[2]) + '-' + path.rpartition('/')[2]
     texts['prometheus.yml'] = (RULES.parent / 'prometheus.yml').read_text().replace('rule_files: [', 'rule_files: [%s/' % RULES.parent)
     pattern = '|'.join(map(re.escape, sorted(places, key=len, reverse=True)))
     return {name: re.sub(pattern, lambda m: places[m[0]], text) for name, text in texts.items()}, places
 
 
 def test_the_installed_configurations_start_and_the_shipped_prometheus_finds_every_job_up(open_world):
-    texts, places = exchanged(open_world.folder)
+    texts, places = exchanged(open_world.directory)
     for path in [p for p in places if p[0] == '/']:
         Path(places[path]).mkdir()
     package = Path(places['/srv/shop']) / 'shop'
@@ -249,7 +249,7 @@ def test_the_installed_configurations_start_and_the_shipped_prometheus_finds_eve
     (package / 'wsgi.py').write_text('def application(environ, start_response):\n    start_response("200 OK", [])\n    return [b"ok"]\n')
     open_world.scripted(serve(lambda c, head, body: c.answer()), port=int(places['127.0.0.1:9101'].rpartition(':')[2]))
     for name in ('resumelb', 'resumelb-agent', 'resumelb-poolcounter'):
-        path = open_world.folder / (name + '.yaml')
+        path = open_world.directory / (name + '.yaml')
         path.write_text(texts[path.name] if os.geteuid() == 0 else texts[path.name].replace('user: www-data\n', '\n'))
         open_world.process([BIN / name, '-c', path], name)
     p = Prometheus(open_world, texts['prometheus.yml'].replace('_interval: 15s', '_interval: 1s'))
@@ -280,7 +280,7 @@ def test_promtool_takes_the_rules_and_each_fires_when_it_should_and_only_then():
 
 
 def test_dashboard_and_alerts_ask_only_for_what_there_is(world):
-    lb = balancer(world, tree='directory:%s' % (world.folder / 'tree'))
+    lb = balancer(world, tree='directory:%s' % (world.directory / 'tree'))
     there = set(re.findall(r'^(resumelb_\w+)', get(lb.admin, '/metrics', host=lb.admin).text, re.M))
     there |= set(re.findall(r'^# TYPE (resumelb_\w+)', get(lb.admin, '/metrics', host=lb.admin).text, re.M))
     dashboard = json.loads(DASHBOARD.read_text())

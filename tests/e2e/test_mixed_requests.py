@@ -104,7 +104,7 @@ class Talk(io.RawIOBase):
 def test_each_request_of_a_connection_has_its_answer_in_order_whatever_kinds_they_are(world, tls):
     worker = world.scripted(serve(echo))
     address = '127.0.0.1:%d' % free_port()
-    entry = {'tls': Pair(world.folder, 'site', ['a.example']).entry} if tls else {}
+    entry = {'tls': Pair(world.directory, 'site', ['a.example']).entry} if tls else {}
     world.resumelb({'workers': [worker.address], 'body_spill': '64KiB'}, listen=[{'address': address, **entry}])
     for seed in range(ROUNDS):
         random_ = random.Random(seed)

@@ -28,8 +28,8 @@ REQUESTS = 200
 @pytest.fixture(scope='module')
 def corpus(tmp_path_factory):
     """The environment for a small corpus; the cache of a process holds less than half of it."""
-    folder = tmp_path_factory.mktemp('corpus')
-    env = {'NEWSPAPERS_DB': str(folder / 'db.sqlite'), 'NEWSPAPERS_SITES': str(SITES),
+    directory = tmp_path_factory.mktemp('corpus')
+    env = {'NEWSPAPERS_DB': str(directory / 'db.sqlite'), 'NEWSPAPERS_SITES': str(SITES),
            'NEWSPAPERS_OBJECTS': str(OBJECTS), 'NEWSPAPERS_CACHE': str(SITES * OBJECTS * 45 // 100)}
     generate.ensure(env['NEWSPAPERS_DB'], SITES, OBJECTS, 1)
     return env
@@ -42,16 +42,16 @@ def check_log(path):
 
 
 @contextlib.contextmanager
-def running(folder, corpus):
+def running(directory, corpus):
     port = free_ports(2)
-    s = stack.Stack(folder, processes=PROCESSES, ports=(port, port + 1), binaries=BIN, environment=corpus, history=20)
+    s = stack.Stack(directory, processes=PROCESSES, ports=(port, port + 1), binaries=BIN, environment=corpus, history=20)
     s.start(LIMIT)
     s.address = '127.0.0.1:%d' % s.port
     yield s
     s.stop(LIMIT)
     codes = {name: child.returncode for name, child in s.children.items()}
     for name in codes:
-        check_log(s.folder / (name + '.log'))
+        check_log(s.directory / (name + '.log'))
     assert codes == {'resumelb-agent': 0, 'resumelb': 0}, s.logs()
 
 
@@ -61,7 +61,7 @@ def newspapers(corpus):
     Shared by the tests that do not depend on the requests of other tests. The path of its directory is short enough for Unix
     sockets.
     """
-    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder, running(folder, corpus) as s:
+    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as directory, running(directory, corpus) as s:
         yield s
 
 
@@ -78,7 +78,7 @@ def page(s, host, path='/'):
     return int(r['X-Worker-Pid']), int(r['X-Database-Loads']), int(r['X-Cache-Hits'])
 
 
-def test_a_page_is_made_of_many_objects_and_tells_what_it_cost(newspapers):
+def test_a_page_is_made_of_many_objects_and_reports_what_it_cost(newspapers):
     for path in ('/', '/section/0', '/article/3'):
         pid, loads, hits = page(newspapers, HOSTS[0], path)
         assert 17 <= loads + hits <= 20, path
@@ -205,9 +205,9 @@ def test_run_starts_everything_and_ends_it_on_interrupt(tmp_path, corpus):
             assert run.alive(), output
             assert 'is taken: using' in output
             assert 'curl -si' in output
-            folder = next((tmp_path / 'r').iterdir())
-            assert folder.name == str(taken + 2)
-            port = int(folder.name)
+            directory = next((tmp_path / 'r').iterdir())
+            assert directory.name == str(taken + 2)
+            port = int(directory.name)
             assert get('127.0.0.1:%d' % port, '/', host=HOSTS[0]).status == 200
             pid = int(get('127.0.0.1:%d' % port, '/', host=HOSTS[0])['X-Worker-Pid'])
             run.kill(signal.SIGINT)
@@ -215,7 +215,7 @@ def test_run_starts_everything_and_ends_it_on_interrupt(tmp_path, corpus):
             assert stack.port_is_free(port)
             assert not os.path.exists('/proc/%d' % pid)
             for name in ('resumelb', 'resumelb-agent'):
-                check_log(folder / (name + '.log'))
+                check_log(directory / (name + '.log'))
         finally:
             reap_all([run])
     finally:

@@ -67,14 +67,14 @@ def test_run_with_zookeeper_starts_two_of_each_and_ends_them(tmp_path):
         wait_until(lambda: '"value":"0.5","origin":"tree"' in shell(printed(output, '"max_share"')), 'the setting')
         pids = children_of(run.pid)
         assert len(pids) >= 1 + 2 + 2 + 3, pids
-        folder = next((tmp_path / 'r').iterdir())
+        directory = next((tmp_path / 'r').iterdir())
         run.kill(signal.SIGINT)
         assert run.wait() == 0, run.output()
         # the supervisor of an agent and its processes may end shortly after the agent
         wait_until(lambda: not [p for p in pids if alive(p)], 'all processes to be gone')
         assert all(stack.port_is_free(int(port)) for port in balancers)
         for name in ('zookeeper', 'resumelb', 'resumelb2', 'resumelb-agent', 'resumelb-agent2'):
-            text = (folder / (name + '.log')).read_text(errors='replace')
+            text = (directory / (name + '.log')).read_text(errors='replace')
             for sign in ('ERROR: AddressSanitizer', 'runtime error:', 'LeakSanitizer', 'assertion failed'):
                 assert sign not in text, text[-6000:]
     finally:

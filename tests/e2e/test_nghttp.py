@@ -88,7 +88,7 @@ def test_h2load_with_100_streams_and_windows_of_any_size(world):
 
 def test_h2load_over_http1_and_with_bodies(world):
     front = Front(world, lambda c, head, body: c.answer(b'%d' % len(body)))
-    sent = world.folder / 'sent'
+    sent = world.directory / 'sent'
     sent.write_bytes(b's' * 5000)
     h2load(front, 1000, '--h1', '-c', 20)
     h2load(front, 1000, '-c', 10, '-m', 100, '-d', sent)

@@ -82,10 +82,10 @@ class Supervisor:
 
 
 def test_an_abort_under_load_is_contained(world):
-    tree = world.folder / 'tree'
+    tree = world.directory / 'tree'
     agent = TinyAgent(world, slots=2)
     plain = world.scripted(serve(hello))
-    lb = world.resumelb({'state_dir': str(world.folder / 'state'), 'applications': {
+    lb = world.resumelb({'state_dir': str(world.directory / 'state'), 'applications': {
         'app': {'tree': 'directory:%s' % (tree / 'app'), 'hosts': ['app.example']},
         'plain': {'workers': [plain.address], 'resume': 'measure', 'history': 5, 'max_skill_age': 10000000,
                   'hosts': ['*.plain.example', 'test.example']},
@@ -94,7 +94,7 @@ def test_an_abort_under_load_is_contained(world):
                'two workers')
     for _ in range(10):
         assert get(lb.address, host='a.plain.example').status == 200
-    kept = world.folder / 'state' / 'plain'
+    kept = world.directory / 'state' / 'plain'
     wait_until(lambda: any('a.plain.example' in f.read_text() for f in kept.iterdir()), 'the resume in its file')
     incarnations = {w['incarnation'] for w in lb.workers('app').values()}
     pids = [s['process']['pid'] for s in agent.json()['applications']['app']['slots']]

@@ -25,13 +25,13 @@ class Fragile:
     """N gunicorns with one process each, which their masters restart."""
 
     def __init__(self, world, n):
-        self.log = world.folder / 'asked.log'
+        self.log = world.directory / 'asked.log'
         self.log.touch()
-        (world.folder / 'fragile_app.py').write_text(APP)
+        (world.directory / 'fragile_app.py').write_text(APP)
         self.addresses = ['127.0.0.1:%d' % free_port() for _ in range(n)]
         env = {'APP_LOG': str(self.log), 'PYTHONDONTWRITEBYTECODE': '1'}
         for i, a in enumerate(self.addresses):
-            world.process([*GUNICORN, '--bind', a, '--graceful-timeout=1', 'fragile_app:application'], 'fragile%d' % i, env=env, cwd=world.folder)
+            world.process([*GUNICORN, '--bind', a, '--graceful-timeout=1', 'fragile_app:application'], 'fragile%d' % i, env=env, cwd=world.directory)
         for a in self.addresses:
             wait_until(lambda: self._up(a), 'gunicorn at %s' % a)
 
@@ -69,7 +69,7 @@ def test_a_path_that_kills_workers_is_held_and_all_others_are_served(world):
     held, = page['poison']
     assert (held['path'], held['class']) == ('/kill', 'test.example')
     assert 0 < held['for_s'] <= 600
-    assert 'poison-held' in lb.process.output()
+    assert 'poison-blocked' in lb.process.output()
     assert 'resumelb_poison_holds_total{application="default"} 1' in get(lb.admin, '/metrics', host=lb.admin).text
     shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=LIMIT).stdout
     assert 'kills workers, refused: class test.example, path /kill' in shown

@@ -72,7 +72,7 @@ def test_policies_without_classes_serve_all(world, workers, policy):
 
 
 @pytest.mark.parametrize('policy', ['adaptive', 'resume', 'round_robin', 'p2c', 'hash', 'least_backlog'])
-def test_explain_foretells_who_gets_a_request(world, workers, policy):
+def test_explain_foretells_which_worker_gets_a_request(world, workers, policy):
     lb = balancer(world, workers, policy=policy)
     names = {w.address: 'w%d' % i for i, w in enumerate(workers)}
     served(lb, 1)

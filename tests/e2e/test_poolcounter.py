@@ -59,7 +59,7 @@ def test_one_carriage_return_is_dropped_and_a_second_one_is_not(pool):
     assert pool.ask('ACQ4ME k 1 1 0') == 'LOCKED'
 
 
-def test_the_rest_of_a_release_is_not_looked_at(pool):
+def test_the_rest_of_a_release_is_not_checked(pool):
     c = pool.connect()
     for rest in ('', ' k', ' other', 'xyz', '\0'):
         assert c.ask('ACQ4ME k 1 1 0') == 'LOCKED'
@@ -73,7 +73,7 @@ def test_a_nul_ends_the_line_early(pool):
 
 # ---- acquire: the order of the checks ----
 
-def test_the_fifth_lock_is_refused_before_anything_else_is_looked_at(pool):
+def test_the_fifth_lock_is_refused_before_anything_else_is_checked(pool):
     c = pool.connect()
     for i in range(4):
         assert c.ask('ACQ4ME k%d 1 1 0' % i) == 'LOCKED'
@@ -94,7 +94,7 @@ def test_a_fourth_lock_that_waits_counts_as_one_of_four(pool):
     assert c.ask('ACQ4ME x 1 1 1') == 'LOCK_HELD'
 
 
-def test_who_waits_gets_no_further_lock_and_goes_on_waiting(pool):
+def test_one_that_waits_gets_no_further_lock_and_continues_waiting(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     waiter = pool.waiter('ACQ4ME k 1 9 9999')
     assert waiter.ask('ACQ4ME other 1 1 1') == 'ERROR WAIT_FOR_RESPONSE'
@@ -118,7 +118,7 @@ def test_waiters_count_against_maxqueue(pool):
     assert pool.ask('ACQ4ME k 1 2 9') == 'QUEUE_FULL'
 
 
-def test_larger_workers_overtake_those_who_wait(pool):
+def test_larger_workers_overtake_those_that_wait(pool):
     pool.holders('ACQ4ME k 1 9 0')
     waiter = pool.waiter('ACQ4ME k 1 9 9999')
     pool.holders('ACQ4ME k 2 9 9')
@@ -126,7 +126,7 @@ def test_larger_workers_overtake_those_who_wait(pool):
     assert pool.counters()['waiting_workers'] == 1
 
 
-def test_without_a_timeout_nobody_waits(pool):
+def test_without_a_timeout_none_waits(pool):
     pool.holders('ACQ4ME k 1 9 0')
     before = pool.counters()
     for verb in ('ACQ4ME', 'ACQ4ANY'):
@@ -135,7 +135,7 @@ def test_without_a_timeout_nobody_waits(pool):
     assert pool.counters() == before
 
 
-def test_an_old_waiters_own_workers_are_not_looked_at_again(pool):
+def test_an_old_waiters_own_workers_are_not_checked_again(pool):
     a, _ = pool.holders('ACQ4ME k 3 9 0', 'ACQ4ME k 3 9 0')
     waiter = pool.waiter('ACQ4ME k 1 9 9999')
     assert a.ask('RELEASE') == 'RELEASED'
@@ -151,7 +151,7 @@ def test_the_same_client_may_take_a_key_several_times_and_wait_for_itself(pool):
     assert pool.counters()['processing_workers'] == 2
 
 
-def test_a_key_is_there_while_somebody_holds_or_waits(pool):
+def test_a_key_is_there_while_one_holds_or_waits(pool):
     a, = pool.holders('ACQ4ME k 1 9 0')
     b = pool.waiter('ACQ4ME k 1 9 9999')
     a.close()
@@ -178,7 +178,7 @@ def test_release_drops_the_newest_lock_whatever_key_it_names(pool):
     assert pool.ask('ACQ4ME first 1 1 0') == 'QUEUE_FULL'
 
 
-def test_release_wakes_every_anyone_and_then_the_oldest_me(pool):
+def test_release_wakes_every_any_and_then_the_oldest_me(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     first = pool.waiter('ACQ4ANY k 1 9 9999')
     me = pool.waiter('ACQ4ME k 1 9 9999')
@@ -195,7 +195,7 @@ def test_release_wakes_every_anyone_and_then_the_oldest_me(pool):
     assert later.line() == 'LOCKED'
 
 
-def test_anyone_is_woken_though_other_holders_remain(pool):
+def test_any_is_woken_though_other_holders_remain(pool):
     a, b = pool.holders('ACQ4ANY k 2 9 0', 'ACQ4ANY k 2 9 0')
     waiter = pool.waiter('ACQ4ANY k 2 9 99')
     assert a.ask('RELEASE') == 'RELEASED'
@@ -220,7 +220,7 @@ def test_a_wait_given_up_wakes_the_other_anyones_and_no_me(pool):
 # ---- disconnect ----
 
 @pytest.mark.parametrize('how', ['close', 'reset', 'half-close'])
-def test_a_lost_holder_is_followed_by_me_before_anyone_and_nobody_is_done(pool, how):
+def test_a_lost_holder_is_followed_by_me_before_any_and_none_is_done(pool, how):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     anyone = pool.waiter('ACQ4ANY k 1 9 9999')
     me = pool.waiter('ACQ4ME k 1 9 9999')
@@ -305,7 +305,7 @@ def test_full_has_the_uptime_the_times_and_the_counters_in_order(pool):
 
 
 @pytest.mark.parametrize('name', COUNTERS)
-def test_a_counter_is_told_by_name_whatever_its_case(pool, name):
+def test_a_counter_is_recognized_by_name_whatever_its_case(pool, name):
     assert pool.ask('STATS ' + name.upper()) == name + ': 0'
 
 
@@ -316,7 +316,7 @@ def test_other_names_are_wrong_stats(pool, what):
     assert c.ask('STATS uptime').startswith('uptime: 0 days, 0h 0m ')
 
 
-def test_who_waits_may_ask_for_stats(pool):
+def test_one_that_waits_may_ask_for_stats(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     waiter = pool.waiter('ACQ4ME k 1 9 9999')
     assert waiter.ask('STATS waiting_workers') == 'waiting_workers: 1'

@@ -101,7 +101,7 @@ def test_a_wait_given_up_is_not_counted_as_waiting_for_ever(pool):
     assert pool.counters()['waiting_workers'] == 0
 
 
-def test_the_processing_clock_starts_anew_at_a_hand_over(pool):
+def test_the_processing_clock_starts_again_at_a_hand_over(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     me = pool.waiter('ACQ4ME k 1 9 9999')
     # much longer than it then holds the lock
@@ -127,7 +127,7 @@ def test_a_thousand_waiters_are_woken_by_one_release(pool):
     assert pool.counters()['hashtable_entries'] == 0
 
 
-def test_a_herd_whose_clients_leave_unread_harms_nobody(pool):
+def test_a_herd_whose_clients_leave_unread_harms_no_other(pool):
     holder, = pool.holders('ACQ4ANY k 1 2000 0')
     waiters = [pool.connect() for _ in range(600)]
     for w in waiters:
@@ -229,7 +229,7 @@ def test_three_thousand_connects_in_one_instant_are_all_served(world):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_without_descriptors_accepting_pauses_and_goes_on(world):
+def test_without_descriptors_accepting_pauses_and_continues(world):
     pool = Daemon(world)
     assert pool.ask('RELEASE') == 'NOT_LOCKED'  # after the reply it has raised its limit
     resource.prlimit(pool.process.pid, resource.RLIMIT_NOFILE, (40, 40))
@@ -245,7 +245,7 @@ def test_without_descriptors_accepting_pauses_and_goes_on(world):
 
 # ---- memory ----
 
-def test_more_keys_or_waiters_than_allowed_are_out_of_memory_and_all_goes_on(world):
+def test_more_keys_or_waiters_than_allowed_are_out_of_memory_and_all_continues(world):
     pool = Daemon(world, config={'max_keys': 2, 'max_waiters': 1})
     pool.holders('ACQ4ME a 1 9 0', 'ACQ4ME b 1 9 0')
     c = pool.connect()
@@ -288,7 +288,7 @@ def test_limits_of_types_follow_the_configuration(world):
     pool.reload({})
     assert last.line() == 'LOCKED'
     pool.reload({'types': {'t': {'slots': 0, 'workers': -1}}})
-    assert 'configuration-refused' in pool.process.output()
+    assert 'config-reload-failed' in pool.process.output()
     assert pool.ask('STATS processing_workers') == 'processing_workers: 3'
 
 
@@ -331,7 +331,7 @@ def test_clients_of_one_address_are_limited(world):
     wait_until(lambda: pool.connect().ask_or_none('RELEASE') == 'NOT_LOCKED', 'a place')
 
 
-def test_over_max_connections_who_connects_waits(world):
+def test_over_max_connections_one_that_connects_waits(world):
     pool = Daemon(world, config={'max_connections': 2})
     a, b = pool.connect(), pool.connect()
     assert a.ask('RELEASE') == b.ask('RELEASE') == 'NOT_LOCKED'

@@ -24,14 +24,14 @@ def listening(daemon, text='listening'):
 # ---- options ----
 
 @pytest.mark.parametrize('args', [['-x'], ['-l'], ['-p', 'x'], ['-p', '65536'], ['--describe', 'outcomes'], ['-c']])
-def test_bad_usage_is_told_and_ends_with_1(args):
+def test_bad_usage_is_reported_and_ends_with_1(args):
     done = run(*args)
     assert done.returncode == 1
     assert 'usage: resumelb-poolcounter' in done.stderr
 
 
 @pytest.mark.parametrize('address', ['localhost', '127.1', '1.2.3.4.5', '', '::g', 'unix:relative', '127.0.0.1:99999'])
-def test_an_address_that_is_none_is_told_as_the_original_does(address):
+def test_an_address_that_is_none_is_reported_as_the_original_does(address):
     # Checked first: the standard input is a socket, but not a listening one.
     with socket.socket() as s:
         done = run('-l', address, stdin=s)
@@ -62,7 +62,7 @@ def test_a_configuration_is_tested_whole(tmp_path):
 # ---- addresses ----
 
 def test_it_listens_at_several_addresses_of_all_kinds(world):
-    path = '%s/pool.sock' % world.folder
+    path = '%s/pool.sock' % world.directory
     port, other = free_port(), free_port()
     pool = Daemon(world, own_socket=False,
                   args=['-l', '127.0.0.1', '-l', '::1', '-l', 'unix:' + path, '-l', '127.0.0.1:%d' % other, '-p', str(port)])
@@ -92,10 +92,10 @@ def test_an_address_in_use_ends_it_with_1(world):
         s.listen()
         done = run('-l', '127.0.0.1', '-p', s.getsockname()[1])
     assert done.returncode == 1
-    assert 'cannot-listen' in done.stderr
+    assert 'listen-failed' in done.stderr
 
 
-def test_nobody_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
+def test_none_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
     with socket.create_server(('127.0.0.1', 0)) as taken, socket.create_server(('127.0.0.1', 0)) as listener:
         config = tmp_path / 'pool.yaml'
         port = taken.getsockname()[1]
@@ -106,7 +106,7 @@ def test_nobody_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
             done = run('-c', config, stdin=listener)
             assert select.select([early], [], [], 0)[0] == []
     assert done.returncode == 1
-    assert 'admin-cannot-listen address=127.0.0.1:%d ' % port in done.stderr
+    assert 'admin-listen-failed address=127.0.0.1:%d ' % port in done.stderr
     assert ' listening ' not in done.stderr
 
 
@@ -129,7 +129,7 @@ def test_a_standard_input_that_does_not_listen_is_not_taken(world):
     with a, b:
         p = subprocess.Popen([OURS, '-p', str(port)], stdin=a, stderr=subprocess.PIPE, text=True)
         try:
-            assert 'descriptor-not-taken' in p.stderr.readline()
+            assert 'inherited-descriptor-invalid' in p.stderr.readline()
             assert 'listening' in p.stderr.readline()
             socket.create_connection(('127.0.0.1', port), timeout=LIMIT).close()
         finally:
@@ -260,7 +260,7 @@ def test_the_admin_address_goes_along(world, followers):
 
 # ---- the admin address ----
 
-def test_pages_tell_who_holds_who_waits_and_of_what_type(world):
+def test_pages_report_holders_waiters_and_types(world):
     port = free_port()
     pool = Daemon(world, config={'admin': {'address': '127.0.0.1:%d' % port}, 'max_types': 2})
     holder, = pool.holders('ACQ4ME <b>:1 1 9 0')

@@ -32,7 +32,7 @@ class Front:
 
     def __init__(self, world, listen=None, **settings):
         self.worker = world.scripted(serve(hello))
-        self.log = world.folder / 'access.log'
+        self.log = world.directory / 'access.log'
         self.address = '127.0.0.1:%d' % free_port()
         listener = dict({'address': self.address, 'proxy_protocol': True}, **(listen or {}))
         self.lb = world.resumelb(dict({'workers': [{'address': self.worker.address}], 'classifier': BY_ADDRESS,
@@ -79,7 +79,7 @@ def closed(s):
 class HAProxy:
     def __init__(self, world, options, target, bind=''):
         self.address = '127.0.0.1:%d' % free_port()
-        path = world.folder / 'haproxy.cfg'
+        path = world.directory / 'haproxy.cfg'
         path.write_text('''
 defaults
   mode tcp
@@ -107,7 +107,7 @@ listen passed_on
 
 
 @pytest.mark.parametrize('options', ['send-proxy', 'send-proxy-v2', 'send-proxy-v2 proxy-v2-options crc32c,unique-id'])
-def test_haproxy_in_front_says_who_the_client_is(world, options):
+def test_haproxy_in_front_names_the_client(world, options):
     front = Front(world)
     proxy = HAProxy(world, options, front.address)
     with Client(None, sock=proxy.dial()) as c:
@@ -120,7 +120,7 @@ def test_haproxy_in_front_says_who_the_client_is(world, options):
 @pytest.mark.parametrize('options', ['send-proxy', 'send-proxy-v2'])
 @pytest.mark.parametrize('http2', [False, True])
 def test_tls_begins_behind_the_header(world, options, http2):
-    pair = Pair(world.folder, 'cert', ['test.example'])
+    pair = Pair(world.directory, 'cert', ['test.example'])
     front = Front(world, listen={'tls': pair.entry, 'http2': http2})
     proxy = HAProxy(world, options, front.address)
     port = proxy.address.rpartition(':')[2]
@@ -132,9 +132,9 @@ def test_tls_begins_behind_the_header(world, options, http2):
 
 
 @pytest.mark.parametrize('options, scheme', [('send-proxy-v2-ssl', 'https'), ('send-proxy-v2', 'http'), ('send-proxy', 'http')])
-def test_a_client_that_has_tls_with_haproxy_has_https_when_haproxy_says_so(world, options, scheme):
-    pair = Pair(world.folder, 'cert', ['test.example'])
-    both = world.folder / 'both.pem'
+def test_a_client_that_has_tls_with_haproxy_has_https_when_haproxy_reports_it(world, options, scheme):
+    pair = Pair(world.directory, 'cert', ['test.example'])
+    both = world.directory / 'both.pem'
     both.write_text(pathlib.Path(pair.cert).read_text() + pathlib.Path(pair.key).read_text())
     front = Front(world, classifier={'regex': {'variable': 'wsgi.url_scheme', 'pattern': '^(?<class>.*)$'}})
     proxy = HAProxy(world, options, front.address, bind='ssl crt %s' % both)
@@ -152,7 +152,7 @@ def test_a_client_without_tls_at_haproxy_has_http(world):
     assert front.scheme() == 'http'
 
 
-def test_nobody_but_a_proxy_that_is_listed_says_that_a_client_has_tls(world):
+def test_none_but_a_proxy_that_is_listed_reports_that_a_client_has_tls(world):
     front = Front(world, listen={'proxy_from': ['127.0.0.70']})
     header = binary(more=b'\x20\0\5\1\0\0\0\0')
     assert closed(front.send(header + REQUEST)) and not front.worker.requests
@@ -184,7 +184,7 @@ def test_what_comes_in_one_segment_with_the_header_is_not_lost(world, header):
 
 @pytest.mark.parametrize('header', [TEXT, binary()])
 def test_a_tls_hello_in_the_headers_segment_is_not_lost(world, header):
-    pair = Pair(world.folder, 'cert', ['test.example'])
+    pair = Pair(world.directory, 'cert', ['test.example'])
     front = Front(world, listen={'tls': pair.entry})
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = blind_context().wrap_bio(to_client, to_server, server_hostname='test.example')
@@ -227,7 +227,7 @@ def unsent(s):
 
 @pytest.mark.parametrize('header', [b'PROXY UNKNOWN\r\n', b'PROXY UNKNOWN ffff::1 anything\r\n', binary(command=0x20),
                                     SIGNATURE + b'\x20\x00\0\0', SIGNATURE + b'\x21\x00\0\3abc'])
-def test_a_proxy_that_names_nobody_is_the_client_itself(world, header):
+def test_a_proxy_that_names_none_is_the_client_itself(world, header):
     front = Front(world)
     with Client(None, sock=front.send(header + REQUEST)) as c:
         assert c.receive().status == 200
@@ -262,7 +262,7 @@ def test_a_header_that_does_not_come_in_time_is_not_waited_for(world):
     assert front.refused('PROXY header not whole within header_timeout') == 2
 
 
-def test_who_looks_and_says_nothing_is_no_fault_and_who_stops_midway_is(world):
+def test_one_that_looks_and_states_nothing_is_no_fault_and_one_that_stops_midway_is(world):
     front = Front(world)
     front.send(b'').close()
     front.send(TEXT[:10]).close()
@@ -270,7 +270,7 @@ def test_who_looks_and_says_nothing_is_no_fault_and_who_stops_midway_is(world):
     assert len(front.lines(1)) == 1
 
 
-def test_only_the_networks_listed_are_heard(world):
+def test_only_the_networks_listed_get_it(world):
     front = Front(world, listen={'proxy_from': ['127.0.0.64/26', '::1']})
     host, _, port = front.address.rpartition(':')
     assert closed(front.send(TEXT + REQUEST))
@@ -281,7 +281,7 @@ def test_only_the_networks_listed_are_heard(world):
     assert front.seen()[0] == '192.0.2.7'
 
 
-def test_a_header_that_nobody_asked_for_is_a_bad_request(world):
+def test_a_header_that_none_asked_for_is_a_bad_request(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [{'address': w.address}]})
     with Client(lb.address) as c:
@@ -290,7 +290,7 @@ def test_a_header_that_nobody_asked_for_is_a_bad_request(world):
     assert not w.requests
 
 
-def test_trusted_proxies_are_looked_for_behind_the_header(world):
+def test_trusted_proxies_are_searched_for_behind_the_header(world):
     front = Front(world, trusted_proxies=['192.0.2.0/24'])
     with Client(None, sock=front.send(TEXT)) as c:
         assert c.request(headers=[('X-Forwarded-For', '203.0.113.5')]).status == 200
@@ -327,15 +327,15 @@ def test_a_drain_does_not_wait_for_headers(world):
     ({'address': '127.0.0.1:%d', 'proxy_protocol': True, 'proxy_from': ['proxy.example']}, 'expected a network'),
     ({'address': '127.0.0.1:%d', 'proxy_from': ['10.0.0.0/8']}, 'says nothing without proxy_protocol'),
 ])
-def test_a_listener_that_would_believe_anybody_is_refused(world, listen, said):
-    path = world.folder / 'bad.yaml'
+def test_a_listener_that_would_trust_all_peers_is_refused(world, listen, said):
+    path = world.directory / 'bad.yaml'
     listen = dict(listen, address=listen['address'] % free_port())
     path.write_text('listen: [%s]\nworkers: [{address: "127.0.0.1:9"}]\n' % json.dumps(listen))
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert r.returncode == 1 and said in r.stderr, r.stderr
 
 
-def test_unix_listeners_take_it_from_whoever_reaches_them(world, tmp_path):
+def test_unix_listeners_take_it_from_one_that_reaches_them(world, tmp_path):
     path = 'unix:' + str(tmp_path / 'front.sock')
     front = Front(world, listen={'address': path})
     front.address = path

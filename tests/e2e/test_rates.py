@@ -17,7 +17,7 @@ def rate(lb, name):
     return [r for r in lb.app()['rates'] if r['name'] == name][0]
 
 
-def test_who_comes_too_often_is_refused_early_and_told_when_to_come_back(world):
+def test_one_that_comes_too_often_is_refused_early_with_retry_after(world):
     w, lb = start(world, {'each': {'rate': '2/d'}})
     assert [lb.get('/').status for _ in range(4)] == [200, 200, 429, 429]
     r = lb.get('/')
@@ -31,7 +31,7 @@ def test_who_comes_too_often_is_refused_early_and_told_when_to_come_back(world):
     assert 'resumelb_rate_passed_total{application="default",rate="each"} 2\n' in page
 
 
-def test_keys_have_buckets_of_their_own_and_match_says_whom_it_is_about(world):
+def test_keys_have_buckets_of_their_own_and_match_states_what_it_applies_to(world):
     _, lb = start(world, {'tenant': {'rate': '1/d', 'burst': 2, 'key': '{HTTP_X_TENANT}', 'match': {'path': 'prefix:/api/'},
                                      'status': 503}})
 
@@ -43,7 +43,7 @@ def test_keys_have_buckets_of_their_own_and_match_says_whom_it_is_about(world):
     assert rate(lb, 'tenant')['passed'] == 4
 
 
-def test_clients_behind_a_trusted_proxy_are_told_apart(world):
+def test_clients_behind_a_trusted_proxy_are_distinguished(world):
     _, lb = start(world, {'each': {'rate': '1/d'}}, trusted_proxies=['loopback'])
 
     def ask(client):
@@ -51,12 +51,12 @@ def test_clients_behind_a_trusted_proxy_are_told_apart(world):
     assert [ask('192.0.2.1'), ask('192.0.2.2'), ask('192.0.2.1'), ask('1.1.1.1, 192.0.2.2')] == [200, 200, 429, 429]
 
 
-def test_nobody_gets_around_a_rate_by_saying_who_it_is(world):
+def test_none_gets_around_a_rate_by_claiming_another_identity(world):
     _, lb = start(world, {'each': {'rate': '1/d'}})
     assert [lb.get('/', headers=[('X-Forwarded-For', '192.0.2.%d' % i)]).status for i in range(3)] == [200, 429, 429]
 
 
-def test_a_shadow_refuses_nobody_and_counts_all_the_same(world):
+def test_a_shadow_refuses_none_and_counts_all_the_same(world):
     _, lb = start(world, {'each': {'rate': '1/d', 'shadow': True}})
     assert [lb.get('/').status for _ in range(3)] == [200] * 3
     seen = rate(lb, 'each')

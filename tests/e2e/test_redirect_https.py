@@ -13,8 +13,8 @@ from support.scripted import hello, serve
 class Pages:
     def __init__(self, world, **listen):
         self.plain, self.port = '127.0.0.1:%d' % free_port(), free_port()
-        self.pair = Pair(world.folder, 'cert', ['a.example'])
-        self.worker, self.log = world.scripted(serve(hello)), world.folder / 'access.log'
+        self.pair = Pair(world.directory, 'cert', ['a.example'])
+        self.worker, self.log = world.scripted(serve(hello)), world.directory / 'access.log'
         self.lb = world.resumelb({'workers': [{'address': self.worker.address}], 'access_log': str(self.log),
                                   'access_log_format': 'json'},
                                  listen=[dict({'address': self.plain, 'redirect_https': self.port}, **listen),
@@ -61,7 +61,7 @@ def test_without_a_host_there_is_nowhere_to_go(world, request_head):
         assert r.status == 400 and r['Location'] is None
 
 
-def test_a_target_in_full_says_where(world):
+def test_a_target_in_full_states_where(world):
     p = Pages(world)
     assert get(p.plain, 'http://b.example/x', host='a.example')['Location'] == 'https://b.example:%d/x' % p.port
 
@@ -75,8 +75,8 @@ def test_it_goes_with_a_proxy_in_front(world):
 
 
 def test_a_tls_listener_cannot_redirect_to_itself(world):
-    path = world.folder / 'bad.yaml'
+    path = world.directory / 'bad.yaml'
     path.write_text('listen: [%s]\nworkers: [{address: "127.0.0.1:9"}]\n' % json.dumps(
-        {'address': '127.0.0.1:%d' % free_port(), 'redirect_https': 443, 'tls': Pair(world.folder, 'c', ['a']).entry}))
+        {'address': '127.0.0.1:%d' % free_port(), 'redirect_https': 443, 'tls': Pair(world.directory, 'c', ['a']).entry}))
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert r.returncode == 1 and 'redirect_https is for a plain listener' in r.stderr

@@ -16,7 +16,7 @@ from support.scripted import hello, serve
 class Start:
     def __init__(self, world, listen=None, **settings):
         self.worker = world.scripted(serve(hello))
-        self.log = world.folder / 'access.log'
+        self.log = world.directory / 'access.log'
         self.lb = world.resumelb(dict({'workers': [{'address': self.worker.address}], 'access_log': str(self.log),
                                        'access_log_format': 'json', 'max_body': '1000'}, **settings), listen=listen)
 
@@ -38,7 +38,7 @@ class Start:
 
 
 @pytest.mark.parametrize('fields', [[], ['Expect: 100-continue']])
-def test_a_body_that_says_it_is_too_large_is_413_at_its_head(world, fields):
+def test_a_body_that_states_it_is_too_large_is_413_at_its_head(world, fields):
     t = Start(world)
     with Client(t.lb.address) as c:
         c.send_raw('\r\n'.join(['POST /up HTTP/1.1', 'Host: a.example', 'Content-Length: 1001', *fields, '', '']).encode())
@@ -76,7 +76,7 @@ def test_a_body_as_large_as_it_may_be_passes(world, fields, body):
     assert t.worker.requests[-1][1] == b'a' * 1000
 
 
-def test_who_goes_on_sending_after_a_413_still_reads_it(world):
+def test_one_that_continues_sending_after_a_413_still_reads_it(world):
     t = Start(world)
     with Client(t.lb.address) as c:
         c.send_raw(b'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n' + b'a' * 200000)
@@ -93,7 +93,7 @@ def test_an_expectation_that_is_none_is_417(world):
 
 
 def test_of_http2_too_they_are_413_and_417(world):
-    pair, port = Pair(world.folder, 'cert', ['a.example']), free_port()
+    pair, port = Pair(world.directory, 'cert', ['a.example']), free_port()
     t = Start(world, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
 
     def curl(*args, data=b''):
@@ -109,7 +109,7 @@ def test_of_http2_too_they_are_413_and_417(world):
     assert {'body too large', 'Expect other than 100-continue'} < reasons
 
 
-def test_100_continue_is_said_before_the_body_comes(world):
+def test_100_continue_is_reported_before_the_body_comes(world):
     t = Start(world)
     with Client(t.lb.address) as c:
         c.send_raw(b'POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 3\r\n\r\n')
@@ -121,7 +121,7 @@ def test_100_continue_is_said_before_the_body_comes(world):
 
 
 @pytest.mark.parametrize('target', ['a.example:443', '/', 'http://a.example/'])
-def test_connect_is_501_whatever_methods_says(world, target):
+def test_connect_is_501_whatever_methods_states(world, target):
     t = Start(world)
     with Client(t.lb.address) as c:
         c.send('CONNECT', target, host='a.example')
@@ -191,7 +191,7 @@ def test_an_upload_that_is_broken_off_leaves_a_line_and_a_figure(world, body):
 
 
 def test_an_upload_over_http2_that_is_broken_off_leaves_a_line_too(world):
-    pair, port = Pair(world.folder, 'cert', ['a.example']), free_port()
+    pair, port = Pair(world.directory, 'cert', ['a.example']), free_port()
     t = Start(world, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
     with Http2(port) as c:
         c.send(frame(HEADERS, request(method='POST'), END_HEADERS, 1) + frame(DATA, b'abc', 0, 1) + frame(RST_STREAM, b'\0\0\0\x08', 0, 1))

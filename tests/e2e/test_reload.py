@@ -13,8 +13,8 @@ from support.http import Client, connect
 from support.scripted import hello, serve
 
 
-def certificate(folder, name):
-    pair = Pair(folder, name, [name])
+def certificate(directory, name):
+    pair = Pair(directory, name, [name])
     return pair.cert, pair.key
 
 
@@ -31,8 +31,8 @@ def fingerprint(cert):
 
 
 def test_a_renewed_certificate_is_served_after_sighup(world):
-    old, new = certificate(world.folder, 'old'), certificate(world.folder, 'new')
-    live = [world.folder / 'live.pem', world.folder / 'live-key.pem']
+    old, new = certificate(world.directory, 'old'), certificate(world.directory, 'new')
+    live = [world.directory / 'live.pem', world.directory / 'live-key.pem']
     for source, target in zip(old, live):
         target.write_bytes(source.read_bytes())
     w = world.scripted(serve(hello))
@@ -48,11 +48,11 @@ def test_a_renewed_certificate_is_served_after_sighup(world):
     # a certificate that does not match its key changes nothing
     live[0].write_bytes(old[0].read_bytes())
     lb.reload()
-    wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
     assert served_certificate(address) == fingerprint(new[0])
 
 
-def test_settings_change_and_what_needs_a_restart_is_said(world):
+def test_settings_change_and_what_needs_a_restart_is_reported(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address], 'retries': 1})
     setting = lambda name: lb.app()['settings'][name]
@@ -62,7 +62,7 @@ def test_settings_change_and_what_needs_a_restart_is_said(world):
     assert setting('variance') == {'value': '2', 'origin': 'yaml'}
     assert setting('path')['value'] == '/'
     log = lb.process.output()
-    assert 'needs-restart application=- setting=threads' in log and 'needs-restart application=default setting=path' in log
+    assert 'config-restart-required application=- setting=threads' in log and 'config-restart-required application=default setting=path' in log
     assert lb.get().body == b'hello'
 
 
@@ -108,7 +108,7 @@ def test_a_second_process_on_the_same_port_is_refused(world):
 
 def test_unix_sockets_come_and_go_with_the_process(world):
     w = world.scripted(serve(hello))
-    path = world.folder / 'front.sock'
+    path = world.directory / 'front.sock'
     lb = world.resumelb({'workers': [w.address]}, listen=[{'address': 'unix:%s' % path, 'mode': 600}], threads=3)
     assert path.stat().st_mode & 0o777 == 0o600
     for _ in range(10):
@@ -143,7 +143,7 @@ def test_sigint_stops_at_once(world):
         assert lb.process.wait() == 0
 
 
-def test_an_operator_who_dawdles_does_not_hold_up_the_end(world):
+def test_a_slow_operator_does_not_hold_up_the_end(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address], 'drain_timeout': '1h'})
     with Client(lb.admin) as idle, Client(lb.admin) as slow:
@@ -168,8 +168,8 @@ def test_sigterm_while_starting_ends_it(world):
     assert lb.process.wait() == 0
 
 
-def test_systemd_is_told_when_it_is_ready_reloads_and_stops(world):
-    path = str(world.folder / 'notify')
+def test_systemd_is_notified_when_it_is_ready_reloads_and_stops(world):
+    path = str(world.directory / 'notify')
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.bind(path)
     s.settimeout(LIMIT)

@@ -26,7 +26,7 @@ def balanced(world, kind, hasty):
     player = Player(world)
     plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
     name = 'resumelb-%s-%s' % (kind.replace(' ', '-'), 'timed' if hasty else 'all')
-    pair = Pair(world.folder, name, ['test.example'])
+    pair = Pair(world.directory, name, ['test.example'])
     # A case must not affect the next one: no worker is ejected and no class is rejected.
     lb = world.resumelb({'workers': [{'address': player.address}], 'first_byte_timeout': waits(hasty),
                          'between_bytes_timeout': waits(hasty), 'eject_after': 0, 'eject_after_refused': 0, 'poison_deaths': 0},
@@ -96,5 +96,5 @@ def test_what_a_worker_fails_is_tried_again_where_it_may_be_and_sent_twice_where
 
 
 @pytest.mark.parametrize('group', ['over and short', 'chunks cut', 'by close', '1xx', 'faults'])
-def test_the_agents_front_passes_on_what_a_process_means_or_says_that_it_failed(agents, group):
+def test_the_agents_front_passes_on_what_a_process_means_or_reports_that_it_failed(agents, group):
     side_by_side(agents, group)

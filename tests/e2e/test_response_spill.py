@@ -16,7 +16,7 @@ from support.certificates import Pair, blind_context
 from support.http import BodyCutShort, Client, get
 from support.http2 import END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, Http2, frame, request
 from support.scripted import serve
-from test_front_survives import Folder
+from test_front_survives import Directory
 
 MIB = 1 << 20
 SIZE = 20 * MIB
@@ -61,14 +61,14 @@ class Workers:
 
 class Front:
     def __init__(self, world, workers, **settings):
-        self.log = world.folder / 'access.log'
+        self.log = world.directory / 'access.log'
         self.plain, self.tls = free_port(), free_port()
         self.lb = world.resumelb(
             {'workers': workers.addresses, 'max_connections': 1, 'eject_after': 0, 'poison_deaths': 0,
-             'response_spill_dir': str(world.folder), 'worker_hold_timeout': 'off',
+             'response_spill_dir': str(world.directory), 'worker_hold_timeout': 'off',
              'access_log': str(self.log), 'access_log_format': 'json', **settings},
             listen=[{'address': '127.0.0.1:%d' % self.plain},
-                    {'address': '127.0.0.1:%d' % self.tls, 'tls': Pair(world.folder, 'spill', ['test.example']).entry, 'http2': True}])
+                    {'address': '127.0.0.1:%d' % self.tls, 'tls': Pair(world.directory, 'spill', ['test.example']).entry, 'http2': True}])
         self.address = '127.0.0.1:%d' % self.plain
         self.process = self.lb.process
 
@@ -132,14 +132,14 @@ class Nginx:
     def __init__(self, world, workers):
         self.port = free_port()
         self.address = '127.0.0.1:%d' % self.port
-        folder = world.folder / 'nginx'
-        folder.mkdir()
-        (folder / 'nginx.conf').write_text('''
-daemon off; master_process off; pid %(folder)s/pid; error_log stderr warn;
+        directory = world.directory / 'nginx'
+        directory.mkdir()
+        (directory / 'nginx.conf').write_text('''
+daemon off; master_process off; pid %(directory)s/pid; error_log stderr warn;
 events { worker_connections 256; }
 http {
-    access_log off; client_body_temp_path %(folder)s/body; proxy_temp_path %(folder)s/proxy;
-    fastcgi_temp_path %(folder)s/f; uwsgi_temp_path %(folder)s/u; scgi_temp_path %(folder)s/s;
+    access_log off; client_body_temp_path %(directory)s/body; proxy_temp_path %(directory)s/proxy;
+    fastcgi_temp_path %(directory)s/f; uwsgi_temp_path %(directory)s/u; scgi_temp_path %(directory)s/s;
     upstream workers { %(servers)s }
     server {
         listen %(address)s; send_timeout 1h;
@@ -148,9 +148,9 @@ http {
         }
     }
 }
-''' % {'folder': folder, 'address': self.address,
+''' % {'directory': directory, 'address': self.address,
             'servers': ' '.join('server %s max_conns=1;' % a for a in workers.addresses)})
-        process = world.process(['/usr/sbin/nginx', '-p', folder, '-c', folder / 'nginx.conf'], 'nginx')
+        process = world.process(['/usr/sbin/nginx', '-p', directory, '-c', directory / 'nginx.conf'], 'nginx')
 
         def up():
             assert process.alive(), process.output()[-3000:]
@@ -321,8 +321,8 @@ def test_event_streams_are_not_put_into_files(world):
 @pytest.mark.parametrize('how', ['full', 'full soon', 'gone', 'read-only', 'descriptors'])
 def test_without_room_for_files_reading_follows_the_client(world, how):
     workers = Workers(world, 1)
-    folder = Folder(world)
-    front = Front(world, workers, response_spill_dir=str(folder.path))
+    directory = Directory(world)
+    front = Front(world, workers, response_spill_dir=str(directory.path))
     limit = resource.prlimit(front.process.pid, resource.RLIMIT_NOFILE)
     with front.slow() as c:
         assert c.request(target='/small').status == 200         # its connection, and that to the worker, are there
@@ -331,14 +331,14 @@ def test_without_room_for_files_reading_follows_the_client(world, how):
             free = min(set(range(len(used) + 1)) - used)
             resource.prlimit(front.process.pid, resource.RLIMIT_NOFILE, (free, limit[1]))
         else:
-            folder.fail(how)
+            directory.fail(how)
         c.send(target='/big')
         wait_until(lambda: 'response-spill-failed' in front.process.output(), 'the event')
         resource.prlimit(front.process.pid, resource.RLIMIT_NOFILE, limit)
         assert front.stats()['spill_failures'] != 0 and workers.written == 0
         assert digest(read(c)) == digest(BODY)
         if how != 'descriptors':
-            folder.mend(how)
+            directory.mend(how)
         c.send(target='/few')
         wait_until(lambda: workers.written == 2, 'the response to be taken from its worker')
         assert read(c) == BODY[:FEW]
@@ -347,8 +347,8 @@ def test_without_room_for_files_reading_follows_the_client(world, how):
 
 def test_a_full_disk_takes_a_part_of_a_response_and_the_rest_follows_the_client(world):
     workers = Workers(world, 1)
-    folder = Folder(world)
-    front = Front(world, workers, response_spill_dir=str(folder.path))
+    directory = Directory(world)
+    front = Front(world, workers, response_spill_dir=str(directory.path))
     with front.slow() as c:
         c.send(target='/big')
         wait_until(lambda: front.stats()['spill_failures'] != 0, 'the failure')

@@ -58,7 +58,7 @@ def test_errors_answered_fast_never_raise_a_score(world):
 
 def test_skills_survive_a_kill_and_are_back_before_the_first_request(world):
     workers = [worker(world, 'w%d' % i) for i in range(3)]
-    lb = world.resumelb({'workers': [w.address for w in workers], 'history': 20, 'state_dir': str(world.folder / 'state')})
+    lb = world.resumelb({'workers': [w.address for w in workers], 'history': 20, 'state_dir': str(world.directory / 'state')})
     for _ in range(12):
         for site in range(9):
             lb.get(host='site%d' % site)
@@ -66,7 +66,7 @@ def test_skills_survive_a_kill_and_are_back_before_the_first_request(world):
 
     def on_disk():
         """The skills of each worker in the state files, which are written with a delay."""
-        files = [p for p in (world.folder / 'state' / 'default').glob('*') if '.tmp.' not in p.name]
+        files = [p for p in (world.directory / 'state' / 'default').glob('*') if '.tmp.' not in p.name]
         return sorted((sorted(json.loads(p.read_text())['skills'].items()) for p in files))
     wait_until(lambda: {site for skills in on_disk() for site, _ in skills} == sites, 'all classes on disk')
     lb.kill()
@@ -173,28 +173,28 @@ def test_a_restarted_load_balancer_knows_where_classes_live_long_before_a_resume
     assert all_there() and {m['generation'] for n in range(4) for m in agent.slot(n)['meters']} == {0}
 
 
-def test_a_torn_state_file_is_set_aside_and_said(world):
+def test_a_torn_state_file_is_set_aside_and_reported(world):
     w = worker(world, 'w')
-    config = {'workers': [w.address], 'history': 2, 'state_dir': str(world.folder / 'state')}
+    config = {'workers': [w.address], 'history': 2, 'state_dir': str(world.directory / 'state')}
     lb = world.resumelb(config)
     for _ in range(4):
         lb.get(host='a')
-    path = wait_until(lambda: [p for p in (world.folder / 'state').rglob('*')
+    path = wait_until(lambda: [p for p in (world.directory / 'state').rglob('*')
                                if p.is_file() and '.tmp.' not in p.name and '"a"' in p.read_text()], 'the file')[0]
     lb.kill()
     path.write_text(path.read_text()[:-20])
     lb.start()
     assert lb.get(host='a').status == 200
-    assert [p for p in (world.folder / 'state').rglob('*.bad')]
+    assert [p for p in (world.directory / 'state').rglob('*.bad')]
     assert 'set-aside' in lb.process.output() or 'aside' in lb.process.output()
 
 
 def test_a_second_process_on_the_same_state_refuses_to_start(world):
     w = worker(world, 'w')
-    lb = world.resumelb({'workers': [w.address], 'state_dir': str(world.folder / 'state')})
-    other = world.resumelb({'workers': [w.address], 'state_dir': str(world.folder / 'state')}, name='other', wait=False)
+    lb = world.resumelb({'workers': [w.address], 'state_dir': str(world.directory / 'state')})
+    other = world.resumelb({'workers': [w.address], 'state_dir': str(world.directory / 'state')}, name='other', wait=False)
     assert other.process.wait() == 1
-    assert str(world.folder / 'state') in other.process.output()
+    assert str(world.directory / 'state') in other.process.output()
     assert lb.get().status == 200
 
 

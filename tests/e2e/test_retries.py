@@ -38,7 +38,7 @@ def test_refused_connections_cost_no_request_of_any_method(world):
 
 
 def test_all_workers_dead_is_a_502_with_the_error_page(world):
-    page = world.folder / 'error.html'
+    page = world.directory / 'error.html'
     page.write_text('<h1>${status} ${reason}</h1><p>${request_id}</p>')
     lb = world.resumelb(static('127.0.0.1:%d' % free_port(), error_page=str(page)))
     r = lb.get('/')

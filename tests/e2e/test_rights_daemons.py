@@ -12,7 +12,7 @@ import pytest
 from agent_support import TinyAgent
 from agent_upgrade_support import upgrade
 from poolcounter_support import Daemon, alive, status
-from rights_support import DAEMON, NOBODY, ORDINARY, ROOT, assert_is, assert_is_nobody, threads_of
+from rights_support import DAEMON, NOBODY, ORDINARY, ROOT, assert_is, assert_is_none, threads_of
 from support.base import BIN, LIMIT, free_port, low_port, wait_until
 from support.http import Client
 
@@ -22,7 +22,7 @@ OTHER = 'daemon' if ROOT else 'nobody'
 
 def refused(open_world, program, text):
     """Runs PROGRAM as an unprivileged user. Returns its error output."""
-    path = open_world.folder / 'refused.yaml'
+    path = open_world.directory / 'refused.yaml'
     path.write_text(text)
     out = subprocess.run([*ORDINARY, open_world.bin / program, '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
@@ -32,7 +32,7 @@ def refused(open_world, program, text):
 
 def agent_text(open_world, top='', app=''):
     return ('state_dir: %s\n%sapplications: {app: {command: [/bin/true], root: /, address: "127.0.0.1:0"%s}}\n'
-            % (open_world.folder / 'state', top, app))
+            % (open_world.directory / 'state', top, app))
 
 
 def test_daemons_that_are_not_roots_cannot_become_another_user(open_world):
@@ -43,8 +43,8 @@ def test_daemons_that_are_not_roots_cannot_become_another_user(open_world):
 
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
-def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_world):
-    folder, low, door = open_world.folder, low_port(), open_world.folder / 'door.sock'
+def test_an_agent_becomes_the_user_for_good_and_everything_continues_working(open_world):
+    directory, low, door = open_world.directory, low_port(), open_world.directory / 'door.sock'
     agent = TinyAgent(open_world, top={'user': 'nobody'}, root='/', address='127.0.0.1:%d' % low,
                       listen=['unix:%s' % door])
     agent.addresses = ['127.0.0.1:%d' % low]
@@ -55,22 +55,22 @@ def test_an_agent_becomes_the_user_for_good_and_everything_goes_on_working(open_
     assert (seen['env']['USER'], seen['env']['LOGNAME']) == ('nobody', 'nobody')
     assert seen['env']['HOME'] != '/root'
     for pid in (agent.process.pid, supervisor, seen['pid']):
-        assert_is_nobody(pid)
+        assert_is_none(pid)
     assert (door.stat().st_uid, stat.S_IMODE(door.stat().st_mode)) == (NOBODY, 0o660)
     with Client('unix:%s' % door) as c:
         assert c.request().status == 200
-    state = folder / 'agent-state'
+    state = directory / 'agent-state'
     assert {p.stat().st_uid for p in (state, *state.rglob('*'))} == {NOBODY}
     # A new process needs no root privileges: it inherits the socket of the low port, and the application process.
     upgrade(agent)
-    assert_is_nobody(agent.process.pid)
+    assert_is_none(agent.process.pid)
     assert json.loads(agent.get().body)['pid'] == seen['pid']
 
 
 @pytest.mark.parametrize('app', [', user: daemon', ', group: daemon', ', user: nobody, group: daemon'])
 def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(open_world, app):
     said = refused(open_world, 'resumelb-agent', agent_text(open_world, top='user: nobody\n', app=app))
-    assert 'rights-not-settled user=nobody reason="only root can start processes of other users"' in said
+    assert 'privileges-drop-failed user=nobody reason="only root can start processes of other users"' in said
 
 
 @pytest.mark.parametrize('app, why', [
@@ -79,14 +79,14 @@ def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(ope
     (', user: daemon, environment: {AT: "{socket}"}', 'with {socket} in command or environment'),
 ])
 def test_an_agent_with_a_user_refuses_others_that_would_reach_too_much_or_too_little(open_world, app, why):
-    path = open_world.folder / 'refused.yaml'
+    path = open_world.directory / 'refused.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=app))
     out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 1 and why in out.stderr, out.stderr
 
 
 def test_an_application_may_name_the_user_that_its_agent_has(open_world):
-    path = open_world.folder / 'good.yaml'
+    path = open_world.directory / 'good.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: nobody'))
     out = subprocess.run([BIN / 'resumelb-agent', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert out.returncode == 0, out.stderr
@@ -108,7 +108,7 @@ class SplitAgent(TinyAgent):
         """Checks the users and the capabilities of the supervisor, the agent and the process. Returns the pid of the process."""
         for t in threads_of(self.supervisor()):
             assert t['Uid'] == ['0'] * 4 and int(t['CapEff'][0], 16) != 0, t
-        assert_is_nobody(self.process.pid)
+        assert_is_none(self.process.pid)
         seen = self.seen()
         assert (seen['uid'], seen['gid'], seen['groups']) == (user, user, [user])
         assert_is(seen['pid'], user)
@@ -118,8 +118,8 @@ class SplitAgent(TinyAgent):
 @pytest.fixture
 def split(open_world):
     """Creates such agents in a directory that belongs to root, except the files that they and their processes write."""
-    open_world.folder.chmod(0o755)
-    tree, log = open_world.folder / 'tree', open_world.folder / 'agent-served.log'
+    open_world.directory.chmod(0o755)
+    tree, log = open_world.directory / 'tree', open_world.directory / 'agent-served.log'
     tree.mkdir()
     os.chown(tree, NOBODY, NOBODY)
     log.touch()
@@ -135,7 +135,7 @@ only_root = pytest.mark.skipif(not ROOT, reason='what only root can do')
 def test_the_supervisor_alone_stays_root_where_applications_have_other_users(open_world, split, settings):
     agent = split(**settings).wait_ready()
     agent.assert_split()
-    state = open_world.folder / 'agent-state'
+    state = open_world.directory / 'agent-state'
     # The agent cannot replace the files of the supervisor.
     assert (state.stat().st_uid, state.stat().st_gid, stat.S_IMODE(state.stat().st_mode)) == (0, NOBODY, 0o1771)
     assert {(state / name).stat().st_uid for name in ('run', 'keeper.lock', 'keeper.sock')} == {0}
@@ -182,7 +182,7 @@ def test_an_agent_that_was_root_gets_a_user_at_a_restart(open_world, split):
     agent = split(top={'user': 'root'}).wait_ready()
     agent.process.kill(signal.SIGINT)
     agent.process.wait()
-    state = open_world.folder / 'agent-state'
+    state = open_world.directory / 'agent-state'
     for path in (state, *state.rglob('*')):
         os.chown(path, NOBODY, NOBODY)
     agent.top['user'] = 'nobody'
@@ -203,12 +203,12 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
     assert before.count('daemon') == 1
     config.write_text(before.replace('daemon', 'bin'))
     agent.process.kill(signal.SIGHUP)
-    wait_until(lambda: 'configuration-refused' in agent.process.output(), 'it to be refused')
+    wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'it to be refused')
     assert 'an application has one that none had at the start: restart' in agent.process.output()
     # A new process cannot make the supervisor accept the user either.
     agent.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the upgrade to fail')
-    assert 'supervisor-users-refused' in agent.process.output() and 'supervisor-not-joined' in agent.process.output()
+    assert 'supervisor-users-rejected' in agent.process.output() and 'supervisor-join-failed' in agent.process.output()
     assert agent.assert_split() == pid
     # A start as root succeeds, with a new supervisor.
     agent.process.kill(signal.SIGKILL)
@@ -270,14 +270,14 @@ except OSError as e:
 ])
 def test_the_supervisor_starts_processes_of_its_list_alone(open_world, split, user, want, switch, said):
     split().wait_ready()
-    path = str(open_world.folder / 'agent-state' / 'keeper.sock')
+    path = str(open_world.directory / 'agent-state' / 'keeper.sock')
     assert said in try_as(user, ASK % {'path': path, 'uid': NOBODY, 'gid': NOBODY, 'want': want, 'switch': switch})
 
 
 @only_root
 def test_the_agents_user_cannot_put_links_in_the_supervisors_way(open_world, split):
     split().wait_ready()
-    state = open_world.folder / 'agent-state'
+    state = open_world.directory / 'agent-state'
     for name in ('run', 'keeper.sock', 'keeper.lock'):
         for step in ('os.rename(%r, %r)' % (str(state / name), str(state / 'away')), 'os.unlink(%r)' % str(state / name)):
             code = 'import os\ntry:\n    %s\nexcept OSError as e:\n    print(type(e).__name__)' % step
@@ -286,7 +286,7 @@ def test_the_agents_user_cannot_put_links_in_the_supervisors_way(open_world, spl
 
 def not_started(open_world):
     """Runs the agent as root. Returns its error output."""
-    path = open_world.folder / 'not-started.yaml'
+    path = open_world.directory / 'not-started.yaml'
     path.write_text(agent_text(open_world, top='user: nobody\n', app=', user: daemon'))
     out = subprocess.run([open_world.bin / 'resumelb-agent', '-c', path], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL)
@@ -296,10 +296,10 @@ def not_started(open_world):
 
 @only_root
 @pytest.mark.parametrize('name, said', [('run', 'supervisor-directory-failed'), ('keeper.lock', 'supervisor-lock-failed'),
-                                        ('agent.lock', 'state-dir-not-locked')])
+                                        ('agent.lock', 'state-dir-lock-failed')])
 def test_links_that_were_there_before_are_not_followed(open_world, name, said):
-    open_world.folder.chmod(0o755)
-    state, target = open_world.folder / 'state', open_world.folder / 'target'
+    open_world.directory.chmod(0o755)
+    state, target = open_world.directory / 'state', open_world.directory / 'target'
     state.mkdir()
     target.mkdir(mode=0o700)
     (target / 'file').touch()
@@ -310,10 +310,10 @@ def test_links_that_were_there_before_are_not_followed(open_world, name, said):
 
 
 @only_root
-def test_a_state_dir_below_a_folder_of_others_is_refused(open_world):
-    open_world.folder.chmod(0o755)
-    os.chown(open_world.folder, DAEMON, DAEMON)
-    assert 'state-dir-not-safe directory=%s' % open_world.folder in not_started(open_world)
+def test_a_state_dir_below_a_directory_of_others_is_refused(open_world):
+    open_world.directory.chmod(0o755)
+    os.chown(open_world.directory, DAEMON, DAEMON)
+    assert 'state-dir-insecure directory=%s' % open_world.directory in not_started(open_world)
 
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
@@ -322,10 +322,10 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
     pool = Daemon(open_world, binary=open_world.bin / 'resumelb-poolcounter', own_socket=False, config={
         'user': 'nobody', 'listen': ['127.0.0.1:%d' % low, 'unix:%s' % path], 'listen_mode': 660,
         'admin': {'address': '127.0.0.1:%d' % admin}})
-    wait_until(lambda: 'rights-dropped' in pool.process.output(), 'the rights to be dropped')
+    wait_until(lambda: 'privileges-dropped' in pool.process.output(), 'the rights to be dropped')
     holder = pool.connect(('127.0.0.1', low))
     assert holder.ask('ACQ4ME k 1 9 0') == 'LOCKED'
-    assert_is_nobody(pool.process.pid, threads=2)
+    assert_is_none(pool.process.pid, threads=2)
     assert (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == (NOBODY, 0o660)
     assert pool.connect(str(path)).ask('ACQ4ME k 2 9 0') == 'LOCKED'
     assert status(admin)['counters']['held'] == 2
@@ -335,7 +335,7 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
     pid = int(pool.process.output().rpartition('stage="handed over" pid=')[2].split()[0])
     try:
         wait_until(lambda: status(admin)['counters']['held'] == 0, 'it at the admin address')
-        assert_is_nobody(pid, threads=2)
+        assert_is_none(pid, threads=2)
     finally:
         subprocess.run(['kill', '-TERM', str(pid)], check=True)
         wait_until(lambda: not alive(pid), 'it to end')
@@ -348,7 +348,7 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
 ])
 def test_a_user_that_is_not_there_is_a_bad_configuration(open_world, text, said):
     for program, whole in (('resumelb-poolcounter', text), ('resumelb-agent', agent_text(open_world, top=text))):
-        path = open_world.folder / 'bad.yaml'
+        path = open_world.directory / 'bad.yaml'
         path.write_text(whole)
         out = subprocess.run([BIN / program, '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT,
                              stdin=subprocess.DEVNULL)

@@ -52,7 +52,7 @@ def ask(address, site, path='/'):
     return r.text.split()[2]    # the pid of the process
 
 
-def test_adaptive_beside_round_robin_tells_what_it_would_do_and_changes_nothing(world, gunicorns):
+def test_adaptive_beside_round_robin_reports_what_it_would_do_and_changes_nothing(world, gunicorns):
     lb = balancer(world, gunicorns, shadow_policy='adaptive')
     seen = Counter(ask(lb.address, site) for _ in range(12) for site in SITES)
     assert set(seen.values()) == {4 * len(SITES)}       # round robin
@@ -88,7 +88,7 @@ def test_what_the_shadow_would_do_is_explained_beside_what_is_done(world, gunico
     assert 'shadow' not in explain(balancer(world, gunicorns), SITES[0])
 
 
-def test_a_class_that_keeps_its_home_waiting_gets_another_in_the_shadow_though_in_truth_nobody_waits(world, gunicorns):
+def test_a_class_that_keeps_its_home_waiting_gets_another_in_the_shadow_though_in_truth_none_waits(world, gunicorns):
     """Three concurrent requests of one class: with round robin they never wait; at a single worker, which serves one, they would."""
     lb = balancer(world, gunicorns, shadow_policy='adaptive')
     others = SITES[1:]
@@ -127,7 +127,7 @@ def published(address):
 
 
 @pytest.mark.parametrize('policy, shadow', [('round_robin', 'adaptive'), ('adaptive', 'round_robin')])
-def test_agents_are_told_of_the_homes_of_the_policy_in_force_alone(world, policy, shadow):
+def test_agents_get_the_homes_of_the_effective_policy_only(world, policy, shadow):
     agent = TinyAgent(world, slots=2).wait_ready()
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % agent.tree, 'tree_path': '/app',
                                                   'pool': {'policy': policy, 'shadow_policy': shadow}}}}, wait=False)

@@ -107,7 +107,7 @@ def test_a_move_by_one_is_followed_by_the_other(world, pair):
     victim = next(s for s in SITES if len(homes(lbs[0], s)) == 1 and not explain(lbs[0], s)['values']['owned'])
     home, = homes(lbs[0], victim)
     blocking = next(s for s in SITES if s != victim and homes(lbs[0], s) == [home])
-    gate = world.folder / 'gate'
+    gate = world.directory / 'gate'
     hang = Client(lbs[0].address)
     hang.send(host=blocking, headers=[('X-Until', str(gate))])
     wait_until(lambda: agent.slot(agent.addresses.index(home))['backlog'] == 1, 'the home to be held up')
@@ -136,7 +136,7 @@ def test_a_load_balancer_that_is_left_decides_alone(pair):
         ask(lbs[0], site)
 
 
-def test_what_a_load_balancer_tells_stays_between_it_and_the_agent(pair):
+def test_what_a_load_balancer_reports_stays_between_it_and_the_agent(pair):
     agent, lbs = pair
     for header in ('new', 'copy', 'move; from=127.0.0.1:1', 'passing'):
         r = lbs[0].get(host='forged.example', headers=[('Resumelb-Home', header), ('Resumelb-Homes', '1')])
@@ -145,7 +145,7 @@ def test_what_a_load_balancer_tells_stays_between_it_and_the_agent(pair):
         assert 'Resumelb-Home' not in dict(r.headers)
 
 
-def test_a_stream_tells_homes_to_who_asks_all_of_them_first_and_then_what_has_changed(world):
+def test_a_stream_reports_homes_to_one_that_asks_all_of_them_first_and_then_what_has_changed(world):
     agent = TinyAgent(world).wait_ready()
 
     def ask_agent(site, home=None):
@@ -198,9 +198,9 @@ def test_homes_are_of_one_classifier_and_all_come_at_once(world):
     assert first_lines(prints[1]) == [set()]
 
 
-def test_a_stream_tells_a_home_whose_first_request_still_waits_for_the_process(world):
+def test_a_stream_reports_a_home_whose_first_request_still_waits_for_the_process(world):
     agent = TinyAgent(world, concurrency=1).wait_ready()
-    gate = world.folder / 'gate'
+    gate = world.directory / 'gate'
     headers = [('Resumelb-Classifier', '0' * 16)]
     stream = Stream(agent.address, headers=[('Resumelb-Homes', '1')])
     busy = Client(agent.address)

@@ -102,7 +102,7 @@ def test_what_identifies_a_user_keeps_its_response_apart(world, app, counters, s
 
 
 @WAYS
-def test_the_configuration_says_what_identifies_a_user(world, app, counters, shares):
+def test_the_configuration_states_what_identifies_a_user(world, app, counters, shares):
     lb = balancer(world, app, counters, copy_with_cookies=True, private_headers=['X-Tenant'])
     anybody = Visitor(lb.address)
     assert shares(lb, app, Visitor(lb.address, [('Cookie', 'a=1'), ('X-API-Key', 'k')]), anybody)
@@ -124,13 +124,13 @@ class Certified:
     """A listener that verifies certificates, and visitors with one, with another and without."""
 
     def __init__(self, world, app, counters, **settings):
-        authority, server = (Pair(world.folder, name, [name + '.example']) for name in ('authority', 'server'))
+        authority, server = (Pair(world.directory, name, [name + '.example']) for name in ('authority', 'server'))
         address, plain = ('127.0.0.1:%d' % free_port() for _ in range(2))
         tls = {**server.entry, 'client_ca': str(authority.cert), 'client_verify': 'optional'}
         self.lb = balancer(world, app, counters, listen=[
             {'address': plain}, {'address': address, 'tls': tls}], **settings)
         self.lb.address = plain
-        self.ann, self.bob = (Visitor(address, context=with_certificate(issue(world.folder, authority, name, '/CN=' + name)))
+        self.ann, self.bob = (Visitor(address, context=with_certificate(issue(world.directory, authority, name, '/CN=' + name)))
                               for name in ('ann', 'bob'))
         self.without = Visitor(address, context=blind_context())
 
@@ -147,7 +147,7 @@ def test_a_page_made_for_one_certificate_is_for_no_other_user(world, app, counte
 
 
 @WAYS
-def test_certificates_share_where_the_configuration_says_so_by_what_we_state_of_them(world, app, counters, shares):
+def test_certificates_share_where_the_configuration_reports_it_by_what_we_state_of_them(world, app, counters, shares):
     app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', 'X-SSL-Client-S-DN')])
     site = Certified(world, app, counters, copy_with_certificates=True)
     assert shares(site.lb, app, site.ann, site.ann)
@@ -193,7 +193,7 @@ def test_copies_made_under_other_rules_go_with_them(world, app):
     app.let_go()
     assert receive(first).status == 200
     lb.reload(dict(lb.config, copy_with_cookies=False))
-    wait_until(lambda: 'configuration-read' in lb.process.output(), 'the new file')
+    wait_until(lambda: 'config-reloaded' in lb.process.output(), 'the new file')
     busy = anybody.send(lb, '/busy')
     app.under_way(1)
     assert receive(anybody.send(lb, '/page')).status == 503

@@ -84,13 +84,13 @@ def test_every_scenario_runs_with_its_own_figures():
     assert all(v['failed'] == 0 for s in stories for v in s['variants'])
 
 
-def test_a_settings_value_stands_behind_its_policy():
+def test_a_settings_value_follows_its_policy():
     story = figures('--policy', 'resume,resume:variance=0.1', *SMALL)['scenarios'][0]
     assert [v['policy'] for v in story['variants']] == ['resume', 'resume:variance=0.1']
     assert story['variants'][0]['loads'] != story['variants'][1]['loads']
 
 
-def test_a_log_is_replayed_and_its_bad_lines_are_told(tmp_path):
+def test_a_log_is_replayed_and_its_bad_lines_are_reported(tmp_path):
     log = tmp_path / 'access.log'
     lines = list(log_lines(3000, with_host=True))
     lines[99] = 'garbage'
@@ -225,7 +225,7 @@ def test_a_setting_that_the_policy_does_not_go_by_is_refused_with_those_that_it_
     assert shadow['requests'] > 0
 
 
-def test_what_would_change_nothing_or_says_two_things_is_refused(tmp_path):
+def test_what_would_change_nothing_or_states_two_things_is_refused(tmp_path):
     log = tmp_path / 'access.log'
     log.write_text('\n'.join(log_lines(100, with_host=True)))
     for words, why in (

@@ -23,9 +23,9 @@ def front(world, script=None, wait=True, **settings):
     """A load balancer with a plain and a TLS listener (`tls_address`), and its scripted worker."""
     w = world.scripted(script or serve(hello))
     port, tls_port = free_port(), free_port()
-    pair = Pair(world.folder, 'edge', ['a.example'])
+    pair = Pair(world.directory, 'edge', ['a.example'])
     lb = world.resumelb(
-        {'workers': [w.address], 'resume': 'measure', 'access_log': str(world.folder / 'access.log'), **settings},
+        {'workers': [w.address], 'resume': 'measure', 'access_log': str(world.directory / 'access.log'), **settings},
         listen=[{'address': '127.0.0.1:%d' % port},
                 {'address': '127.0.0.1:%d' % tls_port, 'tls': pair.entry, 'http2': True}], wait=wait)
     wait_until(lb.listening, 'the load balancer')
@@ -128,7 +128,7 @@ def test_a_body_below_the_minimum_rate_gets_408_and_is_counted_and_logged(world,
         assert c.sock.recv(1) == b''
         t.join()
     assert w.requests == []
-    wait_until(lambda: '" 408 ' in (world.folder / 'access.log').read_text(), 'the line in the access log')
+    wait_until(lambda: '" 408 ' in (world.directory / 'access.log').read_text(), 'the line in the access log')
 
 
 def test_a_body_that_makes_the_rate_in_bursts_is_served(world):
@@ -204,7 +204,7 @@ def slow_reader(lb, kind):
 
 
 @pytest.mark.parametrize('kind', ['plain', 'tls'])
-def test_who_reads_below_the_minimum_rate_is_cut_and_the_worker_let_go(world, kind):
+def test_one_that_reads_below_the_minimum_rate_is_cut_and_the_worker_released(world, kind):
     lb, _ = front(world, serve(streaming), min_send_rate='1MiB', min_send_rate_grace='1s')
     with slow_reader(lb, kind) as c:
         c.send()
@@ -219,7 +219,7 @@ def test_who_reads_below_the_minimum_rate_is_cut_and_the_worker_let_go(world, ki
         wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be free')
 
 
-def test_who_reads_fast_enough_is_left_alone(world):
+def test_one_that_reads_fast_enough_is_left_alone(world):
     # The pauses are much shorter than the grace time, the total is longer: another client, which does not read, is disconnected.
     lb, _ = front(world, serve(streaming), min_send_rate='100', min_send_rate_grace='10s')
     with slow_reader(lb, 'plain') as c, slow_reader(lb, 'plain') as slow:
@@ -296,7 +296,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize('kind', ['plain', 'tls'])
 @pytest.mark.parametrize('status', sorted(REFUSALS))
-def test_a_refusal_reaches_a_client_that_goes_on_sending(world, kind, status):
+def test_a_refusal_reaches_a_client_that_continues_sending(world, kind, status):
     lb, w = front(world, max_body='100KiB' if status == 413 else '1GiB', **SLOW_BODIES)
     with dial(lb, kind) as c:
         c.send_raw(REFUSALS[status])
@@ -322,7 +322,7 @@ def test_no_more_of_a_response_is_taken_than_response_buffer(world):
 
 @pytest.mark.parametrize('size, settings, held', [
     (128 << 10, {}, 0), (16 << 20, {}, 0), (16 << 20, {'response_spill_max': '0'}, 1)])
-def test_a_slow_client_holds_a_worker_as_the_manual_says(world, size, settings, held):
+def test_a_slow_client_holds_a_worker_as_the_manual_states(world, size, settings, held):
     lb, w = front(world, serve(lambda c, head, body: c.answer(b'x' * size)), **settings)
     with dial(lb, 'plain') as c:
         c.send()

@@ -30,9 +30,9 @@ def worker(c, head, body):
 
 def nginx(world, upstream):
     """Starts an nginx with the same worker. Returns its address."""
-    port, folder = free_port(), world.folder / 'nginx'
-    folder.mkdir()
-    (folder / 'nginx.conf').write_text('''
+    port, directory = free_port(), world.directory / 'nginx'
+    directory.mkdir()
+    (directory / 'nginx.conf').write_text('''
         daemon off; pid nginx.pid; error_log stderr; user root;
         worker_processes 2;
         events { worker_connections 4096; }
@@ -41,7 +41,7 @@ def nginx(world, upstream):
             client_body_temp_path body; proxy_temp_path proxy;
             server { listen 127.0.0.1:%d; location / { proxy_pass http://%s; } }
         }''' % (port, upstream))
-    process = world.process(['/usr/sbin/nginx', '-p', folder, '-c', folder / 'nginx.conf'], 'nginx')
+    process = world.process(['/usr/sbin/nginx', '-p', directory, '-c', directory / 'nginx.conf'], 'nginx')
     address = '127.0.0.1:%d' % port
 
     def up():

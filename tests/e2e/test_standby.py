@@ -133,7 +133,7 @@ def test_a_worker_whose_checks_fail_is_replaced_and_goes_back_only_when_they_pas
     assert lb.get('/').body == b'own'
 
 
-def test_a_standby_that_is_dead_too_harms_nobody_and_the_first_to_answer_serves(world):
+def test_a_standby_that_is_dead_too_harms_no_other_and_the_first_to_answer_serves(world):
     own_port, standby_port = free_port(), free_port()
     own, standby = '127.0.0.1:%d' % own_port, '127.0.0.1:%d' % standby_port
     lb = world.resumelb({'workers': [{'address': own, 'standby': standby}], 'eject_time': '100ms', 'eject_time_max': '100ms',

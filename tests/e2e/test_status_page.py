@@ -17,7 +17,7 @@ HOSTILE = '"><script>document.title=1</script><img/src=x>'
 def lb(world):
     workers = [world.scripted(serve(hello)) for _ in range(3)]
     lb = world.resumelb({'workers': [w.address for w in workers], 'history': 5, 'pool': {'variance': 7.5},
-                         'tree': 'directory:%s' % (world.folder / 'tree')})
+                         'tree': 'directory:%s' % (world.directory / 'tree')})
     lb.names = [w.address for w in workers]
     for i in range(30):
         assert lb.get(host='class-%d.example' % (i % 3)).status == 200
@@ -213,7 +213,7 @@ def test_listeners_are_bounded_and_each_has_its_own_search(lb):
         x.close()
 
 
-def test_a_listener_is_told_what_has_changed_and_then_has_what_a_new_one_is_told_whole(lb):
+def test_a_listener_gets_what_has_changed_and_then_has_what_a_new_one_gets_whole(lb):
     first = Listener(lb.admin)
     first.event()
     assert first.kind == 'whole'
@@ -241,14 +241,14 @@ def test_a_listener_does_not_keep_the_load_balancer_from_stopping(lb):
     x.close()
 
 
-def test_settings_say_where_each_value_is_from_and_what_was_refused(lb, world, browser):
+def test_settings_state_where_each_value_is_from_and_what_was_refused(lb, world, browser):
     wait_until(lambda: lb.json()['uptime_s'] > 1.5, 'a first look')
     settings = lb.json('/settings.json')
     app = settings['applications']['default']
     assert app['settings']['variance'] == {'value': '7.5', 'origin': 'yaml'}
     assert settings['program']['settings']['threads'] == {'value': '2', 'origin': 'yaml', 'when': 'boot'}
     assert settings['program']['settings']['log_level']['origin'] == 'default'
-    tree = world.folder / 'tree'
+    tree = world.directory / 'tree'
     tree.mkdir(exist_ok=True)
     (tree / 'properties.json').write_text(json.dumps({'variance': 0.0001, 'backlog_history': 33}))
     wait_until(lambda: lb.json('/settings.json')['applications']['default']['refused'], 'the refusal')
@@ -262,7 +262,7 @@ def test_settings_say_where_each_value_is_from_and_what_was_refused(lb, world, b
     assert lb.json('/events?after=%d' % last)['events'] == []
 
 
-def test_events_tell_of_workers_that_come_and_go(lb, world):
+def test_events_reports_workers_that_come_and_go(lb, world):
     fourth = world.scripted(serve(hello))
     wait_until(lambda: lb.json('/status.json')['uptime_s'] > 1.5, 'a first look')
     lb.reload({'workers': lb.names[:2] + [fourth.address]})
@@ -271,7 +271,7 @@ def test_events_tell_of_workers_that_come_and_go(lb, world):
     assert ('joined', lb.names[0]) not in kinds(), 'no event for a worker that was there from the start'
 
 
-def test_status_json_has_what_the_original_told(lb):
+def test_status_json_has_what_the_original_reported(lb):
     app = lb.app()
     assert app['backlog'] == 0 and app['mean_backlog'] > 0
     for w in app['workers']:

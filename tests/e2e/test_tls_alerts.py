@@ -22,8 +22,8 @@ class Site:
     """Two certificates, selected by name. Listener `strict` requires client certificates, `plain_h1` does not offer HTTP/2."""
 
     def __init__(self, world):
-        self.worker, self.folder = world.scripted(serve(hello)), world.folder
-        self.first, self.second, self.authority = (Pair(world.folder, n, [n + '.example']) for n in ('first', 'second', 'authority'))
+        self.worker, self.directory = world.scripted(serve(hello)), world.directory
+        self.first, self.second, self.authority = (Pair(world.directory, n, [n + '.example']) for n in ('first', 'second', 'authority'))
         both = {'certificates': [self.first.entry, self.second.entry]}
         tls = {'open': (both, True), 'http1': (both, False),
                'strict': ({**both, 'client_ca': str(self.authority.cert), 'client_verify': 'required'}, True),
@@ -150,7 +150,7 @@ def test_the_server_name_chooses_the_certificate(site, version):
 
 @VERSIONS
 def test_a_session_is_resumed(site, version):
-    kept = site.folder / 'session'
+    kept = site.directory / 'session'
     assert is_served(site(option(version), '-sess_out', kept), version)
     for _ in range(3):                      # on either of two loops
         assert is_served(site(option(version), '-sess_in', kept), version, how='Reused')
@@ -160,7 +160,7 @@ def test_a_session_is_resumed(site, version):
 
 
 def test_early_data_is_not_taken(site):
-    kept, early = site.folder / 'session', site.folder / 'early'
+    kept, early = site.directory / 'session', site.directory / 'early'
     early.write_text(REQUEST)
     r = site('-tls1_3', '-sess_out', kept)
     assert is_served(r, '1.3') and 'Max Early Data: 0' in r.stdout and 'Early data was not sent' in r.stdout

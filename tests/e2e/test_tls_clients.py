@@ -12,8 +12,8 @@ FORGED = [('X-SSL-Client-S-DN', 'CN=forged'), ('x_ssl_client_verify', 'SUCCESS')
 VERSIONS = pytest.mark.parametrize('version', [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=['1.2', '1.3'])
 
 
-def issue(folder, authority, name, subject):
-    cert, key = folder / (name + '.pem'), folder / (name + '-key.pem')
+def issue(directory, authority, name, subject):
+    cert, key = directory / (name + '.pem'), directory / (name + '-key.pem')
     make_once(cert, key, (authority.cert.read_bytes(), subject), lambda: openssl(
         'req', '-x509', *key_options('ec'), '-nodes', '-keyout', key, '-out', cert, '-days', '2', '-subj', subject, '-utf8',
         '-CA', authority.cert, '-CAkey', authority.key, '-addext', 'basicConstraints=critical,CA:FALSE'))
@@ -23,9 +23,9 @@ def issue(folder, authority, name, subject):
 class Site:
     def __init__(self, world, verify, **settings):
         self.worker = world.scripted(serve(hello))
-        self.authority = Pair(world.folder, 'authority', ['authority.example'])
-        self.stranger = Pair(world.folder, 'stranger', ['stranger.example'])
-        self.server = Pair(world.folder, 'server', ['site.example'])
+        self.authority = Pair(world.directory, 'authority', ['authority.example'])
+        self.stranger = Pair(world.directory, 'stranger', ['stranger.example'])
+        self.server = Pair(world.directory, 'server', ['site.example'])
         self.address, self.plain = ('127.0.0.1:%d' % free_port() for _ in range(2))
         self.tls = {**self.server.entry, 'client_ca': str(self.authority.cert), 'client_verify': verify}
         self.lb = world.resumelb(dict({'workers': [self.worker.address]}, **settings), listen=[
@@ -58,9 +58,9 @@ def with_certificate(pair, version=None):
 
 
 @VERSIONS
-def test_a_verified_subject_is_told_to_workers(world, version):
+def test_a_verified_subject_is_sent_to_workers(world, version):
     site = Site(world, 'optional')
-    pair = issue(world.folder, site.authority, 'ann', '/O=Caf\u00e9, Inc./CN=Ann "A" <a>')
+    pair = issue(world.directory, site.authority, 'ann', '/O=Caf\u00e9, Inc./CN=Ann "A" <a>')
     told = site.ask(with_certificate(pair, version))
     assert told == ['X-SSL-Client-S-DN: CN=Ann \\"A\\" \\<a\\>,O=Caf\\C3\\A9\\, Inc.', 'X-SSL-Client-Verify: SUCCESS']
     assert site.ask(blind_context(version)) == ['X-SSL-Client-Verify: NONE']
@@ -69,11 +69,11 @@ def test_a_verified_subject_is_told_to_workers(world, version):
 
 
 @VERSIONS
-def test_who_is_not_verified_is_refused(world, version):
+def test_one_that_is_not_verified_is_refused(world, version):
     site = Site(world, 'optional')
-    stranger = issue(world.folder, site.stranger, 'eve', '/CN=eve')
+    stranger = issue(world.directory, site.stranger, 'eve', '/CN=eve')
     assert site.refuses(with_certificate(stranger, version))
-    long = issue(world.folder, site.authority, 'long', ''.join('/OU=%02d%s' % (i, 'x' * 60) for i in range(20)))
+    long = issue(world.directory, site.authority, 'long', ''.join('/OU=%02d%s' % (i, 'x' * 60) for i in range(20)))
     assert site.refuses(with_certificate(long, version))
     assert site.worker.requests == []
     wait_until(lambda: 'resumelb_tls_failures_total{reason="client-certificate"} 2\n' in get(
@@ -85,14 +85,14 @@ def test_a_required_certificate_is_required(world, version):
     site = Site(world, 'required')
     assert site.refuses(blind_context(version))
     assert site.worker.requests == []
-    pair = issue(world.folder, site.authority, 'ann', '/CN=ann')
+    pair = issue(world.directory, site.authority, 'ann', '/CN=ann')
     assert site.ask(with_certificate(pair, version)) == ['X-SSL-Client-S-DN: CN=ann', 'X-SSL-Client-Verify: SUCCESS']
 
 
 @VERSIONS
 def test_a_resumed_session_has_its_certificate_until_the_authorities_change(world, version):
     site = Site(world, 'optional')
-    context = with_certificate(issue(world.folder, site.authority, 'ann', '/CN=ann'), version)
+    context = with_certificate(issue(world.directory, site.authority, 'ann', '/CN=ann'), version)
 
     def visit(session):
         s = context.wrap_socket(connect(site.address), session=session)
@@ -106,7 +106,7 @@ def test_a_resumed_session_has_its_certificate_until_the_authorities_change(worl
     # after the removal of the CA, sessions with certificates that it has issued are rejected too
     requests = len(site.worker.requests)
     site.authority.cert.write_bytes(site.stranger.cert.read_bytes())
-    wait_until(lambda: 'certificates-renewed' in site.lb.process.output(), 'the change')
+    wait_until(lambda: 'certificates-reloaded' in site.lb.process.output(), 'the change')
     with pytest.raises((OSError, CutShort)):
         visit(session)
     assert len(site.worker.requests) == requests
@@ -120,7 +120,7 @@ def test_only_a_trusted_proxy_states_a_certificate_and_not_where_one_is_verified
 
 
 def test_asking_for_certificates_of_no_authority_is_refused(world):
-    pair = Pair(world.folder, 'server', ['site.example'])
+    pair = Pair(world.directory, 'server', ['site.example'])
     bad = world.resumelb({'workers': ['127.0.0.1:1']}, name='bad', wait=False, listen=[
         {'address': '127.0.0.1:%d' % free_port(), 'tls': {**pair.entry, 'client_verify': 'required'}}])
     assert bad.process.wait() == 1 and 'go together' in bad.process.output()

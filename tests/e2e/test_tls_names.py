@@ -27,7 +27,7 @@ def metric(lb, name):
 
 @pytest.fixture
 def pairs(world):
-    return {name: Pair(world.folder, name, names) for name, names in (
+    return {name: Pair(world.directory, name, names) for name, names in (
         ('first', ['first.example', 'www.first.example']), ('wild', ['*.wild.example']),
         ('exact', ['shop.wild.example']), ('bad', ['*.example', 'f*.bad.example', '*']))}
 
@@ -49,9 +49,9 @@ def test_the_server_name_chooses_among_certificates(world, pairs):
 
 def test_of_two_kinds_of_key_the_client_gets_what_it_can(world):
     names = ['both.example', 'www.both.example']
-    rsa = Pair(world.folder, 'rsa', names, 'rsa')
-    ec = Pair(world.folder, 'ec', names[::-1])
-    other = Pair(world.folder, 'other', ['other.example'])
+    rsa = Pair(world.directory, 'rsa', names, 'rsa')
+    ec = Pair(world.directory, 'ec', names[::-1])
+    other = Pair(world.directory, 'other', ['other.example'])
     lb, address = start(world, {'certificates': [other.entry, rsa.entry, ec.entry]})
     for name in names:
         for suite, pair in (('ECDHE-RSA-AES128-GCM-SHA256', rsa), ('ECDHE-ECDSA-AES128-GCM-SHA256', ec)):
@@ -84,7 +84,7 @@ def test_a_request_for_another_certificates_host_is_misdirected(world, pairs):
         assert c.request(host='first.example').status == 421
 
 
-def test_http2_connections_are_told_of_misdirection_by_the_request(world, pairs):
+def test_http2_connections_get_421_per_request(world, pairs):
     lb, address = start(world, {'certificates': [p.entry for p in pairs.values()]}, http2=True)
     context = blind_context()
     context.set_alpn_protocols(['h2'])
@@ -142,7 +142,7 @@ def test_renegotiation_is_refused(world, pairs):
     assert 'Compression: NONE' in r.stdout
 
 
-def test_who_leaves_or_distrusts_us_is_counted_as_such(world, pairs):
+def test_one_that_leaves_or_distrusts_us_is_counted_as_such(world, pairs):
     lb, address = start(world, pairs['first'].entry)
     assert refused(address, 'first.example', ssl.create_default_context())
     wait_until(lambda: metric(lb, 'tls_failures_total{reason="refused-by-client"}') == 1, 'the refusal')

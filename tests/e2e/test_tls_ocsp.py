@@ -16,22 +16,22 @@ from support.scripted import hello, serve
 class Authority(Pair):
     """A CA that issues certificates and OCSP responses for them."""
 
-    def __init__(self, folder, name='authority'):
-        super().__init__(folder, name, [name + '.example'])
-        self.folder, self.index, self.serial = folder, folder / (name + '.index'), 0x1000
+    def __init__(self, directory, name='authority'):
+        super().__init__(directory, name, [name + '.example'])
+        self.directory, self.index, self.serial = directory, directory / (name + '.index'), 0x1000
         self.index.write_text('')
 
     def issue(self, name, kind='ec'):
         options = ['-newkey', 'rsa:2048'] if kind == 'rsa' else ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1']
         self.serial += 1
-        cert, key = (self.folder / ('%s-%s%s.pem' % (name, kind, part)) for part in ('', '-key'))
+        cert, key = (self.directory / ('%s-%s%s.pem' % (name, kind, part)) for part in ('', '-key'))
         openssl('req', '-x509', *options, '-nodes', '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=' + name,
                 '-addext', 'subjectAltName=DNS:' + name, '-CA', self.cert, '-CAkey', self.key,
                 '-set_serial', str(self.serial))
         with self.index.open('a') as f:
             # openssl requires unique subjects
             f.write('V\t491231235959Z\t\t%X\tunknown\t/CN=%s %s\n' % (self.serial, name, kind))
-        leaf = self.folder / (cert.name + '.leaf')
+        leaf = self.directory / (cert.name + '.leaf')
         leaf.write_bytes(cert.read_bytes())
         cert.write_bytes(cert.read_bytes() + self.cert.read_bytes())
         return {'certificate': str(cert), 'key': str(key), 'ocsp': str(cert) + '.ocsp'}
@@ -48,7 +48,7 @@ class Authority(Pair):
         return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
     def answer(self, entry):
-        request, answer = self.folder / 'request.der', self.folder / 'answer.der'
+        request, answer = self.directory / 'request.der', self.directory / 'answer.der'
         openssl('ocsp', '-issuer', self.cert, '-cert', entry['certificate'] + '.leaf', '-reqout', request, '-no_nonce')
         openssl('ocsp', '-index', self.index, '-CA', self.cert, '-rsigner', self.cert, '-rkey', self.key,
                 '-reqin', request, '-respout', answer, '-ndays', 1)
@@ -67,7 +67,7 @@ def stapled(address, name, *more):
 
 @pytest.fixture
 def authority(world):
-    return Authority(world.folder)
+    return Authority(world.directory)
 
 
 def start(world, entries):
@@ -114,10 +114,10 @@ def test_the_response_follows_its_file(world, authority):
     assert 'it has expired' in lb.process.output()
 
 
-def test_wrong_responses_are_not_stapled_and_said(world, authority):
+def test_wrong_responses_are_not_stapled_and_reported(world, authority):
     one, two = authority.issue('one.example'), authority.issue('two.example')
     good = authority.answer(one)
-    stranger = Authority(world.folder, 'stranger')
+    stranger = Authority(world.directory, 'stranger')
     lb, address = start(world, [one])
     key = authority.key
     for answer, why in ((b'junk', 'not an OCSP response'), (good[:-1], 'not an OCSP response'), (good + b'x', 'not an OCSP response'),
@@ -132,7 +132,7 @@ def test_wrong_responses_are_not_stapled_and_said(world, authority):
     wait_until(lambda: 'not signed for' in lb.process.output(), 'the refusal')
     assert not stapled(address, 'one.example')
     # revoked
-    authority.cert, authority.key = world.folder / 'authority.pem', key
+    authority.cert, authority.key = world.directory / 'authority.pem', key
     authority.index.write_text(authority.index.read_text().replace('V\t491231235959Z\t\t', 'R\t491231235959Z\t260101000000Z\t'))
     put(one, authority.answer(one))
     wait_until(lambda: 'does not say that the certificate is good' in lb.process.output(), 'the refusal')

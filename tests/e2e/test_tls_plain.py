@@ -18,7 +18,7 @@ class Front:
     def __init__(self, world, proxied=False, **settings):
         self.worker = world.scripted(serve(hello))
         self.address = '127.0.0.1:%d' % free_port()
-        pair = Pair(world.folder, 'first', ['first.example'])
+        pair = Pair(world.directory, 'first', ['first.example'])
         listener = {'address': self.address, 'tls': pair.entry, 'proxy_protocol': proxied}
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, listen=[listener])
 
@@ -55,7 +55,7 @@ def is_told(got):
 
 
 @pytest.mark.parametrize('more', [[], ['-I'], ['-X', 'DELETE'], ['--http2-prior-knowledge'], ['-d', 'a' * 100_000]])
-def test_curl_is_told_to_use_https(world, more):
+def test_curl_is_asked_to_use_https(world, more):
     front = Front(world)
     r = subprocess.run(['curl', '-sS', '--max-time', str(LIMIT), '-w', ' %{http_code}', *more, 'http://%s/x' % front.address],
                        capture_output=True, text=True)
@@ -69,7 +69,7 @@ def test_curl_is_told_to_use_https(world, more):
     assert front.failures('closed') == 0 and front.serves()
 
 
-def test_every_method_is_told_and_slow_bytes_make_no_difference(world):
+def test_every_method_is_reported_and_slow_bytes_make_no_difference(world):
     front = Front(world)
     methods = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'CONNECT', 'TRACE']
     for method in methods:
@@ -113,7 +113,7 @@ def test_a_request_that_never_ends_is_bounded(world):
     assert front.serves()
 
 
-def test_who_goes_on_sending_is_cut(world):
+def test_one_that_continues_sending_is_cut(world):
     front = Front(world)
     sent = 0
     with connect(front.address) as s:

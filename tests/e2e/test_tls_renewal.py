@@ -11,7 +11,7 @@ from support.scripted import hello, serve
 
 @pytest.fixture
 def pairs(world):
-    return {name: Pair(world.folder, name, [name + '.example']) for name in ('live', 'other', 'new')}
+    return {name: Pair(world.directory, name, [name + '.example']) for name in ('live', 'other', 'new')}
 
 
 def start(world, pairs):
@@ -22,9 +22,9 @@ def start(world, pairs):
     return lb, address
 
 
-def test_changed_files_are_served_and_connections_go_on(world, pairs):
+def test_changed_files_are_served_and_connections_continue(world, pairs):
     lb, address = start(world, pairs)
-    new = Pair(world.folder, 'renewed', ['live.example'])
+    new = Pair(world.directory, 'renewed', ['live.example'])
     with Client(None, sock=dial(address, 'live.example')) as c:
         assert c.request(host='live.example').status == 200
         new.copy_to(pairs['live'])
@@ -34,12 +34,12 @@ def test_changed_files_are_served_and_connections_go_on(world, pairs):
         # for an existing connection the old certificate still decides which requests are misdirected
         assert c.request(host='live.example').status == 200
         assert c.request(host='other.example').status == 421
-    assert 'certificates-renewed address=' + address in lb.process.output()
+    assert 'certificates-reloaded address=' + address in lb.process.output()
 
 
 def test_a_replaced_file_is_noticed_by_its_identity(world, pairs):
     lb, address = start(world, pairs)
-    new = Pair(world.folder, 'renewed', ['live.example'])
+    new = Pair(world.directory, 'renewed', ['live.example'])
     # with the same size and time, as far as possible
     for source, target in ((new.key, pairs['live'].key), (new.cert, pairs['live'].cert)):
         old = os.stat(target)
@@ -51,10 +51,10 @@ def test_a_replaced_file_is_noticed_by_its_identity(world, pairs):
 def test_half_a_pair_keeps_the_old_one_until_the_other_half_comes(world, pairs):
     lb, address = start(world, pairs)
     old = pairs['live'].fingerprint
-    new = Pair(world.folder, 'renewed', ['live.example'])
+    new = Pair(world.directory, 'renewed', ['live.example'])
     text = new.cert.read_bytes()
     pairs['live'].cert.write_bytes(text)
-    wait_until(lambda: 'certificates-kept' in lb.process.output(), 'it to be noticed')
+    wait_until(lambda: 'certificates-reload-failed' in lb.process.output(), 'it to be noticed')
     assert shown(address, 'live.example') == old
     # a second invalid change is not logged again; the failure ends when a usable pair is found
     pairs['live'].cert.write_bytes(text[:200])
@@ -62,10 +62,10 @@ def test_half_a_pair_keeps_the_old_one_until_the_other_half_comes(world, pairs):
     pairs['live'].cert.unlink()
     pairs['live'].cert.write_bytes(text)
     wait_until(lambda: shown(address, 'live.example') == new.fingerprint, 'the new certificate')
-    assert lb.process.output().count('certificates-kept') == 1
+    assert lb.process.output().count('certificates-reload-failed') == 1
     # the next failure is logged again
     pairs['live'].key.unlink()
-    wait_until(lambda: lb.process.output().count('certificates-kept') == 2, 'it to be noticed')
+    wait_until(lambda: lb.process.output().count('certificates-reload-failed') == 2, 'it to be noticed')
     assert shown(address, 'live.example') == new.fingerprint
 
 
@@ -77,7 +77,7 @@ def test_a_bad_pair_refuses_the_whole_reload(world, pairs):
         lb.config['listen'][0]['tls'] = {'certificates': [
             pairs['new'].entry, {'certificate': str(pairs['live'].cert), 'key': str(pairs['new'].key)}]}
         lb.reload({'retries': 7})
-        wait_until(lambda: 'configuration-refused' in lb.process.output(), 'the refusal')
+        wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
         assert '%s:1:' % lb.path in lb.process.output() and str(pairs['new'].key) in lb.process.output()
         assert retries() == '2' and shown(address, None) == pairs['other'].fingerprint
         # a valid configuration with another list of certificates: the connection stays open
@@ -87,7 +87,7 @@ def test_a_bad_pair_refuses_the_whole_reload(world, pairs):
         assert all(shown(address, 'live.example') == pairs['new'].fingerprint for _ in range(20))
         assert c.request(host='live.example').status == 200
     # the new files are watched
-    other = Pair(world.folder, 'later', ['new.example'])
+    other = Pair(world.directory, 'later', ['new.example'])
     other.copy_to(pairs['new'])
     wait_until(lambda: shown(address, None) == other.fingerprint, 'the changed file')
 
@@ -101,4 +101,4 @@ def test_certificates_change_under_many_handshakes_without_a_failure(world, pair
         for _ in range(10):
             with Client(None, sock=dial(address, None)) as c:
                 assert c.request().status == 200
-    assert 'configuration-read' in lb.process.output()
+    assert 'config-reloaded' in lb.process.output()

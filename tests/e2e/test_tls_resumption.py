@@ -29,7 +29,7 @@ class Visitor:
 
 @pytest.fixture
 def pairs(world):
-    return [Pair(world.folder, name, [name + '.example']) for name in ('one', 'two')]
+    return [Pair(world.directory, name, [name + '.example']) for name in ('one', 'two')]
 
 
 def start(world, pairs, **tls):
@@ -41,10 +41,10 @@ def start(world, pairs, **tls):
 
 
 def reload(lb, pairs, **tls):
-    before = lb.process.output().count('configuration-read')
+    before = lb.process.output().count('config-reloaded')
     lb.config['listen'][0]['tls'] = {'certificates': [p.entry for p in pairs], **tls}
     lb.reload()
-    wait_until(lambda: lb.process.output().count('configuration-read') > before, 'the reload')
+    wait_until(lambda: lb.process.output().count('config-reloaded') > before, 'the reload')
 
 
 @VERSIONS
@@ -74,7 +74,7 @@ def test_a_session_outlives_a_reload_with_the_same_certificate(world, pairs, ver
     assert visitor.visit()
     # but not a session with another certificate
     kept = visitor.session
-    new = Pair(world.folder, 'new', ['one.example'])
+    new = Pair(world.directory, 'new', ['one.example'])
     reload(lb, [new, pairs[1]])
     assert not visitor.visit() and visitor.visit()
     visitor.session = kept

@@ -14,7 +14,7 @@ PARENT = '00-%s-%s-01' % (TRACE, SPAN)
 def passed(world, headers, **settings):
     """Sends a request. Returns traceparent and tracestate at the worker, and the line of the access log."""
     w = world.scripted(serve(hello))
-    log = world.folder / 'access.log'
+    log = world.directory / 'access.log'
     lb = world.resumelb(dict({'workers': [w.address], 'access_log': str(log), 'access_log_format': 'json'}, **settings))
     assert lb.get('/', headers=headers).status == 200
     line = json.loads(wait_until(lambda: log.exists() and log.read_text(), 'the line'))
@@ -60,7 +60,7 @@ def test_of_a_trusted_proxy_it_is(world):
     assert passed(world, [('traceparent', PARENT)], trace_context='trusted', trusted_proxies=['loopback'])[2]['trace_id'] == TRACE
 
 
-def test_traces_that_begin_here_differ_and_are_sampled_as_told(world):
+def test_traces_that_begin_here_differ_and_are_sampled_as_configured(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb({'workers': [w.address], 'trace_context': 'join', 'trace_sample': 0})
     for _ in range(20):

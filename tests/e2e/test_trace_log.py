@@ -29,11 +29,11 @@ class TracedAgent(TinyAgent):
     """An agent with gunicorn that writes a trace log."""
 
     def __init__(self, world, **settings):
-        self.trace = world.folder / 'trace.log'
-        self.hangs = world.folder / 'hangs.pid'
-        self.tree = world.folder / 'tree'
+        self.trace = world.directory / 'trace.log'
+        self.hangs = world.directory / 'hangs.pid'
+        self.tree = world.directory / 'tree'
         self.top = {'trace_log': str(self.trace)}
-        (world.folder / 'traced.py').write_text(APP)
+        (world.directory / 'traced.py').write_text(APP)
         Agent.__init__(self, world, 'agent', self.tree,
                        command=[*GUNICORN, 'traced:application'],
                        environment={'PYTHONDONTWRITEBYTECODE': '1', 'HANGS': str(self.hangs)}, respawn_delay='20ms',
@@ -74,7 +74,7 @@ def test_a_request_leaves_its_records_in_order(world):
     assert 0 < by_url['/a']['median_s'] == by_url['/a']['max_s'] <= report['to'] - report['from']
 
 
-def test_a_request_whose_process_is_killed_is_told_as_unfinished(world):
+def test_a_request_whose_process_is_killed_is_reported_as_unfinished(world):
     agent = TracedAgent(world).wait_ready()
     waiting = Background(agent.address, target='/hangs')
     wait_until(lambda: agent.hangs.exists() and agent.hangs.read_text(), 'the request to be there')
@@ -127,10 +127,10 @@ def test_rotation_loses_no_record(world):
     assert [r[0] for r in records if r[0] in 'SX'] == ['S', 'X']
 
 
-def test_what_cannot_be_read_is_said(world):
-    assert 'No such file' in ctl('trace', world.folder / 'none', code=1).error
-    (world.folder / 'other').write_text('127.0.0.1 - - GET /\n')
-    assert 'not a record' in ctl('trace', world.folder / 'other', code=1).error
+def test_what_cannot_be_read_is_reported(world):
+    assert 'No such file' in ctl('trace', world.directory / 'none', code=1).error
+    (world.directory / 'other').write_text('127.0.0.1 - - GET /\n')
+    assert 'not a record' in ctl('trace', world.directory / 'other', code=1).error
     assert 'want a file' in ctl('trace', code=2).error
     mixed = 'nonsense\nB 1 2007-04-27T20:16:55.582940 GET /x\n'
     report = ctl('trace', '--json', '-', text=mixed).json()

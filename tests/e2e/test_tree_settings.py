@@ -24,24 +24,24 @@ def metric(lb, name):
 
 def balancer(world, n=0, **config):
     """A load balancer, its tree, and N registered workers with self-measured resumes."""
-    tree = Tree(world.folder / 'tree')
+    tree = Tree(world.directory / 'tree')
     workers = [world.scripted(serve(hello)) for _ in range(n)]
     for w in workers:
         tree.register(w.address)
     lb = world.resumelb({'tree': 'directory:%s' % tree.path, 'start_wait': '100ms', 'resume': 'measure',
-                         'state_dir': str(world.folder / 'state'), **config}, wait=False)
+                         'state_dir': str(world.directory / 'state'), **config}, wait=False)
     wait_until(lb.listening, 'the load balancer')
     wait_until(lambda: set(lb.workers()) == {w.address for w in workers}, 'the workers')
     return lb, tree, workers
 
 
-def test_a_refused_value_is_told_with_path_value_and_reason(world):
+def test_a_refused_value_is_reported_with_path_value_and_reason(world):
     lb, tree, _ = balancer(world)
     tree.set(variance='lots', retries=3)
     wait_until(lambda: setting(lb, 'retries')['value'] == '3', 'the good one')
     refused, = lb.app()['refused']
     assert refused['path'] == '/' and refused['name'] == 'variance' and refused['value'] == 'lots' and refused['why']
-    line = next(l for l in lb.process.output().splitlines() if 'setting-refused' in l)
+    line = next(l for l in lb.process.output().splitlines() if 'setting-rejected' in l)
     assert 'path=/ ' in line and 'setting=variance' in line and 'value="lots"' in line and 'reason="' in line
     assert metric(lb, 'resumelb_settings_refused_total') == 1 and metric(lb, 'resumelb_refused_settings') == 1
     tree.set(variance=3, retries=3)
@@ -77,7 +77,7 @@ def test_what_runs_code_or_opens_doors_is_not_taken_from_the_tree(world):
     wait_until(lambda: setting(lb, 'retries')['value'] == '5', 'the good one')
     refused = {r['name']: r['why'] for r in lb.app()['refused']}
     assert set(refused) == set(bad) and all('configuration file only' in why for why in refused.values())
-    lines = [l for l in lb.process.output().splitlines() if 'setting-refused' in l]
+    lines = [l for l in lb.process.output().splitlines() if 'setting-rejected' in l]
     assert all(any(f'setting={name} ' in l for l in lines) for name in bad), lines
     agent = TinyAgent(world).wait_ready()
     bad = {'command': '/bin/evil', 'user': 'root', 'environment': 'x', 'address': '0.0.0.0:1', 'root': '/tmp'}
@@ -107,7 +107,7 @@ def test_a_node_that_goes_is_held_and_then_given_up(world):
             continue
         wait_until(lambda: setting(lb, 'retries') == {'value': '2', 'origin': 'default'}, 'it to be given up')
         assert not lb.app()['held']
-    assert 'tree-problem path=/ reason="properties.json: ' in lb.process.output()
+    assert 'tree-node-invalid path=/ reason="properties.json: ' in lb.process.output()
     # away and back in time: nothing happened
     lb.change(settings_hold='1h')
     tree.set(retries=7)
@@ -162,11 +162,11 @@ def test_an_agents_link_that_does_not_resolve_is_a_warning(world):
     assert len([line for line in lines if ' tree-links-resolved ' in line]) == 1
 
 
-def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
+def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(world):
     lb, tree, workers = balancer(world, 3)
     tree.set(retries=7)
     wait_until(lambda: setting(lb, 'retries')['value'] == '7', 'the setting')
-    memory = world.folder / 'state' / 'default' / 'tree.json'
+    memory = world.directory / 'state' / 'default' / 'tree.json'
 
     def kept():
         parts = json.loads(memory.read_text())['parts'] if memory.exists() else {}
@@ -192,13 +192,13 @@ def test_a_restart_with_the_tree_wiped_goes_on_with_what_it_said_last(world):
 
 def test_a_start_without_an_answer_uses_what_is_remembered(world):
     w = world.scripted(serve(hello))
-    folder = world.folder / 'state' / 'default'
-    folder.mkdir(parents=True)
+    directory = world.directory / 'state' / 'default'
+    directory.mkdir(parents=True)
     url = 'zookeeper://127.0.0.1:1/none'
-    (folder / 'tree.json').write_text(json.dumps({
+    (directory / 'tree.json').write_text(json.dumps({
         'v': 1, 'place': url + ' ', 'saved': int(time.time()) - 60,
         'parts': {'settings': {'retries': 7, 'error_page': '/etc/passwd'}, 'providers': {w.address: {'version': '2'}}}}))
-    lb = world.resumelb({'tree': url, 'provider_networks': ['loopback'], 'state_dir': str(world.folder / 'state'),
+    lb = world.resumelb({'tree': url, 'provider_networks': ['loopback'], 'state_dir': str(world.directory / 'state'),
                          'resume': 'measure', 'tree_start_wait': '300ms'})
     assert lb.get().body == b'hello'
     tree = lb.app()['tree']
@@ -212,7 +212,7 @@ def test_an_agent_remembers_its_settings(world):
     agent = TinyAgent(world, history=100).wait_ready()
     agent.write_node({'history': 7})
     wait_until(lambda: agent.app()['settings']['history']['value'] == '7', 'the setting')
-    state = world.folder / 'agent-state'
+    state = world.directory / 'agent-state'
     memory = next(iter(wait_until(lambda: list(state.glob('*/tree.json')), 'the memory')))
     wait_until(lambda: json.loads(memory.read_text())['parts'].get('settings') == {'history': 7}, 'its content')
     agent.process.stop()
@@ -240,17 +240,17 @@ def test_registrations_that_flap_make_no_second_worker_and_no_new_connections(wo
 
 def test_we_are_registered_with_what_others_want_to_know(world):
     lb, tree, _ = balancer(world, advertise=['lb1.example', '192.0.2.1:80'], description='the first one')
-    folder = tree.path / 'providers'
+    directory = tree.path / 'providers'
     wait_until(lambda: lb.app()['tree']['registered'], 'the registration')
-    assert {f.name for f in folder.iterdir()} == {'lb1.example:%d' % lb.port, '192.0.2.1:80'}
-    facts = json.loads((folder / '192.0.2.1:80').read_text())
+    assert {f.name for f in directory.iterdir()} == {'lb1.example:%d' % lb.port, '192.0.2.1:80'}
+    facts = json.loads((directory / '192.0.2.1:80').read_text())
     assert facts['pid'] == lb.process.pid and facts['description'] == 'the first one' and facts['admin'] == lb.admin
     assert facts['application'] == 'default' and facts['version']
     assert facts['classifier_fingerprint'] == lb.app()['fingerprint']
 
 
 def test_applications_share_one_tree(world):
-    tree = Tree(world.folder / 'tree')
+    tree = Tree(world.directory / 'tree')
     a, b = world.scripted(serve(hello)), world.scripted(serve(hello))
     tree.register(a.address, node='one/workers')
     tree.register(b.address, node='two/workers')

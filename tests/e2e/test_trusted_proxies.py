@@ -33,7 +33,7 @@ def ask(world, headers=CLAIMS, **settings):
 
 @pytest.mark.parametrize('mode', ['set', 'append'])
 @pytest.mark.parametrize('trusted', [[], ['10.0.0.0/8', '::1', 'unix']])
-def test_what_a_stranger_says_of_itself_is_dropped_and_said_by_us(world, mode, trusted):
+def test_what_a_stranger_states_of_itself_is_dropped_and_reported_by_us(world, mode, trusted):
     seen, r, _ = ask(world, forwarded_for=mode, trusted_proxies=trusted)
     assert seen['x-forwarded-for'] == '127.0.0.1'
     assert seen['x-forwarded-proto'] == 'http'
@@ -84,7 +84,7 @@ def test_several_fields_are_one_list_and_nonsense_ends_it(world):
     assert seen['x-forwarded-proto'] == 'http'
 
 
-def test_a_unix_peer_is_trusted_where_the_list_says_so(world, tmp_path):
+def test_a_unix_peer_is_trusted_where_the_list_reports_it(world, tmp_path):
     w = world.scripted(serve(hello))
     path, port = 'unix:' + str(tmp_path / 'front.sock'), '127.0.0.1:%d' % free_port()
     world.resumelb({'workers': [{'address': w.address}], 'trusted_proxies': ['unix']},
@@ -107,7 +107,7 @@ def test_the_access_log_and_keys_have_the_client_behind_the_proxy(world, tmp_pat
     assert json.loads(log.read_text().split('\n')[1])['client'] == '10.1.2.3'
 
 
-def test_sighup_changes_who_is_trusted(world):
+def test_sighup_changes_which_peers_are_trusted(world):
     w = world.scripted(serve(hello))
     config = {'workers': [{'address': w.address}], 'trusted_proxies': ['127.0.0.1']}
     lb = world.resumelb(config)

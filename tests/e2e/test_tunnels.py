@@ -345,7 +345,7 @@ def test_a_pool_counter_is_released_with_the_101(world, counted):
     assert lb.get().status == 200
 
 
-def test_a_pool_counter_that_says_so_is_held_until_the_tunnel_ends(world, counted):
+def test_a_pool_counter_that_reports_it_is_held_until_the_tunnel_ends(world, counted):
     lb = counted(hold_tunnels=True)
     opened = tunnels(lb, 1)
     assert in_use(lb) == 1

@@ -26,9 +26,9 @@ class Front:
         self.posts = Posts()
         self.world = world
         self.workers = [world.scripted(serve(self.posts.answer)) for _ in range(workers)]
-        pair = Pair(world.folder, name + '-site', ['test.example'])
+        pair = Pair(world.directory, name + '-site', ['test.example'])
         self.plain, self.tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
-        self.unix = 'unix:%s' % (world.folder / (name + '.sock'))
+        self.unix = 'unix:%s' % (world.directory / (name + '.sock'))
         self.listen = [{'address': self.plain}, {'address': self.tls, 'tls': pair.entry, 'http2': True},
                        {'address': self.unix}]
         self.config = {'workers': [w.address for w in self.workers], **settings}
@@ -67,7 +67,7 @@ def accepted(lb):
     return int(re.search(r'^resumelb_client_connections_total (\d+)', page, re.M).group(1))
 
 
-def test_an_idle_client_is_served_once_more_by_the_old_one_and_told_to_leave(world):
+def test_an_idle_client_is_served_once_more_by_the_old_one_and_asked_to_close(world):
     front = Front(world)
     idle, fresh = Client(front.plain), Client(front.plain)
     assert idle.request().status == 200
@@ -83,7 +83,7 @@ def test_an_idle_client_is_served_once_more_by_the_old_one_and_told_to_leave(wor
     assert old.wait() == 0
 
 
-def test_who_waits_in_a_queue_is_served_by_the_new_one(world):
+def test_one_that_waits_in_a_queue_is_served_by_the_new_one(world):
     """The old process is at its limit of connections, so that these clients are accepted only by the new one."""
     front = Front(world, max_client_connections=2, threads=1)
     holders = [Client(front.plain) for _ in range(2)]
@@ -107,9 +107,9 @@ def test_who_waits_in_a_queue_is_served_by_the_new_one(world):
 
 @pytest.mark.parametrize('broken', ['file', 'port', 'program', 'state'])
 def test_a_new_one_that_cannot_start_changes_nothing(world, broken):
-    binary = world.folder / 'resumelb'
+    binary = world.directory / 'resumelb'
     shutil.copy(BIN / 'resumelb', binary)
-    front = Front(world, state_dir=str(world.folder / 'state'))
+    front = Front(world, state_dir=str(world.directory / 'state'))
     front.lb.process.stop()
     taken = socket.create_server(('127.0.0.1', 0))
     front.lb.process = world.process([binary, '-c', front.lb.path], 'copy')
@@ -123,12 +123,12 @@ def test_a_new_one_that_cannot_start_changes_nothing(world, broken):
         front.lb.config['listen'] = front.listen + [{'address': '127.0.0.1:%d' % taken.getsockname()[1]}]
         front.lb.write_config()
     elif broken == 'state':
-        front.lb.config['state_dir'] = '/proc/no-such-folder'
+        front.lb.config['state_dir'] = '/proc/no-such-directory'
         front.lb.write_config()
     else:
-        (world.folder / 'new').write_text('#!/bin/sh\nexit 7\n')
-        (world.folder / 'new').chmod(0o755)
-        os.rename(world.folder / 'new', binary)
+        (world.directory / 'new').write_text('#!/bin/sh\nexit 7\n')
+        (world.directory / 'new').chmod(0o755)
+        os.rename(world.directory / 'new', binary)
     pid = front.lb.process.pid
     front.lb.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'upgrade-failed' in front.lb.process.output(), 'the failure')
@@ -148,18 +148,18 @@ def test_a_new_one_that_cannot_start_changes_nothing(world, broken):
 
 
 def test_a_new_one_that_hangs_is_given_up(world):
-    binary = world.folder / 'resumelb'
+    binary = world.directory / 'resumelb'
     shutil.copy(BIN / 'resumelb', binary)
     front = Front(world, upgrade_timeout='10s')
     front.lb.process.stop()
     front.lb.process = world.process([binary, '-c', front.lb.path], 'copy')
     wait_until(front.lb.ready, 'the copy')
-    (world.folder / 'new').write_text('#!/bin/sh\necho $$ > %s\nexec sleep 1000\n' % (world.folder / 'hung'))
-    (world.folder / 'new').chmod(0o755)
-    os.rename(world.folder / 'new', binary)
+    (world.directory / 'new').write_text('#!/bin/sh\necho $$ > %s\nexec sleep 1000\n' % (world.directory / 'hung'))
+    (world.directory / 'new').chmod(0o755)
+    os.rename(world.directory / 'new', binary)
     front.lb.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'reason="not ready in time"' in front.lb.process.output(), 'the end of patience')
-    assert not alive(int((world.folder / 'hung').read_text()))
+    assert not alive(int((world.directory / 'hung').read_text()))
     assert get(front.plain).status == 200 and front.lb.process.alive()
 
 
@@ -215,7 +215,7 @@ def test_no_new_one_is_started_while_draining(world):
     assert lb.process.wait() == 0
 
 
-def test_a_request_under_way_is_finished_and_both_end_when_the_service_is_stopped(world):
+def test_a_request_in_progress_is_finished_and_both_end_when_the_service_is_stopped(world):
     gate = threading.Event()
 
     def answer(c, head, body):
@@ -243,7 +243,7 @@ def test_a_request_under_way_is_finished_and_both_end_when_the_service_is_stoppe
 def test_what_was_learnt_of_workers_goes_over(world):
     workers = [world.scripted(serve(hello)) for _ in range(2)]
     lb = world.resumelb({'workers': [w.address for w in workers], 'resume': 'measure', 'history': 5,
-                         'state_dir': str(world.folder / 'state')})
+                         'state_dir': str(world.directory / 'state')})
 
     for _ in range(20):
         assert lb.get(host='a.example').status == 200
@@ -251,14 +251,14 @@ def test_what_was_learnt_of_workers_goes_over(world):
     upgrade(lb)
     assert 'a.example' in str(lb.json('/resumes.json'))
     # the new process has the lock: another process is still rejected
-    other = world.resumelb({'workers': [workers[0].address], 'state_dir': str(world.folder / 'state')}, name='other', wait=False)
-    assert other.process.wait() == 1 and 'state-dir-not-locked' in other.process.output()
+    other = world.resumelb({'workers': [workers[0].address], 'state_dir': str(world.directory / 'state')}, name='other', wait=False)
+    assert other.process.wait() == 1 and 'state-dir-lock-failed' in other.process.output()
     assert lb.get(host='a.example').status == 200
 
 
-def test_the_service_manager_hears_who_the_successor_is(world):
+def test_the_service_manager_receives_the_new_main_pid(world):
     """The old process reports the new one, as only its notifications are accepted, and does not report a stop of the service."""
-    path = str(world.folder / 'notify')
+    path = str(world.directory / 'notify')
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(path)
     notify.settimeout(LIMIT)
@@ -276,7 +276,7 @@ def test_the_service_manager_hears_who_the_successor_is(world):
 
 
 def test_it_stays_registered_in_the_tree_by_the_same_name(world):
-    tree = world.folder / 'tree'
+    tree = world.directory / 'tree'
     w = world.scripted(serve(hello))
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app'), 'workers': [w.address]}}})
     providers = tree / 'app' / 'providers'
@@ -297,7 +297,7 @@ def test_an_http2_client_gets_goaway_and_finishes_what_it_has(world):
             gate.wait(LIMIT)
         c.answer(b'done')
     w = world.scripted(serve(answer))
-    pair = Pair(world.folder, 'site', ['test.example'])
+    pair = Pair(world.directory, 'site', ['test.example'])
     address = '127.0.0.1:%d' % free_port()
     lb = world.resumelb({'workers': [w.address]}, listen=[{'address': address, 'tls': pair.entry, 'http2': True}])
     client, answers = Http2(address, http2_context()), []
@@ -323,17 +323,17 @@ def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
         lb = world.resumelb({'workers': [w.address]}, name='env%s' % value, wait=False,
                             env={'RESUMELB_UPGRADE_FD': value})
         assert lb.process.wait() == 1
-        assert 'upgrade-not-understood' in lb.process.output()
+        assert 'upgrade-protocol-mismatch' in lb.process.output()
 
 
-def test_every_change_at_once_costs_nobody_a_request(world):
+def test_every_change_at_once_costs_none_a_request(world):
     """Changed settings, new certificates, redeployed workers and new programs, one after the other."""
-    tree = world.folder / 'tree'
+    tree = world.directory / 'tree'
     agent = TinyAgent(world, slots=2, max_queue=200)
     posts = Posts()
     listed = [world.scripted(serve(posts.answer)) for _ in range(2)]
-    live = Pair(world.folder, 'live', ['test.example'])
-    others = [Pair(world.folder, 'other%d' % i, ['test.example']) for i in range(2)]
+    live = Pair(world.directory, 'live', ['test.example'])
+    others = [Pair(world.directory, 'other%d' % i, ['test.example']) for i in range(2)]
     plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
     applications = {'app': {'tree': 'directory:%s' % (tree / 'app'), 'path': '/app'},
                     'site': {'workers': [w.address for w in listed], 'path': '/'}}
@@ -344,7 +344,7 @@ def test_every_change_at_once_costs_nobody_a_request(world):
     loads = Loads([(plain, 'plain', True, True), (plain, 'plain', False, False), (tls, 'tls', True, True),
                    (tls, 'tls', False, False), (tls, 'h2', True, True)])
     deployed = Loads([(plain, 'plain', False, True)], target='/app')
-    (world.folder / 'tmp').mkdir(exist_ok=True)
+    (world.directory / 'tmp').mkdir(exist_ok=True)
     incarnations = {w['incarnation'] for w in lb.workers('app').values()}
     for turn in range(2 * ROUNDS):
         applications['site']['retries'] = 3 + turn
@@ -353,7 +353,7 @@ def test_every_change_at_once_costs_nobody_a_request(world):
         others[turn % 2].copy_to(live)
         lb.reload()
         wait_until(lambda: shown(tls, 'test.example') == others[turn % 2].fingerprint, 'the certificate')
-        (world.folder / 'tmp' / 'restart.txt').write_text(str(turn))
+        (world.directory / 'tmp' / 'restart.txt').write_text(str(turn))
         upgrade(lb)
         loads.go_on(10)
         deployed.go_on(5)

@@ -26,16 +26,16 @@ class Tree:
     def register(self, address, node='workers', **properties):
         import fcntl
         import struct
-        folder = self.path / node / 'providers'
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = self.path / node / 'providers'
+        directory.mkdir(parents=True, exist_ok=True)
         name = address.replace('%', '%25').replace('/', '%2F')
-        temporary = folder / ('.tmp-' + name)
+        temporary = directory / ('.tmp-' + name)
         f = open(temporary, 'w')
         # struct flock of F_OFD_SETLK (37): a write lock on the whole file
         fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         f.write(json.dumps(dict({'pid': os.getpid()}, **properties)))
         f.flush()
-        os.rename(temporary, folder / name)
+        os.rename(temporary, directory / name)
         self.held[address] = f
 
     def end(self, address):
@@ -43,11 +43,11 @@ class Tree:
         self.held.pop(address).close()
 
     def set(self, node='', **properties):
-        folder = self.path / node
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / '.tmp-properties'
+        directory = self.path / node
+        directory.mkdir(parents=True, exist_ok=True)
+        temporary = directory / '.tmp-properties'
         temporary.write_text(json.dumps(properties))
-        os.rename(temporary, folder / 'properties.json')
+        os.rename(temporary, directory / 'properties.json')
 
 
 def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skills=None, **more):
@@ -81,7 +81,7 @@ def feeding(world, incarnation, concurrency=1, answer=b'hello', delay=0.0, skill
 
 
 def tree_lb(world, **settings):
-    tree = Tree(world.folder / 'tree')
+    tree = Tree(world.directory / 'tree')
     config = {'tree': 'directory:%s' % tree.path, 'start_wait': '100ms'}
     config.update(settings)
     lb = world.resumelb(config, wait=False)
@@ -270,7 +270,7 @@ def statuses_of(sock, c, n):
     return statuses
 
 
-def test_who_is_timed_out_with_a_turn_on_its_way_ends_well(world):
+def test_one_that_is_timed_out_with_a_turn_in_transit_ends_well(world):
     """
     A request in progress times out, and its place is granted to the next one in the queue, which times out in the same loop
     iteration.
@@ -278,9 +278,9 @@ def test_who_is_timed_out_with_a_turn_on_its_way_ends_well(world):
     gate = threading.Event()
     world.closers.insert(0, gate.set)
     w = world.scripted(serve(lambda c, h, b: gate.wait(LIMIT)))
-    tree = Tree(world.folder / 'tree' / 'app')
+    tree = Tree(world.directory / 'tree' / 'app')
     tree.set()
-    port, tls = free_port(), Pair(world.folder, 'site', ['test.example']).entry
+    port, tls = free_port(), Pair(world.directory, 'site', ['test.example']).entry
     lb = world.resumelb({'applications': {'app': {
         'tree': 'directory:%s' % tree.path, 'resume': 'measure', 
         'total_timeout': '15s'}}}, wait=False, threads=1,

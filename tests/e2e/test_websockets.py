@@ -35,7 +35,7 @@ class Site:
         raise_descriptor_limit()
         self.worker = WebSocketWorker(world, **(worker or {}))
         self.address = '127.0.0.1:%d' % free_port()
-        more = {'tls': Pair(world.folder, 'site', ['test.example']).entry, 'http2': True} if tls else {}
+        more = {'tls': Pair(world.directory, 'site', ['test.example']).entry, 'http2': True} if tls else {}
         self.lb = world.resumelb({'workers': [self.worker.address], **settings}, listen=[{'address': self.address, **more}])
         self.url, self.tls, self.context = '%s://%s' % ('wss' if tls else 'ws', self.address), tls, blind_context()
 

@@ -36,9 +36,9 @@ def test_a_gunicorn_is_served_over_tls_and_its_connections_are_kept(world, pki):
 
 
 def test_an_nginx_sends_large_bodies_over_tls_to_slow_and_fast_clients(world, pki):
-    n = Nginx(world, pki.worker, location='root %s;' % world.folder)
+    n = Nginx(world, pki.worker, location='root %s;' % world.directory)
     data = bytes(range(256)) * 40000
-    (world.folder / 'large').write_bytes(data)
+    (world.directory / 'large').write_bytes(data)
     lb = balancer(world, n.address, worker_tls={'ca': pki.ca, 'server_name': NAME}, response_buffer='64KiB')
     for _ in range(3):
         assert lb.get('/large').body == data
@@ -361,10 +361,10 @@ def test_authorities_that_change_on_disk_count_at_once_and_sessions_of_before_do
     assert [lb.get('/').status for _ in range(3)] == [200] * 3
     assert stats(lb)['worker_tls_resumed'] >= 1
     bundle.write_text(other.cert.read_text())
-    wait_until(lambda: 'worker-certificates-renewed' in lb.process.output(), 'the files to be read')
+    wait_until(lambda: 'worker-certificates-reloaded' in lb.process.output(), 'the files to be read')
     assert lb.get('/').status in (502, 503)
     bundle.write_text('no certificate')
-    wait_until(lambda: 'worker-certificates-kept' in lb.process.output(), 'the file to be refused')
+    wait_until(lambda: 'worker-certificates-reload-failed' in lb.process.output(), 'the file to be refused')
     bundle.write_text(pki.authority.cert.read_text())
     wait_until(lambda: lb.get('/').status == 200, 'the first authority again')
     assert theirs.cert.exists()

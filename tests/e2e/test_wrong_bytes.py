@@ -66,8 +66,8 @@ class Front:
     def __init__(self, world, **settings):
         self.worker = world.scripted(serve(hello))
         self.plain, self.tls, self.proxied = ('127.0.0.1:%d' % free_port() for _ in range(3))
-        self.log = world.folder / 'access.log'
-        pair = Pair(world.folder, 'front', ['test.example'])
+        self.log = world.directory / 'access.log'
+        pair = Pair(world.directory, 'front', ['test.example'])
         self.lb = world.resumelb({'workers': [self.worker.address], 'access_log': str(self.log), **settings}, listen=[
             {'address': self.plain}, {'address': self.tls, 'tls': pair.entry, 'http2': True},
             {'address': self.proxied, 'proxy_protocol': True}])
@@ -188,7 +188,7 @@ def test_random_bytes_where_http1_is_spoken(front, where):
     assert front.worker.requests == [] and front.serves()
 
 
-def test_who_stays_without_a_request_is_answered_in_the_end(world):
+def test_one_that_stays_without_a_request_is_answered_in_the_end(world):
     front = Front(world, header_timeout='1s')
     with connect(front.plain) as s:
         s.sendall(OTHERS['SSH'])

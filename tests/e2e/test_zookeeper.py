@@ -150,7 +150,7 @@ def test_a_cut_connection_changes_nothing_and_loses_no_session(world, zookeeper_
     load.stop()
 
 
-def test_a_lost_session_of_ours_is_begun_anew_without_a_failed_request(world, zookeeper_server):
+def test_a_lost_session_of_ours_is_begun_again_without_a_failed_request(world, zookeeper_server):
     place, proxy, addresses, lb = behind_a_proxy(world, zookeeper_server, zookeeper_session_timeout=SHORT_SESSION)
     path = provider_of(place)
     before = owner(place, path)
@@ -174,7 +174,7 @@ def test_a_lost_session_of_ours_is_begun_anew_without_a_failed_request(world, zo
     load.stop()
 
 
-def test_after_a_pause_longer_than_its_session_it_goes_on(world, zookeeper_server):
+def test_after_a_pause_longer_than_its_session_it_continues(world, zookeeper_server):
     place = Place(world, server=zookeeper_server)
     addresses = workers(world, 2)
     place.tree.register('/workers', addresses[0])
@@ -193,7 +193,7 @@ def test_after_a_pause_longer_than_its_session_it_goes_on(world, zookeeper_serve
     wait_until(in_force(lb, 'variance', '2'), 'the setting')
 
 
-def test_a_session_ended_by_another_is_begun_anew(world, zookeeper_server):
+def test_a_session_ended_by_another_is_begun_again(world, zookeeper_server):
     """Another client closes a session, with its id and password: here the session of a registered worker."""
     place = Place(world, server=zookeeper_server)
     addresses = workers(world, 3)
@@ -309,7 +309,7 @@ def test_five_hundred_workers_come_and_go(world, zookeeper_server):
     load.stop()
 
 
-def test_without_any_server_it_starts_and_says_so(world):
+def test_without_any_server_it_starts_and_reports_it(world):
     port = free_port()
     w, = workers(world, 1)
     lb = world.resumelb({'applications': {'app': {'tree': 'zookeeper://127.0.0.1:%d/app' % port, 'workers': [w]}},
@@ -321,7 +321,7 @@ def test_without_any_server_it_starts_and_says_so(world):
     assert lb.process.stop() == 0
 
 
-def test_who_ends_in_order_leaves_nothing(world, zookeeper_server):
+def test_one_that_ends_in_order_leaves_nothing(world, zookeeper_server):
     place = Place(world, server=zookeeper_server)
     lb = place.balancer()
     session = owner(place, provider_of(place))

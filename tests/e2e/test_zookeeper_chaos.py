@@ -131,7 +131,7 @@ def test_a_server_that_lost_all_its_data(world):
     load = Load([lb])
     load.go_on(100)
     place.server.kill()
-    data = place.server.folder / place.server.name / 'data'
+    data = place.server.directory / place.server.name / 'data'
     data.rename(data.with_name('lost'))
     place.server.start()
     wait_until(lambda: tree_of(lb)['connected'] and tree_of(lb)['registered'], 'the tree')

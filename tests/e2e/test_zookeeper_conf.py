@@ -31,15 +31,15 @@ class Documented:
         names = {'zk%d.example:2888:3888' % i: '127.0.0.1:%d:%d' % (free_port(), free_port())
                  for i in range(1, COUNT + 1)}
         for i in range(1, COUNT + 1):
-            data = world.folder / ('zk%d' % i)
+            data = world.directory / ('zk%d' % i)
             data.mkdir()
             (data / 'myid').write_text('%d\n' % i)
             port = free_port()
-            file = world.folder / ('zoo%d.cfg' % i)
+            file = world.directory / ('zoo%d.cfg' % i)
             file.write_text(substitute((CONF / 'zoo.cfg').read_text(), {
                 **names, '\nclientPort=2181\n': '\nclientPort=%d\n' % port,
                 'dataDir=/var/lib/zookeeper\n': 'dataDir=%s\n' % data}))
-            self.servers.append(Server(world.folder, 'zookeeper%d' % i, port=port, owner=world.processes,
+            self.servers.append(Server(world.directory, 'zookeeper%d' % i, port=port, owner=world.processes,
                                        argv=[ROOT / 'dev' / 'zookeeper', '-c', file]))
         self.hosts = ','.join(s.address for s in self.servers)
         for s in self.servers:
@@ -91,33 +91,33 @@ def test_the_environment_is_what_a_shell_and_java_take():
     assert 'openjdk' in text.stdout
 
 
-def authority(folder):
+def authority(directory):
     """Creates a CA, a certificate of it for the servers, and one for clients."""
     def run(*words):
         subprocess.run(['openssl', *map(str, words)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    run('req', '-x509', *key_options('ec'), '-nodes', '-keyout', folder / 'ca.key', '-out', folder / 'ca.pem', '-days',
+    run('req', '-x509', *key_options('ec'), '-nodes', '-keyout', directory / 'ca.key', '-out', directory / 'ca.pem', '-days',
         2, '-subj', '/CN=test authority')
     for name, more in (('zookeeper', 'subjectAltName=' + ','.join('DNS:zk%d.example' % i for i in (1, 2, 3))),
                        ('client', 'subjectAltName=DNS:lb.example')):
-        run('req', *key_options('ec'), '-nodes', '-keyout', folder / (name + '.key'), '-out', folder / (name + '.csr'),
+        run('req', *key_options('ec'), '-nodes', '-keyout', directory / (name + '.key'), '-out', directory / (name + '.csr'),
             '-subj', '/CN=' + name)
-        (folder / 'extensions').write_text(more + '\n')
-        run('x509', '-req', '-in', folder / (name + '.csr'), '-CA', folder / 'ca.pem', '-CAkey', folder / 'ca.key',
-            '-CAcreateserial', '-days', 2, '-extfile', folder / 'extensions', '-out', folder / (name + '.pem'))
+        (directory / 'extensions').write_text(more + '\n')
+        run('x509', '-req', '-in', directory / (name + '.csr'), '-CA', directory / 'ca.pem', '-CAkey', directory / 'ca.key',
+            '-CAcreateserial', '-days', 2, '-extfile', directory / 'extensions', '-out', directory / (name + '.pem'))
 
 
 def stunnel(world, name, text, replacements):
-    text = substitute(text, {'/etc/stunnel/': '%s/' % world.folder,
+    text = substitute(text, {'/etc/stunnel/': '%s/' % world.directory,
                              'pid = /run/stunnel-zookeeper.pid': 'foreground = yes\nsyslog = no\npid =', **replacements})
-    file = world.folder / (name + '.conf')
+    file = world.directory / (name + '.conf')
     file.write_text(text)
     return world.process(['stunnel', file], name)
 
 
 def tunnels(world, servers):
     """Starts a tunnel for each server, and that of the clients. Returns (secure ports, hosts for the URL of the tree)."""
-    authority(world.folder)
+    authority(world.directory)
     secure, plain = [free_port() for _ in servers], [free_port() for _ in servers]
     for i, s in enumerate(servers):
         stunnel(world, 'tunnel-of-zk%d' % (i + 1), (CONF / 'stunnel-server.conf').read_text(), {
@@ -132,9 +132,9 @@ def tunnels(world, servers):
 
 def tls_version(world, port, certificate):
     """The TLS version for a client with or without a certificate, or None if it is rejected."""
-    context = ssl.create_default_context(cafile=str(world.folder / 'ca.pem'))
+    context = ssl.create_default_context(cafile=str(world.directory / 'ca.pem'))
     if certificate:
-        context.load_cert_chain(world.folder / 'client.pem', world.folder / 'client.key')
+        context.load_cert_chain(world.directory / 'client.pem', world.directory / 'client.key')
     try:
         with socket.create_connection(('127.0.0.1', port), timeout=LIMIT) as s:
             with context.wrap_socket(s, server_hostname='zk1.example') as t:

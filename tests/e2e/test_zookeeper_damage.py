@@ -47,10 +47,10 @@ def test_after_a_violation_of_the_protocol_it_serves_from_the_last_known_state(w
     for w in addresses:
         place.tree.register('/workers', w)
     place.tree.set('', variance=2.5)
-    lb = place.balancer(url=place.url(hosts=proxy.address), top={'state_dir': str(world.folder / 'state'), 'start_wait': '1s'})
+    lb = place.balancer(url=place.url(hosts=proxy.address), top={'state_dir': str(world.directory / 'state'), 'start_wait': '1s'})
     wait_until(knows(lb, addresses), 'the workers')
     wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
-    wait_until(lambda: remembered(world.folder / 'state', [*addresses, '2.5']), 'it to be remembered')
+    wait_until(lambda: remembered(world.directory / 'state', [*addresses, '2.5']), 'it to be remembered')
     before = proxy.accepted
 
     def noticed():

@@ -62,7 +62,7 @@ def test_any_one_server_may_go_under_traffic(world):
 
 
 @pytest.mark.soak
-def test_without_a_majority_everything_goes_on_and_then_catches_up(world):
+def test_without_a_majority_everything_continues_and_then_catches_up(world):
     addresses = workers(world, 3)
     place, (lb,) = start(world, 1, addresses[:2])
     load = Load([lb], rate=100)

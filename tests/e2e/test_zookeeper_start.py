@@ -22,7 +22,7 @@ class Parts:
 
     def __init__(self, world):
         self.world = world
-        self.server = Server(world.folder, owner=world.processes)
+        self.server = Server(world.directory, owner=world.processes)
         self.hosts = 'zookeeper://' + self.server.address
         self.lb = self.agent = self.client = None
 
@@ -42,7 +42,7 @@ class Parts:
         """Writes the settings with the running server, or before its start with a temporary server on the same data."""
         server = self.server
         if self.server.process is None:
-            server = Server(self.world.folder).start()
+            server = Server(self.world.directory).start()
         client = connect(server.address)
         tree = Tree(client, '/site/app')
         tree.set('', variance=2.5)
@@ -72,7 +72,7 @@ def test_in_any_order(world, order):
 def test_bad_urls_are_refused_at_the_line(world):
     for url in ('zookeeper://', 'zookeeper:///app', 'zookeeper://host:0/app', 'zookeeper://h:99999/a',
                 'zookeeper://h:1,/a', 'zookeeper://h:1/../a', 'zookeeperr://h:1/a'):
-        file = world.folder / 'bad.yaml'
+        file = world.directory / 'bad.yaml'
         file.write_text('listen: [{address: 127.0.0.1:1}]\ntree: "%s"\n' % url)
         done = subprocess.run([BIN / 'resumelb', '-t', '-c', file], stderr=subprocess.PIPE, text=True)
         assert done.returncode == 1, url

@@ -49,9 +49,9 @@ def test_bad_values_are_refused_alone_and_good_ones_beside_them_hold(world, zook
                setting(lb, 'variance')['value'] == '6', 'the value of the file')
 
 
-def test_who_can_write_the_tree_cannot_run_code(world, zookeeper_server):
+def test_one_that_can_write_the_tree_cannot_run_code(world, zookeeper_server):
     place = Place(world, server=zookeeper_server, root='/site/app')
-    plugin = world.folder / 'evil.so'
+    plugin = world.directory / 'evil.so'
     plugin.write_bytes(b'\x7fELF')
     lb = place.balancer()
     place.tree.set('', variance=3, classifier={'plugin': {'path': str(plugin)}}, error_page='/etc/passwd',
@@ -61,14 +61,14 @@ def test_who_can_write_the_tree_cannot_run_code(world, zookeeper_server):
     assert all(why for why in refused(lb).values())
     agent = TinyAgent(world, top={'tree': place.url('/site')})
     wait_until(lambda: place.tree.providers('/workers'), 'the slot')
-    place.tree.set('/workers', history=7, command=['/bin/sh', '-c', 'touch %s/run' % world.folder], user='root',
+    place.tree.set('/workers', history=7, command=['/bin/sh', '-c', 'touch %s/run' % world.directory], user='root',
                    root='/', environment={'LD_PRELOAD': str(plugin)})
     app = wait_until(lambda: (lambda a: a['settings']['history']['value'] == '7' and a)(
         agent.json()['applications']['app']), 'the good one')
     assert {r['name'] for r in app['refused']} >= {'command', 'user', 'root', 'environment'}, app['refused']
     for name in ('command', 'user', 'root'):
         assert app['settings'][name]['origin'] != 'tree'
-    assert not (world.folder / 'run').exists()
+    assert not (world.directory / 'run').exists()
 
 
 def test_nodes_of_garbage_hold_what_was_and_good_ones_follow(world, zookeeper_server):
@@ -180,7 +180,7 @@ def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world, zooke
         return {r['name']: r['why'] for r in tree_of(lb)['provider_refusals']}
     wait_until(lambda: len(refused_providers()) == len(own + loopback), 'all of them to be rejected')
     assert lb.workers('app') == {} and lb.get('/status.json').status == 503
-    lines = [line for line in lb.process.output().splitlines() if ' provider-refused ' in line]
+    lines = [line for line in lb.process.output().splitlines() if ' registration-rejected ' in line]
     assert lines and len(lines) <= len(own + loopback), lines
     # After SIGHUP the setting permits addresses of this machine, but not the load balancer itself.
     config = lb.config['applications']['app']
@@ -242,7 +242,7 @@ def test_links_are_followed_and_so_are_their_changes(world, zookeeper_server):
     ({'workers ->': '/site/a/workers', 'variance =>': '/site/a'},
      {'/a': {'workers ->': '/site/b/workers', 'variance =>': '/site/b'}, '/b': {'workers ->': '/site/a/workers', 'variance =>': '/site/a'}}),
 ])
-def test_loops_of_links_are_said_and_do_no_harm(world, zookeeper_server, properties, elsewhere):
+def test_loops_of_links_are_reported_and_do_no_harm(world, zookeeper_server, properties, elsewhere):
     place, lb, blue, green = linked(world, zookeeper_server)
     wait_until(knows(lb, [blue]), 'the linked workers')
     wait_until(in_force(lb, 'variance', '2.5'), 'the linked setting')
@@ -260,7 +260,7 @@ def test_loops_of_links_are_said_and_do_no_harm(world, zookeeper_server, propert
 
 
 def auth_file(world, text, name='auth'):
-    path = world.folder / name
+    path = world.directory / name
     path.write_text(text + '\n')
     path.chmod(0o600)
     return str(path)
@@ -326,7 +326,7 @@ def test_with_the_documented_permissions_programs_read_and_register_and_no_more(
         thief.set('/site/app/workers/providers/' + agent.addresses[0], b'{}')
 
 
-def test_a_node_that_cannot_be_read_is_said_and_read_when_it_can(world, zookeeper_server):
+def test_a_node_that_cannot_be_read_is_reported_and_read_when_it_can(world, zookeeper_server):
     place = Place(world, server=zookeeper_server)
     w, = workers(world, 1)
     place.tree.register('/workers', w)
@@ -350,13 +350,13 @@ def test_what_was_known_last_serves_without_any_zookeeper(world):
     for w in addresses:
         place.tree.register('/workers', w)
     place.tree.set('', variance=2.5)
-    top = {'state_dir': str(world.folder / 'state'), 'start_wait': '1s'}
+    top = {'state_dir': str(world.directory / 'state'), 'start_wait': '1s'}
     lb = place.balancer(top=top)
     wait_until(knows(lb, addresses), 'the workers')
     wait_until(in_force(lb, 'variance', '2.5'), 'the setting')
     assert lb.get().status == 200
     # written after a short delay
-    wait_until(lambda: remembered(world.folder / 'state', [*addresses, '2.5']), 'it to be remembered')
+    wait_until(lambda: remembered(world.directory / 'state', [*addresses, '2.5']), 'it to be remembered')
     place.server.stop()
     lb.kill()
     lb.start(wait=False)

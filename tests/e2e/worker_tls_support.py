@@ -13,8 +13,8 @@ NAME = 'worker.example'
 class Pki:
     """A CA, and the certificate of a worker for NAME and 127.0.0.1."""
 
-    def __init__(self, folder):
-        self.authority = Authority(folder)
+    def __init__(self, directory):
+        self.authority = Authority(directory)
         self.ca = str(self.authority.cert)
         self.worker = self.authority.sign('worker', ['DNS:' + NAME, 'IP:127.0.0.1'])
 
@@ -38,23 +38,23 @@ class Nginx:
     def __init__(self, world, signed, location='return 200 "nginx\\n";', server='', name='nginx'):
         self.port = free_port()
         self.address = '127.0.0.1:%d' % self.port
-        self.folder = world.folder / name
-        self.folder.mkdir()
-        (self.folder / 'nginx.conf').write_text('''
-daemon off; master_process off; pid %(folder)s/pid; error_log stderr warn;
+        self.directory = world.directory / name
+        self.directory.mkdir()
+        (self.directory / 'nginx.conf').write_text('''
+daemon off; master_process off; pid %(directory)s/pid; error_log stderr warn;
 events { worker_connections 256; }
 http {
-    access_log off; client_body_temp_path %(folder)s/body; proxy_temp_path %(folder)s/proxy;
-    fastcgi_temp_path %(folder)s/f; uwsgi_temp_path %(folder)s/u; scgi_temp_path %(folder)s/s;
+    access_log off; client_body_temp_path %(directory)s/body; proxy_temp_path %(directory)s/proxy;
+    fastcgi_temp_path %(directory)s/f; uwsgi_temp_path %(directory)s/u; scgi_temp_path %(directory)s/s;
     keepalive_requests 100000; client_max_body_size 0;
     server {
         listen %(address)s ssl; ssl_certificate %(cert)s; ssl_certificate_key %(key)s; %(server)s
         location / { %(location)s }
     }
 }
-''' % {'folder': self.folder, 'address': self.address, 'cert': signed.cert, 'key': signed.key, 'server': server,
+''' % {'directory': self.directory, 'address': self.address, 'cert': signed.cert, 'key': signed.key, 'server': server,
             'location': location})
-        self.process = world.process(['/usr/sbin/nginx', '-p', self.folder, '-c', self.folder / 'nginx.conf'], name)
+        self.process = world.process(['/usr/sbin/nginx', '-p', self.directory, '-c', self.directory / 'nginx.conf'], name)
         wait_until(self.up, name)
 
     def up(self):

@@ -26,10 +26,10 @@ class Place:
         if server is not None:
             self.server, self.servers, self.hosts = server, [server], server.address
         elif count == 1:
-            self.server = Server(world.folder, owner=world.processes).start()
+            self.server = Server(world.directory, owner=world.processes).start()
             self.servers, self.hosts = [self.server], self.server.address
         else:
-            self.ensemble = Ensemble(world.folder, count, owner=world.processes).start()
+            self.ensemble = Ensemble(world.directory, count, owner=world.processes).start()
             self.servers, self.hosts = self.ensemble.servers, self.ensemble.hosts
         self.tree = self.client = None
         if client:
@@ -101,9 +101,9 @@ def knows(lb, addresses):
     return lambda: picked(lb) == wanted
 
 
-def remembered(folder, texts):
+def remembered(directory, texts):
     """Returns whether a cached snapshot of a tree contains all TEXTS."""
-    return any(all(t in f.read_text(errors='replace') for t in texts) for f in folder.rglob('tree.json'))
+    return any(all(t in f.read_text(errors='replace') for t in texts) for f in directory.rglob('tree.json'))
 
 
 class Load:

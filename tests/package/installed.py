@@ -5,7 +5,7 @@ import subprocess
 
 from machine import PATIENCE, ROOT
 
-# All places where something of ours could be; the project's own folder is none.
+# All places where something of ours could be; the project's own directory is none.
 OURS = r"find /etc /home /opt /run /srv /usr /var -path '%s' -prune -o -iname '*resumelb*' -print" % ROOT
 
 APPLICATION = '''
@@ -67,10 +67,10 @@ def take_over(machine, unit, command):
     """COMMAND, by which another process is the unit's, and the one before ends."""
     pid = main_pid(machine, unit)
     machine.run(command)
-    wait_for_successor(machine, unit, pid)
+    wait_for_replacement(machine, unit, pid)
 
 
-def wait_for_successor(machine, unit, pid):
+def wait_for_replacement(machine, unit, pid):
     machine.wait('p=$(systemctl show -P MainPID %s); [ "$p" != %s ] && [ "$p" != 0 ]' % (unit, pid), 'another %s' % unit)
     machine.wait('! kill -0 %s' % pid, 'the end of the %s before' % unit)
     wait_running(machine, unit)

@@ -15,7 +15,7 @@ PATIENCE = 180 * float(os.environ.get('RLB_PATIENCE', '1'))
 
 NAMESPACES = ['--mount', '--pid', '--fork', '--kill-child', '--cgroup', '--uts', '--ipc', '--net']
 
-# What a container may have been refused: $1 an empty folder.
+# What a container may have been refused: $1 an empty directory.
 ASK = r'''
 set -eu
 mount -t tmpfs -o mode=755 tmpfs "$1"
@@ -27,7 +27,7 @@ mount -t cgroup2 cgroup2 "$1/root/sys/fs/cgroup"
 mknod "$1/null" c 1 3
 '''
 
-# Runs in the new namespaces: $1 the folder for the overlay, $2 the project.
+# Runs in the new namespaces: $1 the directory for the overlay, $2 the project.
 BOOT = r'''
 set -eu
 mount -t tmpfs -o mode=755 tmpfs "$1"
@@ -77,17 +77,17 @@ def why_not():
     """Why no machine can be made here; None: one can."""
     if os.geteuid() != 0:
         return 'only root can make a machine'
-    with tempfile.TemporaryDirectory(prefix='rlb-machine-') as folder:
-        done = subprocess.run(['unshare', *NAMESPACES, 'sh', '-c', ASK, 'ask', folder], stdin=subprocess.DEVNULL, text=True,
+    with tempfile.TemporaryDirectory(prefix='rlb-machine-') as directory:
+        done = subprocess.run(['unshare', *NAMESPACES, 'sh', '-c', ASK, 'ask', directory], stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
     return None if done.returncode == 0 else done.stdout.strip() or 'unshare: exit status %d' % done.returncode
 
 
 class Machine:
     def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix='rlb-machine-')
-        self.log = open(pathlib.Path(self.folder) / 'boot.log', 'w+')
-        overlay = pathlib.Path(self.folder) / 'overlay'
+        self.directory = tempfile.mkdtemp(prefix='rlb-machine-')
+        self.log = open(pathlib.Path(self.directory) / 'boot.log', 'w+')
+        overlay = pathlib.Path(self.directory) / 'overlay'
         overlay.mkdir()
         self.outside = subprocess.Popen(['setpriv', '--pdeathsig', 'KILL', 'unshare', *NAMESPACES, 'sh', '-c', BOOT, 'boot', overlay, ROOT],
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
@@ -113,7 +113,7 @@ class Machine:
         raise Failed('no machine came up in time')
 
     def popen(self, command, **more):
-        """COMMAND for sh, as root, in the project's folder."""
+        """COMMAND for sh, as root, in the project's directory."""
         argv = ['nsenter', '--target', self.first, '--all', '--wdns=/', 'env', '-i', 'HOME=/root', 'LC_ALL=C.UTF-8',
                 'DEBIAN_FRONTEND=noninteractive', 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
                 'sh', '-ec', 'cd "$1"; eval "$0"', command, ROOT]
@@ -156,7 +156,7 @@ class Machine:
         self.outside.kill()
         self.outside.wait()
         self.log.close()
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
 
 if __name__ == '__main__':

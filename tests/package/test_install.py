@@ -4,7 +4,7 @@ import pathlib
 import re
 import shlex
 
-from installed import (answer, begin_load, end_load, files_of_ours, main_pid, start_worker, take_over, wait_for_successor,
+from installed import (answer, begin_load, end_load, files_of_ours, main_pid, start_worker, take_over, wait_for_replacement,
                        wait_running)
 from machine import ROOT
 
@@ -34,9 +34,9 @@ def owner_and_mode(machine, name):
 
 def reload(machine, unit):
     log = 'journalctl --no-pager -o cat -u %s' % unit
-    before = machine.run(log).count(' configuration-read ')
+    before = machine.run(log).count(' config-reloaded ')
     machine.run('systemctl reload %s' % unit)
-    machine.wait('[ $(%s | grep -c " configuration-read ") -gt %d ]' % (log, before), 'the configuration of %s read again' % unit)
+    machine.wait('[ $(%s | grep -c " config-reloaded ") -gt %d ]' % (log, before), 'the configuration of %s read again' % unit)
     assert 'secret-file-exposed' not in machine.run(log)
 
 
@@ -103,7 +103,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     load = begin_load(machine)
     machine.run(page.take('Upgrade', 0))
     for unit in UNITS:
-        wait_for_successor(machine, unit, pids[unit])
+        wait_for_replacement(machine, unit, pids[unit])
     end_load(machine, load)
     # Load may have called slots that were cold: more processes, but those from before are there.
     assert processes and processes - application_processes(machine) == set()
@@ -122,9 +122,9 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     assert 'signal SIGKILL' not in journal
     # In order: the load balancer twice for a successor, and at its end; the agent with its processes.
     assert journal.count(' stopped exit=0') == 3, journal
-    assert 'agent-phase from=stopping to=closing' in journal
+    assert 'agent-phase-changed from=stopping to=closing' in journal
     # Every process that was started ended on request; none ended by itself.
-    assert journal.count('process-ended application=shop') == journal.count('process-spawned application=shop') >= 2, journal
+    assert journal.count('process-stopped application=shop') == journal.count('process-spawned application=shop') >= 2, journal
     assert 'process-died' not in journal, journal
     machine.run('test -e /etc/resumelb/resumelb.yaml && test -d /var/lib/resumelb && test -e /var/log/resumelb/access.log')
     machine.run(page.take('Removal', 1))

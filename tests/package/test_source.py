@@ -25,7 +25,7 @@ def test_from_source_it_is_installed_upgraded_under_load_and_removed(machine, pa
     machine.run(page.take('From source', 3))
     left = files_of_ours(machine) - before
     assert {f for f in left if not re.match(r'/usr/local/etc/|/var/(lib|log)/|/run/|/etc/systemd/', f)} - {
-        # Folders, which may have been there before.
+        # Directories, which may have been there before.
         '/usr/local/include/resumelb', '/usr/local/share/doc/resumelb'} == set()
 
 

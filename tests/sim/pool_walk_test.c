@@ -258,7 +258,7 @@ static void take_step(struct walk *w)
 }
 
 /* One worker remains and serves all waiting requests, without new requests that trigger it. */
-static void serve_all_who_wait(struct walk *w)
+static void serve_all_that_wait(struct walk *w)
 {
     bool waiting = true;
 
@@ -300,7 +300,7 @@ static void end(struct walk *w)
     }
     pool_new_resume(w->pool, last, &none, "", "", &w->released);
     collect_turns(w);
-    serve_all_who_wait(w);
+    serve_all_that_wait(w);
     pool_remove(w->pool, last, &w->released);
     worker_unref(last);
     pool_check(w->pool);
@@ -330,7 +330,7 @@ static void run(uint64_t seed)
     end(&w);
 }
 
-static void every_walk_keeps_the_pool_consistent_and_serves_who_waits(void **state)
+static void every_walk_keeps_the_pool_consistent_and_serves_all_that_wait(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < 5; ++i)
@@ -340,7 +340,7 @@ static void every_walk_keeps_the_pool_consistent_and_serves_who_waits(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_walk_keeps_the_pool_consistent_and_serves_who_waits),
+        cmocka_unit_test(every_walk_keeps_the_pool_consistent_and_serves_all_that_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

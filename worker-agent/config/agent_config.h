@@ -25,7 +25,7 @@ enum {
        inherit. */
     APP_WORDS_MAX = 1000,
     APP_WORDS_BYTES_MAX = 128 * 1024,
-    /* What a unix socket in state_dir/run needs of a path's 107 bytes: "/run/", 16 hex digits,
+    /* Bytes of the 107 of a path that a unix socket in state_dir/run needs: "/run/", 16 hex digits,
        "/s". */
     STATE_DIR_MAX = 107 - 5 - 16 - 2,
 };

@@ -56,7 +56,7 @@ enum agent_stat {
 };
 
 extern const struct stats_table agent_stats_table;
-/* What metric names begin with. */
+/* Prefix of metric names. */
 #define AGENT_STATS_PREFIX "resumelb_agent"
 
 #endif

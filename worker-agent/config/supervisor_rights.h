@@ -2,7 +2,7 @@
  *
  * The users that processes may be started as, where the agent has a user itself and the supervisor
  * alone keeps the right to switch users. The list is made from the configuration at the start, and
- * inherited by the supervisor when it is forked: nothing that an agent says later changes it.
+ * inherited by the supervisor when it is forked: no later message of an agent changes it.
  */
 #ifndef RLB_AGENT_CONFIG_SUPERVISOR_RIGHTS_H
 #define RLB_AGENT_CONFIG_SUPERVISOR_RIGHTS_H

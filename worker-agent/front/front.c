@@ -290,7 +290,7 @@ void front_configure(struct front *f, struct agent_config *c)
 
     /* Whether there is TLS at all is a matter of listening. */
     if ((f->tls == NULL) != (c->tls == NULL))
-        log_warn(NULL, "configuration-needs-restart", "setting=tls");
+        log_warn(NULL, "config-restart-required", "setting=tls");
     else if (f->tls != NULL)
         tls_listener_take(f->tls, c->tls);
     take_config(f, c);
@@ -318,7 +318,7 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
     fd = inherited_take_socket(listener->group->pool->inherited, a, listener->group->name,
                                front_listener_number(listener));
     if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {
-        log_error(subject, "cannot-listen", "address=%s reason=\"%s\"", addr_format(a, text),
+        log_error(subject, "listen-failed", "address=%s reason=\"%s\"", addr_format(a, text),
                   strerror(errno));
         return NULL;
     }

@@ -28,7 +28,7 @@ void front_configure(struct front *f, struct agent_config *c);
 void front_look(struct front *f);
 /* Numbers of TLS handshakes that succeeded and failed. */
 void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed);
-/* What the bodies of all requests in progress use. */
+/* Memory and files of the bodies of all requests in progress. */
 const struct body_totals *front_body_totals(const struct front *f);
 /* The number of its slot; -1: the application's own address. */
 int front_listener_number(const struct front_listener *listener);

@@ -263,14 +263,14 @@ void error_body(const struct error_facts *e, bool html, struct text *out)
     text_fini(&plain);
 }
 
-/* Whether a process may have said why; a full queue explains itself. */
+/* Whether the output of a process may have the reason; a full queue needs none. */
 static bool is_explained(enum outcome o)
 {
     return o == OUTCOME_NOT_STARTED || o == OUTCOME_NOT_REACHED || o == OUTCOME_FAILED ||
            o == OUTCOME_LATE;
 }
 
-/* Whether the client says that it reads HTML. */
+/* Whether the client accepts HTML. */
 static bool wants_html(const struct http_request *req)
 {
     const struct message_field *accept =
@@ -428,7 +428,7 @@ static bool pass_on(struct exchange *x, enum outcome why)
     x->unready = true;
     /* On a connection of its own: there is nothing to gain by keeping one. */
     x->retried = true;
-    log_info(subject(x), "request-passed-on", "to=%s reason=\"another agent has taken over\"",
+    log_info(subject(x), "request-relayed", "to=%s reason=\"another agent has taken over\"",
              address);
     return true;
 }
@@ -470,7 +470,7 @@ static void on_no_connection(struct exchange *x, enum err e)
 {
     struct app_process *p = slot_request_process(&x->place);
 
-    log_warn(subject(x), "process-not-reachable", "reason=\"%s\"", err_text(e));
+    log_warn(subject(x), "process-connect-failed", "reason=\"%s\"", err_text(e));
     count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
     if (p != NULL)
         app_process_hold(p);
@@ -504,7 +504,7 @@ static void on_error(void *context, enum err e)
         return;
     }
     if (x->touched) {
-        log_warn(subject(x), "process-failed-request",
+        log_warn(subject(x), "process-request-failed",
                  "reason=\"%s\" response_begun=%s repeatable=%s connection=%s",
                  http1_failure_text(x->conn, e), received ? "yes" : "no", x->safe ? "yes" : "no",
                  x->reused ? "kept" : "new");

@@ -57,11 +57,11 @@ void front_put_backlog(struct http_request *req, size_t backlog);
 
 /* ---- front_exchange.c ---- */
 
-/* What a client is shown of a failure where show_errors is on. */
+/* Description of a failure for clients, if show_errors is on. */
 struct error_facts {
     struct slice reason;           /* the answer by itself: "no process" */
     const struct failure *failure; /* the newest that may explain it; or NULL */
-    /* What the process that had the request has written last; or NULL. */
+    /* Last output of the process that had the request, or NULL. */
     const struct last_lines *lines;
     long pid; /* its */
     uint64_t now_ms;

@@ -172,8 +172,8 @@ enum err trace_log_create(const char *file, struct trace_log **out)
                                           .nbuffers = 1,
                                           .print = print,
                                           .context = log,
-                                          .open_event = "trace-log-open",
-                                          .write_event = "trace-log-write"};
+                                          .open_event = "trace-log-reopen-failed",
+                                          .write_event = "trace-log-write-failed"};
 
     log->pid = (long)getpid();
     enum err e = line_writer_create(&o, &log->writer);

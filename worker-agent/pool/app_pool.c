@@ -78,8 +78,8 @@ static void grow(struct app_group *g, unsigned wanted)
         struct slot *s = g->slots[g->nslots - 1];
 
         if (!slot_listen(s)) {
-            log_error(g, "slot-not-made", "slot=%u wanted=%u action=\"continue with %u slots\"",
-                      s->n, wanted, s->n);
+            log_error(g, "slot-create-failed",
+                      "slot=%u wanted=%u action=\"continue with %u slots\"", s->n, wanted, s->n);
             --g->nslots;
             slot_destroy(s);
             show_slots(g);
@@ -146,7 +146,7 @@ static void on_restart_file(void *context)
 
     log_info(g, "restart-file-changed", "directory=%s", g->config->s.restart_dir);
     group_count(g, AGENT_STAT_restarts);
-    log_info(g, "application-restarts", "action=\"processes are replaced one after the other\"");
+    log_info(g, "application-restarting", "action=\"replace processes one after the other\"");
     ++g->core.generation;
     tick(g->pool, g->core.core);
 }
@@ -160,7 +160,7 @@ static void set_one_shot(void *context, bool one_shot)
         return;
     log_info(g, "application-one-request-per-process", "on=%s", one_shot ? "yes" : "no");
     g->core.one_shot = one_shot;
-    /* What runs now was started before the file was there. */
+    /* Running processes were started before the file appeared. */
     g->core.generation += one_shot;
     tick(g->pool, g->core.core);
 }
@@ -244,7 +244,7 @@ static struct live_settings *create_live(struct app_group *g, const struct app_c
     return live_settings_create(&o);
 }
 
-/* What stays as it was at the start, whatever configuration comes. */
+/* Settings that stay as they were at the start, regardless of later configurations. */
 static void copy_addresses(struct app_group *g, const struct app_config *c)
 {
     char why[SETTINGS_WHY_ROOM];
@@ -361,9 +361,9 @@ static void say_old_ones_stay(const struct app_group *g)
     const struct app_settings *s = &g->config->s;
     bool absolute = s->restart_dir[0] == '/';
 
-    log_warn(g, "configuration-for-new-processes",
+    log_warn(g, "config-change-deferred",
              "reason=\"command, environment, root, user, group, socket or version has changed\" "
-             "old_processes=%u action=\"they continue as started\" "
+             "old_processes=%u action=\"running processes are unchanged\" "
              "hint=\"touch %s%s%s/restart.txt to replace them\"",
              g->core.nprocesses, absolute ? "" : s->root, absolute ? "" : "/", s->restart_dir);
 }
@@ -371,7 +371,7 @@ static void say_old_ones_stay(const struct app_group *g)
 static void configure_group(struct app_group *g, const struct app_config *c)
 {
     if (!same_shape(g, c))
-        log_warn(g, "configuration-needs-restart",
+        log_warn(g, "config-restart-required",
                  "setting=\"address, listen, advertise, path or attach\"");
     bool other_processes = strcmp(c->spec, g->config->spec) != 0;
     g->config = c;
@@ -442,8 +442,8 @@ static void warn_of_minima(const struct app_pool *pool)
             always += pool->groups[i]->core.min_processes;
     }
     if (pool->core.max != 0 && always > pool->core.max)
-        log_warn(NULL, "maximum-below-minima",
-                 "max_processes=%u min_processes=%u action=\"the maximum holds\"", pool->core.max,
+        log_warn(NULL, "max-processes-too-low",
+                 "max_processes=%u min_processes=%u action=\"apply max_processes\"", pool->core.max,
                  always);
 }
 
@@ -551,12 +551,12 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 static void count_end(const struct app_process *p, enum core_reason why)
 {
     static const char *const words[] = {
-        [CORE_KEEP] = "none",          [CORE_IDLE] = "idle",         [CORE_GIVES_WAY] = "gives-way",
-        [CORE_OVER_MAX] = "over-max",  [CORE_OUTDATED] = "outdated", [CORE_SPENT] = "spent",
-        [CORE_REPLACED] = "condemned",
+        [CORE_KEEP] = "none",         [CORE_IDLE] = "idle",         [CORE_GIVES_WAY] = "gives-way",
+        [CORE_OVER_MAX] = "over-max", [CORE_OUTDATED] = "outdated", [CORE_SPENT] = "spent",
+        [CORE_REPLACED] = "replaced",
     };
 
-    log_info(p, "process-to-end", "reason=%s requests=%llu", words[why],
+    log_info(p, "process-stopping", "reason=%s requests=%llu", words[why],
              (unsigned long long)p->requests);
     if (why == CORE_IDLE)
         group_count(p->group, AGENT_STAT_ended_idle);

@@ -232,8 +232,7 @@ void app_process_unreachable(struct app_process *p)
 {
     if (p->slot == NULL || p->core.state == CORE_LEAVING)
         return;
-    log_warn(p, "process-detached", "reason=\"it cannot be connected to\" requests=%u",
-             p->core.sessions);
+    log_warn(p, "process-detached", "reason=\"connection failed\" requests=%u", p->core.sessions);
     back_off(p);
     app_pool_settle(p->pool);
 }
@@ -282,12 +281,12 @@ static void on_deadline(struct timer *t)
 
     switch (p->state) {
     case PROCESS_SPAWNING:
-        log_error(p, "process-not-spawned", "reason=\"the supervisor does not answer\"");
+        log_error(p, "process-spawn-failed", "reason=\"the supervisor does not answer\"");
         app_process_on_refused(p, "no answer");
         return;
     case PROCESS_STARTING:
         log_warn(p, "process-start-timeout",
-                 "start_timeout_ms=%llu last_status=%d action=\"end it and retry\"",
+                 "start_timeout_ms=%llu last_status=%d action=\"stop it and retry\"",
                  (unsigned long long)p->group->s->start_timeout_ms, p->readiness.last_status);
         app_process_failed(p, FAILURE_START_TIMEOUT, "");
         group_count(p->group, AGENT_STAT_spawn_failures);
@@ -316,7 +315,7 @@ static void become_ready(struct app_process *p)
         return;
     timer_stop(&p->deadline);
     supervisor_link_note(p->pool->supervisor, p->id, NOTE_READY);
-    log_info(p, "process-ready", "incarnation=%s after_ms=%llu", p->id,
+    log_info(p, "process-ready", "instance=%s after_ms=%llu", p->id,
              (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
     slot_process_ready(p);
     enter(p, PROCESS_READY);
@@ -383,7 +382,7 @@ static bool owns_its_port(struct app_process *p)
         snprintf(how, sizeof(how), "port %u: /proc/net/tcp cannot be read", addr_port(&p->addr));
         break;
     }
-    log_error(p, "process-port-not-owned", "reason=\"%s\" action=\"end it, try again\"", how);
+    log_error(p, "process-port-not-owned", "reason=\"%s\" action=\"stop it and retry\"", how);
     app_process_failed(p, FAILURE_PORT_TAKEN, how);
     group_count(p->group, AGENT_STAT_spawn_failures);
     back_off(p);
@@ -549,7 +548,7 @@ static void say_limit_is_too_low(const struct app_process *p)
         return;
     log_warn(p->group, "max-memory-too-low",
              "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
-             "they are ready\" action=\"replace one at a time, each time after twice as long\" "
+             "they are ready\" action=\"replace one at a time, doubling the interval\" "
              "hint=\"raise max_memory\"",
              (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes);
 }
@@ -577,8 +576,8 @@ static void on_over_memory(struct usage_target *t)
              (unsigned long long)p->group->over_memory.delay_ms);
     say_limit_is_too_low(p);
     group_count(p->group, AGENT_STAT_over_max_memory);
-    log_info(p, "process-condemned",
-             "reason=\"over max_memory\" action=\"replace it, then end it\"");
+    log_info(p, "process-replacement-scheduled",
+             "reason=\"over max_memory\" action=\"replace it, then stop it\"");
     core_mark(&p->core, CORE_REPLACED);
     app_pool_settle(p->pool);
 }
@@ -599,14 +598,14 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
     watch_usage(p);
     process_output_start(&p->output, p->pool->loop, output_fd, p, p->group->cell);
     bool good = make_backend(p, address);
-    log_info(p, "process-spawned", "incarnation=%s address=%s", p->id, address);
+    log_info(p, "process-spawned", "instance=%s address=%s", p->id, address);
     enter(p, PROCESS_STARTING);
     if (good) {
         begin_starting(p);
         return;
     }
-    log_error(p, "process-address-strange",
-              "reason=\"the supervisor and the agent do not fit together\"");
+    log_error(p, "process-address-invalid",
+              "reason=\"supervisor and agent are of incompatible versions\"");
     app_process_kill(p);
 }
 
@@ -620,8 +619,8 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     process_output_start(&p->output, pool->loop, k->output_fd, p, cell);
     k->output_fd = -1;
     bool good = make_backend(p, k->address);
-    log_info(p, "process-adopted", "incarnation=%s address=%s state=%s action=%s", p->id,
-             k->address, k->note, s != NULL ? "\"continue\"" : "\"end it\"");
+    log_info(p, "process-adopted", "instance=%s address=%s state=%s action=%s", p->id, k->address,
+             k->note, s != NULL ? "\"continue\"" : "\"end it\"");
     /* The slot does not know it yet. */
     p->slot = NULL;
     ++pool->core.strays;
@@ -661,7 +660,7 @@ void app_process_go_on(struct app_process *p, bool was_ready)
 
 void app_process_on_refused(struct app_process *p, const char *why)
 {
-    log_error(p, "process-not-spawned", "reason=\"%s\"", why);
+    log_error(p, "process-spawn-failed", "reason=\"%s\"", why);
     app_process_failed(p, FAILURE_NOT_SPAWNED, why);
     group_count(p->group, AGENT_STAT_spawn_failures);
     back_off(p);
@@ -674,7 +673,7 @@ void app_process_on_died(struct app_process *p, const char *how)
 
     /* One of no application waits for the agent before us, to be ended. */
     if (app_process_ends(p) || p->group == NULL) {
-        log_info(p, "process-ended", "how=\"%s\"", how);
+        log_info(p, "process-stopped", "how=\"%s\"", how);
     } else if (p->has_served && strcmp(how, SUPERVISOR_EXIT_SUCCESS) == 0) {
         /* Its server's own limit of requests, for example: no failure. What waits for it waits for
            the next one. */

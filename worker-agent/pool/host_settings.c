@@ -76,8 +76,8 @@ void host_settings_start(struct host_settings *h)
     if (h->o.tree == NULL)
         return;
     if (h->path == NULL) {
-        log_warn(NULL, "host-without-node",
-                 "reason=\"the host's name cannot be a node's\" hint=\"set host_path\"");
+        log_warn(NULL, "host-name-invalid",
+                 "reason=\"host name is not a valid node name\" hint=\"set host_path\"");
         return;
     }
     char *file = xasprintf("%s/%s", h->o.state_dir, HOST_MEMORY_NAME);

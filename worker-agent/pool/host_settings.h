@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settings of the whole host: the top of the file, and over it what the host's own node of the
- * tree says of the LIVE ones. Owned by the pool; the tree outlives it. Control loop only.
+ * The settings of the whole host: the top of the file, overridden by the host's node of the tree
+ * for LIVE settings. Owned by the pool; the tree outlives it. Control loop only.
  */
 #ifndef RLB_AGENT_POOL_HOST_SETTINGS_H
 #define RLB_AGENT_POOL_HOST_SETTINGS_H

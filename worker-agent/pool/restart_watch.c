@@ -48,7 +48,7 @@ struct restart_watch {
     struct watch *readable;
     struct timer poll;
     struct list directories;
-    bool blind; /* inotify does not cover all of them; said */
+    bool blind; /* inotify does not cover all of them; logged */
 };
 
 /* A check in progress in the thread. */
@@ -287,8 +287,8 @@ static bool restart_changed(struct restart_directory *f, const struct restart_fo
 static void judge_directory(struct restart_directory *f, bool open_to_all)
 {
     if (open_to_all && !f->open_to_all) {
-        log_warn(NULL, "restart-directory-open-to-all",
-                 "directory=%s action=\"restart.txt and always_restart.txt do not count\" "
+        log_warn(NULL, "restart-directory-insecure",
+                 "directory=%s action=\"ignore restart.txt and always_restart.txt\" "
                  "hint=\"chmod o-w\"",
                  f->path);
     }

@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/event/worker_thread.h"
 
-/* What a file is to become. */
+/* The pending contents of a file. */
 struct change {
     struct list node;
     char *path;

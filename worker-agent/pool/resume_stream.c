@@ -122,7 +122,7 @@ static const struct slot_homes_of *find_homes(const struct slot_homes *h, struct
     return found;
 }
 
-/* Those of FINGERPRINT, which begin in the place of the ones that were used longest ago. */
+/* Returns the homes of the classifier FINGERPRINT; new ones replace those used least recently. */
 static struct slot_homes_of *find_or_begin(struct slot_homes *h, struct slice fingerprint,
                                            size_t max_classes)
 {
@@ -223,7 +223,7 @@ static void send_homes(struct resume_stream *st)
     text_fini(&lines);
 }
 
-/* What a load balancer that was restarted has to know before its first request, in one piece. */
+/* The state that a restarted load balancer needs before its first request, in one piece. */
 static void send_first(struct resume_stream *st)
 {
     const struct slot_homes_of *one = st->wants_homes ? homes_of(st) : NULL;
@@ -342,7 +342,7 @@ static void on_gone(void *context, bool done)
 {
     struct resume_stream *st = context;
 
-    log_info(st->slot, "stream-closed", "orderly=%s", done ? "yes" : "no");
+    log_info(st->slot, "resume-stream-closed", "orderly=%s", done ? "yes" : "no");
     stat_add(st->slot->group->cell, AGENT_STAT_streams, -1);
     timer_stop(&st->keep_alive);
     timer_stop(&st->homes);
@@ -390,7 +390,7 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     list_push_back(&s->streams, &st->node);
     stat_add(s->group->cell, AGENT_STAT_streams, 1);
     http_reply_init(reply, req, conn, &events, st);
-    log_info(s, "stream-opened", "client=%s", addr_format(http_conn_peer(conn), peer));
+    log_info(s, "resume-stream-accepted", "client=%s", addr_format(http_conn_peer(conn), peer));
     if (full || s->group->pool->leaving || slot_is_out(s)) {
         st->ended = true;
         http_reply_simple(reply, 503, "text/plain; charset=utf-8",

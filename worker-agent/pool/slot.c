@@ -234,7 +234,7 @@ static void load_resume(struct slot *s)
     if (e != ERR_OK && e != ERR_NOT_FOUND) {
         bool aside = e != ERR_SYSTEM && file_set_aside(path) == ERR_OK;
 
-        log_warn(s, "resume-file-bad", "file=%s reason=\"%s\" action=\"%s\"", path,
+        log_warn(s, "resume-file-invalid", "file=%s reason=\"%s\" action=\"%s\"", path,
                  why[0] != '\0' ? why : err_text(e),
                  aside ? "kept as .bad, started without skills" : "started without skills");
         group_count(s->group, AGENT_STAT_resume_file_errors);
@@ -387,7 +387,7 @@ void slot_process_failed(struct app_process *p)
     if (s->core.replacement == &p->core) {
         g->core.replace_not_before_ms = next_try_ms(g, &g->replace_delay_ms, 0);
         group_count(g, AGENT_STAT_replace_failures);
-        log_warn(s, "process-not-replaced", "next_in_ms=%llu action=\"the old one stays\"",
+        log_warn(s, "process-replacement-failed", "next_in_ms=%llu action=\"keep the old one\"",
                  (unsigned long long)(g->core.replace_not_before_ms - loop_now_ms(g->pool->loop)));
         core_detach(&p->core, CORE_REPLACED);
         return;

@@ -89,7 +89,7 @@ void app_process_spawn(struct slot *s, const char *id);
  */
 struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
                                       struct kept_process *k);
-/* What was known of it. */
+/* State before the take-over. */
 bool app_process_was_ready(const struct kept_process *k);
 bool app_process_was_leaving(const struct kept_process *k);
 /* P continues in the slot S: either WAS_READY, or to be found ready. */

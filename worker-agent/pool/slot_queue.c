@@ -254,7 +254,7 @@ void slot_process_stuck(struct slot_request *r)
 
     if (r->state != CORE_REQUEST_RUNNING || p == NULL || r->group->s->concurrency != 1)
         return;
-    log_warn(p, "process-stuck", "first_byte_timeout_ms=%llu action=\"end it, start another\"",
+    log_warn(p, "process-stuck", "first_byte_timeout_ms=%llu action=\"stop it, start another\"",
              (unsigned long long)r->group->s->first_byte_timeout_ms);
     app_process_failed(p, FAILURE_STUCK, "");
     app_process_stop(p);

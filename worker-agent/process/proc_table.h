@@ -51,7 +51,7 @@ bool proc_entry_read(const char *proc, pid_t pid, struct proc_entry *out);
  * kernel walks its page tables). Returns false if it is not available. */
 bool proc_pss_read(const char *proc, pid_t pid, uint64_t *bytes);
 
-/* ---- what the files say ---- */
+/* ---- contents of the files ---- */
 /* Parses PID/stat, except the pid. The command name in it is untrusted: the process sets it.
  * Returns false if the line is malformed. */
 bool proc_stat_parse(struct slice line, struct proc_entry *out);

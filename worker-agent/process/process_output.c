@@ -61,7 +61,7 @@ void last_lines_fini(struct last_lines *l)
 
 /* ---- the output ---- */
 
-/* What one turn takes at most, so that a chatty process does not keep the loop. */
+/* Maximum bytes per turn, so that a process with much output does not occupy the loop. */
 enum { READ_MAX = 64 * 1024 };
 
 static void count(struct process_output *o, size_t row, int64_t n)

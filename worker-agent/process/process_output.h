@@ -16,7 +16,7 @@
 /* ---- the last lines: plain computation; a zeroed struct is empty ---- */
 
 enum {
-    /* A traceback of a deep framework, or what a server says of its configuration. */
+    /* Room for a traceback of a deep framework, or a server's report of its configuration. */
     LAST_LINES_MAX = 40,
     /* Bytes kept of a line; with all of them 20 KB per process, at the worst. */
     LAST_LINE_BYTES_MAX = 500,
@@ -130,7 +130,7 @@ const char *failure_text(enum failure_kind k);
 /* The members of a failure as an object NAME; null when F is NULL. */
 void failure_describe(const struct failure *f, const char *name, uint64_t now_ms,
                       struct json_writer *w);
-/* What happened in a line: "slot 2, pid 7 (ID): died ...: exit status 1". No line end. */
+/* Describes the failure in one line: "slot 2, pid 7 (ID): died ...: exit status 1". No line end. */
 void failure_add_summary(const struct failure *f, struct text *out);
 /* Its lines, the last of them, as one line of the log. SUBJECT as of log_warn. */
 void failure_log(const struct failure *f, const void *subject);

@@ -77,7 +77,7 @@ static bool make_directories(const struct agent_config *c)
 
         made = mkdir(path, 0750) == 0 || errno == EEXIST;
         if (!made)
-            log_error(NULL, "directory-not-made", "directory=%s reason=\"%s\"", path,
+            log_error(NULL, "directory-create-failed", "directory=%s reason=\"%s\"", path,
                       strerror(errno));
         free(path);
     }
@@ -133,7 +133,7 @@ static bool bind_all(struct agent *a, const struct privileges *p)
 
 static bool say_unsafe(const char *path, const char *why)
 {
-    log_error(NULL, "state-dir-not-safe", "directory=%s reason=\"%s\"", path, why);
+    log_error(NULL, "state-dir-insecure", "directory=%s reason=\"%s\"", path, why);
     return false;
 }
 
@@ -146,7 +146,7 @@ static bool are_roots(char *path)
         if (lstat(path, &st) != 0)
             return say_unsafe(path, strerror(errno));
         if (!S_ISDIR(st.st_mode))
-            return say_unsafe(path, "it is a link, or no folder");
+            return say_unsafe(path, "it is a link, or not a directory");
         if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
             return say_unsafe(path, "others than root can write it: the supervisor stays root");
         if (path[1] == '\0')
@@ -186,7 +186,7 @@ static bool share_state_dir(const char *state_dir, const struct privileges *p)
 
 static bool say_not_settled(const struct agent *a, const char *why)
 {
-    log_error(NULL, "rights-not-settled", "user=%s reason=\"%s\"", a->config->s.user, why);
+    log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", a->config->s.user, why);
     return false;
 }
 
@@ -232,7 +232,7 @@ static bool same_applications(const struct agent_config *a, const struct agent_c
     return a->napps == b->napps;
 }
 
-/* Say which changes have no effect until a restart. */
+/* Logs the changes that have no effect until a restart. */
 static void warn_of_restart(const struct agent_config *old, const struct agent_config *new)
 {
     for (size_t i = 0; i < agent_table.n; ++i) {
@@ -241,7 +241,7 @@ static void warn_of_restart(const struct agent_config *old, const struct agent_c
         if (row->type == SETTING_NODE || !agent_setting_wants_restart(row))
             continue;
         if (!settings_same(row, &old->s, &new->s))
-            log_warn(NULL, "configuration-needs-restart", "setting=%s", row->name);
+            log_warn(NULL, "config-restart-required", "setting=%s", row->name);
     }
 }
 
@@ -251,23 +251,24 @@ static void reload(struct agent *a)
     struct agent_config *c = agent_config_read(a->line->file, &d);
 
     if (c == NULL) {
-        log_error(NULL, "configuration-refused", "file=%s problems=%u action=\"the old one stays\"",
-                  a->line->file, d.errors);
+        log_error(NULL, "config-reload-failed",
+                  "file=%s errors=%u action=\"keep current configuration\"", a->line->file,
+                  d.errors);
         daemon_log_problems(&d);
     } else if (!same_applications(a->config, c)) {
-        log_error(
-            NULL, "configuration-refused",
-            "reason=\"applications were added or removed: restart\" action=\"the old one stays\"");
+        log_error(NULL, "config-reload-failed",
+                  "reason=\"applications were added or removed: restart\" action=\"keep current "
+                  "configuration\"");
         agent_config_destroy(c);
     } else if (!supervisor_rights_cover(a->config->users, c->users)) {
-        log_error(NULL, "configuration-refused",
+        log_error(NULL, "config-reload-failed",
                   "reason=\"user or group of the agent was changed, or an application has one that "
-                  "none had at the start: restart\" action=\"the old one stays\"");
+                  "none had at the start: restart\" action=\"keep current configuration\"");
         agent_config_destroy(c);
     } else {
         struct agent_config *old = a->config;
 
-        /* What the supervisor was given at the start. */
+        /* The users that were passed to the supervisor at the start. */
         free(c->users);
         c->users = old->users;
         old->users = NULL;
@@ -278,7 +279,7 @@ static void reload(struct agent *a)
         a->config = c;
         agent_config_destroy(old);
         config_warn_exposed(&c->yaml);
-        log_info(NULL, "configuration-read", "file=%s", a->line->file);
+        log_info(NULL, "config-reloaded", "file=%s", a->line->file);
     }
     diag_fini(&d);
 }
@@ -289,7 +290,8 @@ static void on_hup(void *context)
 
     trace_log_reopen(a->trace);
     if (a->upgrade.stage != UPGRADE_NONE) {
-        log_warn(NULL, "reload-ignored", "reason=\"the new program reads the configuration\"");
+        log_warn(NULL, "reload-ignored",
+                 "reason=\"upgrade in progress: the new process reads the configuration\"");
         return;
     }
     daemon_notify("RELOADING=1");
@@ -332,7 +334,7 @@ static bool open_tree(struct agent *a)
         return true;
     enum err e = tree_open(a->loop, slice_of(url), &o, &a->pool.tree, &d);
     if (e != ERR_OK)
-        log_error(NULL, "tree-not-opened", "tree=%s reason=\"%s\"", url,
+        log_error(NULL, "tree-open-failed", "tree=%s reason=\"%s\"", url,
                   d.text != NULL ? d.text : err_text(e));
     diag_fini(&d);
     return e == ERR_OK;
@@ -357,7 +359,7 @@ static bool open_trace_log(struct agent *a)
     if (file == NULL)
         return true;
     if (trace_log_create(file, &a->trace) != ERR_OK) {
-        log_error(NULL, "trace-log-not-opened", "file=%s reason=\"%s\"", file, strerror(errno));
+        log_error(NULL, "trace-log-open-failed", "file=%s reason=\"%s\"", file, strerror(errno));
         return false;
     }
     return true;
@@ -392,7 +394,7 @@ static void on_old_message(void *context, const char *op)
 
     if (strcmp(op, "sealed") != 0)
         return;
-    log_info(NULL, "agent-before-done", "action=\"all processes are ours to end\"");
+    log_info(NULL, "old-agent-drained", "action=\"stop all processes\"");
     app_pool_before_gone(&a->pool);
 }
 
@@ -400,7 +402,7 @@ static void on_old_gone(void *context)
 {
     struct agent *a = context;
 
-    log_info(NULL, "agent-before-gone", "upgrade=complete");
+    log_info(NULL, "old-agent-exited", "upgrade=complete");
     inherited_destroy(a->pool.inherited);
     a->pool.inherited = NULL;
     app_pool_before_gone(&a->pool);
@@ -464,7 +466,7 @@ static void drop(struct agent *a)
     app_pool_fini(&a->pool);
     tree_close(a->pool.tree);
     conn_pool_close_loop(a->pool.conn_pool, a->loop);
-    /* What was to be freed between turns. */
+    /* Frees deferred objects. */
     loop_turn(a->loop, 0);
     conn_pool_destroy(a->pool.conn_pool);
     supervisor_link_destroy(a->pool.supervisor);
@@ -503,7 +505,7 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     if (!start(&a, &adopted)) {
         /* The supervisor takes it for the agent's death; processes adopted have adopt_timeout for
          * another try. */
-        log_error(NULL, "agent-not-started", "hint=\"see the messages above\"");
+        log_error(NULL, "agent-start-failed", "hint=\"see the messages above\"");
         return EXIT_CONFIG;
     }
     free(adopted.items);

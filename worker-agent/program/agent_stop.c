@@ -55,7 +55,7 @@ static bool is_handed_over(const struct agent *a)
 
 static void enter(struct agent *a, enum agent_phase phase)
 {
-    log_info(NULL, "agent-phase", "from=%s to=%s requests=%zu connections=%zu",
+    log_info(NULL, "agent-phase-changed", "from=%s to=%s requests=%zu connections=%zu",
              phase_texts[a->phase], phase_texts[phase], app_pool_requests(&a->pool),
              http_server_connections(front_server(a->front)));
     a->phase = phase;
@@ -146,7 +146,7 @@ static void step(struct agent *a)
         break;
     case AGENT_STOPPING:
         if (over(a, SUPERVISOR_END_MS) && !a->supervisor_gone) {
-            log_error(NULL, "supervisor-does-not-end", "pid=%ld",
+            log_error(NULL, "supervisor-stop-timeout", "pid=%ld",
                       (long)supervisor_link_pid(a->pool.supervisor));
             a->exit_code = EXIT_FAILURE;
             close_down(a);
@@ -156,7 +156,7 @@ static void step(struct agent *a)
         if (over(a, CLOSE_MS))
             front_cut(a->front);
         if (over(a, (uint64_t)2 * CLOSE_MS)) {
-            log_warn(NULL, "admin-connections-cut", "reason=\"they do not end\"");
+            log_warn(NULL, "admin-connections-cut", "reason=\"not ended in time\"");
             exit(a->exit_code);
         }
         break;
@@ -191,7 +191,7 @@ void agent_drain(void *context)
     struct agent *a = context;
 
     if (is_handed_over(a)) {
-        log_info(NULL, "ending-already", "requests=%zu", app_pool_requests(&a->pool));
+        log_info(NULL, "stop-ignored", "requests=%zu", app_pool_requests(&a->pool));
         return;
     }
     upgrade_abandon(&a->upgrade);
@@ -237,7 +237,7 @@ void agent_supervisor_lost(void *context)
     }
     /* Its processes die with it (PR_SET_PDEATHSIG). A new supervisor can only come from a new
      * agent. */
-    log_error(NULL, "supervisor-lost", "pid=%ld action=\"exit; a restart starts everything again\"",
+    log_error(NULL, "supervisor-died", "pid=%ld action=\"exit, to be restarted\"",
               (long)supervisor_link_pid(a->pool.supervisor));
     app_pool_supervisor_lost(&a->pool);
     a->pool.empty = NULL;

@@ -85,7 +85,7 @@ static const char *reason_text(enum core_reason r)
     case CORE_SPENT:
         return "max requests";
     case CORE_REPLACED:
-        return "condemned";
+        return "replaced";
     }
     UNREACHABLE();
 }
@@ -291,7 +291,7 @@ static void put_over_memory(struct json_writer *w, const struct app_group *g, ui
     json_close_object(w);
 }
 
-/* Those that are in no slot any more. */
+/* Processes that are no longer in a slot. */
 static void put_leaving(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
 {
     json_open_array(w, "leaving");
@@ -388,7 +388,7 @@ static int page_status(void *context, struct slice query, struct text *out)
     return 200;
 }
 
-/* That of the moment, as a load balancer would get it that connects now. */
+/* The present line, as a load balancer that connects now would get it. */
 static void put_resume(struct json_writer *w, const struct slot *s, const struct slot_meter *m)
 {
     struct resume now = {0};

@@ -226,12 +226,12 @@ void status_metrics_describe(FILE *out)
 {
     metrics_describe_stats(AGENT_STATS_PREFIX, &agent_stats_table, out);
     fprintf(out,
-            "\nThose of the pool, and with a label of their own; of slots, the first %d of an "
+            "\nMetrics of the pool, and those with their own label; of slots, the first %d of an "
             "application.\n\n",
             SLOT_SERIES_MAX);
     metrics_describe_head(out);
     metrics_describe(AGENT_STATS_PREFIX, metrics, ARRAY_LEN(metrics), out);
-    fputs("\nThose of the tree, when there is one.\n\n", out);
+    fputs("\nMetrics of the tree, if there is one.\n\n", out);
     metrics_describe_head(out);
     metrics_describe(AGENT_STATS_PREFIX, tree_metrics, TREE_METRICS, out);
 }

@@ -178,7 +178,7 @@ static enum err make_socket_directory(const struct spawner *s, const struct spaw
     }
     p->directory = directory;
     if (r->user.wanted && lchown(directory, r->user.uid, r->user.gid) != 0)
-        return fail(why, "chown of the folder for its socket");
+        return fail(why, "chown of the directory for its socket");
     p->path = xasprintf("%s/s", directory);
     snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
     return ERR_OK;

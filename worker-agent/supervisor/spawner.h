@@ -47,7 +47,7 @@ json_t *spawn_request_message(const struct app_config *c, unsigned slot, const c
 bool spawn_request_parse(const json_t *message, struct spawn_request *out,
                          char why[SUPERVISOR_WHY_MAX]);
 
-/* What the supervisor then has of a process. */
+/* The supervisor's state of a spawned process. */
 struct spawned {
     pid_t pid;
     char address[ADDR_TEXT_MAX]; /* where it serves */
@@ -70,7 +70,7 @@ struct spawner {
     const struct supervisor_rights *rights;
 };
 
-/* ERR_SYSTEM; ERR_UNSUPPORTED: a user that is not allowed; WHY says what. */
+/* ERR_SYSTEM; ERR_UNSUPPORTED: a user that is not permitted; the reason is in WHY. */
 enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct spawned *out,
                        char why[SUPERVISOR_WHY_MAX]) must_check;
 /*

@@ -125,7 +125,7 @@ static void old_agent_gone(struct supervisor *k)
 {
     struct kept *p;
 
-    log_info(NULL, "supervisor-former-agent-gone", "processes=%zu", k->kept.n);
+    log_info(NULL, "supervisor-old-agent-detached", "processes=%zu", k->kept.n);
     list_for_each_entry (p, &k->kept.items, node) {
         if (p->busy == 0)
             continue;
@@ -140,7 +140,7 @@ static void new_agent_gone(struct supervisor *k, uint64_t number)
 {
     struct kept *p;
 
-    log_warn(NULL, "supervisor-back-to-former-agent", "processes=%zu", k->kept.n);
+    log_warn(NULL, "supervisor-old-agent-restored", "processes=%zu", k->kept.n);
     list_for_each_entry (p, &k->kept.items, node) {
         p->term_deferred = false;
         p->busy = 0;
@@ -157,7 +157,7 @@ static void none_left(struct supervisor *k)
         kept_set_busy(p, 0);
     k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
     if (!k->ending)
-        log_warn(NULL, "supervisor-agent-gone", "processes=%zu adopt_timeout_ms=%llu", k->kept.n,
+        log_warn(NULL, "supervisor-agent-exited", "processes=%zu adopt_timeout_ms=%llu", k->kept.n,
                  (unsigned long long)k->adopt_timeout_ms);
 }
 
@@ -285,7 +285,7 @@ static void on_hello(struct supervisor *k, const json_t *message)
         rights == NULL || supervisor_rights_allow_all(rights, json_object_get(message, "users"));
 
     if (!allowed)
-        log_warn(NULL, "supervisor-users-refused",
+        log_warn(NULL, "supervisor-users-rejected",
                  "reason=\"the agent has applications of other users than at the start\"");
     if (v != SUPERVISOR_VERSION || k->ending || !allowed) {
         /* Not the supervisor it needs: it will say bye, or (while it is to follow another) go. */
@@ -424,7 +424,7 @@ static void read_stranger(struct supervisor *k, struct stranger *s)
         agent_gone(k, 0);
     add_agent(k, s->fd);
     s->fd = -1;
-    log_info(NULL, "supervisor-has-new-agent", "processes=%zu agents=%zu", k->kept.n, k->nagents);
+    log_info(NULL, "supervisor-agent-attached", "processes=%zu agents=%zu", k->kept.n, k->nagents);
     on_message(k, k->nagents - 1, message);
     json_decref(message);
 }
@@ -478,8 +478,8 @@ static void look_at_clock(struct supervisor *k)
         }
     }
     if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
-        log_warn(NULL, "supervisor-ends", "reason=\"no agent within adopt_timeout\" processes=%zu",
-                 k->kept.n);
+        log_warn(NULL, "supervisor-exiting",
+                 "reason=\"no agent within adopt_timeout\" processes=%zu", k->kept.n);
         end_all(k);
     }
     if (k->ending)
@@ -675,7 +675,7 @@ static void set_up_process(struct supervisor *k)
 {
     sigset_t mask;
 
-    prctl(PR_SET_NAME, "resumelb-superv"); /* at most 15 bytes */
+    prctl(PR_SET_NAME, "resumelb-super"); /* the kernel cuts names at 15 bytes */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     /* What a terminal sends to all of its foreground group is meant for the agent. */
     setpgid(0, 0);

@@ -106,7 +106,7 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *
     return true;
 }
 
-/* Say hello on FD; the supervisor's pid, or 0. */
+/* Sends HELLO on FD. Returns the supervisor's pid, or 0. */
 static pid_t greet(int fd, const struct supervisor_options *o, uint64_t adopt_timeout_ms,
                    uint64_t wait_ms, struct kept_list *out)
 {
@@ -147,13 +147,12 @@ static int connect_to_supervisor(const char *state_dir)
 
 static void dismiss(int fd)
 {
-    log_warn(NULL, "supervisor-dismissed",
+    log_warn(NULL, "supervisor-replaced",
              "reason=\"it is ending, of another version, or has other users; its processes are "
              "ended and "
              "started again\"");
     if (packet_say(fd, "bye") != ERR_OK)
-        log_warn(NULL, "supervisor-does-not-listen",
-                 "action=\"it ends by itself after its adopt_timeout\"");
+        log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
     close(fd);
 }
 
@@ -187,7 +186,7 @@ static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_t
     if (*pid != 0)
         return fd;
     if (o->follow) {
-        log_error(NULL, "supervisor-not-joined",
+        log_error(NULL, "supervisor-join-failed",
                   "reason=\"it is not there, is ending, of another version, or may not become the "
                   "applications' users: restart\"");
         return fd;
@@ -199,8 +198,8 @@ static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_t
         return fd;
     *pid = greet(fd, o, adopt_timeout_ms, FORKED_HELLO_MS, out);
     if (*pid == 0)
-        log_error(NULL, "supervisor-failed",
-                  "reason=\"it did not start\" hint=\"see its messages\"");
+        log_error(NULL, "supervisor-start-failed",
+                  "reason=\"not started\" hint=\"see its messages\"");
     return fd;
 }
 
@@ -244,7 +243,7 @@ static void on_message(struct supervisor_link *k, const json_t *m, int passed)
     const char *id = json_string_value(json_object_get(m, "id"));
 
     if (op == NULL || id == NULL) {
-        log_warn(NULL, "supervisor-message-strange", "reason=\"without op or id\"");
+        log_warn(NULL, "supervisor-message-invalid", "reason=\"op or id missing\"");
     } else if (strcmp(op, "spawned") == 0) {
         const char *address = json_string_value(json_object_get(m, "address"));
 
@@ -290,7 +289,7 @@ static void on_readable(void *context)
             return;
         }
         if (e != ERR_OK) {
-            log_warn(NULL, "supervisor-message-strange", "reason=\"%s\"", err_text(e));
+            log_warn(NULL, "supervisor-message-invalid", "reason=\"%s\"", err_text(e));
             continue;
         }
         on_message(k, message, passed);
@@ -300,7 +299,7 @@ static void on_readable(void *context)
 
 static void flush(struct supervisor_link *k)
 {
-    /* That it has gone is found out about by reading. */
+    /* Its exit is detected by reading. */
     if (packet_queue_flush(&k->out) == ERR_BUSY)
         timer_start(k->loop, &k->retry, RETRY_MS);
 }

@@ -23,8 +23,8 @@ enum {
 
 /*
  * The static table of RFC 7541 appendix A, and the Huffman code of appendix B. That is canonical:
- * the lengths of the codes say all, as codes of one length follow each other in the order of the
- * symbols, and shorter ones come first (Schwartz and Kallick, 1964).
+ * the lengths of the codes are sufficient, as codes of one length follow each other in the order of
+ * the symbols, and shorter ones come first (Schwartz and Kallick, 1964).
  */
 
 #define SLICE_CONST(s)                                                                             \
@@ -113,7 +113,7 @@ static const uint8_t lengths[HUFFMAN_SYMBOLS] = {
 };
 /* clang-format on */
 
-/* What decoding needs, by the length of a code. */
+/* Tables for decoding, by the length of a code. */
 static struct {
     uint64_t limit[HUFFMAN_BITS_MAX + 1];
     uint32_t first_code[HUFFMAN_BITS_MAX + 1];
@@ -121,7 +121,7 @@ static struct {
     uint16_t symbols[HUFFMAN_SYMBOLS]; /* by length, then by code */
 } huffman;
 
-/* What encoding needs, by symbol: the code, right-aligned, and its length in bits. */
+/* Table for encoding, by symbol: the code, right-aligned, and its length in bits. */
 struct huffman_code {
     uint32_t code;
     uint8_t bits;
@@ -323,7 +323,7 @@ static unsigned match_code(uint64_t bits, unsigned have, unsigned *symbol)
     return n;
 }
 
-/* What is left of a string must be the start of EOS, shorter than a byte: section 5.2. */
+/* The rest of a string must be the start of EOS, shorter than a byte: section 5.2. */
 static bool is_padding(uint64_t held, unsigned have)
 {
     uint64_t mask = (1U << have) - 1;

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* What a field is. */
+/* The kind of a field. */
 enum http2_use {
     HTTP2_USE_METHOD,
     HTTP2_USE_SCHEME,

@@ -91,7 +91,7 @@ def _first_of_the_kernel():
     return int(pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range').read_text().split()[0])
 
 
-def _nobody_listens(host, port):
+def _none_listens(host, port):
     with socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET) as s:
         try:
             s.bind((host, port))
@@ -108,7 +108,7 @@ def free_ports(count, host='127.0.0.1'):
     below = min(32000, _first_of_the_kernel())
     for _ in range(1000):
         first = random.randrange(min(10000, below // 2), below - count)
-        if all(_ports.take(port) and _nobody_listens(host, port) for port in range(first, first + count)):
+        if all(_ports.take(port) and _none_listens(host, port) for port in range(first, first + count)):
             return first
     raise AssertionError('no free port')
 
@@ -116,7 +116,7 @@ def free_ports(count, host='127.0.0.1'):
 def low_port(host='127.0.0.1'):
     """Like free_ports(), but returns one port below 1024. Requires root."""
     for port in range(1023, 600, -1):
-        if _ports.take(port) and _nobody_listens(host, port):
+        if _ports.take(port) and _none_listens(host, port):
             return port
     raise AssertionError('no free port below 1024')
 
@@ -132,9 +132,9 @@ class Process:
     """
     at_the_end = signal.SIGTERM
 
-    def __init__(self, argv, name, folder, env=None, cwd=None):
+    def __init__(self, argv, name, directory, env=None, cwd=None):
         self.name = name
-        self.log_path = pathlib.Path(folder) / (name + '.log')
+        self.log_path = pathlib.Path(directory) / (name + '.log')
         self.log = open(self.log_path, 'ab')
         full = dict(os.environ)
         full.update(env or {})

@@ -67,11 +67,11 @@ def make_once(cert, key, what, make):
 class Pair:
     """A self-signed certificate and its key. `names`: its DNS names; the first one is also the common name."""
 
-    def __init__(self, folder, name, names, kind='ec', more=()):
-        self.cert, self.key, self.names = folder / (name + '.pem'), folder / (name + '-key.pem'), names
+    def __init__(self, directory, name, names, kind='ec', more=()):
+        self.cert, self.key, self.names = directory / (name + '.pem'), directory / (name + '-key.pem'), names
         what = (kind, *names, '', *map(str, more))
-        made, number = _made[what], _used[folder, what]
-        _used[folder, what] += 1
+        made, number = _made[what], _used[directory, what]
+        _used[directory, what] += 1
         if number == len(made):
             make_once(self.cert, self.key, (*what, number), lambda: self._make(kind, more))
             made.append((self.cert.read_bytes(), self.key.read_bytes()))
@@ -138,9 +138,9 @@ def refused(address, name=None, context=None):
 class Authority:
     """A certificate authority, which signs certificates."""
 
-    def __init__(self, folder, name='authority'):
-        self.folder, self.name = folder, name
-        self.cert, self.key = folder / (name + '.pem'), folder / (name + '-key.pem')
+    def __init__(self, directory, name='authority'):
+        self.directory, self.name = directory, name
+        self.cert, self.key = directory / (name + '.pem'), directory / (name + '-key.pem')
         make_once(self.cert, self.key, ('authority', name), lambda: openssl(
             'req', '-x509', *key_options('ec'), '-nodes', '-keyout', self.key, '-out', self.cert, '-days', '2',
             '-subj', '/CN=' + name, '-addext', 'basicConstraints=critical,CA:TRUE',
@@ -148,13 +148,13 @@ class Authority:
 
     def sign(self, name, alternatives=(), days=2, usage='serverAuth'):
         """A Signed with alternative names such as ['DNS:a.example', 'IP:127.0.0.1']. With DAYS -1 it has already expired."""
-        out = Signed(self.folder / (name + '.pem'), self.folder / (name + '-key.pem'))
+        out = Signed(self.directory / (name + '.pem'), self.directory / (name + '-key.pem'))
         make_once(out.cert, out.key, (self.cert.read_bytes(), name, *alternatives, days, usage),
                   lambda: self._sign(out, name, alternatives, days, usage))
         return out
 
     def _sign(self, out, name, alternatives, days, usage):
-        request, extensions = self.folder / (name + '.csr'), self.folder / (name + '.ext')
+        request, extensions = self.directory / (name + '.csr'), self.directory / (name + '.ext')
         openssl('req', *key_options('ec'), '-new', '-nodes', '-keyout', out.key, '-out', request, '-subj', '/CN=' + name)
         extensions.write_text('extendedKeyUsage=%s\n' % usage +
                               ('subjectAltName=%s\n' % ','.join(alternatives) if alternatives else ''))

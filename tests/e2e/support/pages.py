@@ -71,7 +71,7 @@ class Page:
     """One page, which is executed from start to end in the directory of WORLD."""
 
     def __init__(self, world, page):
-        self.world, self.folder, self.blocks = world, pathlib.Path(world.folder), blocks(page)
+        self.world, self.directory, self.blocks = world, pathlib.Path(world.directory), blocks(page)
         self.started = []
         self.ports = {}
         bases = {}
@@ -85,24 +85,24 @@ class Page:
 
     def here(self, text):
         """Adapts TEXT to the ports and paths of this run."""
-        text = PATHS.sub(lambda m: str(self.folder) + m[0], text).replace('build/bin/', '%s/' % BIN)
+        text = PATHS.sub(lambda m: str(self.directory) + m[0], text).replace('build/bin/', '%s/' % BIN)
         text = re.sub(r'\b10\.0\.0\.(?=\d\b)', '127.0.0.', text.replace('0.0.0.0:', '127.0.0.1:'))
         if self.ports:
             text = re.sub(r'\b(%s)\b' % '|'.join(self.ports), lambda m: self.ports[m[1]], text)
         return text
 
     def shell(self, command):
-        done = subprocess.run(['/bin/bash', '-c', self.here(command)], cwd=self.folder, env=self.env, text=True,
+        done = subprocess.run(['/bin/bash', '-c', self.here(command)], cwd=self.directory, env=self.env, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT)
         return done.returncode, done.stdout
 
     def write(self, name, text):
-        path = self.folder / self.here(name)
+        path = self.directory / self.here(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.here(text))
 
     def append(self, name, text):
-        path = self.folder / self.here(name)
+        path = self.directory / self.here(name)
         path.write_text(path.read_text() + self.here(text))
 
     def write_block(self, block):
@@ -116,7 +116,7 @@ class Page:
 
     def start(self, command):
         argv = ['/bin/bash', '-c', 'exec ' + self.here(command.replace('dev/', '%s/dev/' % ROOT))]
-        self.started.append(self.world.process(argv, 'started%d' % len(self.started), env=self.env, cwd=self.folder))
+        self.started.append(self.world.process(argv, 'started%d' % len(self.started), env=self.env, cwd=self.directory))
 
     def run(self, block, command, expected):
         code, printed = self.shell(command)

@@ -48,7 +48,7 @@ class Resumelb:
         self.config = full
         self.name = name
         self.seen_uptime_s = None
-        self.path = world.folder / (name + '.yaml')
+        self.path = world.directory / (name + '.yaml')
         self.env = env
         self.start(wait)
 
@@ -171,7 +171,7 @@ class Gunicorn:
             bind = '127.0.0.1:%d' % self.port
         self.address = bind
         self.world, self.name, self.extra, self.env = world, name, extra, env
-        (world.folder / 'smallapp.py').write_text(APP)
+        (world.directory / 'smallapp.py').write_text(APP)
         self.start()
 
     def start(self):
@@ -179,7 +179,7 @@ class Gunicorn:
         env.update(self.env or {})
         self.process = self.world.process(
             [*GUNICORN, '--bind', self.address, '--graceful-timeout=3', *self.extra, 'smallapp:application'],
-            self.name, env=env, cwd=self.world.folder)
+            self.name, env=env, cwd=self.world.directory)
         wait_until(self.up, 'gunicorn %s' % self.name)
 
     def up(self):
@@ -201,23 +201,23 @@ class Agent:
     def __init__(self, world, name, tree, slots=2, app='app', most=0, **settings):
         """MOST: the maximum number of slots that the test may set later."""
         self.world, self.name, self.slots = world, name, slots
-        (world.folder / 'smallapp.py').write_text(APP)
+        (world.directory / 'smallapp.py').write_text(APP)
         self.admin_port = free_port()
         self.admin = '127.0.0.1:%d' % self.admin_port
         base = free_ports(max(slots, most, settings.get('max_processes', 0)))   # slot i listens on port base + i
         self.addresses = ['127.0.0.1:%d' % (base + i) for i in range(slots)]
         application = {
-            'root': str(world.folder),
+            'root': str(world.directory),
             'command': [*GUNICORN, 'smallapp:application'],
             'environment': {'PYTHONDONTWRITEBYTECODE': '1', 'APP_NAME': name,
-                            'APP_LOG': str(world.folder / 'executed.log')},
+                            'APP_LOG': str(world.directory / 'executed.log')},
             'address': '127.0.0.1:%d+' % base, 'min_processes': slots, 'max_processes': slots,
             'ready_probe': '/', 'history': 20, **AGENT_PATIENCE}
         application.update(settings)
-        self.config = {'tree': 'directory:%s' % tree, 'state_dir': str(world.folder / (name + '-state')),
+        self.config = {'tree': 'directory:%s' % tree, 'state_dir': str(world.directory / (name + '-state')),
                        'max_processes': 32, 'admin': {'address': self.admin}, 'applications': {app: application},
                        **AGENT_TOP_PATIENCE}
-        self.path = world.folder / (name + '.yaml')
+        self.path = world.directory / (name + '.yaml')
         self.start()
 
     def start(self):
@@ -248,7 +248,7 @@ class World:
         self.closers = []
 
     def process(self, argv, name, env=None, cwd=None):
-        p = Process(argv, name, self.folder, env, cwd)
+        p = Process(argv, name, self.directory, env, cwd)
         self.processes.append(p)
         return p
 

@@ -37,15 +37,15 @@ class Server:
     order: the server is inserted at its start.
     """
 
-    def __init__(self, folder, name='zookeeper', port=None, more=(), argv=None, owner=None):
-        self.folder, self.name, self.owner = folder, name, owner
+    def __init__(self, directory, name='zookeeper', port=None, more=(), argv=None, owner=None):
+        self.directory, self.name, self.owner = directory, name, owner
         self.port = port or free_port()
-        self.argv = argv or [ROOT / 'dev' / 'zookeeper', folder / name, self.port, *more]
+        self.argv = argv or [ROOT / 'dev' / 'zookeeper', directory / name, self.port, *more]
         self.address = '127.0.0.1:%d' % self.port
         self.process = None
 
     def start(self, wait=True):
-        last, self.process = self.process, Process(self.argv, self.name, self.folder)
+        last, self.process = self.process, Process(self.argv, self.name, self.directory)
         if self.owner is not None:
             if last in self.owner:
                 self.owner.remove(last)
@@ -120,10 +120,10 @@ class Server:
 class Shared:
     """A server that tests use exclusively, one after the other, and a client of it with all permissions."""
 
-    def __init__(self, folder):
+    def __init__(self, directory):
         identity = 'super:tests'
         digest = base64.b64encode(hashlib.sha1(identity.encode()).digest()).decode()
-        self.server = Server(folder, more=['DigestAuthenticationProvider.superDigest=super:' + digest]).start()
+        self.server = Server(directory, more=['DigestAuthenticationProvider.superDigest=super:' + digest]).start()
         self.client = connect(self.server.address, timeout=60.0, auth_data=[('digest', identity)])
 
     def empty(self):
@@ -142,12 +142,12 @@ class Shared:
 class Ensemble:
     """Three servers. `hosts`: the list of addresses for clients."""
 
-    def __init__(self, folder, count=3, owner=None):
+    def __init__(self, directory, count=3, owner=None):
         peers = ['server.%d=127.0.0.1:%d:%d' % (i + 1, free_port(), free_port()) for i in range(count)]
         self.servers = []
         for i in range(count):
-            s = Server(folder, 'zookeeper%d' % (i + 1), more=peers, owner=owner)
-            data = folder / s.name / 'data'
+            s = Server(directory, 'zookeeper%d' % (i + 1), more=peers, owner=owner)
+            data = directory / s.name / 'data'
             data.mkdir(parents=True, exist_ok=True)
             (data / 'myid').write_text('%d\n' % (i + 1))
             self.servers.append(s)

@@ -107,7 +107,7 @@ static void a_walk_is_in_the_order_of_arrival_and_entries_may_leave_on_the_way(v
 }
 
 /* So many of one length that some have the same 32 bits of hash: five pairs, mostly. */
-static void keys_that_share_a_hash_are_told_apart(void **state)
+static void keys_that_share_a_hash_are_distinguished(void **state)
 {
     enum { KEYS = 200000 };
     struct entry *entries = xcalloc(KEYS, sizeof(*entries));
@@ -152,7 +152,7 @@ int main(void)
         /* First: it needs a process without a seed. */
         cmocka_unit_test(another_process_hashes_otherwise),
         cmocka_unit_test(a_key_has_one_hash_for_the_life_of_a_process),
-        cmocka_unit_test(keys_that_share_a_hash_are_told_apart),
+        cmocka_unit_test(keys_that_share_a_hash_are_distinguished),
         cmocka_unit_test(a_key_of_any_length_is_found_and_its_like_is_not),
         cmocka_unit_test(a_table_finds_what_was_put_in),
         cmocka_unit_test(a_walk_is_in_the_order_of_arrival_and_entries_may_leave_on_the_way),

@@ -61,7 +61,7 @@ static void bytes_that_differ_in_more_than_case_are_not_the_same(void **state)
         }                                                                                          \
     } while (0)
 
-static void a_known_word_is_told_in_any_case_and_nothing_else_for_it(void **state)
+static void a_known_word_is_reported_in_any_case_and_nothing_else_for_it(void **state)
 {
     (void)state;
     ASSERT_WORD_KNOWN("x");
@@ -82,7 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_that_differ_in_more_than_case_are_not_the_same),
-        cmocka_unit_test(a_known_word_is_told_in_any_case_and_nothing_else_for_it),
+        cmocka_unit_test(a_known_word_is_reported_in_any_case_and_nothing_else_for_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

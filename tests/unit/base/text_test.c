@@ -276,7 +276,7 @@ static bool is_plain(unsigned char c)
 }
 
 /* Every byte at every place of a word, beside every kind of neighbour. */
-static void plain_bytes_are_told_from_others_wherever_they_are(void **state)
+static void plain_bytes_are_distinguished_from_others_wherever_they_are(void **state)
 {
     static const char around[] = {'a', ' ', '~', '!', '#', '[', ']'};
 
@@ -490,7 +490,7 @@ int main(void)
         cmocka_unit_test(a_real_is_as_short_as_reads_back),
         cmocka_unit_test(reals_are_printed_as_printf_would),
         cmocka_unit_test(what_is_printed_by_format_is_whole_however_long),
-        cmocka_unit_test(plain_bytes_are_told_from_others_wherever_they_are),
+        cmocka_unit_test(plain_bytes_are_distinguished_from_others_wherever_they_are),
         cmocka_unit_test(escaped_text_fits_one_line),
         cmocka_unit_test(visible_text_keeps_letters_and_nothing_that_hides),
         cmocka_unit_test(html_has_no_markup_of_strangers),

@@ -110,7 +110,7 @@ static void duplicate_names_are_refused_at_their_place(void **state)
                    "f.yaml:4:1: \"a\" is a duplicate (first in line 1)\n");
 }
 
-static void syntax_errors_are_told_in_plain_words(void **state)
+static void syntax_errors_are_reported_in_plain_words(void **state)
 {
     (void)state;
     expect_refused(SLICE_LIT("a: b: c\n"), "f.yaml:1:5: a \":\" is not permitted here (check the "
@@ -174,7 +174,7 @@ static void nesting_size_and_number_of_nodes_are_bounded(void **state)
     text_fini(&t);
 }
 
-static void problems_are_told_up_to_a_bound(void **state)
+static void problems_are_reported_up_to_a_bound(void **state)
 {
     struct text t = {0};
     struct config c;
@@ -209,7 +209,7 @@ static void problems_add_to_those_there_already(void **state)
     diag_fini(&d);
 }
 
-static void reading_tells_why_a_file_cannot_be_read(void **state)
+static void reading_reports_why_a_file_cannot_be_read(void **state)
 {
     struct config c;
     struct diag d = {0};
@@ -249,12 +249,12 @@ int main(void)
         cmocka_unit_test(an_empty_file_is_an_empty_map),
         cmocka_unit_test(what_yaml_has_and_we_do_not_is_refused_all_in_one_go),
         cmocka_unit_test(duplicate_names_are_refused_at_their_place),
-        cmocka_unit_test(syntax_errors_are_told_in_plain_words),
+        cmocka_unit_test(syntax_errors_are_reported_in_plain_words),
         cmocka_unit_test(bytes_that_are_no_text_are_refused),
         cmocka_unit_test(nesting_size_and_number_of_nodes_are_bounded),
-        cmocka_unit_test(problems_are_told_up_to_a_bound),
+        cmocka_unit_test(problems_are_reported_up_to_a_bound),
         cmocka_unit_test(problems_add_to_those_there_already),
-        cmocka_unit_test(reading_tells_why_a_file_cannot_be_read),
+        cmocka_unit_test(reading_reports_why_a_file_cannot_be_read),
         cmocka_unit_test(reading_takes_a_file),
     };
 

@@ -160,7 +160,7 @@ static void defaults_go_through_the_parser(void **state)
     settings_fini(&table, &s);
 }
 
-static void read_takes_what_the_file_says_and_remembers_origins(void **state)
+static void read_takes_what_the_file_states_and_remembers_origins(void **state)
 {
     struct fixture f;
 
@@ -216,7 +216,7 @@ static void one_text_makes_a_list_too(void **state)
     fixture_fini(&f);
 }
 
-static void all_problems_are_told_in_one_go_with_their_places(void **state)
+static void all_problems_are_reported_in_one_go_with_their_places(void **state)
 {
     (void)state;
     expect_problems("varience: 3\ncount: many\nwait: 2m\nbuffer: 3kB\nnothing_like_it: 1\n"
@@ -242,7 +242,7 @@ static void a_slip_of_the_pen_is_recognised(void **state)
     expect_problems("xy: 1\n", "f:1:1: unknown setting \"xy\"\n");
 }
 
-static void a_name_in_the_wrong_place_is_told_where_it_belongs(void **state)
+static void a_name_in_the_wrong_place_is_reported_where_it_belongs(void **state)
 {
     static const struct settings_table *const all[] = {&table, &strict_table};
     struct settings_table outer = strict_table;
@@ -275,7 +275,7 @@ static void hostile_names_and_values_are_escaped_and_cut(void **state)
                     "f:1:8: count: expected a whole number, not \"aaaaaaaaaaaaaaaaaaaaaaaa...\"\n");
 }
 
-static void what_must_be_given_and_is_not_is_told(void **state)
+static void what_must_be_given_and_is_not_is_reported(void **state)
 {
     struct config c;
     struct diag d = {0};
@@ -343,7 +343,7 @@ static void times_are_exact_and_have_units(void **state)
     expect_unset("wait", SLICE_LIT("61s"), ERR_RANGE, "must be at most 60s");
 }
 
-static void off_is_for_those_who_may_be_off(void **state)
+static void off_is_for_those_that_may_be_off(void **state)
 {
     (void)state;
     expect_set("total", "off", "off");
@@ -566,17 +566,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_of_this_test_are_sound),
         cmocka_unit_test(defaults_go_through_the_parser),
-        cmocka_unit_test(read_takes_what_the_file_says_and_remembers_origins),
+        cmocka_unit_test(read_takes_what_the_file_states_and_remembers_origins),
         cmocka_unit_test(null_means_the_default_only_without_quotes),
         cmocka_unit_test(one_text_makes_a_list_too),
-        cmocka_unit_test(all_problems_are_told_in_one_go_with_their_places),
+        cmocka_unit_test(all_problems_are_reported_in_one_go_with_their_places),
         cmocka_unit_test(a_slip_of_the_pen_is_recognised),
-        cmocka_unit_test(a_name_in_the_wrong_place_is_told_where_it_belongs),
+        cmocka_unit_test(a_name_in_the_wrong_place_is_reported_where_it_belongs),
         cmocka_unit_test(hostile_names_and_values_are_escaped_and_cut),
-        cmocka_unit_test(what_must_be_given_and_is_not_is_told),
+        cmocka_unit_test(what_must_be_given_and_is_not_is_reported),
         cmocka_unit_test(a_map_is_expected_where_a_scope_stands),
         cmocka_unit_test(times_are_exact_and_have_units),
-        cmocka_unit_test(off_is_for_those_who_may_be_off),
+        cmocka_unit_test(off_is_for_those_that_may_be_off),
         cmocka_unit_test(sizes_are_powers_of_two),
         cmocka_unit_test(numbers_are_decimal_and_in_range),
         cmocka_unit_test(texts_may_be_anything_but_nul),

@@ -167,7 +167,7 @@ static void silence(struct ringing *r)
     close(r->fd);
 }
 
-static void a_wait_with_nothing_to_tell_has_heard_all(void **state)
+static void a_wait_with_nothing_to_report_has_reported_all(void **state)
 {
     struct fixture *f = *state;
     uint64_t before = loop_waits(f->loop);
@@ -199,7 +199,7 @@ static void before_the_wait_nothing_is_known(void **state)
     assert_true(f->heard_all_at_end);
 }
 
-static void while_another_socket_still_waits_to_be_called_not_all_is_heard(void **state)
+static void while_another_socket_still_waits_to_be_called_not_all_is_reported(void **state)
 {
     struct fixture *f = *state;
     struct ringing two[2];
@@ -216,7 +216,7 @@ static void while_another_socket_still_waits_to_be_called_not_all_is_heard(void 
     silence(&two[1]);
 }
 
-static void a_wait_that_could_not_tell_of_all_sockets_has_not_heard_all(void **state)
+static void a_wait_that_could_not_reports_all_sockets_has_not_reported_all(void **state)
 {
     struct fixture *f = *state;
     struct ringing many[MORE_THAN_ONE_WAIT_TELLS];
@@ -476,7 +476,7 @@ static void on_end_of_silent(struct loop_deferred *d)
     s->heard = watch_heard(s->watch);
 }
 
-static void who_came_after_the_poll_is_not_taken_for_heard(void **state)
+static void one_that_came_after_the_poll_is_not_taken_for_reported(void **state)
 {
     enum { ENOUGH_FOR_EPOLL = 12 };
     struct fixture *f = *state;
@@ -513,12 +513,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(a_wait_with_nothing_to_tell_has_heard_all),
+        TEST(a_wait_with_nothing_to_report_has_reported_all),
         TEST(between_turns_nothing_is_known),
         TEST(before_the_wait_nothing_is_known),
-        TEST(while_another_socket_still_waits_to_be_called_not_all_is_heard),
-        TEST(a_wait_that_could_not_tell_of_all_sockets_has_not_heard_all),
-        TEST(who_came_after_the_poll_is_not_taken_for_heard),
+        TEST(while_another_socket_still_waits_to_be_called_not_all_is_reported),
+        TEST(a_wait_that_could_not_reports_all_sockets_has_not_reported_all),
+        TEST(one_that_came_after_the_poll_is_not_taken_for_reported),
         TEST(a_client_is_called_when_all_else_has_been),
         TEST(a_turn_of_watches_that_stay_makes_one_system_call),
         TEST(a_watch_that_is_alone_costs_no_call_to_start_and_to_stop),

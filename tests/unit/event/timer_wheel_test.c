@@ -75,7 +75,7 @@ static void following_next_leads_to_a_far_timer_in_few_steps(void **state)
     free(w);
 }
 
-static void who_looks_closer_is_told_the_due_time_itself(void **state)
+static void the_exact_due_time_is_available(void **state)
 {
     struct timer_wheel *w = xmalloc(sizeof(*w));
     struct timer t[WHEEL_SEARCH_MAX + 1] = {{.due_ms = 0}};
@@ -196,7 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_timer_comes_out_exactly_when_due),
         cmocka_unit_test(following_next_leads_to_a_far_timer_in_few_steps),
-        cmocka_unit_test(who_looks_closer_is_told_the_due_time_itself),
+        cmocka_unit_test(the_exact_due_time_is_available),
         cmocka_unit_test(the_last_of_times_has_its_place_too),
         cmocka_unit_test(a_clock_that_goes_back_changes_nothing),
         cmocka_unit_test(stopped_timers_leave_nothing_to_wake_for),

@@ -151,7 +151,7 @@ static void hear(struct watched *w)
     assert_int_equal(read(w->fd, &byte, 1), 1);
 }
 
-static void what_is_readable_is_told_in_each_turn_until_it_is_read(void **state)
+static void what_is_readable_is_reported_in_each_turn_until_it_is_read(void **state)
 {
     struct fixture *f = *state;
 
@@ -205,7 +205,7 @@ static void a_stopped_descriptor_may_go_to_another_watch(void **state)
     assert_int_equal(f->two.reads, 1);
 }
 
-static void who_does_not_want_to_read_is_told_nothing_not_even_the_end(void **state)
+static void one_that_does_not_want_to_read_is_not_notified_not_even_the_end(void **state)
 {
     struct fixture *f = *state;
 
@@ -232,7 +232,7 @@ static void interest_that_goes_and_comes_within_a_turn_is_as_if_it_had_not_gone(
     assert_int_equal(f->one.reads, 1);
 }
 
-static void room_to_write_is_told_once(void **state)
+static void room_to_write_is_reported_once(void **state)
 {
     struct fixture *f = *state;
 
@@ -248,7 +248,7 @@ static void room_to_write_is_told_once(void **state)
     assert_int_equal(f->one.reads, 1);
 }
 
-static void who_writes_only_learns_of_the_end(void **state)
+static void one_that_writes_only_learns_of_the_end(void **state)
 {
     struct fixture *f = *state;
 
@@ -261,7 +261,7 @@ static void who_writes_only_learns_of_the_end(void **state)
     assert_int_equal(f->one.reads, 0);
 }
 
-static void bytes_and_room_are_told_one_after_the_other(void **state)
+static void bytes_and_room_are_reported_one_after_the_other(void **state)
 {
     struct fixture *f = *state;
 
@@ -278,7 +278,7 @@ static void stop_oneself(struct watched *w)
     w->watch = NULL;
 }
 
-static void who_stops_on_reading_is_not_told_of_room(void **state)
+static void one_that_stops_on_reading_is_not_notified_of_room(void **state)
 {
     struct fixture *f = *state;
 
@@ -291,7 +291,7 @@ static void who_stops_on_reading_is_not_told_of_room(void **state)
     assert_int_equal(f->one.writes, 0);
 }
 
-static void a_watch_serves_whom_it_was_handed_to(void **state)
+static void a_watch_serves_the_owner_it_was_handed_to(void **state)
 {
     struct fixture *f = *state;
 
@@ -385,7 +385,7 @@ static void a_client_is_called_after_all_others(void **state)
     assert_int_equal(f->one.place, 4);
 }
 
-static void the_event_tells_whether_the_peer_has_ended(void **state)
+static void the_event_reports_whether_the_peer_has_ended(void **state)
 {
     struct fixture *f = *state;
 
@@ -522,7 +522,7 @@ static void each_of_many_messages_wakes_a_loop_that_watches(void **state)
 }
 
 /* By then epoll has reported more than one event. */
-static void a_watch_stays_heard_when_it_goes_into_epoll(void **state)
+static void a_watch_stays_reported_when_it_goes_into_epoll(void **state)
 {
     struct fixture *f = *state;
 
@@ -552,24 +552,24 @@ static void a_watch_stays_heard_when_it_goes_into_epoll(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(what_is_readable_is_told_in_each_turn_until_it_is_read),
+        BOTH(what_is_readable_is_reported_in_each_turn_until_it_is_read),
         BOTH(what_is_stopped_in_a_turn_is_not_called_in_it),
         BOTH(a_stopped_descriptor_may_go_to_another_watch),
-        BOTH(who_does_not_want_to_read_is_told_nothing_not_even_the_end),
+        BOTH(one_that_does_not_want_to_read_is_not_notified_not_even_the_end),
         BOTH(interest_that_goes_and_comes_within_a_turn_is_as_if_it_had_not_gone),
-        BOTH(room_to_write_is_told_once),
-        BOTH(who_writes_only_learns_of_the_end),
-        BOTH(bytes_and_room_are_told_one_after_the_other),
-        BOTH(who_stops_on_reading_is_not_told_of_room),
-        BOTH(a_watch_serves_whom_it_was_handed_to),
+        BOTH(room_to_write_is_reported_once),
+        BOTH(one_that_writes_only_learns_of_the_end),
+        BOTH(bytes_and_room_are_reported_one_after_the_other),
+        BOTH(one_that_stops_on_reading_is_not_notified_of_room),
+        BOTH(a_watch_serves_the_owner_it_was_handed_to),
         BOTH(a_client_is_called_after_all_others),
-        BOTH(the_event_tells_whether_the_peer_has_ended),
+        BOTH(the_event_reports_whether_the_peer_has_ended),
         BOTH(the_end_is_reported_behind_unread_bytes),
         BOTH(a_half_closed_peer_is_no_failure_but_a_reset_is),
         BOTH(a_reset_is_reported_to_reader_and_writer),
         BOTH(the_level_can_be_raised_again),
         BOTH(each_of_many_messages_wakes_a_loop_that_watches),
-        BOTH(a_watch_stays_heard_when_it_goes_into_epoll),
+        BOTH(a_watch_stays_reported_when_it_goes_into_epoll),
     };
 
     return cmocka_run_group_tests_name("watch", tests, NULL, NULL);

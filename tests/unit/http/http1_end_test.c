@@ -160,7 +160,7 @@ static void refused_client_that_is_still_sending_gets_its_response(void **state)
 
 #define EXPECT "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
 
-static void client_that_waits_is_told_to_go_on(void **state)
+static void client_that_waits_is_asked_to_continue(void **state)
 {
     static const char *const requests[][2] = {
         {EXPECT "Content-Length: 5\r\n\r\n", "12345"},
@@ -187,7 +187,7 @@ static void client_that_waits_is_told_to_go_on(void **state)
     assert_int_equal(http_server_connections(f->server), 1);
 }
 
-static void client_that_need_not_wait_is_not_told(void **state)
+static void client_that_need_not_wait_is_not_notified(void **state)
 {
     static const char *const requests[] = {
         "POST / HTTP/1.0\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n"
@@ -209,7 +209,7 @@ static void client_that_need_not_wait_is_not_told(void **state)
     }
 }
 
-static void old_client_is_not_told_even_if_it_waits(void **state)
+static void old_client_is_not_notified_even_if_it_waits(void **state)
 {
     struct fixture *f = *state;
 
@@ -274,9 +274,9 @@ int main(void)
         TEST(client_that_may_close_its_half_is_noticed_when_it_resets),
         TEST(last_response_reaches_a_client_that_has_sent_more),
         TEST(refused_client_that_is_still_sending_gets_its_response),
-        TEST(client_that_waits_is_told_to_go_on),
-        TEST(client_that_need_not_wait_is_not_told),
-        TEST(old_client_is_not_told_even_if_it_waits),
+        TEST(client_that_waits_is_asked_to_continue),
+        TEST(client_that_need_not_wait_is_not_notified),
+        TEST(old_client_is_not_notified_even_if_it_waits),
         TEST(drain_lets_the_request_end_and_then_closes),
         TEST(cut_ends_a_request_that_waits_and_one_that_is_written),
     };

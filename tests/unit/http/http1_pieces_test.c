@@ -174,7 +174,7 @@ static void on_refused(void *context, const struct http_refusal *r)
     text_add(&seen.target, r->target);
 }
 
-static void refusals_are_told_with_what_was_read(void **state)
+static void refusals_are_reported_with_what_was_read(void **state)
 {
     struct fixture *f = *state;
     struct http_server_options o = fixture_options(f);
@@ -205,7 +205,7 @@ static bool is_forgotten(void *context)
     return http_server_connections(f->server) == 0;
 }
 
-static void a_refused_client_that_goes_on_sending_is_cut(void **state)
+static void a_refused_client_that_continues_sending_is_cut(void **state)
 {
     struct fixture *f = *state;
 
@@ -230,8 +230,8 @@ int main(void)
         TEST(pipelined_requests_are_handed_on_one_by_one),
         TEST(a_bad_pipelined_request_is_refused_after_the_good_ones),
         TEST(a_body_after_100_continue_is_checked_and_passes),
-        TEST(refusals_are_told_with_what_was_read),
-        TEST(a_refused_client_that_goes_on_sending_is_cut),
+        TEST(refusals_are_reported_with_what_was_read),
+        TEST(a_refused_client_that_continues_sending_is_cut),
     };
 
     return cmocka_run_group_tests_name("http1_pieces", tests, NULL, NULL);

@@ -101,7 +101,7 @@ static void the_loop_with_least_in_flight_gets_the_connection(void **state)
     assert_int_equal(v.taken, 1);
 }
 
-static void a_connection_stays_when_nobody_has_clearly_less(void **state)
+static void a_connection_stays_when_none_has_clearly_less(void **state)
 {
     struct fixture *f = *state;
 
@@ -113,7 +113,7 @@ static void a_connection_stays_when_nobody_has_clearly_less(void **state)
     assert_false(give(f, 0, 5));
 }
 
-static void what_is_on_its_way_counts_as_in_flight(void **state)
+static void what_is_in_transit_counts_as_in_flight(void **state)
 {
     struct fixture *f = *state;
     unsigned n = 0;
@@ -143,7 +143,7 @@ static void a_loop_that_does_not_come_round_is_given_no_more(void **state)
     assert_true(give(f, 0, 7));
 }
 
-static void no_more_is_on_its_way_to_a_loop_than_there_is_room_for(void **state)
+static void no_more_is_in_transit_to_a_loop_than_there_is_room_for(void **state)
 {
     struct fixture *f = *state;
     unsigned n = 0;
@@ -164,7 +164,7 @@ static void a_loop_that_can_take_no_more_gets_none(void **state)
     assert_false(give(f, 0, 5));
 }
 
-static void who_leaves_takes_what_it_was_given_and_gets_no_more(void **state)
+static void one_that_leaves_takes_what_it_was_given_and_gets_no_more(void **state)
 {
     struct fixture *f = *state;
 
@@ -251,12 +251,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(the_loop_with_least_in_flight_gets_the_connection),
-        TEST(a_connection_stays_when_nobody_has_clearly_less),
-        TEST(what_is_on_its_way_counts_as_in_flight),
+        TEST(a_connection_stays_when_none_has_clearly_less),
+        TEST(what_is_in_transit_counts_as_in_flight),
         TEST(a_loop_that_does_not_come_round_is_given_no_more),
-        TEST(no_more_is_on_its_way_to_a_loop_than_there_is_room_for),
+        TEST(no_more_is_in_transit_to_a_loop_than_there_is_room_for),
         TEST(a_loop_that_can_take_no_more_gets_none),
-        TEST(who_leaves_takes_what_it_was_given_and_gets_no_more),
+        TEST(one_that_leaves_takes_what_it_was_given_and_gets_no_more),
 #undef TEST
         cmocka_unit_test(between_threads_no_connection_is_lost_or_served_twice),
     };

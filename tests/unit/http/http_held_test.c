@@ -101,7 +101,7 @@ static void a_head_that_is_held_goes_when_its_time_has_come_and_one_begun_in_the
     expect_flushed(f, 2, 0);
 }
 
-static void who_is_held_for_less_goes_before_who_came_first(void **state)
+static void one_that_is_held_for_less_goes_before_one_that_came_first(void **state)
 {
     struct fixture *f = *state;
 
@@ -115,7 +115,7 @@ static void who_is_held_for_less_goes_before_who_came_first(void **state)
     assert_ptr_equal(f->flushed[1], &f->heads[0]);
 }
 
-static void who_is_let_go_is_not_flushed_and_keeps_nobody_from_it(void **state)
+static void one_that_is_released_is_not_flushed_and_keeps_none_from_it(void **state)
 {
     struct fixture *f = *state;
 
@@ -156,7 +156,7 @@ static void begin_again(struct fixture *f, struct http_reply *r)
     http_hold(r, 0);
 }
 
-static void who_begins_again_and_again_has_one_turn_of_the_loop_at_a_time(void **state)
+static void one_that_begins_again_and_again_has_one_turn_of_the_loop_at_a_time(void **state)
 {
     struct fixture *f = *state;
 
@@ -175,10 +175,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_head_that_is_held_goes_when_its_time_has_come_and_one_begun_in_the_turn),
-        TEST(who_is_held_for_less_goes_before_who_came_first),
-        TEST(who_is_let_go_is_not_flushed_and_keeps_nobody_from_it),
+        TEST(one_that_is_held_for_less_goes_before_one_that_came_first),
+        TEST(one_that_is_released_is_not_flushed_and_keeps_none_from_it),
         TEST(a_head_begun_while_others_are_flushed_does_not_wait_for_those_held),
-        TEST(who_begins_again_and_again_has_one_turn_of_the_loop_at_a_time),
+        TEST(one_that_begins_again_and_again_has_one_turn_of_the_loop_at_a_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,7 +280,7 @@ static void set_flag(void *context)
     f->drain_done = true;
 }
 
-static void one_more_answer_of_a_server_that_retires_says_close(void **state)
+static void one_more_answer_of_a_server_that_retires_states_close(void **state)
 {
     struct fixture *f = *state;
 
@@ -459,7 +459,7 @@ int main(void)
         IDLE(it_is_ended_when_its_time_is_over),
         IDLE(new_limits_hold_for_those_that_are_idle),
         IDLE(drain_ends_it),
-        IDLE(one_more_answer_of_a_server_that_retires_says_close),
+        IDLE(one_more_answer_of_a_server_that_retires_states_close),
         IDLE(connection_kept_just_before_the_server_retired_is_answered_once_more),
         IDLE(request_that_races_with_the_drain_is_answered),
         IDLE(cut_ends_it),

@@ -276,7 +276,7 @@ static ssize_t first_move(struct fixture *f, struct stream *s)
     return http_reply_move(&f->call->reply, &s->from, BODY);
 }
 
-static void end_and_emptiness_of_the_socket_are_told_apart(void **state)
+static void end_and_emptiness_of_the_socket_are_distinguished(void **state)
 {
     struct fixture *f = *state;
     struct stream s = open_stream(AF_INET);
@@ -392,7 +392,7 @@ int main(void)
         TEST(what_the_client_does_not_take_is_queued_and_nothing_more_is_moved),
         TEST(answers_in_chunks_or_without_a_body_and_more_than_announced_are_not_moved),
         TEST(nobodys_answer_is_not_moved),
-        TEST(end_and_emptiness_of_the_socket_are_told_apart),
+        TEST(end_and_emptiness_of_the_socket_are_distinguished),
         TEST(answer_that_is_cut_after_what_was_moved_ends_with_that),
         TEST(client_that_leaves_what_is_moved_is_noticed),
         TEST(memory_is_free_again_before_the_call_returns_when_the_client_takes_all),

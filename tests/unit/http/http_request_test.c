@@ -65,7 +65,7 @@ static void field_is_found_in_any_case_and_the_next_of_its_name_behind_it(void *
     assert_null(message_fields_find(&req->fields, name, second));
 }
 
-static void kinds_are_told_and_dropped_by_what_fields_are(void **state)
+static void kinds_are_reported_and_dropped_by_what_fields_are(void **state)
 {
     struct http_request *req = *state;
 
@@ -140,7 +140,7 @@ static void expect_length(const char *method, char *body, const char *line)
     text_fini(&out);
 }
 
-static void a_length_is_told_of_a_body_or_of_none_where_one_is_expected(void **state)
+static void a_length_is_reported_for_a_body_or_none_where_one_is_expected(void **state)
 {
     char body[] = "four";
     char empty[] = "";
@@ -162,11 +162,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(fields_grow_without_limit_and_keep_their_order),
         TEST(field_is_found_in_any_case_and_the_next_of_its_name_behind_it),
-        TEST(kinds_are_told_and_dropped_by_what_fields_are),
+        TEST(kinds_are_reported_and_dropped_by_what_fields_are),
         TEST(path_is_one_however_it_is_written),
         TEST(what_is_kept_is_a_copy_that_ends),
         cmocka_unit_test(a_response_lists_what_its_connection_fields_name),
-        cmocka_unit_test(a_length_is_told_of_a_body_or_of_none_where_one_is_expected),
+        cmocka_unit_test(a_length_is_reported_for_a_body_or_none_where_one_is_expected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

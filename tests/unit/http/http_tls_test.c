@@ -17,7 +17,7 @@ enum { MANY_BYTES = 1000000 };
 static struct tls_client client;
 static struct networks proxies;
 
-/* A server with one listener, as O says, with the context of T. */
+/* A server with one listener, as O specifies, with the context of T. */
 static void listen_as(struct fixture *f, const struct tls_server_options *t,
                       struct http_listen_options o)
 {
@@ -338,7 +338,7 @@ static void request_that_may_outlive_the_end_of_tls_is_served(void **state)
     fixture_await_connections(f, 0);
 }
 
-static void idle_connection_is_told_its_end(void **state)
+static void idle_connection_is_notified_of_its_end(void **state)
 {
     struct fixture *f = *state;
 
@@ -508,7 +508,7 @@ static void tunnel_passes_early_and_later_bytes_both_ways(void **state)
     raw_fini(&w);
 }
 
-static void tunnel_ends_when_the_client_says_so(void **state)
+static void tunnel_ends_when_the_client_reports_it(void **state)
 {
     struct fixture *f = *state;
     struct raw_peer w;
@@ -650,14 +650,14 @@ int main(void)
         TLS(end_of_tls_without_that_of_the_connection_closes_an_idle_one),
         TLS(end_of_tls_ends_a_request_in_progress),
         TLS(request_that_may_outlive_the_end_of_tls_is_served),
-        TLS(idle_connection_is_told_its_end),
+        TLS(idle_connection_is_notified_of_its_end),
         TLS(request_that_has_come_when_a_drain_begins_is_served),
         TLS(response_that_is_cut_where_its_end_is_the_connections_has_no_end_in_tls),
         TLS(response_takes_as_few_records_as_it_has_bytes),
         TLS(response_that_cannot_be_written_is_not_complete),
         TLS(drain_within_a_handshake_ends_it),
         TLS(tunnel_passes_early_and_later_bytes_both_ways),
-        TLS(tunnel_ends_when_the_client_says_so),
+        TLS(tunnel_ends_when_the_client_reports_it),
         TLS(tunnel_passes_many_bytes_both_ways),
         TLS(tls_follows_a_proxy_header_however_it_is_cut),
         TLS(plain_requests_follow_a_proxy_header_however_it_is_cut),

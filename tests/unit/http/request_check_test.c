@@ -101,7 +101,7 @@ static void too_many_and_too_large_headers_are_refused(void **state)
     text_fini(&t);
 }
 
-static void an_absolute_target_says_more_than_host(void **state)
+static void an_absolute_target_states_more_than_host(void **state)
 {
     static const struct {
         const char *request, *path, *authority;
@@ -173,7 +173,7 @@ int main(void)
         TEST(ambiguous_requests_are_refused),
         TEST(too_many_and_too_large_headers_are_refused),
         TEST(absolute_target_that_agrees_with_host_is_taken_apart),
-        TEST(an_absolute_target_says_more_than_host),
+        TEST(an_absolute_target_states_more_than_host),
         TEST(a_chunked_body_may_be_as_large_as_any_other),
         TEST(options_star_is_handed_over),
     };

@@ -44,7 +44,7 @@ static void a_daemon_is_asked_once_whether_it_knows_slots(void **state)
     }
 }
 
-static void requests_tell_whole_seconds_rounded_up(void **state)
+static void requests_report_whole_seconds_rounded_up(void **state)
 {
     static const struct {
         uint64_t timeout_ms;
@@ -159,7 +159,7 @@ static void no_silence_is_longer_than_the_wait(void **state)
     raw_await_end(w->f.loop, &w->peer);
 }
 
-static void who_may_not_wait_is_told_of_silence(void **state)
+static void one_that_may_not_wait_is_notified_of_silence(void **state)
 {
     struct world *w = *state;
     struct counter_request at_once = within(0);
@@ -215,7 +215,7 @@ static void a_call_does_not_wait_for_a_daemon_that_answers_no_probe(void **state
     assert_int_equal(stats(w)->probes, COUNTER_FAILURES_MAX);
 }
 
-static void a_new_answer_timeout_holds_for_calls_under_way(void **state)
+static void a_new_answer_timeout_holds_for_calls_in_progress(void **state)
 {
     struct world *w = *state;
     struct asker a = {0};
@@ -373,7 +373,7 @@ static void a_kept_connection_that_ends_or_speaks_is_not_used(void **state)
     assert_int_equal(stats(w)->results[COUNTER_RESULT_UNREACHABLE], 0);
 }
 
-static void a_kept_connection_that_ends_without_answer_is_tried_once_anew(void **state)
+static void a_kept_connection_that_ends_without_answer_is_tried_once_again(void **state)
 {
     struct world *w = *state;
     struct asker a = {0};
@@ -402,7 +402,7 @@ static void a_kept_connection_that_ends_without_answer_is_tried_once_anew(void *
     assert_int_equal(stats(w)->opened, 3);
 }
 
-static void a_kept_connection_that_ends_within_an_answer_is_not_tried_anew(void **state)
+static void a_kept_connection_that_ends_within_an_answer_is_not_tried_again(void **state)
 {
     struct world *w = *state;
     struct asker a = {0};
@@ -416,7 +416,7 @@ static void a_kept_connection_that_ends_within_an_answer_is_not_tried_anew(void 
     assert_int_equal(stats(w)->repeated, 0);
 }
 
-static void what_is_asked_anew_gets_no_more_time(void **state)
+static void what_is_asked_again_gets_no_more_time(void **state)
 {
     struct world *w = *state;
     struct counter_request brief = within(3000);
@@ -462,16 +462,16 @@ static void a_lock_whose_connection_ends_or_speaks_is_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(requests_tell_whole_seconds_rounded_up),
+        CASE(requests_report_whole_seconds_rounded_up),
         CASE(a_reply_may_come_byte_by_byte),
         CASE(what_is_no_decision_leaves_the_key_unreachable),
         CASE(nul_bytes_are_no_decision),
         CASE(an_end_instead_of_an_answer_leaves_the_key_unreachable),
         CASE(no_silence_is_longer_than_the_wait),
-        CASE(who_may_not_wait_is_told_of_silence),
+        CASE(one_that_may_not_wait_is_notified_of_silence),
         CASE(a_daemon_that_answers_probes_may_be_waited_for),
         CASE(a_call_does_not_wait_for_a_daemon_that_answers_no_probe),
-        CASE(a_new_answer_timeout_holds_for_calls_under_way),
+        CASE(a_new_answer_timeout_holds_for_calls_in_progress),
         CASE(loops_share_what_one_of_them_finds_out),
         CASE(a_wait_that_ends_here_shows_whether_the_daemon_responds),
         CASE(a_daemon_is_asked_once_whether_it_knows_slots),
@@ -479,9 +479,9 @@ int main(void)
         CASE(a_connection_that_does_not_come_about_is_given_up_in_time),
         CASE(a_connection_whose_asker_leaves_is_kept_for_the_next),
         CASE(a_kept_connection_that_ends_or_speaks_is_not_used),
-        CASE(a_kept_connection_that_ends_without_answer_is_tried_once_anew),
-        CASE(a_kept_connection_that_ends_within_an_answer_is_not_tried_anew),
-        CASE(what_is_asked_anew_gets_no_more_time),
+        CASE(a_kept_connection_that_ends_without_answer_is_tried_once_again),
+        CASE(a_kept_connection_that_ends_within_an_answer_is_not_tried_again),
+        CASE(what_is_asked_again_gets_no_more_time),
         CASE(a_lock_whose_connection_ends_or_speaks_is_lost),
     };
 

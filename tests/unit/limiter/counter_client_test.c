@@ -127,7 +127,7 @@ static void the_second_asker_waits_for_the_first_one_to_release(void **state)
     await_idle(f, view(f).connections);
 }
 
-static void a_full_queue_and_a_wait_that_is_not_wanted_are_told_at_once(void **state)
+static void a_full_queue_and_a_wait_that_is_not_wanted_are_reported_at_once(void **state)
 {
     struct fixture *f = *state;
     struct counter_request full = queued(1, LONG_MS);
@@ -143,7 +143,7 @@ static void a_full_queue_and_a_wait_that_is_not_wanted_are_told_at_once(void **s
     release(&holder);
 }
 
-static void who_takes_any_result_is_told_of_it_by_a_release(void **state)
+static void one_that_takes_any_result_is_notified_of_it_by_a_release(void **state)
 {
     struct fixture *f = *state;
     struct counter_request any = of_kind(COUNTER_ANY);
@@ -161,7 +161,8 @@ static void who_takes_any_result_is_told_of_it_by_a_release(void **state)
     await_idle(f, view(f).connections);
 }
 
-static void who_leaves_without_having_worked_is_followed_by_one_of_those_who_wait(void **state)
+static void
+one_that_leaves_without_having_worked_is_followed_by_one_of_those_that_wait(void **state)
 {
     struct fixture *f = *state;
     struct counter_request any = of_kind(COUNTER_ANY);
@@ -181,7 +182,7 @@ static void who_leaves_without_having_worked_is_followed_by_one_of_those_who_wai
     assert_int_equal(await_answer(&second), COUNTER_RESULT_DONE);
 }
 
-static void who_leaves_while_waiting_gives_his_place_in_the_queue_back(void **state)
+static void one_that_leaves_while_waiting_gives_its_place_in_the_queue_back(void **state)
 {
     struct fixture *f = *state;
     struct counter_request two = queued(2, 0);
@@ -306,7 +307,7 @@ static void a_lock_is_lost_with_its_daemon_and_its_release_does_nothing(void **s
     await_idle(f, 1);
 }
 
-static void who_waits_when_the_daemon_goes_is_told_so(void **state)
+static void one_that_waits_when_the_daemon_goes_is_notified(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -369,7 +370,7 @@ static void a_server_that_refuses_is_left_alone_and_found_when_it_is_back(void *
     release(&a);
 }
 
-static void a_daemon_that_has_stopped_is_left_alone_and_found_when_it_goes_on(void **state)
+static void a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -444,7 +445,7 @@ static void more_connections_than_are_kept_are_closed(void **state)
     assert_int_equal(view(f).idle, 3);
 }
 
-static void a_kept_connection_is_closed_when_nobody_wants_it(void **state)
+static void a_kept_connection_is_closed_when_none_wants_it(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -543,21 +544,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_lock_is_had_and_its_connection_kept_for_the_next),
         CASE(the_second_asker_waits_for_the_first_one_to_release),
-        CASE(a_full_queue_and_a_wait_that_is_not_wanted_are_told_at_once),
-        CASE(who_takes_any_result_is_told_of_it_by_a_release),
-        CASE(who_leaves_without_having_worked_is_followed_by_one_of_those_who_wait),
-        CASE(who_leaves_while_waiting_gives_his_place_in_the_queue_back),
+        CASE(a_full_queue_and_a_wait_that_is_not_wanted_are_reported_at_once),
+        CASE(one_that_takes_any_result_is_notified_of_it_by_a_release),
+        CASE(one_that_leaves_without_having_worked_is_followed_by_one_of_those_that_wait),
+        CASE(one_that_leaves_while_waiting_gives_its_place_in_the_queue_back),
         CASE(a_wait_ends_at_its_own_time_within_the_second),
         CASE(a_wait_of_whole_seconds_is_ended_by_the_daemon_and_costs_no_connection),
         CASE(keys_of_any_bytes_are_different_keys),
         CASE(a_lock_is_lost_with_its_daemon_and_its_release_does_nothing),
-        CASE(who_waits_when_the_daemon_goes_is_told_so),
+        CASE(one_that_waits_when_the_daemon_goes_is_notified),
         CASE(kept_connections_do_not_outlive_their_daemon),
         CASE(a_server_that_refuses_is_left_alone_and_found_when_it_is_back),
-        CASE(a_daemon_that_has_stopped_is_left_alone_and_found_when_it_goes_on),
+        CASE(a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues),
         CASE(a_call_that_finds_all_connections_taken_learns_so),
         CASE(more_connections_than_are_kept_are_closed),
-        CASE(a_kept_connection_is_closed_when_nobody_wants_it),
+        CASE(a_kept_connection_is_closed_when_none_wants_it),
         CASE(a_lock_stays_when_its_server_goes),
         CASE(a_server_that_stays_keeps_its_connections),
         cmocka_unit_test(names_are_checked),

@@ -81,7 +81,7 @@ static void a_line_of_the_longest_length_is_one(void **state)
     free(bytes);
 }
 
-static void a_longer_line_that_is_whole_is_told_once(void **state)
+static void a_longer_line_that_is_whole_is_reported_once(void **state)
 {
     char *bytes = long_line(COUNTER_LINE_MAX);
     struct cutter c = {.in = {bytes, COUNTER_LINE_MAX + 4}};
@@ -93,7 +93,7 @@ static void a_longer_line_that_is_whole_is_told_once(void **state)
     free(bytes);
 }
 
-static void a_longer_line_in_pieces_is_told_once_and_skipped(void **state)
+static void a_longer_line_in_pieces_is_reported_once_and_skipped(void **state)
 {
     char *bytes = long_line((size_t)3 * COUNTER_LINE_MAX);
     struct cutter c = {.in = {bytes, COUNTER_LINE_MAX}};
@@ -296,8 +296,8 @@ int main(void)
         cmocka_unit_test(lines_end_in_a_newline_and_lose_one_carriage_return),
         cmocka_unit_test(nothing_is_a_rest),
         cmocka_unit_test(a_line_of_the_longest_length_is_one),
-        cmocka_unit_test(a_longer_line_that_is_whole_is_told_once),
-        cmocka_unit_test(a_longer_line_in_pieces_is_told_once_and_skipped),
+        cmocka_unit_test(a_longer_line_that_is_whole_is_reported_once),
+        cmocka_unit_test(a_longer_line_in_pieces_is_reported_once_and_skipped),
         cmocka_unit_test(one_byte_less_than_too_long_is_kept),
         cmocka_unit_test(verbs_are_recognised_in_the_originals_way),
         cmocka_unit_test(an_acquire_has_its_kind_key_and_numbers),

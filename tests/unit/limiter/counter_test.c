@@ -17,7 +17,7 @@ void *__wrap_malloc(size_t bytes)
 
 /* ---- one key ---- */
 
-static void maxqueue_limits_holders_too_and_is_looked_at_before_room(void **state)
+static void maxqueue_limits_holders_too_and_is_checked_before_room(void **state)
 {
     struct counter_ask ask = ask_for("k");
 
@@ -31,7 +31,7 @@ static void maxqueue_limits_holders_too_and_is_looked_at_before_room(void **stat
     assert_int_equal(stats()->full, 1);
 }
 
-static void who_may_not_wait_is_told_at_once(void **state)
+static void one_that_may_not_wait_is_notified_at_once(void **state)
 {
     struct counter_ask ask = ask_for("k");
 
@@ -57,7 +57,7 @@ static void a_release_is_done_for_all_any_and_then_locked_for_the_oldest_me(void
     assert_int_equal(stats()->keys, 0);
 }
 
-static void a_leaving_holder_gives_its_place_to_me_before_any_and_nobody_is_done(void **state)
+static void a_leaving_holder_gives_its_place_to_me_before_any_and_none_is_done(void **state)
 {
     (void)state;
     me(0, "k", 1);
@@ -88,7 +88,7 @@ static void a_waiter_that_is_woken_is_not_judged_by_its_own_workers_again(void *
     assert_int_equal(stats()->held, 2);
 }
 
-static void giving_up_a_wait_by_release_is_done_for_the_other_any_and_for_nobody_else(void **state)
+static void giving_up_a_wait_by_release_is_done_for_the_other_any_and_for_none_else(void **state)
 {
     (void)state;
     me(0, "k", 1);
@@ -104,7 +104,7 @@ static void giving_up_a_wait_by_release_is_done_for_the_other_any_and_for_nobody
     assert_int_equal(stats()->gained_us, 0);
 }
 
-static void a_waiter_that_leaves_or_expires_wakes_nobody(void **state)
+static void a_waiter_that_leaves_or_expires_wakes_none(void **state)
 {
     (void)state;
     me(0, "k", 1);
@@ -166,7 +166,7 @@ static void a_full_table_refuses_keys_but_serves_those_it_has(void **state)
     assert_int_equal(stats()->keys, 5);
 }
 
-static void a_full_table_refuses_waiters_but_not_who_need_not_wait(void **state)
+static void a_full_table_refuses_waiters_but_not_those_that_need_not_wait(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 7; ++i)
@@ -191,7 +191,7 @@ static void a_name_that_is_too_long_is_refused(void **state)
     assert_int_equal(acquire(0, ask), COUNTER_LOCKED);
 }
 
-static void without_memory_one_is_told_and_nothing_changes(void **state)
+static void without_memory_one_is_notified_and_nothing_changes(void **state)
 {
     struct counter_limits limits = {1, 0};
 
@@ -258,7 +258,7 @@ static void times_are_summed_by_how_a_wait_and_a_hold_ended(void **state)
     assert_int_equal(stats()->done, 2);
 }
 
-static void one_woken_and_not_yet_told_may_leave_and_is_in_no_list_then(void **state)
+static void one_woken_and_not_yet_notified_may_leave_and_is_in_no_list_then(void **state)
 {
     (void)state;
     me(0, "k", 1);
@@ -273,23 +273,23 @@ static void one_woken_and_not_yet_told_may_leave_and_is_in_no_list_then(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RULE(maxqueue_limits_holders_too_and_is_looked_at_before_room),
-        RULE(who_may_not_wait_is_told_at_once),
+        RULE(maxqueue_limits_holders_too_and_is_checked_before_room),
+        RULE(one_that_may_not_wait_is_notified_at_once),
         RULE(a_release_is_done_for_all_any_and_then_locked_for_the_oldest_me),
-        RULE(a_leaving_holder_gives_its_place_to_me_before_any_and_nobody_is_done),
+        RULE(a_leaving_holder_gives_its_place_to_me_before_any_and_none_is_done),
         RULE(a_request_with_more_workers_overtakes_those_that_wait),
         RULE(a_waiter_that_is_woken_is_not_judged_by_its_own_workers_again),
-        RULE(giving_up_a_wait_by_release_is_done_for_the_other_any_and_for_nobody_else),
-        RULE(a_waiter_that_leaves_or_expires_wakes_nobody),
+        RULE(giving_up_a_wait_by_release_is_done_for_the_other_any_and_for_none_else),
+        RULE(a_waiter_that_leaves_or_expires_wakes_none),
         RULE(keys_are_exact_bytes_of_any_length_from_none),
         RULE(the_type_is_what_stands_before_the_first_colon),
         RULE(a_full_table_refuses_keys_but_serves_those_it_has),
-        RULE(a_full_table_refuses_waiters_but_not_who_need_not_wait),
+        RULE(a_full_table_refuses_waiters_but_not_those_that_need_not_wait),
         RULE(a_name_that_is_too_long_is_refused),
-        RULE(without_memory_one_is_told_and_nothing_changes),
+        RULE(without_memory_one_is_notified_and_nothing_changes),
         RULE(the_oldest_holder_is_the_one_granted_first),
         RULE(times_are_summed_by_how_a_wait_and_a_hold_ended),
-        RULE(one_woken_and_not_yet_told_may_leave_and_is_in_no_list_then),
+        RULE(one_woken_and_not_yet_notified_may_leave_and_is_in_no_list_then),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static void over_slots_one_waits_and_the_next_free_slot_goes_to_the_oldest_of_th
     assert_string_equal(leave(1), "2 L");
 }
 
-static void over_slots_one_who_may_not_wait_is_told_and_makes_no_key(void **state)
+static void over_slots_one_that_may_not_wait_is_notified_and_makes_no_key(void **state)
 {
     struct counter_ask ask = ask_for("t:b");
 
@@ -138,7 +138,7 @@ static void slots_mean_nothing_to_a_key_of_no_type(void **state)
 
 /* ---- a type's own limits ---- */
 
-static void a_types_own_limits_bind_whatever_a_request_says(void **state)
+static void a_types_own_limits_bind_whatever_a_request_states(void **state)
 {
     (void)state;
     assert_string_equal(limit("t", 2, 3), "");
@@ -203,7 +203,7 @@ static void when_workers_are_lowered_a_freed_slot_goes_to_another_key(void **sta
     assert_string_equal(release(1), "2 L");
 }
 
-static void when_limits_are_raised_the_oldest_who_may_go_on_are_served_at_once(void **state)
+static void when_limits_are_raised_the_oldest_that_may_continue_are_served_at_once(void **state)
 {
     (void)state;
     limit("t", 1, 1);
@@ -262,7 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RULE(over_slots_one_waits_and_the_next_free_slot_goes_to_the_oldest_of_the_type),
-        RULE(over_slots_one_who_may_not_wait_is_told_and_makes_no_key),
+        RULE(over_slots_one_that_may_not_wait_is_notified_and_makes_no_key),
         RULE(the_own_key_comes_before_older_waiters_of_the_type),
         RULE(a_request_with_more_slots_overtakes_those_that_wait),
         RULE(an_any_waiter_in_the_line_becomes_a_holder_when_a_slot_frees_elsewhere),
@@ -271,12 +271,12 @@ int main(void)
         RULE(of_one_key_the_waiter_with_more_workers_may_be_the_one_with_room),
         RULE(the_type_of_a_key_is_that_of_its_first_ask_for_as_long_as_it_lives),
         RULE(slots_mean_nothing_to_a_key_of_no_type),
-        RULE(a_types_own_limits_bind_whatever_a_request_says),
+        RULE(a_types_own_limits_bind_whatever_a_request_states),
         RULE(when_slots_are_lowered_leavers_are_not_replaced_until_there_is_room),
         RULE(a_key_that_lost_its_last_holder_waits_in_the_line_by_age),
         RULE(a_key_that_kept_a_holder_waits_in_the_line_too),
         RULE(when_workers_are_lowered_a_freed_slot_goes_to_another_key),
-        RULE(when_limits_are_raised_the_oldest_who_may_go_on_are_served_at_once),
+        RULE(when_limits_are_raised_the_oldest_that_may_continue_are_served_at_once),
         RULE(a_type_exists_while_it_has_a_key_or_limits),
         RULE(limits_are_refused_for_no_name_for_a_long_one_and_for_too_many),
     };

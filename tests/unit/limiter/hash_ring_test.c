@@ -88,7 +88,7 @@ static void a_server_that_comes_or_goes_moves_its_own_share_and_no_other_key(voi
         change(fewer);
 }
 
-static void the_order_in_which_names_are_told_does_not_matter(void **state)
+static void the_order_in_which_names_are_reported_does_not_matter(void **state)
 {
     struct slice turned[NAMES_MAX];
     struct shares shares;
@@ -117,7 +117,7 @@ static void the_servers_of_keys_stay_the_same_for_ever(void **state)
     free(owner);
 }
 
-static void a_ring_of_nobody_has_no_answer(void **state)
+static void a_ring_of_none_has_no_answer(void **state)
 {
     struct hash_ring *r = hash_ring_create(NULL, 0);
 
@@ -142,9 +142,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_are_within_a_quarter_of_even),
         cmocka_unit_test(a_server_that_comes_or_goes_moves_its_own_share_and_no_other_key),
-        cmocka_unit_test(the_order_in_which_names_are_told_does_not_matter),
+        cmocka_unit_test(the_order_in_which_names_are_reported_does_not_matter),
         cmocka_unit_test(the_servers_of_keys_stay_the_same_for_ever),
-        cmocka_unit_test(a_ring_of_nobody_has_no_answer),
+        cmocka_unit_test(a_ring_of_none_has_no_answer),
         cmocka_unit_test(keys_may_be_empty_and_hold_any_bytes),
     };
 

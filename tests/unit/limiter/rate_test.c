@@ -53,7 +53,7 @@ static void a_burst_passes_at_once_and_the_rest_evenly(void **state)
     rate_table_destroy(t);
 }
 
-static void what_is_told_to_wait_may_then(void **state)
+static void what_is_asked_to_wait_may_then(void **state)
 {
     struct rate_table *t = rate_table_create(10);
     const struct rate r = {.interval_ns = 333333333, .burst = 2};
@@ -212,7 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rate_is_a_number_in_a_time),
         cmocka_unit_test(a_burst_passes_at_once_and_the_rest_evenly),
-        cmocka_unit_test(what_is_told_to_wait_may_then),
+        cmocka_unit_test(what_is_asked_to_wait_may_then),
         cmocka_unit_test(time_that_goes_back_lets_no_more_through),
         cmocka_unit_test(another_rate_does_not_inherit_a_long_wait),
         cmocka_unit_test(the_key_used_least_recently_goes),

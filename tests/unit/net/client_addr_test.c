@@ -82,7 +82,7 @@ static const char *client(const char *const *values, size_t n)
     return addr_host(&s.client, out);
 }
 
-static void the_client_is_the_first_from_the_right_whom_nobody_trusts(void **state)
+static void the_client_is_the_first_from_the_right_that_is_not_trusted(void **state)
 {
     (void)state;
     assert_string_equal(client((const char *[]){"192.0.2.9"}, 1), "192.0.2.9");
@@ -110,7 +110,7 @@ static void what_is_no_address_ends_the_search(void **state)
                         "10.0.0.2");
 }
 
-static void no_more_than_so_many_hops_are_looked_at(void **state)
+static void no_more_than_so_many_hops_are_checked(void **state)
 {
     struct text list = {0};
 
@@ -127,10 +127,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_element_is_an_address_with_or_without_port),
         cmocka_unit_test(anything_else_is_no_address),
-        cmocka_unit_test(the_client_is_the_first_from_the_right_whom_nobody_trusts),
+        cmocka_unit_test(the_client_is_the_first_from_the_right_that_is_not_trusted),
         cmocka_unit_test(when_all_are_trusted_it_is_the_farthest),
         cmocka_unit_test(what_is_no_address_ends_the_search),
-        cmocka_unit_test(no_more_than_so_many_hops_are_looked_at),
+        cmocka_unit_test(no_more_than_so_many_hops_are_checked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,7 +103,7 @@ static void a_message_over_the_limit_is_left_out(void **state)
     free(long_text);
 }
 
-static void a_peer_that_has_gone_is_told(void **state)
+static void a_peer_that_has_gone_is_reported(void **state)
 {
     (void)state;
     close(pair[1]);
@@ -112,7 +112,7 @@ static void a_peer_that_has_gone_is_told(void **state)
     assert_int_equal(packet_queue_flush(&queue), ERR_PEER_CLOSED);
 }
 
-static void closed_it_is_empty_and_its_peer_is_told(void **state)
+static void closed_it_is_empty_and_its_peer_is_reported(void **state)
 {
     json_t *m;
     int passed;
@@ -136,8 +136,8 @@ int main(void)
         TEST(what_a_full_socket_does_not_take_goes_later_in_order),
         TEST(a_descriptor_may_be_closed_before_it_is_sent),
         TEST(a_message_over_the_limit_is_left_out),
-        TEST(a_peer_that_has_gone_is_told),
-        TEST(closed_it_is_empty_and_its_peer_is_told),
+        TEST(a_peer_that_has_gone_is_reported),
+        TEST(closed_it_is_empty_and_its_peer_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

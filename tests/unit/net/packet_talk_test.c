@@ -88,7 +88,7 @@ static void all_is_given_over_until_the_last_message_comes(void **state)
     json_decref(last);
 }
 
-static void descriptors_that_nobody_takes_are_closed(void **state)
+static void descriptors_that_none_takes_are_closed(void **state)
 {
     struct taken t = {.fd = -1};
     size_t before = open_descriptors();
@@ -117,7 +117,7 @@ static void what_makes_no_sense_ends_it(void **state)
     assert_int_equal(t.n, 0);
 }
 
-static void silence_is_waited_for_as_long_as_is_said(void **state)
+static void silence_is_waited_for_as_long_as_specified(void **state)
 {
     struct taken t = {.fd = -1};
     json_t *last;
@@ -128,7 +128,7 @@ static void silence_is_waited_for_as_long_as_is_said(void **state)
     assert_true(clock_mono_us() - before >= SHORT_MS * 1000);
 }
 
-static void the_end_of_the_other_side_is_told_at_once(void **state)
+static void the_end_of_the_other_side_is_reported_at_once(void **state)
 {
     struct taken t = {.fd = -1};
     json_t *last;
@@ -147,12 +147,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_is_given_over_until_the_last_message_comes, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(descriptors_that_nobody_takes_are_closed, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(descriptors_that_none_takes_are_closed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_makes_no_sense_ends_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(silence_is_waited_for_as_long_as_is_said, set_up,
+        cmocka_unit_test_setup_teardown(silence_is_waited_for_as_long_as_specified, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(the_end_of_the_other_side_is_told_at_once, set_up,
+        cmocka_unit_test_setup_teardown(the_end_of_the_other_side_is_reported_at_once, set_up,
                                         tear_down),
     };
 

@@ -172,7 +172,7 @@ static void end_of_sending_leaves_receiving(void **state)
     assert_int_equal(transport_recv(&f->t, &byte, 1), 1);
 }
 
-static void file_is_sent_from_where_it_is_told(void **state)
+static void file_is_sent_from_where_it_is_reported(void **state)
 {
     struct fixture *f = *state;
     char got[6] = "";
@@ -226,7 +226,7 @@ int main(void)
         TEST(another_loop_may_have_it),
         TEST(bytes_and_an_end_are_not_quiet),
         TEST(end_of_sending_leaves_receiving),
-        TEST(file_is_sent_from_where_it_is_told),
+        TEST(file_is_sent_from_where_it_is_reported),
         TEST(what_has_come_is_moved_into_a_pipe),
         TEST(what_is_closed_may_be_closed_again),
     };

@@ -114,7 +114,7 @@ static void our_own_counters_are_known_by_option_and_stand_last(void **state)
     text_fini(&out);
 }
 
-static void nobody_processed_has_no_average(void **state)
+static void none_processed_has_no_average(void **state)
 {
     const struct stats_figures f = {.counters.processing_us = 5};
     struct text out = {0};
@@ -148,7 +148,7 @@ int main(void)
         cmocka_unit_test(full_is_written_as_the_original_writes_it),
         cmocka_unit_test(names_are_compared_without_case_to_their_end),
         cmocka_unit_test(our_own_counters_are_known_by_option_and_stand_last),
-        cmocka_unit_test(nobody_processed_has_no_average),
+        cmocka_unit_test(none_processed_has_no_average),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -313,7 +313,7 @@ static void address_in_use_is_an_error(void **state)
     char text[ADDR_TEXT_MAX];
     char expected[ADDR_TEXT_MAX + 64];
 
-    snprintf(expected, sizeof(expected), "admin-cannot-listen address=%s reason=\"",
+    snprintf(expected, sizeof(expected), "admin-listen-failed address=%s reason=\"",
              addr_format(&f->addr, text));
     log_capture_start(&c);
     assert_int_not_equal(admin_create(f->loop, &config, NULL, &a), ERR_OK);

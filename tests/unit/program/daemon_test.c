@@ -165,7 +165,7 @@ static void a_good_configuration_is_read_once_and_run(void **state)
     assert_string_equal(o.err, "");
 }
 
-static void a_bad_configuration_is_told_with_its_places_and_not_run(void **state)
+static void a_bad_configuration_is_reported_with_its_places_and_not_run(void **state)
 {
     struct outcome o = daemon_of("--config", "bad.yaml", NULL);
 
@@ -415,7 +415,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_configuration_is_read_once_and_run),
-        cmocka_unit_test(a_bad_configuration_is_told_with_its_places_and_not_run),
+        cmocka_unit_test(a_bad_configuration_is_reported_with_its_places_and_not_run),
         cmocka_unit_test(testing_a_configuration_does_not_run_it),
         cmocka_unit_test(wrong_usage_is_exit_2_with_the_usage),
         cmocka_unit_test(version_help_and_manual_pages_go_to_stdout),

@@ -467,7 +467,7 @@ static void on_gone(void *context)
     loop_stop(heard->loop);
 }
 
-static void the_old_process_is_heard_until_it_exits(void **state)
+static void the_old_process_is_reported_until_it_exits(void **state)
 {
     static const struct inherited_events events = {on_message, on_gone};
     struct heard heard = {.loop = loop_create(0), .inherited = begin()};
@@ -501,7 +501,7 @@ int main(void)
         TEST(an_old_process_that_exits_has_released_all),
         TEST(a_message_out_of_turn_is_not_taken_for_the_word_to_go),
         TEST(the_path_of_a_socket_that_is_not_taken_is_removed_after_ready_only),
-        TEST(the_old_process_is_heard_until_it_exits),
+        TEST(the_old_process_is_reported_until_it_exits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static void expect(const char *before, const char *now, const char *want)
     text_fini(&delta);
 }
 
-static void lines_that_are_the_same_are_named_and_others_told(void **state)
+static void lines_that_are_the_same_are_named_and_others_reported(void **state)
 {
     (void)state;
     expect("a\nb\nc\n", "a\nb\nc\n", "=0,3\n");
@@ -71,7 +71,7 @@ static void lines_that_are_the_same_are_named_and_others_told(void **state)
     expect("", "", "");
 }
 
-static void lines_that_stand_there_twice_keep_their_neighbours(void **state)
+static void duplicate_lines_keep_their_neighbours(void **state)
 {
     (void)state;
     expect("<tr>\n1\n<tr>\n2\n", "<tr>\n1\n<tr>\n3\n", "=0,3\n+3\n");
@@ -127,8 +127,8 @@ static void any_two_texts_are_made_of_each_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_that_are_the_same_are_named_and_others_told),
-        cmocka_unit_test(lines_that_stand_there_twice_keep_their_neighbours),
+        cmocka_unit_test(lines_that_are_the_same_are_named_and_others_reported),
+        cmocka_unit_test(duplicate_lines_keep_their_neighbours),
         cmocka_unit_test(a_last_line_without_an_end_has_one_afterwards),
         cmocka_unit_test(members_that_are_replaced_keep_the_place_of_those_that_are_equal),
         cmocka_unit_test(any_two_texts_are_made_of_each_other),

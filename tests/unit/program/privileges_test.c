@@ -24,7 +24,7 @@ static void no_user_wants_nothing_and_a_group_alone_is_refused(void **state)
     assert_string_equal(privileges_find(NULL, "root", &p), "is nothing without a user");
 }
 
-static void who_is_not_there_is_not_found(void **state)
+static void one_that_is_not_there_is_not_found(void **state)
 {
     struct privileges p;
 
@@ -41,7 +41,7 @@ static int become_nobody(const struct privileges *p)
     return setuid(0) == 0 || getuid() != p->uid || getegid() != p->gid ? 3 : 0;
 }
 
-static void root_becomes_the_user_for_good_and_nobody_else_can(void **state)
+static void root_becomes_the_user_for_good_and_none_else_can(void **state)
 {
     struct privileges p;
     int status;
@@ -61,8 +61,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_user_wants_nothing_and_a_group_alone_is_refused),
-        cmocka_unit_test(who_is_not_there_is_not_found),
-        cmocka_unit_test(root_becomes_the_user_for_good_and_nobody_else_can),
+        cmocka_unit_test(one_that_is_not_there_is_not_found),
+        cmocka_unit_test(root_becomes_the_user_for_good_and_none_else_can),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

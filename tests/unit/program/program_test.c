@@ -70,7 +70,7 @@ static void a_name_with_a_slash_is_the_program(void **state)
     free(path);
 }
 
-static void a_name_without_one_is_looked_for_in_path(void **state)
+static void a_name_without_one_is_searched_for_in_path(void **state)
 {
     char *expected = xasprintf("%s/agent", directory);
     char *path = xasprintf("/nowhere::%s:/bin", directory);
@@ -131,7 +131,7 @@ static void wait_for_end(const struct program *p)
     assert_int_equal(poll(&ended, 1, 60000), 1);
 }
 
-static void how_it_ended_is_told(void **state)
+static void how_it_ended_is_reported(void **state)
 {
     struct program p;
     char how[40];
@@ -170,9 +170,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_name_with_a_slash_is_the_program),
-        TEST(a_name_without_one_is_looked_for_in_path),
+        TEST(a_name_without_one_is_searched_for_in_path),
         TEST(an_empty_entry_is_not_the_working_directory),
-        cmocka_unit_test(how_it_ended_is_told),
+        cmocka_unit_test(how_it_ended_is_reported),
         cmocka_unit_test(it_gets_the_one_descriptor_and_its_limit),
     };
 

@@ -57,7 +57,7 @@ static void a_class_keeps_its_worker(void **state)
     fixture_end(&f);
 }
 
-static void after_a_start_classes_are_where_resumes_say_they_are_known_best(void **state)
+static void after_a_start_classes_are_where_resumes_state_they_are_known_best(void **state)
 {
     struct fixture f;
 
@@ -352,7 +352,7 @@ static void get_at(struct fixture *f, const char *cls, int worker, struct pool_p
     assert_ptr_equal(pick->worker, f->workers[worker]);
 }
 
-static void a_detour_is_explained_by_who_has_no_work(void **state)
+static void a_detour_is_explained_by_one_that_has_no_work(void **state)
 {
     struct fixture f;
     struct pool_explain e;
@@ -386,7 +386,7 @@ static void a_detour_is_explained_by_who_has_no_work(void **state)
     fixture_end(&f);
 }
 
-static void who_is_replaced_leaves_its_classes_to_its_successor(void **state)
+static void one_that_is_replaced_leaves_its_classes_to_its_replacement(void **state)
 {
     struct fixture f;
 
@@ -402,7 +402,7 @@ static void who_is_replaced_leaves_its_classes_to_its_successor(void **state)
     fixture_end(&f);
 }
 
-static void who_leaves_for_good_has_no_class_left_before_anybody_asks(void **state)
+static void one_that_leaves_for_good_has_no_class_left_before_any_asks(void **state)
 {
     struct fixture f;
     struct pool_explain e;
@@ -430,7 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_keeps_its_worker),
-        cmocka_unit_test(after_a_start_classes_are_where_resumes_say_they_are_known_best),
+        cmocka_unit_test(after_a_start_classes_are_where_resumes_state_they_are_known_best),
         cmocka_unit_test(of_many_that_know_a_class_the_best_one_is_taken),
         cmocka_unit_test(a_later_resume_moves_nothing),
         cmocka_unit_test(a_drained_worker_hands_its_classes_over_and_gets_none),
@@ -441,10 +441,10 @@ int main(void)
         cmocka_unit_test(what_another_load_balancer_sends_counts),
         cmocka_unit_test(a_choice_explains_itself_without_an_effect),
         cmocka_unit_test(a_further_home_is_explained_by_what_waiting_would_cost),
-        cmocka_unit_test(a_detour_is_explained_by_who_has_no_work),
+        cmocka_unit_test(a_detour_is_explained_by_one_that_has_no_work),
         cmocka_unit_test(a_move_is_explained_by_its_cause),
-        cmocka_unit_test(who_is_replaced_leaves_its_classes_to_its_successor),
-        cmocka_unit_test(who_leaves_for_good_has_no_class_left_before_anybody_asks),
+        cmocka_unit_test(one_that_is_replaced_leaves_its_classes_to_its_replacement),
+        cmocka_unit_test(one_that_leaves_for_good_has_no_class_left_before_any_asks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,7 +99,7 @@ static void ours_and_others_divide_together(void **state)
     fixture_end(&f);
 }
 
-static void who_has_too_much_from_others_is_passed_over(void **state)
+static void one_that_has_too_much_from_others_is_passed_over(void **state)
 {
     struct fixture f;
 
@@ -269,7 +269,7 @@ static void classless_takes_the_least_of_all_that_is_in_flight(void **state)
     fixture_end(&f);
 }
 
-static void who_comes_back_comes_without_the_last_report(void **state)
+static void one_that_comes_back_comes_without_the_last_report(void **state)
 {
     struct fixture f;
 
@@ -306,7 +306,7 @@ static void the_active_version_and_its_line_do_not_depend_on_reports(void **stat
 
 /* ---- what a worker refused ---- */
 
-static void who_refused_a_request_is_spared_for_a_while(void **state)
+static void one_that_refused_a_request_is_spared_for_a_while(void **state)
 {
     struct fixture f;
 
@@ -355,7 +355,7 @@ static void when_all_have_refused_it_is_as_if_none_had(void **state)
     fixture_end(&f);
 }
 
-static void without_classes_who_refused_is_spared_too(void **state)
+static void without_classes_one_that_refused_is_spared_too(void **state)
 {
     struct fixture f;
 
@@ -376,7 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_divide_a_score_as_our_own_requests_do),
         cmocka_unit_test(ours_and_others_divide_together),
-        cmocka_unit_test(who_has_too_much_from_others_is_passed_over),
+        cmocka_unit_test(one_that_has_too_much_from_others_is_passed_over),
         cmocka_unit_test(what_others_have_at_the_front_raises_the_bar_for_all),
         cmocka_unit_test(others_enter_no_mean),
         cmocka_unit_test(a_report_counts_until_it_is_backlog_max_age_old),
@@ -384,11 +384,11 @@ int main(void)
         cmocka_unit_test(others_are_what_is_not_our_own_when_the_response_comes),
         cmocka_unit_test(nothing_of_it_counts_when_it_is_switched_off),
         cmocka_unit_test(classless_takes_the_least_of_all_that_is_in_flight),
-        cmocka_unit_test(who_comes_back_comes_without_the_last_report),
-        cmocka_unit_test(who_refused_a_request_is_spared_for_a_while),
+        cmocka_unit_test(one_that_comes_back_comes_without_the_last_report),
+        cmocka_unit_test(one_that_refused_a_request_is_spared_for_a_while),
         cmocka_unit_test(its_next_answer_ends_that),
         cmocka_unit_test(when_all_have_refused_it_is_as_if_none_had),
-        cmocka_unit_test(without_classes_who_refused_is_spared_too),
+        cmocka_unit_test(without_classes_one_that_refused_is_spared_too),
         cmocka_unit_test(the_active_version_and_its_line_do_not_depend_on_reports),
     };
 

@@ -146,7 +146,8 @@ static void those_out_of_the_line_do_not_count(void **state)
     fixture_end(&f);
 }
 
-static void who_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_one(void **state)
+static void
+one_that_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_one(void **state)
 {
     struct fixture f;
 
@@ -175,7 +176,7 @@ static void who_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_o
     fixture_end(&f);
 }
 
-static void who_is_to_be_woken_sleeps_on_when_there_is_room_elsewhere(void **state)
+static void one_that_is_to_be_woken_sleeps_on_when_there_is_room_elsewhere(void **state)
 {
     struct fixture f;
 
@@ -192,7 +193,7 @@ static void who_is_to_be_woken_sleeps_on_when_there_is_room_elsewhere(void **sta
     fixture_end(&f);
 }
 
-static void who_is_excluded_is_not_woken_by_that_request(void **state)
+static void one_that_is_excluded_is_not_woken_by_that_request(void **state)
 {
     struct fixture f;
     struct pool_pick pick;
@@ -274,7 +275,7 @@ static void those_that_relieve_take_turns(void **state)
     fixture_end(&f);
 }
 
-static void who_leaves_is_called_no_more(void **state)
+static void one_that_leaves_is_called_no_more(void **state)
 {
     struct fixture f;
 
@@ -295,7 +296,7 @@ static void who_leaves_is_called_no_more(void **state)
     fixture_end(&f);
 }
 
-static void who_stands_aside_is_not_asked(void **state)
+static void one_that_is_ineligible_is_not_asked(void **state)
 {
     struct fixture f;
 
@@ -335,14 +336,15 @@ int main(void)
         cmocka_unit_test(what_others_have_in_flight_counts_until_it_is_old),
         cmocka_unit_test(it_is_never_overload_when_it_is_switched_off),
         cmocka_unit_test(those_out_of_the_line_do_not_count),
-        cmocka_unit_test(who_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_one),
-        cmocka_unit_test(who_is_to_be_woken_sleeps_on_when_there_is_room_elsewhere),
-        cmocka_unit_test(who_is_excluded_is_not_woken_by_that_request),
+        cmocka_unit_test(
+            one_that_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_one),
+        cmocka_unit_test(one_that_is_to_be_woken_sleeps_on_when_there_is_room_elsewhere),
+        cmocka_unit_test(one_that_is_excluded_is_not_woken_by_that_request),
         cmocka_unit_test(a_new_process_takes_what_the_others_have_too_much_of),
         cmocka_unit_test(its_first_skills_end_that),
         cmocka_unit_test(those_that_relieve_take_turns),
-        cmocka_unit_test(who_leaves_is_called_no_more),
-        cmocka_unit_test(who_stands_aside_is_not_asked),
+        cmocka_unit_test(one_that_leaves_is_called_no_more),
+        cmocka_unit_test(one_that_is_ineligible_is_not_asked),
         cmocka_unit_test(without_classes_the_least_backlog_wakes_it),
     };
 

@@ -82,7 +82,7 @@ static void a_million_new_classes_take_no_skill_from_one_requested_once_in_the_r
     fixture_end(&f);
 }
 
-static void classes_that_come_twice_drive_nobody_out_who_comes_in_the_same_time(void **state)
+static void classes_that_come_twice_evict_none_that_comes_in_the_same_time(void **state)
 {
     struct fixture f;
 
@@ -213,7 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_million_new_classes_take_no_skill_from_one_requested_once_in_the_room),
-        cmocka_unit_test(classes_that_come_twice_drive_nobody_out_who_comes_in_the_same_time),
+        cmocka_unit_test(classes_that_come_twice_evict_none_that_comes_in_the_same_time),
         cmocka_unit_test(a_dropped_class_loses_its_scores),
         cmocka_unit_test(resumes_of_many_classes_find_room_while_there_is_some),
         cmocka_unit_test(what_counts_most_stays_when_resumes_have_more_than_there_is_room_for),

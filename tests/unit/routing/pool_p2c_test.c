@@ -122,7 +122,7 @@ static void what_others_have_in_flight_is_work(void **state)
     fixture_end(&f);
 }
 
-static void whoever_may_not_be_chosen_is_not(void **state)
+static void one_that_may_not_be_chosen_is_not(void **state)
 {
     struct fixture f;
     struct worker *tried[2];
@@ -178,7 +178,7 @@ int main(void)
         cmocka_unit_test(of_two_the_one_with_less_work_gets_it),
         cmocka_unit_test(fast_errors_do_not_make_a_class_cheap),
         cmocka_unit_test(what_others_have_in_flight_is_work),
-        cmocka_unit_test(whoever_may_not_be_chosen_is_not),
+        cmocka_unit_test(one_that_may_not_be_chosen_is_not),
         cmocka_unit_test(classes_that_are_dropped_let_their_requests_go),
     };
 

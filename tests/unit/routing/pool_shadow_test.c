@@ -141,7 +141,7 @@ static void a_shadow_decides_as_if_it_were_obeyed_and_is_not(void **state)
     }
 }
 
-static void the_figures_tell_who_keeps_a_class_with_few_workers(void **state)
+static void the_figures_report_what_keeps_a_class_with_few_workers(void **state)
 {
     struct fixture f;
     struct pool_settings s = settings_of(POOL_POLICY_ROUND_ROBIN);
@@ -252,7 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shadow_of_the_same_policy_never_differs),
         cmocka_unit_test(a_shadow_decides_as_if_it_were_obeyed_and_is_not),
-        cmocka_unit_test(the_figures_tell_who_keeps_a_class_with_few_workers),
+        cmocka_unit_test(the_figures_report_what_keeps_a_class_with_few_workers),
         cmocka_unit_test(it_comes_and_goes_while_requests_are_in_flight),
         cmocka_unit_test(a_retry_is_a_retry_for_the_shadow_too),
     };

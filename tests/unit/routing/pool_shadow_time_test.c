@@ -160,7 +160,7 @@ static void a_shadow_has_the_queues_that_its_own_choices_would_make(void **state
     }
 }
 
-static void the_wait_of_the_policy_in_force_is_told_as_it_was(void **state)
+static void the_wait_of_the_effective_policy_is_reported_as_it_was(void **state)
 {
     static struct story t;
     struct pool_settings s = settings_of(POOL_POLICY_HASH);
@@ -239,7 +239,7 @@ static void serve_one(struct fixture *f, const char *cls, uint64_t now_us)
     pool_check(f->pool);
 }
 
-static void homes_of_a_shadow_are_told_to_nobody_and_taken_from_nobody(void **state)
+static void homes_of_a_shadow_are_reported_to_none_and_taken_from_none(void **state)
 {
     static const uint64_t ids[] = {11, 12};
     struct fixture f;
@@ -271,7 +271,7 @@ static void homes_of_a_shadow_are_told_to_nobody_and_taken_from_nobody(void **st
     fixture_end(&f);
 }
 
-static void who_leaves_hands_over_the_homes_that_a_shadow_has_there(void **state)
+static void one_that_leaves_hands_over_the_homes_that_a_shadow_has_there(void **state)
 {
     struct fixture f;
     struct pool_settings s = settings_of(POOL_POLICY_ROUND_ROBIN);
@@ -312,10 +312,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shadow_has_the_queues_that_its_own_choices_would_make),
-        cmocka_unit_test(the_wait_of_the_policy_in_force_is_told_as_it_was),
+        cmocka_unit_test(the_wait_of_the_effective_policy_is_reported_as_it_was),
         cmocka_unit_test(a_shadow_that_could_not_keep_up_lets_the_oldest_end),
-        cmocka_unit_test(homes_of_a_shadow_are_told_to_nobody_and_taken_from_nobody),
-        cmocka_unit_test(who_leaves_hands_over_the_homes_that_a_shadow_has_there),
+        cmocka_unit_test(homes_of_a_shadow_are_reported_to_none_and_taken_from_none),
+        cmocka_unit_test(one_that_leaves_hands_over_the_homes_that_a_shadow_has_there),
         cmocka_unit_test(without_a_shadow_nothing_explains_itself),
     };
 

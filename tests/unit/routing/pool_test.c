@@ -48,7 +48,7 @@ static void get_prefers_a_skilled_worker_until_its_backlog_exceeds_variance(void
     fixture_end(&f);
 }
 
-static void get_teaches_the_front_of_the_line_what_nobody_knows(void **state)
+static void get_teaches_the_least_recently_used_what_none_knows(void **state)
 {
     struct fixture f;
 
@@ -308,7 +308,7 @@ static void a_worker_that_rejoins_keeps_what_it_has_in_flight(void **state)
     fixture_end(&f);
 }
 
-static void settings_are_in_force_from_the_next_call_on(void **state)
+static void settings_are_effective_from_the_next_call_on(void **state)
 {
     struct pool_settings s = fixture_settings;
     struct pool_view v;
@@ -395,7 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(get_finds_no_worker_in_an_empty_pool),
         cmocka_unit_test(get_prefers_a_skilled_worker_until_its_backlog_exceeds_variance),
-        cmocka_unit_test(get_teaches_the_front_of_the_line_what_nobody_knows),
+        cmocka_unit_test(get_teaches_the_least_recently_used_what_none_knows),
         cmocka_unit_test(get_takes_the_score_given_first_of_equals),
         cmocka_unit_test(a_second_request_in_flight_divides_the_score),
         cmocka_unit_test(scores_of_zero_or_less_never_win_and_are_kept),
@@ -407,7 +407,7 @@ int main(void)
         cmocka_unit_test(a_worker_may_be_unavailable_before_it_joins),
         cmocka_unit_test(a_worker_that_left_lives_until_its_last_request_is_put),
         cmocka_unit_test(a_worker_that_rejoins_keeps_what_it_has_in_flight),
-        cmocka_unit_test(settings_are_in_force_from_the_next_call_on),
+        cmocka_unit_test(settings_are_effective_from_the_next_call_on),
         cmocka_unit_test(classless_takes_the_least_backlog_nearest_to_the_front),
         cmocka_unit_test(the_view_counts_picks_by_reason_and_knows_the_oldest_request),
     };

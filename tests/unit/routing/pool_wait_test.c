@@ -85,7 +85,7 @@ static void a_joining_worker_lets_go_as_many_as_it_serves_at_once(void **state)
     end(&q);
 }
 
-static void a_new_request_stands_behind_those_who_wait(void **state)
+static void a_new_request_stands_behind_those_that_wait(void **state)
 {
     struct queue q;
 
@@ -108,7 +108,7 @@ static void a_new_request_stands_behind_those_who_wait(void **state)
     end(&q);
 }
 
-static void a_full_queue_says_so(void **state)
+static void a_full_queue_reports_it(void **state)
 {
     struct queue q;
 
@@ -241,7 +241,7 @@ static void without_a_list_a_turn_is_owed_until_there_is_one(void **state)
     end(&q);
 }
 
-static void without_a_waiter_nobody_waits(void **state)
+static void without_a_waiter_none_waits(void **state)
 {
     struct queue q;
 
@@ -259,14 +259,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_joining_worker_lets_go_as_many_as_it_serves_at_once),
-        cmocka_unit_test(a_new_request_stands_behind_those_who_wait),
-        cmocka_unit_test(a_full_queue_says_so),
+        cmocka_unit_test(a_new_request_stands_behind_those_that_wait),
+        cmocka_unit_test(a_full_queue_reports_it),
         cmocka_unit_test(a_turn_given_back_goes_to_the_next),
         cmocka_unit_test(a_turn_that_comes_to_nothing_keeps_its_place),
         cmocka_unit_test(an_idle_newcomer_gets_a_turn_whatever_the_others_have_in_flight),
         cmocka_unit_test(a_turn_used_elsewhere_leaves_the_free_place_to_the_next),
         cmocka_unit_test(without_a_list_a_turn_is_owed_until_there_is_one),
-        cmocka_unit_test(without_a_waiter_nobody_waits),
+        cmocka_unit_test(without_a_waiter_none_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,7 @@ static void expect_reported(const char *value, enum home_kind kind, bool passing
     text_fini(&printed);
 }
 
-static void what_a_worker_is_told_is_one_of_four(void **state)
+static void what_a_worker_gets_is_one_of_four(void **state)
 {
     static const char *const bad[] = {
         "", "used", "NEW", "move", "move; from=", "move;from=w", "new; from=w", "move; from=a b"};
@@ -141,7 +141,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(a_line_has_so_many_rows_and_no_more),
         cmocka_unit_test(a_resume_is_no_such_line),
-        cmocka_unit_test(what_a_worker_is_told_is_one_of_four),
+        cmocka_unit_test(what_a_worker_gets_is_one_of_four),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

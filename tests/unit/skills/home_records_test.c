@@ -64,7 +64,7 @@ static void a_decision_begins_a_record_and_uses_keep_it(void **state)
     home_records_destroy(h);
 }
 
-static void a_home_used_again_after_a_long_time_begins_anew(void **state)
+static void a_home_used_again_after_a_long_time_begins_again(void **state)
 {
     struct home_records *h = home_records_create(10);
     struct seen s = {0};
@@ -149,7 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_decision_begins_a_record_and_uses_keep_it),
-        cmocka_unit_test(a_home_used_again_after_a_long_time_begins_anew),
+        cmocka_unit_test(a_home_used_again_after_a_long_time_begins_again),
         cmocka_unit_test(work_fades),
         cmocka_unit_test(a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_takes),
         cmocka_unit_test(their_number_is_bounded),

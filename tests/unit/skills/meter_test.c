@@ -175,7 +175,7 @@ static void an_error_makes_no_class_known(void **state)
     meter_destroy(m);
 }
 
-static void no_request_is_faster_than_the_clock_can_tell(void **state)
+static void no_request_is_faster_than_the_clock_can_measure(void **state)
 {
     struct meter *m = meter_over(9, METER_SKILL_AGE_DEFAULT);
 
@@ -358,7 +358,7 @@ int main(void)
         cmocka_unit_test(no_age_given_is_ten_times_history),
         cmocka_unit_test(an_error_never_raises_a_score),
         cmocka_unit_test(an_error_makes_no_class_known),
-        cmocka_unit_test(no_request_is_faster_than_the_clock_can_tell),
+        cmocka_unit_test(no_request_is_faster_than_the_clock_can_measure),
         cmocka_unit_test(a_loaded_score_is_what_it_was),
         cmocka_unit_test(a_loaded_score_without_requests_has_no_age),
         cmocka_unit_test(a_loaded_score_out_of_all_proportion_does_no_harm),

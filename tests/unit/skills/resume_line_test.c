@@ -76,7 +76,7 @@ static void what_may_be_absent_has_defaults_and_unknown_members_are_ignored(void
     resume_line_fini(&l);
 }
 
-static void the_end_of_a_stream_is_told(void **state)
+static void the_end_of_a_stream_is_reported(void **state)
 {
     struct resume_line l;
 
@@ -320,7 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_line_is_read),
         cmocka_unit_test(what_may_be_absent_has_defaults_and_unknown_members_are_ignored),
-        cmocka_unit_test(the_end_of_a_stream_is_told),
+        cmocka_unit_test(the_end_of_a_stream_is_reported),
         cmocka_unit_test(an_empty_line_is_a_keep_alive),
         cmocka_unit_test(malformed_lines_are_refused_with_the_member_at_fault),
         cmocka_unit_test(fingerprints_are_sixteen_hex_digits_or_none),

@@ -14,7 +14,7 @@ static bool wants(const char *accept)
     return metrics_wants_open(slice_of(accept));
 }
 
-static void only_who_asks_for_openmetrics_gets_it(void **state)
+static void only_one_that_asks_for_openmetrics_gets_it(void **state)
 {
     (void)state;
     assert_false(wants(""));
@@ -273,7 +273,7 @@ static void the_manual_of_stats_has_every_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_who_asks_for_openmetrics_gets_it),
+        cmocka_unit_test(only_one_that_asks_for_openmetrics_gets_it),
         cmocka_unit_test(each_row_is_written_with_all_its_objects),
         cmocka_unit_test(openmetrics_differs_in_heads_and_has_an_end),
         cmocka_unit_test(the_manual_has_every_row),

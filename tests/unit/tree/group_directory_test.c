@@ -83,7 +83,7 @@ static void what_root_makes_is_the_group_s_that_may_write_there(void **state)
     make_both("kept", getegid());
 }
 
-static void a_directory_that_is_there_is_told_as_such(void **state)
+static void a_directory_that_is_there_is_reported_as_such(void **state)
 {
     (void)state;
     assert_false(group_directory_make(base));
@@ -95,7 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_umask_does_not_keep_the_group_out),
         cmocka_unit_test(what_root_makes_is_the_group_s_that_may_write_there),
-        cmocka_unit_test(a_directory_that_is_there_is_told_as_such),
+        cmocka_unit_test(a_directory_that_is_there_is_reported_as_such),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -334,7 +334,7 @@ static void a_refused_value_keeps_the_last_good_one_with_its_origin(void **state
     assert_int_equal(f.now->high, 20);
 }
 
-static void a_refusal_is_told_once_while_it_stands_and_anew_for_another_value(void **state)
+static void a_refusal_is_reported_once_while_it_lasts_and_again_for_another_value(void **state)
 {
     (void)state;
     tell("{\"mode\": \"c\"}");
@@ -374,9 +374,9 @@ static void each_refusal_of_a_change_is_reported(void **state)
     log_capture_start(&c);
     tell("{\"ratio\": \"x\", \"mode\": \"not\\none\"}");
     const char *text = log_capture_end(&c);
-    assert_non_null(strstr(text, "setting-refused path=/shop setting=ratio value=\"x\" reason="));
+    assert_non_null(strstr(text, "setting-rejected path=/shop setting=ratio value=\"x\" reason="));
     assert_non_null(
-        strstr(text, "setting-refused path=/shop setting=mode value=\"not\\none\" reason="));
+        strstr(text, "setting-rejected path=/shop setting=mode value=\"not\\none\" reason="));
 }
 
 static void a_broken_rule_across_fields_refuses_all_that_changed(void **state)
@@ -481,7 +481,7 @@ static void nothing_is_given_up_while_the_tree_is_away(void **state)
     assert_int_equal(f.now->high, 10);
 }
 
-static void a_node_that_never_said_anything_holds_nothing(void **state)
+static void a_node_that_never_reported_anything_holds_nothing(void **state)
 {
     (void)state;
     tell(NULL);
@@ -530,7 +530,7 @@ int main(void)
         TEST(a_long_value_is_cut),
         TEST(the_tree_stands_above_yaml_and_absent_is_yaml_again),
         TEST(a_refused_value_keeps_the_last_good_one_with_its_origin),
-        TEST(a_refusal_is_told_once_while_it_stands_and_anew_for_another_value),
+        TEST(a_refusal_is_reported_once_while_it_lasts_and_again_for_another_value),
         TEST(each_unknown_name_of_a_change_is_reported),
         TEST(each_refusal_of_a_change_is_reported),
         TEST(a_broken_rule_across_fields_refuses_all_that_changed),
@@ -539,7 +539,7 @@ int main(void)
         TEST(a_node_that_is_gone_broken_or_raw_text_is_held_then_given_up),
         TEST(a_node_that_comes_back_empty_is_still_held),
         TEST(nothing_is_given_up_while_the_tree_is_away),
-        TEST(a_node_that_never_said_anything_holds_nothing),
+        TEST(a_node_that_never_reported_anything_holds_nothing),
         TEST(what_is_remembered_is_checked_and_gives_way_to_the_tree),
     };
 

@@ -38,7 +38,7 @@ static void keep(struct snapshot *m, const char *part, const char *json)
     json_decref(content);
 }
 
-static void what_was_kept_is_there_in_the_next_life(void **state)
+static void what_was_kept_is_there_in_the_next_process(void **state)
 {
     struct mem *f = *state;
     struct snapshot *m = snapshot_open(f->w->loop, f->path, "directory:/x");
@@ -139,7 +139,7 @@ static void what_could_not_be_read_back_is_not_written(void **state)
     snapshot_close(m);
 }
 
-static void what_is_forgotten_is_not_there_in_the_next_life(void **state)
+static void what_is_forgotten_is_not_there_in_the_next_process(void **state)
 {
     struct mem *f = *state;
     struct snapshot *m = snapshot_open(f->w->loop, f->path, "p");
@@ -172,12 +172,12 @@ static void without_a_file_nothing_is_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_was_kept_is_there_in_the_next_life),
+        TEST(what_was_kept_is_there_in_the_next_process),
         TEST(it_is_written_while_running_a_moment_after_the_change),
         TEST(another_tree_is_not_remembered),
         TEST(a_file_that_is_torn_or_strange_is_set_aside),
         TEST(what_could_not_be_read_back_is_not_written),
-        TEST(what_is_forgotten_is_not_there_in_the_next_life),
+        TEST(what_is_forgotten_is_not_there_in_the_next_process),
         TEST(without_a_file_nothing_is_kept),
     };
 

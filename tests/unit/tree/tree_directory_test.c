@@ -138,7 +138,7 @@ static void a_node_removed_keeps_its_last_properties_until_it_is_back(void **sta
     unwatch(&r);
 }
 
-static void a_node_renamed_away_and_another_in_its_place_are_told_apart(void **state)
+static void a_node_renamed_away_and_another_in_its_place_are_distinguished(void **state)
 {
     struct world *w = *state;
     struct record a;
@@ -258,7 +258,7 @@ static void a_burst_is_reported_at_once_and_then_seldom(void **state)
     unwatch(&r);
 }
 
-static void lost_events_make_it_read_all_anew(void **state)
+static void lost_events_make_it_read_all_again(void **state)
 {
     struct world *w = *state;
     struct record r;
@@ -430,12 +430,12 @@ int main(void)
         tree_test(a_file_in_the_middle_of_being_written_is_not_reported),
         tree_test(a_properties_file_that_vanished_is_like_a_broken_one),
         tree_test(a_node_removed_keeps_its_last_properties_until_it_is_back),
-        tree_test(a_node_renamed_away_and_another_in_its_place_are_told_apart),
+        tree_test(a_node_renamed_away_and_another_in_its_place_are_distinguished),
         tree_test(what_is_no_json_object_is_a_problem_and_keeps_the_last_good),
         tree_test(too_large_properties_are_a_problem),
         tree_test(properties_that_are_no_plain_file_are_a_problem),
         tree_test(a_burst_is_reported_at_once_and_then_seldom),
-        tree_test(lost_events_make_it_read_all_anew),
+        tree_test(lost_events_make_it_read_all_again),
         tree_test(without_inotify_it_looks_by_itself),
         tree_test(child_nodes_are_listed_in_order),
         tree_test(what_did_not_change_is_not_reported),

@@ -217,7 +217,7 @@ static void write_waits_for_the_directory_but_not_for_ever(void **state)
     assert_int_equal(flock(fd, LOCK_EX), 0);
     struct tree_op op = {.kind = TREE_WRITE, .path = "/a", .properties = v, .timeout_ms = 200};
     assert_int_equal(run(w, &op), ERR_TIMEOUT);
-    expect_reported("/a: cannot lock its folder: Connection timed out");
+    expect_reported("/a: cannot lock its directory: Connection timed out");
     close(fd);
     assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);
     free(directory);
@@ -275,7 +275,7 @@ static void names_that_cannot_be_nodes_are_refused(void **state)
     expect_properties(w, "", "{\"top\": 1}");
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         assert_int_equal(create_node(w, bad[i], none), ERR_UNSUPPORTED);
-        expect_reported("no name for a node here");
+        expect_reported("not a valid node name here");
         assert_int_equal(read_node(w, bad[i], &n), ERR_NOT_FOUND);
     }
     text_addf(&path, "/%0*d", TREE_PATH_MAX, 1);

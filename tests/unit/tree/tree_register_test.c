@@ -331,7 +331,7 @@ static void a_name_too_long_for_a_file_is_not_registered(void **state)
     tree_unregister(q);
 }
 
-static void files_that_nobody_holds_are_cleared_away(void **state)
+static void files_that_none_holds_are_cleared_away(void **state)
 {
     struct world *w = *state;
     struct record r;
@@ -377,7 +377,7 @@ static void hostile_files_do_no_harm(void **state)
     char *large = xmalloc(100001);
     char fifo[PATH_MAX];
 
-    make(at(w, "/lb/providers/folder"));
+    make(at(w, "/lb/providers/directory"));
     memset(large, ' ', 100000);
     large[100000] = '\0';
     int fds[] = {
@@ -446,7 +446,7 @@ int main(void)
         tree_test(new_properties_replace_the_old_without_a_gap),
         tree_test(unix_addresses_become_file_names),
         tree_test(a_name_too_long_for_a_file_is_not_registered),
-        tree_test(files_that_nobody_holds_are_cleared_away),
+        tree_test(files_that_none_holds_are_cleared_away),
         tree_test(hostile_files_do_no_harm),
         tree_test(a_registration_follows_links),
     };

@@ -43,7 +43,7 @@ static void a_connection_given_back_is_handed_over_to_the_first_in_line(void **s
     give_back(f, d);
 }
 
-static void a_connection_that_cannot_leave_is_closed_for_the_one_who_waits(void **state)
+static void a_connection_that_cannot_leave_is_closed_for_the_one_that_waits(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -55,7 +55,7 @@ static void a_connection_that_cannot_leave_is_closed_for_the_one_who_waits(void 
     reported_of(f, a, CONN_OPEN);
 }
 
-static void a_connection_that_cannot_arrive_is_closed_for_the_one_who_waits(void **state)
+static void a_connection_that_cannot_arrive_is_closed_for_the_one_that_waits(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -90,7 +90,7 @@ static void a_connection_that_dies_while_leaving_makes_room(void **state)
     reported_of(f, a, CONN_OPEN);
 }
 
-static void one_whose_connection_died_on_its_way_is_served_before_those_in_line(void **state)
+static void one_whose_connection_died_in_transit_is_served_before_those_in_line(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -132,7 +132,7 @@ static void those_served_in_vain_keep_their_order(void **state)
     reported_of(f, second, CONN_OPEN);
 }
 
-static void a_granted_connection_that_dies_before_it_is_told_of_makes_room(void **state)
+static void a_granted_connection_that_dies_before_it_is_notified_of_makes_room(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *c = opened(f, 0);
@@ -197,7 +197,7 @@ static void fresh_in_line_gets_the_room_of_a_connection_given_back(void **state)
 
 /* ---- giving up ---- */
 
-static void one_who_left_the_line_gets_nothing(void **state)
+static void one_that_left_the_queue_gets_nothing(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *c = opened(f, 0);
@@ -214,7 +214,7 @@ static void one_who_left_the_line_gets_nothing(void **state)
     give_back(f, d);
 }
 
-static void a_permission_on_its_way_to_one_who_left_goes_to_the_next(void **state)
+static void a_permission_in_transit_to_one_that_left_goes_to_the_next(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *c = opened(f, 0);
@@ -251,17 +251,17 @@ static void leave_after(struct fixture *f, unsigned turns)
     reported_of(f, other, CONN_REUSED);
 }
 
-static void a_connection_about_to_leave_for_one_who_left_goes_to_the_next(void **state)
+static void a_connection_about_to_leave_for_one_that_left_goes_to_the_next(void **state)
 {
     leave_after(*state, 0);
 }
 
-static void a_connection_about_to_arrive_for_one_who_left_goes_to_the_next(void **state)
+static void a_connection_about_to_arrive_for_one_that_left_goes_to_the_next(void **state)
 {
     leave_after(*state, 1);
 }
 
-static void a_granted_connection_of_one_who_left_goes_to_the_next_or_is_idle(void **state)
+static void a_granted_connection_of_one_that_left_goes_to_the_next_or_is_idle(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *c = opened(f, 0);
@@ -281,7 +281,7 @@ static void a_granted_connection_of_one_who_left_goes_to_the_next_or_is_idle(voi
     gone(left);
 }
 
-static void a_connection_on_its_way_to_one_who_left_becomes_idle_where_it_arrives(void **state)
+static void a_connection_in_transit_to_one_that_left_becomes_idle_where_it_arrives(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -317,22 +317,22 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(at_the_limit_an_idle_connection_of_another_loop_is_handed_over),
         TEST(a_connection_given_back_is_handed_over_to_the_first_in_line),
-        TEST(a_connection_that_cannot_leave_is_closed_for_the_one_who_waits),
-        TEST(a_connection_that_cannot_arrive_is_closed_for_the_one_who_waits),
+        TEST(a_connection_that_cannot_leave_is_closed_for_the_one_that_waits),
+        TEST(a_connection_that_cannot_arrive_is_closed_for_the_one_that_waits),
         TEST(a_connection_found_dead_before_it_leaves_makes_room),
         TEST(a_connection_that_dies_while_leaving_makes_room),
-        TEST(one_whose_connection_died_on_its_way_is_served_before_those_in_line),
+        TEST(one_whose_connection_died_in_transit_is_served_before_those_in_line),
         TEST(those_served_in_vain_keep_their_order),
-        TEST(a_granted_connection_that_dies_before_it_is_told_of_makes_room),
+        TEST(a_granted_connection_that_dies_before_it_is_notified_of_makes_room),
         TEST(fresh_at_the_limit_closes_an_idle_one_of_its_own_loop),
         TEST(fresh_at_the_limit_closes_an_idle_one_of_another_loop),
         TEST(fresh_in_line_gets_the_room_of_a_connection_given_back),
-        TEST(one_who_left_the_line_gets_nothing),
-        TEST(a_permission_on_its_way_to_one_who_left_goes_to_the_next),
-        TEST(a_connection_about_to_leave_for_one_who_left_goes_to_the_next),
-        TEST(a_connection_about_to_arrive_for_one_who_left_goes_to_the_next),
-        TEST(a_granted_connection_of_one_who_left_goes_to_the_next_or_is_idle),
-        TEST(a_connection_on_its_way_to_one_who_left_becomes_idle_where_it_arrives),
+        TEST(one_that_left_the_queue_gets_nothing),
+        TEST(a_permission_in_transit_to_one_that_left_goes_to_the_next),
+        TEST(a_connection_about_to_leave_for_one_that_left_goes_to_the_next),
+        TEST(a_connection_about_to_arrive_for_one_that_left_goes_to_the_next),
+        TEST(a_granted_connection_of_one_that_left_goes_to_the_next_or_is_idle),
+        TEST(a_connection_in_transit_to_one_that_left_becomes_idle_where_it_arrives),
         TEST(cancelling_twice_or_without_waiting_is_harmless),
     };
 

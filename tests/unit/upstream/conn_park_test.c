@@ -134,7 +134,7 @@ static void parking_ends_when_no_other_loop_takes_what_is_parked(void **state)
     gone(a);
 }
 
-static void a_parked_connection_that_has_died_is_closed_by_who_would_take_it(void **state)
+static void a_parked_connection_that_has_died_is_closed_by_one_that_would_take_it(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *c = one_is_parked(f);
@@ -175,7 +175,7 @@ static void what_cannot_be_detached_idles_on_its_loop(void **state)
     gone(a);
 }
 
-static void who_wants_a_fresh_one_has_a_parked_one_closed_for_it(void **state)
+static void one_that_wants_a_fresh_one_has_a_parked_one_closed_for_it(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -192,7 +192,7 @@ static void who_wants_a_fresh_one_has_a_parked_one_closed_for_it(void **state)
     reported_of(f, b, CONN_OPEN);
 }
 
-static void a_parked_one_about_to_be_closed_for_one_who_left_parks_again(void **state)
+static void a_parked_one_about_to_be_closed_for_one_that_left_parks_again(void **state)
 {
     struct fixture *f = *state;
     struct asker *own = asker();
@@ -244,7 +244,7 @@ static void recycling_closes_parked_ones_on_the_loop_that_had_them_last(void **s
     assert_int_equal(atomic_load(&f->counts.live), 0);
 }
 
-static void one_about_to_park_goes_to_who_came_to_wait_meanwhile(void **state)
+static void one_about_to_park_goes_to_one_that_came_to_wait_meanwhile(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -273,14 +273,14 @@ int main(void)
         TEST(a_loop_keeps_a_quarter_of_its_part_of_the_connections_and_parks_the_rest),
         TEST(a_loop_takes_its_own_before_what_is_parked_and_that_before_it_opens),
         TEST(parking_ends_when_no_other_loop_takes_what_is_parked),
-        TEST(a_parked_connection_that_has_died_is_closed_by_who_would_take_it),
+        TEST(a_parked_connection_that_has_died_is_closed_by_one_that_would_take_it),
         TEST(a_parked_connection_that_cannot_be_attached_is_closed),
         TEST(what_cannot_be_detached_idles_on_its_loop),
-        TEST(who_wants_a_fresh_one_has_a_parked_one_closed_for_it),
-        TEST(a_parked_one_about_to_be_closed_for_one_who_left_parks_again),
+        TEST(one_that_wants_a_fresh_one_has_a_parked_one_closed_for_it),
+        TEST(a_parked_one_about_to_be_closed_for_one_that_left_parks_again),
         TEST(a_lowered_limit_closes_parked_ones_too),
         TEST(recycling_closes_parked_ones_on_the_loop_that_had_them_last),
-        TEST(one_about_to_park_goes_to_who_came_to_wait_meanwhile),
+        TEST(one_about_to_park_goes_to_one_that_came_to_wait_meanwhile),
     };
 
     return cmocka_run_group_tests_name("conn_park", tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void a_connection_given_back_rests_until_its_loop_has_waited(void **state
     gone(b);
 }
 
-static void a_connection_that_rests_is_taken_by_who_finds_the_others_too_old(void **state)
+static void a_parked_connection_is_taken_by_one_that_finds_the_others_too_old(void **state)
 {
     struct fixture *f = *state;
     const struct conn_checkout young = {.max_idle_ms = 20};
@@ -68,7 +68,7 @@ static void a_connection_that_rests_is_taken_by_who_finds_the_others_too_old(voi
     gone(a);
 }
 
-static void who_must_be_sure_has_the_connection_itself_looked_at(void **state)
+static void one_that_must_be_sure_has_the_connection_itself_checked(void **state)
 {
     struct fixture *f = *state;
     const struct conn_checkout sure = {.sure = true};
@@ -85,7 +85,7 @@ static void who_must_be_sure_has_the_connection_itself_looked_at(void **state)
     gone(a);
 }
 
-static void checkout_closes_dead_connections_on_its_way(void **state)
+static void checkout_closes_dead_connections_in_transit(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *good = opened(f, 0);
@@ -307,7 +307,7 @@ room_is_made_by_the_connection_that_has_idled_longest_here_else_by_another_loop(
 
 /* ---- limits and ends ---- */
 
-static void a_raised_limit_serves_those_who_wait_at_once(void **state)
+static void a_raised_limit_serves_those_that_wait_at_once(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *c = opened(f, 0);
@@ -346,7 +346,7 @@ static void a_lowered_limit_closes_idle_ones_and_then_those_given_back(void **st
     reported_of(f, a, CONN_REUSED);
 }
 
-static void retiring_closes_idle_ones_each_on_its_loop_and_fails_all_who_wait(void **state)
+static void retiring_closes_idle_ones_each_on_its_loop_and_fails_all_that_wait(void **state)
 {
     struct fixture *f = *state;
     conn_backend_set(f->b, 3, &settings);
@@ -386,7 +386,7 @@ static void a_retired_incarnation_is_not_found_again(void **state)
     conn_backend_release(b);
 }
 
-static void backends_are_told_apart_by_address_and_incarnation(void **state)
+static void backends_are_distinguished_by_address_and_incarnation(void **state)
 {
     struct fixture *f = *state;
     struct conn_backend *same =
@@ -438,9 +438,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(checkout_takes_the_latest_idle_connection_first),
         TEST(a_connection_given_back_rests_until_its_loop_has_waited),
-        TEST(a_connection_that_rests_is_taken_by_who_finds_the_others_too_old),
-        TEST(who_must_be_sure_has_the_connection_itself_looked_at),
-        TEST(checkout_closes_dead_connections_on_its_way),
+        TEST(a_parked_connection_is_taken_by_one_that_finds_the_others_too_old),
+        TEST(one_that_must_be_sure_has_the_connection_itself_checked),
+        TEST(checkout_closes_dead_connections_in_transit),
         TEST(permissions_count_against_the_limit),
         TEST(a_backend_without_limit_always_permits),
         TEST(checkin_goes_to_the_first_in_line),
@@ -450,11 +450,11 @@ int main(void)
         TEST(connections_idle_for_too_long_are_not_taken),
         TEST(recycling_closes_what_has_been_idle_for_the_time_out),
         TEST(room_is_made_by_the_connection_that_has_idled_longest_here_else_by_another_loop),
-        TEST(a_raised_limit_serves_those_who_wait_at_once),
+        TEST(a_raised_limit_serves_those_that_wait_at_once),
         TEST(a_lowered_limit_closes_idle_ones_and_then_those_given_back),
-        TEST(retiring_closes_idle_ones_each_on_its_loop_and_fails_all_who_wait),
+        TEST(retiring_closes_idle_ones_each_on_its_loop_and_fails_all_that_wait),
         TEST(a_retired_incarnation_is_not_found_again),
-        TEST(backends_are_told_apart_by_address_and_incarnation),
+        TEST(backends_are_distinguished_by_address_and_incarnation),
         TEST(a_released_backend_keeps_its_idle_connections_until_they_close),
         TEST(on_a_closed_loop_nothing_becomes_idle),
     };

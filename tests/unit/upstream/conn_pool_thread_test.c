@@ -301,14 +301,14 @@ static void tell(const struct story *story)
     free(world);
 }
 
-static void limits_hold_and_nobody_is_forgotten_with_few_loops(void **state)
+static void limits_hold_and_none_is_forgotten_with_few_loops(void **state)
 {
     (void)state;
     for (unsigned limit = 1; limit <= 3; ++limit)
         tell(&(struct story){.nloops = 2, .limit = limit, .rounds = 200, .max_waiting = 100});
 }
 
-static void limits_hold_and_nobody_is_forgotten_with_many_loops(void **state)
+static void limits_hold_and_none_is_forgotten_with_many_loops(void **state)
 {
     (void)state;
     tell(&(struct story){.nloops = 8, .limit = 1, .rounds = 40, .max_waiting = 100});
@@ -327,8 +327,8 @@ static void limits_may_change_and_backends_retire_at_any_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits_hold_and_nobody_is_forgotten_with_few_loops),
-        cmocka_unit_test(limits_hold_and_nobody_is_forgotten_with_many_loops),
+        cmocka_unit_test(limits_hold_and_none_is_forgotten_with_few_loops),
+        cmocka_unit_test(limits_hold_and_none_is_forgotten_with_many_loops),
         cmocka_unit_test(limits_may_change_and_backends_retire_at_any_time),
     };
 

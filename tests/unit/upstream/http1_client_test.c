@@ -254,7 +254,7 @@ static void reset_within_a_body_that_ends_by_close_is_an_error(void **state)
     assert_int_equal(f->error, ERR_PEER_RESET);
 }
 
-static void connection_closed_before_a_response_is_told_with_how_far_it_got(void **state)
+static void connection_closed_before_a_response_is_reported_with_how_far_it_got(void **state)
 {
     struct fixture *f = *state;
     struct http1_request r = get_request(f);
@@ -564,7 +564,7 @@ int main(void)
         TEST(response_cut_short_is_an_error),
         TEST(chunked_response_cut_short_is_an_error),
         TEST(reset_within_a_body_that_ends_by_close_is_an_error),
-        TEST(connection_closed_before_a_response_is_told_with_how_far_it_got),
+        TEST(connection_closed_before_a_response_is_reported_with_how_far_it_got),
         TEST(bytes_after_the_end_forbid_reuse),
         TEST(both_a_coding_and_a_length_forbid_reuse),
         TEST(bytes_after_the_last_chunk_forbid_reuse),

@@ -178,7 +178,7 @@ static void take_with_late_bytes(struct loop_deferred *d)
     t->done = true;
 }
 
-static void a_rested_connection_needs_no_look_in_the_turn_that_has_heard_nothing_of_it(void **state)
+static void a_parked_connection_needs_no_check_in_a_turn_that_reported_nothing(void **state)
 {
     struct fixture *f = *state;
     struct taker t = {.f = f, .at_end.run = take_with_late_bytes};
@@ -201,7 +201,7 @@ static void defer_taker(struct fixture *f)
     loop_defer(f->loop, &taker_at_end->at_end);
 }
 
-static void a_connection_that_was_used_in_this_turn_is_looked_at_by_itself(void **state)
+static void a_connection_that_was_used_in_this_turn_is_checked_by_itself(void **state)
 {
     struct fixture *f = *state;
     struct taker t = {.f = f, .at_end.run = take_with_late_bytes};
@@ -214,7 +214,7 @@ static void a_connection_that_was_used_in_this_turn_is_looked_at_by_itself(void 
     assert_false(t.sure);
 }
 
-static void between_turns_a_connection_is_looked_at_by_itself(void **state)
+static void between_turns_a_connection_is_checked_by_itself(void **state)
 {
     struct fixture *f = *state;
 
@@ -235,7 +235,7 @@ static void move_and_take(struct loop_deferred *d)
     take_with_late_bytes(d);
 }
 
-static void a_connection_that_came_from_another_loop_in_this_turn_is_looked_at(void **state)
+static void a_connection_that_came_from_another_loop_in_this_turn_is_checked(void **state)
 {
     struct fixture *f = *state;
     struct taker t = {.f = f, .at_end.run = move_and_take};
@@ -262,7 +262,7 @@ static enum err connect_error(struct fixture *f, const struct addr *a, uint64_t 
     return f->connect_error;
 }
 
-static void refused_connection_is_told_apart(void **state)
+static void refused_connection_is_distinguished(void **state)
 {
     struct fixture *f = *state;
     struct addr a;
@@ -368,11 +368,11 @@ int main(void)
         TEST(idle_connection_that_ends_is_found_dead),
         TEST(connection_moves_between_loops),
         TEST(idle_connection_that_ends_leaves_its_pool),
-        TEST(a_rested_connection_needs_no_look_in_the_turn_that_has_heard_nothing_of_it),
-        TEST(a_connection_that_was_used_in_this_turn_is_looked_at_by_itself),
-        TEST(between_turns_a_connection_is_looked_at_by_itself),
-        TEST(a_connection_that_came_from_another_loop_in_this_turn_is_looked_at),
-        TEST(refused_connection_is_told_apart),
+        TEST(a_parked_connection_needs_no_check_in_a_turn_that_reported_nothing),
+        TEST(a_connection_that_was_used_in_this_turn_is_checked_by_itself),
+        TEST(between_turns_a_connection_is_checked_by_itself),
+        TEST(a_connection_that_came_from_another_loop_in_this_turn_is_checked),
+        TEST(refused_connection_is_distinguished),
         TEST(missing_unix_socket_is_refused),
         TEST(unix_socket_with_a_full_backlog_times_out),
         TEST(connecting_can_be_cancelled),

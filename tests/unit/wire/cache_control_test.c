@@ -37,7 +37,7 @@ static void directives_are_read_in_any_case_and_order(void **state)
     assert_int_equal(c.stale_if_error_s, CACHE_SECONDS_NONE);
 }
 
-static void message_without_directives_says_nothing(void **state)
+static void message_without_directives_states_nothing(void **state)
 {
     struct cache_control c = parse(" , ,");
 
@@ -174,7 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(directives_are_read_in_any_case_and_order),
-        cmocka_unit_test(message_without_directives_says_nothing),
+        cmocka_unit_test(message_without_directives_states_nothing),
         cmocka_unit_test(private_and_no_cache_count_with_names_of_fields_too),
         cmocka_unit_test(words_within_quotes_are_no_directives),
         cmocka_unit_test(unknown_directives_are_read_over),

@@ -57,7 +57,7 @@ static void upgrade_does_not_share(void **state)
 }
 
 /* 3.5 */
-static void whoever_logs_in_does_not_share(void **state)
+static void one_that_logs_in_does_not_share(void **state)
 {
     (void)state;
     assert_int_equal(refused("Authorization: Basic eDp5"), CACHE_REFUSAL_AUTHORIZATION);
@@ -77,7 +77,8 @@ static enum cache_refusal by(const struct cache_policy *policy, const char *text
     return all;
 }
 
-static void who_has_a_cookie_or_a_certificate_shares_where_the_configuration_says_so(void **state)
+static void
+one_that_has_a_cookie_or_a_certificate_shares_where_the_configuration_reports_it(void **state)
 {
     static const struct cache_policy none = {0};
     static const struct cache_policy both = {.cookies = true, .certificates = true};
@@ -96,7 +97,7 @@ static void who_has_a_cookie_or_a_certificate_shares_where_the_configuration_say
     assert_int_equal(by(&both, "Authorization: Basic eDp5"), CACHE_REFUSAL_AUTHORIZATION);
 }
 
-static void who_has_a_private_field_does_not_share(void **state)
+static void one_that_has_a_private_field_does_not_share(void **state)
 {
     static const struct cache_names names = {2, {{"X-API-Key", 9}, {"remote_user", 11}}};
     static const struct cache_policy policy = {.private_fields = &names};
@@ -140,7 +141,7 @@ static void request_that_takes_fields_back_does_not_share(void **state)
                      CACHE_REFUSAL_CONNECTION);
 }
 
-static void of_several_reasons_the_same_one_is_told_in_any_order(void **state)
+static void of_several_reasons_the_same_one_is_reported_in_any_order(void **state)
 {
     (void)state;
     assert_int_equal(refused("Expect: x\nAuthorization: x\nRange: x"), CACHE_REFUSAL_AUTHORIZATION);
@@ -224,7 +225,7 @@ static void partial_interim_and_not_modified_are_never_shared(void **state)
                          CACHE_REFUSAL_STATUS);
 }
 
-static void error_of_the_server_is_not_shared_whatever_it_says(void **state)
+static void error_of_the_server_is_not_shared_whatever_it_states(void **state)
 {
     (void)state;
     assert_int_equal(kept_back(500, "Cache-Control: max-age=5"), CACHE_REFUSAL_SERVER_ERROR);
@@ -319,7 +320,7 @@ static void expires_counts_from_date_or_else_from_now_and_the_earliest_counts(vo
 }
 
 /* 4.2.3 */
-static void age_is_the_larger_of_what_date_and_age_say(void **state)
+static void age_is_the_larger_of_what_date_and_age_state(void **state)
 {
     struct message m;
     struct cache_facts facts;
@@ -379,7 +380,7 @@ static void stale_copy_stands_in_unless_it_forbids(void **state)
 }
 
 /* RFC 5861 4 */
-static void stale_if_error_says_how_stale_it_may_be(void **state)
+static void stale_if_error_states_how_stale_it_may_be(void **state)
 {
     (void)state;
     assert_true(stale_at("Cache-Control: max-age=5, stale-if-error=10", "", 15));
@@ -389,7 +390,7 @@ static void stale_if_error_says_how_stale_it_may_be(void **state)
     assert_false(stale_at("Cache-Control: stale-if-error=0", "", 1));
 }
 
-static void refusal_does_not_stand_in_for_a_page(void **state)
+static void refusal_does_not_replace_a_page(void **state)
 {
     struct cache_facts facts;
 
@@ -402,7 +403,7 @@ static void refusal_does_not_stand_in_for_a_page(void **state)
 }
 
 /* 5.2.1.1, 5.2.1.2, 5.2.1.3 */
-static void request_says_how_old_its_answer_may_be(void **state)
+static void request_states_how_old_its_answer_may_be(void **state)
 {
     (void)state;
     assert_false(stale_at("", "Cache-Control: max-age=60", 1));
@@ -435,31 +436,32 @@ int main(void)
         cmocka_unit_test(only_get_may_share),
         cmocka_unit_test(request_with_a_body_does_not_share),
         cmocka_unit_test(upgrade_does_not_share),
-        cmocka_unit_test(whoever_logs_in_does_not_share),
-        cmocka_unit_test(who_has_a_cookie_or_a_certificate_shares_where_the_configuration_says_so),
-        cmocka_unit_test(who_has_a_private_field_does_not_share),
+        cmocka_unit_test(one_that_logs_in_does_not_share),
+        cmocka_unit_test(
+            one_that_has_a_cookie_or_a_certificate_shares_where_the_configuration_reports_it),
+        cmocka_unit_test(one_that_has_a_private_field_does_not_share),
         cmocka_unit_test(ranges_conditions_and_expectations_do_not_share),
         cmocka_unit_test(request_for_an_answer_of_its_own_does_not_share),
         cmocka_unit_test(request_that_takes_fields_back_does_not_share),
-        cmocka_unit_test(of_several_reasons_the_same_one_is_told_in_any_order),
+        cmocka_unit_test(of_several_reasons_the_same_one_is_reported_in_any_order),
         cmocka_unit_test(wishes_are_read),
         cmocka_unit_test(unsafe_method_that_succeeds_invalidates),
         cmocka_unit_test(heuristically_cacheable_statuses_are_shared),
         cmocka_unit_test(other_statuses_are_shared_only_with_explicit_freshness),
         cmocka_unit_test(partial_interim_and_not_modified_are_never_shared),
-        cmocka_unit_test(error_of_the_server_is_not_shared_whatever_it_says),
+        cmocka_unit_test(error_of_the_server_is_not_shared_whatever_it_states),
         cmocka_unit_test(must_understand_outweighs_no_store_for_a_known_status_only),
         cmocka_unit_test(what_is_not_for_others_is_not_shared),
         cmocka_unit_test(response_that_is_stale_at_once_is_shared),
         cmocka_unit_test(response_that_is_stale_at_once_and_must_be_validated_is_not_shared),
         cmocka_unit_test(lifetime_is_s_maxage_then_max_age_then_expires),
         cmocka_unit_test(expires_counts_from_date_or_else_from_now_and_the_earliest_counts),
-        cmocka_unit_test(age_is_the_larger_of_what_date_and_age_say),
+        cmocka_unit_test(age_is_the_larger_of_what_date_and_age_state),
         cmocka_unit_test(of_age_the_first_counts_and_what_is_no_number_is_ignored),
         cmocka_unit_test(stale_copy_stands_in_unless_it_forbids),
-        cmocka_unit_test(stale_if_error_says_how_stale_it_may_be),
-        cmocka_unit_test(refusal_does_not_stand_in_for_a_page),
-        cmocka_unit_test(request_says_how_old_its_answer_may_be),
+        cmocka_unit_test(stale_if_error_states_how_stale_it_may_be),
+        cmocka_unit_test(refusal_does_not_replace_a_page),
+        cmocka_unit_test(request_states_how_old_its_answer_may_be),
         cmocka_unit_test(every_refusal_has_its_own_text),
     };
 

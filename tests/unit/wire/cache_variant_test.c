@@ -107,7 +107,7 @@ static void two_names_for_one_variable_are_one_name(void **state)
                         "Accept-Language: de\nACCEPT_LANGUAGE: fr"));
 }
 
-static void where_a_client_says_it_is_seen_from_counts_without_vary(void **state)
+static void where_a_client_states_it_is_seen_from_counts_without_vary(void **state)
 {
     static const char *const fields[] = {
         "X-Forwarded-Host: evil.example", "x_forwarded_host: evil.example",
@@ -217,7 +217,7 @@ int main(void)
         cmocka_unit_test(lines_of_one_field_are_joined),
         cmocka_unit_test(pieces_of_a_cookie_are_joined_as_cookies),
         cmocka_unit_test(two_names_for_one_variable_are_one_name),
-        cmocka_unit_test(where_a_client_says_it_is_seen_from_counts_without_vary),
+        cmocka_unit_test(where_a_client_states_it_is_seen_from_counts_without_vary),
         cmocka_unit_test(vary_by_everything_is_refused),
         cmocka_unit_test(vary_by_what_we_set_for_each_request_is_refused),
         cmocka_unit_test(vary_that_is_no_list_of_names_is_malformed),

@@ -146,7 +146,7 @@ static void assert_next_line(struct http1_lines *lines, const char *line)
     assert_true(slice_is(next, line));
 }
 
-static void lines_are_told_wherever_the_blocks_begin_and_end(void **state)
+static void lines_are_reported_wherever_the_blocks_begin_and_end(void **state)
 {
     char filling[3 * BLOCK + 1];
     char text[4 * BLOCK];
@@ -228,7 +228,7 @@ int main(void)
         cmocka_unit_test(a_token_ends_where_any_other_byte_stands),
         cmocka_unit_test(scanning_in_strides_finds_what_scanning_byte_by_byte_finds),
         cmocka_unit_test(control_characters_of_a_block_are_marked_each_by_its_bit),
-        cmocka_unit_test(lines_are_told_wherever_the_blocks_begin_and_end),
+        cmocka_unit_test(lines_are_reported_wherever_the_blocks_begin_and_end),
         cmocka_unit_test(a_line_that_ends_otherwise_is_bad_wherever_it_does),
         cmocka_unit_test(tokens_and_targets_have_the_bytes_that_their_rules_name),
         cmocka_unit_test(a_line_is_split_at_its_colon_and_blanks_go),

@@ -22,7 +22,7 @@ static enum request_fault check(const char *text, struct http1_request_facts *fa
     return f;
 }
 
-static void proper_head_passes_and_its_facts_are_told(void **state)
+static void proper_head_passes_and_its_facts_are_reported(void **state)
 {
     const char *text =
         "POST /a?b HTTP/1.1\r\nhost: a.example:80\r\nContent-Length: 3\r\nX:\r\n\r\nabc";
@@ -38,7 +38,7 @@ static void proper_head_passes_and_its_facts_are_told(void **state)
     assert_int_equal(facts.bytes, strlen(text) - 3);
 }
 
-static void fields_are_told_in_their_order_as_far_as_there_is_room(void **state)
+static void fields_are_reported_in_their_order_as_far_as_there_is_room(void **state)
 {
     const char *text = "GET / HTTP/1.1\r\nHOST: a\r\nX-One:  1 \r\nEmpty:\r\nUpgrade: h2c\r\n"
                        "Expect: 100-continue\r\nContent-Length: 0\r\n\r\nLate: 1\r\n";
@@ -142,7 +142,7 @@ static void one_empty_line_may_come_before_a_request(void **state)
     assert_int_equal(facts.target.len, 2);
 }
 
-static void a_connection_stays_as_its_version_and_options_say(void **state)
+static void a_connection_stays_as_its_version_and_options_state(void **state)
 {
     static const struct {
         const char *text;
@@ -167,7 +167,7 @@ static void a_connection_stays_as_its_version_and_options_say(void **state)
     }
 }
 
-static void each_fault_is_told(void **state)
+static void each_fault_is_reported(void **state)
 {
     static const struct {
         const char *text;
@@ -295,13 +295,13 @@ static void absolute_targets_are_taken_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(proper_head_passes_and_its_facts_are_told),
-        cmocka_unit_test(fields_are_told_in_their_order_as_far_as_there_is_room),
+        cmocka_unit_test(proper_head_passes_and_its_facts_are_reported),
+        cmocka_unit_test(fields_are_reported_in_their_order_as_far_as_there_is_room),
         cmocka_unit_test(a_host_passes_with_the_head_as_it_does_alone),
         cmocka_unit_test(old_version_may_have_no_host),
         cmocka_unit_test(one_empty_line_may_come_before_a_request),
-        cmocka_unit_test(a_connection_stays_as_its_version_and_options_say),
-        cmocka_unit_test(each_fault_is_told),
+        cmocka_unit_test(a_connection_stays_as_its_version_and_options_state),
+        cmocka_unit_test(each_fault_is_reported),
         cmocka_unit_test(every_fault_has_a_status_and_a_text),
         cmocka_unit_test(authorities_are_hosts_with_or_without_a_port),
         cmocka_unit_test(paths_begin_with_a_slash_and_have_no_blanks),

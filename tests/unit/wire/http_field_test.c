@@ -29,7 +29,7 @@ static void a_field_is_known_in_any_case_and_with_underscores(void **state)
     assert_int_equal(of(""), FIELD_OTHER);
 }
 
-static void what_clients_may_claim_is_told_by_its_beginning(void **state)
+static void what_clients_may_claim_is_recognized_by_its_beginning(void **state)
 {
     (void)state;
     assert_int_equal(of("X-Forwarded-Port"), FIELD_CLAIM);
@@ -39,7 +39,7 @@ static void what_clients_may_claim_is_told_by_its_beginning(void **state)
     assert_int_equal(of("X-Forwarded"), FIELD_OTHER);
 }
 
-static void ours_are_told_by_their_beginning(void **state)
+static void ours_are_recognized_by_their_beginning(void **state)
 {
     (void)state;
     assert_int_equal(of("Resumelb-Class"), FIELD_OURS);
@@ -51,7 +51,7 @@ static void ours_are_told_by_their_beginning(void **state)
     assert_int_equal(of("x-resumelb-feed"), FIELD_OTHER);
 }
 
-static void what_a_load_balancer_says_of_certificates_is_told_by_its_beginning(void **state)
+static void what_a_load_balancer_states_of_certificates_is_recognized_by_its_beginning(void **state)
 {
     (void)state;
     assert_int_equal(of("X-SSL-Client-Verify"), FIELD_CLIENT_CERTIFICATE);
@@ -59,7 +59,7 @@ static void what_a_load_balancer_says_of_certificates_is_told_by_its_beginning(v
     assert_int_equal(of("X-SSL-Cipher"), FIELD_OTHER);
 }
 
-static void what_is_framing_or_looked_for_is_so_in_one_spelling(void **state)
+static void what_is_framing_or_searched_for_is_so_in_one_spelling(void **state)
 {
     (void)state;
     assert_int_equal(of("HOST"), FIELD_FRAMING);
@@ -85,7 +85,7 @@ static enum http_field spelled(const char *name, char byte)
 }
 
 /* Of every length and first byte, and each name that is known, with one byte changed. */
-static void a_kind_is_told_by_length_and_first_letter_only_where_it_is_other(void **state)
+static void a_kind_is_recognized_by_length_and_first_letter_only_where_it_is_other(void **state)
 {
     static const char *const known[] = {"te",
                                         "date",
@@ -151,11 +151,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_field_is_known_in_any_case_and_with_underscores),
-        cmocka_unit_test(what_clients_may_claim_is_told_by_its_beginning),
-        cmocka_unit_test(ours_are_told_by_their_beginning),
-        cmocka_unit_test(what_a_load_balancer_says_of_certificates_is_told_by_its_beginning),
-        cmocka_unit_test(what_is_framing_or_looked_for_is_so_in_one_spelling),
-        cmocka_unit_test(a_kind_is_told_by_length_and_first_letter_only_where_it_is_other),
+        cmocka_unit_test(what_clients_may_claim_is_recognized_by_its_beginning),
+        cmocka_unit_test(ours_are_recognized_by_their_beginning),
+        cmocka_unit_test(
+            what_a_load_balancer_states_of_certificates_is_recognized_by_its_beginning),
+        cmocka_unit_test(what_is_framing_or_searched_for_is_so_in_one_spelling),
+        cmocka_unit_test(a_kind_is_recognized_by_length_and_first_letter_only_where_it_is_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,7 @@ static void text_names_both_ends(void **state)
     }
 }
 
-static void text_of_unknown_connections_may_say_anything(void **state)
+static void text_of_unknown_connections_may_state_anything(void **state)
 {
     static const char *const texts[] = {
         "PROXY UNKNOWN\r\n",
@@ -258,7 +258,7 @@ static void binary_has_one_grammar(void **state)
     text_fini(&t);
 }
 
-static void a_proxy_says_whether_its_client_has_tls(void **state)
+static void a_proxy_states_whether_its_client_has_tls(void **state)
 {
     static const struct {
         unsigned command, family;
@@ -349,7 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_names_both_ends),
-        cmocka_unit_test(text_of_unknown_connections_may_say_anything),
+        cmocka_unit_test(text_of_unknown_connections_may_state_anything),
         cmocka_unit_test(text_has_one_grammar),
         cmocka_unit_test(a_line_without_end_is_refused_at_its_107th_byte),
         cmocka_unit_test(binary_names_both_ends),
@@ -357,7 +357,7 @@ int main(void)
         cmocka_unit_test(proxies_have_connections_of_their_own),
         cmocka_unit_test(unix_peers_are_known_as_such),
         cmocka_unit_test(binary_has_one_grammar),
-        cmocka_unit_test(a_proxy_says_whether_its_client_has_tls),
+        cmocka_unit_test(a_proxy_states_whether_its_client_has_tls),
         cmocka_unit_test(a_length_over_the_bound_is_refused_before_it_comes),
         cmocka_unit_test(a_checksum_is_believed_only_when_it_fits),
         cmocka_unit_test(byte_by_byte_more_is_asked_for_until_it_is_whole),

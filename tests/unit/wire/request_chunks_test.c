@@ -44,7 +44,7 @@ static void assert_fault(struct slice body, enum request_fault wanted, bool end)
     }
 }
 
-static void well_framed_bodies_end_where_they_say(void **state)
+static void well_framed_bodies_end_where_they_state(void **state)
 {
     static const char *const bodies[] = {
         "0\r\n\r\n",
@@ -136,7 +136,7 @@ static void extensions_and_trailers_are_bounded_over_all_of_a_body(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(well_framed_bodies_end_where_they_say),
+        cmocka_unit_test(well_framed_bodies_end_where_they_state),
         cmocka_unit_test(anything_else_is_refused),
         cmocka_unit_test(extensions_and_trailers_are_bounded_over_all_of_a_body),
     };

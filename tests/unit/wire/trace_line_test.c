@@ -112,7 +112,7 @@ static void what_is_longer_than_any_record_is_refused(void **state)
     free(line);
 }
 
-static void what_strangers_say_stays_within_its_field(void **state)
+static void what_strangers_state_stays_within_its_field(void **state)
 {
     (void)state;
     struct trace_line l = {.stage = 'B',
@@ -151,7 +151,7 @@ int main(void)
         cmocka_unit_test(times_of_the_original_are_read),
         cmocka_unit_test(what_is_no_record_is_refused),
         cmocka_unit_test(what_is_longer_than_any_record_is_refused),
-        cmocka_unit_test(what_strangers_say_stays_within_its_field),
+        cmocka_unit_test(what_strangers_state_stays_within_its_field),
         cmocka_unit_test(the_longest_path_still_makes_a_record),
     };
 

@@ -304,7 +304,7 @@ static void a_list_that_is_deleted_as_a_whole_is_never_an_empty_one(void **state
     unwatch(&r);
 }
 
-static void a_thousand_providers_are_told_at_once(void **state)
+static void a_thousand_providers_are_reported_at_once(void **state)
 {
     enum { N = 1000 };
     struct place *p = *state;
@@ -370,7 +370,7 @@ static void a_registration_makes_its_parents_and_ends_with_us(void **state)
              zoo_exists(p->other, in_place(p, "/w/providers/127.0.0.1:80"), 0, &stat) == ZNONODE);
 }
 
-static void a_registration_that_somebody_deleted_is_put_back(void **state)
+static void a_registration_that_was_deleted_is_put_back(void **state)
 {
     struct place *p = *state;
     struct tree_registration *r = enter(p, p->world.tree, "unix:/run/w%1.sock", 7);
@@ -438,10 +438,10 @@ int main(void)
         place_test(providers_come_change_and_go),
         place_test(a_list_of_providers_that_is_deleted_is_not_known),
         place_test(a_list_that_is_deleted_as_a_whole_is_never_an_empty_one),
-        place_test(a_thousand_providers_are_told_at_once),
+        place_test(a_thousand_providers_are_reported_at_once),
         place_test(a_node_that_may_not_be_read_is_a_problem_until_it_may),
         place_test(a_registration_makes_its_parents_and_ends_with_us),
-        place_test(a_registration_that_somebody_deleted_is_put_back),
+        place_test(a_registration_that_was_deleted_is_put_back),
         place_test(a_name_that_is_taken_is_ours_when_its_owner_ends),
         place_test(a_registration_taken_back_at_once_leaves_nothing),
     };

@@ -82,7 +82,7 @@ static void a_server_that_hangs_takes_nothing_away(void **state)
     unwatch(&r);
 }
 
-static void a_list_too_large_to_read_is_left_alone_and_the_rest_goes_on(void **state)
+static void a_list_too_large_to_read_is_left_alone_and_the_rest_continues(void **state)
 {
     enum { N = 6000 };
     struct place *p = *state;
@@ -123,7 +123,7 @@ static void a_list_too_large_to_read_is_left_alone_and_the_rest_goes_on(void **s
     kill_provider(proxy);
 }
 
-static void names_of_hosts_that_nobody_knows_are_tried_again(void **state)
+static void names_of_hosts_that_none_knows_are_tried_again(void **state)
 {
     struct loop *l = loop_create(0);
     struct tree *t = NULL;
@@ -146,8 +146,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         place_test(what_changed_around_an_expired_session_is_seen),
         place_test(a_server_that_hangs_takes_nothing_away),
-        place_test(a_list_too_large_to_read_is_left_alone_and_the_rest_goes_on),
-        cmocka_unit_test(names_of_hosts_that_nobody_knows_are_tried_again),
+        place_test(a_list_too_large_to_read_is_left_alone_and_the_rest_continues),
+        cmocka_unit_test(names_of_hosts_that_none_knows_are_tried_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each application of this folder does, in Express. docs/guide/applications.md has the file that listens.
+// What each application of this directory does, in Express. docs/guide/applications.md has the file that listens.
 const crypto = require("crypto");
 const express = require("express");
 const fs = require("fs");

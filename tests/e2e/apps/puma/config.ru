@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What each application of this folder does, as a Rack application.
+# What each application of this directory does, as a Rack application.
 require 'digest'
 require 'json'
 require 'rack'

@@ -262,7 +262,7 @@ static void expect_nobody(const char *address, enum err error, const char *words
     expect_failure_within(60000, address, error, words);
 }
 
-static void who_cannot_be_reached_is_said_with_the_reason(void **state)
+static void one_that_cannot_be_reached_is_reported_with_the_reason(void **state)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -333,7 +333,7 @@ static int ask_peer(const char *answer, const char *token)
     return code;
 }
 
-static void the_exit_code_tells_how_it_went(void **state)
+static void the_exit_code_reports_how_it_went(void **state)
 {
     static const char good[] = "HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n{\"applications\":{}}";
 
@@ -359,8 +359,8 @@ int main(void)
         cmocka_unit_test(large_bodies_arrive),
         cmocka_unit_test(the_request_has_host_and_token),
         cmocka_unit_test(unix_sockets_are_reached),
-        cmocka_unit_test(who_cannot_be_reached_is_said_with_the_reason),
-        cmocka_unit_test(the_exit_code_tells_how_it_went),
+        cmocka_unit_test(one_that_cannot_be_reached_is_reported_with_the_reason),
+        cmocka_unit_test(the_exit_code_reports_how_it_went),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

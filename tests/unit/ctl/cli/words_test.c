@@ -154,7 +154,7 @@ static void a_class_shows_its_best_workers_first(void **state)
            "  z.example: 0 of 2 workers skilled\n");
 }
 
-static void a_program_without_applications_says_so(void **state)
+static void a_program_without_applications_reports_it(void **state)
 {
     (void)state;
     expect(ctl_status_text, "{\"applications\":{}}", (struct ctl_options){0}, "no applications\n");
@@ -281,7 +281,7 @@ int main(void)
         cmocka_unit_test(one_application_can_be_chosen),
         cmocka_unit_test(resumes_show_the_best_classes_first),
         cmocka_unit_test(a_class_shows_its_best_workers_first),
-        cmocka_unit_test(a_program_without_applications_says_so),
+        cmocka_unit_test(a_program_without_applications_reports_it),
         cmocka_unit_test(resumes_of_an_agent_are_those_of_its_slots),
         cmocka_unit_test(other_pages_are_refused),
         cmocka_unit_test(members_of_wrong_types_do_no_harm),

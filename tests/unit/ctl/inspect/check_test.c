@@ -67,7 +67,7 @@ static void what_is_no_range_is_refused(void **state)
     }
 }
 
-static void a_range_is_printed_so_that_it_says_the_same(void **state)
+static void a_range_is_printed_so_that_it_states_the_same(void **state)
 {
     static const struct {
         const char *text, *printed;
@@ -157,7 +157,7 @@ static void performance_data_has_units_thresholds_and_a_minimum(void **state)
                 "max_backlog=2;@9:;@19:;0 max_age=0.6s;@1:;@2:;0");
 }
 
-static void each_application_is_told_and_one_can_be_chosen(void **state)
+static void each_application_is_reported_and_one_can_be_chosen(void **state)
 {
     static const char page[] = PAGE("\"a|=\":" POOL(
         0, WORKER(0, null) "," WORKER(0, null) "," WORKER(0, null)) ",\"b\":" POOL(0, ""));
@@ -194,12 +194,12 @@ int main(void)
         cmocka_unit_test(a_range_alerts_outside_of_it_and_turned_within_it),
         cmocka_unit_test(a_bare_number_alerts_when_it_is_reached),
         cmocka_unit_test(what_is_no_range_is_refused),
-        cmocka_unit_test(a_range_is_printed_so_that_it_says_the_same),
+        cmocka_unit_test(a_range_is_printed_so_that_it_states_the_same),
         cmocka_unit_test(all_is_well_in_the_words_of_before),
         cmocka_unit_test(each_complaint_has_its_words_and_the_worst_counts),
         cmocka_unit_test(workers_that_get_no_requests_do_not_count),
         cmocka_unit_test(performance_data_has_units_thresholds_and_a_minimum),
-        cmocka_unit_test(each_application_is_told_and_one_can_be_chosen),
+        cmocka_unit_test(each_application_is_reported_and_one_can_be_chosen),
         cmocka_unit_test(labels_of_several_applications_are_quoted),
     };
 

@@ -98,7 +98,7 @@ static void all_keys_are_shown_when_asked_for(void **state)
     text_fini(&out);
 }
 
-static void an_application_without_counters_says_so(void **state)
+static void an_application_without_counters_reports_it(void **state)
 {
     (void)state;
     expect(limits_page, (struct ctl_options){.application = "empty"}, "empty: no pool counters\n");
@@ -171,7 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counters_keys_daemons_and_copies_are_shown),
         cmocka_unit_test(all_keys_are_shown_when_asked_for),
-        cmocka_unit_test(an_application_without_counters_says_so),
+        cmocka_unit_test(an_application_without_counters_reports_it),
         cmocka_unit_test(a_daemons_page_is_shown_by_type),
         cmocka_unit_test(other_pages_and_applications_are_refused),
         cmocka_unit_test(members_of_wrong_types_do_no_harm),

@@ -30,7 +30,7 @@ static const char page_of_two[] =
     "\"successor\":{\"id\":\"aa02\",\"pid\":101,\"state\":\"starting\"}},"
     "{\"slot\":1,\"waiting\":0}],"
     "\"leaving\":[{\"id\":\"aa03\",\"slot\":2,\"pid\":99,\"state\":\"leaving\",\"sessions\":1,"
-    "\"processed\":9,\"uptime_s\":7300,\"last_used_s\":3,\"going\":\"condemned\"}]},"
+    "\"processed\":9,\"uptime_s\":7300,\"last_used_s\":3,\"going\":\"replaced\"}]},"
     "\"empty\":{\"counts\":{},\"queue\":{\"policy\":\"private\"},\"slots\":[]}}}";
 
 static enum err show(const char *text, const struct ctl_options *o, struct text *out)
@@ -79,7 +79,7 @@ static void status_of_an_agent_shows_its_pool_and_processes(void **state)
            "     1  1.4      aa01\n"
            "     0  101  starting (successor)         -          -       -          -    -       - "
            "     -  -        aa02\n"
-           "     2   99  leaving, condemned           1          9   2h 1m         3s    -       - "
+           "     2   99  leaving, replaced            1          9   2h 1m         3s    -       - "
            "     -  -        aa03\n"
            "\n"
            "empty: 0 processes (min 0, max 0): 0 busy, 0 idle, 0 starting, 0 leaving\n"

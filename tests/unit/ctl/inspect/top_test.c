@@ -182,7 +182,7 @@ static void workers_out_of_view_are_counted(void **state)
     text_fini(&out);
 }
 
-static void a_line_that_is_cut_says_so(void **state)
+static void a_line_that_is_cut_reports_it(void **state)
 {
     struct top_view v = a_view(TOP_NAME);
     struct text out = {0};
@@ -254,7 +254,7 @@ int main(void)
         cmocka_unit_test(no_line_is_longer_than_the_terminal_and_no_screen_higher),
         cmocka_unit_test(the_least_important_columns_are_dropped_first_and_named),
         cmocka_unit_test(workers_out_of_view_are_counted),
-        cmocka_unit_test(a_line_that_is_cut_says_so),
+        cmocka_unit_test(a_line_that_is_cut_reports_it),
         cmocka_unit_test(keys_go_round_applications_and_change_the_interval),
         cmocka_unit_test(members_of_wrong_types_do_no_harm),
     };

@@ -73,7 +73,7 @@ static void the_median_is_the_middle_one(void **state)
     trace_report_fini(&r);
 }
 
-static void what_is_under_way_at_a_restart_never_ends(void **state)
+static void what_is_in_progress_at_a_restart_never_ends(void **state)
 {
     (void)state;
     static const char *const lines[] = {
@@ -96,7 +96,7 @@ static void what_is_under_way_at_a_restart_never_ends(void **state)
     trace_report_fini(&r);
 }
 
-static void our_own_ends_are_told_apart(void **state)
+static void our_own_ends_are_distinguished(void **state)
 {
     (void)state;
     static const char *const lines[] = {
@@ -122,7 +122,7 @@ static void our_own_ends_are_told_apart(void **state)
     trace_report_fini(&r);
 }
 
-static void a_minute_tells_what_was_under_way(void **state)
+static void a_minute_reports_what_was_in_progress(void **state)
 {
     (void)state;
     static const char *const lines[] = {
@@ -172,7 +172,7 @@ static void too_many_urls_are_one_and_too_many_requests_are_left_out(void **stat
     trace_report_fini(&r);
 }
 
-static void json_is_valid_whatever_the_log_says(void **state)
+static void json_is_valid_whatever_the_log_states(void **state)
 {
     (void)state;
     static const char *const lines[] = {"B 1 " AT "01 GET /\xff\"\\", "C 1 " AT "01"};
@@ -200,11 +200,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_of_a_url_are_from_called_to_answered),
         cmocka_unit_test(the_median_is_the_middle_one),
-        cmocka_unit_test(what_is_under_way_at_a_restart_never_ends),
-        cmocka_unit_test(our_own_ends_are_told_apart),
-        cmocka_unit_test(a_minute_tells_what_was_under_way),
+        cmocka_unit_test(what_is_in_progress_at_a_restart_never_ends),
+        cmocka_unit_test(our_own_ends_are_distinguished),
+        cmocka_unit_test(a_minute_reports_what_was_in_progress),
         cmocka_unit_test(too_many_urls_are_one_and_too_many_requests_are_left_out),
-        cmocka_unit_test(json_is_valid_whatever_the_log_says),
+        cmocka_unit_test(json_is_valid_whatever_the_log_states),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ static void the_largest_come_first_and_ties_by_name(void **state)
     assert_true(slice_is(m.classes[3].name, "c3"));
 }
 
-static void facts_say_how_uneven_the_classes_are(void **state)
+static void facts_state_how_uneven_the_classes_are(void **state)
 {
     struct made m;
     struct class_facts f;
@@ -133,7 +133,7 @@ static void requests_without_a_class_are_warned_of(void **state)
     expect_warnings(&m, 1, "100 % of the requests have no class");
 }
 
-static void a_few_requests_say_nothing(void **state)
+static void a_few_requests_prove_nothing(void **state)
 {
     struct made m;
 
@@ -146,13 +146,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_come_first_and_ties_by_name),
-        cmocka_unit_test(facts_say_how_uneven_the_classes_are),
+        cmocka_unit_test(facts_state_how_uneven_the_classes_are),
         cmocka_unit_test(a_good_classifier_is_not_warned_of),
         cmocka_unit_test(one_class_with_half_the_traffic_is_warned_of),
         cmocka_unit_test(one_class_for_all_is_warned_of),
         cmocka_unit_test(nearly_as_many_classes_as_requests_are_warned_of),
         cmocka_unit_test(requests_without_a_class_are_warned_of),
-        cmocka_unit_test(a_few_requests_say_nothing),
+        cmocka_unit_test(a_few_requests_prove_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

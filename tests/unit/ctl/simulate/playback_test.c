@@ -71,7 +71,7 @@ static void errors_count_and_only_what_was_answered_has_a_latency(void **state)
     assert_true(f.max_ms == 99);
 }
 
-static void loads_are_of_those_that_told(void **state)
+static void loads_are_of_those_that_reported(void **state)
 {
     struct made m;
 
@@ -99,7 +99,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(percentiles_are_of_the_nearest_rank),
         cmocka_unit_test(errors_count_and_only_what_was_answered_has_a_latency),
-        cmocka_unit_test(loads_are_of_those_that_told),
+        cmocka_unit_test(loads_are_of_those_that_reported),
         cmocka_unit_test(of_nothing_there_are_no_figures),
     };
 

@@ -159,7 +159,7 @@ static void a_field_is_cut_when_it_is_endless(void **state)
     free(target);
 }
 
-static void a_json_line_is_json_whatever_it_says(void **state)
+static void a_json_line_is_json_whatever_it_states(void **state)
 {
     struct fixture *f = *state;
     struct access_entry e = entry();
@@ -177,7 +177,7 @@ static void a_json_line_is_json_whatever_it_says(void **state)
     json_decref(v);
 }
 
-static void reopening_goes_on_in_a_new_file(void **state)
+static void reopening_continues_in_a_new_file(void **state)
 {
     struct fixture *f = *state;
     struct access_entry e = entry();
@@ -356,7 +356,7 @@ static void a_sample_is_about_as_large_as_asked_and_has_every_error(void **state
     stop_and_read(f, f->file);
 }
 
-static void a_reader_that_takes_nothing_holds_nobody_up_and_costs_lines(void **state)
+static void a_reader_that_takes_nothing_holds_no_other_up_and_costs_lines(void **state)
 {
     struct fixture *f = *state;
     struct access_options o = all_in(ACCESS_COMBINED);
@@ -432,8 +432,8 @@ int main(void)
         TEST(a_line_is_combined_with_our_figures_behind),
         TEST(hostile_bytes_can_neither_end_a_line_nor_a_field),
         TEST(a_field_is_cut_when_it_is_endless),
-        TEST(a_json_line_is_json_whatever_it_says),
-        TEST(reopening_goes_on_in_a_new_file),
+        TEST(a_json_line_is_json_whatever_it_states),
+        TEST(reopening_continues_in_a_new_file),
         TEST(a_file_that_cannot_be_written_costs_lines_and_counts_them),
         TEST(only_the_fields_that_are_asked_for_are_written),
         TEST(the_longest_line_that_there_can_be_is_written_whole),
@@ -441,7 +441,7 @@ int main(void)
         TEST(what_would_end_a_text_or_a_line_is_escaped),
         TEST(each_field_is_found_by_its_name_and_no_other),
         TEST(a_sample_is_about_as_large_as_asked_and_has_every_error),
-        TEST(a_reader_that_takes_nothing_holds_nobody_up_and_costs_lines),
+        TEST(a_reader_that_takes_nothing_holds_no_other_up_and_costs_lines),
         TEST(lines_of_several_loops_stay_whole),
     };
 

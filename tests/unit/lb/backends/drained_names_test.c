@@ -94,7 +94,7 @@ static void assert_forgotten(const struct drained_names *d, int more)
     }
 }
 
-static void who_is_drained_is_so_in_the_next_life(void **state)
+static void one_that_is_drained_is_so_in_the_next_process(void **state)
 {
     struct world *w = *state;
     struct drained_names *d = drained_names_open(w->state, "shop");
@@ -125,7 +125,7 @@ static void who_is_drained_is_so_in_the_next_life(void **state)
     drained_names_close(d);
 }
 
-static void without_a_directory_it_is_so_in_this_life(void **state)
+static void without_a_directory_it_is_so_in_this_process(void **state)
 {
     struct drained_names *d = drained_names_open(NULL, "shop");
 
@@ -180,7 +180,7 @@ static void a_file_beyond_any_of_ours_is_set_aside(void **state)
     drained_names_close(d);
 }
 
-static void one_too_many_and_the_oldest_goes_and_is_told(void **state)
+static void one_too_many_and_the_oldest_goes_and_is_reported(void **state)
 {
     struct world *w = *state;
     struct text bytes = {0};
@@ -199,7 +199,7 @@ static void one_too_many_and_the_oldest_goes_and_is_told(void **state)
         drained_names_set(d, name, true);
     }
     assert_non_null(strstr(log_capture_end(&c),
-                           "drained-forgotten application=shop worker=10.0.0.1:0 reason="));
+                           "drained-list-full application=shop worker=10.0.0.1:0 reason="));
     assert_forgotten(d, 3);
     /* Undraining a worker makes room for one; the file has no more entries either. */
     drained_names_set(d, "10.0.0.1:100", false);
@@ -248,7 +248,7 @@ static void the_longest_names_fit_the_file(void **state)
     text_fini(&bytes);
 }
 
-static void what_cannot_be_written_is_told_and_so_in_this_life(void **state)
+static void what_cannot_be_written_is_reported_and_so_in_this_process(void **state)
 {
     struct world *w = *state;
     struct log_capture c;
@@ -272,14 +272,14 @@ static void what_cannot_be_written_is_told_and_so_in_this_life(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(who_is_drained_is_so_in_the_next_life),
-        TEST(without_a_directory_it_is_so_in_this_life),
+        TEST(one_that_is_drained_is_so_in_the_next_process),
+        TEST(without_a_directory_it_is_so_in_this_process),
         TEST(a_bad_file_is_set_aside_as_it_is),
         TEST(a_file_beyond_any_of_ours_is_set_aside),
-        TEST(one_too_many_and_the_oldest_goes_and_is_told),
+        TEST(one_too_many_and_the_oldest_goes_and_is_reported),
         TEST(of_too_many_in_a_file_the_oldest_go),
         TEST(the_longest_names_fit_the_file),
-        TEST(what_cannot_be_written_is_told_and_so_in_this_life),
+        TEST(what_cannot_be_written_is_reported_and_so_in_this_process),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

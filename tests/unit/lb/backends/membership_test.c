@@ -351,7 +351,7 @@ static char *memory_file(const struct world *w)
     return xasprintf("%s/default/tree.json", w->state);
 }
 
-static void a_tree_wiped_before_a_start_takes_nobody_away_at_once(void **state)
+static void a_tree_wiped_before_a_start_takes_none_away_at_once(void **state)
 {
     struct world *w = *state;
     char *file = memory_file(w);
@@ -391,7 +391,7 @@ static void write_memory(const struct world *w, const char *place, const char *p
     free(directory);
 }
 
-static void what_a_tree_said_is_used_while_it_does_not_answer(void **state)
+static void what_a_tree_reported_is_used_while_it_does_not_answer(void **state)
 {
     struct world *w = *state;
 
@@ -415,7 +415,7 @@ static void what_a_tree_said_is_used_while_it_does_not_answer(void **state)
     stop_lb(w);
 }
 
-static void what_another_tree_said_is_not_used(void **state)
+static void what_another_tree_reported_is_not_used(void **state)
 {
     struct world *w = *state;
 
@@ -438,9 +438,9 @@ int main(void)
         TEST(what_this_process_listens_at_becomes_no_worker),
         TEST(flapping_keeps_the_worker_and_its_connections),
         TEST(a_list_that_shrinks_at_once_is_held_until_there_is_no_sign_of_life),
-        TEST(a_tree_wiped_before_a_start_takes_nobody_away_at_once),
-        TEST(what_a_tree_said_is_used_while_it_does_not_answer),
-        TEST(what_another_tree_said_is_not_used),
+        TEST(a_tree_wiped_before_a_start_takes_none_away_at_once),
+        TEST(what_a_tree_reported_is_used_while_it_does_not_answer),
+        TEST(what_another_tree_reported_is_not_used),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

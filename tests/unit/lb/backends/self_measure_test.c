@@ -335,7 +335,7 @@ static void when_the_last_one_refuses_the_ejected_ones_come_back(void **state)
     leave(c, d);
 }
 
-static void who_has_tried_all_others_gets_the_ejected_ones(void **state)
+static void one_that_has_tried_all_others_gets_the_ejected_ones(void **state)
 {
     struct control *c = *state;
     struct worker *a = join(c, "127.0.0.1:1");
@@ -385,7 +385,7 @@ int main(void)
         TEST(a_worker_that_leaves_is_tried_no_more),
         TEST(the_only_worker_is_never_ejected),
         TEST(when_the_last_one_refuses_the_ejected_ones_come_back),
-        TEST(who_has_tried_all_others_gets_the_ejected_ones),
+        TEST(one_that_has_tried_all_others_gets_the_ejected_ones),
         TEST(an_ejected_worker_comes_back_when_the_others_leave),
     };
 

@@ -216,7 +216,7 @@ static void files_that_cannot_be_made_are_refused(void **state)
                               "workers: [\"127.0.0.1:1\"]\n"
                               "access_log: /tmp\n"
                               "state_dir: /nowhere/at/all/\n"));
-    assert_complaint(f, 3, "access_log: /tmp is a folder");
+    assert_complaint(f, 3, "access_log: /tmp is a directory");
     assert_complaint(f, 4, "state_dir: directory /nowhere/at does not exist");
     assert_true(read_text(f, "listen: [\"127.0.0.1:0\"]\n"
                              "workers: [\"127.0.0.1:1\"]\n"
@@ -367,7 +367,7 @@ static void pool_counters_are_read_with_what_they_match_and_their_page(void **st
     free(yaml);
 }
 
-static void mistakes_in_pool_counters_are_told_at_their_places(void **state)
+static void mistakes_in_pool_counters_are_reported_at_their_places(void **state)
 {
     struct fixture *f = *state;
 
@@ -425,7 +425,7 @@ static void there_are_so_many_pool_counters_at_most(void **state)
     text_fini(&yaml);
 }
 
-static void pool_counter_servers_are_addresses_and_none_stands_there_twice(void **state)
+static void pool_counter_servers_are_addresses_without_duplicates(void **state)
 {
     static const struct {
         const char *list, *why;
@@ -492,9 +492,9 @@ int main(void)
         TEST(mode_is_read_as_octal_digits),
         TEST(the_commented_configuration_is_good),
         TEST(pool_counters_are_read_with_what_they_match_and_their_page),
-        TEST(mistakes_in_pool_counters_are_told_at_their_places),
+        TEST(mistakes_in_pool_counters_are_reported_at_their_places),
         TEST(there_are_so_many_pool_counters_at_most),
-        TEST(pool_counter_servers_are_addresses_and_none_stands_there_twice),
+        TEST(pool_counter_servers_are_addresses_without_duplicates),
         cmocka_unit_test(any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_fatal),
     };
 

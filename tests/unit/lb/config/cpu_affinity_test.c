@@ -38,7 +38,7 @@ static void off_leaves_every_loop_where_it_likes(void **state)
     assert_int_equal(cpu_affinity_of(&a, 63), -1);
 }
 
-static void auto_takes_the_allowed_ones_in_order_and_begins_anew(void **state)
+static void auto_takes_the_allowed_ones_in_order_and_begins_again(void **state)
 {
     (void)state;
     static const int wanted[] = {1, 2, 3, 5, 9, 1, 2};
@@ -128,7 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(off_leaves_every_loop_where_it_likes),
-        cmocka_unit_test(auto_takes_the_allowed_ones_in_order_and_begins_anew),
+        cmocka_unit_test(auto_takes_the_allowed_ones_in_order_and_begins_again),
         cmocka_unit_test(a_list_is_taken_in_its_order),
         cmocka_unit_test(anything_else_is_refused_and_changes_nothing),
         cmocka_unit_test(a_thread_enters_its_cpu_alone),

@@ -150,7 +150,7 @@ static void a_broken_rule_across_fields_refuses_all_that_changed(void **state)
     assert_refused(c, "response_buffer", "response_buffers_total");
 }
 
-static void a_refusal_is_counted_once_as_long_as_it_stands(void **state)
+static void a_refusal_is_counted_once_while_it_lasts(void **state)
 {
     struct control *c = *state;
 
@@ -185,7 +185,7 @@ static void a_node_that_broke_or_vanished_holds_for_a_while(void **state)
     json_decref(nothing);
 }
 
-static void yaml_read_again_changes_what_the_tree_does_not_say(void **state)
+static void yaml_read_again_changes_what_the_tree_does_not_state(void **state)
 {
     struct control *c = *state;
     struct app_settings *yaml = &c->config.applications[0].s;
@@ -212,9 +212,9 @@ int main(void)
         TEST(a_bad_property_is_refused_alone_and_keeps_its_last_good_value),
         TEST(what_names_files_and_addresses_is_not_taken_from_the_tree),
         TEST(a_broken_rule_across_fields_refuses_all_that_changed),
-        TEST(a_refusal_is_counted_once_as_long_as_it_stands),
+        TEST(a_refusal_is_counted_once_while_it_lasts),
         TEST(a_node_that_broke_or_vanished_holds_for_a_while),
-        TEST(yaml_read_again_changes_what_the_tree_does_not_say),
+        TEST(yaml_read_again_changes_what_the_tree_does_not_state),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,7 +144,7 @@ static void the_longest_wildcard_wins_after_exact_hosts(void **state)
     assert_string_equal(who(s, ".example", "/any"), "wild");
 }
 
-static void a_host_without_that_path_goes_on_to_its_wildcards(void **state)
+static void a_host_without_that_path_continues_to_its_wildcards(void **state)
 {
     const struct site *s = *state;
 
@@ -152,7 +152,7 @@ static void a_host_without_that_path_goes_on_to_its_wildcards(void **state)
     assert_string_equal(who(s, "only.example", "/"), "wild");
 }
 
-static void the_default_is_for_hosts_that_nobody_has(void **state)
+static void the_default_is_for_hosts_that_none_has(void **state)
 {
     const struct site *s = *state;
     char long_host[4000];
@@ -278,8 +278,8 @@ int main(void)
         TEST(the_longest_path_prefix_of_a_host_wins),
         TEST(case_port_and_trailing_dot_of_a_host_do_not_matter),
         TEST(the_longest_wildcard_wins_after_exact_hosts),
-        TEST(a_host_without_that_path_goes_on_to_its_wildcards),
-        TEST(the_default_is_for_hosts_that_nobody_has),
+        TEST(a_host_without_that_path_continues_to_its_wildcards),
+        TEST(the_default_is_for_hosts_that_none_has),
         cmocka_unit_test(a_default_for_all_paths_with_no_hosts_beside_it_is_the_only_one),
         cmocka_unit_test(every_loop_sees_each_publication_whole_and_in_order),
     };

@@ -65,7 +65,7 @@ static void leave(struct limit_rule *rule, struct counter_lock *lock, uint64_t a
 
 /* ---- one counter ---- */
 
-static void a_view_tells_who_holds_who_waits_and_the_longest_holder(void **state)
+static void a_view_has_holders_waiters_and_the_longest_holder(void **state)
 {
     struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
     struct limit_keys_view keys;
@@ -130,7 +130,7 @@ static void the_keys_most_waited_for_come_first_and_are_ten_at_most(void **state
     limit_rule_fini(&rule);
 }
 
-static void at_a_daemon_who_asks_it_counts_and_not_who_flies(void **state)
+static void at_a_daemon_one_that_asks_it_counts_and_not_one_in_flight(void **state)
 {
     struct limit_rule rule = make_rule("far", LIMIT_DAEMON);
     struct counter_table *flights = rule.counter->flights;
@@ -171,7 +171,7 @@ static const char yaml[] = "listen: [{address: 127.0.0.1:1}]\n"
                            "metrics_classes: 0\n" /* there is no observer */
                            "pool_counter_servers: [127.0.0.1:7531, 'unix:/run/\"x']\n";
 
-static void put_in_force(struct control *c, const struct limit_rule *rules, size_t n)
+static void put_effective(struct control *c, const struct limit_rule *rules, size_t n)
 {
     struct limit_rules *set = limit_rules_create(rules, n);
 
@@ -205,7 +205,7 @@ static void figures_are_json_whatever_bytes_a_key_has(void **state)
     struct counter_lock lock;
 
     (void)state;
-    put_in_force(c, &rule, 1);
+    put_effective(c, &rule, 1);
     assert_int_equal(ask(&mine, &lock, hostile, US), COUNTER_LOCKED);
     topk_add(mine.counter->top, slice_of(hostile), US);
     json_t *page = figures_of(c, "pages");
@@ -223,7 +223,7 @@ static void figures_are_json_whatever_bytes_a_key_has(void **state)
     control_destroy(c);
 }
 
-static void a_name_without_a_rule_in_force_has_no_figures(void **state)
+static void a_name_without_an_effective_rule_has_no_figures(void **state)
 {
     struct control *c = control_create(yaml);
     struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
@@ -232,7 +232,7 @@ static void a_name_without_a_rule_in_force_has_no_figures(void **state)
     json_t *page = figures_of(c, "pages");
     assert_true(json_is_null(json_object_get(page, "figures")));
     json_decref(page);
-    put_in_force(c, &rule, 1);
+    put_effective(c, &rule, 1);
     page = figures_of(c, "other");
     assert_true(json_is_null(json_object_get(page, "figures")));
     json_decref(page);
@@ -261,7 +261,7 @@ static void metrics_have_a_series_for_each_counter_and_daemon(void **state)
     struct metrics m = {.out = &out};
 
     (void)state;
-    put_in_force(c, rules, ARRAY_LEN(rules));
+    put_effective(c, rules, ARRAY_LEN(rules));
     assert_int_equal(ask(&mine, &lock, "pages:/a", US), COUNTER_LOCKED);
     topk_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
     atomic_store(&mine.counter->figures.refused_full, 7);
@@ -321,7 +321,7 @@ static void a_daemon_is_summed_over_loops_by_its_name(void **state)
     loop_destroy(loops[1].loop);
 }
 
-static void a_loop_publishes_what_its_client_says_when_it_has_one(void **state)
+static void a_loop_publishes_what_its_client_states_when_it_has_one(void **state)
 {
     struct control *c = control_create(yaml);
     struct application_loop *al = &c->app->loops[0];
@@ -420,14 +420,14 @@ static void each_view_of_a_busy_counter_is_of_one_moment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_view_tells_who_holds_who_waits_and_the_longest_holder),
+        cmocka_unit_test(a_view_has_holders_waiters_and_the_longest_holder),
         cmocka_unit_test(the_keys_most_waited_for_come_first_and_are_ten_at_most),
-        cmocka_unit_test(at_a_daemon_who_asks_it_counts_and_not_who_flies),
+        cmocka_unit_test(at_a_daemon_one_that_asks_it_counts_and_not_one_in_flight),
         cmocka_unit_test(figures_are_json_whatever_bytes_a_key_has),
-        cmocka_unit_test(a_name_without_a_rule_in_force_has_no_figures),
+        cmocka_unit_test(a_name_without_an_effective_rule_has_no_figures),
         cmocka_unit_test(metrics_have_a_series_for_each_counter_and_daemon),
         cmocka_unit_test(a_daemon_is_summed_over_loops_by_its_name),
-        cmocka_unit_test(a_loop_publishes_what_its_client_says_when_it_has_one),
+        cmocka_unit_test(a_loop_publishes_what_its_client_states_when_it_has_one),
         cmocka_unit_test(each_view_of_a_busy_counter_is_of_one_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

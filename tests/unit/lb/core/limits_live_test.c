@@ -199,7 +199,7 @@ static void wait_gone(const struct fixture *f, const char *name)
 
 /* ---- tests ---- */
 
-static void the_rules_of_the_file_are_in_force_at_once_in_its_order(void **state)
+static void the_rules_of_the_file_are_effective_at_once_in_its_order(void **state)
 {
     struct fixture *f = *state;
 
@@ -264,7 +264,7 @@ static void the_tree_has_rules_of_its_own_after_those_of_the_file(void **state)
     assert_int_equal(workers(f, "b"), 2);
 }
 
-static void a_node_that_does_not_say_how_many_of_what_is_no_rule(void **state)
+static void a_node_that_does_not_state_how_many_of_what_is_no_rule(void **state)
 {
     struct fixture *f = *state;
 
@@ -366,7 +366,7 @@ static void reread(struct fixture *f, const char *yaml)
 }
 
 /* The tree turns off what shares responses, and on again where the file has it. */
-static void responses_are_shared_only_where_the_file_says_so(void **state)
+static void responses_are_shared_only_where_the_file_reports_it(void **state)
 {
     static const char shares[] =
         "pool_counters: {database: {workers: 4, mode: any, on_busy: stale, "
@@ -409,7 +409,7 @@ static void responses_are_shared_only_where_the_file_says_so(void **state)
     free(yaml);
 }
 
-static void a_file_read_anew_adds_changes_and_removes_rules(void **state)
+static void a_file_read_again_adds_changes_and_removes_rules(void **state)
 {
     struct fixture *f = *state;
 
@@ -531,16 +531,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(the_rules_of_the_file_are_in_force_at_once_in_its_order),
+        TEST(the_rules_of_the_file_are_effective_at_once_in_its_order),
         TEST(an_application_without_rules_has_no_set_of_them),
         TEST(the_tree_goes_over_the_file_and_gives_it_back),
         TEST(the_tree_has_rules_of_its_own_after_those_of_the_file),
-        TEST(a_node_that_does_not_say_how_many_of_what_is_no_rule),
+        TEST(a_node_that_does_not_state_how_many_of_what_is_no_rule),
         TEST(what_is_bad_is_refused_with_its_reason),
         TEST(names_that_are_none_are_passed_over),
         TEST(there_are_so_many_rules_at_most_and_those_of_the_file_come_first),
-        TEST(responses_are_shared_only_where_the_file_says_so),
-        TEST(a_file_read_anew_adds_changes_and_removes_rules),
+        TEST(responses_are_shared_only_where_the_file_reports_it),
+        TEST(a_file_read_again_adds_changes_and_removes_rules),
         TEST(what_overlaid_a_rule_that_is_gone_is_not_a_rule_for_everything),
         TEST(a_rule_that_comes_back_while_it_is_held_counts_on),
         TEST(what_a_wiped_tree_said_last_is_held_and_a_rule_taken_out_of_a_whole_one_is_not),

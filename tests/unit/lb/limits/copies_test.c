@@ -119,7 +119,7 @@ static void waiter_takes_only_what_was_finished_since_it_began_to_wait(void **st
 }
 
 /* RFC 9111 4: a request may join one that is in flight. */
-static void waiter_takes_what_was_under_way_when_it_began_to_wait(void **state)
+static void waiter_takes_what_was_in_progress_when_it_began_to_wait(void **state)
 {
     struct fixture *f = *state;
 
@@ -460,7 +460,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(waiter_takes_only_what_was_finished_since_it_began_to_wait),
-        TEST(waiter_takes_what_was_under_way_when_it_began_to_wait),
+        TEST(waiter_takes_what_was_in_progress_when_it_began_to_wait),
         TEST(waiter_does_not_take_what_must_be_validated_by_then),
         TEST(stale_answer_is_the_newest_and_at_most_as_old_as_asked),
         TEST(age_before_it_came_here_counts_for_a_stale_answer),

@@ -69,7 +69,7 @@ static void answer_has_the_age_of_its_copy(void **state)
 }
 
 /* RFC 9211 2 */
-static void cache_status_says_what_the_answer_is(void **state)
+static void cache_status_states_what_the_answer_is(void **state)
 {
     struct answer_fixture *f = *state;
     struct copy *c = make(f, "Cache-Control: max-age=60\r\n", "x");
@@ -85,7 +85,7 @@ static void cache_status_says_what_the_answer_is(void **state)
     copy_put(c);
 }
 
-static void cache_status_stands_behind_those_of_others(void **state)
+static void cache_status_is_placed_after_those_of_others(void **state)
 {
     struct answer_fixture *f = *state;
     struct copy *c = make(f, "Cache-Status: Origin; hit\r\nX: 1\r\n", "x");
@@ -194,8 +194,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ANSWER_TEST(answer_has_the_age_of_its_copy),
-        ANSWER_TEST(cache_status_says_what_the_answer_is),
-        ANSWER_TEST(cache_status_stands_behind_those_of_others),
+        ANSWER_TEST(cache_status_states_what_the_answer_is),
+        ANSWER_TEST(cache_status_is_placed_after_those_of_others),
         ANSWER_TEST(answer_announces_the_length_of_its_body_and_none_for_no_content),
         TEST(client_gets_a_copy_whole_and_none_of_the_first_ones_request),
         TEST(client_that_leaves_gives_its_copy_back),

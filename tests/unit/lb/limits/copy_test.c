@@ -50,7 +50,7 @@ static struct copy *make(struct fixture *f, const char *fields, const char *body
 
 /* ---- making ---- */
 
-static void copy_is_what_was_told(void **state)
+static void copy_is_what_was_reported(void **state)
 {
     struct fixture *f = *state;
 
@@ -276,7 +276,7 @@ static void body_that_is_being_sent_outlives_the_last_other_reference(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(copy_is_what_was_told),
+        TEST(copy_is_what_was_reported),
         TEST(copy_has_no_fields_of_its_connection_or_its_request),
         TEST(body_of_unknown_length_grows_and_is_charged_by_its_size),
         TEST(response_without_a_body_has_a_copy),

@@ -137,7 +137,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void the_next_one_is_told_never_inside_of_a_call(void **state)
+static void the_next_one_is_reported_never_inside_of_a_call(void **state)
 {
     struct one *o = *state;
 
@@ -150,7 +150,7 @@ static void the_next_one_is_told_never_inside_of_a_call(void **state)
     assert_int_equal(o->reported[2], LIMIT_HELD);
 }
 
-static void who_may_not_wait_is_told_so_at_once_and_may_ask_again(void **state)
+static void one_that_may_not_wait_is_notified_so_at_once_and_may_ask_again(void **state)
 {
     struct one *o = *state;
 
@@ -175,7 +175,7 @@ static void a_wait_ends_with_its_time(void **state)
     assert_int_equal(o->reported[2], LIMIT_TIMEOUT);
 }
 
-static void a_turn_that_comes_to_one_that_has_left_goes_on_to_the_next(void **state)
+static void a_turn_that_comes_to_one_that_has_left_continues_to_the_next(void **state)
 {
     struct one *o = *state;
 
@@ -189,7 +189,7 @@ static void a_turn_that_comes_to_one_that_has_left_goes_on_to_the_next(void **st
     assert_int_equal(o->reported[3], LIMIT_HELD);
 }
 
-static void the_work_done_once_is_told_to_all_who_want_any(void **state)
+static void the_work_done_once_is_reported_to_all_that_want_any(void **state)
 {
     struct one *o = *state;
 
@@ -220,7 +220,7 @@ static void work_that_failed_is_the_next_ones(void **state)
     assert_int_equal(o->reported[3], LIMIT_WAITS);
 }
 
-static void limits_that_are_raised_let_those_go_on_who_wait(void **state)
+static void limits_that_are_raised_let_waiters_continue(void **state)
 {
     struct one *o = *state;
 
@@ -395,13 +395,13 @@ int main(void)
 {
 #define CASE(name, setup) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(the_next_one_is_told_never_inside_of_a_call, setup_each),
-        CASE(who_may_not_wait_is_told_so_at_once_and_may_ask_again, setup_each),
+        CASE(the_next_one_is_reported_never_inside_of_a_call, setup_each),
+        CASE(one_that_may_not_wait_is_notified_so_at_once_and_may_ask_again, setup_each),
         CASE(a_wait_ends_with_its_time, setup_hasty),
-        CASE(a_turn_that_comes_to_one_that_has_left_goes_on_to_the_next, setup_each),
-        CASE(the_work_done_once_is_told_to_all_who_want_any, setup_any),
+        CASE(a_turn_that_comes_to_one_that_has_left_continues_to_the_next, setup_each),
+        CASE(the_work_done_once_is_reported_to_all_that_want_any, setup_any),
         CASE(work_that_failed_is_the_next_ones, setup_any),
-        CASE(limits_that_are_raised_let_those_go_on_who_wait, setup_each),
+        CASE(limits_that_are_raised_let_waiters_continue, setup_each),
         cmocka_unit_test(on_many_loops_no_turn_is_lost_and_no_limit_passed),
     };
 #undef CASE

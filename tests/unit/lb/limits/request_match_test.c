@@ -223,7 +223,7 @@ static void assert_key(const char *template, const char *cls, const char *target
     assert_string_equal(m.bytes, expected);
 }
 
-static void the_key_is_the_class_when_nothing_else_is_said(void **state)
+static void the_key_is_the_class_when_nothing_else_is_reported(void **state)
 {
     struct classify_request r = request_for("/", NULL);
     struct made m = key_with(SETTINGS(), "caf%C3%A9", &r);
@@ -396,7 +396,7 @@ static void a_key_too_long_ends_in_a_hash_of_all_of_it(void **state)
     }
 }
 
-static void nobody_can_write_a_key_that_looks_like_one_that_was_cut(void **state)
+static void none_can_write_a_key_that_looks_like_one_that_was_cut(void **state)
 {
     struct made cut = key_long(LIMIT_KEY_MAX + 50, 'x');
     struct made forged = key_of("{PATH_INFO}", "", cut.bytes + strlen("shop:"), NULL);
@@ -405,7 +405,7 @@ static void nobody_can_write_a_key_that_looks_like_one_that_was_cut(void **state
     assert_string_not_equal(forged.bytes, cut.bytes);
 }
 
-static void mistakes_in_a_template_are_told_with_their_place(void **state)
+static void mistakes_in_a_template_are_reported_with_their_place(void **state)
 {
     (void)state;
     assert_no_rule(SETTINGS({"key", "a{class"}, ), "key", "written {{ (at its character 2)");
@@ -457,7 +457,7 @@ int main(void)
             a_path_too_long_to_search_is_counted_and_one_just_short_enough_is_searched),
         cmocka_unit_test(patterns_that_cannot_mean_anything_are_refused),
         cmocka_unit_test(patterns_have_a_length_at_most),
-        cmocka_unit_test(the_key_is_the_class_when_nothing_else_is_said),
+        cmocka_unit_test(the_key_is_the_class_when_nothing_else_is_reported),
         cmocka_unit_test(templates_have_texts_values_and_braces),
         cmocka_unit_test(what_ends_a_value_is_encoded_within_it),
         cmocka_unit_test(hostile_bytes_come_out_as_visible_ascii),
@@ -466,8 +466,8 @@ int main(void)
         cmocka_unit_test(different_urls_never_make_the_same_key),
         cmocka_unit_test(the_method_and_a_stripped_prefix_are_part_of_a_url),
         cmocka_unit_test(a_key_too_long_ends_in_a_hash_of_all_of_it),
-        cmocka_unit_test(nobody_can_write_a_key_that_looks_like_one_that_was_cut),
-        cmocka_unit_test(mistakes_in_a_template_are_told_with_their_place),
+        cmocka_unit_test(none_can_write_a_key_that_looks_like_one_that_was_cut),
+        cmocka_unit_test(mistakes_in_a_template_are_reported_with_their_place),
         cmocka_unit_test(templates_are_bounded),
     };
 

@@ -15,7 +15,7 @@ static void expect(const struct answer *a, const char *page)
     text_fini(&out);
 }
 
-static void the_built_in_page_says_status_reason_and_request(void **state)
+static void the_built_in_page_states_status_reason_and_request(void **state)
 {
     struct answer a = {.status = 503, .request_id = SLICE_LIT("id-7")};
 
@@ -54,7 +54,7 @@ static void a_request_id_cannot_become_markup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_built_in_page_says_status_reason_and_request),
+        cmocka_unit_test(the_built_in_page_states_status_reason_and_request),
         cmocka_unit_test(a_configured_page_gets_its_values_wherever_it_wants_them),
         cmocka_unit_test(what_is_no_value_of_ours_stays),
         cmocka_unit_test(a_request_id_cannot_become_markup),

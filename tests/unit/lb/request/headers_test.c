@@ -71,7 +71,7 @@ static const char *head(struct fixture *f)
 
 #define TAIL "Resumelb-Class: a.example\r\nResumelb-Classifier: 0123456789abcdef\r\n"
 
-static void a_request_is_written_anew_with_its_fields_in_order(void **state)
+static void a_request_is_written_again_with_its_fields_in_order(void **state)
 {
     struct fixture *f = *state;
 
@@ -133,7 +133,7 @@ static void our_own_names_are_taken_off_in_any_spelling(void **state)
     assert_true(slice_is(value_of(&f->req.fields, "x"), "1"));
 }
 
-static void what_is_said_of_client_certificates_is_a_claim(void **state)
+static void what_is_reported_of_client_certificates_is_a_claim(void **state)
 {
     struct fixture *f = *state;
 
@@ -163,7 +163,7 @@ static void set_replaces_all_that_claims_where_a_request_came_from(void **state)
                         "X-Forwarded-Proto: https\r\nX-Forwarded-Host: a.example\r\n" TAIL "\r\n");
 }
 
-static void append_keeps_what_a_trusted_proxy_says_and_adds_to_the_list(void **state)
+static void append_keeps_what_a_trusted_proxy_states_and_adds_to_the_list(void **state)
 {
     struct fixture *f = *state;
 
@@ -201,7 +201,7 @@ static void a_body_is_announced_by_its_length_and_only_then(void **state)
     assert_non_null(strstr(head(f), "Content-Length: 0\r\n\r\n"));
 }
 
-static void what_a_trusted_proxy_told_is_set_in_place_of_what_we_see(void **state)
+static void what_a_trusted_proxy_reported_is_set_in_place_of_what_we_see(void **state)
 {
     struct fixture *f = *state;
 
@@ -477,16 +477,16 @@ static void rules_for_shared_responses_see_all_fields_and_what_the_server_took_o
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_request_is_written_anew_with_its_fields_in_order),
+        TEST(a_request_is_written_again_with_its_fields_in_order),
         TEST(hop_by_hop_fields_and_framing_stay_behind),
         TEST(what_connection_lists_stays_behind_but_not_what_others_rely_on),
         TEST(our_own_names_are_taken_off_in_any_spelling),
-        TEST(what_is_said_of_client_certificates_is_a_claim),
+        TEST(what_is_reported_of_client_certificates_is_a_claim),
         TEST(set_replaces_all_that_claims_where_a_request_came_from),
-        TEST(append_keeps_what_a_trusted_proxy_says_and_adds_to_the_list),
+        TEST(append_keeps_what_a_trusted_proxy_states_and_adds_to_the_list),
         TEST(cookies_that_came_apart_are_one_field),
         TEST(a_body_is_announced_by_its_length_and_only_then),
-        TEST(what_a_trusted_proxy_told_is_set_in_place_of_what_we_see),
+        TEST(what_a_trusted_proxy_reported_is_set_in_place_of_what_we_see),
         TEST(claims_are_dropped_in_any_spelling),
         TEST(via_and_request_id_are_ours),
         TEST(only_a_get_over_http_1_1_becomes_a_websocket),

@@ -84,7 +84,7 @@ static void what_is_configured_is_registered_instead(void **state)
     text_list_fini(&names);
 }
 
-static void nobody_can_connect_to_these(void **state)
+static void none_can_connect_to_these(void **state)
 {
     static const char *const bad[] = {"",        ":",      ":0",   ":99999",  "0.0.0.0:80",
                                       "0.0.0.0", "a b",    "[::]", "[::]:80", "10.0.0.1:0",
@@ -109,7 +109,7 @@ int main(void)
         cmocka_unit_test(listeners_are_registered_where_they_are),
         cmocka_unit_test(a_wildcard_is_every_address_of_the_machine),
         cmocka_unit_test(what_is_configured_is_registered_instead),
-        cmocka_unit_test(nobody_can_connect_to_these),
+        cmocka_unit_test(none_can_connect_to_these),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

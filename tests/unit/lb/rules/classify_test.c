@@ -179,7 +179,7 @@ static void values_stay_until_the_class_is_known_however_long(void **state)
     classify_environment_fini(&e);
 }
 
-static void the_class_is_what_the_configured_classifier_says(void **state)
+static void the_class_is_what_the_configured_classifier_states(void **state)
 {
     struct classify_request r = request();
     struct diag d = {0};
@@ -214,7 +214,7 @@ int main(void)
         cmocka_unit_test(fields_are_found_whatever_their_spelling),
         cmocka_unit_test(fields_that_came_twice_are_joined),
         cmocka_unit_test(values_stay_until_the_class_is_known_however_long),
-        cmocka_unit_test(the_class_is_what_the_configured_classifier_says),
+        cmocka_unit_test(the_class_is_what_the_configured_classifier_states),
     };
 
     return cmocka_run_group_tests_name("classify", tests, NULL, NULL);

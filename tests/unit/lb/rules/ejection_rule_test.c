@@ -125,7 +125,7 @@ static void only_a_share_of_the_workers_may_be_out(void **state)
     assert_false(ejection_fits(&r, FAULT_RESET, 0, 100));
 }
 
-static void who_is_not_there_is_no_matter_of_share(void **state)
+static void one_that_is_not_there_is_no_matter_of_share(void **state)
 {
     (void)state;
     assert_true(ejection_fits(&rule, FAULT_REFUSED, 2, 3));
@@ -152,7 +152,7 @@ int main(void)
         cmocka_unit_test(a_most_below_the_time_is_as_the_time),
         cmocka_unit_test(what_is_switched_off_never_ejects),
         cmocka_unit_test(only_a_share_of_the_workers_may_be_out),
-        cmocka_unit_test(who_is_not_there_is_no_matter_of_share),
+        cmocka_unit_test(one_that_is_not_there_is_no_matter_of_share),
         cmocka_unit_test(every_fault_has_its_own_text),
     };
 

@@ -142,7 +142,7 @@ static const char *value(const char *template, const char *path, struct slice te
     return out;
 }
 
-static void a_value_is_text_and_what_variables_say(void **state)
+static void a_value_is_text_and_what_variables_state(void **state)
 {
     (void)state;
     assert_string_equal(value("max-age=1; b", "/", SLICE_NULL), "max-age=1; b");
@@ -178,7 +178,7 @@ int main(void)
         cmocka_unit_test(names_are_tokens_and_bounded),
         cmocka_unit_test(templates_are_strict),
         cmocka_unit_test(a_name_is_set_once_and_not_what_is_removed),
-        cmocka_unit_test(a_value_is_text_and_what_variables_say),
+        cmocka_unit_test(a_value_is_text_and_what_variables_state),
         cmocka_unit_test(no_request_can_end_the_line),
         cmocka_unit_test(a_value_is_bounded),
     };

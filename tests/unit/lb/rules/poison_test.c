@@ -91,7 +91,7 @@ static void requests_that_end_with_one_worker_are_one_death(void **state)
     assert_int_equal(poison_death(p, &rule, &k, &workers[0], 6000), POISON_HELD);
 }
 
-static void who_is_answered_more_often_than_workers_die_is_not_to_blame(void **state)
+static void one_that_is_answered_more_often_than_workers_die_is_not_to_blame(void **state)
 {
     struct poison *p = *state;
     struct poison_key home = key("shop", "/");
@@ -224,7 +224,7 @@ int main(void)
         TEST(back_again_one_death_more_is_enough),
         TEST(deaths_outside_of_the_window_do_not_count),
         TEST(requests_that_end_with_one_worker_are_one_death),
-        TEST(who_is_answered_more_often_than_workers_die_is_not_to_blame),
+        TEST(one_that_is_answered_more_often_than_workers_die_is_not_to_blame),
         TEST(a_clock_of_another_loop_may_be_behind),
         TEST(off_is_off),
         TEST(when_too_many_would_be_held_none_is),

@@ -513,7 +513,7 @@ static void finish(struct model *m)
     homes_destroy(m->homes);
 }
 
-static void the_core_does_what_the_rule_says_at_every_step(void **state)
+static void the_core_does_what_the_rule_states_at_every_step(void **state)
 {
     static struct model m;
     struct homes_options o = {.settings = {.max_classes = 1000, .max_share = MAX_SHARE}};
@@ -560,7 +560,7 @@ static void the_core_does_what_the_rule_says_at_every_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_core_does_what_the_rule_says_at_every_step),
+        cmocka_unit_test(the_core_does_what_the_rule_states_at_every_step),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

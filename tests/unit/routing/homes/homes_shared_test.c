@@ -217,7 +217,7 @@ static void of_two_first_homes_the_older_stays(void **state)
     street_destroy(s);
 }
 
-static void of_two_first_homes_the_one_stays_whose_worker_heard_of_it_first(void **state)
+static void of_two_first_homes_the_one_stays_whose_worker_learnt_it_first(void **state)
 {
     struct street *s = street_create();
 
@@ -278,7 +278,7 @@ static void of_homes_that_each_takes_for_the_older_the_owner_s_stays(void **stat
     street_destroy(s);
 }
 
-static void whoever_sees_a_victim_of_a_flood_moves_it_and_the_other_follows(void **state)
+static void one_that_sees_a_victim_of_a_flood_moves_it_and_the_other_follows(void **state)
 {
     (void)state;
     for (int b = 0; b < BALANCERS; ++b) {
@@ -390,7 +390,7 @@ static void a_class_that_was_not_used_for_long_leaves_its_home_for_both(void **s
     street_destroy(s);
 }
 
-static void a_copy_is_a_home_for_both_until_nobody_uses_it(void **state)
+static void a_copy_is_a_home_for_both_until_none_uses_it(void **state)
 {
     struct street *s = street_create();
     char cls[16];
@@ -437,7 +437,8 @@ static void a_workers_load_is_the_published_work_of_its_classes(void **state)
     street_destroy(s);
 }
 
-static void who_is_alone_decides_alone_and_who_is_alone_again_keeps_its_homes(void **state)
+static void
+one_that_is_alone_decides_alone_and_one_that_is_alone_again_keeps_its_homes(void **state)
 {
     struct street *s = street_create();
 
@@ -619,7 +620,7 @@ a_home_that_was_left_is_none_whoever_tells_first_and_whether_it_is_known_yet(voi
     }
 }
 
-static void a_home_long_unused_at_the_last_use_is_none_whoever_tells_first(void **state)
+static void a_home_long_unused_at_the_last_use_is_none_whichever_reports_first(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; ++i) {
@@ -700,16 +701,17 @@ int main(void)
         cmocka_unit_test(each_class_has_one_owner),
         cmocka_unit_test(a_home_that_one_has_given_is_followed_by_the_other),
         cmocka_unit_test(of_two_first_homes_the_older_stays),
-        cmocka_unit_test(of_two_first_homes_the_one_stays_whose_worker_heard_of_it_first),
+        cmocka_unit_test(of_two_first_homes_the_one_stays_whose_worker_learnt_it_first),
         cmocka_unit_test(of_homes_that_each_takes_for_the_older_the_owner_s_stays),
-        cmocka_unit_test(whoever_sees_a_victim_of_a_flood_moves_it_and_the_other_follows),
+        cmocka_unit_test(one_that_sees_a_victim_of_a_flood_moves_it_and_the_other_follows),
         cmocka_unit_test(of_two_moves_at_once_the_younger_stays),
         cmocka_unit_test(only_the_owner_copies_a_class),
         cmocka_unit_test(a_move_is_not_undone_by_what_was_published_before_it_was_known),
         cmocka_unit_test(a_class_that_was_not_used_for_long_leaves_its_home_for_both),
-        cmocka_unit_test(a_copy_is_a_home_for_both_until_nobody_uses_it),
+        cmocka_unit_test(a_copy_is_a_home_for_both_until_none_uses_it),
         cmocka_unit_test(a_workers_load_is_the_published_work_of_its_classes),
-        cmocka_unit_test(who_is_alone_decides_alone_and_who_is_alone_again_keeps_its_homes),
+        cmocka_unit_test(
+            one_that_is_alone_decides_alone_and_one_that_is_alone_again_keeps_its_homes),
         cmocka_unit_test(after_a_restart_every_class_lives_where_it_did),
         cmocka_unit_test(so_it_does_when_nothing_was_asked_for_minutes),
         cmocka_unit_test(one_of_several_that_was_restarted_follows_what_is_old_as_well),
@@ -717,7 +719,7 @@ int main(void)
         cmocka_unit_test(recalled_work_is_handed_over_once),
         cmocka_unit_test(
             a_home_that_was_left_is_none_whoever_tells_first_and_whether_it_is_known_yet),
-        cmocka_unit_test(a_home_long_unused_at_the_last_use_is_none_whoever_tells_first),
+        cmocka_unit_test(a_home_long_unused_at_the_last_use_is_none_whichever_reports_first),
         cmocka_unit_test(a_worker_that_leaves_takes_its_records_along),
         cmocka_unit_test(random_records_keep_the_invariants),
     };

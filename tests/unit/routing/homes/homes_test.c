@@ -222,7 +222,7 @@ static void a_new_worker_gets_its_part_where_all_classes_are_small(void **state)
     lodgers_end(&f);
 }
 
-static void the_first_home_of_a_class_is_who_has_published_that_he_is_good_at_it(void **state)
+static void the_first_home_of_a_class_is_a_worker_that_has_published_skill_at_it(void **state)
 {
     struct lodgers f;
 
@@ -237,7 +237,7 @@ static void the_first_home_of_a_class_is_who_has_published_that_he_is_good_at_it
     lodgers_end(&f);
 }
 
-static void what_is_published_by_a_worker_that_may_not_have_it_helps_nobody(void **state)
+static void what_is_published_by_a_worker_that_may_not_have_it_helps_none(void **state)
 {
     struct lodgers f;
 
@@ -257,7 +257,7 @@ static void what_is_published_by_a_worker_that_may_not_have_it_helps_nobody(void
 
 /* ---- workers go ---- */
 
-static void the_classes_of_a_worker_that_stands_aside_go_one_by_one_and_wait_for_it(void **state)
+static void the_classes_of_an_ineligible_worker_move_one_by_one_and_wait_for_it(void **state)
 {
     struct lodgers f;
 
@@ -297,7 +297,7 @@ static void a_worker_that_has_left_has_no_homes_and_its_requests_still_end(void 
     lodgers_end(&f);
 }
 
-static void nobody_in_the_line_is_nobody_to_choose(void **state)
+static void no_eligible_worker_is_none_to_choose(void **state)
 {
     struct lodgers f;
 
@@ -414,7 +414,7 @@ static void a_hung_worker_gets_less_and_less_though_nothing_happens(void **state
     lodgers_end(&f);
 }
 
-static void a_long_poll_keeps_nobody_from_a_worker_that_serves_others_beside(void **state)
+static void a_long_poll_keeps_none_from_a_worker_that_serves_others_beside(void **state)
 {
     struct lodgers f;
 
@@ -480,7 +480,7 @@ static void years_of_work_stay_within_numbers(void **state)
 
 /* ---- bounds ---- */
 
-static void classes_that_anybody_makes_up_are_forgotten_with_their_requests_in_flight(void **state)
+static void classes_that_clients_make_up_are_forgotten_with_their_requests_in_flight(void **state)
 {
     struct lodgers f;
     struct homes_view v;
@@ -532,21 +532,21 @@ int main(void)
         cmocka_unit_test(a_class_does_not_move_away_from_work_of_its_own),
         cmocka_unit_test(a_new_worker_draws_classes_one_cold_request_at_a_time),
         cmocka_unit_test(a_new_worker_gets_its_part_where_all_classes_are_small),
-        cmocka_unit_test(the_first_home_of_a_class_is_who_has_published_that_he_is_good_at_it),
-        cmocka_unit_test(what_is_published_by_a_worker_that_may_not_have_it_helps_nobody),
-        cmocka_unit_test(the_classes_of_a_worker_that_stands_aside_go_one_by_one_and_wait_for_it),
+        cmocka_unit_test(the_first_home_of_a_class_is_a_worker_that_has_published_skill_at_it),
+        cmocka_unit_test(what_is_published_by_a_worker_that_may_not_have_it_helps_none),
+        cmocka_unit_test(the_classes_of_an_ineligible_worker_move_one_by_one_and_wait_for_it),
         cmocka_unit_test(a_worker_that_has_left_has_no_homes_and_its_requests_still_end),
-        cmocka_unit_test(nobody_in_the_line_is_nobody_to_choose),
+        cmocka_unit_test(no_eligible_worker_is_none_to_choose),
         cmocka_unit_test(a_detour_leaves_the_homes_as_they_are),
         cmocka_unit_test(a_fast_error_lowers_no_cost),
         cmocka_unit_test(time_in_the_queue_is_no_service),
         cmocka_unit_test(work_of_others_is_a_workers_work),
         cmocka_unit_test(a_hung_worker_gets_less_and_less_though_nothing_happens),
-        cmocka_unit_test(a_long_poll_keeps_nobody_from_a_worker_that_serves_others_beside),
+        cmocka_unit_test(a_long_poll_keeps_none_from_a_worker_that_serves_others_beside),
         cmocka_unit_test(a_long_poll_alone_keeps_others_away_for_a_while_only),
         cmocka_unit_test(load_is_forgotten_when_nothing_happens),
         cmocka_unit_test(years_of_work_stay_within_numbers),
-        cmocka_unit_test(classes_that_anybody_makes_up_are_forgotten_with_their_requests_in_flight),
+        cmocka_unit_test(classes_that_clients_make_up_are_forgotten_with_their_requests_in_flight),
         cmocka_unit_test(what_another_rule_has_begun_ends_here),
     };
 

@@ -27,7 +27,7 @@ static enum hpack_result decode(struct hpack *h, struct slice block, const char 
     return r;
 }
 
-static void requests_with_the_huffman_code_decode_as_the_standard_says(void **state)
+static void requests_with_the_huffman_code_decode_as_the_standard_states(void **state)
 {
     struct hpack h;
 
@@ -141,7 +141,7 @@ static void the_table_keeps_what_fits_into_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_with_the_huffman_code_decode_as_the_standard_says),
+        cmocka_unit_test(requests_with_the_huffman_code_decode_as_the_standard_states),
         cmocka_unit_test(what_the_standard_forbids_is_malformed),
         cmocka_unit_test(every_byte_can_be_huffman_coded),
         cmocka_unit_test(a_small_block_does_not_become_a_large_list),

@@ -122,7 +122,7 @@ static void the_tree_goes_before_the_file_and_that_before_the_default(void **sta
     end(f);
 }
 
-static void what_was_said_in_another_life_is_in_force_before_the_first_turn(void **state)
+static void what_was_reported_by_a_previous_process_is_effective_before_the_first_turn(void **state)
 {
     struct fixture *f = *state;
 
@@ -144,7 +144,7 @@ static void what_was_said_in_another_life_is_in_force_before_the_first_turn(void
     end(f);
 }
 
-static void a_file_read_anew_changes_what_a_reload_can(void **state)
+static void a_file_read_again_changes_what_a_reload_can(void **state)
 {
     struct fixture *f = *state;
 
@@ -178,7 +178,7 @@ static void the_node_has_the_machines_name_unless_it_is_given_one(void **state)
     free(expected);
 }
 
-static void what_the_node_must_not_say_is_counted(void **state)
+static void what_the_node_must_not_state_is_counted(void **state)
 {
     struct fixture *f = *state;
     struct live_settings_counts counts;
@@ -201,11 +201,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_tree_goes_before_the_file_and_that_before_the_default,
                                         start, stop),
         cmocka_unit_test_setup_teardown(
-            what_was_said_in_another_life_is_in_force_before_the_first_turn, start, stop),
-        cmocka_unit_test_setup_teardown(a_file_read_anew_changes_what_a_reload_can, start, stop),
+            what_was_reported_by_a_previous_process_is_effective_before_the_first_turn, start,
+            stop),
+        cmocka_unit_test_setup_teardown(a_file_read_again_changes_what_a_reload_can, start, stop),
         cmocka_unit_test_setup_teardown(the_node_has_the_machines_name_unless_it_is_given_one,
                                         start, stop),
-        cmocka_unit_test_setup_teardown(what_the_node_must_not_say_is_counted, start, stop),
+        cmocka_unit_test_setup_teardown(what_the_node_must_not_state_is_counted, start, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,7 +99,7 @@ static void groups_take_turns_at_being_replaced_where_there_is_room_for_one(void
     free(p);
 }
 
-static void a_lowered_maximum_takes_who_is_free_next_although_requests_wait(void **state)
+static void a_lowered_maximum_takes_the_next_free_one_although_requests_wait(void **state)
 {
     struct pool *p = create();
     struct core_request *r = p->requests;
@@ -132,7 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_take_turns_at_being_replaced_where_there_is_room_for_one),
-        cmocka_unit_test(a_lowered_maximum_takes_who_is_free_next_although_requests_wait),
+        cmocka_unit_test(a_lowered_maximum_takes_the_next_free_one_although_requests_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -429,7 +429,7 @@ static void applications_may_share_directories(void **state)
     }
 }
 
-static void the_host_s_own_directory_is_nobody_s(void **state)
+static void the_host_s_own_directory_is_not_owned(void **state)
 {
     struct fixture *f = *state;
 
@@ -442,7 +442,7 @@ static void the_host_s_own_directory_is_nobody_s(void **state)
     assert_false(restart_directory_is(f->directory, f->root, "tmp"));
 }
 
-static void a_directory_may_end_while_it_is_looked_at(void **state)
+static void a_directory_may_end_while_it_is_checked(void **state)
 {
     struct fixture *f = *state;
 
@@ -477,8 +477,8 @@ int main(void)
         TEST(a_directory_open_to_all_does_not_count_until_it_is_closed),
         TEST(what_is_no_file_does_not_count),
         TEST(applications_may_share_directories),
-        TEST(the_host_s_own_directory_is_nobody_s),
-        TEST(a_directory_may_end_while_it_is_looked_at),
+        TEST(the_host_s_own_directory_is_not_owned),
+        TEST(a_directory_may_end_while_it_is_checked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ static void a_directory_that_is_not_there_is_no_end_of_it(void **state)
     char *path = xasprintf("%s/slot-0.json", directory);
 
     (void)state;
-    resume_store_put(s, "/nonexistent/folder/x", SLICE_LIT("x\n"));
+    resume_store_put(s, "/nonexistent/directory/x", SLICE_LIT("x\n"));
     resume_store_put(s, path, SLICE_LIT("y\n"));
     resume_store_destroy(s);
     assert_int_equal(unlink(path), 0);

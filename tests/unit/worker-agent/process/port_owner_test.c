@@ -130,7 +130,7 @@ static void write_file(const char *directory, const char *name, const char *text
     fclose(f);
 }
 
-static void where_descriptors_are_not_told_the_user_decides(void **state)
+static void where_descriptors_are_not_reported_the_user_decides(void **state)
 {
     char directory[] = RLB_TEST_DIR "/port-owner-XXXXXX";
     char net[64];
@@ -167,7 +167,7 @@ int main(void)
         cmocka_unit_test(a_process_of_its_group_may_listen_for_it),
         cmocka_unit_test(another_process_that_listens_is_foreign),
         cmocka_unit_test(a_listener_that_loopback_does_not_reach_does_not_count),
-        cmocka_unit_test(where_descriptors_are_not_told_the_user_decides),
+        cmocka_unit_test(where_descriptors_are_not_reported_the_user_decides),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

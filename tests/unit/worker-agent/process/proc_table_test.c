@@ -174,7 +174,7 @@ static void a_root_has_its_group_its_session_and_its_descendants(void **state)
     proc_table_fini(&t);
 }
 
-static void a_stranger_who_has_a_root_s_pid_is_not_the_root(void **state)
+static void a_stranger_that_has_a_root_s_pid_is_not_the_root(void **state)
 {
     struct proc_root roots[] = {{.pid = 10, .start_ticks = 5}, {.pid = 20, .start_ticks = 1020}};
     struct proc_table t = {0};
@@ -193,7 +193,7 @@ static void a_stranger_who_has_a_root_s_pid_is_not_the_root(void **state)
     proc_table_fini(&t);
 }
 
-static void parents_in_a_circle_belong_to_nobody(void **state)
+static void parents_in_a_circle_belong_to_none(void **state)
 {
     struct proc_root roots[] = {{.pid = 99, .start_ticks = 1099}};
     struct proc_table t = {0};
@@ -277,8 +277,8 @@ int main(void)
         TEST(a_line_is_read_whatever_the_name_is),
         TEST(what_is_no_process_is_left_out),
         TEST(a_root_has_its_group_its_session_and_its_descendants),
-        TEST(a_stranger_who_has_a_root_s_pid_is_not_the_root),
-        TEST(parents_in_a_circle_belong_to_nobody),
+        TEST(a_stranger_that_has_a_root_s_pid_is_not_the_root),
+        TEST(parents_in_a_circle_belong_to_none),
         TEST(the_dead_are_known_as_such),
         TEST(a_share_of_memory_is_read_or_refused),
         TEST(the_real_one_has_ourselves),

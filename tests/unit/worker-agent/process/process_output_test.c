@@ -168,7 +168,7 @@ static json_t *described(const struct failure *x, uint64_t now_ms)
     return all;
 }
 
-static void a_failure_keeps_what_the_process_said(void **state)
+static void a_failure_keeps_what_the_process_reported(void **state)
 {
     struct fixture *f = *state;
     struct failure *x = NULL;
@@ -226,7 +226,7 @@ int main(void)
         TEST(more_lines_than_the_log_takes_are_kept_all_the_same),
         TEST(a_line_without_end_is_one_line_cut),
         TEST(hostile_bytes_are_shown_harmless),
-        TEST(a_failure_keeps_what_the_process_said),
+        TEST(a_failure_keeps_what_the_process_reported),
         TEST(the_newest_failure_of_a_slot_takes_the_place_of_the_last),
     };
 

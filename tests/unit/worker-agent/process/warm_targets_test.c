@@ -62,7 +62,7 @@ static void what_came_once_is_not_frequent(void **state)
     warm_targets_fini(&w);
 }
 
-static void hosts_and_classes_are_told_apart_and_kept(void **state)
+static void hosts_and_classes_are_distinguished_and_kept(void **state)
 {
     struct warm_target top[WARM_WANTED_MAX];
     struct warm_targets w = {0};
@@ -229,7 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_most_frequent_come_first),
         cmocka_unit_test(what_came_once_is_not_frequent),
-        cmocka_unit_test(hosts_and_classes_are_told_apart_and_kept),
+        cmocka_unit_test(hosts_and_classes_are_distinguished_and_kept),
         cmocka_unit_test(too_long_or_empty_parts_do_not_count),
         cmocka_unit_test(the_frequent_stay_in_a_stream_of_strangers),
         cmocka_unit_test(what_was_frequent_long_ago_gives_way),

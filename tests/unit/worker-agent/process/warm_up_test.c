@@ -159,7 +159,7 @@ static void what_fails_is_counted_and_the_next_one_follows(void **state)
     assert_int_equal(f->warm_up.failed, 4);
 }
 
-static void a_process_that_is_gone_holds_nobody_up(void **state)
+static void a_process_that_is_gone_holds_no_other_up(void **state)
 {
     struct fixture *f = *state;
 
@@ -221,7 +221,7 @@ int main(void)
         TEST(the_frequent_are_replayed_as_they_came_and_marked),
         TEST(without_anything_frequent_there_is_nothing_to_do),
         TEST(what_fails_is_counted_and_the_next_one_follows),
-        TEST(a_process_that_is_gone_holds_nobody_up),
+        TEST(a_process_that_is_gone_holds_no_other_up),
         TEST(all_together_have_only_so_much_time),
         TEST(it_may_be_stopped_and_started_again_at_any_time),
     };

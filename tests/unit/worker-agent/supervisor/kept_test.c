@@ -57,7 +57,7 @@ static int begin(void **state)
     return 0;
 }
 
-static void who_is_not_busy_gets_sigterm_at_once(void **state)
+static void one_that_is_not_busy_gets_sigterm_at_once(void **state)
 {
     struct kept *p = sleeper("a");
 
@@ -80,7 +80,7 @@ static void sigterm_waits_for_the_requests_of_the_agent_before(void **state)
     assert_int_equal(bury(p), SIGTERM);
 }
 
-static void sigkill_waits_for_nobody(void **state)
+static void sigkill_waits_for_none(void **state)
 {
     struct kept *p = sleeper("a");
 
@@ -123,7 +123,7 @@ static void one_is_found_by_id_and_by_pid(void **state)
     bury(p);
 }
 
-static void an_agent_is_told_all_of_it(void **state)
+static void an_agent_gets_all_of_it(void **state)
 {
     struct kept *p = sleeper("a");
 
@@ -147,12 +147,12 @@ static void an_agent_is_told_all_of_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(who_is_not_busy_gets_sigterm_at_once),
+        TEST(one_that_is_not_busy_gets_sigterm_at_once),
         TEST(sigterm_waits_for_the_requests_of_the_agent_before),
-        TEST(sigkill_waits_for_nobody),
+        TEST(sigkill_waits_for_none),
         TEST(at_the_end_a_busy_one_has_its_stop_timeout),
         TEST(one_is_found_by_id_and_by_pid),
-        TEST(an_agent_is_told_all_of_it),
+        TEST(an_agent_gets_all_of_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

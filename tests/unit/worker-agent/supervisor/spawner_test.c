@@ -111,7 +111,7 @@ static void an_inherited_socket_is_descriptor_three_and_nothing_is_beyond(void *
     assert_string_equal(out, "256\n0022\n");
 }
 
-static void a_process_that_binds_itself_is_told_where(void **state)
+static void a_process_that_binds_itself_is_reported_where(void **state)
 {
     char out[1000];
     char expected[200];
@@ -301,7 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_inherited_socket_is_descriptor_three_and_nothing_is_beyond),
-        TEST(a_process_that_binds_itself_is_told_where),
+        TEST(a_process_that_binds_itself_is_reported_where),
         TEST(no_port_is_given_twice_in_a_row),
         TEST(why_exec_failed_comes_through_the_error_pipe),
         TEST(burying_empties_the_backlog_of_a_socket_that_others_still_hold),

@@ -1,6 +1,6 @@
 <?php
 // SPDX-License-Identifier: Apache-2.0
-// What each application of this folder does, for PHP's own server, which sends it every path that is not a file.
+// What each application of this directory does, for PHP's own server, which sends it every path that is not a file.
 header('X-Pid: ' . getmypid());
 $path = parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH);
 $scheme = empty($_SERVER['HTTPS']) ? 'http' : 'https';
