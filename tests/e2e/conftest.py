@@ -99,13 +99,13 @@ def browser(chromium):
 @pytest.fixture
 def open_world():
     """A world with a directory and programs that other users may access, unlike those of pytest and of a private home directory."""
-    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as folder:
-        folder = pathlib.Path(folder)
-        os.chmod(folder, 0o777)
+    with tempfile.TemporaryDirectory(prefix='rlb-e2e-') as directory:
+        directory = pathlib.Path(directory)
+        os.chmod(directory, 0o777)
         public = BIN.resolve()
         if not all(d.stat().st_mode & stat.S_IXOTH for d in (public, *public.parents)):
-            public = shutil.copytree(public, folder / 'bin')
-        w = World(folder, public)
+            public = shutil.copytree(public, directory / 'bin')
+        w = World(directory, public)
         yield w
         w.close()
 

@@ -318,7 +318,7 @@ def test_a_state_dir_below_a_directory_of_others_is_refused(open_world):
 
 @pytest.mark.skipif(not ROOT, reason='what only root can do')
 def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
-    low, admin, path = low_port(), free_port(), open_world.folder / 'pool.sock'
+    low, admin, path = low_port(), free_port(), open_world.directory / 'pool.sock'
     pool = Daemon(open_world, binary=open_world.bin / 'resumelb-poolcounter', own_socket=False, config={
         'user': 'nobody', 'listen': ['127.0.0.1:%d' % low, 'unix:%s' % path], 'listen_mode': 660,
         'admin': {'address': '127.0.0.1:%d' % admin}})

@@ -242,8 +242,8 @@ class World:
     those of BIN, or of `bin`.
     """
 
-    def __init__(self, folder, bin=BIN):
-        self.folder, self.bin = folder, bin
+    def __init__(self, directory, bin=BIN):
+        self.directory, self.bin = directory, bin
         self.processes = []
         self.closers = []
 
