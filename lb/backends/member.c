@@ -79,7 +79,7 @@ static void on_report(struct loop_message *msg)
     worker_unref(m->worker);
 }
 
-void member_report(struct member *m, bool certain)
+static void report(struct member *m, bool certain)
 {
     if (certain)
         atomic_store(&m->certain, true);
@@ -495,7 +495,7 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
     struct ejection *e = fail_locked(m, f, now_ms, &c);
     end(a, &c);
     if (m->reports != NULL)
-        member_report(m, e != NULL || worker_fault_connects(f));
+        report(m, e != NULL || worker_fault_connects(f));
     if (e != NULL)
         loop_post(a->lb->control, &e->message);
 }

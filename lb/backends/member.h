@@ -63,7 +63,8 @@ struct member {
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Figures for the status page; relaxed. */
     _Atomic uint64_t requests, failures, service_us, connect_failures;
-    /* Called when its address fails (standby.h); NULL: not reported. */
+    /* Called when its address fails (standby.h); CERTAIN: it is not to be had there. NULL: not
+     * reported. */
     void (*reports)(struct member *m, bool certain); /* on the control thread */
     struct loop_message report;
     _Atomic bool reporting, certain; /* REPORT is posted, with a reference to the worker */
@@ -146,8 +147,6 @@ void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t s
                    bool failed);
 /* It did not answer; may eject it for a while. */
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
-/* Its `reports` is called on the control thread. CERTAIN: it is not to be had there. */
-void member_report(struct member *m, bool certain);
 /* What its failures have added up to is forgotten. */
 void member_forgive(struct member *m) cold_;
 /* It has begun a response, so it lives. */
