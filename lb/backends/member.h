@@ -15,7 +15,7 @@
 
 /* Why a worker in the pool may not be picked at present; any of them. */
 enum member_unavailable {
-    MEMBER_EJECTED = 1,   /* it failed (health.c) */
+    MEMBER_EJECTED = 1,   /* it failed */
     MEMBER_DRAINING = 2,  /* reported by itself */
     MEMBER_SILENT = 4,    /* its stream broke; one reconnect is in progress */
     MEMBER_UNHEALTHY = 8, /* its checks fail (active_check.h) */
@@ -63,11 +63,12 @@ struct member {
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Figures for the status page; relaxed. */
     _Atomic uint64_t requests, failures, service_us, connect_failures;
-    /* Called when its address fails (standby.h); NULL: not reported. */
+    /* Called when its address fails (standby.h); CERTAIN: it is not to be had there. NULL: not
+     * reported. */
     void (*reports)(struct member *m, bool certain); /* on the control thread */
     struct loop_message report;
     _Atomic bool reporting, certain; /* REPORT is posted, with a reference to the worker */
-    /* Ejection (health.c): until when, monotonic ms; 0: not. */
+    /* Ejection: until when, monotonic ms; 0: not. */
     _Atomic uint64_t ejected_until_ms;
     _Atomic unsigned ejected_why; /* enum worker_fault */
     /* Idle connections are not reused for non-idempotent requests until this time, monotonic ms; 0:
@@ -144,10 +145,8 @@ bool member_set_unavailable(struct member *m, enum member_unavailable why, bool 
  */
 void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
                    bool failed);
-/* It did not answer; may eject it for a while (health.c). */
+/* It did not answer; may eject it for a while. */
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
-/* Its `reports` is called on the control thread. CERTAIN: it is not to be had there. */
-void member_report(struct member *m, bool certain);
 /* What its failures have added up to is forgotten. */
 void member_forgive(struct member *m) cold_;
 /* It has begun a response, so it lives. */
@@ -189,21 +188,7 @@ static inline void member_untried(struct member *m)
         atomic_fetch_add_explicit(&m->untried, 1, memory_order_relaxed);
 }
 
-/* ---- changes of which members are in the pool, and available there ---- */
-
-/* One such change, while a->members_lock is held; it is filled by the functions of the pool. */
-struct member_change {
-    struct list released; /* waiting requests that may continue */
-    struct list over;     /* ejections that are over, by their message.node (health.c) */
-};
-/* Locks a->members_lock. Pair with member_change_end, which unlocks it, and then notifies. */
-void member_change_begin(struct application *a, struct member_change *c);
-void member_change_end(struct application *a, struct member_change *c);
-/* Between the two: a reason not to pick M begins or ends. */
-void member_set_unavailable_locked(struct member *m, enum member_unavailable why, bool on,
-                                   struct member_change *c);
-
-/* ---- health.c: ejection ---- */
+/* ---- ejection ---- */
 
 /* Control thread: workers have gone; when only ejected ones are left, they come back at once. */
 void health_check(struct application *a);

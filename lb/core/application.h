@@ -127,7 +127,7 @@ struct application {
     pthread_mutex_t members_lock;
     size_t njoined;             /* in the pool */
     size_t navailable;          /* of those, for no reason unavailable */
-    struct list ejections;      /* effective ones; health.c's, under members_lock */
+    struct list ejections;      /* effective ones; member.c's, under members_lock */
     struct ejection_rule eject; /* under members_lock */
     _Atomic size_t nrefused;    /* in the lines of all loops (route_wait.h) */
     struct retry_budget retry_budget;

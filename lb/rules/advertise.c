@@ -55,14 +55,6 @@ static bool addr_of_interface(const struct ifaddrs *i, int family, unsigned port
     return true;
 }
 
-static void add_loopback(struct text_list *names, int family, unsigned port)
-{
-    char text[32];
-
-    snprintf(text, sizeof(text), family == AF_INET ? "127.0.0.1:%u" : "[::1]:%u", port);
-    add_name(names, text);
-}
-
 static void add_machine(struct text_list *names, int family, unsigned port)
 {
     struct ifaddrs *all = NULL;
@@ -78,8 +70,12 @@ static void add_machine(struct text_list *names, int family, unsigned port)
     }
     if (all != NULL)
         freeifaddrs(all);
-    if (names->n == before)
-        add_loopback(names, family, port);
+    if (names->n == before) {
+        char text[32];
+
+        snprintf(text, sizeof(text), family == AF_INET ? "127.0.0.1:%u" : "[::1]:%u", port);
+        add_name(names, text);
+    }
 }
 
 /* Returns "HOST:PORT", or NULL if HOST is not a host. */

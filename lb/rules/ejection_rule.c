@@ -18,12 +18,6 @@ bool worker_fault_connects(enum worker_fault f)
     return f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT || f == FAULT_TLS;
 }
 
-/* A failed connection is unambiguous: no request in flight can have caused it. */
-static unsigned needed(const struct ejection_rule *r, enum worker_fault f)
-{
-    return worker_fault_connects(f) ? r->after_refused : r->after;
-}
-
 static uint64_t doubled(const struct strikes *s, uint64_t ms, uint64_t most_ms)
 {
     return ms > most_ms >> s->doublings ? most_ms : ms << s->doublings;
@@ -42,7 +36,8 @@ uint64_t strikes_probe_ms(const struct strikes *s, const struct ejection_rule *r
 
 uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum worker_fault f)
 {
-    unsigned after = needed(r, f);
+    /* A failed connection is unambiguous: no request in flight can have caused it. */
+    unsigned after = worker_fault_connects(f) ? r->after_refused : r->after;
 
     if (s->failures < UINT_MAX)
         ++s->failures;

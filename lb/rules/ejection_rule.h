@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * When a failing worker is ejected, and for how long: plain computation. A struct strikes is a
- * worker's failure record, embedded in its member; its owner serializes all calls (health.c:
+ * worker's failure record, embedded in its member; its owner serializes all calls (member.c:
  * members_lock).
  *
  * A failed connection is sufficient by itself (after_refused); the other failures must be

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/list.h"
@@ -147,15 +148,6 @@ static void sweep_locked(struct poison *p, uint64_t window_ms, uint64_t now_ms)
     }
 }
 
-static void copy_text(char *out, size_t room, struct slice s)
-{
-    size_t n = s.len < room ? s.len : room - 1;
-
-    if (n != 0)
-        memcpy(out, s.p, n);
-    out[n] = '\0';
-}
-
 static struct poison_entry *add_locked(struct poison *p, const struct poison_key *key,
                                        const uint64_t hashed[2])
 {
@@ -164,8 +156,8 @@ static struct poison_entry *add_locked(struct poison *p, const struct poison_key
     struct poison_entry *e = xcalloc(1, sizeof(*e));
 
     memcpy(e->key, hashed, sizeof(e->key));
-    copy_text(e->cls, sizeof(e->cls), key->cls);
-    copy_text(e->path, sizeof(e->path), key->path);
+    snprintf(e->cls, sizeof(e->cls), "%.*s", SLICE_FMT(key->cls));
+    snprintf(e->path, sizeof(e->path), "%.*s", SLICE_FMT(key->path));
     map_add(&p->entries, &e->node, e->key, sizeof(e->key));
     suspect_locked(p, e);
     return e;

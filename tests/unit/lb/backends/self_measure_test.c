@@ -215,7 +215,7 @@ static void errors_answered_fast_raise_no_score(void **state)
     leave(c, w);
 }
 
-/* ---- ejection (health.c), which needs members too ---- */
+/* ---- ejection, which needs members too ---- */
 
 static void drop_ejections(struct control *c)
 {
