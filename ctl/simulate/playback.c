@@ -2,15 +2,12 @@
  *
  * The command line of playback. Servers are asked one after the other, with the same requests.
  */
-#include "ctl/simulate/playback.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/upstream/http1_client.h"
 #include "common/wire/url_line.h"
-#include "ctl/cli/ctl.h"
-#include "ctl/cli/page.h"
-#include "ctl/simulate/access_line.h"
+#include "ctl/simulate/simulate.h"
 
 #include <signal.h>
 #include <stdio.h>
