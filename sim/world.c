@@ -227,23 +227,10 @@ static const uint64_t PAUSE_NS = 100000000;
 /* Workers publish decisions so often. */
 static const uint64_t DECISION_NS = 100000000;
 
-/* ---- life ---- */
-
-/* The balancers know of each other. */
-static void introduce(struct world *w)
-{
-    uint64_t ids[WORLD_BALANCERS_MAX];
-    unsigned n = w->options.balancers;
-
-    for (unsigned b = 0; b < n; ++b)
-        ids[b] = draw_mix(0, b);
-    for (unsigned b = 0; b < n; ++b)
-        pool_set_balancers(w->pools[b], ids, n, b);
-}
-
 struct world *world_create(const struct world_options *o, const struct pool_settings *s)
 {
     struct world *w = xcalloc(1, sizeof(*w));
+    uint64_t ids[WORLD_BALANCERS_MAX];
 
     ASSERT(o->workers >= 1);
     ASSERT(o->workers <= WORLD_WORKERS_MAX);
@@ -262,9 +249,11 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
         /* Each has its own random numbers. */
         own.seed = draw_mix(s->seed, b);
         w->pools[b] = pool_create(&own, "");
+        ids[b] = draw_mix(0, b);
     }
-    if (o->homes_delay_ns != 0)
-        introduce(w);
+    /* They know of each other. */
+    for (unsigned b = 0; b < o->balancers && o->homes_delay_ns != 0; ++b)
+        pool_set_balancers(w->pools[b], ids, o->balancers, b);
     for (unsigned i = 0; i < o->workers; ++i) {
         struct member *m = &w->members[i];
 

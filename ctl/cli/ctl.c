@@ -83,16 +83,6 @@ int ctl_finish(enum err e, struct text *out, struct diag *d)
     return e == ERR_OK && printed ? CTL_OK : CTL_FAILED;
 }
 
-/* NULL: there is none. */
-static const struct ctl_command *find_command(struct slice name)
-{
-    for (size_t i = 0; i < ctl_ncommands; ++i) {
-        if (slice_is(name, ctl_commands[i]->name))
-            return ctl_commands[i];
-    }
-    return NULL;
-}
-
 /* ---- help ---- */
 
 /* "  -a, --address ADDRESS   ", as wide as the widest. */
@@ -581,7 +571,8 @@ static int find_word(int argc, char **argv, int *at)
     return CTL_OK;
 }
 
-/* Returns -1 to continue; else the exit code. */ static int run_without_word(int argc, char **argv)
+/* Returns -1 to continue; else the exit code. */
+static int run_without_word(int argc, char **argv)
 {
     for (int i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "-v") == 0 || strcmp(argv[i], "--version") == 0) {
@@ -610,7 +601,10 @@ int ctl_main(int argc, char **argv)
     if (code < 0 && at == 0)
         code = ctl_usage_error(NULL, "want a word: status, explain, check, ...", NULL);
     if (code < 0) {
-        command = find_command(slice_of(argv[at]));
+        for (size_t i = 0; i < ctl_ncommands; ++i) {
+            if (strcmp(argv[at], ctl_commands[i]->name) == 0)
+                command = ctl_commands[i];
+        }
         if (command == NULL)
             code = ctl_usage_error(NULL, "no such word", argv[at]);
     }

@@ -123,6 +123,18 @@ void table_print(const struct table *t, size_t indent, struct text *out)
     }
 }
 
+void table_numbers(struct table *t, const char *fmt, ...)
+{
+    char cells[512];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(cells, sizeof(cells), fmt, args);
+    va_end(args);
+    for (struct slice rest = slice_of(cells); rest.len != 0;)
+        table_add(t, slice_cut(&rest, ' '));
+}
+
 /* ---- pages ---- */
 
 int64_t page_int(const json_t *object, const char *name)
@@ -241,6 +253,17 @@ void page_table_init(struct table *t, const struct page_column *columns, size_t 
         t->columns[i] = (struct table_column){columns[i].title, columns[i].right};
 }
 
+const char page_duration[] = "duration";
+
+static void add_duration(struct table *t, double seconds)
+{
+    struct text shown = {0};
+
+    page_add_duration(&shown, seconds);
+    table_add(t, text_slice(&shown));
+    text_fini(&shown);
+}
+
 /* Formats are literals of ours. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -252,6 +275,8 @@ void page_add_row(struct table *t, const json_t *object)
 
         if (c->cell != NULL)
             c->cell(t, object);
+        else if (c->format == page_duration && json_is_number(v))
+            add_duration(t, json_number_value(v));
         else if (c->format != NULL && json_is_number(v))
             table_addf(t, c->format, json_number_value(v));
         else if (c->right && c->format == NULL && json_is_real(v))

@@ -43,6 +43,8 @@ void table_fini(struct table *t);
 /* The next cell, from left to right; a row ends with its last column. */
 void table_add(struct table *t, struct slice cell);
 void table_addf(struct table *t, const char *fmt, ...) printf_like(2, 3);
+/* A cell for each word of what FMT makes, such as "%zu %.2f". */
+void table_numbers(struct table *t, const char *fmt, ...) printf_like(2, 3);
 /* How the last row, which is complete, is shown. */
 void table_style(struct table *t, enum table_style style);
 /* The escape sequences that begin STYLE and end any style on a terminal. "" for TABLE_PLAIN. */
@@ -76,8 +78,9 @@ void page_add_cutoff(const json_t *application, struct text *out);
 
 /* ---- tables of objects ---- */
 
-/* A column: a member of each object, whole numbers on the right, others as FORMAT has a double, and
- * texts; or what CELL adds. "-" if it is missing. */
+/* A column: a member of each object, whole numbers on the right, others as FORMAT has a double or
+ * page_duration, and texts; or what CELL adds. "-" if it is missing. */
+extern const char page_duration[];
 struct page_column {
     const char *title;
     bool right;

@@ -17,29 +17,6 @@ static bool is_agent(const json_t *page)
     return program != NULL && strcmp(program, "resumelb-agent") == 0;
 }
 
-static void cell_duration(struct table *t, const json_t *process, const char *name)
-{
-    const json_t *v = json_object_get(process, name);
-    struct text shown = {0};
-
-    if (json_is_number(v))
-        page_add_duration(&shown, json_number_value(v));
-    else
-        text_add_char(&shown, '-');
-    table_add(t, text_slice(&shown));
-    text_fini(&shown);
-}
-
-static void cell_uptime(struct table *t, const json_t *process)
-{
-    cell_duration(t, process, "uptime_s");
-}
-
-static void cell_last_used(struct table *t, const json_t *process)
-{
-    cell_duration(t, process, "last_used_s");
-}
-
 static void cell_memory(struct table *t, const json_t *process)
 {
     const json_t *v = json_object_get(process, "memory_bytes");
@@ -70,8 +47,8 @@ static const struct page_column agent_columns[] = {
     PAGE_CELL("state", false, cell_process_state),
     PAGE_INT("sessions", "sessions"),
     PAGE_INT("processed", "processed"),
-    PAGE_CELL("uptime", true, cell_uptime),
-    PAGE_CELL("last used", true, cell_last_used),
+    PAGE_REAL("uptime", "uptime_s", page_duration),
+    PAGE_REAL("last used", "last_used_s", page_duration),
     PAGE_REAL("cpu", "cpu_percent", "%.0f%%"),
     PAGE_CELL("memory", true, cell_memory),
     PAGE_INT("queue", "waiting"),

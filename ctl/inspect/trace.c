@@ -408,9 +408,8 @@ static void print_minutes(const struct trace_report *r, struct text *out)
         table_addf(&t, "%zu", m->most);
         for (size_t s = 0; s < TRACE_STATES; ++s)
             table_addf(&t, "%zu", m->states[s]);
-        table_addf(&t, "%" PRIu64, m->finished);
-        table_addf(&t, "%.3f", mean_seconds(m->total_us, m->finished));
-        table_addf(&t, "%.3f", mean_seconds(m->app_us, m->timed));
+        table_numbers(&t, "%" PRIu64 " %.3f %.3f", m->finished,
+                      mean_seconds(m->total_us, m->finished), mean_seconds(m->app_us, m->timed));
     }
     text_add(out, SLICE_LIT("\nrequests in progress at the end of each minute\n"));
     table_print(&t, 2, out);
@@ -433,14 +432,10 @@ static void print_urls(const struct trace_report *r, uint64_t top, struct text *
     for (size_t i = 0; i < r->nurls && shown(i, top); ++i) {
         const struct trace_url *u = r->by_impact[i];
 
-        table_addf(&t, "%.1f", u->impact);
-        table_addf(&t, "%" PRIu64, u->finished);
-        table_addf(&t, "%.3f", seconds(u->min_us));
-        table_addf(&t, "%.3f", seconds(u->median_us));
-        table_addf(&t, "%.3f", mean_seconds(u->sum_us, u->timed));
-        table_addf(&t, "%.3f", seconds(u->max_us));
-        table_addf(&t, "%" PRIu64, u->unfinished);
-        table_addf(&t, "%" PRIu64, u->refused);
+        table_numbers(&t, "%.1f %" PRIu64 " %.3f %.3f %.3f %.3f %" PRIu64 " %" PRIu64, u->impact,
+                      u->finished, seconds(u->min_us), seconds(u->median_us),
+                      mean_seconds(u->sum_us, u->timed), seconds(u->max_us), u->unfinished,
+                      u->refused);
         for (size_t s = 2; s < ARRAY_LEN(u->statuses); ++s)
             table_addf(&t, "%" PRIu64, u->statuses[s]);
         table_add(&t, slice_of(u->path));

@@ -7,7 +7,7 @@
 #include "ctl/simulate/access_line.h"
 #include "common/base/json.h"
 #include "common/base/limits.h"
-#include "common/base/text.h"
+#include "common/wire/http1_bytes.h"
 #include "common/wire/url_line.h"
 #include "ctl/cli/ctl.h"
 
@@ -256,18 +256,6 @@ static bool set_host(struct reading *r, struct slice host)
     return true;
 }
 
-static bool is_token(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        char c = s.p[i];
-        bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-
-        if (!letter && !(c >= '0' && c <= '9') && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
-            return false;
-    }
-    return s.len != 0;
-}
-
 /* http://HOST/PATH: the host goes before the path; the line's own, if there is one, counts more. */
 static bool take_scheme(struct reading *r, struct slice *target, bool *absolute)
 {
@@ -294,7 +282,6 @@ static bool take_scheme(struct reading *r, struct slice *target, bool *absolute)
 static enum access_fault set_target(struct reading *r, struct slice target)
 {
     struct access_line *out = r->out;
-
     bool absolute = false;
 
     if (!take_scheme(r, &target, &absolute))
@@ -314,7 +301,7 @@ static enum access_fault read_request(struct reading *r, struct slice request)
     struct slice method = slice_cut(&request, ' ');
     struct slice target = slice_cut(&request, ' ');
 
-    if (!is_token(method) || !slice_starts(request, SLICE_LIT("HTTP/")) ||
+    if (!http1_is_token(method) || !slice_starts(request, SLICE_LIT("HTTP/")) ||
         slice_find(request, ' ') != SIZE_MAX)
         return ACCESS_FAULT_REQUEST;
     r->out->method = method;
@@ -455,7 +442,7 @@ static enum access_fault read_members(struct reading *r, const json_t *o)
     out->client = keep(r, o, "client");
     out->referer = keep(r, o, "referer");
     out->agent = keep(r, o, "agent");
-    if (!is_token(out->method))
+    if (!http1_is_token(out->method))
         return ACCESS_FAULT_REQUEST;
     if (!json_is_integer(status) || json_integer_value(status) < 100 ||
         json_integer_value(status) > 599)

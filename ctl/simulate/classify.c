@@ -2,11 +2,7 @@
  *
  * resumelbctl classify: requests of a log or a list, through one or several classifiers.
  */
-#include "ctl/simulate/classify.h"
 #include "common/base/json.h"
-#include "ctl/cli/ctl.h"
-#include "ctl/cli/page.h"
-#include "ctl/simulate/access_line.h"
 #include "ctl/simulate/simulate.h"
 
 #include <math.h>
@@ -64,14 +60,6 @@ void classify_facts(const struct class_counts *c, struct class_facts *out)
     out->as_if_equal = c->n != 0 ? exp(entropy) : 0;
 }
 
-/* A class by its name, safe for a terminal. */
-static void add_largest(const struct class_counts *c, struct text *out)
-{
-    size_t i = c->classes[0].name.len == 0 && c->n > 1;
-
-    text_add_escaped(out, c->classes[i].name);
-}
-
 size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_WARNINGS_MAX])
 {
     struct class_facts f;
@@ -90,7 +78,7 @@ size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_
         text_addf(&out[n++], "all requests are of one class: every worker has to know everything");
     } else if (f.largest * PERCENT >= LARGEST_PERCENT) {
         text_addf(&out[n], "one class has %.0f %% of the traffic (", f.largest * PERCENT);
-        add_largest(c, &out[n]);
+        text_add_escaped(&out[n], c->classes[c->classes[0].name.len == 0 && c->n > 1].name);
         text_addf(&out[n++], "): the workers that are skilled at it get no others, and it spills");
     }
     if ((double)c->n * PERCENT >= (double)c->requests * CLASSES_PERCENT) {
@@ -314,7 +302,8 @@ static void print_counts(const struct class_counts *c, uint64_t top, bool colour
     text_addf(out, ": %zu class%s, as uneven as %.1f equal ones; %zu with one request only\n", c->n,
               c->n == 1 ? "" : "es", f.as_if_equal, f.single);
     for (size_t i = 0; i < n; ++i) {
-        text_addf(out, "  %swarning%s: ", colours ? "\033[33m" : "", colours ? "\033[0m" : "");
+        text_addf(out, "  %swarning%s: ", colours ? table_style_begin(TABLE_WARNING) : "",
+                  colours ? TABLE_STYLE_END : "");
         text_add(out, text_slice(&warnings[i]));
         text_add_char(out, '\n');
         text_fini(&warnings[i]);

@@ -2,15 +2,12 @@
  *
  * The command line of playback. Servers are asked one after the other, with the same requests.
  */
-#include "ctl/simulate/playback.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/upstream/http1_client.h"
 #include "common/wire/url_line.h"
-#include "ctl/cli/ctl.h"
-#include "ctl/cli/page.h"
-#include "ctl/simulate/access_line.h"
+#include "ctl/simulate/simulate.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -464,11 +461,7 @@ static struct ranked *rank_classes(const struct playback *p, size_t *n)
 
 static void add_figures(struct table *t, const struct playback_figures *f)
 {
-    table_addf(t, "%zu", f->n);
-    table_addf(t, "%zu", f->errors);
-    table_addf(t, "%.2f", f->p50_ms);
-    table_addf(t, "%.2f", f->p90_ms);
-    table_addf(t, "%.2f", f->p99_ms);
+    table_numbers(t, "%zu %zu %.2f %.2f %.2f", f->n, f->errors, f->p50_ms, f->p90_ms, f->p99_ms);
     if (f->loads >= 0)
         table_addf(t, "%.2f", f->loads);
     else

@@ -4,7 +4,6 @@
  */
 #include "ctl/simulate/simulate.h"
 #include "common/base/file.h"
-#include "ctl/cli/ctl.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,13 +2,15 @@
  *
  * resumelbctl simulate: what resumelb would do for an access log, or for described work. Variants,
  * a policy with its settings and a classifier each, run over the same requests (sim/); what comes
- * of it is a table, JSON, or a picture. Main thread; everything is owned by struct simulate.
+ * of it is a table, JSON, or a picture. Everything is owned by struct simulate. And what classify
+ * and playback, which read the same logs, do for their tests. Main thread.
  */
 #ifndef RLB_CTL_SIMULATE_SIMULATE_H
 #define RLB_CTL_SIMULATE_SIMULATE_H
 
 #include "classifiers/registry.h"
 #include "common/base/text.h"
+#include "common/net/addr.h"
 #include "ctl/cli/page.h"
 #include "ctl/simulate/access_line.h"
 #include "sim/scenario.h"
@@ -24,7 +26,7 @@ enum {
     SIMULATE_NUMBERS = 20,
 };
 
-/* ---- policies (simulate_policies.c) ---- */
+/* ---- policies ---- */
 
 struct simulate_policy {
     char *label; /* as it was given: NAME or NAME:SETTING=VALUE:... */
@@ -42,7 +44,7 @@ void simulate_policy_fini(struct simulate_policy *p);
 /* "resume, classless, ..." */
 void simulate_policy_names(struct text *out);
 
-/* ---- classifiers (simulate_log.c) ---- */
+/* ---- classifiers ---- */
 
 struct simulate_classifier {
     char *label;
@@ -103,7 +105,7 @@ struct simulate_story {
     size_t nvariants;
 };
 
-/* Reads the log into a plan, with the classes of each classifier (simulate_log.c). */
+/* Reads the log into a plan, with the classes of each classifier. */
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
 /* Runs every variant over PLAN, which must contain the classes. */
 void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_story *out);
@@ -145,5 +147,102 @@ enum err simulate_random(struct simulate *s, struct text *out, struct diag *d) m
 /* The best of what can be set: classifier, policy and its settings, workers. */
 enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out,
                        struct diag *d) must_check;
+
+/* ---- classify: the classes that a classifier makes, and what is wrong with them ---- */
+
+struct class_count {
+    struct slice name;
+    uint64_t requests;
+};
+
+/* All of one classifier's. */
+struct class_counts {
+    const char *label;
+    struct class_count *classes; /* the largest first */
+    size_t n;
+    uint64_t requests;
+};
+
+struct class_facts {
+    size_t single;      /* classes that only one request has */
+    double largest;     /* share of the largest class that has a name */
+    double nameless;    /* share of requests without a class */
+    double as_if_equal; /* so many classes of the same size would be as uneven (exp of entropy) */
+};
+
+/* Sort them: the largest first, ties by name. */
+void classify_sort(struct class_counts *c);
+void classify_facts(const struct class_counts *c, struct class_facts *out);
+/*
+ * A line of text for each problem, without its end; the caller frees it. None if there are too few
+ * requests to judge.
+ */
+enum { CLASSIFY_WARNINGS_MAX = 8 };
+size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_WARNINGS_MAX]);
+
+/* ---- playback ---- */
+
+/*
+ * Requests are read whole first; a player asks one server for all of them, closed loop or paced;
+ * figures are made of what came back. Everything is owned by struct playback.
+ */
+
+enum {
+    PLAYBACK_SERVERS_MAX = 2,
+    PLAYBACK_REQUESTS_MAX = 5000000,
+    PLAYBACK_CLIENTS_MAX = 10000,
+    PLAYBACK_NO_LOADS = UINT32_MAX,
+};
+
+struct playback_request {
+    uint64_t due_us;           /* since the first one, in the log */
+    size_t host_at, target_at; /* in playback.texts, each ends with a NUL; host: "" is unknown */
+    uint32_t cls;
+};
+
+/* What came of a request. */
+struct playback_record {
+    uint32_t latency_us; /* paced: from when it was due; else from when it was asked */
+    uint32_t loads;      /* as reported by the server; or PLAYBACK_NO_LOADS */
+    uint16_t status;     /* 0: no answer, ERROR says why */
+    uint16_t error;      /* enum err */
+    bool played;
+};
+
+struct playback_server {
+    const char *url;
+    struct text host; /* with its port, as the URL has it */
+    struct addr addr;
+    struct playback_record *records; /* of each request */
+    double wall_s;
+};
+
+struct playback {
+    struct ctl_options o;
+    struct playback_server servers[PLAYBACK_SERVERS_MAX];
+    size_t nservers;
+    struct simulate_classifier classifier;
+    struct playback_request *requests;
+    size_t n, room;
+    struct text texts;
+    struct text bad; /* lines that were left out, in words */
+    size_t others;   /* requests that are no GETs, or that cannot be asked for */
+    uint64_t limit, clients;
+    double speed; /* 0: closed loop */
+    const char *loads_header;
+    bool interrupted;
+};
+
+/* ---- figures ---- */
+
+struct playback_figures {
+    size_t n, errors;                      /* an error: no answer, or a status of 500 or above */
+    double p50_ms, p90_ms, p99_ms, max_ms; /* of the answered requests */
+    double loads;                          /* per request that reported it; < 0: none did */
+};
+/* Computes the metrics of the requests of class CLS; UINT32_MAX: of all. Requests not played do not
+ * count. */
+void playback_figures(const struct playback *p, const struct playback_server *s, uint32_t cls,
+                      struct playback_figures *out);
 
 #endif

@@ -75,19 +75,14 @@ static void print_figures(const struct simulate_story *t, struct text *out)
     table_init(&table, columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct plan_result *r = &t->variants[i].result;
+        const struct figures *f = &r->main;
 
         simulate_add_label(&table, t->simulate, &t->variants[i]);
-        table_addf(&table, "%.2f", r->main.loads);
-        table_addf(&table, "%.0f", r->main.rate);
-        table_addf(&table, "%.0f", r->main.p50_ms);
-        table_addf(&table, "%.0f", r->main.p90_ms);
-        table_addf(&table, "%.0f", r->main.p99_ms);
-        table_addf(&table, "%.2f", r->main.share_max);
-        table_addf(&table, "%.2f", r->main.busy_max);
-        table_addf(&table, "%.1f", 100 * share_of(r->overlap.shared, r->overlap.distinct));
-        table_addf(&table, "%.2f", share_of(r->overlap.cached, r->overlap.distinct));
-        table_addf(&table, "%.1f", r->main.class_workers);
-        table_addf(&table, "%zu", r->main.failed);
+        table_numbers(&table, "%.2f %.0f %.0f %.0f %.0f %.2f %.2f %.1f %.2f %.1f %zu", f->loads,
+                      f->rate, f->p50_ms, f->p90_ms, f->p99_ms, f->share_max, f->busy_max,
+                      100 * share_of(r->overlap.shared, r->overlap.distinct),
+                      share_of(r->overlap.cached, r->overlap.distinct), f->class_workers,
+                      f->failed);
     }
     table_print(&table, 2, out);
     table_fini(&table);
@@ -112,12 +107,12 @@ static void print_shadows(const struct simulate_story *t, struct text *out)
         if (c->requests == 0)
             continue;
         simulate_add_label(&table, t->simulate, &t->variants[i]);
-        table_addf(&table, "%.1f", 100 * share_of(c->differed, c->requests));
-        table_addf(&table, "%.1f", 100 * share_of(c->live_skilled, c->requests));
-        table_addf(&table, "%.1f", 100 * share_of(c->shadow_skilled, c->requests));
-        table_addf(&table, "%.1f", share_of(c->live_wait_us, c->requests) / 1e3);
-        table_addf(&table, "%.1f", share_of(c->shadow_wait_us, c->requests) / 1e3);
-        table_addf(&table, "%" PRIu64, c->overdue);
+        table_numbers(&table, "%.1f %.1f %.1f %.1f %.1f %" PRIu64,
+                      100 * share_of(c->differed, c->requests),
+                      100 * share_of(c->live_skilled, c->requests),
+                      100 * share_of(c->shadow_skilled, c->requests),
+                      share_of(c->live_wait_us, c->requests) / 1e3,
+                      share_of(c->shadow_wait_us, c->requests) / 1e3, c->overdue);
     }
     if (table.ncells != 0)
         text_add_char(out, '\n');

@@ -108,17 +108,12 @@ static void add_workload(struct table *table, const struct simulate_story *t)
 {
     const struct plan_options *o = &t->plan->options;
 
-    table_addf(table, "%" PRIu64, o->workload.seed);
-    table_addf(table, "%u", o->world.workers);
-    table_addf(table, "%" PRIu32, o->world.cache);
-    table_addf(table, "%u", o->clients);
-    table_addf(table, "%" PRIu32, o->workload.sites);
-    table_addf(table, "%.2f", o->workload.zipf);
-    table_addf(table, "%" PRIu32, o->workload.site_objects);
-    table_addf(table, "%" PRIu32, o->workload.request_objects);
-    table_addf(table, "%.1f", (double)o->world.base_ns / 1e6);
-    table_addf(table, "%.0f", (double)o->world.hit_ns / 1e3);
-    table_addf(table, "%.1f", (double)o->world.load_ns / 1e6);
+    table_numbers(table, "%" PRIu64 " %u %" PRIu32 " %u %" PRIu32 " %.2f", o->workload.seed,
+                  o->world.workers, o->world.cache, o->clients, o->workload.sites,
+                  o->workload.zipf);
+    table_numbers(table, "%" PRIu32 " %" PRIu32 " %.1f %.0f %.1f", o->workload.site_objects,
+                  o->workload.request_objects, (double)o->world.base_ns / 1e6,
+                  (double)o->world.hit_ns / 1e3, (double)o->world.load_ns / 1e6);
 }
 
 static const struct table_column work_columns[] = {
@@ -147,9 +142,7 @@ static void add_figures(struct table *table, const struct simulate_story *t)
 
         table_addf(table, "%" PRIu64, t->plan->options.workload.seed);
         simulate_add_label(table, t->simulate, &t->variants[i]);
-        table_addf(table, "%.2f", f->loads);
-        table_addf(table, "%.0f", f->rate);
-        table_addf(table, "%.0f", f->p99_ms);
+        table_numbers(table, "%.2f %.0f %.0f", f->loads, f->rate, f->p99_ms);
     }
 }
 
@@ -174,10 +167,8 @@ static void print_scores(const struct simulate *s, const struct score *scores, s
     table_init(&table, score_columns, ARRAY_LEN(score_columns));
     for (size_t i = 0; i < s->npolicies * s->nclassifiers; ++i) {
         add_label(&table, s, i);
-        for (unsigned m = 0; m < MEASURES; ++m) {
-            table_addf(&table, "%u", scores[i].best[m]);
-            table_addf(&table, "%u", scores[i].nearly[m]);
-        }
+        for (unsigned m = 0; m < MEASURES; ++m)
+            table_numbers(&table, "%u %u", scores[i].best[m], scores[i].nearly[m]);
         table_addf(&table, "%u", scores[i].all);
     }
     text_addf(out,
@@ -199,8 +190,7 @@ static void print_kept(const struct simulate *s, const struct score *scores, str
         for (unsigned m = 0; m < MEASURES; ++m) {
             if (m == RATE)
                 continue;
-            table_addf(&table, "%u", scores[i].best_kept[m]);
-            table_addf(&table, "%u", scores[i].nearly_kept[m]);
+            table_numbers(&table, "%u %u", scores[i].best_kept[m], scores[i].nearly_kept[m]);
         }
     }
     text_add(out,
@@ -310,11 +300,8 @@ static struct figures run(const struct tuning *t, size_t classifier,
 /* After the label. */
 static void add_row(struct table *table, const struct figures *f)
 {
-    table_addf(table, "%.2f", f->loads);
-    table_addf(table, "%.0f", f->rate);
-    table_addf(table, "%.0f", f->p50_ms);
-    table_addf(table, "%.0f", f->p99_ms);
-    table_addf(table, "%.2f", f->busy_max);
+    table_numbers(table, "%.2f %.0f %.0f %.0f %.2f", f->loads, f->rate, f->p50_ms, f->p99_ms,
+                  f->busy_max);
 }
 
 static const struct table_column columns[] = {

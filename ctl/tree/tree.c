@@ -8,7 +8,6 @@
 #include "common/base/json.h"
 #include "common/base/literal.h"
 #include "common/base/log.h"
-#include "ctl/cli/ctl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

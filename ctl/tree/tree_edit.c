@@ -8,7 +8,6 @@
 #include "common/base/file.h"
 #include "common/base/json.h"
 #include "common/base/literal.h"
-#include "ctl/cli/ctl.h"
 #include "ctl/tree/tree.h"
 
 #include <errno.h>
@@ -50,18 +49,15 @@ static size_t find_operator(struct slice s)
 /* Whether the text format can express NAME OP REST, so that exports are complete. */
 static bool can_be_said(struct slice name, const char *op, struct slice rest)
 {
-    struct tree_text_item item;
+    enum tree_text_kind kind = strcmp(op, "=") == 0    ? TREE_TEXT_PROPERTY
+                               : strcmp(op, "->") == 0 ? TREE_TEXT_LINK
+                                                       : TREE_TEXT_PROPERTY_LINK;
     struct text line = {0};
-    size_t at = 0;
 
     text_add(&line, name);
     text_addf(&line, " %s ", op);
     text_add(&line, rest);
-    struct slice s = text_slice(&line);
-    bool can = name.len != 0 && name.p[0] != '#' && slice_eq(slice_trim(s), s) &&
-               tree_text_item(s, &item, &at) == NULL && slice_eq(item.name, name) &&
-               slice_eq(item.rest, rest) &&
-               (item.kind == TREE_TEXT_PROPERTY) == (strcmp(op, "=") == 0);
+    bool can = tree_text_reads_as(text_slice(&line), kind, name, rest);
     text_fini(&line);
     return can;
 }
@@ -275,16 +271,6 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
     return e;
 }
 
-/* "NAME =>" becomes NAME. */
-static bool linked_name(const char *key, struct slice *name)
-{
-    *name = slice_of(key);
-    if (!slice_ends(*name, SLICE_LIT(" =>")))
-        return false;
-    name->len -= strlen(" =>");
-    return true;
-}
-
 /* All properties of the node, links followed: an object. Links that do not resolve are errors. */
 static enum err get_all(struct tree_command *c, const char *path, json_t **out)
 {
@@ -301,9 +287,9 @@ static enum err get_all(struct tree_command *c, const char *path, json_t **out)
         struct slice name;
         json_t *linked = NULL;
 
-        if (slice_ends(slice_of(key), SLICE_LIT(" ->")))
+        if (tree_text_is_link(key, " ->", &name))
             continue;
-        if (!linked_name(key, &name)) {
+        if (!tree_text_is_link(key, " =>", &name)) {
             json_object_set(*out, key, v);
             continue;
         }
@@ -373,8 +359,9 @@ static void say(struct import *x, const char *before, const char *path, const ch
 
 static bool is_link(const char *key)
 {
-    return slice_ends(slice_of(key), SLICE_LIT(" ->")) ||
-           slice_ends(slice_of(key), SLICE_LIT(" =>"));
+    struct slice name;
+
+    return tree_text_is_link(key, " ->", &name) || tree_text_is_link(key, " =>", &name);
 }
 
 /* "b = 1", or "b -> /c" of a link. */
@@ -409,33 +396,20 @@ static void say_change(struct import *x, const char *path, const char *key, cons
     text_add_char(out, '\n');
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* What changes or is removed, by name, then what is added. */
 static void say_changes(struct import *x, const char *path, json_t *was, json_t *is)
 {
     for (int coming = 0; coming < 2; ++coming) {
         json_t *from = coming ? is : was;
-        const char **keys = xmalloc((json_object_size(from) + 1) * sizeof(char *));
-        const char *key;
-        json_t *v;
-        size_t n = 0;
+        const char **keys = json_sorted_names(from);
 
-        json_object_foreach(from, key, v)
-        {
-            json_t *other = json_object_get(coming ? was : is, key);
+        for (size_t i = 0; i < json_object_size(from); ++i) {
+            const json_t *before = json_object_get(was, keys[i]);
+            const json_t *after = json_object_get(is, keys[i]);
 
-            if (coming ? other == NULL : !json_equal(v, other))
-                keys[n++] = key;
+            if (coming ? before == NULL : !json_equal(before, after))
+                say_change(x, path, keys[i], before, after);
         }
-        if (n != 0)
-            qsort(keys, n, sizeof(char *), by_text);
-        for (size_t i = 0; i < n; ++i)
-            say_change(x, path, keys[i], json_object_get(was, keys[i]),
-                       json_object_get(is, keys[i]));
         free(keys);
     }
 }
@@ -495,14 +469,10 @@ static enum err delete_below(struct import *x, const char *path, size_t depth, b
 /* Whether the format can express the name. A node that it cannot name is never deleted. */
 static bool can_be_named(const char *name)
 {
-    struct tree_text_item item;
     struct text line = {0};
-    size_t at = 0;
 
     text_addf(&line, "/%s", name);
-    struct slice s = text_slice(&line);
-    bool can = slice_eq(slice_trim(s), s) && tree_text_item(s, &item, &at) == NULL &&
-               item.kind == TREE_TEXT_NODE && slice_is(item.name, name);
+    bool can = tree_text_reads_as(text_slice(&line), TREE_TEXT_NODE, slice_of(name), SLICE_NULL);
     text_fini(&line);
     return can;
 }

@@ -23,6 +23,13 @@
  *   W-----          R-------
  */
 
+/* Borrowed from the line. */
+struct item {
+    enum tree_text_kind kind;
+    struct slice name; /* a node's without its '/' */
+    struct slice rest; /* its type (may be empty), value, target */
+};
+
 /* A line, and what is asked of it again and again. */
 struct line {
     struct slice s;
@@ -69,7 +76,7 @@ static bool operator_at(const struct line *l, size_t at, struct slice op)
  * NAME OP REST, the longest name for which there is a rest of at most MAX words. The words behind
  * the first one are counted once: a line of operators costs no more than another.
  */
-static bool match(const struct line *l, struct slice op, size_t max, struct tree_text_item *out)
+static bool match(const struct line *l, struct slice op, size_t max, struct item *out)
 {
     /* Behind the first word: then OP begins the second. */
     if (operator_at(l, l->after, op)) {
@@ -99,7 +106,7 @@ static bool match(const struct line *l, struct slice op, size_t max, struct tree
 }
 
 /* "/NAME" or "/NAME : TYPE". */
-static bool match_node(const struct line *l, struct tree_text_item *out)
+static bool match_node(const struct line *l, struct item *out)
 {
     if (l->s.p[0] != '/' || l->word < 2)
         return false;
@@ -124,7 +131,7 @@ static bool has_arrow(struct slice name)
     return false;
 }
 
-static const char *check_name(const struct tree_text_item *item)
+static const char *check_name(const struct item *item)
 {
     struct slice n = item->name;
 
@@ -145,7 +152,7 @@ static const char *check_name(const struct tree_text_item *item)
     return NULL;
 }
 
-static const char *check_rest(const struct tree_text_item *item)
+static const char *check_rest(const struct item *item)
 {
     struct slice rest = item->rest;
 
@@ -172,7 +179,11 @@ static const char *explain_mismatch(const struct line *l, size_t *at)
     return "want '/NODE', 'NAME = VALUE', 'NAME -> PATH' or 'NAME => PATH [PROPERTY]'";
 }
 
-const char *tree_text_item(struct slice text, struct tree_text_item *out, size_t *at)
+/*
+ * Parses a line that is not empty, does not begin or end with a space, and is not a comment.
+ * Returns NULL on success; else the problem, with its position in *AT.
+ */
+static const char *parse_item(struct slice text, struct item *out, size_t *at)
 {
     struct line l = look_at(text);
 
@@ -198,6 +209,26 @@ const char *tree_text_item(struct slice text, struct tree_text_item *out, size_t
             *at = (size_t)(out->rest.p - text.p);
     }
     return why;
+}
+
+bool tree_text_reads_as(struct slice line, enum tree_text_kind kind, struct slice name,
+                        struct slice rest)
+{
+    struct item item;
+    size_t at = 0;
+
+    return line.len != 0 && slice_eq(slice_trim(line), line) && line.p[0] != '#' &&
+           line.len <= TREE_TEXT_LINE_MAX && parse_item(line, &item, &at) == NULL &&
+           item.kind == kind && slice_eq(item.name, name) && slice_eq(item.rest, rest);
+}
+
+bool tree_text_is_link(const char *key, const char *arrow, struct slice *name)
+{
+    *name = slice_of(key);
+    if (!slice_ends(*name, slice_of(arrow)))
+        return false;
+    name->len -= strlen(arrow);
+    return true;
 }
 
 /* ---- trees ---- */
@@ -248,22 +279,18 @@ void tree_text_sort(struct tree_text_node *n)
         qsort(n->children, n->nchildren, sizeof(void *), by_name);
 }
 
+static int by_its_name(const void *name, const void *node)
+{
+    return strcmp(name, (*(struct tree_text_node *const *)node)->name);
+}
+
 struct tree_text_node *tree_text_find(const struct tree_text_node *n, const char *name)
 {
-    size_t low = 0;
+    struct tree_text_node **found = NULL;
 
-    for (size_t high = n->nchildren; low < high;) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(n->children[middle]->name, name);
-
-        if (order == 0)
-            return n->children[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    if (n->nchildren != 0)
+        found = bsearch(name, n->children, n->nchildren, sizeof(void *), by_its_name);
+    return found != NULL ? *found : NULL;
 }
 
 /* ---- reading ---- */
@@ -346,8 +373,8 @@ static void add_property(struct reader *r, struct level *l, struct slice key, js
     json_decref(v);
 }
 
-static void add_link(struct reader *r, struct level *l, const struct tree_text_item *item,
-                     const char *arrow, size_t column)
+static void add_link(struct reader *r, struct level *l, const struct item *item, const char *arrow,
+                     size_t column)
 {
     struct text key = {0};
 
@@ -357,8 +384,8 @@ static void add_link(struct reader *r, struct level *l, const struct tree_text_i
     text_fini(&key);
 }
 
-static void add_value(struct reader *r, struct level *l, const struct tree_text_item *item,
-                      size_t column, size_t value_column)
+static void add_value(struct reader *r, struct level *l, const struct item *item, size_t column,
+                      size_t value_column)
 {
     struct literal_problem p = {0};
     json_t *v = NULL;
@@ -370,8 +397,7 @@ static void add_value(struct reader *r, struct level *l, const struct tree_text_
         add_property(r, l, item->name, v, column);
 }
 
-static void add_node(struct reader *r, struct level *l, const struct tree_text_item *item,
-                     size_t column)
+static void add_node(struct reader *r, struct level *l, const struct item *item, size_t column)
 {
     struct tree_text_node *n = tree_text_create(item->name);
 
@@ -387,9 +413,9 @@ static void add_node(struct reader *r, struct level *l, const struct tree_text_i
 /* One line that is neither empty nor a comment. Returns false if reading cannot continue. */
 static bool read_item(struct reader *r, struct slice line, size_t indent)
 {
-    struct tree_text_item item;
+    struct item item;
     size_t at = 0;
-    const char *why = tree_text_item(line, &item, &at);
+    const char *why = parse_item(line, &item, &at);
 
     if (why != NULL) {
         complain(r, ERR_SYNTAX, indent + at + 1, why);
@@ -555,30 +581,6 @@ static void leave_out(struct printer *p, size_t depth, const char *what, const c
     text_fini(&where);
 }
 
-/* Whether the scratch line reads back as KIND NAME REST. */
-static bool reads_back(struct printer *p, enum tree_text_kind kind, struct slice name,
-                       struct slice rest)
-{
-    struct tree_text_item item;
-    struct slice line = text_slice(&p->line);
-    size_t at = 0;
-
-    return line.len != 0 && slice_eq(slice_trim(line), line) && line.p[0] != '#' &&
-           line.len <= TREE_TEXT_LINE_MAX && tree_text_item(line, &item, &at) == NULL &&
-           item.kind == kind && slice_eq(item.name, name) && slice_eq(item.rest, rest);
-}
-
-/* A link's key without its arrow; false: it is none of that kind. */
-static bool is_link(const char *key, const char *arrow, struct slice *name)
-{
-    struct slice k = slice_of(key);
-
-    if (!slice_ends(k, slice_of(arrow)))
-        return false;
-    *name = (struct slice){k.p, k.len - strlen(arrow)};
-    return true;
-}
-
 static struct slice string_of(const json_t *v)
 {
     return (struct slice){json_string_value(v), json_string_length(v)};
@@ -610,11 +612,13 @@ static void print_link(struct printer *p, size_t depth, const char *key, const j
     struct slice name = SLICE_NULL;
     struct slice target = json_is_string(v) ? string_of(v) : SLICE_NULL;
 
-    is_link(key, kind == TREE_TEXT_LINK ? " ->" : " =>", &name);
+    tree_text_is_link(key, kind == TREE_TEXT_LINK ? " ->" : " =>", &name);
     text_clear(&p->line);
     text_addf(&p->line, "%s ", key);
     text_add(&p->line, target);
-    finish_line(p, depth, target.len != 0 && reads_back(p, kind, name, target), key, " ", v);
+    finish_line(p, depth,
+                target.len != 0 && tree_text_reads_as(text_slice(&p->line), kind, name, target),
+                key, " ", v);
 }
 
 static void print_property(struct printer *p, size_t depth, const char *key, const json_t *v)
@@ -624,38 +628,29 @@ static void print_property(struct printer *p, size_t depth, const char *key, con
     size_t value = p->line.len;
     literal_print(v, &p->line);
     struct slice rest = {p->line.p + value, p->line.len - value};
-    finish_line(p, depth, reads_back(p, TREE_TEXT_PROPERTY, slice_of(key), rest), key, " = ", v);
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    finish_line(p, depth,
+                tree_text_reads_as(text_slice(&p->line), TREE_TEXT_PROPERTY, slice_of(key), rest),
+                key, " = ", v);
 }
 
 /* All but the type where the node's own line says it; then, behind them, the node links. */
 static void print_properties(struct printer *p, size_t depth, json_t *properties, bool typed)
 {
-    const char **keys = xmalloc((json_object_size(properties) + 1) * sizeof(char *));
+    const char **keys = json_sorted_names(properties);
     struct slice unused;
-    const char *key;
-    json_t *v;
-    size_t n = 0;
 
-    json_object_foreach(properties, key, v)
-    {
-        if (!typed || strcmp(key, "type") != 0)
-            keys[n++] = key;
-    }
-    qsort(keys, n, sizeof(char *), by_text);
-    for (size_t i = 0; i < n; ++i) {
-        v = json_object_get(properties, keys[i]);
-        if (is_link(keys[i], " =>", &unused))
+    for (size_t i = 0; i < json_object_size(properties); ++i) {
+        const json_t *v = json_object_get(properties, keys[i]);
+
+        if ((typed && strcmp(keys[i], "type") == 0) || tree_text_is_link(keys[i], " ->", &unused))
+            continue;
+        if (tree_text_is_link(keys[i], " =>", &unused))
             print_link(p, depth, keys[i], v, TREE_TEXT_PROPERTY_LINK);
-        else if (!is_link(keys[i], " ->", &unused))
+        else
             print_property(p, depth, keys[i], v);
     }
-    for (size_t i = 0; i < n; ++i) {
-        if (is_link(keys[i], " ->", &unused))
+    for (size_t i = 0; i < json_object_size(properties); ++i) {
+        if (tree_text_is_link(keys[i], " ->", &unused))
             print_link(p, depth, keys[i], json_object_get(properties, keys[i]), TREE_TEXT_LINK);
     }
     free(keys);
@@ -671,13 +666,14 @@ static bool make_node_line(struct printer *p, const struct tree_text_node *n, bo
         text_clear(&p->line);
         text_addf(&p->line, "/%s : ", n->name);
         text_add(&p->line, string_of(type));
-        *typed = reads_back(p, TREE_TEXT_NODE, slice_of(n->name), string_of(type));
+        *typed = tree_text_reads_as(text_slice(&p->line), TREE_TEXT_NODE, slice_of(n->name),
+                                    string_of(type));
         if (*typed)
             return true;
     }
     text_clear(&p->line);
     text_addf(&p->line, "/%s", n->name);
-    return reads_back(p, TREE_TEXT_NODE, slice_of(n->name), SLICE_NULL);
+    return tree_text_reads_as(text_slice(&p->line), TREE_TEXT_NODE, slice_of(n->name), SLICE_NULL);
 }
 
 static void print_node(struct printer *p, const struct tree_text_node *n, size_t depth)

@@ -71,17 +71,11 @@ size_t tree_text_print(const struct tree_text_node *top, struct text *out, struc
 
 enum tree_text_kind { TREE_TEXT_NODE, TREE_TEXT_PROPERTY, TREE_TEXT_LINK, TREE_TEXT_PROPERTY_LINK };
 
-/* Borrowed from the line. */
-struct tree_text_item {
-    enum tree_text_kind kind;
-    struct slice name; /* a node's without its '/' */
-    struct slice rest; /* its type (may be empty), value, target */
-};
-
-/*
- * Parses a LINE that is not empty, does not begin or end with a space, and is not a comment.
- * Returns NULL on success; else the problem, with its position in *AT.
- */
-const char *tree_text_item(struct slice line, struct tree_text_item *out, size_t *at) must_check;
+/* Whether LINE reads back as an item of this KIND: a node NAME (without its '/') and its type (may
+ * be empty), a property and its value, a link and its target. */
+bool tree_text_reads_as(struct slice line, enum tree_text_kind kind, struct slice name,
+                        struct slice rest) must_check;
+/* Whether property KEY is a link by ARROW (" ->", " =>"): *NAME is what is before that. */
+bool tree_text_is_link(const char *key, const char *arrow, struct slice *name);
 
 #endif

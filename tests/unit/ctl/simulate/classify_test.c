@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/simulate/classify.h"
+#include "ctl/simulate/simulate.h"
 
 #include <math.h>
 #include <setjmp.h>

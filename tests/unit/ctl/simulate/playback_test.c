@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/simulate/playback.h"
+#include "ctl/simulate/simulate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
