@@ -333,13 +333,11 @@ void settings_copy(const struct settings_table *t, const void *from, void *to)
         settings_take(&t->rows[i], from, to);
 }
 
-enum err settings_set(const struct settings_table *t, const struct setting_row *row,
-                      struct slice text, void *s, char why[SETTINGS_WHY_ROOM])
+enum err settings_set(const struct setting_row *row, struct slice text, void *s,
+                      char why[SETTINGS_WHY_ROOM])
 {
     struct setting_value v = {0};
 
-    ASSERT(row >= t->rows);
-    ASSERT(row < t->rows + t->n);
     if (row->type == SETTING_NODE) {
         snprintf(why, SETTINGS_WHY_ROOM, "cannot be written as a single value");
         return ERR_SYNTAX;

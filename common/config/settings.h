@@ -106,8 +106,8 @@ const struct setting_row *settings_find(const struct settings_table *t, struct s
  * Set one field of S from text.  WHY gets a short reason on error (room WHY_ROOM).
  * Errors: ERR_SYNTAX, ERR_RANGE; S is unchanged then.
  */
-enum err settings_set(const struct settings_table *t, const struct setting_row *row,
-                      struct slice text, void *s, char why[SETTINGS_WHY_ROOM]) must_check;
+enum err settings_set(const struct setting_row *row, struct slice text, void *s,
+                      char why[SETTINGS_WHY_ROOM]) must_check;
 /* Make ROW's field of TO equal to that of FROM (copies). */
 void settings_take(const struct setting_row *row, const void *from, void *to);
 bool settings_same(const struct setting_row *row, const void *a, const void *b);

@@ -227,12 +227,8 @@ void counter_conn_ended(struct counter_conn *c, enum counter_trouble why)
         lose(c);
         return;
     case COUNTER_CONN_RELEASING:
-        ++c->server->client->stats.unreleased;
-        if (why != COUNTER_TROUBLE_CLOSED)
-            counter_server_bad(c);
-        counter_conn_close(c);
-        return;
     case COUNTER_CONN_EXPIRING:
+        c->server->client->stats.unreleased += c->state == COUNTER_CONN_RELEASING;
         if (why != COUNTER_TROUBLE_CLOSED)
             counter_server_bad(c);
         counter_conn_close(c);

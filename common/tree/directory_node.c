@@ -56,10 +56,8 @@ static void member_destroy(struct dir *d, struct member *m)
 
 static void members_clear(struct dir *d)
 {
-
-    map_for_each_safe (struct member, m, &d->members, in_dir) {
+    map_for_each_safe (struct member, m, &d->members, in_dir)
         member_destroy(d, m);
-    }
 }
 
 /* The member FILE, made if need be. NULL: no provider's name, or too many. */
@@ -323,7 +321,6 @@ static bool in_doubt(struct dir *d, const json_t *v, const char *why)
 
     if (v != NULL && json_object_size(s->properties) == 0)
         news = false;
-
     if (!s->known || !news || d->doubt_over)
         return false;
     if (!timer_running(&d->doubt))

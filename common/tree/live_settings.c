@@ -38,7 +38,8 @@ struct values {
 struct live_settings {
     struct live_settings_options o;
     char *path;
-    size_t nrows; /* of all tables */
+    const struct setting_row **rows; /* of all tables */
+    size_t nrows;
     struct values yaml, now;
     struct refusal *refusals; /* per row */
     json_t *properties;       /* the last good ones; NULL: none */
@@ -46,40 +47,16 @@ struct live_settings {
     uint64_t birth;           /* of the node they are from; 0: unknown */
     char *problem;            /* of the last reading; NULL: none */
     bool heard;               /* the tree has reported the node */
-    bool remembered;          /* properties were cached by a previous process */
     uint64_t remembered_age_s, remembered_ms;
-    bool held; /* the node is missing or broken; what it said stays until the timer */
     uint64_t held_ms;
-    struct timer hold;
+    struct timer hold; /* while the node is missing or broken: what it said stays until then */
     struct live_settings_counts counts;
 };
-
-/* ---- rows of all tables ---- */
-
-static const struct setting_row *row_at(const struct live_settings *l, size_t i,
-                                        const struct settings_table **table)
-{
-    for (size_t t = 0; t < l->o.ntables; ++t) {
-        *table = l->o.tables[t];
-        if (i < (*table)->n)
-            return &(*table)->rows[i];
-        i -= (*table)->n;
-    }
-    ASSERT(false);
-    return NULL;
-}
-
-static const struct setting_row *row_of(const struct live_settings *l, size_t i)
-{
-    const struct settings_table *table;
-
-    return row_at(l, i, &table);
-}
 
 /* What the node has for row I; NULL: nothing, or JSON's null, which is the same. Borrowed. */
 static const json_t *property_of(const struct live_settings *l, size_t i)
 {
-    const json_t *value = json_object_get(l->properties, row_of(l, i)->name);
+    const json_t *value = json_object_get(l->properties, l->rows[i]->name);
 
     return json_is_null(value) ? NULL : value;
 }
@@ -124,7 +101,7 @@ static void tell_refusals(struct live_settings *l)
 
         if (r->unreported)
             log_warn(l->o.subject, "setting-refused",
-                     "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, row_of(l, i)->name,
+                     "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, l->rows[i]->name,
                      r->value, r->why);
     }
 }
@@ -137,7 +114,7 @@ static void refuse(struct live_settings *l, size_t i, const char *why)
 
     *r = (struct refusal){0};
     if (why != NULL) {
-        const struct setting_row *row = row_of(l, i);
+        const struct setting_row *row = l->rows[i];
 
         /* Reasons may quote the value. */
         r->why =
@@ -165,7 +142,7 @@ static void describe_refused(const struct live_settings *l, struct json_writer *
             continue;
         json_open_object(w, NULL);
         json_put_text(w, "path", slice_of(l->path));
-        json_put_text(w, "name", slice_of(row_of(l, i)->name));
+        json_put_text(w, "name", slice_of(l->rows[i]->name));
         json_put_text(w, "value", slice_of(r->value));
         json_put_text(w, "why", slice_of(r->why));
         json_close_object(w);
@@ -247,8 +224,8 @@ static void values_fini(const struct live_settings *l, struct values *v)
 static void values_take(const struct live_settings *l, size_t i, const void *from,
                         enum setting_origin origin, struct values *to)
 {
-    if (row_of(l, i)->type != SETTING_NODE)
-        settings_take(row_of(l, i), from, to->s);
+    if (l->rows[i]->type != SETTING_NODE)
+        settings_take(l->rows[i], from, to->s);
     to->origins[i] = origin;
 }
 
@@ -262,7 +239,7 @@ static void values_take_all(const struct live_settings *l, const void *from,
 static bool values_same(const struct live_settings *l, size_t i, const struct values *a,
                         const struct values *b)
 {
-    return row_of(l, i)->type == SETTING_NODE || settings_same(row_of(l, i), a->s, b->s);
+    return l->rows[i]->type == SETTING_NODE || settings_same(l->rows[i], a->s, b->s);
 }
 
 /* ---- one reading ---- */
@@ -285,7 +262,7 @@ static bool add_value(enum setting_type type, const json_t *value, struct text *
 static bool allowed(const struct live_settings *l, size_t i, const void *s,
                     char why[SETTINGS_WHY_ROOM])
 {
-    return l->o.allowed == NULL || l->o.allowed(row_of(l, i), s, l->yaml.s, why);
+    return l->o.allowed == NULL || l->o.allowed(l->rows[i], s, l->yaml.s, why);
 }
 
 /* Whether row I may stay as it is now, when what the tree has for it is rejected. */
@@ -300,8 +277,7 @@ static bool may_stay(const struct live_settings *l, size_t i)
 static bool take_property(const struct live_settings *l, size_t i, const json_t *value,
                           struct values *c, char why[SETTINGS_WHY_ROOM])
 {
-    const struct settings_table *table;
-    const struct setting_row *row = row_at(l, i, &table);
+    const struct setting_row *row = l->rows[i];
     struct text text = {0};
     bool good = false;
 
@@ -314,7 +290,7 @@ static bool take_property(const struct live_settings *l, size_t i, const json_t 
     else if (!add_value(row->type, value, &text))
         snprintf(why, SETTINGS_WHY_ROOM, "not a single value: a number, a text, true or false");
     else
-        good = settings_set(table, row, text_slice(&text), c->s, why) == ERR_OK;
+        good = settings_set(row, text_slice(&text), c->s, why) == ERR_OK;
     text_fini(&text);
     if (!good)
         return false;
@@ -357,7 +333,7 @@ static void check_across(struct live_settings *l, struct values *c)
     if (check(l, c, why))
         return;
     for (size_t i = 0; i < l->nrows; ++i) {
-        if (row_of(l, i)->when != SETTING_LIVE || values_same(l, i, c, &l->now))
+        if (l->rows[i]->when != SETTING_LIVE || values_same(l, i, c, &l->now))
             continue;
         refuse(l, i, why);
         if (may_stay(l, i))
@@ -382,7 +358,7 @@ static size_t tell_changes(const struct live_settings *l, const struct values *c
     size_t n = 0;
 
     for (size_t i = 0; i < l->nrows; ++i) {
-        const struct setting_row *row = row_of(l, i);
+        const struct setting_row *row = l->rows[i];
         char old_shown[LOG_CUT_ROOM];
         char new_shown[LOG_CUT_ROOM];
 
@@ -431,7 +407,7 @@ static void read_again(struct live_settings *l)
 static void end_hold(struct live_settings *l)
 {
     timer_stop(&l->hold);
-    l->counts.held = l->held = false;
+    l->counts.held = false;
     l->o.changed(l->o.context, false);
 }
 
@@ -459,9 +435,9 @@ static void hold(struct live_settings *l, const char *why)
     uint64_t hold_ms = l->o.hold_ms(l->o.context, l->now.s);
 
     /* What never said anything has nothing to hold. */
-    if (l->held || json_object_size(l->properties) == 0)
+    if (l->counts.held || json_object_size(l->properties) == 0)
         return;
-    l->counts.held = l->held = true;
+    l->counts.held = true;
     l->held_ms = loop_now_ms(l->o.loop);
     log_warn(l->o.subject, "settings-held", "path=%s reason=\"%s\" for_ms=%llu", l->path, why,
              (unsigned long long)hold_ms);
@@ -478,11 +454,12 @@ static bool is_raw(const json_t *properties)
 void live_settings_node(struct live_settings *l, const struct tree_node *node)
 {
     /* A node that was re-created empty was created by a registration below it. */
-    bool anew = l->held || l->remembered || (l->birth != 0 && node->birth != l->birth);
+    bool anew =
+        l->counts.held || l->counts.remembered || (l->birth != 0 && node->birth != l->birth);
     bool bare = anew && json_object_size(node->properties) == 0;
 
     l->heard = true;
-    l->counts.remembered = l->remembered = false;
+    l->counts.remembered = false;
     free(l->problem);
     l->problem = xstrdup(node->problem);
     if (!node->exists) {
@@ -497,7 +474,7 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
         hold(l, "the node is back, without any properties");
         return;
     }
-    if (l->held) {
+    if (l->counts.held) {
         log_info(l->o.subject, "settings-back", "path=%s", l->path);
         end_hold(l);
     }
@@ -514,7 +491,7 @@ void live_settings_remember(struct live_settings *l, const json_t *properties, u
     if (l->heard || l->properties != NULL || is_raw(properties))
         return;
     l->properties = json_deep_copy(properties);
-    l->counts.remembered = l->remembered = true;
+    l->counts.remembered = true;
     l->remembered_age_s = age_s;
     l->remembered_ms = loop_now_ms(l->o.loop);
     log_info(l->o.subject, "settings-remembered", "path=%s age_s=%llu", l->path,
@@ -526,7 +503,7 @@ void live_settings_set_yaml(struct live_settings *l, const void *yaml,
                             const enum setting_origin *origins)
 {
     for (size_t i = 0; i < l->nrows; ++i) {
-        if (l->o.frozen == NULL || !l->o.frozen(row_of(l, i)))
+        if (l->o.frozen == NULL || !l->o.frozen(l->rows[i]))
             values_take(l, i, yaml, origins[i], &l->yaml);
     }
     read_again(l);
@@ -542,6 +519,11 @@ struct live_settings *live_settings_create(const struct live_settings_options *o
     l->path = xstrdup(o->path);
     for (size_t t = 0; t < o->ntables; ++t)
         l->nrows += o->tables[t]->n;
+    const struct setting_row **row = l->rows = xcalloc(l->nrows, sizeof(*l->rows));
+    for (size_t t = 0; t < o->ntables; ++t) {
+        for (size_t i = 0; i < o->tables[t]->n; ++i)
+            *row++ = &o->tables[t]->rows[i];
+    }
     values_init(l, &l->yaml);
     values_init(l, &l->now);
     values_take_all(l, o->yaml, o->origins, &l->yaml);
@@ -568,6 +550,7 @@ void live_settings_destroy(struct live_settings *l)
     json_decref(l->warned);
     free(l->problem);
     free(l->path);
+    free(l->rows);
     free(l);
 }
 
@@ -580,7 +563,7 @@ static size_t index_of(const struct live_settings *l, const struct setting_row *
 {
     size_t i = 0;
 
-    while (i < l->nrows && row_of(l, i) != row)
+    while (i < l->nrows && l->rows[i] != row)
         ++i;
     ASSERT(i < l->nrows);
     return i;
@@ -615,7 +598,7 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
 
     json_open_object(w, "settings");
     for (size_t i = 0; i < l->nrows; ++i) {
-        const struct setting_row *row = row_of(l, i);
+        const struct setting_row *row = l->rows[i];
 
         if (row->type == SETTING_NODE)
             continue;
@@ -635,10 +618,10 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
         json_put_text(w, "problem", slice_of(l->problem));
     else
         json_put_null(w, "problem");
-    json_put_bool(w, "held", l->held);
-    json_put_real(w, "held_s", l->held ? seconds_since(l, l->held_ms) : 0);
-    json_put_bool(w, "remembered", l->remembered);
-    if (l->remembered)
+    json_put_bool(w, "held", l->counts.held);
+    json_put_real(w, "held_s", l->counts.held ? seconds_since(l, l->held_ms) : 0);
+    json_put_bool(w, "remembered", l->counts.remembered);
+    if (l->counts.remembered)
         json_put_real(w, "remembered_age_s",
                       (double)l->remembered_age_s + seconds_since(l, l->remembered_ms));
 }

@@ -106,13 +106,6 @@ bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM])
     return n != 0;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM])
 {
     char again[PROVIDER_NAME_ROOM];
@@ -121,8 +114,8 @@ bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM])
     if (strlen(file) >= PROVIDER_NAME_ROOM)
         return false;
     for (size_t i = 0; file[i] != '\0'; ++i) {
-        int high = file[i] == '%' ? hex_digit(file[i + 1]) : 0;
-        int low = file[i] == '%' && high >= 0 ? hex_digit(file[i + 2]) : 0;
+        int high = file[i] == '%' ? ascii_hex_digit(file[i + 1]) : 0;
+        int low = file[i] == '%' && high >= 0 ? ascii_hex_digit(file[i + 2]) : 0;
 
         if (high < 0 || low < 0)
             return false;

@@ -569,7 +569,7 @@ static void show_providers(struct zk_node *n)
         struct tree_provider *p = &set->items[i++];
         p->name = xmalloc(strlen(name) + 1);
         zk_name_decode(name, p->name);
-        p->properties = m->properties != NULL ? json_incref(m->properties) : json_object();
+        p->properties = json_incref(m->properties);
     }
     set->n = i;
     tree_set_sort(set);

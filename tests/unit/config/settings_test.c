@@ -106,7 +106,7 @@ static void expect_set(const char *name, const char *text, const char *printed)
     char why[SETTINGS_WHY_ROOM] = "";
 
     settings_defaults(&table, &s);
-    if (settings_set(&table, row_of(name), slice_of(text), &s, why) != ERR_OK)
+    if (settings_set(row_of(name), slice_of(text), &s, why) != ERR_OK)
         fail_msg("%s: %s: %s", name, text, why);
     settings_print(row_of(name), &s, &t);
     assert_string_equal(text_cstr(&t), printed);
@@ -122,7 +122,7 @@ static void expect_unset(const char *name, struct slice text, enum err error, co
 
     settings_defaults(&table, &s);
     settings_copy(&table, &s, &before);
-    assert_int_equal(settings_set(&table, row_of(name), text, &s, why), error);
+    assert_int_equal(settings_set(row_of(name), text, &s, why), error);
     assert_string_equal(why, reason);
     assert_true(settings_same(row_of(name), &s, &before));
     settings_fini(&table, &s);
@@ -484,7 +484,7 @@ static void what_is_printed_is_taken_back_as_the_same_value(void **state)
 
             text_clear(&t);
             settings_print(row, &s, &t);
-            if (settings_set(&table, row, text_slice(&t), &again, why) != ERR_OK)
+            if (settings_set(row, text_slice(&t), &again, why) != ERR_OK)
                 fail_msg("%s: %s: %s", names[i], text_cstr(&t), why);
             if (!settings_same(row, &s, &again))
                 fail_msg("%s: %s is another value", names[i], text_cstr(&t));
@@ -511,7 +511,7 @@ static void copies_own_their_texts(void **state)
     settings_take(row_of("hosts"), &copy, &copy);
     assert_string_equal(copy.hosts.items[1], "y");
     char why[SETTINGS_WHY_ROOM];
-    assert_int_equal(settings_set(&table, row_of("title"), SLICE_LIT("u"), &copy, why), ERR_OK);
+    assert_int_equal(settings_set(row_of("title"), SLICE_LIT("u"), &copy, why), ERR_OK);
     assert_false(settings_same(row_of("title"), &f.s, &copy));
     settings_take(row_of("title"), &copy, &f.s);
     assert_string_equal(f.s.title, "u");
