@@ -60,10 +60,11 @@ static inline void settings_of(const struct setting *settings, struct counter_se
 
     counter_settings_defaults(out);
     for (; settings->name != NULL; ++settings) {
-        const struct setting_row *row = settings_find(&counter_table, slice_of(settings->name));
+        struct slice name = slice_of(settings->name);
+        const struct setting_row *row = settings_find(&counter_table, name);
 
         if (row == NULL)
-            row = settings_find(&match_table, slice_of(settings->name));
+            row = settings_find(&match_table, name);
         assert_non_null(row);
         assert_int_equal(settings_set(row, slice_of(settings->value), out, why), ERR_OK);
     }
