@@ -10,6 +10,7 @@
 #include "common/config/settings.h"
 
 #include <dlfcn.h>
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -101,14 +102,6 @@ static void host_destroy(struct classifier *k)
 
 static const struct classifier_kind host_kind = {"host", host_destroy, host_classify, host_of_host};
 
-static struct classifier *host_create(void)
-{
-    struct classifier *k = xcalloc(1, sizeof(*k));
-
-    k->kind = &host_kind;
-    return k;
-}
-
 /* ---- regex ---- */
 
 /*
@@ -125,17 +118,10 @@ struct regex {
     uint32_t group; /* number of the group "class" */
 };
 
-static const struct regex *regex_of(const struct classifier *k)
-{
-    return (const struct regex *)(const void *)k;
-}
-
-/* ---- classifying ---- */
-
 static size_t regex_classify(const struct classifier *k, const struct rlb_environment *env,
                              char out[CLASS_BYTES_MAX])
 {
-    const struct regex *r = regex_of(k);
+    const struct regex *r = (const struct regex *)(const void *)k;
     struct slice subject = SLICE_NULL;
     struct slice part;
 
@@ -159,19 +145,13 @@ static void regex_destroy(struct classifier *k)
 
 static const struct classifier_kind regex_kind = {"regex", regex_destroy, regex_classify, NULL};
 
-/* ---- making ---- */
-
 static bool check_variable(const char *variable, char why[CLASSIFIER_WHY_ROOM])
 {
     size_t len = strlen(variable);
-    bool good = len != 0 && len <= VARIABLE_BYTES_MAX;
+    bool good = len != 0 && len <= VARIABLE_BYTES_MAX &&
+                strspn(variable, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                 "0123456789_.") == len;
 
-    for (size_t i = 0; i < len && good; ++i) {
-        char c = variable[i];
-
-        good = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-               c == '_' || c == '.';
-    }
     if (!good)
         snprintf(why, CLASSIFIER_WHY_ROOM,
                  "variable: expected a name such as PATH_INFO or HTTP_X_TENANT");
@@ -181,22 +161,17 @@ static bool check_variable(const char *variable, char why[CLASSIFIER_WHY_ROOM])
 /* Number of the group "class", or 0. */
 static uint32_t find_group(const struct search *search, char why[CLASSIFIER_WHY_ROOM])
 {
-    const char *problem = NULL;
+    static const char *const problems[] = {
+        [SEARCH_GROUP_SEVERAL] = "has several groups named class; alternatives inside of one, or "
+                                 "(?|...|...) around them, will do",
+        [SEARCH_GROUP_NONE] = "has no group named class: (?<class>...)",
+    };
     uint32_t n = 0;
+    enum search_group_result result = search_group(search, "class", &n);
 
-    switch (search_group(search, "class", &n)) {
-    case SEARCH_GROUP_FOUND:
-        return n;
-    case SEARCH_GROUP_SEVERAL:
-        problem = "has several groups named class; alternatives inside of one, or (?|...|...) "
-                  "around them, will do";
-        break;
-    case SEARCH_GROUP_NONE:
-        problem = "has no group named class: (?<class>...)";
-        break;
-    }
-    snprintf(why, CLASSIFIER_WHY_ROOM, "pattern: %s", problem);
-    return 0;
+    if (result != SEARCH_GROUP_FOUND)
+        snprintf(why, CLASSIFIER_WHY_ROOM, "pattern: %s", problems[result]);
+    return n;
 }
 
 /* NULL on error; WHY says. */
@@ -245,15 +220,10 @@ struct plugin {
 
 typedef const struct rlb_classifier *(*contract_fn)(void);
 
-static const struct plugin *plugin_of(const struct classifier *k)
-{
-    return (const struct plugin *)(const void *)k;
-}
-
 static size_t plugin_classify(const struct classifier *k, const struct rlb_environment *env,
                               char out[CLASS_BYTES_MAX])
 {
-    const struct plugin *p = plugin_of(k);
+    const struct plugin *p = (const struct plugin *)(const void *)k;
     size_t n = p->contract->classify(p->instance, env, out, CLASS_BYTES_MAX);
 
     return n <= CLASS_BYTES_MAX ? n : CLASSIFIER_NONE;
@@ -424,12 +394,10 @@ const struct settings_table *const classifier_tables[CLASSIFIER_TABLES] = {&rege
 /* A field with its length before it, so that no two lists of fields make the same bytes. */
 static void add_field(struct text *t, const char *field)
 {
-    struct slice s = slice_of(field);
-    uint64_t len = s.len;
+    uint64_t len = htole64(strlen(field));
 
-    for (int i = 0; i < 8; ++i)
-        text_add_char(t, (char)(unsigned char)(len >> (8 * i)));
-    text_add(t, s);
+    text_add(t, (struct slice){(const char *)&len, sizeof(len)});
+    text_add(t, slice_of(field));
 }
 
 /*
@@ -523,8 +491,9 @@ static struct classifier *read_plugin(const struct config *c, const struct confi
 
 static struct classifier *make_host(void)
 {
-    struct classifier *k = host_create();
+    struct classifier *k = xcalloc(1, sizeof(*k));
 
+    k->kind = &host_kind;
     set_fingerprint(k, NULL, 0);
     return k;
 }

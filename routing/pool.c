@@ -130,11 +130,6 @@ static struct worker *member_at(struct list *node)
     return list_entry(node, struct worker, member_node);
 }
 
-static bool is_idle(const struct pool *p, const struct version *v)
-{
-    return v->members == 0 && v != p->active;
-}
-
 /* Names come from workers, so the number of stored unused names is limited. */
 static void forget_idle(struct pool *p)
 {
@@ -143,10 +138,12 @@ static void forget_idle(struct pool *p)
     size_t idle = 0;
 
     list_for_each (it, &p->versions) {
-        if (!is_idle(p, version_at(it)))
+        struct version *v = version_at(it);
+
+        if (v->members != 0 || v == p->active)
             continue;
         if (first == NULL)
-            first = version_at(it);
+            first = v;
         ++idle;
     }
     if (idle >= VERSIONS_IDLE_MAX)
@@ -433,8 +430,6 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
         pool_skills_replace(p, w, r);
     else
         keep(w, r);
-    if (p->rule->learned != NULL)
-        p->rule->learned(p, w, r);
     if (p->shadow != NULL)
         pool_shadow_resume_locked(p, w, r);
     pool_update_eligible_locked(p);

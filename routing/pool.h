@@ -133,7 +133,6 @@ struct pool_hand {
     struct list node;
     void *entry;
     double work_s;
-    uint64_t flags;
     struct homes_ticket homes;
 };
 

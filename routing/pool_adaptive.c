@@ -31,11 +31,6 @@ static struct homes_worker *homes_of_worker(const struct worker *w)
     return ((struct lodging *)w->policy)->homes;
 }
 
-static struct worker *worker_of(const struct homes_worker *w)
-{
-    return homes_worker_context(w);
-}
-
 /* ---- what is known of a class before it has a home ---- */
 
 /* The best scores, best first. */
@@ -367,7 +362,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
                               .context = (void *)(uintptr_t)q};
 
     homes_plan(a->homes, &r, &a->plan);
-    out->worker = a->plan.worker != NULL ? worker_of(a->plan.worker) : q->front;
+    out->worker = a->plan.worker != NULL ? homes_worker_context(a->plan.worker) : q->front;
     out->reason = a->plan.worker != NULL ? reason_of(a->plan.choice.reason) : PICK_DETOUR;
     if (q->explain != NULL)
         explain(a->homes, q, &r, &a->plan);

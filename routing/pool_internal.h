@@ -75,7 +75,6 @@ struct pool_choice {
     double max_backlog, min_backlog; /* as pool_pick's */
     size_t skipped;
     void *entry; /* the policy's, from choose to begin: its entry of the class; may be NULL */
-    double work_s;
     uint64_t flags;
 };
 
@@ -85,11 +84,10 @@ struct pool_choice {
  * decreases, and does not advance between requests.
  *
  *     create     creates the state of the policy, owned by the pool
- *       joined, adopt, learned    for each member: adopt for each request in flight, oldest first;
- *                                 learned including scores assigned by the pool
+ *       joined, adopt             for each member: adopt for each request in flight, oldest first
  *       became_eligible           for each eligible worker, front first
  *
- *       joined < learned < became_eligible ... became_ineligible < left   as workers join and leave
+ *       joined < became_eligible ... became_ineligible < left   as workers join and leave
  *       choose, begin ... end                             for each request
  *       choose                                            without begin, for pool_explain
  *     destroy    frees the state; left and end are not called before
@@ -119,8 +117,6 @@ struct pool_rule {
     void (*became_ineligible)(struct pool *p, struct worker *w);
     /* W, a member that is ineligible, is about to leave; or TO, another member, takes its place. */
     void (*leaves)(struct pool *p, struct worker *w, struct worker *to);
-    /* W, a member, has sent the resume R; R is empty if it is of another classifier. */
-    void (*learned)(struct pool *p, struct worker *w, const struct resume *r);
 
     /*
      * Chooses an eligible worker that is neither excluded nor spared; there is at least one,

@@ -127,19 +127,14 @@ static struct p2c_worker *own(const struct worker *w)
     return w->policy;
 }
 
-/* Marsaglia, Xorshift RNGs (JSS 8, 2003). */
-static uint64_t next_random(uint64_t *state)
+/* 0 .. n-1 (Marsaglia, Xorshift RNGs, JSS 8, 2003), by the upper half: a product instead of a
+ * division. */
+static uint32_t random_below(uint64_t *state, uint32_t n)
 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
-    return *state;
-}
-
-/* 0 .. n-1, by the upper half: a product instead of a division. */
-static uint32_t random_below(uint64_t *state, uint32_t n)
-{
-    return (uint32_t)(((next_random(state) >> 32) * n) >> 32);
+    return (uint32_t)(((*state >> 32) * n) >> 32);
 }
 
 static void *create(struct pool *p)

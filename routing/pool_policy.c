@@ -150,17 +150,6 @@ static void end_old(struct pool *p)
         forget_worker(p, list_entry(it, struct worker, place_node));
 }
 
-static void tell_resume(struct pool *p, struct worker *w)
-{
-    struct resume r = {0};
-
-    if (p->rule->learned == NULL)
-        return;
-    pool_skills_copy(w, &r);
-    p->rule->learned(p, w, &r);
-    resume_fini(&r);
-}
-
 static void start_new(struct pool *p)
 {
     struct list *it;
@@ -169,12 +158,8 @@ static void start_new(struct pool *p)
         p->state = p->rule->create(p);
     if (p->rule->balancers != NULL)
         p->rule->balancers(p);
-    list_for_each (it, &p->members) {
-        struct worker *w = list_entry(it, struct worker, member_node);
-
-        pool_policy_joined_locked(p, w);
-        tell_resume(p, w);
-    }
+    list_for_each (it, &p->members)
+        pool_policy_joined_locked(p, list_entry(it, struct worker, member_node));
     if (p->rule->became_eligible == NULL)
         return;
     list_for_each (it, &p->eligible)

@@ -55,10 +55,7 @@ static enum err check_bounds(struct slice s, char *why)
 static void explain(const json_error_t *e, char *why)
 {
     snprintf(why, JSON_WHY_ROOM, "line %d, column %d: %.100s", e->line, e->column, e->text);
-    for (char *c = why; *c != '\0'; ++c) {
-        if (*c < 0x20 || *c > 0x7e)
-            *c = '?';
-    }
+    ascii_clean(why);
 }
 
 enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out, char why[JSON_WHY_ROOM])
@@ -144,7 +141,7 @@ static void add_control(struct text *out, unsigned char c)
     }
 }
 
-static void add_string(struct text *out, struct slice s)
+static void add_string(struct slice s, struct text *out)
 {
     text_reserve(out, s.len + 2);
     text_add_char(out, '"');
@@ -179,16 +176,9 @@ static void begin_value(struct json_writer *w, struct slice name)
         text_add_char(w->out, ',');
     w->need_comma = true;
     if (name.p != NULL) {
-        add_string(w->out, name);
+        add_string(name, w->out);
         text_add_char(w->out, ':');
     }
-}
-
-static void add_int(struct text *out, int64_t v)
-{
-    if (v < 0)
-        text_add_char(out, '-');
-    text_add_u64(out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
 static void open_with(struct json_writer *w, const char *name, char bracket)
@@ -227,13 +217,15 @@ void json_close_array(struct json_writer *w)
 void json_put_text(struct json_writer *w, const char *name, struct slice v)
 {
     begin_value(w, slice_of(name));
-    add_string(w->out, v);
+    add_string(v, w->out);
 }
 
 void json_put_int(struct json_writer *w, const char *name, int64_t v)
 {
     begin_value(w, slice_of(name));
-    add_int(w->out, v);
+    if (v < 0)
+        text_add_char(w->out, '-');
+    text_add_u64(w->out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
 static void put_real(struct json_writer *w, struct slice name, double v)
@@ -275,7 +267,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-const char **json_sorted_names(const json_t *v)
+/* The names in OBJ, sorted, as many as json_object_size() says. The caller frees the array. */
+static const char **sorted_names(const json_t *v)
 {
     const char **names = xmalloc((json_object_size(v) + 1) * sizeof(char *));
     size_t n = 0;
@@ -292,56 +285,74 @@ const char **json_sorted_names(const json_t *v)
     return names;
 }
 
-static void print_value(const json_t *v, struct text *out);
-
-static void print_object(const json_t *v, struct text *out)
+static void print_object(const json_t *v, const struct json_style *style, struct text *out)
 {
     size_t n = json_object_size(v);
-    const char **names = json_sorted_names(v);
+    const char **names = sorted_names(v);
 
     text_add_char(out, '{');
     for (size_t i = 0; i < n; ++i) {
-        if (i != 0)
-            text_add_char(out, ',');
-        add_string(out, (struct slice){names[i], strlen(names[i])});
-        text_add_char(out, ':');
-        print_value(json_object_get(v, names[i]), out);
+        text_add(out, slice_of(i != 0 ? style->comma : ""));
+        style->add_string((struct slice){names[i], strlen(names[i])}, out);
+        text_add(out, slice_of(style->colon));
+        json_print_as(json_object_get(v, names[i]), style, out);
     }
     text_add_char(out, '}');
     free(names);
 }
 
-static void print_array(const json_t *v, struct text *out)
+static void print_array(const json_t *v, const struct json_style *style, struct text *out)
 {
     text_add_char(out, '[');
     for (size_t i = 0; i < json_array_size(v); ++i) {
-        if (i != 0)
-            text_add_char(out, ',');
-        print_value(json_array_get(v, i), out);
+        text_add(out, slice_of(i != 0 ? style->comma : ""));
+        json_print_as(json_array_get(v, i), style, out);
     }
     text_add_char(out, ']');
 }
 
-/* As deep as V is: json_parse bounds that, and what we build ourselves is flat. */
-static void print_value(const json_t *v, struct text *out)
+static void print_real(double v, struct text *out)
 {
     size_t before = out->len;
 
-    if (json_is_object(v)) {
-        print_object(v, out);
-    } else if (json_is_array(v)) {
-        print_array(v, out);
-    } else if (json_is_string(v)) {
-        add_string(out, (struct slice){json_string_value(v), json_string_length(v)});
-    } else if (!json_scalar_text(v, out)) {
-        text_add(out, SLICE_LIT("null"));
-    } else if (json_is_real(v) && strcspn(text_cstr(out) + before, ".e") == out->len - before) {
-        /* It was a real number and is to remain one. */
+    text_add_real(out, v);
+    /* It was a real number and is to remain one. */
+    if (strcspn(text_cstr(out) + before, ".e") == out->len - before)
         text_add(out, SLICE_LIT(".0"));
+}
+
+/* As deep as V is: json_parse bounds that, and what we build ourselves is flat. */
+void json_print_as(const json_t *v, const struct json_style *style, struct text *out)
+{
+    switch (v != NULL ? json_typeof(v) : JSON_NULL) {
+    case JSON_OBJECT:
+        print_object(v, style, out);
+        break;
+    case JSON_ARRAY:
+        print_array(v, style, out);
+        break;
+    case JSON_STRING:
+        style->add_string((struct slice){json_string_value(v), json_string_length(v)}, out);
+        break;
+    case JSON_REAL:
+        print_real(json_real_value(v), out);
+        break;
+    case JSON_INTEGER:
+        text_addf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        text_add(out, slice_of(json_is_true(v) ? style->yes : style->no));
+        break;
+    case JSON_NULL:
+        text_add(out, slice_of(style->none));
+        break;
     }
 }
 
 void json_print(const json_t *v, struct text *out)
 {
-    print_value(v, out);
+    static const struct json_style json = {",", ":", "true", "false", "null", add_string};
+
+    json_print_as(v, &json, out);
 }

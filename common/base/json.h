@@ -19,10 +19,14 @@
 #define JSON_WHY_ROOM 160
 enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out,
                     char why[JSON_WHY_ROOM]) must_check;
-/* The names in OBJ, sorted; json_object_size() is their number. Free the array, not the names. */
-const char **json_sorted_names(const json_t *obj);
-/* Compact text of V (sorted keys), appended. */
+/* Compact text of V (sorted keys; NULL: null), appended. */
 void json_print(const json_t *v, struct text *out);
+/* The same in another notation. */
+struct json_style {
+    const char *comma, *colon, *yes, *no, *none;
+    void (*add_string)(struct slice s, struct text *out); /* in quotes */
+};
+void json_print_as(const json_t *v, const struct json_style *style, struct text *out);
 /* Member NAME of OBJ as a slice when it is a string; SLICE_NULL otherwise. */
 struct slice json_text(const json_t *obj, const char *name);
 /* A scalar as the text settings_set takes (true, 12, 1.5, abc); false for NULL, null, arrays,

@@ -75,17 +75,6 @@ static void add_code_point(struct text *out, uint32_t c)
     }
 }
 
-/* Of the well-formed sequence P of LEN bytes. */
-static uint32_t code_point(const char *p, size_t len)
-{
-    static const unsigned char first_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    uint32_t c = (unsigned char)p[0] & first_bits[len];
-
-    for (size_t i = 1; i < len; ++i)
-        c = c << 6 | ((unsigned char)p[i] & 0x3f);
-    return c;
-}
-
 /* What a terminal obeys, or an eye misses: controls, line ends, marks of direction, fillers. */
 static bool is_invisible(uint32_t c)
 {
@@ -99,16 +88,23 @@ bool literal_is_text(struct slice s)
     return slice_find(s, '\0') == SIZE_MAX && utf8_valid(s);
 }
 
-bool literal_is_visible(struct slice s)
+/* Whether a character of S, which is well-formed, from code point LEAST on is not to be shown. */
+static bool has_invisible(struct slice s, uint32_t least)
 {
     while (s.len != 0) {
         size_t len = utf8_length(s);
+        uint32_t c = utf8_decode(s.p, len);
 
-        if (len == 0 || is_invisible(code_point(s.p, len)))
-            return false;
+        if (c >= least && is_invisible(c))
+            return true;
         s = (struct slice){s.p + len, s.len - len};
     }
-    return true;
+    return false;
+}
+
+bool literal_is_visible(struct slice s)
+{
+    return utf8_valid(s) && !has_invisible(s, 0);
 }
 
 /* ---- escapes ---- */
@@ -270,19 +266,6 @@ static json_t *parse_string(struct literal_reader *r)
     return v;
 }
 
-static bool has_invisible(struct slice s)
-{
-    while (s.len != 0) {
-        size_t len = utf8_length(s);
-        uint32_t c = code_point(s.p, len);
-
-        if (c >= 0x80 && is_invisible(c))
-            return true;
-        s = (struct slice){s.p + len, s.len - len};
-    }
-    return false;
-}
-
 static void print_code_point(uint32_t c, char quote, struct text *out)
 {
     if (c == '\\' || c == (unsigned char)quote)
@@ -311,14 +294,14 @@ void literal_print_string(struct slice s, struct text *out)
 
     if (!text)
         text_add_char(out, 'b');
-    else if (has_invisible(s))
+    else if (has_invisible(s, 0x80))
         text_add_char(out, 'u');
     text_add_char(out, quote);
     while (s.len != 0) {
         size_t len = text ? utf8_length(s) : 1;
 
         if (text || (unsigned char)s.p[0] < 0x80)
-            print_code_point(code_point(s.p, len), quote, out);
+            print_code_point(utf8_decode(s.p, len), quote, out);
         else
             text_addf(out, "\\x%02x", (unsigned char)s.p[0]);
         s = (struct slice){s.p + len, s.len - len};
@@ -336,14 +319,9 @@ static json_t *fail(struct literal_reader *r, enum err e, size_t at, const char 
     return NULL;
 }
 
-static char peek(const struct literal_reader *r)
-{
-    return (char)(r->at < r->s.len ? r->s.p[r->at] : '\0');
-}
-
 static void skip_blanks(struct literal_reader *r)
 {
-    while (peek(r) == ' ' || peek(r) == '\t')
+    while (byte_at(r, r->at) == ' ' || byte_at(r, r->at) == '\t')
         ++r->at;
 }
 
@@ -351,7 +329,7 @@ static void skip_blanks(struct literal_reader *r)
 static bool take(struct literal_reader *r, char c)
 {
     skip_blanks(r);
-    if (peek(r) != c)
+    if (byte_at(r, r->at) != c)
         return false;
     ++r->at;
     return true;
@@ -377,7 +355,7 @@ static json_t *parse_based(struct literal_reader *r, size_t start, unsigned base
     bool any = false;
 
     for (;; ++r->at) {
-        int digit = ascii_hex_digit(peek(r));
+        int digit = ascii_hex_digit(byte_at(r, r->at));
 
         if (digit < 0 || (unsigned)digit >= base)
             break;
@@ -386,7 +364,7 @@ static json_t *parse_based(struct literal_reader *r, size_t start, unsigned base
             __builtin_add_overflow(value, (uint64_t)digit, &value))
             return fail(r, ERR_RANGE, start, "more than 64 bits");
     }
-    if (!any || is_letter(peek(r)) || is_digit(peek(r)))
+    if (!any || is_letter(byte_at(r, r->at)) || is_digit(byte_at(r, r->at)))
         return fail(r, ERR_SYNTAX, r->at, "not a digit of this number");
     if (value > (uint64_t)INT64_MAX)
         return fail(r, ERR_RANGE, start, "more than 64 bits");
@@ -415,7 +393,7 @@ static json_t *parse_decimal(struct literal_reader *r, size_t start, struct slic
 
 static void skip_digits(struct literal_reader *r)
 {
-    while (is_digit(peek(r)))
+    while (is_digit(byte_at(r, r->at)))
         ++r->at;
 }
 
@@ -426,16 +404,16 @@ static bool scan_number(struct literal_reader *r, bool *real)
 
     skip_digits(r);
     size_t digits = r->at - start;
-    if (peek(r) == '.') {
+    if (byte_at(r, r->at) == '.') {
         *real = true;
         start = ++r->at;
         skip_digits(r);
         digits += r->at - start;
     }
-    if (digits != 0 && ascii_lower(peek(r)) == 'e') {
+    if (digits != 0 && ascii_lower(byte_at(r, r->at)) == 'e') {
         *real = true;
         ++r->at;
-        if (peek(r) == '+' || peek(r) == '-')
+        if (byte_at(r, r->at) == '+' || byte_at(r, r->at) == '-')
             ++r->at;
         start = r->at;
         skip_digits(r);
@@ -447,14 +425,14 @@ static bool scan_number(struct literal_reader *r, bool *real)
 static json_t *parse_number(struct literal_reader *r)
 {
     size_t start = r->at;
-    bool negative = peek(r) == '-';
+    bool negative = byte_at(r, r->at) == '-';
     bool real = false;
     double value;
 
-    if (negative || peek(r) == '+')
+    if (negative || byte_at(r, r->at) == '+')
         ++r->at;
     size_t from = negative ? start : r->at;
-    if (peek(r) == '0' && r->at + 1 < r->s.len) {
+    if (byte_at(r, r->at) == '0' && r->at + 1 < r->s.len) {
         char kind = ascii_lower(r->s.p[r->at + 1]);
 
         if (kind == 'x' || kind == 'o' || kind == 'b') {
@@ -466,9 +444,9 @@ static json_t *parse_number(struct literal_reader *r)
         return fail(r, ERR_SYNTAX, start, "not a number");
     struct slice digits = {r->s.p + from, r->at - from};
     /* Python 2 writes its long numbers so. */
-    if (!real && ascii_lower(peek(r)) == 'l')
+    if (!real && ascii_lower(byte_at(r, r->at)) == 'l')
         ++r->at;
-    if (is_letter(peek(r)) || peek(r) == '.')
+    if (is_letter(byte_at(r, r->at)) || byte_at(r, r->at) == '.')
         return fail(r, ERR_SYNTAX, r->at, "not part of a number");
     if (!real)
         return parse_decimal(r, start, digits);
@@ -483,7 +461,7 @@ static json_t *parse_word(struct literal_reader *r)
 {
     size_t start = r->at;
 
-    while (is_letter(peek(r)) || is_digit(peek(r)))
+    while (is_letter(byte_at(r, r->at)) || is_digit(byte_at(r, r->at)))
         ++r->at;
     struct slice word = {r->s.p + start, r->at - start};
     if (slice_is(word, "True"))
@@ -545,7 +523,7 @@ bad:
 
 static json_t *parse_list(struct literal_reader *r, size_t depth)
 {
-    bool tuple = peek(r) == '(';
+    bool tuple = byte_at(r, r->at) == '(';
     bool alone = false;
 
     ++r->at;
@@ -606,7 +584,7 @@ bad:
 static json_t *parse_value(struct literal_reader *r, size_t depth)
 {
     skip_blanks(r);
-    char c = peek(r);
+    char c = byte_at(r, r->at);
     bool inner = c == '[' || c == '(' || c == '{';
 
     /* As JSON's bounds count them: each bracket, and each comma. */
@@ -652,68 +630,10 @@ enum err literal_parse(struct slice s, size_t *entries, json_t **out, struct lit
 
 /* ---- printing ---- */
 
-static void print_dict(const json_t *v, struct text *out)
-{
-    const char **names = json_sorted_names(v);
-    size_t n = json_object_size(v);
-
-    text_add_char(out, '{');
-    for (size_t i = 0; i < n; ++i) {
-        text_add(out, slice_of(i != 0 ? ", " : ""));
-        literal_print_string(slice_of(names[i]), out);
-        text_add(out, SLICE_LIT(": "));
-        literal_print(json_object_get(v, names[i]), out);
-    }
-    text_add_char(out, '}');
-    free(names);
-}
-
-static void print_list(const json_t *v, struct text *out)
-{
-    text_add_char(out, '[');
-    for (size_t i = 0; i < json_array_size(v); ++i) {
-        text_add(out, slice_of(i != 0 ? ", " : ""));
-        literal_print(json_array_get(v, i), out);
-    }
-    text_add_char(out, ']');
-}
-
-static void print_real(double v, struct text *out)
-{
-    size_t before = out->len;
-
-    text_add_real(out, v);
-    /* It was a real number and is to remain one. */
-    if (strcspn(text_cstr(out) + before, ".e") == out->len - before)
-        text_add(out, SLICE_LIT(".0"));
-}
-
 void literal_print(const json_t *v, struct text *out)
 {
-    switch (json_typeof(v)) {
-    case JSON_OBJECT:
-        print_dict(v, out);
-        break;
-    case JSON_ARRAY:
-        print_list(v, out);
-        break;
-    case JSON_STRING:
-        literal_print_string((struct slice){json_string_value(v), json_string_length(v)}, out);
-        break;
-    case JSON_INTEGER:
-        text_addf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-        break;
-    case JSON_REAL:
-        print_real(json_real_value(v), out);
-        break;
-    case JSON_TRUE:
-        text_add(out, SLICE_LIT("True"));
-        break;
-    case JSON_FALSE:
-        text_add(out, SLICE_LIT("False"));
-        break;
-    case JSON_NULL:
-        text_add(out, SLICE_LIT("None"));
-        break;
-    }
+    static const struct json_style python = {", ",    ": ",   "True",
+                                             "False", "None", literal_print_string};
+
+    json_print_as(v, &python, out);
 }

@@ -116,7 +116,8 @@ static uint32_t hash_of(struct slice key)
     return (uint32_t)map_hash(key.p, key.len);
 }
 
-struct split_node *split_map_find_hashed(const struct split_map *m, struct slice key, uint32_t hash)
+/* HASH: the low half of the key's map_hash. */
+static struct split_node *find_hashed(const struct split_map *m, struct slice key, uint32_t hash)
 {
     if (m->n == 0)
         return NULL;
@@ -130,7 +131,7 @@ struct split_node *split_map_find_hashed(const struct split_map *m, struct slice
 
 struct split_node *split_map_find(const struct split_map *m, struct slice key)
 {
-    return m->n != 0 ? split_map_find_hashed(m, key, hash_of(key)) : NULL;
+    return m->n != 0 ? find_hashed(m, key, hash_of(key)) : NULL;
 }
 
 /* ---- growing and shrinking, by one bucket ---- */
@@ -297,8 +298,7 @@ void map_add(struct map *m, struct map_node *node, const void *key, size_t len)
 
 struct map_node *map_find_hashed(const struct map *m, const void *key, size_t len, uint64_t hash)
 {
-    struct split_node *node =
-        split_map_find_hashed(&m->table, (struct slice){key, len}, (uint32_t)hash);
+    struct split_node *node = find_hashed(&m->table, (struct slice){key, len}, (uint32_t)hash);
 
     return node != NULL ? container_of(node, struct map_node, hashed) : NULL;
 }

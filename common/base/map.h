@@ -71,9 +71,6 @@ void split_map_fini(struct split_map *m);
 
 /* The entry with that key, or NULL. */
 struct split_node *split_map_find(const struct split_map *m, struct slice key);
-/* The same. HASH: the low half of the key's map_hash. */
-struct split_node *split_map_find_hashed(const struct split_map *m, struct slice key,
-                                         uint32_t hash);
 /*
  * NODE is in no table, its key of LEN bytes is in place, and no entry of M has that.
  * False: out of memory; that is so for the first entry only.

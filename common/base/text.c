@@ -75,38 +75,6 @@ struct slice slice_trim(struct slice s)
     return s;
 }
 
-/* Whether any byte of WORD is B; a wrong carry can only accuse a byte above a guilty one. */
-static inline uint64_t bytes_equal(uint64_t word, unsigned char b)
-{
-    uint64_t other = word ^ EACH_BYTE(b);
-
-    return (other - EACH_BYTE(0x01)) & ~other;
-}
-
-/* The top bit of each byte that is not plain; like bytes_equal, it may accuse a plain one, too. */
-static inline uint64_t not_plain(uint64_t word)
-{
-    return (word | (word - EACH_BYTE(0x20)) | bytes_equal(word, 0x7f) | bytes_equal(word, '"') |
-            bytes_equal(word, '\\')) &
-           EACH_BYTE(0x80);
-}
-
-bool ascii_is_plain(struct slice s)
-{
-    uint64_t found = 0;
-
-    if (s.len < 4) {
-        for (size_t i = 0; i < s.len; ++i)
-            found |= s.p[i] < 0x20 || s.p[i] >= 0x7f || s.p[i] == '"' || s.p[i] == '\\';
-        return found == 0;
-    }
-    if (s.len < 8)
-        return not_plain(nocase_load_short(s.p, s.len)) == 0;
-    for (size_t i = 0; i + 8 <= s.len; i += 8)
-        found |= not_plain(nocase_load(s.p + i));
-    return (found | not_plain(nocase_load(s.p + s.len - 8))) == 0;
-}
-
 void ascii_clean(char *s)
 {
     for (; *s != '\0'; ++s) {
@@ -144,6 +112,16 @@ size_t utf8_length(struct slice s)
             return 0;
     }
     return len;
+}
+
+uint32_t utf8_decode(const char *at, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)at;
+    uint32_t c = len == 1 ? p[0] : p[0] & (0x7fU >> len);
+
+    for (size_t i = 1; i < len; ++i)
+        c = c << 6 | (p[i] & 0x3f);
+    return c;
 }
 
 bool utf8_valid(struct slice s)
@@ -212,7 +190,15 @@ bool parse_double(struct slice s, double *out)
     return true;
 }
 
-/* The top bit of each byte that percent_encode may have to encode; as above, of others as well. */
+/* Whether any byte of WORD is B; a wrong carry can only accuse a byte above a guilty one. */
+static inline uint64_t bytes_equal(uint64_t word, unsigned char b)
+{
+    uint64_t other = word ^ EACH_BYTE(b);
+
+    return (other - EACH_BYTE(0x01)) & ~other;
+}
+
+/* The top bit of each byte that percent_encode may have to encode, and perhaps of others. */
 static inline uint64_t maybe_encoded(uint64_t word)
 {
     return (word | (word - EACH_BYTE(0x21)) | bytes_equal(word, 0x7f) | bytes_equal(word, '%')) &
@@ -436,18 +422,12 @@ void text_add_real(struct text *t, double v)
     text_add(t, slice_of(digits));
 }
 
-/* The top bit of each byte that is 0, and perhaps of some behind the first such. */
-static uint64_t zero_bytes(uint64_t word)
-{
-    return (word - EACH_BYTE(0x01)) & ~word & EACH_BYTE(0x80);
-}
-
 /* Whether each of eight bytes is plain. */
 static bool plain_word(uint64_t word)
 {
     uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
-    uint64_t special = low | word | zero_bytes(word ^ EACH_BYTE(0x7f)) |
-                       zero_bytes(word ^ EACH_BYTE('"')) | zero_bytes(word ^ EACH_BYTE('\\'));
+    uint64_t special =
+        low | word | bytes_equal(word, 0x7f) | bytes_equal(word, '"') | bytes_equal(word, '\\');
 
     return (special & EACH_BYTE(0x80)) == 0;
 }
@@ -473,17 +453,6 @@ void text_add_escaped(struct text *t, struct slice s)
         else
             text_add_char(t, (char)c);
     }
-}
-
-/* A character that is not ASCII, well-formed. */
-static uint32_t utf8_decode(const char *at, size_t len)
-{
-    const unsigned char *p = (const unsigned char *)at;
-    uint32_t c = p[0] & (0x7fU >> len);
-
-    for (size_t i = 1; i < len; ++i)
-        c = c << 6 | (p[i] & 0x3f);
-    return c;
 }
 
 /*

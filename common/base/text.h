@@ -74,9 +74,6 @@ static inline int ascii_hex_digit(char c)
 /* FROM in lower case to TO, which has room for as many bytes, none of them of FROM's. */
 void ascii_lower_copy(char *to, struct slice from);
 
-/* Whether S is visible ASCII and blanks, without quotes and backslashes: then text_add_escaped adds
- * it as it is. */
-bool ascii_is_plain(struct slice s);
 /* Replaces every byte of S that is neither visible ASCII nor a space with '?'. */
 void ascii_clean(char *s);
 /*
@@ -85,6 +82,8 @@ void ascii_clean(char *s);
  * points above U+10FFFF are invalid).
  */
 size_t utf8_length(struct slice s);
+/* The code point of the well-formed sequence of LEN bytes at P. */
+uint32_t utf8_decode(const char *p, size_t len);
 /* Whether all of S is well-formed UTF-8. */
 bool utf8_valid(struct slice s);
 

@@ -97,28 +97,18 @@ static int open_file(const char *file)
     return open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
 }
 
-static bool stopping(const struct line_writer *w)
-{
-    return atomic_load_explicit(&w->stop, memory_order_relaxed);
-}
-
 /* Waits until there is room. Returns false if there is none when the time has expired. */
 static bool wait_for_reader(struct line_writer *w)
 {
     struct pollfd p = {.fd = w->fd, .events = POLLOUT};
 
-    while (!stopping(w)) {
+    while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
         if (poll(&p, 1, BATCH_MS) > 0)
             return true;
     }
     /* Only once: many lines may remain. */
     w->given_up = w->given_up || poll(&p, 1, LAST_WRITE_MS) <= 0;
     return !w->given_up;
-}
-
-static void count_lines(_Atomic uint64_t *to, uint64_t n)
-{
-    atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
 static void write_lines(struct line_writer *w)
@@ -145,8 +135,8 @@ static void write_lines(struct line_writer *w)
 
     for (size_t i = 0; i < s.len; ++i)
         lost += s.p[i] == '\n';
-    count_lines(&w->dropped, lost);
-    count_lines(&w->written, w->nlines - lost);
+    atomic_fetch_add_explicit(&w->dropped, lost, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->written, w->nlines - lost, memory_order_relaxed);
     text_clear(&w->lines);
     w->nlines = 0;
 }

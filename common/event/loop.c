@@ -16,7 +16,7 @@
 #include "common/event/loop.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/base/slab.h"
+#include "common/base/memory.h"
 #include "common/event/sys.h"
 
 #include <errno.h>
@@ -60,12 +60,6 @@ struct poller {
     struct poller_ready workers; /* all watches that are not clients' */
     struct poller_ready clients;
 };
-
-/* Whether everything has been reported, and run except clients' callbacks: see loop_heard_all. */
-static inline bool poller_heard_all(const struct poller *p)
-{
-    return p->complete && p->workers.left == 0;
-}
 
 static void poller_init(struct poller *p);
 static void poller_fini(struct poller *p);
@@ -373,7 +367,7 @@ uint64_t loop_waits(const struct loop *l)
 
 bool loop_heard_all(const struct loop *l)
 {
-    return poller_heard_all(&l->poller);
+    return l->poller.complete && l->poller.workers.left == 0;
 }
 
 /* ---- buffers ---- */
@@ -414,11 +408,6 @@ struct loop *loop_create(unsigned index)
     return l;
 }
 
-static bool has_work(struct loop *l)
-{
-    return atomic_load(&l->has_mail) || !list_empty(&l->deferred);
-}
-
 void loop_destroy(struct loop *l)
 {
     if (l == NULL)
@@ -427,7 +416,7 @@ void loop_destroy(struct loop *l)
     unsigned turns = 0;
     do
         loop_turn(l, 0);
-    while (has_work(l) && ++turns < LAST_TURNS_MAX);
+    while ((atomic_load(&l->has_mail) || !list_empty(&l->deferred)) && ++turns < LAST_TURNS_MAX);
     while (atomic_load(&l->callers) != 0)
         sched_yield(); /* they are a few instructions from returning */
     poller_fini(&l->poller);
@@ -616,13 +605,6 @@ static void poller_run(struct poller *p)
 
 /* ---- before the wait ---- */
 
-static void enter_polled(struct poller *p, struct watch *w)
-{
-    w->second_calls = 0;
-    list_push_back(&p->polled, &w->node);
-    ++p->npolled;
-}
-
 static void leave_polled(struct poller *p, struct watch *w)
 {
     list_remove(&w->node);
@@ -799,7 +781,9 @@ static void want(struct watch *w, uint32_t wanted)
         if (!list_linked(&w->node))
             list_push_back(&p->changed, &w->node);
     } else if (before == 0 && wanted != 0) {
-        enter_polled(p, w);
+        w->second_calls = 0;
+        list_push_back(&p->polled, &w->node);
+        ++p->npolled;
     } else if (before != 0 && wanted == 0) {
         leave_polled(p, w);
     }

@@ -9,7 +9,7 @@
 #ifndef RLB_HTTP_HTTP_REQUEST_H
 #define RLB_HTTP_HTTP_REQUEST_H
 
-#include "common/base/arena.h"
+#include "common/base/memory.h"
 #include "common/base/text.h"
 #include "common/wire/http1_head.h"
 

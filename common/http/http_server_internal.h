@@ -17,7 +17,7 @@
 #ifndef RLB_HTTP_HTTP_SERVER_INTERNAL_H
 #define RLB_HTTP_HTTP_SERVER_INTERNAL_H
 
-#include "common/base/slab.h"
+#include "common/base/memory.h"
 #include "common/http/body_sink.h"
 #include "common/http/http_server.h"
 #include "common/net/body_file.h"

@@ -33,7 +33,8 @@ void events_add(struct events *e, const char *kind, bool bad, const char *applic
     snprintf(at->text, sizeof(at->text), "%s", text);
 }
 
-const struct event *events_newest(const struct events *e, size_t i, uint64_t now_ms)
+/* The I-th newest of the last hour, or NULL: no more. */
+static const struct event *newest(const struct events *e, size_t i, uint64_t now_ms)
 {
     if (i >= EVENTS_MAX || i >= e->serial)
         return NULL;
@@ -59,7 +60,7 @@ void events_json(const struct events *e, uint64_t after, uint64_t now_ms, struct
     struct json_writer w = {.out = out};
     size_t n = 0;
 
-    for (const struct event *x; (x = events_newest(e, n, now_ms)) != NULL && x->serial > after;)
+    for (const struct event *x; (x = newest(e, n, now_ms)) != NULL && x->serial > after;)
         ++n;
     json_open_object(&w, NULL);
     json_open_array(&w, "events");

@@ -34,8 +34,6 @@ void events_fini(struct events *e);
 /* KIND is constant; the other texts are copied, cut to their room. */
 void events_add(struct events *e, const char *kind, bool bad, const char *application,
                 const char *subject, const char *text);
-/* The I-th newest of the last hour, or NULL: no more. */
-const struct event *events_newest(const struct events *e, size_t i, uint64_t now_ms);
 /* {"events": [...]}, oldest first, those after serial AFTER. */
 void events_json(const struct events *e, uint64_t after, uint64_t now_ms, struct text *out);
 

@@ -56,29 +56,19 @@ double metric_value(const struct metric *row, const void *object)
 
 /* ---- heads ---- */
 
-static const char *kind_text(enum stat_kind kind)
-{
-    switch (kind) {
-    case STAT_COUNTER:
-        return "counter";
-    case STAT_GAUGE:
-        return "gauge";
-    case STAT_HISTOGRAM:
-        return "histogram";
-    }
-    UNREACHABLE();
-}
+static const char *const kind_texts[] = {
+    [STAT_COUNTER] = "counter", [STAT_GAUGE] = "gauge", [STAT_HISTOGRAM] = "histogram"};
 
-static void add_doc(const char *doc, bool open, struct text *out)
+static void add_escaped(struct text *out, struct slice s, bool quotes)
 {
-    for (; *doc != '\0'; ++doc) {
-        if (*doc == '\n') {
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] == '\n') {
             text_add(out, SLICE_LIT("\\n"));
             continue;
         }
-        if (*doc == '\\' || (open && *doc == '"'))
+        if (s.p[i] == '\\' || (quotes && s.p[i] == '"'))
             text_add_char(out, '\\');
-        text_add_char(out, *doc);
+        text_add_char(out, s.p[i]);
     }
 }
 
@@ -95,9 +85,9 @@ void metrics_begin(struct metrics *m, const struct metric *row)
         text_addf(m->out, "# %s %s_%.*s ", help ? "HELP" : "TYPE", m->prefix, (int)family.len,
                   family.p);
         if (help)
-            add_doc(row->doc, m->open, m->out);
+            add_escaped(m->out, slice_of(row->doc), m->open);
         else
-            text_add(m->out, slice_of(kind_text(row->kind)));
+            text_add(m->out, slice_of(kind_texts[row->kind]));
         text_add_char(m->out, '\n');
     }
 }
@@ -110,15 +100,7 @@ void metrics_add_label(struct text *out, const char *name, struct slice value)
         text_add_char(out, ',');
     text_add(out, slice_of(name));
     text_add(out, SLICE_LIT("=\""));
-    for (size_t i = 0; i < value.len; ++i) {
-        if (value.p[i] == '\n') {
-            text_add(out, SLICE_LIT("\\n"));
-            continue;
-        }
-        if (value.p[i] == '\\' || value.p[i] == '"')
-            text_add_char(out, '\\');
-        text_add_char(out, value.p[i]);
-    }
+    add_escaped(out, value, true);
     text_add_char(out, '"');
 }
 
@@ -253,7 +235,7 @@ void metrics_describe(const char *prefix, const struct metric *rows, size_t n, F
 {
     for (size_t i = 0; i < n; ++i)
         fprintf(out, "| `%s_%s` | %s | %s | %s | %s |\n", prefix, rows[i].name,
-                kind_text(rows[i].kind), rows[i].unit, rows[i].label != NULL ? rows[i].label : "",
+                kind_texts[rows[i].kind], rows[i].unit, rows[i].label != NULL ? rows[i].label : "",
                 rows[i].doc);
 }
 
@@ -266,7 +248,7 @@ void metrics_describe_stats(const char *prefix, const struct stats_table *t, FIL
         const struct stat_row *row = &t->rows[i];
 
         fprintf(out, "| `%s_%s` | %s | ", prefix, metric_of_stat(row, &name).name,
-                kind_text(row->kind));
+                kind_texts[row->kind]);
         for (const char *p = row->kind == STAT_HISTOGRAM ? "SECONDS" : row->unit; *p != '\0'; ++p)
             fputc(*p == '_' ? ' ' : ascii_lower(*p), out);
         fputs(" | ", out);

@@ -36,11 +36,6 @@ struct stats {
     char *cells;
 };
 
-static size_t slots_of(enum stat_kind kind)
-{
-    return kind == STAT_HISTOGRAM ? HISTOGRAM_SLOTS : 1;
-}
-
 struct stats *stats_create(const struct stats_table *t, size_t ncells)
 {
     struct stats *s = xcalloc(1, sizeof(*s));
@@ -54,7 +49,7 @@ struct stats *stats_create(const struct stats_table *t, size_t ncells)
         bool in_buckets = t->rows[i].kind == STAT_HISTOGRAM;
 
         s->first[i] = (uint32_t)slots | (in_buckets ? STATS_IN_BUCKETS : 0);
-        slots += slots_of(t->rows[i].kind);
+        slots += in_buckets ? HISTOGRAM_SLOTS : 1;
     }
     size_t bytes = sizeof(struct stats_cell) + slots * sizeof(_Atomic int64_t);
     s->cell_bytes = (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
@@ -84,11 +79,6 @@ struct stats_cell *stats_cell(struct stats *s, size_t i)
     return (struct stats_cell *)(void *)(s->cells + i * s->cell_bytes);
 }
 
-static const struct stats_cell *cell_const(const struct stats *s, size_t i)
-{
-    return (const struct stats_cell *)(const void *)(s->cells + i * s->cell_bytes);
-}
-
 /* ---- writing ---- */
 
 static enum stat_kind kind_of(const struct stats *s, size_t row)
@@ -112,8 +102,11 @@ static int64_t slot_sum(const struct stats *s, size_t slot)
 {
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < s->ncells; ++i)
-        sum += (uint64_t)atomic_load_explicit(&cell_const(s, i)->slots[slot], memory_order_relaxed);
+    for (size_t i = 0; i < s->ncells; ++i) {
+        const struct stats_cell *c = (const void *)(s->cells + i * s->cell_bytes);
+
+        sum += (uint64_t)atomic_load_explicit(&c->slots[slot], memory_order_relaxed);
+    }
     return (int64_t)sum;
 }
 

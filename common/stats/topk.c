@@ -2,8 +2,8 @@
  *
  * Entries are found by the hash of their key, and the least of them is the root of a binary heap:
  * with weights, a sum may leap over many others, so the paper's list of buckets would not be O(1).
- * The number of entries is fixed, so all memory but that of keys is allocated at creation. The
- * memory of an entry's key stays with it when the key is replaced, and only grows.
+ * The number of entries is fixed, and their memory is allocated at creation. The memory of an
+ * entry's key stays with it when the key is replaced, and only grows.
  */
 #include "common/stats/topk.h"
 
@@ -12,18 +12,17 @@
 #include "common/base/map.h"
 
 struct entry {
-    struct entry *next; /* of those with the same bucket */
-    uint64_t hash;      /* of the key */
+    struct split_node node; /* of topk.keys; KEY follows it */
     char *key;
-    size_t len, room; /* of key */
-    size_t at;        /* where in the heap */
+    size_t room; /* of key */
+    size_t at;   /* where in the heap */
     uint64_t sum, over, count;
 };
 
 struct topk {
     struct entry *entries;
-    struct entry **buckets; /* as many as there can be entries */
-    struct entry **heap;    /* none has more than its children, at 2i+1 and 2i+2 */
+    struct split_map keys;
+    struct entry **heap; /* none has more than its children, at 2i+1 and 2i+2 */
     size_t n, max;
     size_t key_max;
     uint64_t total;
@@ -37,8 +36,8 @@ struct topk *topk_create(size_t entries, size_t key_max)
     top->max = entries;
     top->key_max = key_max;
     top->entries = xcalloc(entries, sizeof(*top->entries));
-    top->buckets = xcalloc(entries, sizeof(struct entry *));
     top->heap = xcalloc(entries, sizeof(struct entry *));
+    split_map_init(&top->keys, 0);
     return top;
 }
 
@@ -46,10 +45,13 @@ void topk_destroy(struct topk *top)
 {
     if (top == NULL)
         return;
-    for (size_t i = 0; i < top->max; ++i)
+    for (size_t i = 0; i < top->max; ++i) {
+        if (i < top->n)
+            split_map_remove(&top->keys, &top->entries[i].node);
         free(top->entries[i].key);
+    }
+    split_map_fini(&top->keys);
     free(top->entries);
-    free(top->buckets);
     free(top->heap);
     free(top);
 }
@@ -85,19 +87,11 @@ static void move_down(struct topk *top, struct entry *e)
     place(top, e, at);
 }
 
-static struct entry **bucket_of(const struct topk *top, uint64_t hash)
+static struct entry *find(const struct topk *top, struct slice key)
 {
-    return &top->buckets[hash % top->max];
-}
+    struct split_node *node = split_map_find(&top->keys, key);
 
-static struct entry *find(const struct topk *top, struct slice key, uint64_t hash)
-{
-    struct entry *e = *bucket_of(top, hash);
-
-    while (e != NULL &&
-           (e->hash != hash || e->len != key.len || memcmp(e->key, key.p, key.len) != 0))
-        e = e->next;
-    return e;
+    return node != NULL ? container_of(node, struct entry, node) : NULL;
 }
 
 /* False: out of memory. */
@@ -113,46 +107,26 @@ static bool has_room(struct entry *e, size_t len)
     return true;
 }
 
-static void set_key(struct topk *top, struct entry *e, struct slice key, uint64_t hash)
-{
-    struct entry **bucket = bucket_of(top, hash);
-
-    memcpy(e->key, key.p, key.len);
-    e->len = key.len;
-    e->hash = hash;
-    e->next = *bucket;
-    *bucket = e;
-}
-
-static void forget_key(struct topk *top, const struct entry *e)
-{
-    struct entry **link = bucket_of(top, e->hash);
-
-    while (*link != e)
-        link = &(*link)->next;
-    *link = e->next;
-}
-
 /* An entry for KEY, which has none. NULL: out of memory. */
-static struct entry *add_entry(struct topk *top, struct slice key, uint64_t hash)
+static struct entry *add_entry(struct topk *top, struct slice key)
 {
     bool full = top->n == top->max;
     struct entry *e = full ? top->heap[0] : &top->entries[top->n];
 
     if (!has_room(e, key.len))
         return NULL;
-    if (full) {
-        /* The one with the least makes room; its sum is what the new one's may be too large by. */
-        forget_key(top, e);
-        e->over = e->sum;
-    } else {
-        e->sum = 0;
-        e->over = 0;
+    /* The one with the least makes room; its sum is what the new one's may be too large by. */
+    if (full)
+        split_map_remove(&top->keys, &e->node);
+    memcpy(e->key, key.p, key.len);
+    if (!split_map_add(&top->keys, &e->node, key.len))
+        return NULL; /* only for the first entry */
+    e->over = e->sum;
+    e->count = 0;
+    if (!full) {
         place(top, e, top->n++);
         move_up(top, e);
     }
-    e->count = 0;
-    set_key(top, e, key, hash);
     return e;
 }
 
@@ -164,24 +138,16 @@ void topk_add(struct topk *top, struct slice key, uint64_t weight)
         key.len = top->key_max;
     if (key.p == NULL)
         key.p = "";
-    uint64_t hash = map_hash(key.p, key.len);
-    struct entry *e = find(top, key, hash);
+    struct entry *e = find(top, key);
 
     if (e == NULL)
-        e = add_entry(top, key, hash);
+        e = add_entry(top, key);
     if (e == NULL)
         return;
     e->sum += weight;
     ++e->count;
     top->total += weight;
     move_down(top, e);
-}
-
-void topk_clear(struct topk *top)
-{
-    memset(top->buckets, 0, top->max * sizeof(struct entry *));
-    top->n = 0;
-    top->total = 0;
 }
 
 void topk_halve(struct topk *top)
@@ -226,7 +192,7 @@ size_t topk_read(const struct topk *top, struct topk_row *rows, size_t n)
         const struct entry *e = &top->entries[i];
 
         all[i] = (struct topk_row){
-            .key = {e->key, e->len}, .sum = e->sum, .over = e->over, .count = e->count};
+            .key = {e->key, e->node.len}, .sum = e->sum, .over = e->over, .count = e->count};
     }
     qsort(all, top->n, sizeof(*all), compare_rows);
     if (n > top->n)
@@ -244,7 +210,7 @@ void topk_resize(struct topk *top, size_t entries)
     size_t n = topk_read(top, rows, entries);
 
     for (size_t i = 0; i < n; ++i) {
-        struct entry *e = add_entry(other, rows[i].key, map_hash(rows[i].key.p, rows[i].key.len));
+        struct entry *e = add_entry(other, rows[i].key);
 
         if (e == NULL)
             continue;
@@ -270,7 +236,7 @@ void topk_check(const struct topk *top)
         const struct entry *e = top->heap[i];
 
         ASSERT(e->at == i);
-        ASSERT(find(top, (struct slice){e->key, e->len}, e->hash) == e);
+        ASSERT(find(top, (struct slice){e->key, e->node.len}) == e);
         ASSERT(i == 0 || top->heap[(i - 1) / 2]->sum <= e->sum);
         ASSERT(e->over <= e->sum);
         ASSERT(e->count >= 1);

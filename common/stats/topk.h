@@ -37,8 +37,6 @@ void topk_destroy(struct topk *top);
  * weight of 0, or without memory for the copy. Cost: O(log entries).
  */
 void topk_add(struct topk *top, struct slice key, uint64_t weight);
-/* Removes all keys. */
-void topk_clear(struct topk *top);
 /* Halves all sums, so that what was added long ago counts less. Cost: O(entries). */
 void topk_halve(struct topk *top);
 /* Keeps the ENTRIES keys with the largest sums. */

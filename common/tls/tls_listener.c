@@ -15,12 +15,10 @@
  * then. Lock: around the pointer to the effective set, held to take a reference.
  */
 #include "common/tls/tls_listener.h"
-#include "common/base/err.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/tls/tls_files.h"
 #include "common/tls/tls_names.h"
-#include "common/tls/tls_server.h"
 #include "common/tls/tls_tickets.h"
 
 #include <pthread.h>
@@ -34,6 +32,14 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+/* ---- OCSP ---- */
+
+/*
+ * An OCSP response from a file, checked before it is stapled: it must be signed for the
+ * certificate's issuer, have the status "good", and not have expired (RFC 6960). Owned by its
+ * creator; constant.
+ */
+
 struct tls_ocsp {
     struct tls_ocsp *next; /* of the same context, which may have two certificates */
     X509 *certificate;     /* reference held */
@@ -45,17 +51,6 @@ struct tls_ocsp {
 enum {
     /* Typical responses have one to five kilobytes. */
     OCSP_BYTES_MAX = 64 * 1024,
-};
-
-/* ---- OCSP ---- */
-
-/*
- * An OCSP response from a file, checked before it is stapled: it must be signed for the
- * certificate's issuer, have the status "good", and not have expired (RFC 6960). Owned by its
- * creator; constant.
- */
-
-enum {
     /* A responder's clock may be so far ahead of ours. */
     CLOCK_SKEW_S = 300,
     DAY_S = 24 * 3600,
@@ -222,14 +217,19 @@ struct tls_set {
     time_t until;            /* the first OCSP response expires; 0: there is none */
 };
 
-struct tls_listener {
-    SSL_CTX *outer;
+/* A configuration, as it is exchanged by tls_listener_take. */
+struct configuration {
     struct tls_listener_options o;
     struct tls_certificate_files *certificates; /* O's */
     char **texts;                               /* what O points to: NFILES paths, then others */
     size_t nfiles, ntexts;
     struct tls_files *files; /* as they were when they were last read */
-    bool refused;            /* they could not be used then */
+};
+
+struct tls_listener {
+    SSL_CTX *outer;
+    struct configuration c;
+    bool refused; /* the files could not be used when they were last read */
     pthread_mutex_t lock;
     struct tls_set *set; /* under the lock; counted */
 };
@@ -362,7 +362,6 @@ static bool place_context(struct reading *r, SSL_CTX *ctx, const struct tls_cert
         SSL_CTX_free(ctx);
         return false;
     }
-    tls_names_sort(names);
     size_t twin = find_twin(r, names, key_kind(ctx));
     if (twin == s->n) {
         /* There were no more a moment ago. */
@@ -437,15 +436,6 @@ static bool finish_context(struct reading *r, SSL_CTX *ctx)
     return asked && good;
 }
 
-static bool finish_contexts(struct reading *r)
-{
-    for (size_t i = 0; i < r->set->n; ++i) {
-        if (!finish_context(r, r->set->contexts[i]))
-            return false;
-    }
-    return true;
-}
-
 static void set_unref(struct tls_set *s)
 {
     if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
@@ -471,8 +461,8 @@ static struct tls_set *set_create(const struct tls_listener_options *o, struct d
     r.names = xcalloc(o->ncertificates, sizeof(struct tls_names *));
     for (size_t i = 0; i < o->ncertificates && good; ++i)
         good = read_certificate(&r, &o->certificates[i]);
-    tls_names_sort(s->names);
-    good = good && finish_contexts(&r);
+    for (size_t i = 0; i < s->n && good; ++i)
+        good = finish_context(&r, s->contexts[i]);
     for (size_t i = 0; i < s->n; ++i)
         tls_names_unref(r.names[i]);
     free(r.names);
@@ -505,9 +495,8 @@ static void inherit(struct place *p, const struct place *old)
 {
     if (p->digest_len != old->digest_len || memcmp(p->digest, old->digest, p->digest_len) != 0)
         return;
-    tls_tickets_ref(old->tickets);
     tls_tickets_unref(p->tickets);
-    p->tickets = old->tickets;
+    p->tickets = tls_tickets_ref(old->tickets);
 }
 
 /* Where S has the same certificates as OLD, tickets of OLD are valid for S. Before S is effective.
@@ -522,23 +511,17 @@ static void inherit_all(struct tls_set *s, const struct tls_set *old)
 
 /* ---- choosing ---- */
 
-static struct slice server_name(SSL *ssl)
+/* By the client's server name; without one, or with an unknown one, the first. */
+static SSL_CTX *choose(const struct tls_set *s, SSL *ssl)
 {
     const unsigned char *bytes = NULL;
     size_t len = 0;
-    struct slice name = SLICE_NULL;
-
-    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &bytes, &len) == 1 &&
-        tls_server_name((struct slice){(const char *)bytes, len}, &name))
-        return name;
-    return SLICE_NULL;
-}
-
-static SSL_CTX *choose(const struct tls_set *s, struct slice name)
-{
+    struct slice name;
     unsigned owner = 0;
 
-    if (name.p == NULL || !tls_names_find(s->names, name, &owner))
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &bytes, &len) != 1 ||
+        !tls_server_name((struct slice){(const char *)bytes, len}, &name) ||
+        !tls_names_find(s->names, name, &owner))
         owner = 0;
     return s->contexts[owner];
 }
@@ -553,7 +536,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
     struct tls_set *set = t->set;
     atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
     pthread_mutex_unlock(&t->lock);
-    tls_server_switch(ssl, choose(set, server_name(ssl)));
+    tls_server_switch(ssl, choose(set, ssl));
     set_unref(set);
     return SSL_CLIENT_HELLO_SUCCESS;
 }
@@ -583,36 +566,35 @@ static SSL_CTX *create_outer(const struct tls_listener_options *options, struct 
     return ctx;
 }
 
-static const char *keep(struct tls_listener *t, const char *text)
+static const char *keep(struct configuration *c, const char *text)
 {
-    t->texts[t->ntexts++] = xstrdup(text);
-    return t->texts[t->ntexts - 1];
+    c->texts[c->ntexts++] = xstrdup(text);
+    return c->texts[c->ntexts - 1];
 }
 
-static void copy_options(struct tls_listener *t, const struct tls_listener_options *o)
+static const char *const *paths(const struct configuration *c)
+{
+    return (const char *const *)c->texts;
+}
+
+static void copy_options(struct configuration *c, const struct tls_listener_options *o)
 {
     size_t n = o->ncertificates;
-    struct tls_certificate_files *copies = xcalloc(n, sizeof(*copies));
 
-    t->o = *o;
-    t->certificates = copies;
-    t->o.certificates = copies;
-    t->nfiles = 3 * n + 1;
-    t->texts = xcalloc(t->nfiles + 2, sizeof(char *));
+    c->o = *o;
+    c->o.certificates = c->certificates = xcalloc(n, sizeof(*c->certificates));
+    c->nfiles = 3 * n + 1;
+    c->texts = xcalloc(c->nfiles + 2, sizeof(char *));
     for (size_t i = 0; i < n; ++i) {
-        copies[i].certificate = keep(t, o->certificates[i].certificate);
-        copies[i].key = keep(t, o->certificates[i].key);
-        copies[i].ocsp = keep(t, o->certificates[i].ocsp);
+        c->certificates[i].certificate = keep(c, o->certificates[i].certificate);
+        c->certificates[i].key = keep(c, o->certificates[i].key);
+        c->certificates[i].ocsp = keep(c, o->certificates[i].ocsp);
     }
-    t->o.client_ca = keep(t, o->client_ca);
-    ASSERT(t->ntexts == t->nfiles);
-    t->o.ciphers = keep(t, o->ciphers);
-    t->o.ciphersuites = keep(t, o->ciphersuites);
-}
-
-static const char *const *paths(const struct tls_listener *t)
-{
-    return (const char *const *)t->texts;
+    c->o.client_ca = keep(c, o->client_ca);
+    ASSERT(c->ntexts == c->nfiles);
+    c->o.ciphers = keep(c, o->ciphers);
+    c->o.ciphersuites = keep(c, o->ciphersuites);
+    c->files = tls_files_look(paths(c), c->nfiles);
 }
 
 struct tls_listener *tls_listener_create(const struct tls_listener_options *o, struct diag *d)
@@ -620,10 +602,9 @@ struct tls_listener *tls_listener_create(const struct tls_listener_options *o, s
     struct tls_listener *t = xcalloc(1, sizeof(*t));
 
     pthread_mutex_init(&t->lock, NULL);
-    copy_options(t, o);
-    t->files = tls_files_look(paths(t), t->nfiles);
-    t->set = set_create(&t->o, d);
-    t->outer = t->set != NULL ? create_outer(&t->o, d) : NULL;
+    copy_options(&t->c, o);
+    t->set = set_create(&t->c.o, d);
+    t->outer = t->set != NULL ? create_outer(&t->c.o, d) : NULL;
     if (t->outer == NULL) {
         tls_listener_destroy(t);
         return NULL;
@@ -638,11 +619,11 @@ void tls_listener_destroy(struct tls_listener *t)
         return;
     SSL_CTX_free(t->outer);
     set_unref(t->set);
-    tls_files_destroy(t->files);
-    for (size_t i = 0; i < t->ntexts; ++i)
-        free(t->texts[i]);
-    free(t->texts);
-    free(t->certificates);
+    tls_files_destroy(t->c.files);
+    for (size_t i = 0; i < t->c.ntexts; ++i)
+        free(t->c.texts[i]);
+    free(t->c.texts);
+    free(t->c.certificates);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
@@ -667,22 +648,12 @@ static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
 /* All but the outer contexts, which their listeners know, is exchanged. */
 void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh)
 {
-    struct tls_listener old = *t;
+    struct configuration old = t->c;
 
     fresh->set = replace_set(t, fresh->set);
-    t->o = fresh->o;
-    t->certificates = fresh->certificates;
-    t->texts = fresh->texts;
-    t->nfiles = fresh->nfiles;
-    t->ntexts = fresh->ntexts;
-    t->files = fresh->files;
+    t->c = fresh->c;
     t->refused = false;
-    fresh->o = old.o;
-    fresh->certificates = old.certificates;
-    fresh->texts = old.texts;
-    fresh->nfiles = old.nfiles;
-    fresh->ntexts = old.ntexts;
-    fresh->files = old.files;
+    fresh->c = old;
 }
 
 void tls_listener_say_notes(const struct tls_listener *t, const char *address)
@@ -696,39 +667,31 @@ void tls_listener_say_notes(const struct tls_listener *t, const char *address)
     }
 }
 
-static void say_kept(const char *address, const struct diag *d)
-{
-    struct slice rest = slice_of(d->text);
-    struct slice why = slice_cut(&rest, '\n');
-
-    log_warn(NULL, "certificates-reload-failed",
-             "address=%s reason=\"%.*s\" action=\"keep the old ones\"", address, SLICE_FMT(why));
-}
-
-static void rotate(struct tls_listener *t, uint64_t now_ms)
-{
-    for (size_t i = 0; i < t->set->n; ++i)
-        tls_tickets_rotate(place_of(t->set->contexts[i])->tickets, now_ms, t->o.ticket_rotation_ms);
-}
-
 void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms)
 {
     struct diag d = {0};
 
-    rotate(t, now_ms);
-    bool changed = tls_files_changed(&t->files, paths(t), t->nfiles);
+    for (size_t i = 0; i < t->set->n; ++i)
+        tls_tickets_rotate(place_of(t->set->contexts[i])->tickets, now_ms,
+                           t->c.o.ticket_rotation_ms);
+    bool changed = tls_files_changed(&t->c.files, paths(&t->c), t->c.nfiles);
     bool outdated = t->set->until != 0 && time(NULL) >= t->set->until;
 
     if (!changed && (t->refused || !outdated))
         return;
-    struct tls_set *set = set_create(&t->o, &d);
+    struct tls_set *set = set_create(&t->c.o, &d);
 
     if (set != NULL) {
         set_unref(replace_set(t, set));
         log_info(NULL, "certificates-reloaded", "address=%s", address);
         tls_listener_say_notes(t, address);
     } else if (!t->refused) {
-        say_kept(address, &d);
+        struct slice rest = slice_of(d.text);
+        struct slice why = slice_cut(&rest, '\n');
+
+        log_warn(NULL, "certificates-kept",
+                 "address=%s reason=\"%.*s\" action=\"the old ones stay\"", address,
+                 SLICE_FMT(why));
     }
     t->refused = set == NULL;
     diag_fini(&d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One sorted table, wildcards in it as they are written: a host is looked for as it is, then with
- * "*" for its first label.
+ * Wildcards are in the table as they are written: a host is looked for as it is, then with "*" for
+ * its first label.
  */
 #include "common/tls/tls_names.h"
 
@@ -10,15 +10,17 @@
 
 #include <openssl/x509v3.h>
 
+#include "common/base/map.h"
+
 struct owned_name {
-    char *text; /* lower case */
+    struct map_node node; /* by TEXT */
     unsigned owner;
+    char text[]; /* lower case */
 };
 
 struct tls_names {
     _Atomic unsigned refs;
-    struct owned_name *items;
-    size_t n, room;
+    struct map names;
 };
 
 struct tls_names *tls_names_create(void)
@@ -39,9 +41,10 @@ void tls_names_unref(struct tls_names *n)
 {
     if (n == NULL || atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) != 1)
         return;
-    for (size_t i = 0; i < n->n; ++i)
-        free(n->items[i].text);
-    free(n->items);
+    map_for_each_safe (struct owned_name, o, &n->names, node) {
+        map_remove(&n->names, &o->node);
+        free(o);
+    }
     free(n);
 }
 
@@ -60,22 +63,21 @@ static bool usable(struct slice name)
     return slice_find(rest, '*') == SIZE_MAX && dot != SIZE_MAX && dot != 0 && dot != rest.len - 1;
 }
 
-static void lower(struct slice from, char *to)
+static const struct owned_name *look_up(const struct tls_names *n, const char *text, size_t len)
 {
-    for (size_t i = 0; i < from.len; ++i)
-        to[i] = ascii_lower(from.p[i]);
-    to[from.len] = '\0';
+    return map_entry(map_find(&n->names, text, len), struct owned_name, node);
 }
 
 static void add(struct tls_names *n, struct slice name, unsigned owner)
 {
-    if (n->n == n->room) {
-        n->room = n->room != 0 ? 2 * n->room : 8;
-        n->items = xrealloc(n->items, n->room * sizeof(*n->items));
-    }
-    char *text = xmalloc(name.len + 1);
-    lower(name, text);
-    n->items[n->n++] = (struct owned_name){text, owner};
+    struct owned_name *o = xcalloc(1, sizeof(*o) + name.len);
+
+    o->owner = owner;
+    ascii_lower_copy(o->text, name);
+    if (look_up(n, o->text, name.len) == NULL)
+        map_add(&n->names, &o->node, o->text, name.len);
+    else
+        free(o); /* the first owner keeps the name */
 }
 
 bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner)
@@ -97,67 +99,32 @@ bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner)
     return count <= TLS_CERTIFICATE_NAMES_MAX;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const struct owned_name *x = a;
-    const struct owned_name *y = b;
-    int order = strcmp(x->text, y->text);
-
-    return order != 0 ? order : (x->owner > y->owner) - (x->owner < y->owner);
-}
-
-void tls_names_sort(struct tls_names *n)
-{
-    size_t kept = 0;
-
-    if (n->n != 0)
-        qsort(n->items, n->n, sizeof(*n->items), by_name);
-    for (size_t i = 0; i < n->n; ++i) {
-        /* The first owner in the configuration keeps the name. */
-        if (kept != 0 && strcmp(n->items[kept - 1].text, n->items[i].text) == 0)
-            free(n->items[i].text);
-        else
-            n->items[kept++] = n->items[i];
-    }
-    n->n = kept;
-}
-
 bool tls_names_same(const struct tls_names *a, const struct tls_names *b)
 {
-    if (a->n != b->n)
-        return false;
-    for (size_t i = 0; i < a->n; ++i) {
-        if (strcmp(a->items[i].text, b->items[i].text) != 0)
+    map_for_each (struct owned_name, o, &a->names, node) {
+        struct slice name = map_key(&o->node);
+
+        if (look_up(b, name.p, name.len) == NULL)
             return false;
     }
-    return a->n != 0;
-}
-
-static int by_text(const void *key, const void *item)
-{
-    return strcmp(key, ((const struct owned_name *)item)->text);
-}
-
-static const struct owned_name *look_up(const struct tls_names *n, const char *text)
-{
-    return n->n != 0 ? bsearch(text, n->items, n->n, sizeof(*n->items), by_text) : NULL;
+    return map_count(&a->names) != 0 && map_count(&a->names) == map_count(&b->names);
 }
 
 bool tls_names_find(const struct tls_names *n, struct slice host, unsigned *owner)
 {
-    char text[TLS_NAME_MAX + 1];
+    char text[TLS_NAME_MAX];
 
     if (host.len > 0 && host.p[host.len - 1] == '.')
         --host.len;
     if (host.len == 0 || host.len > TLS_NAME_MAX || slice_find(host, '*') != SIZE_MAX ||
         memchr(host.p, '\0', host.len) != NULL)
         return false;
-    lower(host, text);
-    const struct owned_name *found = look_up(n, text);
-    char *dot = strchr(text, '.');
-    if (found == NULL && dot != NULL && dot != text) {
-        dot[-1] = '*';
-        found = look_up(n, dot - 1);
+    ascii_lower_copy(text, host);
+    const struct owned_name *found = look_up(n, text, host.len);
+    size_t dot = slice_find(host, '.');
+    if (found == NULL && dot != SIZE_MAX && dot != 0) {
+        text[dot - 1] = '*';
+        found = look_up(n, text + dot - 1, host.len - dot + 1);
     }
     if (found != NULL)
         *owner = found->owner;

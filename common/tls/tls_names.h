@@ -23,12 +23,10 @@ struct tls_names *tls_names_create(void);
 struct tls_names *tls_names_ref(struct tls_names *n);
 /* Any thread. NULL is fine. */
 void tls_names_unref(struct tls_names *n);
-/* Adds the names of CERTIFICATE for OWNER. A name with several owners belongs to the lowest of
- * these numbers. Returns false if there are too many. */
+/* Adds the names of CERTIFICATE for OWNER. A name with several owners belongs to the one that it
+ * was added for first. Returns false if there are too many. */
 bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner) must_check;
-/* Must be called after the last name was added and before any look-up. */
-void tls_names_sort(struct tls_names *n);
-/* Whether A and B have the same names, and at least one. Both must be sorted. */
+/* Whether A and B have the same names, and at least one. */
 bool tls_names_same(const struct tls_names *a, const struct tls_names *b);
 /* Finds the owner of HOST, which has no port; a trailing dot is ignored. An exact name takes
  * precedence over a wildcard. */

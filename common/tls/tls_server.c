@@ -19,53 +19,31 @@ enum { RECORD_HEAD = 5 }; /* bytes: type, version, length */
 
 /* Length-prefixed, our preference first. A client that offers HTTP/1.0 alone is served, too. */
 #define HTTP1_PROTOCOLS "\x08http/1.1\x08http/1.0"
-static const unsigned char http1_protocols[] = HTTP1_PROTOCOLS;
-static const unsigned char http2_protocols[] = "\x02h2" HTTP1_PROTOCOLS;
+static const struct slice http1_protocols = SLICE_LIT(HTTP1_PROTOCOLS);
+static const struct slice http2_protocols = SLICE_LIT("\x02h2" HTTP1_PROTOCOLS);
 
-struct offer {
-    const unsigned char *bytes;
-    unsigned len;
-};
-
-/* Nothing in common is the end (RFC 7301 section 3.2). */
-static int select_from(const unsigned char *ours, size_t len, struct offer offer,
-                       const unsigned char **out, unsigned char *out_len)
+/* OURS is a slice as above. Nothing in common is the end (RFC 7301 section 3.2). */
+static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                           const unsigned char *offered, unsigned offered_len, void *ours)
 {
+    const struct slice *s = ours;
     unsigned char *chosen;
 
-    if (SSL_select_next_proto(&chosen, out_len, ours, (unsigned)len, offer.bytes, offer.len) !=
-        OPENSSL_NPN_NEGOTIATED)
+    (void)ssl;
+    if (SSL_select_next_proto(&chosen, out_len, (const unsigned char *)s->p, (unsigned)s->len,
+                              offered, offered_len) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
-}
-
-static int select_http1(SSL *ssl, const unsigned char **out, unsigned char *out_len,
-                        const unsigned char *offered, unsigned offered_len, void *context)
-{
-    (void)ssl;
-    (void)context;
-    return select_from(http1_protocols, sizeof(http1_protocols) - 1,
-                       (struct offer){offered, offered_len}, out, out_len);
-}
-
-static int select_http2(SSL *ssl, const unsigned char **out, unsigned char *out_len,
-                        const unsigned char *offered, unsigned offered_len, void *context)
-{
-    (void)ssl;
-    (void)context;
-    return select_from(http2_protocols, sizeof(http2_protocols) - 1,
-                       (struct offer){offered, offered_len}, out, out_len);
 }
 
 /* ---- why a handshake fails ---- */
 
 const char *tls_failure_text(enum tls_failure f)
 {
-    static const char *const texts[] = {
-#define TLS_FAILURE(name, text) text,
-#include "common/tls/tls_failure.def"
-#undef TLS_FAILURE
+    static const char *const texts[TLS_FAILURES] = {
+        "closed",     "version", "nothing-in-common", "client-certificate", "refused-by-client",
+        "plain-http", "other",
     };
 
     return texts[f];
@@ -122,7 +100,7 @@ static bool begins_http(const char *p)
         "GET ", "HEAD ", "POST ", "PUT ", "DELET", "PATCH", "OPTIO", "CONNE", "TRACE", "PRI *",
     };
 
-    for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); ++i) {
+    for (size_t i = 0; i < ARRAY_LEN(methods); ++i) {
         if (memcmp(p, methods[i], strlen(methods[i])) == 0)
             return true;
     }
@@ -217,9 +195,11 @@ bool tls_context_configure(SSL_CTX *ctx, bool tls13_only, const char *ciphers,
 
 static bool configure(SSL_CTX *ctx, const struct tls_server_options *o, struct diag *d)
 {
+    const struct slice *protocols = o->http2 ? &http2_protocols : &http1_protocols;
+
     SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_alpn_select_cb(ctx, o->http2 ? select_http2 : select_http1, NULL);
+    SSL_CTX_set_alpn_select_cb(ctx, select_protocol, (void *)(uintptr_t)protocols);
     SSL_CTX_set_info_callback(ctx, on_info);
     SSL_CTX_set_msg_callback(ctx, on_record);
     return tls_context_configure(ctx, o->tls13_only, o->ciphers,

@@ -12,10 +12,15 @@
 
 #include <openssl/ssl.h>
 
+/* Why a handshake was not finished. */
 enum tls_failure {
-#define TLS_FAILURE(name, text) TLS_FAILURE_##name,
-#include "common/tls/tls_failure.def"
-#undef TLS_FAILURE
+    TLS_FAILURE_CLOSED,             /* without a word, from either side, or in no time */
+    TLS_FAILURE_VERSION,            /* of the protocol */
+    TLS_FAILURE_NOTHING_IN_COMMON,  /* suites, groups, signatures or application protocols */
+    TLS_FAILURE_CLIENT_CERTIFICATE, /* missing, or refused by us */
+    TLS_FAILURE_REFUSED_BY_CLIENT,  /* most often our certificate */
+    TLS_FAILURE_PLAIN_HTTP,         /* instead of TLS */
+    TLS_FAILURE_OTHER,
     TLS_FAILURES
 };
 /* "client-certificate". Never NULL. */

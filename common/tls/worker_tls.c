@@ -19,14 +19,18 @@
 
 enum { WORKER_TLS_FILES = 3 };
 
+/* A configuration, as it is exchanged by worker_tls_take. */
+struct configuration {
+    struct worker_tls_options o;
+    char *texts[WORKER_TLS_FILES + 2]; /* of O: the files, then others */
+    struct tls_files *files;           /* as they were when they were last read */
+};
+
 struct worker_tls {
     atomic_uint refs;
-    /* The control thread's. */
-    struct worker_tls_options options;
-    char *texts[WORKER_TLS_FILES + 2]; /* of the options: the files, then others */
-    struct tls_files *files;           /* as they were when they were last read */
-    bool refused;                      /* they could not be used then */
-    pthread_mutex_t lock;              /* all below */
+    struct configuration c; /* the control thread's */
+    bool refused;           /* the files could not be used when they were last read; the same */
+    pthread_mutex_t lock;   /* all below */
     SSL_CTX *ctx;
     unsigned generation;
 };
@@ -45,13 +49,6 @@ struct tls_peer {
     unsigned nloops;
     struct kept_session kept[]; /* nloops + 1; each its loop's */
 };
-
-/* ---- the files ---- */
-
-static const char *const *paths(const struct worker_tls *t)
-{
-    return (const char *const *)t->texts;
-}
 
 /* ---- the context ---- */
 
@@ -81,13 +78,6 @@ static bool believe(SSL_CTX *ctx, const struct worker_tls_options *o, struct dia
     return true;
 }
 
-static bool configure(SSL_CTX *ctx, const struct worker_tls_options *o, struct diag *d)
-{
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
-    SSL_CTX_sess_set_new_cb(ctx, on_session);
-    return tls_context_configure(ctx, o->tls13_only, o->ciphers, o->ciphersuites, d);
-}
-
 static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *d)
 {
     ERR_clear_error();
@@ -97,7 +87,10 @@ static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *
         tls_server_complain(d, NULL, "cannot set up TLS");
         return NULL;
     }
-    if (configure(ctx, o, d) && believe(ctx, o, d) &&
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(ctx, on_session);
+    if (tls_context_configure(ctx, o->tls13_only, o->ciphers, o->ciphersuites, d) &&
+        believe(ctx, o, d) &&
         (o->certificate == NULL || tls_server_load(ctx, o->certificate, o->key, d)))
         return ctx;
     SSL_CTX_free(ctx);
@@ -106,26 +99,31 @@ static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *
 
 /* ---- what is believed ---- */
 
-static const char *keep_text(struct worker_tls *t, size_t i, const char *text)
+static const char *const *paths(const struct configuration *c)
 {
-    t->texts[i] = text != NULL ? xstrdup(text) : NULL;
-    return t->texts[i];
+    return (const char *const *)c->texts;
+}
+
+static const char *keep_text(struct configuration *c, size_t i, const char *text)
+{
+    return c->texts[i] = xstrdup(text);
 }
 
 struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct diag *d)
 {
     struct worker_tls *t = xcalloc(1, sizeof(*t));
+    struct configuration *c = &t->c;
 
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
-    t->options = *o;
-    t->options.ca = keep_text(t, 0, o->ca);
-    t->options.certificate = keep_text(t, 1, o->certificate);
-    t->options.key = keep_text(t, 2, o->key);
-    t->options.ciphers = keep_text(t, 3, o->ciphers);
-    t->options.ciphersuites = keep_text(t, 4, o->ciphersuites);
-    t->files = tls_files_look(paths(t), WORKER_TLS_FILES);
-    t->ctx = create_context(&t->options, d);
+    c->o = *o;
+    c->o.ca = keep_text(c, 0, o->ca);
+    c->o.certificate = keep_text(c, 1, o->certificate);
+    c->o.key = keep_text(c, 2, o->key);
+    c->o.ciphers = keep_text(c, 3, o->ciphers);
+    c->o.ciphersuites = keep_text(c, 4, o->ciphersuites);
+    c->files = tls_files_look(paths(c), WORKER_TLS_FILES);
+    t->ctx = create_context(&c->o, d);
     if (t->ctx != NULL)
         return t;
     worker_tls_unref(t);
@@ -143,9 +141,9 @@ void worker_tls_unref(struct worker_tls *t)
     if (t == NULL || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
         return;
     SSL_CTX_free(t->ctx);
-    for (size_t i = 0; i < ARRAY_LEN(t->texts); ++i)
-        free(t->texts[i]);
-    tls_files_destroy(t->files);
+    for (size_t i = 0; i < ARRAY_LEN(t->c.texts); ++i)
+        free(t->c.texts[i]);
+    tls_files_destroy(t->c.files);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
@@ -163,45 +161,32 @@ static void put_effective(struct worker_tls *t, SSL_CTX *ctx)
 
 void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
 {
-    char *texts[ARRAY_LEN(t->texts)];
+    struct configuration old = t->c;
 
     SSL_CTX_up_ref(fresh->ctx);
-    put_effective(t, fresh->ctx);
-    /* The texts are exchanged, and freed with the object that holds them then. */
-    memcpy(texts, t->texts, sizeof(texts));
-    memcpy(t->texts, fresh->texts, sizeof(texts));
-    memcpy(fresh->texts, texts, sizeof(texts));
-    struct worker_tls_options options = t->options;
-    t->options = fresh->options;
-    fresh->options = options;
-    struct tls_files *files = t->files;
-    t->files = fresh->files;
-    fresh->files = files;
+    put_in_force(t, fresh->ctx);
+    t->c = fresh->c;
+    fresh->c = old;
     t->refused = false;
-}
-
-static void say_kept(const char *application, const struct diag *d)
-{
-    struct slice rest = slice_of(d->text != NULL ? d->text : "");
-    struct slice why = slice_cut(&rest, '\n');
-
-    log_warn(NULL, "worker-certificates-reload-failed",
-             "application=%s reason=\"%.*s\" action=\"keep the old ones\"", application,
-             SLICE_FMT(why));
 }
 
 void worker_tls_look(struct worker_tls *t, const char *application)
 {
     struct diag d = {0};
 
-    if (!tls_files_changed(&t->files, paths(t), WORKER_TLS_FILES))
+    if (!tls_files_changed(&t->c.files, paths(&t->c), WORKER_TLS_FILES))
         return;
-    SSL_CTX *ctx = create_context(&t->options, &d);
+    SSL_CTX *ctx = create_context(&t->c.o, &d);
     if (ctx != NULL) {
         put_effective(t, ctx);
         log_info(NULL, "worker-certificates-reloaded", "application=%s", application);
     } else if (!t->refused) {
-        say_kept(application, &d);
+        struct slice rest = slice_of(d.text);
+        struct slice why = slice_cut(&rest, '\n');
+
+        log_warn(NULL, "worker-certificates-kept",
+                 "application=%s reason=\"%.*s\" action=\"the old ones stay\"", application,
+                 SLICE_FMT(why));
     }
     t->refused = ctx == NULL;
     diag_fini(&d);

@@ -67,7 +67,6 @@ struct homes_choice {
     double share;              /* s: the class's share of all work, in workers */
     double home_us;     /* lowest B of the homes, before the choice; 0 if there are no homes */
     double least_us;    /* lowest B of all workers */
-    double picked_us;   /* B of the picked worker */
     double price_us;    /* of one more home; 0 if it was not computed */
     double patience_us; /* V; 0 if it was not computed */
     size_t homes;       /* before the choice */

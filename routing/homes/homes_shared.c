@@ -221,12 +221,6 @@ static void find_gone(const struct homes *h, struct homes_class *c, uint64_t las
     }
 }
 
-static size_t room_of(const struct homes *h, const struct homes_class *c)
-{
-    return homes_room(h, h->o.settings.max_share, fading_value(&c->work, &h->fade),
-                      fading_value(&h->work, &h->fade));
-}
-
 /* Returns true if other load balancers use P as a home. If they still use one that we gave up, they
  * have not applied our decision by now, and will not. */
 static bool is_others_home(const struct homes_pair *p, uint64_t last_us)
@@ -265,7 +259,10 @@ struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_
 
 static void adopt(struct homes *h, struct homes_class *c, struct homes_pair *p)
 {
-    if (c->nhomes >= room_of(h, c)) {
+    size_t room = homes_room(h, h->o.settings.max_share, fading_value(&c->work, &h->fade),
+                             fading_value(&h->work, &h->fade));
+
+    if (c->nhomes >= room) {
         struct homes_pair *oldest = homes_oldest(c, NULL);
 
         if (!is_before(oldest, p))
@@ -347,12 +344,6 @@ static void recall_work(struct homes *h, struct homes_pair *p, double before_us)
     fading_add(&h->work, grown_us, &h->fade);
 }
 
-/* Returns true if this load balancer has had requests of C. */
-static bool was_asked(const struct homes_class *c)
-{
-    return c->asked.sum > 0;
-}
-
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                      const struct homes_record *r, uint64_t now_us)
 {
@@ -370,8 +361,8 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
     if (e == NULL)
         e = classes_add(&h->classes, cls);
     struct homes_class *c = homes_class_of(e);
-    if (!homes_shared(h) && was_asked(c))
-        return;
+    if (!homes_shared(h) && c->asked.sum > 0)
+        return; /* this load balancer has had requests of C */
     struct homes_pair *p = homes_pair_get(h, c, w, own.used_us);
     double before_us = fading_value(&p->rate, &h->fade);
     bool news = take(h, p, &own);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/base/slab.h"
+#include "common/base/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

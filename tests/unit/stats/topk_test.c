@@ -94,23 +94,6 @@ static void fewer_rows_than_entries_are_those_with_the_most(void **state)
     topk_destroy(top);
 }
 
-static void a_cleared_summary_starts_again(void **state)
-{
-    struct topk *top = topk_create(1, COUNTER_NAME_MAX);
-    struct topk_row rows[1];
-
-    (void)state;
-    add(top, "a", 5);
-    topk_clear(top);
-    topk_check(top);
-    assert_int_equal(topk_read(top, rows, 1), 0);
-    assert_int_equal(topk_total(top), 0);
-    add(top, "b", 2);
-    assert_int_equal(topk_read(top, rows, 1), 1);
-    assert_row(&rows[0], "b", 2, 0, 1);
-    topk_destroy(top);
-}
-
 static void keys_are_exact_bytes_and_may_be_empty(void **state)
 {
     struct topk *top = topk_create(3, COUNTER_NAME_MAX);
@@ -251,7 +234,6 @@ int main(void)
         cmocka_unit_test(a_new_key_replaces_the_least_and_inherits_its_sum_as_doubt),
         cmocka_unit_test(one_that_has_not_waited_takes_no_entry),
         cmocka_unit_test(fewer_rows_than_entries_are_those_with_the_most),
-        cmocka_unit_test(a_cleared_summary_starts_again),
         cmocka_unit_test(keys_are_exact_bytes_and_may_be_empty),
         cmocka_unit_test(halved_sums_keep_their_order),
         cmocka_unit_test(a_smaller_summary_keeps_the_largest_sums),

@@ -1,17 +1,57 @@
-/* SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/memory.h"
+
+#include <stdalign.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* ---- arenas ---- */
+
+struct arena_block {
+    _Alignas(ARENA_ALIGN) struct arena_block *next;
+    _Alignas(ARENA_ALIGN) char bytes[];
+};
+
+static char *add_arena_block(struct arena *a, size_t n)
+{
+    struct arena_block *b = xmalloc(sizeof(*b) + n);
+
+    b->next = a->blocks;
+    a->blocks = b;
+    return b->bytes;
+}
+
+void *arena_take_more(struct arena *a, size_t n)
+{
+    ASSERT(n <= SIZE_MAX / 2);
+#ifdef RLB_CHECKED
+    return add_arena_block(a, n);
+#endif
+    /* What is left of the present block may still do for others. */
+    if (n > ARENA_BLOCK_BYTES / 4)
+        return add_arena_block(a, n);
+    a->at = add_arena_block(a, ARENA_BLOCK_BYTES);
+    a->end = a->at + ARENA_BLOCK_BYTES;
+    return arena_take(a, n);
+}
+
+void arena_free_blocks(struct arena *a)
+{
+    while (a->blocks != NULL) {
+        struct arena_block *b = a->blocks;
+
+        a->blocks = b->next;
+        free(b);
+    }
+}
+
+/*
+ * ---- slabs ----
  *
  * A block is aligned to its size, so that the block of an object follows from its address. Objects
  * that were never allocated are not touched: their pages cost nothing. A block that is empty is
  * freed when another has room.
  */
-#include "common/base/slab.h"
-#include "common/base/base.h"
-
-#include <stdalign.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #ifdef RLB_CHECKED
 /* Each object is a heap block of its own and is freed with it, so that the sanitizer detects uses
