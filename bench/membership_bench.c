@@ -14,7 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/event/worker_thread.h"
+#include "common/net/addr.h"
 #include "common/tree/tree.h"
 #include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"

@@ -97,16 +97,7 @@ static bool no_room(const struct body_sink_limits *l)
     return false;
 }
 
-static void drop_file(struct body_sink *b, struct body_file_bin *bin)
-{
-    if (b->file == NULL)
-        return;
-    if (b->totals != NULL)
-        give_back(&b->totals->file_bytes, b->counted_file);
-    body_file_throw(bin, b->file);
-}
-
-/* The part in memory is written first. */
+/* What is in memory goes there first. */
 static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
 {
     struct body_totals *t = l->totals;
@@ -136,7 +127,9 @@ static bool is_for_file(const struct body_sink_limits *l, uint64_t bytes)
 
 void body_sink_fini(struct body_sink *b, struct body_file_bin *bin)
 {
-    drop_file(b, bin);
+    if (b->file != NULL && b->totals != NULL)
+        give_back(&b->totals->file_bytes, b->counted_file);
+    body_file_throw(bin, b->file);
     uncount_memory(b);
     text_fini(&b->memory);
     *b = (struct body_sink){0};

@@ -151,15 +151,6 @@ static char *own_fields_before(char *at, const struct http_request *req, struct 
     return BEFORE(at, "Date: ");
 }
 
-static size_t bytes_of_fields(const struct message_fields *fields)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < fields->n; ++i)
-        n += fields->at[i].name.len + fields->at[i].value.len + PUT_LINE_EXTRA;
-    return n;
-}
-
 /* The head of R's response, written into its piece around the lines that are there. */
 static struct iovec write_head(struct http_reply *r)
 {
@@ -168,14 +159,19 @@ static struct iovec write_head(struct http_reply *r)
     struct http_piece *p = &r->piece;
     struct slice server = slice_of(s->server_name);
     struct slice reason = slice_of(req->res.reason);
-    size_t fields = bytes_of_fields(&req->res.fields);
+    const struct message_field *at = req->res.fields.at;
+    size_t n = req->res.fields.n;
+    size_t fields = 0;
+
+    for (size_t i = 0; i < n; ++i)
+        fields += at[i].name.len + at[i].value.len + PUT_LINE_EXTRA;
     size_t front = STATUS_LINE + reason.len + OWN_FIELDS + server.len + fields;
 
     make_room(r, front, BEHIND_ROOM);
     char *head = p->p + p->from - fields;
     char *end = head;
-    for (size_t i = 0; i < req->res.fields.n; ++i)
-        end = put_line(end, req->res.fields.at[i].name, req->res.fields.at[i].value);
+    for (size_t i = 0; i < n; ++i)
+        end = put_line(end, at[i].name, at[i].value);
     ASSERT(end == p->p + p->from);
     head = own_fields_before(head, req, s, server);
     head = status_line_before(head, req->res.status, reason);
@@ -189,11 +185,16 @@ static struct iovec write_head(struct http_reply *r)
     return (struct iovec){head, p->to - p->from};
 }
 
-void http1_put_upgrade_head(struct http_reply *r, struct text *out)
+struct http_tunnel_bytes http1_upgrade(struct http_reply *r)
 {
+    const struct http1_stream *x = r->conn->http1;
+    struct http_tunnel_bytes bytes = {.to_worker = {0}, .to_client = {0}};
     struct iovec head = write_head(r);
 
-    text_add(out, (struct slice){head.iov_base, head.iov_len});
+    text_add(&bytes.to_worker, (struct slice){x->in + x->in_used, x->in_len - x->in_used});
+    text_add(&bytes.to_worker, text_slice(&x->rest));
+    text_add(&bytes.to_client, (struct slice){head.iov_base, head.iov_len});
+    return bytes;
 }
 
 /* Of N vectors the first is the head: the others, which are R's sending, are put behind it if they
@@ -260,20 +261,6 @@ static noinline_ size_t frame_chunk(struct http_reply *r, struct iovec **iov, si
 
 /* ---- writing ---- */
 
-/* Takes BYTES off the front of the *N vectors at *IOV. */
-static void skip(struct iovec **iov, size_t *n, size_t bytes)
-{
-    while (*n != 0 && bytes >= (*iov)->iov_len) {
-        bytes -= (*iov)->iov_len;
-        ++*iov;
-        --*n;
-    }
-    if (*n != 0) {
-        (*iov)->iov_base = (char *)(*iov)->iov_base + bytes;
-        (*iov)->iov_len -= bytes;
-    }
-}
-
 /* As far as C takes them; what is left is at *IOV. False with errno: it takes no more now. */
 static bool write_vectors(struct http_conn *c, struct iovec **iov, size_t *n, int flags)
 {
@@ -282,9 +269,18 @@ static bool write_vectors(struct http_conn *c, struct iovec **iov, size_t *n, in
 
         if (sent == -1)
             return false;
-        skip(iov, n, (size_t)sent);
+        size_t bytes = (size_t)sent;
+        while (*n != 0 && bytes >= (*iov)->iov_len) {
+            bytes -= (*iov)->iov_len;
+            ++*iov;
+            --*n;
+        }
+        if (*n == 0)
+            break;
+        (*iov)->iov_base = (char *)(*iov)->iov_base + bytes;
+        (*iov)->iov_len -= bytes;
         /* A plain one that has taken a part has no room for the rest. */
-        if (*n != 0 && c->transport.tls == NULL) {
+        if (c->transport.tls == NULL) {
             errno = EAGAIN;
             return false;
         }
@@ -292,31 +288,10 @@ static bool write_vectors(struct http_conn *c, struct iovec **iov, size_t *n, in
     return true;
 }
 
-static void keep_unsent(struct http_conn *c, const struct iovec *iov, size_t n, bool last)
-{
-    struct http1_stream *x = c->http1;
-
-    ASSERT(n <= HTTP1_UNSENT_MAX);
-    memcpy(x->unsent, iov, n * sizeof(*iov));
-    x->unsent_at = 0;
-    x->unsent_n = n;
-    x->last = last;
-    /* A failure is found when it is tried again. */
-    transport_await_writable(&c->transport, http1_write_on);
-}
-
-/* "100 Continue", of which the client has not taken all, precedes the head. */
-static noinline_ struct iovec take_interim(struct http1_stream *x)
-{
-    struct iovec iov = {writable(x->interim), x->interim_left};
-
-    x->interim_left = 0;
-    return iov;
-}
-
 bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
 {
     struct http_conn *c = r->conn;
+    struct http1_stream *x = c->http1;
     bool ends = last && r->chunked; /* by a chunk of its own, if need be */
     bool head = !r->head_sent;
 
@@ -326,19 +301,27 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
         *--iov = write_head(r);
         n = join(r, iov, n + 1);
         r->head_sent = true;
-        if (c->http1->interim_left != 0) {
-            *--iov = take_interim(c->http1);
+        /* "100 Continue", of which the client has not taken all, precedes the head. */
+        if (x->interim_left != 0) {
+            *--iov = (struct iovec){writable(x->interim), x->interim_left};
+            x->interim_left = 0;
             ++n;
         }
     }
     if (!write_vectors(c, &iov, &n, r->moving ? MSG_MORE : 0)) {
-        keep_unsent(c, iov, n, last);
+        ASSERT(n <= HTTP1_UNSENT_MAX);
+        memcpy(x->unsent, iov, n * sizeof(*iov));
+        x->unsent_at = 0;
+        x->unsent_n = n;
+        x->last = last;
+        /* A failure is found when it is tried again. */
+        transport_await_writable(&c->transport, http1_write_on);
         return false;
     }
     http1_drop_piece(r);
     /* The caller still uses the request. */
     if (last)
-        loop_defer(c->server->loop, &c->http1->finish);
+        loop_defer(c->server->loop, &x->finish);
     return true;
 }
 
@@ -425,14 +408,6 @@ static bool open_pipe(struct http_server *s)
     /* Where that is too much, less is moved at once. */
     (void)fcntl(s->pipe[0], F_SETPIPE_SZ, PIPE_BYTES);
     return true;
-}
-
-void http1_response_fini(struct http_server *s)
-{
-    if (s->pipe[0] == -1)
-        return;
-    close(s->pipe[0]);
-    close(s->pipe[1]);
 }
 
 static bool may_move(const struct http_reply *r, size_t max)

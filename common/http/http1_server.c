@@ -29,8 +29,6 @@ enum { SPARE_MAX = 64 };
 
 static const char continue_head[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-static void read_request(struct http_conn *c);
-
 /* ---- life ---- */
 
 void http1_start_server(struct http_server *s)
@@ -55,19 +53,6 @@ static void run_finish(struct loop_deferred *d)
     http_reply_finished(list_first(&x->conn->replies, struct http_reply, node));
 }
 
-/* All but the large arrays at its end. */
-static void clear(struct http1_stream *x, struct http_conn *c)
-{
-    memset(x, 0, offsetof(struct http1_stream, unsent));
-    x->conn = c;
-    list_init(&x->spare);
-    x->unsent_at = x->unsent_n = 0;
-    x->last = false;
-    x->finish = (struct loop_deferred){.run = run_finish};
-    list_init(&x->finish.node);
-    http_request_init(&x->req, x->taken, sizeof(x->taken));
-}
-
 static struct http1_stream *create(struct http_conn *c)
 {
     struct http1_spares *spares = c->server->http1_spares;
@@ -80,7 +65,15 @@ static struct http1_stream *create(struct http_conn *c)
     } else {
         x = xmalloc(sizeof(*x));
     }
-    clear(x, c);
+    /* All but the large arrays at its end. */
+    memset(x, 0, offsetof(struct http1_stream, unsent));
+    x->conn = c;
+    list_init(&x->spare);
+    x->unsent_at = x->unsent_n = 0;
+    x->last = false;
+    x->finish = (struct loop_deferred){.run = run_finish};
+    list_init(&x->finish.node);
+    http_request_init(&x->req, x->taken, sizeof(x->taken));
     x->in = loop_take_block(c->server->loop);
     x->in_room = LOOP_BLOCK_BYTES;
     c->http1 = x;
@@ -168,7 +161,8 @@ static void note_facts(struct http_request *req, const struct http1_request_fact
     req->authority = facts->host;
 }
 
-void http1_refuse(struct http_conn *c, enum request_fault f)
+/* Refuse the request that is incomplete: in its head, or in its body. */
+static cold_ void refuse(struct http_conn *c, enum request_fault f)
 {
     struct http1_stream *x = c->http1;
     struct text answer = {0};
@@ -222,11 +216,6 @@ static bool find_head_end(struct http1_stream *x, enum request_fault *f)
     return false;
 }
 
-static bool head_fills_input(const struct http1_stream *x)
-{
-    return x->in_len >= 4 && memcmp(x->in + x->in_len - 4, "\r\n\r\n", 4) == 0;
-}
-
 /* All but those that are known without them. */
 static void put_fields(struct http1_stream *x, size_t n)
 {
@@ -251,15 +240,6 @@ static void put_fields(struct http1_stream *x, size_t n)
     fields->kinds = kinds;
 }
 
-/* RFC 9110 section 7.8: Upgrade counts if Connection lists it. */
-static noinline_ void take_upgrade(struct http_request *req)
-{
-    const struct message_field *f = message_fields_find(&req->fields, SLICE_LIT("upgrade"), NULL);
-
-    if (f != NULL && http_request_lists(&req->fields, SLICE_LIT("upgrade")))
-        req->upgrade = f->value;
-}
-
 static void put_request(struct http1_stream *x, const struct http1_request_facts *facts)
 {
     struct http_request *req = &x->req;
@@ -271,37 +251,35 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
     req->keep_alive = facts->keep_alive;
     req->received_ms = loop_wall_ms(x->conn->server->loop);
     put_fields(x, facts->nheaders);
-    if (facts->upgrades)
-        take_upgrade(req);
+    if (!facts->upgrades)
+        return;
+    /* RFC 9110 section 7.8: Upgrade counts if Connection lists it. */
+    const struct message_field *f = message_fields_find(&req->fields, SLICE_LIT("upgrade"), NULL);
+    if (f != NULL && http_request_lists(&req->fields, SLICE_LIT("upgrade")))
+        req->upgrade = f->value;
 }
 
 /* ---- the body ---- */
 
-/* As much of "100 Continue" as the transport takes. False: it does not take all. */
-static bool send_interim(struct http_conn *c)
+/* "100 Continue". */
+static noinline_ void send_interim(struct http_conn *c)
 {
     struct http1_stream *x = c->http1;
 
+    x->interim = continue_head;
+    x->interim_left = sizeof(continue_head) - 1;
     while (x->interim_left != 0) {
         struct iovec iov = {.iov_base = writable(x->interim), .iov_len = x->interim_left};
         ssize_t n = transport_send(&c->transport, &iov, 1, 0);
 
-        if (n == -1 && errno != EAGAIN)
-            return true; /* the read that follows finds out */
-        if (n == -1)
-            return false;
+        if (n == -1) {
+            if (errno == EAGAIN) /* else the read that follows finds out */
+                transport_await_writable(&c->transport, http1_write_on);
+            return;
+        }
         x->interim += n;
         x->interim_left -= (size_t)n;
     }
-    return true;
-}
-
-static void begin_interim(struct http_conn *c)
-{
-    c->http1->interim = continue_head;
-    c->http1->interim_left = sizeof(continue_head) - 1;
-    if (!send_interim(c))
-        transport_await_writable(&c->transport, http1_write_on);
 }
 
 /* The request is complete. C may be closed. */
@@ -315,7 +293,7 @@ static void hand_over(struct http_conn *c)
     else if (x->req.body.p != NULL)
         x->req.body = body_sink_bytes(&x->body);
     if (x->req.body.p == NULL && x->body.file != NULL) {
-        http1_refuse(c, FAULT_BODY_NO_ROOM);
+        refuse(c, FAULT_BODY_NO_ROOM);
         return;
     }
     x->state = HTTP1_BUSY;
@@ -330,22 +308,21 @@ static void hand_over(struct http_conn *c)
 static bool take_chunks(struct http_conn *c, char *p, size_t n)
 {
     struct http1_stream *x = c->http1;
-    const struct body_sink_limits limits = http_server_sink_limits(c->server);
     size_t used;
+    size_t data;
     bool ended;
-    enum request_fault f = http1_chunked_check(&x->chunks, (struct slice){p, n}, &used, &ended);
+    enum request_fault f = http1_chunked_take(&x->chunks, p, n, &used, &data, &ended);
 
     if (f == FAULT_NONE)
         f = request_check_body(&c->server->options, x->chunks.data_bytes);
     if (f == FAULT_NONE) {
         if (used != n)
             text_add(&x->rest, (struct slice){p + used, n - used});
-        size_t data = http1_chunked_strip(&x->strip, p, used);
-        if (!body_sink_add(&x->body, &limits, (struct slice){p, data}))
+        if (!body_sink_add(&x->body, &c->server->sinks, (struct slice){p, data}))
             f = FAULT_BODY_NO_ROOM;
     }
     if (f != FAULT_NONE) {
-        http1_refuse(c, f);
+        refuse(c, f);
         return false;
     }
     if (ended) {
@@ -359,31 +336,24 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
 static bool begin_sink(struct http_conn *c, uint64_t length)
 {
     struct http1_stream *x = c->http1;
-    const struct body_sink_limits limits = http_server_sink_limits(c->server);
+    const struct body_sink_limits *limits = &c->server->sinks;
     struct slice here = {x->in + x->head_bytes, x->in_len - x->head_bytes};
 
     if (here.len > length)
         here.len = (size_t)length;
     x->in_used = x->head_bytes + here.len;
     x->left = length - here.len;
-    if (body_sink_expect(&x->body, &limits, length) && body_sink_add(&x->body, &limits, here))
+    if (body_sink_expect(&x->body, limits, length) && body_sink_add(&x->body, limits, here))
         return true;
-    http1_refuse(c, FAULT_BODY_NO_ROOM);
+    refuse(c, FAULT_BODY_NO_ROOM);
     return false;
-}
-
-static bool fits_in_place(const struct http1_stream *x, uint64_t length)
-{
-    const struct body_sink_limits limits = http_server_sink_limits(x->conn->server);
-
-    return length <= x->in_room - x->head_bytes &&
-           (limits.directory == NULL || length <= limits.memory_bytes);
 }
 
 /* The head is complete. True: more is to be read. */
 static bool begin_body(struct http_conn *c, const struct http1_request_facts *facts)
 {
     struct http1_stream *x = c->http1;
+    const struct body_sink_limits *sinks = &c->server->sinks;
     size_t here = x->in_len - x->head_bytes;
 
     x->in_used = x->head_bytes;
@@ -396,20 +366,20 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
     http_conn_enter(c, PHASE_BODY);
     if (facts->expects && facts->minor_version != 0 && here == 0 &&
         (facts->chunked || facts->content_length != 0))
-        begin_interim(c);
+        send_interim(c);
     if (facts->chunked) {
         x->in_used = x->in_len;
         return here == 0 || take_chunks(c, x->in + x->head_bytes, here);
     }
     x->left = facts->content_length;
-    x->in_place = fits_in_place(x, x->left);
+    x->in_place = x->left <= x->in_room - x->head_bytes &&
+                  (sinks->directory == NULL || x->left <= sinks->memory_bytes);
     if (!x->in_place && !begin_sink(c, facts->content_length))
         return false;
     if (x->in_place && here < x->left) {
-        const struct body_sink_limits limits = http_server_sink_limits(c->server);
-        if (body_sink_count(&x->body, &limits, x->in_room))
+        if (body_sink_count(&x->body, sinks, x->in_room))
             return true;
-        http1_refuse(c, FAULT_BODY_NO_ROOM);
+        refuse(c, FAULT_BODY_NO_ROOM);
         return false;
     }
     if (!x->in_place && x->left != 0)
@@ -429,9 +399,10 @@ static bool take_head(struct http_conn *c)
     struct http1_request_facts facts;
     enum request_fault f = FAULT_NONE;
 
-    if (!head_fills_input(x) && !find_head_end(x, &f)) {
+    bool ends = x->in_len >= 4 && memcmp(x->in + x->in_len - 4, "\r\n\r\n", 4) == 0;
+    if (!ends && !find_head_end(x, &f)) {
         if (f != FAULT_NONE)
-            http1_refuse(c, f);
+            refuse(c, f);
         return f == FAULT_NONE;
     }
     f = http1_request_read((struct slice){x->in, x->in_len}, &facts, spares->fields,
@@ -446,7 +417,7 @@ static bool take_head(struct http_conn *c)
     if (f == FAULT_NONE)
         f = request_check_body(o, facts.content_length);
     if (f != FAULT_NONE) {
-        http1_refuse(c, f);
+        refuse(c, f);
         return false;
     }
     return begin_body(c, &facts);
@@ -541,27 +512,14 @@ static bool take(struct http_conn *c, char *p, size_t n)
     if (p == x->body.memory.p + x->body.memory.len) {
         x->body.memory.len += n; /* it was read to its place */
         x->body.bytes += n;
-    } else {
-        const struct body_sink_limits limits = http_server_sink_limits(c->server);
-        if (!body_sink_add(&x->body, &limits, (struct slice){p, n})) {
-            http1_refuse(c, FAULT_BODY_NO_ROOM);
-            return false;
-        }
+    } else if (!body_sink_add(&x->body, &c->server->sinks, (struct slice){p, n})) {
+        refuse(c, FAULT_BODY_NO_ROOM);
+        return false;
     }
     if (x->left != 0)
         return true;
     hand_over(c);
     return false;
-}
-
-/* The client has ended, within a request or between two. */
-static void take_end(struct http_conn *c)
-{
-    const struct http1_stream *x = c->http1;
-
-    if (x->head_bytes != 0)
-        report(c, FAULT_BODY_BROKEN_OFF);
-    http_conn_close(c);
 }
 
 /* Reads what there is, until a request is complete. C may be closed. */
@@ -578,7 +536,9 @@ static void read_request(struct http_conn *c)
         if (n == -1 && (errno == EAGAIN || errno == EINTR))
             break;
         if (n <= 0) {
-            take_end(c);
+            if (c->http1->head_bytes != 0)
+                report(c, FAULT_BODY_BROKEN_OFF);
+            http_conn_close(c);
             return;
         }
         if (!take(c, room.iov_base, (size_t)n))
@@ -679,17 +639,6 @@ void http1_finish(struct http_conn *c)
         read_request(c);
 }
 
-struct http_tunnel_bytes http1_upgrade(struct http_reply *r)
-{
-    const struct http1_stream *x = r->conn->http1;
-    struct http_tunnel_bytes bytes = {.to_worker = {0}, .to_client = {0}};
-
-    text_add(&bytes.to_worker, (struct slice){x->in + x->in_used, x->in_len - x->in_used});
-    text_add(&bytes.to_worker, text_slice(&x->rest));
-    http1_put_upgrade_head(r, &bytes.to_client);
-    return bytes;
-}
-
 /* ---- time ---- */
 
 void http1_sweep(struct http_conn *c, uint64_t now_ms)
@@ -702,19 +651,20 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms)
             http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
             if (c->partial != NULL)
                 take_up(c);
-            http1_refuse(c, FAULT_HEAD_TIMEOUT);
+            refuse(c, FAULT_HEAD_TIMEOUT);
         }
         return;
     case PHASE_BODY:
         if (http_conn_phase_over(c, o->body_timeout_ms, now_ms)) {
             http_server_count(c->server, COUNT_BODY_TIMEOUTS);
-            http1_refuse(c, FAULT_BODY_TIMEOUT);
-        } else if (http_slow_body(c, now_ms)) {
-            http1_refuse(c, FAULT_BODY_RATE);
+            refuse(c, FAULT_BODY_TIMEOUT);
+        } else if (pace_too_slow(&c->body_pace, c->received_bytes, o->min_body_rate,
+                                 o->min_body_rate_grace_ms, now_ms)) {
+            refuse(c, FAULT_BODY_RATE);
         }
         return;
     case PHASE_BUSY:
-        http_slow_sweep_send(c, now_ms);
+        http_reply_sweep(c, now_ms);
         return;
     case PHASE_IDLE:
         if (http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms))

@@ -41,7 +41,7 @@ struct http1_stream {
 
     uint64_t left; /* of a sized body */
     bool in_place; /* the body follows its head in IN */
-    struct http1_chunked chunks, strip;
+    struct http1_chunked chunks;
     struct body_sink body;
     struct text rest; /* was read behind a chunked body: the next request */
 
@@ -75,7 +75,5 @@ struct http1_spares {
 
 /* http1_response.c: the transport takes bytes again. */
 void http1_write_on(void *conn);
-/* The head of a 101. */
-void http1_put_upgrade_head(struct http_reply *r, struct text *out);
 
 #endif

@@ -218,11 +218,6 @@ void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const ch
 
 /* ---- turns ---- */
 
-static const struct priority *priority_of(const struct http2_stream *s)
-{
-    return s->prioritized ? &s->priority : NULL;
-}
-
 static void activate(struct http2_stream *s)
 {
     struct http2_server *h2 = s->h2;
@@ -232,7 +227,7 @@ static void activate(struct http2_stream *s)
     if (h2->tree == NULL)
         h2->tree = priority_tree_create();
     if (s->entry == NULL)
-        s->entry = priority_tree_open(h2->tree, s->id, priority_of(s), s);
+        s->entry = priority_tree_open(h2->tree, s->id, s->prioritized ? &s->priority : NULL, s);
     priority_tree_activate(s->entry);
     s->active = true;
     ++h2->nactive;
@@ -410,16 +405,6 @@ static bool has_room(const struct http2_server *h2)
     return http2_unsent(h2) < HTTP2_OUTPUT_MAX;
 }
 
-/* As much of the pieces as goes out before any other stream's. */
-static void put_at_once(struct http2_stream *s)
-{
-    struct http2_server *h2 = s->h2;
-    size_t n;
-
-    while (h2->nactive == 0 && has_room(h2) && s->left != 0 && (n = most_of(s)) != 0)
-        put_data(s, n);
-}
-
 bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
 {
     struct http2_stream *s = r->req->stream;
@@ -446,7 +431,9 @@ bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
         return false;
     }
     put_rest(s);
-    put_at_once(s);
+    /* As much of the pieces as goes out before any other stream's. */
+    while (h2->nactive == 0 && has_room(h2) && s->left != 0 && (n = most_of(s)) != 0)
+        put_data(s, n);
     if (s->left == 0) {
         s->pieces = s->few;
         s->npieces = 0;

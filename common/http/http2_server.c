@@ -31,38 +31,25 @@ enum {
 
 /* ---- phases ---- */
 
-static enum conn_phase phase_of(const struct http2_server *h2)
+/* PING, SETTINGS and such do not make an idle connection live longer. */
+static void update_phase(struct http2_server *h2)
 {
-    enum http2_phase phase = http2_reader_phase(h2->reader);
-
-    if (h2->nstreams != 0)
-        return PHASE_BUSY;
-    if (phase == HTTP2_PHASE_PREFACE)
-        return PHASE_NEW;
-    return phase == HTTP2_PHASE_IDLE ? PHASE_IDLE : PHASE_HEAD;
-}
-
-/* Since when the present header block, or a frame of an idle connection, is incomplete. */
-static void note_head(struct http2_server *h2, enum conn_phase phase)
-{
-    bool incomplete = phase == PHASE_HEAD || http2_reader_phase(h2->reader) == HTTP2_PHASE_BLOCK;
+    static const enum conn_phase phases[] = {[HTTP2_PHASE_PREFACE] = PHASE_NEW,
+                                             [HTTP2_PHASE_IDLE] = PHASE_IDLE,
+                                             [HTTP2_PHASE_BLOCK] = PHASE_HEAD,
+                                             [HTTP2_PHASE_FRAME] = PHASE_HEAD};
+    struct http_conn *c = h2->conn;
+    enum conn_phase before = c->phase;
+    enum http2_phase input = http2_reader_phase(h2->reader);
+    enum conn_phase phase = h2->nstreams != 0 ? PHASE_BUSY : phases[input];
     uint32_t last = http2_reader_last_stream(h2->reader);
 
-    if (!incomplete)
+    /* Since when the present header block, or a frame of an idle connection, is incomplete. */
+    if (phase != PHASE_HEAD && input != HTTP2_PHASE_BLOCK)
         h2->head_since_ms = 0;
     else if (h2->head_since_ms == 0 || h2->head_after != last)
         h2->head_since_ms = loop_now_ms(h2->conn->server->loop);
     h2->head_after = last;
-}
-
-/* PING, SETTINGS and such do not make an idle connection live longer. */
-static void update_phase(struct http2_server *h2)
-{
-    struct http_conn *c = h2->conn;
-    enum conn_phase before = c->phase;
-    enum conn_phase phase = phase_of(h2);
-
-    note_head(h2, phase);
     if (phase == before)
         return;
     http_conn_enter(c, phase);
@@ -178,15 +165,6 @@ static enum request_fault check_unread(const struct http2_server *h2, unsigned t
     }
 }
 
-/* Nothing is sent to a client that speaks another protocol. */
-static void greet(struct http2_server *h2)
-{
-    h2->greeted = true;
-    http2_put_settings(h2);
-    if (h2->conn->server->draining)
-        http2_drain(h2->conn, false);
-}
-
 static enum request_fault on_frame(void *owner, const struct http2_frame_head *h)
 {
     struct http2_server *h2 = owner;
@@ -194,8 +172,12 @@ static enum request_fault on_frame(void *owner, const struct http2_frame_head *h
 
     if (h2->closed) /* by an event before: the rest of the input is not read */
         return FAULT_HTTP2_CLOSED;
-    if (!h2->greeted)
-        greet(h2);
+    if (!h2->greeted) { /* nothing is sent to a client that speaks another protocol */
+        h2->greeted = true;
+        http2_put_settings(h2);
+        if (h2->conn->server->draining)
+            http2_drain(h2->conn, false);
+    }
     if (h->type == TYPE_WINDOW_UPDATE && h2->updates != 0) {
         --h2->updates;
         return FAULT_NONE;
@@ -278,19 +260,13 @@ static uint32_t or_none(uint32_t limit)
     return limit != 0 ? limit : UINT32_MAX;
 }
 
-static size_t list_bytes(const struct http_server_options *o)
-{
-    size_t bytes = o->max_header_bytes != 0 ? o->max_header_bytes : REQUEST_HEAD_MAX;
-
-    return bytes < LIST_MAX / SIZE_FACTOR ? SIZE_FACTOR * bytes : LIST_MAX;
-}
-
 /* As the options are now. */
 static void set_limits(struct http2_server *h2)
 {
     const struct http_server_options *o = &h2->conn->server->options;
-    size_t bytes = list_bytes(o);
+    size_t bytes = o->max_header_bytes != 0 ? o->max_header_bytes : REQUEST_HEAD_MAX;
 
+    bytes = bytes < LIST_MAX / SIZE_FACTOR ? SIZE_FACTOR * bytes : LIST_MAX;
     h2->limits = (struct http2_reader_limits){
         .block_frames = BLOCK_FRAMES_MAX,
         .block_bytes = bytes,
@@ -308,14 +284,6 @@ static void set_limits(struct http2_server *h2)
 
 /* ---- reading ---- */
 
-static void take(struct http2_server *h2, struct slice bytes)
-{
-    enum request_fault f = http2_reader_read(h2->reader, bytes);
-
-    if (f != FAULT_NONE)
-        fail(h2, f);
-}
-
 /* True: there may be more. */
 static bool read_once(struct http2_server *h2, char *room, size_t bytes)
 {
@@ -324,7 +292,9 @@ static bool read_once(struct http2_server *h2, char *room, size_t bytes)
     ssize_t n = transport_recv(&c->transport, room, bytes);
     if (n > 0) {
         c->received_bytes += (size_t)n;
-        take(h2, (struct slice){room, (size_t)n});
+        enum request_fault f = http2_reader_read(h2->reader, (struct slice){room, (size_t)n});
+        if (f != FAULT_NONE)
+            fail(h2, f);
         return !h2->closed && ((size_t)n == bytes || transport_read_ahead(&c->transport));
     }
     if (n == 0 || errno != EAGAIN) {
@@ -415,11 +385,6 @@ static void sweep_drain(struct http2_server *h2, uint64_t now_ms)
         http2_end(h2, HTTP2_ERROR_NONE);
 }
 
-static bool is_over(uint64_t since_ms, uint64_t limit_ms, uint64_t now_ms)
-{
-    return limit_ms != 0 && since_ms != 0 && now_ms > since_ms && now_ms - since_ms >= limit_ms;
-}
-
 /* Whether the client has taken nothing of the output for too long. */
 static bool is_stalled(struct http2_server *h2, uint64_t now_ms)
 {
@@ -440,6 +405,9 @@ static void sweep(struct http2_server *h2, uint64_t now_ms)
     struct http_conn *c = h2->conn;
     struct http_server *s = c->server;
     const struct http_server_options *o = &s->options;
+    bool head_late = o->header_timeout_ms != 0 && h2->head_since_ms != 0 &&
+                     now_ms > h2->head_since_ms &&
+                     now_ms - h2->head_since_ms >= o->header_timeout_ms;
 
     if (s->draining)
         sweep_drain(h2, now_ms);
@@ -452,14 +420,14 @@ static void sweep(struct http2_server *h2, uint64_t now_ms)
     } else if (c->phase == PHASE_NEW && http_conn_phase_over(c, o->header_timeout_ms, now_ms)) {
         http_server_count(s, COUNT_HEADER_TIMEOUTS);
         http_conn_close(c);
-    } else if (is_over(h2->head_since_ms, o->header_timeout_ms, now_ms)) {
+    } else if (head_late) {
         http_server_count(s, COUNT_HEADER_TIMEOUTS);
         fail(h2, FAULT_HEAD_TIMEOUT);
     } else if (c->phase == PHASE_IDLE &&
                http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {
         http2_end(h2, HTTP2_ERROR_NONE);
     } else if (c->phase == PHASE_BUSY) {
-        http_slow_sweep_send(c, now_ms);
+        http_reply_sweep(c, now_ms);
     }
 }
 

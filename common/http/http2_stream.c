@@ -305,11 +305,6 @@ static void put_fields(struct http_request *req, const struct http2_head *head)
     fields->kinds = head->kinds;
 }
 
-static struct slice or_empty(struct slice s)
-{
-    return s.p != NULL ? s : SLICE_LIT("");
-}
-
 static void put_request(struct http2_stream *s, struct http2_head *head)
 {
     struct http_request *req = &s->req;
@@ -318,23 +313,13 @@ static void put_request(struct http2_stream *s, struct http2_head *head)
     if (head->bytes.len != 0)
         http2_head_move(head, http_request_take(req, head->bytes.len));
     req->method = head->method;
-    req->target = or_empty(head->path);
-    req->authority = or_empty(head->authority);
+    req->target = head->path.p != NULL ? head->path : SLICE_LIT("");
+    req->authority = head->authority.p != NULL ? head->authority : SLICE_LIT("");
     req->version = 0x200;
     req->keep_alive = true;
     req->received_ms = loop_wall_ms(s->h2->conn->server->loop);
     req->stream = s;
     put_fields(req, head);
-}
-
-static bool expects(const struct http_request *req, struct slice *value)
-{
-    if (!message_fields_may_have(&req->fields, FIELD_BIT(FIELD_HOP)))
-        return false;
-    const struct message_field *f = message_fields_find(&req->fields, SLICE_LIT("expect"), NULL);
-    if (f != NULL)
-        *value = f->value;
-    return f != NULL;
 }
 
 /* ---- the whole request ---- */
@@ -366,46 +351,29 @@ static enum request_fault check(struct http2_stream *s, const struct http2_head 
                                 bool *waits_for_continue)
 {
     const struct http_server_options *o = &s->h2->conn->server->options;
-    struct slice expectation;
+    const struct message_field *expect = NULL;
 
     enum request_fault f = request_check(&s->req);
     if (f == FAULT_NONE && head->side.sized)
         f = request_check_body(o, head->side.left);
-    if (f == FAULT_NONE && expects(&s->req, &expectation)) {
-        *waits_for_continue = true;
-        if (!slice_eq_nocase(expectation, SLICE_LIT("100-continue")))
-            f = FAULT_EXPECTATION;
-    }
+    if (f == FAULT_NONE && message_fields_may_have(&s->req.fields, FIELD_BIT(FIELD_HOP)))
+        expect = message_fields_find(&s->req.fields, SLICE_LIT("expect"), NULL);
+    *waits_for_continue = expect != NULL;
+    if (expect != NULL && !slice_eq_nocase(expect->value, SLICE_LIT("100-continue")))
+        f = FAULT_EXPECTATION;
     return f;
 }
 
 static enum request_fault begin_body(struct http2_stream *s, bool waits_for_continue)
 {
-    struct body_sink_limits limits = http_server_sink_limits(s->h2->conn->server);
+    const struct http_server *server = s->h2->conn->server;
 
-    s->begun_ms = loop_now_ms(s->h2->conn->server->loop);
-    if (s->side.sized && !body_sink_expect(&s->body, &limits, s->side.left))
+    s->begun_ms = loop_now_ms(server->loop);
+    if (s->side.sized && !body_sink_expect(&s->body, &server->sinks, s->side.left))
         return refuse(s, FAULT_BODY_NO_ROOM);
     if (waits_for_continue)
         http2_put_continue(s->h2, s->id);
     return FAULT_NONE;
-}
-
-/* It is one too many: neither answered nor served. */
-static enum request_fault refuse_excess(struct http2_server *h2, const struct http2_head *head)
-{
-    http2_put_reset(h2, head->stream, HTTP2_ERROR_REFUSED_STREAM);
-    if (head->side.ended)
-        return FAULT_NONE;
-    note_discarded(h2, head->stream);
-    return ++h2->excess > EXCESS_MAX ? FAULT_FRAMES_STREAMS : FAULT_NONE;
-}
-
-static void say_last(struct http2_server *h2)
-{
-    h2->closing = true;
-    h2->goaway_sent = true;
-    http2_put_goaway(h2, h2->last_id, HTTP2_ERROR_NONE);
 }
 
 enum request_fault http2_on_request(void *owner, struct http2_head *head)
@@ -419,15 +387,23 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
             note_discarded(h2, head->stream);
         return FAULT_NONE;
     }
-    if (h2->nstreams >= HTTP2_STREAMS_MAX)
-        return refuse_excess(h2, head);
+    if (h2->nstreams >= HTTP2_STREAMS_MAX) { /* one too many: neither answered nor served */
+        http2_put_reset(h2, head->stream, HTTP2_ERROR_REFUSED_STREAM);
+        if (head->side.ended)
+            return FAULT_NONE;
+        note_discarded(h2, head->stream);
+        return ++h2->excess > EXCESS_MAX ? FAULT_FRAMES_STREAMS : FAULT_NONE;
+    }
     h2->excess = 0;
     h2->last_id = head->stream;
     struct http2_stream *s = create(h2, head);
     enum request_fault f = request_check_sizes(o, head->list_bytes, head->nfields);
     put_request(s, head);
-    if (o->http2_requests != 0 && ++h2->requests >= o->http2_requests)
-        say_last(h2);
+    if (o->http2_requests != 0 && ++h2->requests >= o->http2_requests) {
+        h2->closing = true;
+        h2->goaway_sent = true;
+        http2_put_goaway(h2, h2->last_id, HTTP2_ERROR_NONE);
+    }
     if (f == FAULT_NONE)
         f = check(s, head, &waits_for_continue);
     if (f != FAULT_NONE)
@@ -453,17 +429,6 @@ static void renew_window(struct http2_server *h2, struct http2_stream *s, size_t
     *credit = 0;
 }
 
-static enum request_fault store(struct http2_stream *s, struct slice bytes)
-{
-    const struct http_server_options *o = &s->h2->conn->server->options;
-    struct body_sink_limits limits = http_server_sink_limits(s->h2->conn->server);
-
-    enum request_fault f = request_check_body(o, s->body.bytes + bytes.len);
-    if (f == FAULT_NONE && bytes.len != 0 && !body_sink_add(&s->body, &limits, bytes))
-        f = FAULT_BODY_NO_ROOM;
-    return f;
-}
-
 /* RFC 9113 section 8.1: the rest of a request that has been answered is not needed. */
 static void discard(struct http2_server *h2, const struct http2_data *d)
 {
@@ -481,6 +446,7 @@ static void discard(struct http2_server *h2, const struct http2_data *d)
 enum request_fault http2_on_data(void *owner, const struct http2_data *d)
 {
     struct http2_server *h2 = owner;
+    const struct http_server *server = h2->conn->server;
 
     if ((int64_t)d->flow > h2->receive_window)
         return FAULT_HTTP2_WINDOW;
@@ -495,7 +461,9 @@ enum request_fault http2_on_data(void *owner, const struct http2_data *d)
     if ((int64_t)d->flow > s->receive_window)
         return http2_on_overflow(s);
     s->receive_window -= (int64_t)d->flow;
-    enum request_fault f = store(s, d->bytes);
+    enum request_fault f = request_check_body(&server->options, s->body.bytes + d->bytes.len);
+    if (f == FAULT_NONE && d->bytes.len != 0 && !body_sink_add(&s->body, &server->sinks, d->bytes))
+        f = FAULT_BODY_NO_ROOM;
     if (f != FAULT_NONE)
         return refuse(s, f);
     if (d->ends)
@@ -513,19 +481,9 @@ enum request_fault http2_on_trailers(void *owner, struct http2_side *side, struc
 
 /* ---- bodies that are too slow ---- */
 
-static enum request_fault slowness(struct http2_stream *s, uint64_t now_ms)
-{
-    const struct http_server_options *o = &s->h2->conn->server->options;
-
-    if (o->body_timeout_ms != 0 && now_ms - s->begun_ms >= o->body_timeout_ms)
-        return FAULT_BODY_TIMEOUT;
-    if (pace_too_slow(&s->pace, s->body.bytes, o->min_body_rate, o->min_body_rate_grace_ms, now_ms))
-        return FAULT_BODY_RATE;
-    return FAULT_NONE;
-}
-
 void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
 {
+    const struct http_server_options *o = &h2->conn->server->options;
     struct list *it;
     struct list *next;
 
@@ -535,12 +493,13 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
         struct http2_stream *s = list_entry(it, struct http2_stream, node);
         if (s->state != HTTP2_STREAM_BODY)
             continue;
-        enum request_fault f = slowness(s, now_ms);
-        if (f == FAULT_NONE)
+        bool late = o->body_timeout_ms != 0 && now_ms - s->begun_ms >= o->body_timeout_ms;
+        if (!late && !pace_too_slow(&s->pace, s->body.bytes, o->min_body_rate,
+                                    o->min_body_rate_grace_ms, now_ms))
             continue;
-        if (f == FAULT_BODY_TIMEOUT)
+        if (late)
             http_server_count(h2->conn->server, COUNT_BODY_TIMEOUTS);
-        report(h2, f, 0, &s->req);
+        report(h2, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
         http2_reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
     }
 }

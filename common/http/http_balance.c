@@ -175,34 +175,29 @@ static struct place *least_loaded(struct http_balance *b, struct place *own)
     return least;
 }
 
-static bool worth_it(uint64_t own, uint64_t other)
-{
-    return other < own && own - other > SLACK + other / SLACK_PART;
-}
-
-static bool put_locked(struct box *box, const struct http_accepted *a, uint64_t now_ms)
-{
-    if (box->n == BOX_MAX || (box->n != 0 && now_ms >= box->since_ms + BUSY_MS))
-        return false;
-    if (box->n == 0)
-        box->since_ms = now_ms;
-    box->items[box->n] = *a;
-    atomic_store_explicit(&box->n, box->n + 1, memory_order_relaxed);
-    return true;
-}
-
 bool http_balance_give(struct http_balance *b, unsigned i, const struct http_accepted *a,
                        uint64_t now_ms)
 {
     struct place *own = place_of(b, i);
     struct place *to = least_loaded(b, own);
 
-    if (to == NULL || !worth_it(load_of(own), load_of(to)))
+    if (to == NULL)
         return false;
+    uint64_t ours = load_of(own);
+    uint64_t theirs = load_of(to);
     struct box *box = &to->box;
 
+    if (theirs >= ours || ours - theirs <= SLACK + theirs / SLACK_PART)
+        return false;
     pthread_mutex_lock(&box->mutex);
-    bool put = to->open && put_locked(box, a, now_ms);
+    unsigned n = box->n;
+    bool put = to->open && n != BOX_MAX && (n == 0 || now_ms < box->since_ms + BUSY_MS);
+    if (put) {
+        if (n == 0)
+            box->since_ms = now_ms;
+        box->items[n] = *a;
+        atomic_store_explicit(&box->n, n + 1, memory_order_relaxed);
+    }
     bool post = put && !box->posted;
     box->posted |= post;
     pthread_mutex_unlock(&box->mutex);

@@ -7,7 +7,9 @@
  *
  * The descriptor is only closed by http_conn_close(). Memory is freed at the end of the turn.
  */
+#include "common/base/log.h"
 #include "common/http/http_server_internal.h"
+#include "common/wire/proxy_line.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -15,6 +17,8 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+
+enum { PEEK_MAX = 4096 };
 
 static void on_readable(void *context);
 
@@ -44,7 +48,14 @@ bool http_conn_phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t
 
 /* ---- addresses ---- */
 
-void small_addr_set(struct small_addr *a, const struct addr *from)
+static void small_addr_fini(struct small_addr *a)
+{
+    if (a->len > sizeof(a->in6))
+        free(a->large);
+    a->len = 0;
+}
+
+static void small_addr_set(struct small_addr *a, const struct addr *from)
 {
     small_addr_fini(a);
     a->len = from->len;
@@ -56,7 +67,7 @@ void small_addr_set(struct small_addr *a, const struct addr *from)
     *a->large = *from;
 }
 
-void small_addr_get(const struct small_addr *a, struct addr *out)
+static void small_addr_get(const struct small_addr *a, struct addr *out)
 {
     if (a->len > sizeof(a->in6)) {
         *out = *a->large;
@@ -65,13 +76,6 @@ void small_addr_get(const struct small_addr *a, struct addr *out)
     /* As a whole: what is behind LEN is not used. */
     memcpy(&out->in6, &a->in6, sizeof(out->in6));
     out->len = a->len;
-}
-
-void small_addr_fini(struct small_addr *a)
-{
-    if (a->len > sizeof(a->in6))
-        free(a->large);
-    a->len = 0;
 }
 
 /* ---- life ---- */
@@ -159,7 +163,7 @@ const struct body_file *http_conn_body_file(const struct http_conn *c)
 
 void *http_conn_tag(const struct http_conn *c)
 {
-    return c->listener->tag;
+    return c->listener->options.tag;
 }
 
 void http_conn_copy_peer(const struct http_conn *c, struct addr *out)
@@ -201,14 +205,9 @@ struct slice http_conn_host(struct http_conn *c, struct http_request *req)
     return http_request_keep(req, slice_of(addr_format(local, text)));
 }
 
-bool http_conn_is_tls(const struct http_conn *c)
-{
-    return c->listener->ssl != NULL;
-}
-
 bool http_conn_client_has_tls(const struct http_conn *c)
 {
-    return http_conn_is_tls(c) || c->tls_before_us;
+    return c->listener->options.ssl != NULL || c->tls_before_us;
 }
 
 const SSL *http_conn_ssl(const struct http_conn *c)
@@ -216,26 +215,153 @@ const SSL *http_conn_ssl(const struct http_conn *c)
     return c->secured ? transport_ssl(&c->transport) : NULL;
 }
 
+/* ---- the header of a proxy in front ---- */
+
+/*
+ * A header before TLS and HTTP has the addresses of the client's connection. What follows it stays
+ * in the kernel, where TLS and HTTP begin to read: bytes are peeked, and only those of the header
+ * are taken.
+ *
+ * Peers other than the proxies listed are closed, because the header can claim any address. Nothing
+ * is answered, as the protocol is not known yet.
+ *
+ * The connection is counted for the client's address (address_counts.h) before TLS begins.
+ */
+
+/* The connection goes. */
+static cold_ void refuse(struct http_conn *c, enum request_fault f)
+{
+    const struct http_refusal r = {.conn = c, .fault = f};
+
+    http_server_refused(c->server, &r);
+    http_conn_close(c);
+}
+
+static cold_ void refuse_address(struct http_conn *c)
+{
+    const struct http_server_options *o = &c->server->options;
+    char client[ADDR_TEXT_MAX];
+    uint64_t unreported;
+
+    http_server_count(c->server, COUNT_REFUSED + FAULT_ADDRESS_CONNECTIONS);
+    if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
+        log_warn(NULL, "address-over-limit",
+                 "client=%s max_connections_per_address=%zu not_logged_before=%llu",
+                 addr_host(http_conn_peer(c), client), o->max_connections_per_address,
+                 (unsigned long long)unreported);
+    }
+}
+
+/* Whether its peer may have one more; counts it, or counts that it may not. */
+static bool admit(struct http_conn *c)
+{
+    const struct http_server_options *o = &c->server->options;
+
+    if (o->addresses == NULL || o->max_connections_per_address == 0 ||
+        address_counts_join(o->addresses, http_conn_peer(c), o->max_connections_per_address,
+                            &c->address))
+        return true;
+    if (o->exempt != NULL && o->exempt(o->context, http_conn_peer(c)))
+        return true;
+    refuse_address(c);
+    return false;
+}
+
+static void serve(struct http_conn *c);
+
+static struct addr addr_of(enum proxy_family family, const unsigned char bytes[16], uint16_t port)
+{
+    struct addr a = {0};
+
+    switch (family) {
+    case PROXY_INET:
+        a.in.sin_family = AF_INET;
+        a.in.sin_port = htons(port);
+        memcpy(&a.in.sin_addr, bytes, sizeof(a.in.sin_addr));
+        a.len = sizeof(a.in);
+        break;
+    case PROXY_INET6:
+        a.in6.sin6_family = AF_INET6;
+        a.in6.sin6_port = htons(port);
+        memcpy(&a.in6.sin6_addr, bytes, sizeof(a.in6.sin6_addr));
+        a.len = sizeof(a.in6);
+        break;
+    case PROXY_UNIX:
+        a.sa.sa_family = AF_UNIX;
+        a.len = sizeof(a.sa.sa_family);
+        break;
+    case PROXY_NOBODY:
+        break;
+    }
+    return a;
+}
+
+static void take_header(struct http_conn *c, const struct proxy_line *line)
+{
+    c->tls_before_us = line->tls;
+    if (line->family != PROXY_NOBODY) {
+        struct addr peer = addr_of(line->family, line->source, line->source_port);
+        struct addr local = addr_of(line->family, line->destination, line->destination_port);
+
+        small_addr_set(&c->peer, &peer);
+        small_addr_set(&c->local, &local);
+    }
+    text_fini(c->proxied);
+    free(c->proxied);
+    c->proxied = NULL;
+    serve(c);
+}
+
+/* The first N bytes at ROOM are what the transport has; the header may end among them. */
+static void take_header_bytes(struct http_conn *c, char *room, size_t n)
+{
+    size_t before = c->proxied->len;
+    struct proxy_line line;
+
+    text_add(c->proxied, (struct slice){room, n});
+    enum request_fault f = proxy_line_check(text_slice(c->proxied), &line);
+    if (f != FAULT_NONE) {
+        refuse(c, f);
+        return;
+    }
+    size_t used = line.bytes != 0 ? line.bytes - before : n;
+    if (transport_recv(&c->transport, room, used) != (ssize_t)used)
+        http_conn_close(c);
+    else if (line.bytes != 0)
+        take_header(c, &line);
+}
+
+static void read_header(struct http_conn *c)
+{
+    char *room = http_server_read_room(c->server);
+    ssize_t n = transport_peek(&c->transport, room, PEEK_MAX);
+
+    if (n > 0) {
+        take_header_bytes(c, room, (size_t)n);
+        return;
+    }
+    if (n == -1 && (errno == EAGAIN || errno == EINTR))
+        return;
+    /* A peer that only probes the port sends nothing. */
+    if (c->proxied->len != 0)
+        refuse(c, FAULT_PROXY_LINE);
+    else
+        http_conn_close(c);
+}
+
+/* Expect a PROXY header, if the listener's networks allow the peer to send one; else C is closed.
+ */
+static void await_header(struct http_conn *c)
+{
+    if (!networks_have(c->listener->options.proxy_from, http_conn_peer(c))) {
+        refuse(c, FAULT_PROXY_SENDER);
+        return;
+    }
+    c->state = CONN_PROXIED;
+    c->proxied = xcalloc(1, sizeof(*c->proxied));
+}
+
 /* ---- the handshake ---- */
-
-static void note_secured(struct http_conn *c)
-{
-    const SSL *ssl = transport_ssl(&c->transport);
-
-    c->secured = true;
-    http_server_count(c->server, SSL_version(ssl) >= TLS1_3_VERSION ? COUNT_TLS13 : COUNT_TLS12);
-    if (SSL_session_reused(ssl))
-        http_server_count(c->server, COUNT_TLS_RESUMED);
-}
-
-static bool negotiated_http2(const struct http_conn *c)
-{
-    const unsigned char *name;
-    unsigned len;
-
-    SSL_get0_alpn_selected(transport_ssl(&c->transport), &name, &len);
-    return slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2"));
-}
 
 static void start_http(struct http_conn *c, bool http2)
 {
@@ -254,9 +380,26 @@ static cold_ void handshake_failed(struct http_conn *c)
 
     http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
     transport_drop_tls(&c->transport);
-    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->tells_plain)
+    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.tells_plain)
         http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
     http_conn_linger(c, &answer);
+}
+
+static void end_handshake(struct http_conn *c)
+{
+    const SSL *ssl = transport_ssl(&c->transport);
+    const unsigned char *name;
+    unsigned len;
+
+    c->secured = true;
+    http_server_count(c->server, SSL_version(ssl) >= TLS1_3_VERSION ? COUNT_TLS13 : COUNT_TLS12);
+    if (SSL_session_reused(ssl))
+        http_server_count(c->server, COUNT_TLS_RESUMED);
+    SSL_get0_alpn_selected(ssl, &name, &len);
+    start_http(c, slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2")));
+    /* What came with the end of the handshake does not show in a poll. */
+    if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
+        on_readable(c);
 }
 
 static void handshake(void *conn)
@@ -265,11 +408,7 @@ static void handshake(void *conn)
 
     switch (tls_link_handshake(c->transport.tls)) {
     case TLS_DONE:
-        note_secured(c);
-        start_http(c, negotiated_http2(c));
-        /* Data received with the end of the handshake is not reported by a poll. */
-        if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
-            on_readable(c);
+        end_handshake(c);
         return;
     case TLS_READS:
         return;
@@ -283,18 +422,21 @@ static void handshake(void *conn)
     UNREACHABLE();
 }
 
-void http_conn_serve(struct http_conn *c)
+/* The PROXY header, if there is one, has been read: continue with TLS or HTTP. C may be closed. */
+static void serve(struct http_conn *c)
 {
-    if (!http_proxied_admit(c)) {
+    const struct http_listen_options *l = &c->listener->options;
+
+    if (!admit(c)) {
         http_conn_close(c);
         return;
     }
-    if (c->listener->ssl == NULL) {
-        start_http(c, c->listener->http2);
+    if (l->ssl == NULL) {
+        start_http(c, l->http2);
         return;
     }
     c->state = CONN_HANDSHAKE;
-    if (!transport_accept_tls(&c->transport, c->listener->ssl, &c->tls_failure))
+    if (!transport_accept_tls(&c->transport, l->ssl, &c->tls_failure))
         http_conn_close(c);
 }
 
@@ -302,10 +444,10 @@ void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
 {
     struct http_conn *c = create(l, fd, peer);
 
-    if (l->proxy_from != NULL)
-        http_proxied_start(c);
+    if (l->options.proxy_from != NULL)
+        await_header(c);
     else
-        http_conn_serve(c);
+        serve(c);
 }
 
 /* ---- lingering ---- */
@@ -374,7 +516,7 @@ static void on_readable(void *context)
 
     switch (c->state) {
     case CONN_PROXIED:
-        http_proxied_readable(c);
+        read_header(c);
         return;
     case CONN_HANDSHAKE:
         handshake(c);
@@ -393,25 +535,6 @@ static void on_readable(void *context)
         break;
     }
     UNREACHABLE();
-}
-
-/* ---- requests ---- */
-
-void http_conn_begin(struct http_conn *c)
-{
-    ++c->requests;
-    ++c->server->nrequests;
-    http_server_load_changed(c->server);
-}
-
-void http_conn_end(struct http_conn *c, bool done)
-{
-    --c->server->nrequests;
-    http_server_load_changed(c->server);
-    if (!done) {
-        ++c->abandoned;
-        http_server_count(c->server, COUNT_ABANDONED);
-    }
 }
 
 /* ---- progress ---- */
@@ -440,11 +563,14 @@ static void sweep_new(struct http_conn *c, uint64_t now_ms)
     http_conn_close(c);
 }
 
-void http_conn_sweep(struct http_conn *c, uint64_t now_ms)
+void http_conn_sweep(struct http_conn *c)
 {
+    uint64_t now_ms = loop_now_ms(c->server->loop);
+
     switch (c->state) {
     case CONN_PROXIED:
-        http_proxied_sweep(c, now_ms);
+        if (http_conn_phase_over(c, c->server->options.header_timeout_ms, now_ms))
+            refuse(c, FAULT_PROXY_LATE);
         return;
     case CONN_HANDSHAKE:
         sweep_new(c, now_ms);

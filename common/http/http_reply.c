@@ -32,21 +32,93 @@ enum {
 
 enum reply_state { REPLY_NEW, REPLY_HELD, REPLY_OPEN, REPLY_CLOSED };
 
-static bool is_bodyless(const struct http_request *req)
-{
-    return req->res.status < 200 || req->res.status == 204 || req->res.status == 304 ||
-           slice_is(req->method, "HEAD");
-}
-
 static bool is_http2(const struct http_reply *r)
 {
     return r->req->stream != NULL;
+}
+
+/* ---- clients that are slow ---- */
+
+/*
+ * Those that take a response below the rate that is set, or nothing at all. What a client takes is
+ * what its kernel has acknowledged (http_conn_progress): what is in our socket's buffer is not with
+ * the client. Of HTTP/2 this is the connection's, so that a stream that has to wait for others, by
+ * the client's priorities, is not slow. But a stream that waits for the client's windows alone
+ * waits for no other stream, and its own bytes count.
+ */
+
+static void on_send_timer(struct timer *t)
+{
+    struct http_reply *r = container_of(t, struct http_reply, send_timer);
+    struct http_server *s = r->conn->server;
+    uint64_t progress = is_http2(r) && http2_waits_for_window(r) ? http2_sent_bytes(r)
+                                                                 : http_conn_progress(r->conn);
+    bool stalled = r->watched_progress && progress == r->progress;
+
+    r->watched_progress = true;
+    r->progress = progress;
+    if (!stalled) {
+        timer_start(s->loop, t, s->options.send_timeout_ms);
+        return;
+    }
+    http_server_count(s, COUNT_SEND_TIMEOUTS);
+    http_conn_reset(r->conn);
+}
+
+/* Bytes wait for the client. */
+static void arm_send_timer(struct http_reply *r)
+{
+    uint64_t ms = r->conn->server->options.send_timeout_ms;
+
+    r->watched_progress = false;
+    if (ms != 0)
+        timer_start(r->conn->server->loop, &r->send_timer, ms);
+}
+
+static bool stream_too_slow(struct http_reply *r, uint64_t now_ms)
+{
+    const struct http_server_options *o = &r->conn->server->options;
+
+    if (!r->in_flight || !http2_waits_for_window(r)) {
+        pace_rest(&r->pace);
+        return false;
+    }
+    return pace_too_slow(&r->pace, http2_sent_bytes(r), o->min_send_rate, o->min_send_rate_grace_ms,
+                         now_ms);
+}
+
+void http_reply_sweep(struct http_conn *c, uint64_t now_ms)
+{
+    const struct http_server_options *o = &c->server->options;
+    bool waits = false;
+    bool slow = false;
+    struct list *it;
+
+    if (o->min_send_rate == 0)
+        return;
+    list_for_each (it, &c->replies) {
+        struct http_reply *r = list_entry(it, struct http_reply, node);
+
+        waits = waits || r->in_flight;
+        slow = slow || (is_http2(r) && stream_too_slow(r, now_ms));
+    }
+    if (!waits)
+        pace_rest(&c->send_pace);
+    else if (!slow)
+        slow = pace_too_slow(&c->send_pace, http_conn_progress(c), o->min_send_rate,
+                             o->min_send_rate_grace_ms, now_ms);
+    if (!slow)
+        return;
+    http_server_count(c->server, COUNT_SLOW_READERS);
+    http_conn_reset(c);
 }
 
 /* ---- the end ---- */
 
 static void end_reply(struct http_reply *r, bool done)
 {
+    struct http_server *s = r->conn->server;
+
     if (r->over)
         return;
     r->over = true;
@@ -60,7 +132,12 @@ static void end_reply(struct http_reply *r, bool done)
     http1_drop_piece(r);
     r->queued_bytes = 0;
     list_remove(&r->node);
-    http_conn_end(r->conn, done);
+    --s->nrequests;
+    http_server_load_changed(s);
+    if (!done) {
+        ++r->conn->abandoned;
+        http_server_count(s, COUNT_ABANDONED);
+    }
     r->events->gone(r->context, done);
 }
 
@@ -99,8 +176,11 @@ static void release_sent(struct http_reply *r)
     r->sent_bytes += bytes;
     r->joined_bytes = 0;
     http1_bodies_release(&r->sending);
-    if (r->queued_bytes == 0)
-        http_slow_drained(r);
+    if (r->queued_bytes != 0)
+        return;
+    if (is_http2(r))
+        pace_rest(&r->pace);
+    pace_rest(&r->conn->send_pace);
 }
 
 void http_reply_finished(struct http_reply *r)
@@ -119,7 +199,7 @@ static cold_ void send_cut(struct http_reply *r)
 {
     r->state = REPLY_CLOSED;
     r->in_flight = true;
-    http_slow_arm_timer(r);
+    arm_send_timer(r);
     if (is_http2(r))
         http2_cut(r);
     else
@@ -152,7 +232,7 @@ static bool pump_once(struct http_reply *r)
         release_sent(r);
     r->in_flight = !taken || last;
     if (!taken)
-        http_slow_arm_timer(r);
+        arm_send_timer(r);
     return !r->in_flight && (more || r->abort_queued);
 }
 
@@ -176,22 +256,6 @@ void http_reply_proceed(struct http_reply *r)
         r->events->drained(r->context);
 }
 
-static void decide_persistence(struct http_reply *r)
-{
-    struct http_request *req = r->req;
-    bool ends_by_close =
-        req->version < 0x101 && req->res.content_length == UINT64_MAX && !r->bodyless;
-
-    if (ends_by_close || r->conn->server->draining)
-        req->keep_alive = false;
-}
-
-/* RFC 9112 6.1: HTTP/1.1 answers without a known length come in chunks. */
-static bool is_chunked(const struct http_reply *r)
-{
-    return r->req->version == 0x101 && r->req->res.content_length == UINT64_MAX && !r->bodyless;
-}
-
 bool http_reply_flows(const struct http_reply *r)
 {
     return (r->state == REPLY_HELD || r->state == REPLY_OPEN) && !r->in_flight &&
@@ -201,8 +265,13 @@ bool http_reply_flows(const struct http_reply *r)
 /* Its head goes out with the next pump. */
 static void open_reply(struct http_reply *r)
 {
-    decide_persistence(r);
-    r->chunked = is_chunked(r);
+    struct http_request *req = r->req;
+    bool endless = req->res.content_length == UINT64_MAX && !r->bodyless;
+
+    /* RFC 9112 6.1: HTTP/1.1 answers without a known length come in chunks. */
+    r->chunked = endless && req->version == 0x101;
+    if ((endless && req->version < 0x101) || r->conn->server->draining)
+        req->keep_alive = false;
     r->state = REPLY_OPEN;
 }
 
@@ -227,9 +296,13 @@ void http_reply_init(struct http_reply *r, struct http_request *req, struct http
     r->state = REPLY_NEW;
     list_init(&r->parts);
     list_init(&r->sending);
-    http_slow_init(r);
+    timer_init(&r->send_timer, on_send_timer);
+    if (is_http2(r))
+        pace_rest(&r->pace);
     list_push_back(&c->replies, &r->node);
-    http_conn_begin(c);
+    ++c->requests;
+    ++c->server->nrequests;
+    http_server_load_changed(c->server);
     if (is_http2(r))
         http2_attach(req, r);
 }
@@ -249,8 +322,9 @@ static void prepare(struct http_reply *r, uint64_t content_length)
     /* Some servers send "OK" with any status. */
     if (req->res.reason == NULL || (req->res.status != 200 && strcmp(req->res.reason, "OK") == 0))
         req->res.reason = http_status_reason(req->res.status);
-    r->bodyless = is_bodyless(req);
-    /* The length of a 304 describes a body that is not sent: some HTTP/2 clients reject it. */
+    r->bodyless = req->res.status < 200 || req->res.status == 204 || req->res.status == 304 ||
+                  slice_is(req->method, "HEAD");
+    /* That of a 304 is the length of what is not sent: some HTTP/2 clients reject it. */
     bool omitted = req->res.status == 204 || (req->res.status == 304 && is_http2(r));
     bool announced = content_length != UINT64_MAX && !omitted;
     req->res.content_length = announced ? content_length : UINT64_MAX;

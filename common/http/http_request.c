@@ -141,17 +141,87 @@ void http_put_field(struct text *out, struct slice name, struct slice value)
     out->len = (size_t)(put_line(at, name, value) - out->p);
 }
 
-/* RFC 9110 8.6 */
-static bool announces_body(struct slice method)
-{
-    return slice_is(method, "POST") || slice_is(method, "PUT") || slice_is(method, "PATCH");
-}
-
 void http_put_length(struct slice method, struct slice body, struct text *out)
 {
-    if (body.p == NULL && !announces_body(method))
+    /* RFC 9110 8.6 */
+    if (body.p == NULL && !slice_is(method, "POST") && !slice_is(method, "PUT") &&
+        !slice_is(method, "PATCH"))
         return;
     text_add(out, SLICE_LIT("Content-Length: "));
     text_add_u64(out, body.p != NULL ? body.len : 0);
     text_add(out, SLICE_LIT("\r\n"));
+}
+
+/* ---- reason phrases, as registered (RFC 9110 section 15 and the IANA registry) ---- */
+
+static const struct {
+    int status;
+    const char *reason;
+} reasons[] = {
+    {101, "Switching Protocols"},
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {203, "Non-Authoritative Information"},
+    {204, "No Content"},
+    {205, "Reset Content"},
+    {206, "Partial Content"},
+    {207, "Multi-Status"},
+    {208, "Already Reported"},
+    {226, "IM Used"},
+    {300, "Multiple Choices"},
+    {301, "Moved Permanently"},
+    {302, "Found"},
+    {303, "See Other"},
+    {304, "Not Modified"},
+    {305, "Use Proxy"},
+    {307, "Temporary Redirect"},
+    {308, "Permanent Redirect"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {402, "Payment Required"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {406, "Not Acceptable"},
+    {407, "Proxy Authentication Required"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {410, "Gone"},
+    {411, "Length Required"},
+    {412, "Precondition Failed"},
+    {413, "Content Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {416, "Range Not Satisfiable"},
+    {417, "Expectation Failed"},
+    {421, "Misdirected Request"},
+    {422, "Unprocessable Content"},
+    {423, "Locked"},
+    {424, "Failed Dependency"},
+    {425, "Too Early"},
+    {426, "Upgrade Required"},
+    {428, "Precondition Required"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {451, "Unavailable For Legal Reasons"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+    {506, "Variant Also Negotiates"},
+    {507, "Insufficient Storage"},
+    {508, "Loop Detected"},
+    {511, "Network Authentication Required"},
+};
+
+const char *http_status_reason(int status)
+{
+    for (size_t i = 0; i < ARRAY_LEN(reasons); ++i) {
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    }
+    return "Unknown";
 }

@@ -103,5 +103,7 @@ void http_put_field(struct text *out, struct slice name, struct slice value);
 /* Appends Content-Length if the request has a BODY (NULL: none) or if METHOD requires the field
  * even for an empty body. */
 void http_put_length(struct slice method, struct slice body, struct text *out);
+/* Standard reason phrase, NUL-terminated: "Not Found"; "Unknown" for others. */
+const char *http_status_reason(int status) noinline_;
 
 #endif

@@ -1,19 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The server: its options, and what is done for all of its connections: the sweep, which keeps time
- * by their phases, and the drain.
+ * The server: its options; its listeners, which accept with as few system calls as possible, on the
+ * loop that has the fewest in flight (http_balance.h); which requests are served; and what is done
+ * for all connections: the sweep, which keeps time by their phases, and the drain.
  */
 #include "common/base/log.h"
 #include "common/http/http_server_internal.h"
 
+#include <errno.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     SWEEP_MS_MIN = 20,
     SWEEP_MS_MAX = 1000,
-    HELP_MAX = 64,       /* idle connections closed per sweep for other loops */
-    ROOM_LOOKS_MAX = 16, /* idle connections examined that have all sent something */
+    HELP_MAX = 64,          /* idle connections closed per sweep for other loops */
+    ROOM_LOOKS_MAX = 16,    /* idle connections examined that have all sent something */
+    ACCEPTS_PER_EVENT = 16, /* then connections that exist have their turn */
+    FULL_TURNS = 8,         /* in a row, then more are accepted at a time */
+    ACCEPT_AGAIN_MS = 100,  /* after descriptors or memory ran out */
+    /* A client that has vanished without closing is noticed after about two minutes. */
+    KEEP_ALIVE_IDLE_S = 60,
+    KEEP_ALIVE_INTERVAL_S = 15,
+    KEEP_ALIVE_PROBES = 4,
+    DEFER_S = 1, /* one round of the kernel's retries, then it is accepted as it is */
+    USER_TIMEOUT_MAX_MS = 24 * 3600 * 1000,
 };
 
 void http_server_count(struct http_server *s, size_t which)
@@ -30,42 +43,16 @@ void http_server_refused(struct http_server *s, const struct http_refusal *r)
         s->options.on_refused(s->options.context, r);
 }
 
-static uint64_t count_of(const struct http_server *s, size_t which)
-{
-    return atomic_load_explicit(&s->counts[which], memory_order_relaxed);
-}
-
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out)
 {
-    *out = (struct http_server_counts){
-        .accepted = count_of(s, COUNT_ACCEPTED),
-        .requests = count_of(s, COUNT_REQUESTS),
-        .abandoned = count_of(s, COUNT_ABANDONED),
-        .header_timeouts = count_of(s, COUNT_HEADER_TIMEOUTS),
-        .body_timeouts = count_of(s, COUNT_BODY_TIMEOUTS),
-        .send_timeouts = count_of(s, COUNT_SEND_TIMEOUTS),
-        .slow_readers = count_of(s, COUNT_SLOW_READERS),
-        .resets = count_of(s, COUNT_RESETS),
-        .accept_pauses = count_of(s, COUNT_ACCEPT_PAUSES),
-        .tls12 = count_of(s, COUNT_TLS12),
-        .tls13 = count_of(s, COUNT_TLS13),
-        .tls_resumed = count_of(s, COUNT_TLS_RESUMED),
-    };
-    for (size_t i = 0; i < TLS_FAILURES; ++i)
-        out->tls_failed[i] = count_of(s, COUNT_TLS_FAILED + i);
-    for (size_t i = 0; i < FAULT_COUNT; ++i)
-        out->refused[i] = count_of(s, COUNT_REFUSED + i);
+    uint64_t all[COUNT_MAX];
+
+    for (size_t i = 0; i < COUNT_MAX; ++i)
+        all[i] = atomic_load_explicit(&s->counts[i], memory_order_relaxed);
+    memcpy(out, all, sizeof(*out));
 }
 
-struct body_sink_limits http_server_sink_limits(const struct http_server *s)
-{
-    const struct http_server_options *o = &s->options;
-
-    return (struct body_sink_limits){
-        .memory_bytes = o->body_spill_bytes, .directory = o->spill_dir, .totals = o->body_totals};
-}
-
-bool http_server_full(const struct http_server *s)
+static bool is_full(const struct http_server *s)
 {
     const struct http_server_options *o = &s->options;
     size_t n = s->nconns;
@@ -98,6 +85,401 @@ const char *http_server_date(struct http_server *s)
     return s->date;
 }
 
+/* ---- which requests are served ---- */
+
+/*
+ * Rules that requests of both protocols have in common, applied when the head is complete: sizes,
+ * and which host and path a request is for. The parsers have checked the bytes.
+ */
+
+enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
+                                       size_t fields)
+{
+    size_t max = o->max_header_bytes != 0 ? o->max_header_bytes : REQUEST_HEAD_MAX;
+
+    if (fields > REQUEST_FIELDS_MAX || (o->max_headers != 0 && fields > o->max_headers))
+        return FAULT_HEADERS_TOO_MANY;
+    return bytes > max ? FAULT_HEADERS_TOO_LARGE : FAULT_NONE;
+}
+
+enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes)
+{
+    return bytes > o->max_body_bytes ? FAULT_BODY_TOO_LARGE : FAULT_NONE;
+}
+
+static bool is_options_star(const struct http_request *req)
+{
+    return slice_is(req->target, "*") && slice_is(req->method, "OPTIONS");
+}
+
+/*
+ * "GET http://host/path". RFC 9112 section 3.2.2: its host replaces that of Host. Section 3.2.4: of
+ * OPTIONS, a target without path and query is "*".
+ */
+static enum request_fault take_absolute_target(struct http_request *req)
+{
+    struct slice path;
+
+    if (!http_target_split(req->target, &req->authority, &path))
+        return FAULT_TARGET;
+    if (path.len == 0 && slice_is(req->method, "OPTIONS"))
+        path = SLICE_LIT("*");
+    req->target = path;
+    if (path.len != 0 && (path.p[0] == '/' || path.p[0] == '*'))
+        return FAULT_NONE;
+    /* A query without a path. */
+    char *p = http_request_take(req, path.len + 1);
+    p[0] = '/';
+    if (path.len != 0)
+        memcpy(p + 1, path.p, path.len);
+    req->target = (struct slice){p, path.len + 1};
+    return FAULT_NONE;
+}
+
+enum request_fault request_check(struct http_request *req)
+{
+    if (slice_is(req->method, "CONNECT"))
+        return FAULT_CONNECT;
+    if (req->version < 0x200) {
+        if (req->target.p[0] == '/' || is_options_star(req))
+            return FAULT_NONE;
+        return take_absolute_target(req);
+    }
+    if (req->authority.len == 0)
+        return FAULT_HOST_MISSING;
+    if (!http_authority_valid(req->authority))
+        return FAULT_AUTHORITY;
+    return http_target_is_path(req->target) || is_options_star(req) ? FAULT_NONE : FAULT_TARGET;
+}
+
+/* ---- listeners ---- */
+
+static void stop_accepting(struct http_server *s)
+{
+    struct list *it;
+
+    s->accept_paused = true;
+    http_server_load_changed(s);
+    list_for_each (it, &s->listeners)
+        watch_read(list_entry(it, struct http_listener, node)->watch, false);
+}
+
+static void pause_accepting(struct http_server *s)
+{
+    if (s->accept_paused)
+        return;
+    http_server_count(s, COUNT_ACCEPT_PAUSES);
+    stop_accepting(s);
+}
+
+static void wait_for_room(struct http_server *s, bool waits)
+{
+    struct http_connections *all = s->options.connections;
+
+    if (all == NULL || s->waits_for_room == waits)
+        return;
+    s->waits_for_room = waits;
+    if (waits)
+        atomic_fetch_add_explicit(&all->waiting, 1, memory_order_relaxed);
+    else
+        atomic_fetch_sub_explicit(&all->waiting, 1, memory_order_relaxed);
+}
+
+/*
+ * Takes a place for one more connection, before it is accepted: what is in transit to another loop
+ * has a descriptor, too, and several loops accept at the same time.
+ */
+static bool take_place(struct http_server *s)
+{
+    const struct http_server_options *o = &s->options;
+
+    if (o->connections == NULL)
+        return !is_full(s);
+    size_t before = atomic_fetch_add_explicit(&o->connections->n, 1, memory_order_relaxed);
+    if (o->max_connections == 0 || before < o->max_connections)
+        return true;
+    http_accept_give_back(s);
+    return false;
+}
+
+void http_accept_give_back(struct http_server *s)
+{
+    if (s->options.connections != NULL)
+        atomic_fetch_sub_explicit(&s->options.connections->n, 1, memory_order_relaxed);
+}
+
+void http_accept_resume(struct http_server *s)
+{
+    struct list *it;
+
+    bool full = is_full(s) && list_empty(&s->idle); /* those make room */
+
+    if (!s->accept_paused || s->held || full || timer_running(&s->accept_again))
+        return;
+    s->accept_paused = false;
+    wait_for_room(s, false);
+    http_server_load_changed(s);
+    list_for_each (it, &s->listeners)
+        watch_read(list_entry(it, struct http_listener, node)->watch, true);
+}
+
+static void on_accept_again(struct timer *t)
+{
+    http_accept_resume(container_of(t, struct http_server, accept_again));
+}
+
+void http_server_load_changed(struct http_server *s)
+{
+    uint64_t in_flight = s->accept_paused ? UINT64_MAX : (uint64_t)s->nconns + s->nrequests;
+
+    if (s->balanced)
+        http_balance_has(s->options.balance, loop_index(s->loop), in_flight);
+}
+
+void http_server_hold(struct http_server *s, bool hold)
+{
+    s->held = hold;
+    if (hold && !s->accept_paused)
+        stop_accepting(s);
+    else
+        http_accept_resume(s);
+}
+
+/* Close the connection that has been idle for longest. False: none is idle. One that has sent
+ * something is about to be served. */
+static bool make_room(struct http_server *s)
+{
+    struct list *it;
+    int looks = 0;
+
+    list_for_each (it, &s->idle) {
+        struct http_conn *c = list_entry(it, struct http_conn, node);
+
+        if (!transport_has_input(&c->transport)) {
+            http_conn_close(c);
+            return true;
+        }
+        if (++looks == ROOM_LOOKS_MAX)
+            return false;
+    }
+    return false;
+}
+
+static void on_accept_error(struct http_server *s, int error)
+{
+    bool out_of_something =
+        error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+
+    /* Anything else concerns one connection (accept(2)), or no connection was waiting. */
+    if (!out_of_something)
+        return;
+    log_warn(NULL, "accept-failed", "reason=\"%s\" connections=%zu for_ms=%d", strerror(error),
+             s->nconns, ACCEPT_AGAIN_MS);
+    timer_start(s->loop, &s->accept_again, ACCEPT_AGAIN_MS);
+    pause_accepting(s);
+    /* What becomes free meanwhile is for requests that wait for a connection to a worker. */
+    (void)make_room(s);
+}
+
+/* Take on a connection that is this loop's. */
+static void serve(struct http_listener *l, const struct http_accepted *a)
+{
+    const struct http_listen_options *o = &l->options;
+    struct http_server *s = l->server;
+
+    if (o->allows != NULL && !o->allows(s->options.context, o->tag, &a->peer)) {
+        close(a->fd);
+        http_accept_give_back(s);
+        return;
+    }
+    http_conn_accept(l, a->fd, &a->peer);
+}
+
+/* One that another loop has accepted. */
+static void take(void *context, const struct http_accepted *a)
+{
+    struct http_server *s = context;
+    struct list *it;
+
+    list_for_each (it, &s->listeners) {
+        struct http_listener *l = list_entry(it, struct http_listener, node);
+
+        if (l->options.number == a->listener) {
+            serve(l, a);
+            return;
+        }
+    }
+    UNREACHABLE(); /* before the first listener is closed, the server's place is left */
+}
+
+static bool accept_one(const struct http_listener *l, struct http_accepted *out)
+{
+    out->listener = l->options.number;
+    out->peer.len = sizeof(out->peer.un);
+    out->fd = accept4(l->fd, &out->peer.sa, &out->peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    /* The path of a unix client may be longer by the zero that it did not have. */
+    if (out->peer.len > sizeof(out->peer.un))
+        out->peer.len = sizeof(out->peer.un);
+    return out->fd >= 0;
+}
+
+/*
+ * A call that finds no connection costs as much as one that accepts one. So at most as many are
+ * accepted at a time as the last time; and more, after there have been as many for some time.
+ */
+static void on_accept(void *listener)
+{
+    struct http_listener *l = listener;
+    struct http_server *s = l->server;
+    struct http_balance *balance = s->options.balance;
+    struct http_accepted a;
+
+    for (unsigned i = 0; i < l->at_a_time; ++i) {
+        if (s->held)
+            return;
+        if (!take_place(s) && !(make_room(s) && take_place(s))) {
+            wait_for_room(s, true);
+            pause_accepting(s);
+            return;
+        }
+        if (!accept_one(l, &a)) {
+            int error = errno;
+            http_accept_give_back(s);
+            on_accept_error(s, error);
+            l->at_a_time = i != 0 ? i : 1;
+            l->full_turns = 0;
+            return;
+        }
+        http_server_count(s, COUNT_ACCEPTED);
+        if (balance == NULL ||
+            !http_balance_give(balance, loop_index(s->loop), &a, loop_now_ms(s->loop)))
+            serve(l, &a);
+    }
+    if (++l->full_turns < FULL_TURNS)
+        return;
+    l->full_turns = 0;
+    if (l->at_a_time < ACCEPTS_PER_EVENT)
+        l->at_a_time *= 2;
+}
+
+void http_listener_release(struct http_listener *l)
+{
+    ASSERT(l->refs != 0);
+    if (--l->refs != 0)
+        return;
+    SSL_CTX_free(l->options.ssl);
+    free(l);
+}
+
+/*
+ * A client that has vanished while data for it is queued is detected as early as an idle one; the
+ * kernel would retry for a quarter of an hour. This time-out also counts while a client responds
+ * but accepts no data; send_timeout is the limit for that, so this must not be shorter.
+ */
+static void set_user_timeout(const struct http_server *s, int fd)
+{
+    uint64_t send_ms = s->options.send_timeout_ms;
+    uint64_t gone_ms =
+        UINT64_C(1000) * (KEEP_ALIVE_IDLE_S + KEEP_ALIVE_PROBES * KEEP_ALIVE_INTERVAL_S);
+    uint64_t ms = send_ms > gone_ms / 2 ? 2 * send_ms : gone_ms;
+    unsigned set = send_ms == 0 || ms > USER_TIMEOUT_MAX_MS ? USER_TIMEOUT_MAX_MS : (unsigned)ms;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &set, sizeof(set));
+}
+
+/* Accepted sockets inherit all but the last of these; a unix socket has none of them. */
+static void set_options(int fd, bool defer_accept)
+{
+    int on = 1;
+    int idle = KEEP_ALIVE_IDLE_S;
+    int interval = KEEP_ALIVE_INTERVAL_S;
+    int probes = KEEP_ALIVE_PROBES;
+    int seconds = defer_accept ? DEFER_S : 0;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    /* Also off: the socket may be another process's before us. */
+    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
+}
+
+/* Only now, as it can serve what it is given by any listener: all are added in one go. */
+static void join_balance(struct http_server *s)
+{
+    const struct http_balance_place p = {.loop = s->loop, .take = take, .context = s};
+
+    if (s->balanced || s->options.balance == NULL)
+        return;
+    s->balanced = true;
+    http_balance_join(s->options.balance, loop_index(s->loop), &p);
+    http_server_load_changed(s);
+}
+
+struct http_listener *http_server_listen(struct http_server *s, int fd,
+                                         const struct http_listen_options *o)
+{
+    struct http_listener *l = xcalloc(1, sizeof(*l));
+    struct addr local = {0};
+
+    ASSERT(!s->draining);
+    l->server = s;
+    l->fd = fd;
+    l->options = *o;
+    if (o->ssl != NULL)
+        SSL_CTX_up_ref(o->ssl);
+    l->at_a_time = 1;
+    l->refs = 1;
+    /* The socket's, where all its connections have the same. */
+    if (addr_of_socket(fd, &local) == ERR_OK && !addr_is_wildcard(&local))
+        l->local = local;
+    set_options(fd, o->defer_accept);
+    set_user_timeout(s, fd);
+    l->watch = watch_start_client(s->loop, fd, on_accept, l);
+    watch_read(l->watch, !s->accept_paused);
+    list_push_back(&s->listeners, &l->node);
+    join_balance(s);
+    return l;
+}
+
+void http_server_each_socket(const struct http_server *s,
+                             void (*each)(void *context, int fd, void *tag), void *context)
+{
+    struct list *it;
+
+    list_for_each (it, &s->listeners) {
+        const struct http_listener *l = list_entry(it, struct http_listener, node);
+
+        each(context, l->fd, l->options.tag);
+    }
+}
+
+void http_listener_close(struct http_listener *l)
+{
+    struct http_server *s = l->server;
+
+    /* What other loops have given is taken before the first listener is closed. */
+    if (s->balanced) {
+        s->balanced = false;
+        http_balance_leave(s->options.balance, loop_index(s->loop));
+    }
+    list_remove(&l->node);
+    watch_stop(l->watch);
+    l->watch = NULL;
+    close(l->fd);
+    http_listener_release(l);
+}
+
+static void close_listeners(struct http_server *s)
+{
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &s->listeners)
+        http_listener_close(list_entry(it, struct http_listener, node));
+}
+
 /* ---- time ---- */
 
 static uint64_t min_nonzero(uint64_t a, uint64_t b)
@@ -121,10 +503,8 @@ static uint64_t sweep_ms(const struct http_server_options *o)
 }
 
 /* Of all connections in LIST, whichever of them are closed or moved meanwhile. */
-static void each_in(struct http_server *s, struct list *list,
-                    void (*what)(struct http_conn *c, uint64_t now_ms))
+static void each_in(struct list *list, void (*what)(struct http_conn *c))
 {
-    uint64_t now_ms = loop_now_ms(s->loop);
     struct list rest;
     struct list *node;
 
@@ -132,60 +512,37 @@ static void each_in(struct http_server *s, struct list *list,
     list_splice_back(&rest, list);
     while ((node = list_pop_front(&rest)) != NULL) {
         list_push_back(list, node);
-        what(list_entry(node, struct http_conn, node), now_ms);
+        what(list_entry(node, struct http_conn, node));
     }
 }
 
-static void each_connection(struct http_server *s,
-                            void (*what)(struct http_conn *c, uint64_t now_ms))
+static void each_connection(struct http_server *s, void (*what)(struct http_conn *c))
 {
-    each_in(s, &s->conns, what);
-    each_in(s, &s->idle, what);
+    each_in(&s->conns, what);
+    each_in(&s->idle, what);
 }
 
-static struct http_conn *longest_idle(struct http_server *s)
+static void close_expired(struct http_server *s)
 {
-    return list_empty(&s->idle) ? NULL : list_first(&s->idle, struct http_conn, node);
-}
+    while (!list_empty(&s->idle)) {
+        struct http_conn *c = list_first(&s->idle, struct http_conn, node);
 
-static void close_expired(struct http_server *s, uint64_t now_ms)
-{
-    struct http_conn *c;
-
-    while ((c = longest_idle(s)) != NULL &&
-           http_conn_phase_over(c, s->options.keep_alive_timeout_ms, now_ms)) {
-        http_conn_sweep(c, now_ms);
-        if (c == longest_idle(s)) /* it had time to send GOAWAY */
+        if (!http_conn_phase_over(c, s->options.keep_alive_timeout_ms, loop_now_ms(s->loop)))
+            return;
+        http_conn_sweep(c);
+        if (s->idle.next == &c->node) /* it has had its chance to say goodbye */
             http_conn_close(c);
     }
 }
 
-/* One that has sent something is about to be served. */
-bool http_server_make_room(struct http_server *s)
-{
-    struct list *it;
-    int looks = 0;
-
-    list_for_each (it, &s->idle) {
-        struct http_conn *c = list_entry(it, struct http_conn, node);
-
-        if (!transport_has_input(&c->transport)) {
-            http_conn_close(c);
-            return true;
-        }
-        if (++looks == ROOM_LOOKS_MAX)
-            return false;
-    }
-    return false;
-}
-
-void http_server_help(struct http_server *s)
+/* If a server of another loop waits for room and has no idle connection: close some of ours. */
+static void help(struct http_server *s)
 {
     const struct http_connections *all = s->options.connections;
 
     for (int i = 0; i < HELP_MAX; ++i) {
         if (all == NULL || atomic_load_explicit(&all->waiting, memory_order_relaxed) == 0 ||
-            !http_server_make_room(s))
+            !make_room(s))
             return;
     }
 }
@@ -194,11 +551,11 @@ static void on_sweep(struct timer *t)
 {
     struct http_server *s = container_of(t, struct http_server, sweep);
 
-    close_expired(s, loop_now_ms(s->loop));
-    each_in(s, &s->conns, http_conn_sweep);
+    close_expired(s);
+    each_in(&s->conns, http_conn_sweep);
     if (s->draining)
-        each_in(s, &s->idle, http_conn_sweep);
-    http_server_help(s);
+        each_in(&s->idle, http_conn_sweep);
+    help(s);
     http_accept_resume(s);
     timer_start(s->loop, &s->sweep, sweep_ms(&s->options));
 }
@@ -231,9 +588,8 @@ void http_server_conn_gone(struct http_server *s)
     check_end_of_drain(s);
 }
 
-static void say_goaway(struct http_conn *c, uint64_t now_ms)
+static void say_goaway(struct http_conn *c)
 {
-    (void)now_ms;
     if (c->state == CONN_HTTP2)
         http2_drain(c, false);
 }
@@ -244,29 +600,17 @@ void http_server_retire(struct http_server *s, void (*done)(void *context), void
     s->draining = true;
     s->drained = done;
     s->drained_context = context;
-    http_accept_close(s);
+    close_listeners(s);
     s->drain_ms = loop_now_ms(s->loop);
     each_connection(s, say_goaway);
     check_end_of_drain(s);
-}
-
-static void drain(struct http_conn *c, uint64_t now_ms)
-{
-    (void)now_ms;
-    http_conn_drain(c);
-}
-
-static void cut(struct http_conn *c, uint64_t now_ms)
-{
-    (void)now_ms;
-    http_conn_close(c);
 }
 
 void http_server_shut_idle(struct http_server *s)
 {
     s->shuts_idle = true;
     http_tunnels_end(s);
-    each_connection(s, drain);
+    each_connection(s, http_conn_drain);
 }
 
 void http_server_drain(struct http_server *s, void (*done)(void *context), void *context)
@@ -278,10 +622,18 @@ void http_server_drain(struct http_server *s, void (*done)(void *context), void 
 void http_server_cut(struct http_server *s)
 {
     http_tunnels_end(s);
-    each_connection(s, cut);
+    each_connection(s, http_conn_close);
 }
 
 /* ---- life ---- */
+
+static void set_sinks(struct http_server *s)
+{
+    const struct http_server_options *o = &s->options;
+
+    s->sinks = (struct body_sink_limits){
+        .memory_bytes = o->body_spill_bytes, .directory = o->spill_dir, .totals = o->body_totals};
+}
 
 struct http_server *http_server_create(struct loop *l, const struct http_server_options *o)
 {
@@ -289,9 +641,11 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
 
     s->loop = l;
     s->options = *o;
+    set_sinks(s);
     s->pipe[0] = s->pipe[1] = -1;
     s->server_name = xslicedup(o->server_name);
-    http_accept_init(s);
+    list_init(&s->listeners);
+    timer_init(&s->accept_again, on_accept_again);
     body_file_bin_init(&s->body_bin, s->loop);
     list_init(&s->conns);
     list_init(&s->idle);
@@ -309,6 +663,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
 void http_server_set(struct http_server *s, const struct http_server_options *o)
 {
     struct http_server_options changed = *o;
+    struct list *it;
 
     changed.on_request = s->options.on_request;
     changed.on_refused = s->options.on_refused;
@@ -319,8 +674,11 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
     changed.exempt = s->options.exempt;
     changed.context = s->options.context;
     s->options = changed;
+    set_sinks(s);
     timer_start(s->loop, &s->sweep, sweep_ms(o));
-    http_accept_set(s);
+    list_for_each (it, &s->listeners)
+        set_user_timeout(s, list_entry(it, struct http_listener, node)->fd);
+    http_accept_resume(s);
 }
 
 void http_server_destroy(struct http_server *s)
@@ -331,14 +689,19 @@ void http_server_destroy(struct http_server *s)
     ASSERT(s->ntunnels == 0);
     while (!list_empty(&s->closed))
         http_conn_destroy(list_first(&s->closed, struct http_conn, node));
-    http_accept_fini(s);
+    wait_for_room(s, false);
+    close_listeners(s);
+    timer_stop(&s->accept_again);
     timer_stop(&s->sweep);
     list_remove(&s->end_of_drain.node);
     http_held_stop_server(s);
     http1_stop_server(s);
     free(s->read_room);
     body_file_bin_fini(&s->body_bin);
-    http1_response_fini(s);
+    if (s->pipe[0] != -1) {
+        close(s->pipe[0]);
+        close(s->pipe[1]);
+    }
     slab_fini(&s->conn_slab);
     http2_scratch_fini(&s->http2_scratch);
     free(s->server_name);
@@ -348,9 +711,4 @@ void http_server_destroy(struct http_server *s)
 size_t http_server_connections(const struct http_server *s)
 {
     return s->nconns;
-}
-
-size_t http_server_tunnels(const struct http_server *s)
-{
-    return s->ntunnels;
 }

@@ -17,7 +17,7 @@
 #include "common/net/networks.h"
 #include "common/tls/tls_server.h"
 #include "common/upstream/http1_client.h"
-#include "common/wire/http1_request.h"
+#include "common/wire/http1_head.h"
 
 struct http_server;
 struct http_conn; /* a client's connection */
@@ -168,8 +168,7 @@ void http_conn_copy_peer(const struct http_conn *c, struct addr *out);
 const struct addr *http_conn_local(struct http_conn *c);
 /* The same address as a host, for REQ without a Host; valid as long as REQ. */
 struct slice http_conn_host(struct http_conn *c, struct http_request *req);
-bool http_conn_is_tls(const struct http_conn *c);
-/* Whether the client uses TLS, here or at the proxy in front (proxy_from), as that reports. */
+/* Whether the client uses TLS: with us, or with the proxy in front (proxy_from), as it says. */
 bool http_conn_client_has_tls(const struct http_conn *c);
 /* NULL: plain, or no handshake has been finished. */
 const SSL *http_conn_ssl(const struct http_conn *c);
@@ -207,12 +206,12 @@ struct http_reply {
     struct http_piece piece; /* HTTP/1: until it is sent */
     struct list held_node;   /* in one of the server's lines */
     int state;
-    bool bodyless, chunked, head_sent, in_flight, last_in_flight, watched_progress;
+    bool bodyless, chunked, head_sent, in_flight, watched_progress;
     bool final_queued, abort_queued, over;
     bool moving; /* more follows at once what is written now */
 
     uint64_t held_until_ms;
-    struct timer send_timer; /* http_slow.c's */
+    struct timer send_timer;
 
     /* From here on nothing is zeroed for a new one: few need it, and set it themselves. */
     uint64_t progress;               /* WATCHED_PROGRESS: at the last check of the send timer */
@@ -291,8 +290,5 @@ struct http_tunnel_end {
 };
 void http_reply_tunnel(struct http_reply *r, const struct http1_upgraded *worker,
                        uint64_t idle_timeout_ms, const struct http_tunnel_end *end);
-size_t http_server_tunnels(const struct http_server *s);
-/* Standard reason phrase, NUL-terminated: "Not Found"; "Unknown" for others. */
-const char *http_status_reason(int status) noinline_;
 
 #endif

@@ -2,14 +2,14 @@
  *
  * Internals of the HTTP server, included by its files only:
  *
- *     http_server.c   the server: options, sweep, drain       http_accept.c   listeners
- *     http_conn.c     connections and their phases            http_proxied.c  PROXY header
+ *     http_server.c   the server: options, listeners, which requests are served, sweep, drain
+ *     http_conn.c     connections and their phases, PROXY header, TLS
  *     http1_server.c  HTTP/1: requests                        http1_response.c  and responses
- *     http2_server.c  HTTP/2: the connection                  http2_stream.c  requests
+ *     http2_server.c  HTTP/2: the connection                  http2_stream.c    requests
  *     http2_output.c  and all that is sent
- *     http_reply.c    a response, of either                   http_held.c     heads that wait
- *     http_slow.c     clients that are slow                   http_tunnel.c   after a 101
- *     request_check.c rules for requests of either protocol   body_sink.c     request bodies
+ *     http_request.c  a request, of either protocol
+ *     http_reply.c    a response, of either; slow clients     http_held.c       heads that wait
+ *     http_tunnel.c   after a 101                             body_sink.c       request bodies
  *
  * Lifetimes: loop > server > listener, connection > request > response. A connection holds a
  * reference to its listener. Everything belongs to the loop's thread, except for the counts.
@@ -26,23 +26,26 @@
 
 #include <stdatomic.h>
 
+/* Which of struct http_server_counts is meant. */
+#define COUNT_OF(member) (offsetof(struct http_server_counts, member) / sizeof(uint64_t))
 enum server_count {
-    COUNT_ACCEPTED,
-    COUNT_REQUESTS,
-    COUNT_ABANDONED,
-    COUNT_HEADER_TIMEOUTS,
-    COUNT_BODY_TIMEOUTS,
-    COUNT_SEND_TIMEOUTS,
-    COUNT_SLOW_READERS,
-    COUNT_RESETS,
-    COUNT_ACCEPT_PAUSES,
-    COUNT_TLS12,
-    COUNT_TLS13,
-    COUNT_TLS_RESUMED,
-    COUNT_REFUSED,                                  /* + enum request_fault */
-    COUNT_TLS_FAILED = COUNT_REFUSED + FAULT_COUNT, /* + enum tls_failure */
-    COUNT_MAX = COUNT_TLS_FAILED + TLS_FAILURES,
+    COUNT_ACCEPTED = COUNT_OF(accepted),
+    COUNT_REQUESTS = COUNT_OF(requests),
+    COUNT_ABANDONED = COUNT_OF(abandoned),
+    COUNT_HEADER_TIMEOUTS = COUNT_OF(header_timeouts),
+    COUNT_BODY_TIMEOUTS = COUNT_OF(body_timeouts),
+    COUNT_SEND_TIMEOUTS = COUNT_OF(send_timeouts),
+    COUNT_SLOW_READERS = COUNT_OF(slow_readers),
+    COUNT_RESETS = COUNT_OF(resets),
+    COUNT_ACCEPT_PAUSES = COUNT_OF(accept_pauses),
+    COUNT_TLS12 = COUNT_OF(tls12),
+    COUNT_TLS13 = COUNT_OF(tls13),
+    COUNT_TLS_RESUMED = COUNT_OF(tls_resumed),
+    COUNT_TLS_FAILED = COUNT_OF(tls_failed), /* + enum tls_failure */
+    COUNT_REFUSED = COUNT_OF(refused),       /* + enum request_fault */
+    COUNT_MAX = sizeof(struct http_server_counts) / sizeof(uint64_t),
 };
+#undef COUNT_OF
 
 enum {
     REQUEST_FIELDS_MAX = 100, /* header fields, whatever max_headers is */
@@ -57,6 +60,7 @@ enum {
 struct http_server {
     struct loop *loop;
     struct http_server_options options;
+    struct body_sink_limits sinks; /* of request bodies, by the options */
     char *server_name;
     struct list listeners, tunnels;
     struct list conns;  /* all open connections but those in IDLE */
@@ -92,18 +96,12 @@ struct http_listener {
     struct list node;
     struct http_server *server;
     int fd;
-    struct watch *watch; /* NULL once closed */
-    SSL_CTX *ssl;        /* NULL: plain */
-    bool http2;
-    bool tells_plain;
-    const struct networks *proxy_from; /* NULL: no PROXY header is read */
-    bool (*allows)(void *context, void *tag, const struct addr *peer);
-    void *tag;
-    unsigned number;
-    struct addr local;   /* of all its connections; not set: each has its own */
-    unsigned at_a_time;  /* connections accepted before others have their turn */
-    unsigned full_turns; /* in a row, in which there were as many */
-    unsigned refs;       /* while it is open, and one of each of its connections */
+    struct watch *watch;                /* NULL once closed */
+    struct http_listen_options options; /* with a reference to SSL */
+    struct addr local;                  /* of all its connections; not set: each has its own */
+    unsigned at_a_time;                 /* connections accepted before others have their turn */
+    unsigned full_turns;                /* in a row, in which there were as many */
+    unsigned refs;                      /* while it is open, and one of each of its connections */
 };
 
 /* The protocol that handles the bytes of a connection. */
@@ -134,9 +132,6 @@ struct small_addr {
         struct addr *large;
     };
 };
-void small_addr_set(struct small_addr *a, const struct addr *from);
-void small_addr_get(const struct small_addr *a, struct addr *out);
-void small_addr_fini(struct small_addr *a);
 
 /* Bytes still to be sent to a rejected client, and to be discarded from it. */
 struct http_linger {
@@ -184,35 +179,29 @@ void http_server_refused(struct http_server *s, const struct http_refusal *r);
 char *http_server_read_room(struct http_server *s) returns_nonnull_;
 /* The present time as HTTP has it: HTTP_DATE_BYTES. */
 const char *http_server_date(struct http_server *s) returns_nonnull_;
-/* Close the connection that has been idle for longest. False: none is idle. */
-bool http_server_make_room(struct http_server *s);
-/* The same for a server of another loop that has none idle, if one waits; some at a time. */
-void http_server_help(struct http_server *s);
-bool http_server_full(const struct http_server *s);
-/* Limits of request bodies. */
-struct body_sink_limits http_server_sink_limits(const struct http_server *s);
-
-/* ---- http_accept.c ---- */
-void http_accept_init(struct http_server *s);
-void http_accept_fini(struct http_server *s);
-/* The server has new options. */
-void http_accept_set(struct http_server *s);
 /* A descriptor that was accepted is closed: its place among the process's connections is free. */
 void http_accept_give_back(struct http_server *s);
 /* There may be room again. */
 void http_accept_resume(struct http_server *s);
-/* Close all listeners. */
-void http_accept_close(struct http_server *s);
 void http_listener_release(struct http_listener *l);
 /* nconns, nrequests or accept_paused has changed: notify the other loops. */
 void http_server_load_changed(struct http_server *s);
+
+/* Whether a head of so many bytes and fields is too large. */
+enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
+                                       size_t fields);
+/* Whether a body of so many bytes, received or announced, is too large. */
+enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes);
+/*
+ * Why REQ, with a complete head, must not be served, or FAULT_NONE. Takes an absolute target
+ * apart: its authority replaces that of Host. The memory is REQ's.
+ */
+enum request_fault request_check(struct http_request *req) must_check;
 
 /* ---- http_conn.c ---- */
 /* Takes over an accepted descriptor, and its place (http_accept_give_back). C is served at once,
  * and may be closed when this returns. */
 void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer);
-/* The PROXY header, if there is one, has been read: continue with TLS or HTTP. C may be closed. */
-void http_conn_serve(struct http_conn *c);
 /*
  * Close C at once: its requests end as abandoned. Memory is freed at the end of the turn, so that
  * callers further up can ask http_conn_is_closed(). May be called again.
@@ -233,11 +222,8 @@ void http_conn_enter(struct http_conn *c, enum conn_phase phase);
  * OUT: the kernel resets a connection that is closed with unread bytes.
  */
 void http_conn_linger(struct http_conn *c, struct text *out);
-/* A request begins (its reply is in C->replies) or has ended. */
-void http_conn_begin(struct http_conn *c);
-void http_conn_end(struct http_conn *c, bool done);
 /* Time has passed: close or refuse what is over its time. C may be closed. */
-void http_conn_sweep(struct http_conn *c, uint64_t now_ms);
+void http_conn_sweep(struct http_conn *c);
 /* The server no longer serves idle connections. */
 void http_conn_drain(struct http_conn *c);
 /* A number that grows while the peer takes bytes. */
@@ -245,16 +231,7 @@ uint64_t http_conn_progress(const struct http_conn *c);
 /* Whether the phase of C has lasted LIMIT_MS; 0: no limit. */
 bool http_conn_phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t now_ms);
 
-/* ---- http_proxied.c ---- */
-/* Expect a PROXY header, if the listener's networks allow the peer to send one; else C is closed.
- */
-void http_proxied_start(struct http_conn *c);
-void http_proxied_readable(struct http_conn *c);
-void http_proxied_sweep(struct http_conn *c, uint64_t now_ms);
-/* Count the client's address. False: it has too many connections. */
-bool http_proxied_admit(struct http_conn *c);
-
-/* Bytes to be sent first: those read after the request, and the head of the 101. */
+/* What is to be sent first: what was read behind the request, and the head of the 101. */
 struct http_tunnel_bytes {
     struct text to_worker, to_client;
 };
@@ -265,8 +242,6 @@ void http1_stop_server(struct http_server *s);
 /* There are bytes to read, or the end. C may be closed then, as with all below. */
 void http1_readable(struct http_conn *c);
 void http1_sweep(struct http_conn *c, uint64_t now_ms);
-/* Refuse the request that is incomplete: in its head, or in its body. */
-void http1_refuse(struct http_conn *c, enum request_fault f) cold_;
 /* Release the stream of C, which is being closed. */
 void http1_fini(struct http_conn *c);
 /* The head of R's 101, and what was read behind its request. */
@@ -280,7 +255,6 @@ void http1_finish(struct http_conn *c);
 void http1_put_answer(const struct http_conn *c, int status, const char *why, struct text *out);
 /* Frees the response's piece of memory, if it has one. */
 void http1_drop_piece(struct http_reply *r);
-void http1_response_fini(struct http_server *s);
 
 /* ---- HTTP/2 (RFC 9113): http2_server.c, http2_stream.c, http2_output.c ---- */
 /* C has negotiated HTTP/2, or its listener speaks nothing else. C may be
@@ -323,6 +297,8 @@ void http_reply_lost(struct http_reply *r);
 void http_reply_flush(struct http_reply *r);
 /* Whether R continues, and all that was queued has been sent. */
 bool http_reply_flows(const struct http_reply *r);
+/* Responses are being sent: a client that reads too slowly is disconnected. C may be closed. */
+void http_reply_sweep(struct http_conn *c, uint64_t now_ms);
 
 /* ---- http_held.c ---- */
 void http_held_start_server(struct http_server *s);
@@ -334,29 +310,6 @@ static inline void http_unhold(struct http_reply *r)
 {
     list_remove(&r->held_node);
 }
-
-/* ---- http_slow.c ---- */
-void http_slow_init(struct http_reply *r);
-/* R's send timer: bytes wait for the client. */
-void http_slow_arm_timer(struct http_reply *r);
-/* Called when all data queued for R has been sent. */
-void http_slow_drained(struct http_reply *r);
-/* Whether the HTTP/1 body being received is too slow. */
-bool http_slow_body(struct http_conn *c, uint64_t now_ms);
-/* Responses are being sent: a client that reads too slowly is disconnected. C may be closed. */
-void http_slow_sweep_send(struct http_conn *c, uint64_t now_ms);
-
-/* ---- request_check.c ---- */
-/* Whether a head of so many bytes and fields is too large. */
-enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
-                                       size_t fields);
-/* Whether a body of so many bytes, received or announced, is too large. */
-enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes);
-/*
- * Why REQ, with a complete head, must not be served, or FAULT_NONE. Takes an absolute target
- * apart: its authority replaces that of Host. The memory is REQ's.
- */
-enum request_fault request_check(struct http_request *req) must_check;
 
 /* ---- http_tunnel.c ---- */
 struct http_tunnel;

@@ -89,18 +89,7 @@ static void restart_idle_timer(struct http_tunnel *t)
 
 /* ---- one direction ---- */
 
-static void read_some(struct flow *f);
-
 static void write_on(void *flow);
-
-/* All of what was read has been taken. */
-static void taken(struct flow *f, size_t bytes)
-{
-    f->bytes += bytes - f->head_bytes;
-    f->head_bytes = 0;
-    text_fini(&f->early);
-    f->early = (struct text){0};
-}
 
 /* False: TO takes no more now, or the tunnel has ended. */
 static bool write_left(struct flow *f)
@@ -122,7 +111,10 @@ static bool write_left(struct flow *f)
         f->left.iov_base = (char *)f->left.iov_base + n;
         f->left.iov_len -= (size_t)n;
     }
-    taken(f, bytes);
+    f->bytes += bytes - f->head_bytes;
+    f->head_bytes = 0;
+    text_fini(&f->early);
+    f->early = (struct text){0};
     return true;
 }
 
@@ -165,10 +157,10 @@ static void read_some(struct flow *f)
     } while (transport_read_ahead(f->from));
 }
 
-/* TO takes bytes again. */
-static void write_on(void *context)
+/* One of the two takes bytes again. */
+static void write_on(void *flow)
 {
-    struct http_tunnel *t = context;
+    struct http_tunnel *t = ((struct flow *)flow)->tunnel;
     struct flow *flows[] = {&t->up, &t->down};
 
     for (size_t i = 0; i < ARRAY_LEN(flows) && !t->over; ++i) {
@@ -183,24 +175,14 @@ static void write_on(void *context)
     }
 }
 
-static void on_client_readable(void *context)
+static void on_readable(void *flow)
 {
-    struct http_tunnel *t = context;
+    struct flow *f = flow;
 
-    if (!t->up.ended && t->up.left.iov_len == 0)
-        read_some(&t->up);
+    if (!f->ended && f->left.iov_len == 0)
+        read_some(f);
     else
-        end_tunnel(t); /* it can only be a failure */
-}
-
-static void on_worker_readable(void *context)
-{
-    struct http_tunnel *t = context;
-
-    if (!t->down.ended && t->down.left.iov_len == 0)
-        read_some(&t->down);
-    else
-        end_tunnel(t);
+        end_tunnel(f->tunnel); /* it can only be a failure */
 }
 
 /* ---- the start ---- */
@@ -233,7 +215,7 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     t->idle_ms = idle_timeout_ms;
     t->report.run = run_report;
     timer_init(&t->idle, on_idle);
-    transport_attach(&t->worker, s->loop, on_worker_readable, t);
+    transport_attach(&t->worker, s->loop, on_readable, &t->down);
     list_push_back(&s->tunnels, &t->node);
     ++s->ntunnels;
     t->down.early = worker->early;
@@ -243,7 +225,7 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
         return;
     }
     c->state = CONN_TUNNEL;
-    transport_attach(&c->transport, s->loop, on_client_readable, t);
+    transport_attach(&c->transport, s->loop, on_readable, &t->up);
     t->up = (struct flow){
         .tunnel = t, .from = &c->transport, .to = &t->worker, .early = early->to_worker};
     t->down = (struct flow){.tunnel = t,

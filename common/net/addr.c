@@ -6,7 +6,6 @@
  */
 #include "common/net/addr.h"
 #include "common/base/text.h"
-#include "common/event/worker_thread.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -8,6 +8,7 @@
 
 #include "common/base/err.h"
 #include "common/base/limits.h"
+#include "common/event/worker_thread.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -22,17 +23,6 @@ struct addr {
         struct sockaddr_un un;
     };
 };
-
-/* Most are of the internet, and a quarter of a line, as a path is two lines. */
-static inline void addr_copy(struct addr *to, const struct addr *from)
-{
-    if (from->len != sizeof(from->in) || from->sa.sa_family != AF_INET) {
-        *to = *from;
-        return;
-    }
-    to->len = from->len;
-    to->in = from->in;
-}
 
 /*
  * Parse a numeric or unix address.
@@ -70,7 +60,6 @@ struct resolve_request {
     /* On the loop. ERR_OK: ADDRS, N of them. Never after resolver_cancel. */
     void (*done)(struct resolve_request *r, enum err e, const struct addr *addrs, size_t n);
 };
-struct worker_thread;
 /*
  * Looks up NAME:PORT on T, as addr_resolve does. One look-up at a time for each request. Each must
  * be answered or cancelled before T is destroyed.

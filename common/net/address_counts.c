@@ -64,31 +64,22 @@ static bool key_of(const struct address_counts *t, const struct addr *peer,
     return true;
 }
 
-/* Returns a new entry, or NULL if the table is full. */
-static struct address_count *add_locked(struct address_counts *t,
-                                        const unsigned char key[KEY_BYTES])
-{
-    if (split_map_count(&t->map) >= ADDRESS_COUNTS_MAX)
-        return NULL;
-    struct address_count *one = xcalloc(1, sizeof(*one));
-
-    memcpy(one->key, key, KEY_BYTES);
-    if (split_map_add(&t->map, &one->node, KEY_BYTES))
-        return one;
-    free(one);
-    return NULL;
-}
-
 static bool join_locked(struct address_counts *t, const unsigned char key[KEY_BYTES], size_t max,
                         struct address_count **out)
 {
     struct split_node *node = split_map_find(&t->map, (struct slice){(const char *)key, KEY_BYTES});
     struct address_count *one = NULL;
 
-    if (node != NULL)
+    if (node != NULL) {
         one = container_of(node, struct address_count, node);
-    else
-        one = add_locked(t, key);
+    } else if (split_map_count(&t->map) < ADDRESS_COUNTS_MAX) {
+        one = xcalloc(1, sizeof(*one));
+        memcpy(one->key, key, KEY_BYTES);
+        if (!split_map_add(&t->map, &one->node, KEY_BYTES)) {
+            free(one);
+            one = NULL;
+        }
+    }
     if (one != NULL && one->connections >= max)
         return false;
     if (one != NULL)

@@ -104,32 +104,21 @@ bool networks_contain_(const struct networks *n, const struct addr *peer)
 
 /* ---- clients behind trusted proxies ---- */
 
-enum {
-    /* The longest address, in brackets and with a port. */
-    ELEMENT_MAX = INET6_ADDRSTRLEN + 8,
-};
-
 enum err client_addr_parse(struct slice text, struct addr *out)
 {
-    struct text whole = {0};
-    struct slice rest = text;
-    struct addr a;
+    bool bracketed = text.len > 1 && text.p[0] == '[' && text.p[text.len - 1] == ']';
+    struct slice bare = bracketed ? (struct slice){text.p + 1, text.len - 2} : text;
+    struct addr a = {.len = 0};
 
-    if (text.len == 0 || text.len > ELEMENT_MAX || slice_starts(text, SLICE_LIT("unix:")))
+    if (!bracketed && parse_ip(bare, AF_INET, &a.in.sin_addr)) {
+        a.in.sin_family = AF_INET;
+        a.len = sizeof(a.in);
+    } else if (parse_ip(bare, AF_INET6, &a.in6.sin6_addr)) {
+        a.in6.sin6_family = AF_INET6;
+        a.len = sizeof(a.in6);
+    } else if (addr_parse(text, &a) != ERR_OK || a.sa.sa_family == AF_UNIX) {
         return ERR_SYNTAX;
-    (void)slice_cut(&rest, ':');
-    bool bare_ipv6 = text.p[0] != '[' && slice_find(rest, ':') != SIZE_MAX;
-    bool ported = text.p[0] == '[' ? text.p[text.len - 1] != ']' : rest.p != NULL;
-
-    text_add(&whole, bare_ipv6 ? SLICE_LIT("[") : SLICE_LIT(""));
-    text_add(&whole, text);
-    text_add(&whole, bare_ipv6 ? SLICE_LIT("]") : SLICE_LIT(""));
-    text_add(&whole, bare_ipv6 || !ported ? SLICE_LIT(":0") : SLICE_LIT(""));
-    enum err e = addr_parse(text_slice(&whole), &a);
-
-    text_fini(&whole);
-    if (e != ERR_OK)
-        return ERR_SYNTAX;
+    }
     *out = a;
     return ERR_OK;
 }

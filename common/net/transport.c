@@ -153,22 +153,20 @@ int transport_end_sending(struct transport *t)
     return shutdown(t->fd, SHUT_WR);
 }
 
-bool transport_has_input(const struct transport *t)
+static bool is_empty(int fd)
 {
     char byte;
+    ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
-    if (t->tls != NULL && tls_link_has_input(t->tls))
-        return true;
-    ssize_t n = recv(t->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n >= 0 || (errno != EAGAIN && errno != EINTR);
+    return n == -1 && (errno == EAGAIN || errno == EINTR);
+}
+
+bool transport_has_input(const struct transport *t)
+{
+    return (t->tls != NULL && tls_link_has_input(t->tls)) || !is_empty(t->fd);
 }
 
 bool transport_is_quiet(struct transport *t)
 {
-    char byte;
-
-    if (t->tls != NULL)
-        return tls_link_quiet(t->tls);
-    ssize_t n = recv(t->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n == -1 && (errno == EAGAIN || errno == EINTR);
+    return t->tls != NULL ? tls_link_quiet(t->tls) : is_empty(t->fd);
 }

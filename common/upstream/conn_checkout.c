@@ -1,19 +1,359 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A connection's use: taken, waited for, opened, given back, forgotten. Each function takes the
- * backend's latch, moves (conn_place.c), notes in a struct conn_work what needs a call, and does
- * that after unlocking. The hot pair, an idle connection of the same loop taken and given back, is
- * one lock and one list operation each.
+ * A connection's use: taken, waited for, opened, given back, forgotten; and its places. Each public
+ * function takes the backend's latch, moves, notes in a struct conn_work what needs a call, and
+ * does that after unlocking. The hot pair, an idle connection of the same loop taken and given
+ * back, is one lock and one list operation each.
  */
 #include "common/upstream/conn_pool_internal.h"
 
-static struct conn_shard *shard_of(struct conn_backend *b, struct loop *l)
-{
-    struct conn_shard *s = &b->shards[loop_index(l)];
+/* ---- places: every change of place in one backend, under its latch ---- */
 
-    ASSERT(s->loop == l);
-    return s;
+static noinline_ void want_post_locked(struct conn_shard *s, struct conn_work *k)
+{
+    if (s->posted)
+        return;
+    s->posted = true;
+    conn_backend_ref(s->backend);
+    s->next_post = k->posts;
+    k->posts = s;
 }
+
+void conn_work_do_all_(struct conn_pool *p, struct conn_work *k)
+{
+    struct list *node;
+
+    /* First, so that a waiter that is notified of the room finds it. */
+    while ((node = list_pop_front(&k->closing)) != NULL) {
+        struct pooled_conn *c = list_entry(node, struct pooled_conn, stack_node);
+        struct conn_backend *b = c->backend;
+        c->backend = NULL;
+        p->ops->close(c);
+        conn_backend_release(b);
+    }
+    while (k->posts != NULL) {
+        struct conn_shard *s = k->posts;
+        k->posts = s->next_post; /* before posting: then it is the loop's */
+        loop_post(s->loop, &s->message);
+    }
+}
+
+/*
+ * The number that counts against the limit. Connections marked for closing do not count: they
+ * result from a lowered limit, or from the end of the backend.
+ */
+static unsigned total_locked(const struct conn_backend *b)
+{
+    return b->in_use + b->idle + b->opening - b->marked;
+}
+
+bool conn_has_room_locked(const struct conn_backend *b)
+{
+    return b->max_connections == 0 || total_locked(b) < b->max_connections;
+}
+
+/* The latest and the oldest of a shard's idle connections; NULL: it has none. */
+static struct pooled_conn *latest_locked(const struct conn_shard *s)
+{
+    const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
+
+    return list_empty(from) ? NULL : list_first(from, struct pooled_conn, stack_node);
+}
+
+static struct pooled_conn *oldest_locked(const struct conn_shard *s)
+{
+    const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
+
+    return list_empty(from) ? NULL : list_entry(from->prev, struct pooled_conn, stack_node);
+}
+
+struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop)
+{
+    struct pooled_conn *c = oldest_locked(&b->shards[loop]);
+
+    for (struct list *it = b->parked.prev; it != &b->parked; it = it->prev) {
+        struct pooled_conn *parked = list_entry(it, struct pooled_conn, stack_node);
+        if (c != NULL && c->idle_since_ms <= parked->idle_since_ms)
+            break;
+        if (parked->loop_index == loop)
+            return parked;
+    }
+    return c;
+}
+
+/* On the shard's loop: those that were given back before its last wait rest no longer. */
+static noinline_ void rested_now_locked(struct conn_shard *s)
+{
+    s->rested_at = loop_waits(s->loop);
+    if (list_empty(&s->resting))
+        return;
+    list_splice_back(&s->resting, &s->idle);
+    list_splice_back(&s->idle, &s->resting);
+}
+
+static inline void rested_locked(struct conn_shard *s)
+{
+    if (s->rested_at != loop_waits(s->loop))
+        rested_now_locked(s);
+}
+
+/* Counts C at its place: BY is 1 after it has entered it, and -1 before it leaves. */
+static inline void count_locked(struct conn_backend *b, const struct pooled_conn *c, int by)
+{
+    if (c->place == PLACE_IDLE) {
+        b->shards[c->loop_index].nidle += (unsigned)by;
+        b->idle += (unsigned)by;
+    } else if (c->place == PLACE_PARKED) {
+        b->nparked += (unsigned)by;
+        b->idle += (unsigned)by;
+    } else if (c->place != PLACE_GONE) {
+        b->in_use += (unsigned)by;
+    }
+}
+
+/* In transit between loops, or available to any. */
+static void list_elsewhere_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
+                                  struct conn_work *k)
+{
+    struct conn_shard *s = &b->shards[c->loop_index];
+
+    switch (to) {
+    case PLACE_GONE:
+    case PLACE_USED:
+    case PLACE_IDLE:
+    case PLACE_HELD:
+    case PLACE_GRANTED:
+        break;
+    case PLACE_PARKED:
+        list_push_front(&b->parked, &c->stack_node);
+        break;
+    case PLACE_LEAVING:
+        list_push_back(&s->leaving, &c->stack_node);
+        want_post_locked(s, k);
+        break;
+    case PLACE_ARRIVING:
+        list_push_back(&s->arriving, &c->stack_node);
+        want_post_locked(s, k);
+        break;
+    }
+}
+
+static void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
+                              struct conn_work *k)
+{
+    list_remove(&c->stack_node);
+    count_locked(b, c, -1);
+    c->place = (int)to;
+    count_locked(b, c, 1);
+    /* Mostly it goes from the stack to a user and back. */
+    if (to == PLACE_IDLE) {
+        struct conn_shard *s = &b->shards[c->loop_index];
+
+        rested_locked(s);
+        list_push_front(&s->resting, &c->stack_node);
+    } else if (to != PLACE_USED) {
+        list_elsewhere_locked(b, c, to, k);
+    }
+}
+
+static void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
+                                struct conn_work *k)
+{
+    struct conn_shard *s = &b->shards[loop_index(w->loop)];
+    struct list *at;
+
+    list_remove(&w->node);
+    b->waiting -= w->state != WAITER_NONE;
+    b->in_line -= w->state == WAITER_IN_LINE;
+    b->waiting += to != WAITER_NONE;
+    b->in_line += to == WAITER_IN_LINE;
+    bool comes = w->state == WAITER_NONE;
+    if (comes)
+        w->ticket = b->next_ticket++;
+    w->state = (int)to;
+    switch (to) {
+    case WAITER_NONE:
+    case WAITER_COMING:
+        break;
+    case WAITER_IN_LINE:
+        at = &b->line;
+        /* Only a waiter that was served in vain has later ones in line: few steps, from the front.
+         */
+        if (!comes) {
+            for (at = b->line.next; at != &b->line; at = at->next) {
+                if (list_entry(at, struct conn_waiter, node)->ticket >= w->ticket)
+                    break;
+            }
+        }
+        list_insert_before(at, &w->node);
+        break;
+    case WAITER_READY:
+        list_push_back(&s->ready, &w->node);
+        want_post_locked(s, k);
+        break;
+    }
+}
+
+/* C is in transit to W from now on. */
+static noinline_ void conn_pair(struct pooled_conn *c, struct conn_waiter *w)
+{
+    ASSERT(c->waiter == NULL);
+    ASSERT(w->conn == NULL);
+    c->waiter = w;
+    w->conn = c;
+}
+
+struct conn_waiter *conn_unpair(struct pooled_conn *c)
+{
+    struct conn_waiter *w = c->waiter;
+
+    if (w != NULL)
+        w->conn = NULL;
+    c->waiter = NULL;
+    return w;
+}
+
+void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
+                          struct conn_work *k)
+{
+    w->result = CONN_REFUSED;
+    w->error = e;
+    ++b->refused;
+    waiter_enter_locked(b, w, WAITER_READY, k);
+}
+
+/* W is to get C, which is attached to W's loop. */
+static noinline_ void waiter_grant_locked(struct conn_backend *b, struct conn_waiter *w,
+                                          struct pooled_conn *c, struct conn_work *k)
+{
+    ASSERT(c->loop_index == loop_index(w->loop));
+    if (c->waiter != w)
+        conn_pair(c, w);
+    w->result = CONN_REUSED;
+    conn_enter_locked(b, c, PLACE_GRANTED, k);
+    waiter_enter_locked(b, w, WAITER_READY, k);
+}
+
+static struct conn_waiter *first_in_line(struct conn_backend *b)
+{
+    return list_empty(&b->line) ? NULL : list_first(&b->line, struct conn_waiter, node);
+}
+
+void conn_serve_locked(struct conn_backend *b, struct conn_work *k)
+{
+    struct conn_waiter *w;
+
+    while ((w = first_in_line(b)) != NULL && conn_has_room_locked(b)) {
+        ++b->opening;
+        conn_backend_ref(b);
+        w->result = CONN_OPEN;
+        waiter_enter_locked(b, w, WAITER_READY, k);
+    }
+}
+
+/*
+ * Removes C from the backend. Its waiter, if any, returns to its position in the line, and the room
+ * is given to the first in line. The caller must close C, or use conn_drop_locked instead.
+ */
+static void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    struct conn_waiter *w = conn_unpair(c);
+
+    conn_enter_locked(b, c, PLACE_GONE, k);
+    b->marked -= c->marked;
+    c->marked = false;
+    if (w != NULL && b->retired)
+        waiter_refuse_locked(b, w, ERR_NO_WORKER, k);
+    else if (w != NULL)
+        waiter_enter_locked(b, w, WAITER_IN_LINE, k);
+    conn_serve_locked(b, k);
+}
+
+void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    conn_leave_locked(b, c, k);
+    list_push_back(&k->closing, &c->stack_node);
+}
+
+static bool unwanted_locked(const struct conn_backend *b, const struct pooled_conn *c)
+{
+    bool over_limit = b->max_connections != 0 && total_locked(b) > b->max_connections;
+
+    return b->retired || c->marked || over_limit ||
+           atomic_load(&b->pool->loop_closed[c->loop_index]);
+}
+
+/*
+ * While other loops lack connections that this one has idle, it keeps a share of its part of all
+ * that there may be, and parks the rest: what others take there needs no message, which would wake
+ * two loops. Parking costs an epoll_ctl, and so does taking; so it ends when the others take
+ * nothing more.
+ */
+static bool should_park_locked(const struct conn_backend *b, const struct pooled_conn *c)
+{
+    return b->parks_left != 0 && list_empty(&b->line) && !unwanted_locked(b, c) &&
+           !conn_has_room_locked(b) &&
+           b->shards[c->loop_index].nidle >= b->max_connections / b->pool->nloops / CONN_PART_KEPT;
+}
+
+/*
+ * C, detached, goes to its waiter or to the first in line; else it parks, for any loop to take; or
+ * it is closed.
+ */
+static void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    struct conn_waiter *w = c->waiter;
+
+    ASSERT(c->detached);
+    if (w == NULL)
+        w = first_in_line(b);
+    if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
+        conn_drop_locked(b, c, k); /* which makes room for a waiter */
+        return;
+    }
+    if (w == NULL) {
+        b->parks_left -= b->parks_left != 0;
+        conn_enter_locked(b, c, PLACE_PARKED, k);
+        return;
+    }
+    if (c->waiter == NULL) {
+        conn_pair(c, w);
+        waiter_enter_locked(b, w, WAITER_COMING, k);
+    }
+    c->loop_index = loop_index(w->loop);
+    conn_enter_locked(b, c, PLACE_ARRIVING, k);
+}
+
+/* C, attached to the calling loop and without a user, is given to the first in line, becomes idle,
+ * or is closed. */
+static void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    struct conn_waiter *w = first_in_line(b);
+
+    ASSERT(c->waiter == NULL);
+    ASSERT(!c->detached);
+    if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
+        conn_drop_locked(b, c, k);
+    } else if (w == NULL) {
+        conn_enter_locked(b, c, PLACE_IDLE, k);
+    } else if (loop_index(w->loop) == c->loop_index) {
+        waiter_grant_locked(b, w, c, k);
+    } else {
+        conn_pair(c, w);
+        waiter_enter_locked(b, w, WAITER_COMING, k);
+        conn_enter_locked(b, c, PLACE_LEAVING, k);
+    }
+}
+
+void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+{
+    ASSERT(!c->marked);
+    c->marked = true;
+    ++b->marked;
+    conn_enter_locked(b, c, PLACE_LEAVING, k);
+}
+
+/* ---- use ---- */
 
 static bool young_enough(const struct pooled_conn *c, const struct conn_checkout *o,
                          uint64_t now_ms)
@@ -31,8 +371,8 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
 {
     if (o->fresh)
         return NULL;
-    conn_rested_locked(s);
-    struct pooled_conn *c = conn_latest_locked(s);
+    rested_locked(s);
+    struct pooled_conn *c = latest_locked(s);
     if (c != NULL && !young_enough(c, o, now_ms) && !list_empty(&s->resting))
         c = list_first(&s->resting, struct pooled_conn, stack_node);
     if (c == NULL || !young_enough(c, o, now_ms))
@@ -87,7 +427,7 @@ static struct pooled_conn *find_elsewhere_locked(struct conn_backend *b,
         if (s == own)
             continue;
         left -= s->nidle;
-        struct pooled_conn *c = oldest ? conn_oldest_locked(s) : conn_latest_locked(s);
+        struct pooled_conn *c = oldest ? oldest_locked(s) : latest_locked(s);
         if (c == NULL)
             continue;
         if (best == NULL || (c->idle_since_ms < best->idle_since_ms) == oldest)
@@ -148,12 +488,13 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
 enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
                                const struct conn_checkout *o, struct conn_waiter *w)
 {
-    struct conn_shard *s = shard_of(b, l);
+    struct conn_shard *s = &b->shards[loop_index(l)];
     uint64_t now_ms = loop_now_ms(l);
     enum conn_result result = CONN_REUSED;
     struct pooled_conn *c;
     struct conn_work k;
 
+    ASSERT(s->loop == l);
     ASSERT(!w->queued);
     conn_work_init(&k);
     latch_lock(&b->latch);
@@ -255,7 +596,7 @@ void conn_checkin(struct pooled_conn **conn, struct loop *l)
     ASSERT(c->place == PLACE_USED);
     c->idle_since_ms = now_ms;
     /* Not detached here: the caller may have been called because of C, and may check C again. */
-    if (conn_should_park_locked(b, c))
+    if (should_park_locked(b, c))
         conn_enter_locked(b, c, PLACE_LEAVING, &k);
     else
         conn_settle_locked(b, c, &k);
@@ -306,94 +647,114 @@ bool conn_in_use(struct pooled_conn *c)
     return used;
 }
 
-/* ---- check ---- */
+/* ---- work on a loop, requested by another thread ---- */
 
-static unsigned count_places(const struct list *list, enum conn_place place, unsigned loop)
+/*
+ * Work that was queued for one loop's part of a backend, perhaps by another thread: connections
+ * that leave for another loop or are to be closed, connections that arrive, and waiters to be
+ * notified. The lock is not held while a connection is detached or attached. Meanwhile its waiter
+ * may cancel, the backend may be retired and its limit may be lowered, so all of this is checked
+ * again afterwards. The connection itself is not used by others then (HELD).
+ */
+
+static void leave_locked(struct conn_shard *s, struct pooled_conn *c, struct conn_work *k)
 {
-    unsigned n = 0;
-    struct list *it;
+    struct conn_backend *b = s->backend;
+    const struct conn_pool_ops *ops = b->pool->ops;
+    const struct conn_waiter *w = c->waiter;
+    /* To its waiter; or to be parked, and checked when it is taken. */
+    bool moves = !c->detached && !c->marked && !b->retired &&
+                 (w != NULL ? !w->fresh : should_park_locked(b, c));
+    bool check = moves && w != NULL;
 
-    list_for_each (it, list) {
-        const struct pooled_conn *c = list_entry(it, struct pooled_conn, stack_node);
-        ASSERT(c->place == (int)place);
-        ASSERT(c->loop_index == loop);
-        ASSERT(c->waiter == NULL || c->waiter->conn == c);
-        ++n;
-    }
-    return n;
+    conn_enter_locked(b, c, PLACE_HELD, k);
+    conn_unlock_and_do(b, k);
+    bool usable = !check || ops->alive(c, true);
+    bool moved = moves && usable && ops->detach(c);
+    latch_lock(&b->latch);
+    c->detached |= moved;
+    if (c->detached)
+        conn_send_locked(b, c, k);
+    else if (usable && c->waiter == NULL)
+        conn_settle_locked(b, c, k); /* not wanted on another loop any more */
+    else
+        conn_drop_locked(b, c, k); /* its waiter may open one instead */
 }
 
-static unsigned count_parked(const struct conn_backend *b)
+/* Attached even if it is not wanted any more: only the loop that it is attached to can close it. */
+static void arrive_locked(struct conn_shard *s, struct pooled_conn *c, struct conn_work *k)
 {
-    unsigned n = 0;
-    struct list *it;
+    struct conn_backend *b = s->backend;
 
-    list_for_each (it, &b->parked) {
-        const struct pooled_conn *c = list_entry(it, struct pooled_conn, stack_node);
-        ASSERT(c->place == PLACE_PARKED);
-        ASSERT(c->detached);
-        ASSERT(c->waiter == NULL);
-        ASSERT(c->loop_index < b->pool->nloops);
-        ++n;
-    }
-    return n;
+    conn_enter_locked(b, c, PLACE_HELD, k);
+    conn_unlock_and_do(b, k);
+    bool moved = b->pool->ops->attach(c, s->loop);
+    latch_lock(&b->latch);
+    c->detached = !moved;
+    b->handed_over += moved;
+    if (!moved || b->retired || c->marked)
+        conn_drop_locked(b, c, k);
+    else if (c->waiter != NULL)
+        waiter_grant_locked(b, c->waiter, c, k);
+    else
+        conn_settle_locked(b, c, k);
 }
 
-static unsigned count_waiters(const struct list *list, enum waiter_state state)
+/* Takes the first waiter of READY; its result is final. Returns NULL if READY is empty. */
+static struct conn_waiter *take_ready(struct conn_backend *b, struct list *ready)
 {
-    unsigned n = 0;
-    struct list *it;
+    struct conn_waiter *w = NULL;
+    struct conn_work k;
 
-    list_for_each (it, list) {
-        const struct conn_waiter *w = list_entry(it, struct conn_waiter, node);
-        ASSERT(w->state == (int)state);
-        if (state == WAITER_IN_LINE && it->next != list)
-            ASSERT(w->ticket < list_entry(it->next, struct conn_waiter, node)->ticket);
-        ++n;
+    conn_work_init(&k);
+    latch_lock(&b->latch);
+    if (!list_empty(ready)) {
+        w = list_first(ready, struct conn_waiter, node);
+        waiter_enter_locked(b, w, WAITER_NONE, &k);
+        w->queued = false;
+        if (w->result == CONN_REUSED) {
+            struct pooled_conn *c = w->conn;
+            (void)conn_unpair(c);
+            w->conn = c;
+            conn_enter_locked(b, c, PLACE_USED, &k);
+            ++c->uses;
+            ++b->reused;
+        }
     }
-    return n;
+    conn_unlock_and_do(b, &k);
+    return w;
 }
 
-static void check_backend_locked(struct conn_backend *b)
+/*
+ * The message has been handled when no connection is left to be moved; the ready waiters are then
+ * notified. From then on, another message may be posted; it would be useless earlier, because work
+ * queued until then is done here. The lock is taken once for each connection, plus once.
+ */
+void conn_shard_on_message(struct loop_message *m)
 {
-    unsigned idle = b->nparked;
-    unsigned moving = 0;
-    unsigned ready = 0;
+    struct conn_shard *s = container_of(m, struct conn_shard, message);
+    struct conn_backend *b = s->backend;
+    struct conn_waiter *w;
+    struct list ready;
+    struct conn_work k;
 
-    ASSERT(b->nparked == count_parked(b));
-    for (unsigned i = 0; i < b->pool->nloops; ++i) {
-        struct conn_shard *s = &b->shards[i];
-        ASSERT(s->nidle ==
-               count_places(&s->idle, PLACE_IDLE, i) + count_places(&s->resting, PLACE_IDLE, i));
-        idle += s->nidle;
-        moving += count_places(&s->leaving, PLACE_LEAVING, i);
-        moving += count_places(&s->arriving, PLACE_ARRIVING, i);
-        ready += count_waiters(&s->ready, WAITER_READY);
+    list_init(&ready);
+    conn_work_init(&k);
+    latch_lock(&b->latch);
+    while (!list_empty(&s->leaving) || !list_empty(&s->arriving)) {
+        if (!list_empty(&s->leaving))
+            leave_locked(s, list_first(&s->leaving, struct pooled_conn, stack_node), &k);
+        else
+            arrive_locked(s, list_first(&s->arriving, struct pooled_conn, stack_node), &k);
     }
-    ASSERT(b->idle == idle);
-    ASSERT(b->in_use >= moving);
-    ASSERT(b->in_use >= b->marked);
-    ASSERT(b->in_line == count_waiters(&b->line, WAITER_IN_LINE));
-    ASSERT(b->waiting >= b->in_line + ready);
-    if (b->in_line != 0) {
-        ASSERT(!b->retired);
-        ASSERT(!conn_has_room_locked(b));
-        ASSERT(b->idle == 0);
+    list_splice_back(&ready, &s->ready);
+    s->posted = false;
+    bool any = !list_empty(&ready);
+    conn_unlock_and_do(b, &k);
+    /* Work that this causes is queued with another message. */
+    while (any && (w = take_ready(b, &ready)) != NULL) {
+        w->ready(w); /* W may be gone after this */
+        conn_backend_release(b);
     }
-    if (b->retired)
-        ASSERT(b->idle == 0);
-}
-
-void conn_pool_check(struct conn_pool *p)
-{
-    struct list *it;
-
-    pthread_rwlock_rdlock(&p->lock);
-    list_for_each (it, &p->all) {
-        struct conn_backend *b = list_entry(it, struct conn_backend, all_node);
-        latch_lock(&b->latch);
-        check_backend_locked(b);
-        latch_unlock(&b->latch);
-    }
-    pthread_rwlock_unlock(&p->lock);
+    conn_backend_release(b); /* the message's */
 }

@@ -42,16 +42,16 @@ void conn_pool_destroy(struct conn_pool *p)
     free(p);
 }
 
-/* Take L's idle connections of B out that were checked in before BEFORE_MS (0: all) and close them
- * later. */
-static void drop_idle(struct conn_backend *b, struct loop *l, uint64_t before_ms,
-                      struct conn_work *k)
+/* Take L's idle connections of B out, ALL or those over their time, and close them later. */
+static void drop_idle(struct conn_backend *b, struct loop *l, bool all, struct conn_work *k)
 {
+    uint64_t now_ms = loop_now_ms(l);
     struct pooled_conn *oldest;
 
     latch_lock(&b->latch);
+    uint64_t timeout_ms = b->settings.idle_timeout_ms;
     while ((oldest = conn_oldest_of_locked(b, loop_index(l))) != NULL) {
-        if (before_ms != 0 && oldest->idle_since_ms >= before_ms)
+        if (!all && (timeout_ms == 0 || oldest->idle_since_ms + timeout_ms >= now_ms))
             break;
         conn_drop_locked(b, oldest, k);
     }
@@ -67,33 +67,20 @@ void conn_pool_close_loop(struct conn_pool *p, struct loop *l)
     atomic_store(&p->loop_closed[loop_index(l)], true);
     pthread_rwlock_rdlock(&p->lock);
     list_for_each (it, &p->all)
-        drop_idle(list_entry(it, struct conn_backend, all_node), l, 0, &k);
+        drop_idle(list_entry(it, struct conn_backend, all_node), l, true, &k);
     pthread_rwlock_unlock(&p->lock);
     conn_work_do(p, &k);
 }
 
-static uint64_t idle_timeout_ms(struct conn_backend *b)
-{
-    latch_lock(&b->latch);
-    uint64_t timeout_ms = b->settings.idle_timeout_ms;
-    latch_unlock(&b->latch);
-    return timeout_ms;
-}
-
 void conn_pool_recycle(struct conn_pool *p, struct loop *l)
 {
-    uint64_t now_ms = loop_now_ms(l);
     struct conn_work k;
     struct list *it;
 
     conn_work_init(&k);
     pthread_rwlock_rdlock(&p->lock);
-    list_for_each (it, &p->all) {
-        struct conn_backend *b = list_entry(it, struct conn_backend, all_node);
-        uint64_t timeout_ms = idle_timeout_ms(b);
-        if (timeout_ms != 0 && timeout_ms < now_ms)
-            drop_idle(b, l, now_ms - timeout_ms, &k);
-    }
+    list_for_each (it, &p->all)
+        drop_idle(list_entry(it, struct conn_backend, all_node), l, false, &k);
     pthread_rwlock_unlock(&p->lock);
     conn_work_do(p, &k);
 }
@@ -112,15 +99,6 @@ static bool give_up_idle(struct conn_backend *b, unsigned index, bool own, struc
     return c != NULL;
 }
 
-static uint64_t oldest_idle_ms(struct conn_backend *b, unsigned index)
-{
-    latch_lock(&b->latch);
-    const struct pooled_conn *c = conn_oldest_of_locked(b, index);
-    uint64_t since_ms = c != NULL ? c->idle_since_ms : UINT64_MAX;
-    latch_unlock(&b->latch);
-    return since_ms;
-}
-
 /* The backend with the connection that has been idle longest on loop INDEX, or NULL. The pool's
  * lock must be held. */
 static struct conn_backend *longest_idle(struct conn_pool *p, unsigned index)
@@ -131,11 +109,13 @@ static struct conn_backend *longest_idle(struct conn_pool *p, unsigned index)
 
     list_for_each (it, &p->all) {
         struct conn_backend *b = list_entry(it, struct conn_backend, all_node);
-        uint64_t since_ms = oldest_idle_ms(b, index);
-        if (since_ms < best_ms) {
+        latch_lock(&b->latch);
+        const struct pooled_conn *c = conn_oldest_of_locked(b, index);
+        if (c != NULL && c->idle_since_ms < best_ms) {
             best = b;
-            best_ms = since_ms;
+            best_ms = c->idle_since_ms;
         }
+        latch_unlock(&b->latch);
     }
     return best;
 }
@@ -201,19 +181,6 @@ static void destroy_backend(struct conn_backend *b)
     free(b);
 }
 
-/* No reference to B is left, and B cannot be found from now on. */
-static void remove_backend(struct conn_backend *b)
-{
-    struct conn_pool *p = b->pool;
-
-    pthread_rwlock_wrlock(&p->lock);
-    if (b->in_map)
-        map_remove(&p->backends, &b->in_backends);
-    list_remove(&b->all_node);
-    pthread_rwlock_unlock(&p->lock);
-    destroy_backend(b);
-}
-
 struct conn_backend *conn_backend_ref(struct conn_backend *b)
 {
     unsigned before = atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
@@ -228,8 +195,16 @@ void conn_backend_release(struct conn_backend *b)
         return;
     unsigned before = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
     ASSERT(before != 0);
-    if (before == 1)
-        remove_backend(b);
+    if (before != 1)
+        return;
+    struct conn_pool *p = b->pool;
+
+    pthread_rwlock_wrlock(&p->lock);
+    if (b->in_map)
+        map_remove(&p->backends, &b->in_backends);
+    list_remove(&b->all_node);
+    pthread_rwlock_unlock(&p->lock);
+    destroy_backend(b);
 }
 
 /* A reference to one found in the map, unless it is about to be removed. */
@@ -271,22 +246,17 @@ static struct conn_backend *find_or_add(struct conn_pool *p, const struct text *
     return b;
 }
 
-/* The length in front keeps "a#b" + "c" and "a" + "b#c" apart. */
-static void make_key(struct slice address, struct slice incarnation, struct text *key)
-{
-    text_addf(key, "%zu ", address.len);
-    text_add(key, address);
-    text_add_char(key, '#');
-    text_add(key, incarnation);
-}
-
 struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
                                        struct slice incarnation, unsigned max_connections,
                                        const struct conn_pool_settings *s)
 {
     struct text key = {0};
 
-    make_key(address, incarnation, &key);
+    /* The length in front keeps "a#b" + "c" and "a" + "b#c" apart. */
+    text_addf(&key, "%zu ", address.len);
+    text_add(&key, address);
+    text_add_char(&key, '#');
+    text_add(&key, incarnation);
     pthread_rwlock_rdlock(&p->lock);
     struct conn_backend *b = find_locked(p, &key);
     if (b != NULL && !try_ref(b))

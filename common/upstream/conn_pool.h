@@ -170,7 +170,5 @@ struct conn_backend_view {
     uint64_t reused, opened, handed_over, waits, refused;
 };
 void conn_backend_view(struct conn_backend *b, struct conn_backend_view *out);
-/* Asserts the invariants of every backend; for tests. */
-void conn_pool_check(struct conn_pool *p);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Internals of the connection pool, shared by conn_pool.c (the pool and its backends),
- * conn_checkout.c (the use of connections) and conn_place.c (places of connections and waiters,
- * under the lock, and work on a loop that another thread has requested).
+ * Internals of the connection pool, shared by conn_pool.c (the pool and its backends) and
+ * conn_checkout.c (the use and the places of connections and waiters, and work on a loop that
+ * another thread has requested).
  */
 #ifndef RLB_UPSTREAM_CONN_POOL_INTERNAL_H
 #define RLB_UPSTREAM_CONN_POOL_INTERNAL_H
@@ -73,7 +73,7 @@ struct conn_shard {
 } __attribute__((aligned(64)));
 
 /*
- * Invariants, under the latch (conn_pool_check):
+ * Invariants, under the latch (tests/unit/upstream/conn_check.h):
  *   a waiter is in line  =>  not retired, limited, at the limit, and without an idle connection on
  *                            any loop
  *   idle                 ==  sum of the shards' idle stacks and the parked connections
@@ -149,43 +149,18 @@ static inline void conn_unlock_and_do(struct conn_backend *b, struct conn_work *
     conn_work_do(p, k);
 }
 
-/* ---- conn_place.c; all but the last expect the backend's latch ---- */
+/* ---- conn_checkout.c; all but the last expect the backend's latch ---- */
 
 bool conn_has_room_locked(const struct conn_backend *b);
-void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
-                       struct conn_work *k);
-/* The latest and the oldest of a shard's idle connections; NULL: it has none. */
-struct pooled_conn *conn_latest_locked(const struct conn_shard *s);
-struct pooled_conn *conn_oldest_locked(const struct conn_shard *s);
-/* On the shard's loop: those that were given back before its last wait rest no longer. */
-void conn_rested_now_locked_(struct conn_shard *s) noinline_;
-static inline void conn_rested_locked(struct conn_shard *s)
-{
-    if (s->rested_at != loop_waits(s->loop))
-        conn_rested_now_locked_(s);
-}
-void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, enum waiter_state to,
-                         struct conn_work *k);
-/* C is in transit to W from now on. */
-void conn_pair(struct pooled_conn *c, struct conn_waiter *w) noinline_;
 /* C's waiter, or NULL; they know nothing of one another afterwards. */
 struct conn_waiter *conn_unpair(struct pooled_conn *c);
 void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k);
 /* While there is room, the first in line may open. */
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
-/*
- * Removes C from the backend. Its waiter, if any, returns to its position in the line, and the room
- * is given to the first in line. The caller must close C, or use conn_drop_locked instead.
- */
-void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
-/* As conn_leave_locked, and closes C, which must be attached to the calling loop. */
+/* Removes C, which must be attached to the calling loop, from the backend, and closes it. The room
+ * is given to the first in line, to which C's waiter, if any, returns. */
 void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k) cold_;
-/* C, attached to the calling loop and without a user, is given to the first in line, becomes idle,
- * or is closed. */
-void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
-/* Whether C, given back on its loop, should be detached and parked. */
-bool conn_should_park_locked(const struct conn_backend *b, const struct pooled_conn *c);
 /* The oldest idle connection of loop LOOP_INDEX, parked ones that were its last among them. */
 struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop_index);
 /* An idle connection of any loop will be closed there, or at once on the loop that calls. */

@@ -19,16 +19,20 @@
  * Bytes of large bodies may bypass this module: on_moving moves them from the worker's socket to
  * the client's. Other bytes are read to their final place: a body directly into the struct
  * http1_body that is passed on, and a head into memory that can become one, together with the bytes
- * that followed it in the same read.
+ * that followed it in the same read. Every read is bounded. Interest in reading is never given up
+ * but for back-pressure, which costs no system call on reuse and shows the end of an idle
+ * connection at once.
  */
 #include "common/base/text.h"
+#include "common/net/body_file.h"
 #include "common/upstream/http1_body.h"
 #include "common/upstream/http1_client_internal.h"
 
 #include <stdlib.h>
 
 enum {
-    HEAD_READ_BYTES = HTTP1_INPUT_BYTES,
+    INPUT_BYTES = 16 * 1024, /* room of an input in one of the loop's blocks */
+    HEAD_READ_BYTES = INPUT_BYTES,
     /* After a large response the next one is expected to be large: one read takes 64 KiB with its
        head. */
     HEAD_READ_LARGE = 80 * 1024,
@@ -37,11 +41,101 @@ enum {
     /* Moving costs two system calls more than reading, as much as copying so many bytes twice. */
     MOVE_MIN = 32 * 1024,
     BODY_READ_FIRST = 16 * 1024,
+    BODY_READ_MIN = 4 * 1024,
+    BODY_READ_MAX = 128 * 1024,
     BODY_READS_PER_EVENT = 4, /* then the loop's other sockets have their turn */
     /* Up to this size a head is parsed at every read, so that garbage is detected early; above it
        only when its end has arrived, as the cost would be quadratic. */
     EAGER_PARSE_MAX = 4096,
 };
+
+/* ---- input ---- */
+
+/*
+ * How much is read, and where the heads of responses are read to: blocks that the loop keeps, as
+ * nearly each is empty again within the turn; larger ones come and go.
+ */
+
+_Static_assert(sizeof(struct held_body) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
+               "a block holds an input");
+
+static struct held_body *memory_of(const struct http1_input *in)
+{
+    return container_of(in->p, struct held_body, bytes);
+}
+
+static bool is_block(const struct http1_input *in)
+{
+    return in->room == INPUT_BYTES;
+}
+
+static void free_input(struct loop *l, struct http1_input *in)
+{
+    if (in->p == NULL)
+        return;
+    if (is_block(in))
+        loop_give_block(l, memory_of(in));
+    else
+        free(memory_of(in));
+}
+
+/* The body that IN is to be, without parts yet: IN has none any more. */
+static struct held_body *take_input(struct loop *l, struct http1_input *in)
+{
+    struct held_body *h = memory_of(in);
+
+    held_body_init(h, is_block(in) ? l : NULL);
+    *in = (struct http1_input){0};
+    return h;
+}
+
+/* Room behind what is there, FIRST bytes at first; heads that were dropped make way. */
+static void make_room(struct loop *l, struct http1_input *in, size_t first)
+{
+    if (in->p != NULL && in->len < in->room)
+        return;
+    if (in->p != NULL && in->used != 0) {
+        memmove(in->p, in->p + in->used, in->len - in->used);
+        in->len -= in->used;
+        in->scanned -= in->used;
+        in->used = 0;
+        return;
+    }
+    struct held_body *h = in->p != NULL ? memory_of(in) : NULL;
+    if (h == NULL && first == INPUT_BYTES) {
+        h = loop_take_block(l);
+        in->room = first;
+    } else {
+        in->room = in->room == 0 ? first : in->room * 2;
+        h = xrealloc(h, sizeof(*h) + in->room);
+    }
+    in->p = h->bytes;
+}
+
+static size_t at_least(size_t n, size_t min)
+{
+    return n > min ? n : min;
+}
+
+/* How much of a body to read at once. */
+static size_t next_read_bytes(const struct http1_exchange *x)
+{
+    size_t room = at_least(x->room_bytes, BODY_READ_MIN);
+    size_t bytes = x->read_bytes < room ? x->read_bytes : room;
+
+    if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < bytes)
+        return (size_t)x->framing.left;
+    return bytes;
+}
+
+/* N bytes of ROOM came. */
+static void adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n)
+{
+    if (n == room && x->read_bytes < BODY_READ_MAX)
+        x->read_bytes *= 2;
+    else if (n < x->read_bytes / 4 && x->read_bytes > BODY_READ_MIN)
+        x->read_bytes /= 2;
+}
 
 /* ---- ends ---- */
 
@@ -57,7 +151,7 @@ static size_t unread_bytes(const struct http1_conn *c)
 
 static void drop_input(struct http1_conn *c)
 {
-    http1_input_free(c->loop, &c->in);
+    free_input(c->loop, &c->in);
     c->in = (struct http1_input){0};
 }
 
@@ -67,10 +161,17 @@ static void drop_output(struct http1_conn *c)
     c->x.out = (struct http1_output){0};
 }
 
-void http1_exchange_fini(struct http1_conn *c)
+/* Listens for bytes (again). */
+static void read_start(struct http1_conn *c)
 {
-    drop_input(c);
-    drop_output(c);
+    transport_read(&c->transport, true);
+    c->quiet_since = loop_waits(c->loop);
+}
+
+static void read_stop(struct http1_conn *c)
+{
+    if (transport_is_open(&c->transport))
+        transport_read(&c->transport, false);
 }
 
 /* The exchange is over; facts about it stay until the next. */
@@ -91,7 +192,7 @@ static cold_ void fail(struct http1_conn *c, enum err e)
 
     leave_exchange(c);
     c->dead = true;
-    http1_conn_read_stop(c);
+    read_stop(c);
     r.events->on_error(r.context, e);
 }
 
@@ -139,55 +240,77 @@ static bool is_reading(const struct http1_conn *c)
     return (c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY) && !c->x.paused;
 }
 
-void http1_exchange_expired(struct http1_conn *c)
+static void on_timer(struct timer *t)
 {
+    struct http1_conn *c = container_of(t, struct http1_conn, deadline.timer);
+
+    if (!deadline_passed(c->loop, &c->deadline))
+        return;
     ASSERT(c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY);
     fail(c, ERR_TIMEOUT);
 }
 
 /* ---- writing ---- */
 
-static void note_written(struct http1_conn *c, size_t n)
+/* HEAD, then what is left of the body, LEFT bytes, from its file. */
+static noinline_ ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
 {
-    struct http1_output *out = &c->x.out;
+    struct iovec iov = {writable(head.p), head.len};
+    ssize_t sent = 0;
 
-    c->x.any_written |= n != 0;
-    slice_take(&out->body, n - slice_take(&out->head, n).len);
-    if (out->head.len == 0 && out->body.len == 0)
-        c->x.times.written_us = loop_now_us(c->loop);
-    arm_timer(c);
+    if (head.len != 0) {
+        sent = transport_send(&c->transport, &iov, 1, MSG_MORE);
+        if (sent < 0 || (size_t)sent < head.len)
+            return sent;
+    }
+    ssize_t n = body_file_send(c->x.request.body_file, &c->transport, left);
+    /* The next call reports the error. */
+    return n >= 0 ? sent + n : sent != 0 ? sent : n;
 }
+
+/* How many bytes of HEAD, then BODY, were taken; -1 with errno. */
+static ssize_t send_request(struct http1_conn *c, struct slice head, struct slice body)
+{
+    if (c->x.request.body_file != NULL && body.len != 0 && c->transport.tls == NULL)
+        return send_file(c, head, body.len);
+    struct iovec iov[2] = {
+        {writable(head.p), head.len},
+        {writable(body.p), body.len},
+    };
+    bool has_head = head.len != 0;
+
+    return transport_send(&c->transport, has_head ? iov : iov + 1,
+                          has_head && body.len != 0 ? 2 : 1, 0);
+}
+
+static void on_writable(void *context);
 
 static void write_more(struct http1_conn *c)
 {
     struct http1_output *out = &c->x.out;
-    ssize_t n = http1_conn_send(c, out->head, out->body);
+    ssize_t n = send_request(c, out->head, out->body);
 
     if (n >= 0) {
-        note_written(c, (size_t)n);
+        c->x.any_written |= n != 0;
+        slice_take(&out->body, (size_t)n - slice_take(&out->head, (size_t)n).len);
+        if (out->head.len == 0 && out->body.len == 0)
+            c->x.times.written_us = loop_now_us(c->loop);
+        arm_timer(c);
     } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
         out->failed = true;
         return;
     }
     if (!wholly_written(&c->x))
-        http1_conn_await_writable(c);
+        transport_await_writable(&c->transport, on_writable);
 }
 
-void http1_exchange_writable(struct http1_conn *c)
+static void on_writable(void *context)
 {
+    struct http1_conn *c = context;
     bool waits = c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY;
 
     if (waits && !c->x.out.failed && !wholly_written(&c->x))
         write_more(c);
-}
-
-static void keep_head(struct http1_output *out)
-{
-    if (out->head.len == 0)
-        return;
-    out->head_copy = xmalloc(out->head.len);
-    memcpy(out->head_copy, out->head.p, out->head.len);
-    out->head.p = out->head_copy;
 }
 
 /* In place: what is set at once is made elsewhere and copied. The framing comes with the head. */
@@ -207,6 +330,8 @@ static void begin(struct http1_exchange *x, const struct http1_request *r)
 
 void http1_request(struct http1_conn *c, const struct http1_request *r)
 {
+    struct http1_output *out = &c->x.out;
+
     ASSERT(c->x.state == EXCHANGE_NONE);
     ASSERT(c->transport.watch != NULL);
     ASSERT(r->head.len != 0);
@@ -222,7 +347,11 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
     /* Unless a write has set it. */
     if (!deadline_is_set(&c->deadline))
         arm_timer(c);
-    keep_head(&c->x.out);
+    if (out->head.len == 0)
+        return;
+    out->head_copy = xmalloc(out->head.len);
+    memcpy(out->head_copy, out->head.p, out->head.len);
+    out->head.p = out->head_copy;
 }
 
 /* ---- reading: bodies ---- */
@@ -257,7 +386,7 @@ static void pass_on_input(struct http1_conn *c)
     if (rest.len == 0)
         drop_input(c);
     else
-        pass_on(c, http1_input_take(c->loop, &c->in), rest);
+        pass_on(c, take_input(c->loop, &c->in), rest);
 }
 
 /* EOF, or an error of the socket. */
@@ -270,14 +399,14 @@ static void on_body_end(struct http1_conn *c, ssize_t n)
         return;
     }
     complete(c);
-    http1_conn_read_stop(c);
+    read_stop(c);
     r.events->on_body(r.context, http1_body_copy(SLICE_NULL), true);
 }
 
 /* One read. Whether there may be more at once. */
 static bool read_body_once(struct http1_conn *c)
 {
-    size_t room = http1_next_read_bytes(&c->x);
+    size_t room = next_read_bytes(&c->x);
     struct held_body *h = held_body_create(room);
     ssize_t n = transport_recv(&c->transport, h->bytes, room);
 
@@ -289,7 +418,7 @@ static bool read_body_once(struct http1_conn *c)
         return false;
     }
     size_t got = (size_t)n;
-    http1_adapt_read_bytes(&c->x, room, got);
+    adapt_read_bytes(&c->x, room, got);
     if (got <= room / 2) {
         /* Data that waits for a slow client must not take many times its size in memory. */
         h = held_body_shrink(h, got);
@@ -305,18 +434,11 @@ static bool moves(const struct http1_conn *c)
     return c->x.request.moves && c->transport.tls == NULL;
 }
 
-static bool may_move_body(const struct http1_conn *c)
-{
-    const struct body_framing *f = &c->x.framing;
-
-    return moves(c) && f->kind == HTTP1_BODY_LENGTH && f->left >= MOVE_MIN;
-}
-
 /* As read_body_once. */
 static bool move_body_once(struct http1_conn *c)
 {
     const struct http1_request r = c->x.request;
-    size_t room = at_least(c->x.room_bytes, HTTP1_BODY_READ_MIN);
+    size_t room = at_least(c->x.room_bytes, BODY_READ_MIN);
     size_t max = c->x.framing.left < room ? (size_t)c->x.framing.left : room;
     ssize_t n = r.events->on_moving(r.context, &c->transport, max);
 
@@ -340,6 +462,7 @@ static bool move_body_once(struct http1_conn *c)
 
 static void read_body(struct http1_conn *c)
 {
+    const struct body_framing *f = &c->x.framing;
     uint64_t serial = c->serial;
 
     if (c->in.p != NULL) {
@@ -349,7 +472,8 @@ static void read_body(struct http1_conn *c)
         return;
     }
     for (int i = 0; i < BODY_READS_PER_EVENT; ++i) {
-        bool more = may_move_body(c) ? move_body_once(c) : read_body_once(c);
+        bool move = moves(c) && f->kind == HTTP1_BODY_LENGTH && f->left >= MOVE_MIN;
+        bool more = move ? move_body_once(c) : read_body_once(c);
         if (!more || c->serial != serial || c->x.paused)
             return;
     }
@@ -357,24 +481,13 @@ static void read_body(struct http1_conn *c)
 
 /* ---- reading: heads ---- */
 
-static void enter_tunnel(struct http1_conn *c, const struct http1_head *head)
-{
-    const struct http1_request r = c->x.request;
-
-    leave_exchange(c);
-    c->x.state = EXCHANGE_TUNNEL;
-    c->dead = true; /* for HTTP */
-    http1_conn_read_stop(c);
-    r.events->on_upgrade(r.context, head);
-}
-
 /* An interim head. Returns whether to continue with the next. */
 static cold_ bool on_interim_head(struct http1_conn *c, const struct http1_head *head)
 {
+    const struct http1_request r = c->x.request;
     bool upgrade = head->status == 101;
-    struct slice protocol = c->x.request.upgrade;
-    bool asked = protocol.len != 0 && wholly_written(&c->x);
-    bool allowed = upgrade ? asked && http1_head_switches_to(head, protocol)
+    bool asked = r.upgrade.len != 0 && wholly_written(&c->x);
+    bool allowed = upgrade ? asked && http1_head_switches_to(head, r.upgrade)
                            : ++c->x.interim <= HTTP1_INTERIM_MAX;
 
     if (!allowed) {
@@ -382,9 +495,14 @@ static cold_ bool on_interim_head(struct http1_conn *c, const struct http1_head 
         fail(c, ERR_BAD_RESPONSE);
         return false;
     }
-    if (upgrade)
-        enter_tunnel(c, head);
-    return !upgrade;
+    if (!upgrade)
+        return true;
+    leave_exchange(c);
+    c->x.state = EXCHANGE_TUNNEL;
+    c->dead = true; /* for HTTP */
+    read_stop(c);
+    r.events->on_upgrade(r.context, head);
+    return false;
 }
 
 /* The head's strings lie in c->in, which a callback may drop: it is put aside meanwhile. */
@@ -397,7 +515,7 @@ static noinline_ void on_last_head(struct http1_conn *c, const struct http1_head
     complete(c);
     c->in = (struct http1_input){0};
     r.events->on_head(r.context, head, true);
-    http1_input_free(l, &in);
+    free_input(l, &in);
 }
 
 static void on_head_with_body(struct http1_conn *c, const struct http1_head *head)
@@ -413,12 +531,12 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     c->large_before = large && head->content_length > MOVE_MIN + HEAD_READ_SMALL;
     /* The announced length may be read at once: the read is bounded by the remaining length. */
     if (large)
-        x->read_bytes = HTTP1_BODY_READ_MAX;
+        x->read_bytes = BODY_READ_MAX;
     x->state = EXCHANGE_BODY;
     c->in = (struct http1_input){0};
     x->request.events->on_head(x->request.context, head, false);
     if (c->serial != serial) {
-        http1_input_free(l, &in);
+        free_input(l, &in);
         return;
     }
     c->in = in;
@@ -444,9 +562,8 @@ static enum err parse_input(struct http1_conn *c, struct http1_head *head)
 static void take_heads(struct http1_conn *c)
 {
     struct http1_head head;
-    bool again = true;
 
-    while (again) {
+    for (;;) {
         enum err e = parse_input(c, &head);
         if (e == ERR_BUSY)
             return;
@@ -459,8 +576,7 @@ static void take_heads(struct http1_conn *c)
         c->in.scanned = c->in.used;
         if (head.status >= 200)
             break;
-        again = on_interim_head(c, &head);
-        if (!again)
+        if (!on_interim_head(c, &head))
             return;
     }
     c->x.keep_alive = head.keep_alive;
@@ -470,22 +586,16 @@ static void take_heads(struct http1_conn *c)
         on_head_with_body(c, &head);
 }
 
-/* Makes room for more of a head; how much of it to use. */
-static size_t head_room(struct http1_conn *c)
-{
-    struct http1_input *in = &c->in;
-    bool small = in->len == 0 && c->large_before && moves(c);
-    size_t first = small ? HEAD_READ_BYTES : at_least(c->head_read_bytes, HEAD_READ_BYTES);
-    size_t room = at_least(c->x.room_bytes, HEAD_READ_BYTES);
-
-    http1_input_make_room(c->loop, in, first < room ? first : room);
-    return small ? HEAD_READ_SMALL : in->room - in->len;
-}
-
 static void read_head(struct http1_conn *c)
 {
     struct http1_input *in = &c->in;
-    size_t room = head_room(c);
+    /* How much of the room for more of the head to use. */
+    bool small = in->len == 0 && c->large_before && moves(c);
+    size_t first = small ? HEAD_READ_BYTES : at_least(c->head_read_bytes, HEAD_READ_BYTES);
+    size_t most = at_least(c->x.room_bytes, HEAD_READ_BYTES);
+
+    make_room(c->loop, in, first < most ? first : most);
+    size_t room = small ? HEAD_READ_SMALL : in->room - in->len;
     uint64_t serial = c->serial;
     ssize_t n = transport_recv(&c->transport, in->p + in->len, room);
 
@@ -514,7 +624,7 @@ static void read_ahead_later(struct http1_conn *c)
         loop_defer(c->loop, &c->work);
 }
 
-void http1_exchange_readable(struct http1_conn *c)
+static void read_response(struct http1_conn *c)
 {
     switch (c->x.state) {
     case EXCHANGE_HEAD:
@@ -532,12 +642,37 @@ void http1_exchange_readable(struct http1_conn *c)
     UNREACHABLE();
 }
 
-void http1_exchange_work(struct http1_conn *c)
+static void run_work(struct loop_deferred *d)
 {
+    struct http1_conn *c = container_of(d, struct http1_conn, work);
+
     if (c->x.failure != ERR_OK)
         fail(c, c->x.failure);
     else if (is_reading(c))
-        http1_exchange_readable(c);
+        read_response(c);
+}
+
+/* Bytes or an end without a request: a user of the connection finds it dead; the pool drops it. */
+static cold_ void on_idle_event(struct http1_conn *c)
+{
+    if (c->transport.tls != NULL && !c->dead && transport_is_quiet(&c->transport))
+        return; /* a session ticket */
+    c->dead = true;
+    read_stop(c);
+    if (conn_in_use(&c->pooled))
+        return;
+    conn_forget(&c->pooled);
+    http1_close(c);
+}
+
+static void on_readable(void *context)
+{
+    struct http1_conn *c = context;
+
+    if (c->x.state == EXCHANGE_NONE)
+        on_idle_event(c);
+    else
+        read_response(c);
 }
 
 /* ---- what the user may do meanwhile ---- */
@@ -554,7 +689,7 @@ void http1_pause(struct http1_conn *c)
     c->x.paused = true;
     deadline_clear(&c->deadline);
     list_remove(&c->work.node);
-    http1_conn_read_stop(c);
+    read_stop(c);
 }
 
 void http1_resume(struct http1_conn *c)
@@ -563,7 +698,7 @@ void http1_resume(struct http1_conn *c)
         return;
     c->x.paused = false;
     arm_timer(c);
-    http1_conn_read_start(c);
+    read_start(c);
     if (c->in.p != NULL && c->x.state == EXCHANGE_BODY)
         loop_defer(c->loop, &c->work);
     else
@@ -577,5 +712,154 @@ void http1_cancel(struct http1_conn *c)
     transport_reset_at_close(&c->transport);
     leave_exchange(c);
     c->dead = true;
-    http1_conn_read_stop(c);
+    read_stop(c);
 }
+
+/* ---- connections ---- */
+
+static void run_free(struct loop_deferred *d)
+{
+    struct http1_conn *c = container_of(d, struct http1_conn, free_later);
+
+    drop_input(c);
+    drop_output(c);
+    free(c);
+}
+
+struct http1_conn *http1_conn_create(struct loop *l, struct transport *t)
+{
+    struct http1_conn *c = xcalloc(1, sizeof(*c));
+
+    list_init(&c->pooled.stack_node);
+    c->loop = l;
+    c->transport = *t;
+    *t = TRANSPORT_CLOSED;
+    transport_attach(&c->transport, c->loop, on_readable, c);
+    c->work.run = run_work;
+    c->free_later.run = run_free;
+    deadline_init(&c->deadline, on_timer);
+    read_start(c);
+    return c;
+}
+
+void http1_close(struct http1_conn *c)
+{
+    ASSERT(!c->closed);
+    c->closed = true;
+    c->dead = true;
+    c->x.state = EXCHANGE_NONE;
+    ++c->serial;
+    deadline_stop(&c->deadline);
+    list_remove(&c->work.node);
+    transport_close(&c->transport);
+    loop_defer(c->loop, &c->free_later);
+}
+
+struct pooled_conn *http1_pooled(struct http1_conn *c)
+{
+    return &c->pooled;
+}
+
+struct http1_conn *http1_of_pooled(struct pooled_conn *p)
+{
+    return container_of(p, struct http1_conn, pooled);
+}
+
+bool http1_is_tls(const struct http1_conn *c, bool *resumed)
+{
+    *resumed = c->transport.tls != NULL && tls_link_resumed(c->transport.tls);
+    return c->transport.tls != NULL;
+}
+
+bool http1_reusable(const struct http1_conn *c)
+{
+    return !c->dead && c->x.state == EXCHANGE_NONE;
+}
+
+bool http1_any_written(const struct http1_conn *c)
+{
+    return c->x.any_written;
+}
+
+bool http1_any_received(const struct http1_conn *c)
+{
+    return c->x.any_received;
+}
+
+const char *http1_failure_text(const struct http1_conn *c, enum err e)
+{
+    enum response_fault f = c != NULL ? c->x.fault : RESPONSE_FAULT_NONE;
+
+    return f != RESPONSE_FAULT_NONE ? response_fault_text(f) : err_text(e);
+}
+
+struct http1_times http1_times(const struct http1_conn *c)
+{
+    return c->x.times;
+}
+
+struct http1_upgraded http1_take_upgraded(struct http1_conn **cp)
+{
+    struct http1_conn *c = *cp;
+    struct http1_upgraded u = {.transport = c->transport};
+
+    ASSERT(c->x.state == EXCHANGE_TUNNEL);
+    *cp = NULL;
+    c->transport = TRANSPORT_CLOSED;
+    text_add(&u.early, (struct slice){c->in.p + c->in.used, c->in.len - c->in.used});
+    http1_close(c);
+    return u;
+}
+
+/* ---- for the pool ---- */
+
+static bool conn_alive(struct pooled_conn *p, bool sure)
+{
+    struct http1_conn *c = http1_of_pooled(p);
+
+    if (c->dead)
+        return false;
+    /*
+     * Whether the loop's last wait would have reported any readable data: then on_readable has seen
+     * it. Data that TLS has read ahead is not in a socket any more.
+     */
+    if (!sure && c->quiet_since < loop_waits(c->loop) && loop_heard_all(c->loop) &&
+        transport_is_heard(&c->transport))
+        return true;
+    /* The peer may have closed it since the loop last polled. */
+    return transport_is_quiet(&c->transport);
+}
+
+static void close_pooled(struct pooled_conn *p)
+{
+    http1_close(http1_of_pooled(p));
+}
+
+static bool detach_conn(struct pooled_conn *p)
+{
+    struct http1_conn *c = http1_of_pooled(p);
+
+    /* TLS stays where it is: its sessions are its loop's. */
+    if (c->dead || c->transport.tls != NULL || watch_writes(c->transport.watch))
+        return false;
+    transport_detach(&c->transport);
+    deadline_stop(&c->deadline);
+    return true;
+}
+
+static bool attach_conn(struct pooled_conn *p, struct loop *l)
+{
+    struct http1_conn *c = http1_of_pooled(p);
+
+    c->loop = l;
+    transport_attach(&c->transport, l, on_readable, c);
+    read_start(c);
+    return true;
+}
+
+const struct conn_pool_ops http1_conn_pool_ops = {
+    .alive = conn_alive,
+    .close = close_pooled,
+    .detach = detach_conn,
+    .attach = attach_conn,
+};

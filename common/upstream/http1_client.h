@@ -27,15 +27,10 @@ enum {
 struct http1_connect; /* an attempt in progress */
 /*
  * Open a connection to A on L. CB runs once, later: conn (in use, belongs to the caller), or NULL
- * and the error: ERR_CONNECT_REFUSED, ERR_CONNECT_FAILED, ERR_CONNECT_TIMEOUT, ERR_SYSTEM (no
- * descriptors); errno is the cause of the last step that failed.
- */
-struct http1_connect *http1_connect(struct loop *l, const struct addr *a, uint64_t timeout_ms,
-                                    void (*cb)(void *context, struct http1_conn *c, enum err e),
-                                    void *context);
-/*
- * The same with TLS, to PEER, of which the attempt takes a reference; NULL: plain. The handshake is
- * part of the attempt and its time. ERR_TLS_FAILED: why is in the log.
+ * and the error: ERR_CONNECT_REFUSED, ERR_CONNECT_FAILED, ERR_CONNECT_TIMEOUT, ERR_TLS_FAILED (why
+ * is in the log), ERR_SYSTEM (no descriptors); errno is the cause of the last step that failed.
+ *   peer  TLS, to it, of which the attempt takes a reference; the handshake is part of the attempt
+ *         and its time. NULL: plain
  */
 struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *a, struct tls_peer *peer,
                                         uint64_t timeout_ms,
@@ -50,7 +45,6 @@ struct pooled_conn *http1_pooled(struct http1_conn *c);
 struct http1_conn *http1_of_pooled(struct pooled_conn *p);
 /* For conn_pool_create. A connection that dies while idle leaves the pool by itself. */
 extern const struct conn_pool_ops http1_conn_pool_ops;
-struct loop *http1_loop(const struct http1_conn *c);
 
 /* ---- one request ---- */
 struct http1_events {

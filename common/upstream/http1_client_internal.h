@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Internals of a worker connection, shared by http1_conn.c (opening, closing, life in the pool) and
- * http1_client.c (the exchange); no other module includes this. One loop's thread.
+ * Internals of a worker connection, shared by http1_connect.c (opening) and http1_client.c (the
+ * exchange, closing, life in the pool); no other module includes this. One loop's thread.
  */
 #ifndef RLB_UPSTREAM_HTTP1_CLIENT_INTERNAL_H
 #define RLB_UPSTREAM_HTTP1_CLIENT_INTERNAL_H
@@ -21,19 +21,6 @@ struct http1_input {
     size_t room, len;
     size_t used;    /* of len: handed on or dropped */
     size_t scanned; /* of len: known not to hold the end of a head */
-};
-
-/* http1_conn.c's: give its bytes up; room behind what is there, FIRST bytes at first, where heads
- * that were dropped make way; the body that it is to be, without parts yet: IN has none any more.
- */
-void http1_input_free(struct loop *l, struct http1_input *in);
-void http1_input_make_room(struct loop *l, struct http1_input *in, size_t first);
-struct held_body *http1_input_take(struct loop *l, struct http1_input *in) returns_nonnull_;
-
-enum {
-    HTTP1_INPUT_BYTES = 16 * 1024, /* room of an input in one of the loop's blocks */
-    HTTP1_BODY_READ_MIN = 4 * 1024,
-    HTTP1_BODY_READ_MAX = 128 * 1024,
 };
 
 struct http1_output {
@@ -75,28 +62,7 @@ struct http1_conn {
     struct loop_deferred free_later;
 };
 
-static inline size_t at_least(size_t n, size_t min)
-{
-    return n > min ? n : min;
-}
-/* http1_conn.c's: how much of a body to read at once, and that so many bytes of ROOM came. */
-size_t http1_next_read_bytes(const struct http1_exchange *x);
-void http1_adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n);
-
-/* In http1_client.c: called when there is something to read, to write, or to process. */
-void http1_exchange_readable(struct http1_conn *c);
-void http1_exchange_writable(struct http1_conn *c);
-void http1_exchange_work(struct http1_conn *c);
-void http1_exchange_expired(struct http1_conn *c);
-/* Free what an exchange may have left. */
-void http1_exchange_fini(struct http1_conn *c);
-
-/* http1_conn.c's: listen for bytes (again), and stop it. */
-void http1_conn_read_start(struct http1_conn *c);
-void http1_conn_read_stop(struct http1_conn *c);
-/* How many bytes of HEAD, then BODY, were taken; -1 with errno. */
-ssize_t http1_conn_send(struct http1_conn *c, struct slice head, struct slice body);
-/* Have http1_exchange_writable called once, when the socket takes bytes. */
-void http1_conn_await_writable(struct http1_conn *c);
+/* A connection over T, which it takes over. */
+struct http1_conn *http1_conn_create(struct loop *l, struct transport *t) returns_nonnull_;
 
 #endif

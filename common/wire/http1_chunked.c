@@ -318,18 +318,23 @@ static enum request_fault fault_of(const struct http1_chunked *d, char b, enum e
     return b == '\n' && e == ERR_SYNTAX ? FAULT_BARE_LINE_END : fault;
 }
 
-enum request_fault http1_chunked_check(struct http1_chunked *d, struct slice bytes, size_t *used,
-                                       bool *ended)
+enum request_fault http1_chunked_take(struct http1_chunked *d, char *bytes, size_t len,
+                                      size_t *used, size_t *data, bool *ended)
 {
     enum request_fault f = FAULT_NONE;
     size_t i = 0;
 
-    while (f == FAULT_NONE && d->state != ENDED && i < bytes.len) {
+    *data = 0;
+    while (f == FAULT_NONE && d->state != ENDED && i < len) {
         if (d->state == DATA) {
-            i += take_data(d, bytes.len - i);
+            size_t n = take_data(d, len - i);
+
+            memmove(bytes + *data, bytes + i, n);
+            *data += n;
+            i += n;
             continue;
         }
-        char b = bytes.p[i++];
+        char b = bytes[i++];
         enum err e = on_byte(d, b, true);
         if (e != ERR_OK)
             f = fault_of(d, b, e);
@@ -337,23 +342,4 @@ enum request_fault http1_chunked_check(struct http1_chunked *d, struct slice byt
     *used = i;
     *ended = d->state == ENDED;
     return f;
-}
-
-size_t http1_chunked_strip(struct http1_chunked *d, char *bytes, size_t len)
-{
-    size_t kept = 0;
-    size_t i = 0;
-
-    while (i < len) {
-        if (d->state != DATA) {
-            enum err e = on_byte(d, bytes[i++], true);
-            ASSERT(e == ERR_OK); /* it was checked */
-            continue;
-        }
-        size_t n = take_data(d, len - i);
-        memmove(bytes + kept, bytes + i, n);
-        kept += n;
-        i += n;
-    }
-    return kept;
 }

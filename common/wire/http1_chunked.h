@@ -8,7 +8,7 @@
 #ifndef RLB_WIRE_HTTP1_CHUNKED_H
 #define RLB_WIRE_HTTP1_CHUNKED_H
 
-#include "common/wire/http1_request.h"
+#include "common/wire/http1_head.h"
 
 /* All zero is the start of a body. */
 struct http1_chunked {
@@ -36,16 +36,14 @@ enum response_fault http1_chunked_fault(const struct http1_chunked *d);
 /* ---- requests ---- */
 
 /*
- * Checks BYTES, which follow those of the previous call.
- *   *used   how many of them belong to this body: all, unless it ends among them, or is at fault
+ * Checks LEN bytes, which follow those of the previous call, and moves the data among them to their
+ * start.
+ *   *used   how many of them belong to this body: all, unless it ends among them, or is at fault.
+ *           The bytes after these stay as they are
+ *   *data   how many bytes of data there are
  *   *ended  whether the body has ended; bytes after *USED belong to another request
  */
-enum request_fault http1_chunked_check(struct http1_chunked *d, struct slice bytes, size_t *used,
-                                       bool *ended) must_check noinline_;
-/*
- * Moves the data among LEN BYTES, which were checked, to their start; returns its length. D is
- * another decoder, to which all previous bytes of this body were given.
- */
-size_t http1_chunked_strip(struct http1_chunked *d, char *bytes, size_t len) noinline_;
+enum request_fault http1_chunked_take(struct http1_chunked *d, char *bytes, size_t len,
+                                      size_t *used, size_t *data, bool *ended) must_check noinline_;
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP/1.x response heads and body framing, from bytes. Pure functions over borrowed bytes; any
- * thread.
+ * HTTP/1.x heads and body framing, from bytes, and the parts of a request line that HTTP/2 carries
+ * as they are. The parsers are strict: a message that two parsers could read differently can be
+ * used for smuggling (RFC 9112 section 11.2). Pure functions over borrowed bytes; any thread.
  */
 #ifndef RLB_WIRE_HTTP1_HEAD_H
 #define RLB_WIRE_HTTP1_HEAD_H
@@ -9,6 +10,14 @@
 #include "common/base/err.h"
 #include "common/base/limits.h"
 #include "common/wire/http_field.h"
+
+struct http1_header {
+    struct slice name;  /* as sent */
+    struct slice value; /* trimmed */
+    enum http_field kind;
+};
+
+/* ---- responses ---- */
 
 enum response_fault {
 #define FAULT(name, text) RESPONSE_FAULT_##name,
@@ -18,12 +27,6 @@ enum response_fault {
 };
 /* "different values of Content-Length". Never NULL. */
 const char *response_fault_text(enum response_fault f);
-
-struct http1_header {
-    struct slice name;  /* as sent */
-    struct slice value; /* trimmed */
-    enum http_field kind;
-};
 
 enum http1_framing {
     HTTP1_BODY_NONE,   /* HEAD, 1xx, 204, 304, or Content-Length: 0 */
@@ -57,5 +60,55 @@ struct http1_head {
 enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *out) must_check;
 /* Whether a 101 selects PROTOCOL, the one that was requested. */
 bool http1_head_switches_to(const struct http1_head *head, struct slice protocol);
+
+/* ---- requests ---- */
+
+enum request_fault {
+#define FAULT(name, status, text) FAULT_##name,
+#include "common/wire/request_fault.def"
+#undef FAULT
+    FAULT_COUNT
+};
+
+/* "more than one Host". Never NULL. */
+const char *request_fault_text(enum request_fault f);
+/* The status to refuse with. */
+int request_fault_status(enum request_fault f);
+
+struct http1_request_facts {
+    size_t bytes; /* the head with its blank line */
+    size_t nheaders;
+    int minor_version;
+    bool chunked;
+    bool keep_alive;                   /* the connection may stay */
+    bool has_length;                   /* Content-Length is there */
+    bool expects, upgrades;            /* Expect is, Upgrade is */
+    uint64_t content_length;           /* 0 when there is none */
+    struct slice method, target, host; /* host: NULL when there is none */
+};
+/*
+ * Check the request head at the start of BYTES; one empty line before it counts as part of it. The
+ * bytes after it are not examined.
+ *   out     filled as far as the head was read; whole when FAULT_NONE is returned
+ *   fields  NULL, or room for MAX of the fields: the first ones, in the order in which they came,
+ *           with names as sent and values trimmed; out->nheaders may be more
+ * Returns the first fault met, in the order of the bytes; a head that is not whole is
+ * FAULT_REQUEST_LINE or FAULT_HEADER.
+ */
+enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
+                                      struct http1_header *fields, size_t max) must_check;
+
+/* A target in origin form: "/", followed by valid bytes of a target. */
+bool http_target_is_path(struct slice target);
+/*
+ * host[:port] as Host and :authority have it: a name, an IPv4 address or an IPv6 one in brackets.
+ * Not empty (RFC 9110 4.2.1), no user, no path.
+ */
+bool http_authority_valid(struct slice authority) noinline_;
+/*
+ * Split "http://authority/path" (or https; the path may be missing) into its parts. False for
+ * anything else.
+ */
+bool http_target_split(struct slice target, struct slice *authority, struct slice *path);
 
 #endif

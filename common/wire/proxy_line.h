@@ -7,7 +7,7 @@
 #ifndef RLB_WIRE_PROXY_LINE_H
 #define RLB_WIRE_PROXY_LINE_H
 
-#include "common/wire/http1_request.h"
+#include "common/wire/http1_head.h"
 
 enum {
     PROXY_LINE_TEXT_MAX = 107, /* for version 1, CRLF included: the protocol's own limit */

@@ -286,7 +286,8 @@ static void ask(struct client *c)
     if (c->conn != NULL)
         send_request(c);
     else
-        c->attempt = http1_connect(y->loop, &y->s->addr, y->p->o.timeout_ms, on_connected, c);
+        c->attempt =
+            http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->timeout_ms, on_connected, c);
 }
 
 /* ---- when ---- */

@@ -18,7 +18,7 @@
 #include "classifiers/registry.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/event/worker_thread.h"
+#include "common/net/addr.h"
 #include "common/program/privileges.h"
 #include "lb/backends/member.h"
 #include "lb/backends/membership.h"

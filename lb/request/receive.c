@@ -18,7 +18,7 @@
 #include "common/skills/classes.h"
 #include "common/tls/tls_listener.h"
 #include "common/tls/tls_server.h"
-#include "common/wire/http1_request.h"
+#include "common/wire/http1_head.h"
 #include "common/wire/trace_context.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/request/front.h"

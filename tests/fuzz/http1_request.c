@@ -4,7 +4,7 @@
  * have, does not depend on what follows it, and does not pass before it is whole; its lines and
  * fields are those that a plain reader finds.
  */
-#include "common/wire/http1_request.h"
+#include "common/wire/http1_head.h"
 
 #include <stdlib.h>
 

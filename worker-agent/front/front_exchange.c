@@ -732,8 +732,8 @@ static void connect_to_process(struct exchange *x)
         send_request(x);
         return;
     case CONN_OPEN:
-        x->attempt = http1_connect(x->front->loop, &x->place.addr, settings(x)->connect_timeout_ms,
-                                   on_connected, x);
+        x->attempt = http1_connect_tls(x->front->loop, &x->place.addr, NULL,
+                                       settings(x)->connect_timeout_ms, on_connected, x);
         return;
     case CONN_REFUSED:
         on_no_connection(x, ERR_CONNECT_REFUSED);

@@ -323,14 +323,6 @@ static unsigned match_code(uint64_t bits, unsigned have, unsigned *symbol)
     return n;
 }
 
-/* The rest of a string must be the start of EOS, shorter than a byte: section 5.2. */
-static bool is_padding(uint64_t held, unsigned have)
-{
-    uint64_t mask = (1U << have) - 1;
-
-    return have < 8 && (held & mask) == mask;
-}
-
 static bool decode_huffman(struct slice s, struct text *out)
 {
     uint64_t held = 0;
@@ -348,8 +340,14 @@ static bool decode_huffman(struct slice s, struct text *out)
                                                    : held << (HUFFMAN_BITS_MAX - have);
         unsigned symbol;
         unsigned n = match_code(window & ((1U << HUFFMAN_BITS_MAX) - 1), have, &symbol);
-        if (n == 0 || (symbol == HUFFMAN_EOS && n != 0))
-            return n == 0 && at == s.len && is_padding(held, have);
+        if (n == 0) {
+            /* What is left must be the start of EOS, shorter than a byte: section 5.2. */
+            uint64_t padding = (1U << have) - 1;
+
+            return at == s.len && have < 8 && (held & padding) == padding;
+        }
+        if (symbol == HUFFMAN_EOS)
+            return false;
         to[out->len++] = (char)symbol;
         have -= n;
     }

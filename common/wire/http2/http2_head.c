@@ -6,7 +6,7 @@
  */
 #include "common/wire/http2/http2_head.h"
 #include "common/wire/http1_bytes.h"
-#include "common/wire/http1_request.h"
+#include "common/wire/http1_head.h"
 #include "common/wire/http2/hpack.h"
 
 #include <stdlib.h>
@@ -106,15 +106,6 @@ static enum request_fault take_pseudo(struct http2_fields *f, const struct hpack
 
 /* ---- the others: sections 8.2, 8.2.1 and 8.2.2 ---- */
 
-static bool is_lower_token(struct slice name)
-{
-    for (size_t i = 0; i < name.len; ++i) {
-        if (name.p[i] >= 'A' && name.p[i] <= 'Z')
-            return false;
-    }
-    return http1_is_token(name);
-}
-
 static bool is_of_connection(const struct hpack_field *field)
 {
     static const char *const names[] = {"connection",        "keep-alive", "proxy-connection",
@@ -143,7 +134,11 @@ static enum request_fault take_length(struct http2_fields *f, struct slice value
 
 static enum request_fault check_regular(const struct hpack_field *field)
 {
-    if (!is_lower_token(field->name) || !http1_is_text(field->value) ||
+    for (size_t i = 0; i < field->name.len; ++i) {
+        if (field->name.p[i] >= 'A' && field->name.p[i] <= 'Z')
+            return FAULT_HEADER;
+    }
+    if (!http1_is_token(field->name) || !http1_is_text(field->value) ||
         slice_trim(field->value).len != field->value.len)
         return FAULT_HEADER;
     return is_of_connection(field) ? FAULT_CONNECTION_FIELD : FAULT_NONE;

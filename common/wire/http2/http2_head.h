@@ -10,7 +10,7 @@
 #ifndef RLB_WIRE_HTTP2_HTTP2_HEAD_H
 #define RLB_WIRE_HTTP2_HTTP2_HEAD_H
 
-#include "common/wire/http1_request.h"
+#include "common/wire/http1_head.h"
 #include "common/wire/http2/hpack.h"
 
 /*

@@ -434,15 +434,6 @@ static enum request_fault on_settings(struct http2_reader *r)
     return has_flag(r, FLAG_ACK) ? FAULT_NONE : r->events->settings_end(r->owner);
 }
 
-static enum request_fault on_rst_stream(struct http2_reader *r)
-{
-    struct http2_side *side = open_side(r, r->frame.stream);
-
-    if (side != NULL && !side->discard)
-        side->ended = true;
-    return r->events->reset(r->owner, r->frame.stream, http2_get32(r->prefix));
-}
-
 /* ---- frames ---- */
 
 /* Checks a frame with a fixed payload of BYTES bytes; OF_STREAM: whether it must belong to a
@@ -526,6 +517,7 @@ static enum request_fault on_head(struct http2_reader *r)
 static enum request_fault on_prefix(struct http2_reader *r)
 {
     struct http2_priority p;
+    struct http2_side *side;
     uint32_t amount;
 
     switch (r->frame.type) {
@@ -538,7 +530,10 @@ static enum request_fault on_prefix(struct http2_reader *r)
                    ? r->events->priority(r->owner, r->frame.stream, &p)
                    : FAULT_HTTP2_PROTOCOL;
     case TYPE_RST_STREAM:
-        return on_rst_stream(r);
+        side = open_side(r, r->frame.stream);
+        if (side != NULL && !side->discard)
+            side->ended = true;
+        return r->events->reset(r->owner, r->frame.stream, http2_get32(r->prefix));
     case TYPE_SETTINGS:
         return on_settings(r);
     case TYPE_PING:

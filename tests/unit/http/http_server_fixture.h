@@ -5,7 +5,7 @@
 #ifndef RLB_TESTS_HTTP_SERVER_FIXTURE_H
 #define RLB_TESTS_HTTP_SERVER_FIXTURE_H
 
-#include "common/http/http_server.h"
+#include "common/http/http_server_internal.h"
 #include "tests/support/raw_peer.h"
 
 #include <sys/resource.h>
@@ -126,7 +126,7 @@ static inline bool fixture_is_empty(void *context)
 {
     struct fixture *f = context;
 
-    return http_server_connections(f->server) == 0 && http_server_tunnels(f->server) == 0;
+    return http_server_connections(f->server) == 0 && f->server->ntunnels == 0;
 }
 
 static inline void fixture_stop(struct fixture *f)

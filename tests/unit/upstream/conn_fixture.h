@@ -6,7 +6,7 @@
 #ifndef RLB_TESTS_CONN_FIXTURE_H
 #define RLB_TESTS_CONN_FIXTURE_H
 
-#include "common/upstream/conn_pool.h"
+#include "tests/unit/upstream/conn_check.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  *
  * Connections that idle beside the loops while one lacks what another has.
  */
-#include "common/upstream/conn_pool_internal.h"
 #include "tests/unit/upstream/conn_story.h"
 
 /* Loop 1 has lacked a connection, got one of loop 0 and uses it; loop 0 keeps the other one. */

@@ -109,7 +109,7 @@ static void connection_moves_between_loops(void **state)
     struct loop *there = loop_create(1);
     assert_true(http1_conn_pool_ops.detach(http1_pooled(f->conn)));
     assert_true(http1_conn_pool_ops.attach(http1_pooled(f->conn), there));
-    assert_ptr_equal(http1_loop(f->conn), there);
+    assert_ptr_equal(f->conn->loop, there);
     f->loop = there;
     exchange(f, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     assert_body(f, "ok");
@@ -255,7 +255,7 @@ static enum err connect_error(struct fixture *f, const struct addr *a, uint64_t 
     http1_close(f->conn);
     f->conn = NULL;
     f->connected = false;
-    f->attempt = http1_connect(f->loop, a, timeout_ms, on_connect, f);
+    f->attempt = http1_connect_tls(f->loop, a, NULL, timeout_ms, on_connect, f);
     assert_false(f->connected); /* not inside the call */
     raw_turn_until_set(f->loop, &f->connected);
     assert_null(f->conn);
@@ -315,7 +315,7 @@ static void connecting_can_be_cancelled(void **state)
     http1_close(f->conn);
     f->conn = NULL;
     f->connected = false;
-    f->attempt = http1_connect(f->loop, &f->addr, 5000, on_connect, f);
+    f->attempt = http1_connect_tls(f->loop, &f->addr, NULL, 5000, on_connect, f);
     http1_connect_cancel(f->attempt);
     for (int i = 0; i < 20; ++i)
         loop_turn(f->loop, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/text.h"
-#include "common/wire/http1_request.h"
+#include "common/wire/http1_head.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -21,10 +21,12 @@ static enum request_fault check(struct slice bytes, size_t piece, size_t *used, 
         size_t n = bytes.len - *used < piece ? bytes.len - *used : piece;
         char *exact = xmalloc(n);
         size_t now;
+        size_t data;
 
         memcpy(exact, bytes.p + *used, n);
-        f = http1_chunked_check(&c, (struct slice){exact, n}, &now, ended);
+        f = http1_chunked_take(&c, exact, n, &now, &data, ended);
         assert_in_range(now, 0, n);
+        assert_in_range(data, 0, now);
         *used += now;
         free(exact);
     }

@@ -6,7 +6,7 @@
 #ifndef RLB_TESTS_CONTROL_FIXTURE_H
 #define RLB_TESTS_CONTROL_FIXTURE_H
 
-#include "common/event/worker_thread.h"
+#include "common/net/addr.h"
 #include "lb/config/configuration.h"
 #include "lb/core/application.h"
 #include "lb/core/lb.h"

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening connections to workers.
+ */
+#include "common/upstream/http1_client_internal.h"
+
+#include <netinet/tcp.h>
+#include <stdlib.h>
+
+enum {
+    /* If the backlog of a unix socket is full, connect(2) fails immediately instead of waiting. */
+    CONNECT_AGAIN_MS = 20,
+};
+
+struct http1_connect {
+    struct loop *loop;
+    struct addr addr;
+    struct tls_peer *peer; /* counted; NULL: plain */
+    struct transport transport;
+    struct timer timeout;
+    struct timer again;
+    struct loop_deferred end; /* a result that is known immediately is reported later */
+    int error;                /* errno of the last step that failed */
+    void (*cb)(void *context, struct http1_conn *c, enum err e);
+    void *context;
+};
+
+void http1_connect_cancel(struct http1_connect *a)
+{
+    timer_stop(&a->timeout);
+    timer_stop(&a->again);
+    list_remove(&a->end.node);
+    transport_close(&a->transport);
+    tls_peer_unref(a->peer);
+    free(a);
+}
+
+static void end_attempt(struct http1_connect *a, enum err e)
+{
+    void (*cb)(void *, struct http1_conn *, enum err) = a->cb;
+    void *context = a->context;
+    struct http1_conn *c = NULL;
+    int error = a->error;
+
+    if (e == ERR_OK)
+        c = http1_conn_create(a->loop, &a->transport);
+    http1_connect_cancel(a);
+    errno = error;
+    cb(context, c, e);
+}
+
+static void shake_hands(void *context)
+{
+    struct http1_connect *a = context;
+
+    switch (tls_link_handshake(a->transport.tls)) {
+    case TLS_DONE:
+        end_attempt(a, ERR_OK);
+        return;
+    case TLS_READS:
+        transport_read(&a->transport, true);
+        return;
+    case TLS_WRITES:
+        transport_read(&a->transport, false);
+        transport_await_writable(&a->transport, shake_hands);
+        return;
+    case TLS_FAILED:
+        end_attempt(a, ERR_TLS_FAILED);
+        return;
+    }
+    UNREACHABLE();
+}
+
+/* To its loop, for nothing yet. */
+static void attach(struct http1_connect *a)
+{
+    transport_attach(&a->transport, a->loop, shake_hands, a);
+    transport_read(&a->transport, false);
+}
+
+/* Handles the result of connect(2). */
+static void connected(struct http1_connect *a, enum err e)
+{
+    if (e != ERR_OK || a->peer == NULL) {
+        end_attempt(a, e);
+        return;
+    }
+    if (!transport_secure(&a->transport, a->peer, loop_index(a->loop))) {
+        end_attempt(a, ERR_TLS_FAILED);
+        return;
+    }
+    attach(a);
+    shake_hands(a);
+}
+
+static enum err error_of_errno(int error)
+{
+    switch (error) {
+    case 0:
+        return ERR_OK;
+    case ECONNREFUSED:
+    case ENOENT: /* of a unix socket */
+        return ERR_CONNECT_REFUSED;
+    case ETIMEDOUT:
+        return ERR_CONNECT_TIMEOUT;
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case EADDRNOTAVAIL: /* out of local ports */
+        return ERR_SYSTEM;
+    default:
+        return ERR_CONNECT_FAILED;
+    }
+}
+
+static void run_end(struct loop_deferred *d)
+{
+    struct http1_connect *a = container_of(d, struct http1_connect, end);
+
+    connected(a, error_of_errno(a->error));
+}
+
+static void on_timeout(struct timer *t)
+{
+    struct http1_connect *a = container_of(t, struct http1_connect, timeout);
+
+    if (a->transport.tls != NULL)
+        tls_link_say(a->transport.tls, "no end of the handshake in time");
+    end_attempt(a, ERR_CONNECT_TIMEOUT);
+}
+
+static void on_connected(void *context)
+{
+    struct http1_connect *a = context;
+    socklen_t len = sizeof(a->error);
+
+    if (getsockopt(a->transport.fd, SOL_SOCKET, SO_ERROR, &a->error, &len) != 0)
+        a->error = errno;
+    connected(a, error_of_errno(a->error));
+}
+
+static void end_later(struct http1_connect *a, int error)
+{
+    a->error = error;
+    loop_defer(a->loop, &a->end);
+}
+
+static void try_connect(struct http1_connect *a)
+{
+    int on = 1;
+    int fd = socket(a->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd == -1) {
+        end_later(a, errno);
+        return;
+    }
+    if (a->addr.sa.sa_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    int error = connect(fd, &a->addr.sa, a->addr.len) == 0 ? 0 : errno;
+    if (error == EAGAIN && a->addr.sa.sa_family == AF_UNIX) {
+        close(fd);
+        a->error = error;
+        timer_start(a->loop, &a->again, CONNECT_AGAIN_MS);
+        return;
+    }
+    if (error != 0 && error != EINPROGRESS) {
+        close(fd);
+        end_later(a, error);
+        return;
+    }
+    transport_open(&a->transport, fd);
+    if (error == 0) {
+        end_later(a, 0);
+        return;
+    }
+    attach(a);
+    transport_await_writable(&a->transport, on_connected);
+}
+
+static void on_again(struct timer *t)
+{
+    try_connect(container_of(t, struct http1_connect, again));
+}
+
+struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *addr,
+                                        struct tls_peer *peer, uint64_t timeout_ms,
+                                        void (*cb)(void *context, struct http1_conn *c, enum err e),
+                                        void *context)
+{
+    struct http1_connect *a = xcalloc(1, sizeof(*a));
+
+    a->loop = l;
+    a->addr = *addr;
+    a->peer = peer != NULL ? tls_peer_ref(peer) : NULL;
+    a->cb = cb;
+    a->context = context;
+    a->transport = TRANSPORT_CLOSED;
+    a->end.run = run_end;
+    timer_init(&a->timeout, on_timeout);
+    timer_init(&a->again, on_again);
+    if (timeout_ms != 0)
+        timer_start(l, &a->timeout, timeout_ms);
+    try_connect(a);
+    return a;
+}
