@@ -199,9 +199,15 @@ static bool may_try_another(struct exchange *x, enum outcome o, bool written)
     return true;
 }
 
-/* Retries with another worker; fails with O if none is available. */
-static void try_another(struct exchange *x, enum outcome o)
+/* Retries with another worker; fails with O if that must not be, or none is available. */
+static cold_ void try_another(struct exchange *x, enum outcome o, bool written)
 {
+    if (x->started || !may_try_another(x, o, written)) {
+        exchange_release(x);
+        exchange_fail(x, o);
+        return;
+    }
+    stat_add(x->al->stats, APP_STAT_retries, 1);
     x->may_return = x->may_return || member_may_return(x->member);
     exchange_exclude(x, o, true);
     exchange_route(x);
@@ -267,13 +273,7 @@ static void on_error(void *context, enum err e)
     strike(x, e, dead);
     if (o == OUTCOME_WORKER_FAILED && written && !dead)
         o = guarded(x, o);
-    if (x->started || !may_try_another(x, o, written)) {
-        exchange_release(x);
-        exchange_fail(x, o);
-        return;
-    }
-    stat_add(x->al->stats, APP_STAT_retries, 1);
-    try_another(x, o);
+    try_another(x, o, written);
 }
 
 /* ---- the response ---- */
@@ -366,14 +366,7 @@ static cold_ void on_process_failure(struct exchange *x, bool final)
     drop_answer(x, final);
     log_failure(x, ERR_PEER_CLOSED);
     served(x, true);
-    enum outcome o = guarded(x, OUTCOME_WORKER_FAILED);
-    if (!may_try_another(x, o, true)) {
-        exchange_release(x);
-        exchange_fail(x, o);
-        return;
-    }
-    stat_add(x->al->stats, APP_STAT_retries, 1);
-    try_another(x, o);
+    try_another(x, guarded(x, OUTCOME_WORKER_FAILED), true);
 }
 
 static cold_ void on_unprocessed(struct exchange *x, bool final)

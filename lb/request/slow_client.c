@@ -76,6 +76,13 @@ size_t exchange_slow_bytes(const struct exchange *x)
     return x->slow->spill != NULL ? response_spill_in_memory(x->slow->spill) : 0;
 }
 
+static void drop_spill(struct exchange *x)
+{
+    response_spill_destroy(x->slow->spill);
+    x->slow->spill = NULL;
+    count(x);
+}
+
 void exchange_slow_end(struct exchange *x)
 {
     struct slow_client *s = x->slow;
@@ -152,9 +159,7 @@ static cold_ void cut(struct exchange *x)
                     x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
                     (int)x->client.len, x->client.p);
     exchange_release(x);
-    response_spill_destroy(x->slow->spill);
-    x->slow->spill = NULL;
-    count(x);
+    drop_spill(x);
     exchange_fail(x, OUTCOME_SLOW_CLIENT);
 }
 
@@ -271,9 +276,7 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
 static cold_ void fail_reading(struct exchange *x)
 {
     note_failure(x);
-    response_spill_destroy(x->slow->spill);
-    x->slow->spill = NULL;
-    count(x);
+    drop_spill(x);
     if (x->step == STEP_FORWARD) {
         exchange_release(x);
         exchange_fail(x, OUTCOME_CUT_SHORT);

@@ -150,21 +150,13 @@ static size_t class_of_url(const struct application *app, const struct url_line 
     return len;
 }
 
-/* The application that a URL leads to. */
-static struct application *find_by_url(struct lb *lb, const struct url_line *u, const char **why)
-{
-    struct application *app = application_find(lb, u->host, u->path);
-
-    if (app == NULL)
-        *why = "no application for this host and path";
-    return app;
-}
-
 static struct application *find(struct lb *lb, const struct explain_query *a,
                                 const struct url_line *u, const char **why)
 {
-    if (!a->has_application && u != NULL)
-        return find_by_url(lb, u, why);
+    if (!a->has_application && u != NULL) {
+        *why = "no application for this host and path";
+        return application_find(lb, u->host, u->path);
+    }
     if (!a->has_application) {
         *why = lb->napplications != 1 ? "application is missing, and there are several" : NULL;
         return lb->napplications == 1 ? lb->applications[0] : NULL;
