@@ -106,7 +106,7 @@ static inline void list_splice_back(struct list *to, struct list *from)
 #define list_for_each(it, head) for ((it) = (head)->next; (it) != (head); (it) = (it)->next)
 #define list_for_each_safe(it, tmp, head)                                                          \
     for ((it) = (head)->next, (tmp) = (it)->next; (it) != (head); (it) = (tmp), (tmp) = (it)->next)
-/* The same over the structs in the list: P points to each one, MEMBER is its node. P must not
+/* The same over the structs in the list: P points to each one, and its node is MEMBER. P must not
  * leave the list in the body. */
 #define list_for_each_entry(p, head, member)                                                       \
     for ((p) = list_entry((head)->next, __typeof__(*(p)), member); &(p)->member != (head);         \

@@ -264,15 +264,20 @@ static void put_counts(struct json_writer *w, const struct app_group *g)
     json_close_object(w);
 }
 
-static void put_queue(struct json_writer *w, const struct app_group *g)
+static size_t count_waiting(const struct app_group *g)
 {
     size_t waiting = g->core.nwaiting;
 
     for (unsigned n = 0; n < g->nslots; ++n)
         waiting += g->slots[n]->core.nwaiting;
+    return waiting;
+}
+
+static void put_queue(struct json_writer *w, const struct app_group *g)
+{
     json_open_object(w, "queue");
     put_text(w, "policy", g->core.queue == CORE_QUEUE_GLOBAL ? "global" : "private");
-    json_put_int(w, "waiting", (int64_t)waiting);
+    json_put_int(w, "waiting", (int64_t)count_waiting(g));
     json_put_int(w, "waiting_any", (int64_t)g->core.nwaiting);
     json_put_int(w, "max", (int64_t)g->core.max_queue);
     json_close_object(w);
@@ -338,13 +343,8 @@ static void put_pool(struct json_writer *w, const struct agent *a)
     const struct core *c = &a->pool.core;
     size_t waiting = 0;
 
-    for (size_t i = 0; i < a->pool.ngroups; ++i) {
-        const struct app_group *g = a->pool.groups[i];
-
-        waiting += g->core.nwaiting;
-        for (unsigned n = 0; n < g->nslots; ++n)
-            waiting += g->slots[n]->core.nwaiting;
-    }
+    for (size_t i = 0; i < a->pool.ngroups; ++i)
+        waiting += count_waiting(a->pool.groups[i]);
     json_put_int(w, "connections", (int64_t)http_server_connections(front_server(a->front)));
     json_put_int(w, "processes", c->count + c->strays);
     json_put_int(w, "active_processes", c->active);
