@@ -267,8 +267,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names in OBJ, sorted, as many as json_object_size() says. The caller frees the array. */
-static const char **sorted_names(const json_t *v)
+const char **json_sorted_names(const json_t *v)
 {
     const char **names = xmalloc((json_object_size(v) + 1) * sizeof(char *));
     size_t n = 0;
@@ -288,7 +287,7 @@ static const char **sorted_names(const json_t *v)
 static void print_object(const json_t *v, const struct json_style *style, struct text *out)
 {
     size_t n = json_object_size(v);
-    const char **names = sorted_names(v);
+    const char **names = json_sorted_names(v);
 
     text_add_char(out, '{');
     for (size_t i = 0; i < n; ++i) {

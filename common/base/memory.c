@@ -27,7 +27,7 @@ void *arena_take_more(struct arena *a, size_t n)
 #ifdef RLB_CHECKED
     return add_arena_block(a, n);
 #endif
-    /* What is left of the present block may still do for others. */
+    /* The rest of the present block may suffice for other requests. */
     if (n > ARENA_BLOCK_BYTES / 4)
         return add_arena_block(a, n);
     a->at = add_arena_block(a, ARENA_BLOCK_BYTES);

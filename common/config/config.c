@@ -15,9 +15,9 @@
 
 #include <yaml.h>
 
-#include "common/base/arena.h"
 #include "common/base/file.h"
 #include "common/base/limits.h"
+#include "common/base/memory.h"
 #include "common/base/text.h"
 
 struct secret_file {

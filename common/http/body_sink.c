@@ -97,7 +97,7 @@ static bool no_room(const struct body_sink_limits *l)
     return false;
 }
 
-/* What is in memory goes there first. */
+/* The part in memory is written first. */
 static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
 {
     struct body_totals *t = l->totals;

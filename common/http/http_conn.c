@@ -397,7 +397,7 @@ static void end_handshake(struct http_conn *c)
         http_server_count(c->server, COUNT_TLS_RESUMED);
     SSL_get0_alpn_selected(ssl, &name, &len);
     start_http(c, slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2")));
-    /* What came with the end of the handshake does not show in a poll. */
+    /* Data received with the end of the handshake is not reported by a poll. */
     if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
         on_readable(c);
 }

@@ -324,7 +324,7 @@ static void prepare(struct http_reply *r, uint64_t content_length)
         req->res.reason = http_status_reason(req->res.status);
     r->bodyless = req->res.status < 200 || req->res.status == 204 || req->res.status == 304 ||
                   slice_is(req->method, "HEAD");
-    /* That of a 304 is the length of what is not sent: some HTTP/2 clients reject it. */
+    /* The length of a 304 describes a body that is not sent: some HTTP/2 clients reject it. */
     bool omitted = req->res.status == 204 || (req->res.status == 304 && is_http2(r));
     bool announced = content_length != UINT64_MAX && !omitted;
     req->res.content_length = announced ? content_length : UINT64_MAX;

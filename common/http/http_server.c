@@ -277,7 +277,7 @@ static void on_accept_error(struct http_server *s, int error)
              s->nconns, ACCEPT_AGAIN_MS);
     timer_start(s->loop, &s->accept_again, ACCEPT_AGAIN_MS);
     pause_accepting(s);
-    /* What becomes free meanwhile is for requests that wait for a connection to a worker. */
+    /* Descriptors freed meanwhile are for requests that wait for a connection to a worker. */
     (void)make_room(s);
 }
 
@@ -459,7 +459,7 @@ void http_listener_close(struct http_listener *l)
 {
     struct http_server *s = l->server;
 
-    /* What other loops have given is taken before the first listener is closed. */
+    /* Connections from other loops are taken before the first listener is closed. */
     if (s->balanced) {
         s->balanced = false;
         http_balance_leave(s->options.balance, loop_index(s->loop));

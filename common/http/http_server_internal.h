@@ -231,7 +231,7 @@ uint64_t http_conn_progress(const struct http_conn *c);
 /* Whether the phase of C has lasted LIMIT_MS; 0: no limit. */
 bool http_conn_phase_over(const struct http_conn *c, uint64_t limit_ms, uint64_t now_ms);
 
-/* What is to be sent first: what was read behind the request, and the head of the 101. */
+/* Bytes to be sent first: those read after the request, and the head of the 101. */
 struct http_tunnel_bytes {
     struct text to_worker, to_client;
 };

@@ -689,8 +689,8 @@ void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now
         struct slice rest = slice_of(d.text);
         struct slice why = slice_cut(&rest, '\n');
 
-        log_warn(NULL, "certificates-kept",
-                 "address=%s reason=\"%.*s\" action=\"the old ones stay\"", address,
+        log_warn(NULL, "certificates-reload-failed",
+                 "address=%s reason=\"%.*s\" action=\"keep the old ones\"", address,
                  SLICE_FMT(why));
     }
     t->refused = set == NULL;

@@ -164,7 +164,7 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
     struct configuration old = t->c;
 
     SSL_CTX_up_ref(fresh->ctx);
-    put_in_force(t, fresh->ctx);
+    put_effective(t, fresh->ctx);
     t->c = fresh->c;
     fresh->c = old;
     t->refused = false;
@@ -184,8 +184,8 @@ void worker_tls_look(struct worker_tls *t, const char *application)
         struct slice rest = slice_of(d.text);
         struct slice why = slice_cut(&rest, '\n');
 
-        log_warn(NULL, "worker-certificates-kept",
-                 "application=%s reason=\"%.*s\" action=\"the old ones stay\"", application,
+        log_warn(NULL, "worker-certificates-reload-failed",
+                 "application=%s reason=\"%.*s\" action=\"keep the old ones\"", application,
                  SLICE_FMT(why));
     }
     t->refused = ctx == NULL;

@@ -100,7 +100,7 @@ static void tell_refusals(struct live_settings *l)
         const struct refusal *r = &l->refusals[i];
 
         if (r->unreported)
-            log_warn(l->o.subject, "setting-refused",
+            log_warn(l->o.subject, "setting-rejected",
                      "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, l->rows[i]->name,
                      r->value, r->why);
     }
@@ -474,7 +474,7 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
         return;
     }
     if (l->counts.held) {
-        log_info(l->o.subject, "settings-back", "path=%s", l->path);
+        log_info(l->o.subject, "settings-restored", "path=%s", l->path);
         end_hold(l);
     }
     l->birth = node->birth;

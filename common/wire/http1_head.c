@@ -319,7 +319,7 @@ static enum request_fault check_version(struct slice s, struct http1_request_fac
     return FAULT_NONE;
 }
 
-/* What comes behind the first N bytes. */
+/* The part after the first N bytes. */
 static struct slice behind(struct slice s, size_t n)
 {
     return (struct slice){s.p + n, s.len - n};

@@ -287,7 +287,7 @@ static void ask(struct client *c)
         send_request(c);
     else
         c->attempt =
-            http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->timeout_ms, on_connected, c);
+            http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);
 }
 
 /* ---- when ---- */

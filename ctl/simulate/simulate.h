@@ -200,11 +200,11 @@ struct playback_request {
     uint32_t cls;
 };
 
-/* What came of a request. */
+/* The result of a request. */
 struct playback_record {
     uint32_t latency_us; /* paced: from when it was due; else from when it was asked */
     uint32_t loads;      /* as reported by the server; or PLAYBACK_NO_LOADS */
-    uint16_t status;     /* 0: no answer, ERROR says why */
+    uint16_t status;     /* 0: no response; the reason is in `error` */
     uint16_t error;      /* enum err */
     bool played;
 };

@@ -4,7 +4,7 @@
  */
 #include "common/config/settings.h"
 #include "ctl/simulate/simulate.h"
-#include "routing/pool_rows.h"
+#include "routing/pool.h"
 
 #include <stdlib.h>
 
@@ -103,7 +103,7 @@ static bool set(struct pool_values *v, struct slice name, struct slice value, st
     char why[SETTINGS_WHY_ROOM];
 
     /* Of a name that there is not check_names says which there are. */
-    if (row == NULL || settings_set(&table, row, value, v, why) == ERR_OK)
+    if (row == NULL || settings_set(row, value, v, why) == ERR_OK)
         return true;
     diag_add(d, NULL, 0, 0, "--policy: %.*s: %s", SLICE_FMT(name), why);
     return false;

@@ -8,7 +8,7 @@
 #define RLB_LB_RULES_CLASSIFY_H
 
 #include "classifiers/registry.h"
-#include "common/base/arena.h"
+#include "common/base/memory.h"
 #include "common/net/addr.h"
 
 /* A request, whatever it was parsed with. */
