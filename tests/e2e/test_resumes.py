@@ -186,7 +186,7 @@ def test_a_torn_state_file_is_set_aside_and_reported(world):
     lb.start()
     assert lb.get(host='a').status == 200
     assert [p for p in (world.directory / 'state').rglob('*.bad')]
-    assert 'set-aside' in lb.process.output() or 'aside' in lb.process.output()
+    assert 'resume-file-renamed' in lb.process.output()
 
 
 def test_a_second_process_on_the_same_state_refuses_to_start(world):
