@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same machinery as an application's (app_group.c), over the table of the top of the file.
+ * The same machinery as an application's (app_pool.c), over the table of the top of the file.
  */
 #include "worker-agent/pool/host_settings.h"
 
