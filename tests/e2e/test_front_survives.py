@@ -114,7 +114,7 @@ def test_a_wrong_preface_ends_its_connection_alone(world, name):
                     break
             assert to_the_end(s) == b''
     assert front.lives()
-    assert metric(front.lb, 'resumelb_client_refused_total{reason="wrong connection preface of HTTP/2"}') == 2
+    wait_until(lambda: metric(front.lb, 'resumelb_client_refused_total{reason="wrong connection preface of HTTP/2"}') == 2, 'the rejections to be counted')
 
 
 @pytest.mark.parametrize('name', RIGHT)

@@ -116,7 +116,7 @@ def test_the_bytes_that_were_sent_are_counted_and_logged(world, size):
         assert len(c.send(window(2 * size + 1)).get(1).body) == size
     wait_until(lambda: log.exists() and log.read_text().endswith('\n'), 'the line')
     assert json.loads(log.read_text())['sent_bytes'] == size
-    assert metric(front.lb, 'resumelb_client_sent_bytes_total{application="default"}') == size
+    wait_until(lambda: metric(front.lb, 'resumelb_client_sent_bytes_total{application="default"}') == size, 'the bytes to be counted')
 
 
 def test_of_an_answer_that_is_reset_the_part_that_went_out_is_logged(world):
@@ -369,7 +369,7 @@ def test_small_blocks_do_not_become_large(world):
         assert c.goaway in ('ENHANCE_YOUR_CALM', None)
     # Sanitizers hold freed memory for a while; the growth must be far below 30 times 40 MB.
     assert resident() - before < (32 if SLOWNESS == 1 else 256) * 1024
-    assert metric(front.lb, 'resumelb_client_refused_total{reason="header fields too large"}') == 30
+    wait_until(lambda: metric(front.lb, 'resumelb_client_refused_total{reason="header fields too large"}') == 30, 'the rejections to be counted')
     for c in clients:
         c.sock.close()
     assert len(front.worker.requests) == 1 and front.lives()

@@ -43,8 +43,8 @@ def test_the_server_name_chooses_among_certificates(world, pairs):
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         for name, which in expected.items():
             assert shown(address, name, blind_context(version)) == pairs[which].fingerprint, (name, version)
-    assert metric(lb, 'tls_handshakes_total{version="1.2"}') == len(expected)
-    assert metric(lb, 'tls_handshakes_total{version="1.3"}') == len(expected)
+    wait_until(lambda: metric(lb, 'tls_handshakes_total{version="1.2"}') == len(expected), 'the handshakes to be counted')
+    wait_until(lambda: metric(lb, 'tls_handshakes_total{version="1.3"}') == len(expected), 'the handshakes to be counted')
 
 
 def test_of_two_kinds_of_key_the_client_gets_what_it_can(world):
