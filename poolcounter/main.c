@@ -33,9 +33,9 @@ int main(int argc, char **argv)
         .summary = "counts holders and waiters of named limits; speaks PoolCounter's protocol",
         .usage = "[-c FILE] [-l ADDRESS]... [-p PORT] [-t]",
         .subjects = "settings|stats",
-        .signals = "TERM and INT stop at once, HUP reads the configuration again, USR2 starts the\n"
-                   "         new program on the same sockets; this one serves its clients to the "
-                   "last",
+        .signals = "TERM and INT stop at once, HUP re-reads the configuration, USR2 starts a\n"
+                   "         new process on the same sockets; this one exits with its last "
+                   "client",
         .read = read_configuration,
         .destroy = destroy,
         .describe = program_describe,
@@ -43,11 +43,11 @@ int main(int argc, char **argv)
         .context = &listen,
         .letters = "l:p:",
         .options = options,
-        .options_help = "  -l, --listen ADDRESS  where to listen, instead of the configured "
+        .options_help = "  -l, --listen ADDRESS  listen here instead of at the configured "
                         "addresses: 127.0.0.1,\n"
                         "                        ::1, 127.0.0.1:7531, [::1]:7531 or unix:/path; "
-                        "several times for\n"
-                        "                        several addresses. A listening socket as standard "
+                        "may be given\n"
+                        "                        several times. A listening socket as standard "
                         "input is taken\n"
                         "                        instead of any address.\n"
                         "  -p, --port PORT       port of each -l that has none; default 7531\n",

@@ -21,7 +21,7 @@ enum {
     LISTEN_FDS_START = 3,
 };
 
-/* The sockets that the server listens on: bound by us, or given to us. */
+/* The sockets that the server listens on: bound here, or inherited. */
 struct sockets {
     int fds[LISTENERS_MAX];
     size_t n;
@@ -344,7 +344,8 @@ static bool settle_rights(const struct poolcounter *p, const struct sockets *soc
     return user_rights_drop(c->s.user, &rights);
 }
 
-/* From then on clients are served: the admin address is bound already, or we would have ended. */
+/* From then on clients are served: the admin address is already bound, or the program would have
+ * exited. */
 static bool start_server(struct poolcounter *p)
 {
     struct sockets sockets;

@@ -17,12 +17,13 @@ static void explain(const struct pool *p, const struct pool_question *q, uint64_
         const char *why = backlog > least ? "more in flight" : NULL;
 
         if (!pool_may_choose(q, w))
-            why = "may not get it";
+            why = "not eligible";
         else
             ++may;
         pool_explain_candidate(q->explain, w, 0, 0, why);
     }
-    pool_explain_step(q->explain, "the line, without those that may not get it", p->neligible, may);
+    pool_explain_step(q->explain, "eligible workers, without those excluded for this request",
+                      p->neligible, may);
     pool_explain_value(q->explain, "least_backlog", (double)least);
 }
 

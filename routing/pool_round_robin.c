@@ -13,7 +13,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     if (q->explain == NULL)
         return;
     pool_explain_candidate(q->explain, q->front, 0, 0, NULL);
-    pool_explain_step(q->explain, "next in turn", p->neligible, 1);
+    pool_explain_step(q->explain, "next in order", p->neligible, 1);
 }
 
 const struct pool_rule pool_rule_round_robin = {.choose = choose};

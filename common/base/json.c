@@ -322,7 +322,7 @@ static void print_array(const json_t *v, struct text *out)
     text_add_char(out, ']');
 }
 
-/* As deep as V is: json_parse bounds that, and what we build ourselves is flat. */
+/* As deep as V is: json_parse bounds that, and values built by the program are flat. */
 static void print_value(const json_t *v, struct text *out)
 {
     size_t before = out->len;

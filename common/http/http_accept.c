@@ -274,7 +274,7 @@ static void set_inherited(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
-/* Also off: the socket may be another process's before us. */
+/* Also off: the socket may come from another process. */
 static void defer_accept(int fd, bool on)
 {
     int seconds = on ? DEFER_S : 0;

@@ -15,13 +15,13 @@ enum err privileges_find(const char *user, const char *group, struct privileges 
     struct privileges p = {.wanted = true, .ngroups = PRIVILEGES_GROUPS_MAX};
 
     if (user == NULL) {
-        *why = "is nothing without a user";
+        *why = "requires user";
         *out = (struct privileges){.wanted = false};
         return group == NULL ? ERR_OK : ERR_UNSUPPORTED;
     }
     const struct passwd *u = getpwnam(user);
     if (u == NULL) {
-        *why = "there is no such user";
+        *why = "unknown user";
         return ERR_NOT_FOUND;
     }
     p.uid = u->pw_uid;
@@ -30,7 +30,7 @@ enum err privileges_find(const char *user, const char *group, struct privileges 
         const struct group *g = getgrnam(group);
 
         if (g == NULL) {
-            *why = "there is no such group";
+            *why = "unknown group";
             return ERR_NOT_FOUND;
         }
         p.gid = g->gr_gid;
@@ -81,7 +81,7 @@ enum err privileges_drop(const struct privileges *p, const char **why)
     *why = "setuid";
     if (setresuid(p->uid, p->uid, p->uid) != 0)
         return ERR_SYSTEM;
-    *why = "rights could be had again";
+    *why = "privileges could be regained";
     if (!is_for_good(p)) {
         errno = EPERM;
         return ERR_SYSTEM;
@@ -92,7 +92,7 @@ enum err privileges_drop(const struct privileges *p, const char **why)
 
 /* ---- the settings `user` and `group` ---- */
 
-/* Whether we may become it shows at the start: a test need not be root's. */
+/* Whether the process may switch to it is checked at the start: a test need not run as root. */
 void user_rights_check(const struct config *file, const char *user, const char *group,
                        struct privileges *out, struct diag *d)
 {

@@ -42,13 +42,13 @@ struct live_settings {
     struct values yaml, now;
     struct refusal *refusals; /* per row */
     json_t *properties;       /* the last good ones; NULL: none */
-    json_t *warned;           /* unknown names we have spoken of */
+    json_t *warned;           /* unknown names that were logged */
     uint64_t birth;           /* of the node they are from; 0: unknown */
     char *problem;            /* of the last reading; NULL: none */
     bool heard;               /* the tree has reported the node */
     bool remembered;          /* properties were cached by a previous process */
     uint64_t remembered_age_s, remembered_ms;
-    bool held; /* the node is missing or broken; what it said stays until the timer */
+    bool held; /* the node is missing or invalid; its last values stay until the timer */
     uint64_t held_ms;
     struct timer hold;
     struct live_settings_counts counts;
@@ -76,7 +76,7 @@ static const struct setting_row *row_of(const struct live_settings *l, size_t i)
     return row_at(l, i, &table);
 }
 
-/* What the node has for row I; NULL: nothing, or JSON's null, which is the same. Borrowed. */
+/* The node's value for row I; NULL if it has none, or JSON's null. Borrowed. */
 static const json_t *property_of(const struct live_settings *l, size_t i)
 {
     const json_t *value = json_object_get(l->properties, row_of(l, i)->name);
@@ -140,8 +140,8 @@ static void refuse(struct live_settings *l, size_t i, const char *why)
         const struct setting_row *row = row_of(l, i);
 
         /* Reasons may quote the value. */
-        r->why =
-            xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "bad value" : why);
+        r->why = xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "invalid value"
+                                                                                  : why);
         r->value = show(row, property_of(l, i));
         /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         r->unreported = old.unreported;
@@ -457,7 +457,7 @@ static void hold(struct live_settings *l, const char *why)
 {
     uint64_t hold_ms = l->o.hold_ms(l->o.context, l->now.s);
 
-    /* What never said anything has nothing to hold. */
+    /* A node that never had values has nothing to hold. */
     if (l->held || json_object_size(l->properties) == 0)
         return;
     l->counts.held = l->held = true;
@@ -485,7 +485,7 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
     free(l->problem);
     l->problem = xstrdup(node->problem);
     if (!node->exists) {
-        hold(l, "the node is gone");
+        hold(l, "node does not exist");
         return;
     }
     if (!node->parses || is_raw(node->properties)) {
@@ -493,7 +493,7 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
         return;
     }
     if (bare) {
-        hold(l, "the node is back, without any properties");
+        hold(l, "node exists, without properties");
         return;
     }
     if (l->held) {

@@ -173,7 +173,7 @@ static enum err find_backend(struct slice url, const struct tree_backend **out, 
         return ERR_OK;
     }
     diag_add(d, NULL, 0, 0,
-             "tree '%.*s': want directory:/path or zookeeper://HOST:PORT,HOST:PORT/path",
+             "tree '%.*s': expected directory:/path or zookeeper://HOST:PORT,HOST:PORT/path",
              SLICE_FMT(url));
     return place->len == 0 ? ERR_SYNTAX : ERR_UNSUPPORTED;
 }
@@ -267,7 +267,7 @@ static char *from_root(const struct tree *t, const char *path)
 
 /* ---- watches ---- */
 
-/* What one look found; compared with the last report. Each member is a reference of its own. */
+/* The result of one scan, compared with the last report. Each member is a reference of its own. */
 struct view {
     bool pending;
     bool exists;

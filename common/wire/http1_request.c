@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Read line by line. Each line must end in CRLF with no other control character but HTAB in it,
- * so no reader after us can see a line end where we see none.
+ * so no later reader can see a line end where this parser sees none.
  */
 #include "common/wire/http1_request.h"
 #include "common/base/nocase.h"

@@ -38,7 +38,7 @@ static void add_words(struct text *out)
 
 /* ---- bash ---- */
 
-/* What completes a value, as the line that sets COMPREPLY. */
+/* The line of the script that sets COMPREPLY for a value. */
 static void add_bash_reply(const char *completes, struct text *out)
 {
     if (completes == NULL)
@@ -231,7 +231,7 @@ static bool ctl_completion(struct slice shell, struct text *out)
     return true;
 }
 
-/* ---- the word ---- */
+/* ---- the command ---- */
 
 static int take_nothing(void *context, int letter, const char *value)
 {
@@ -250,9 +250,9 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     if (code >= 0)
         return code;
     if (argv[first] == NULL)
-        return ctl_usage_error(c, "want a shell: bash or zsh", NULL);
+        return ctl_usage_error(c, "expected a shell: bash or zsh", NULL);
     if (!ctl_completion(slice_of(argv[first]), &out))
-        return ctl_usage_error(c, "no such shell here, but bash and zsh", argv[first]);
+        return ctl_usage_error(c, "unknown shell: expected bash or zsh", argv[first]);
     code = ctl_print(text_slice(&out)) ? CTL_OK : CTL_FAILED;
     text_fini(&out);
     return code;
@@ -262,7 +262,7 @@ static const struct ctl_flag flags[] = {CTL_FLAG_HELP};
 const struct ctl_command ctl_word_completion = {
     .name = "completion",
     .arguments = "bash|zsh",
-    .summary = "what a shell needs to complete all this",
+    .summary = "completion of these commands for a shell",
     .completes = "bash zsh",
     .flags = flags,
     .nflags = ARRAY_LEN(flags),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The word of the command line, and what runs for it. Exit codes: 0 done; 1 it could not be done
- * (nobody there, a bad answer); 2 the command line is wrong; those of `check` and `tree diff` are
- * their own.
+ * The command of the command line, and what runs for it. Exit status: 0 success;
+ * 1 server unreachable or invalid response; 2 usage error; `check` and `tree diff` have others.
  */
 #include "ctl/cli/ctl.h"
 #include "common/base/file.h"
@@ -124,7 +123,7 @@ static void make_options(const struct ctl_command *c, char *letters, struct opti
     longs[c->nflags] = (struct option){NULL, 0, NULL, 0};
 }
 
-/* Its line of help has a word for each. */
+/* Returns how many arguments the help line of C names. */
 static size_t arguments_max(const struct ctl_command *c)
 {
     struct slice rest = slice_of(c->arguments);
@@ -158,7 +157,7 @@ int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *f
             return done ? CTL_OK : CTL_FAILED;
         }
         if (letter == '?') {
-            /* getopt has said what is wrong. */
+            /* getopt has printed the error. */
             fprintf(stderr, "Try resumelbctl %s --help.\n", c->name);
             return CTL_USAGE;
         }
@@ -182,8 +181,8 @@ int ctl_take_number(const struct ctl_command *c, const char *name, const char *t
         *out = n;
         return CTL_OK;
     }
-    snprintf(what, sizeof(what), "--%s wants a whole number from %" PRIu64 " to %" PRIu64 ", not",
-             name, min, max);
+    snprintf(what, sizeof(what),
+             "--%s: expected a whole number from %" PRIu64 " to %" PRIu64 ", not", name, min, max);
     return ctl_usage_error(c, what, text);
 }
 
@@ -197,7 +196,7 @@ int ctl_take_real(const struct ctl_command *c, const char *name, const char *tex
         *out = v;
         return CTL_OK;
     }
-    snprintf(what, sizeof(what), "--%s wants a number from %g to %g, not", name, min, max);
+    snprintf(what, sizeof(what), "--%s: expected a number from %g to %g, not", name, min, max);
     return ctl_usage_error(c, what, text);
 }
 
@@ -377,7 +376,8 @@ enum err fetch(const struct fetch_request *q, int *status, struct text *out, str
     struct addr all[FETCH_ADDRESSES_MAX];
     size_t n = 0;
     enum err e = find_addresses(slice_of(q->address), all, &n);
-    const char *why = e == ERR_SYNTAX ? "no address: want HOST:PORT or unix:/PATH" : err_text(e);
+    const char *why =
+        e == ERR_SYNTAX ? "no address: expected HOST:PORT or unix:/PATH" : err_text(e);
 
     if (e == ERR_OK) {
         e = ask_any(&a, q, all, n);
@@ -415,7 +415,8 @@ static enum err read_token(const char *file, struct text *out, struct diag *d)
     for (size_t i = 0; i < out->len; ++i) {
         /* It becomes part of a header line. */
         if (out->p[i] <= ' ' || out->p[i] >= 0x7f) {
-            diag_add(d, file, 0, 0, "not a token: blanks or other bytes that cannot be in one");
+            diag_add(d, file, 0, 0,
+                     "not a token: it contains blanks or other bytes that are not permitted");
             return ERR_SYNTAX;
         }
     }
@@ -490,14 +491,14 @@ enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum er
         diag_add(d, NULL, 0, 0, "%s: has no application '%s'", o->address, o->application);
     else if (e != ERR_OK)
         diag_add(d, NULL, 0, 0,
-                 "%s: %s has no applications in it; is this an admin address of ours?", o->address,
-                 path);
+                 "%s: %s has no applications; is this the admin address of a resumelb program?",
+                 o->address, path);
     return e;
 }
 
 /* ---- the command line ---- */
 
-/* What may stand before the word: options that most words have. */
+/* Options permitted before the command: those that most commands have. */
 static const struct ctl_flag leading[] = {
     CTL_FLAGS_ASKING,
     {'c', "class", "CLASS", NULL, ""},
@@ -509,18 +510,18 @@ static void print_help(void)
     struct text out = {0};
 
     text_add(&out,
-             SLICE_LIT("usage: resumelbctl [OPTIONS] WORD ...\n"
+             SLICE_LIT("usage: resumelbctl [OPTIONS] COMMAND ...\n"
                        "\n"
                        "See, understand and tune resumelb, its agents and its pool counters.\n"
-                       "\nwords:\n"));
+                       "\ncommands:\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i)
         text_addf(&out, "  %-15s %s\n", ctl_commands[i]->name, ctl_commands[i]->summary);
     text_add(
         &out,
         SLICE_LIT("\n"
-                  "resumelbctl WORD --help lists the options of a word; --version, the "
+                  "resumelbctl COMMAND --help lists the options of a command; --version, the "
                   "version.\n"
-                  "exit codes: 0 success; 1 server unreachable or error response; 2 usage error\n"
+                  "Exit status: 0 success; 1 server unreachable or error response; 2 usage error\n"
                   "            (check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)\n"));
     (void)ctl_print(text_slice(&out));
     text_fini(&out);
@@ -542,7 +543,7 @@ static const struct ctl_flag *find_leading(const char *arg, bool *attached)
     return NULL;
 }
 
-/* Where the word stands, 0: nowhere. CTL_OK, or the exit code. */
+/* Index of the command in the command line, 0: none. CTL_OK, or the exit status. */
 static int find_word(int argc, char **argv, int *at)
 {
     *at = 0;
@@ -555,7 +556,7 @@ static int find_word(int argc, char **argv, int *at)
         }
         const struct ctl_flag *f = find_leading(argv[i], &attached);
         if (f == NULL)
-            return ctl_usage_error(NULL, "no such option before the word", argv[i]);
+            return ctl_usage_error(NULL, "unknown option before the command", argv[i]);
         i += f->value != NULL && !attached;
     }
     return CTL_OK;
@@ -588,11 +589,11 @@ int ctl_main(int argc, char **argv)
     if (code < 0)
         code = find_word(argc, argv, &at) == CTL_OK ? -1 : CTL_USAGE;
     if (code < 0 && at == 0)
-        code = ctl_usage_error(NULL, "want a word: status, explain, check, ...", NULL);
+        code = ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
     if (code < 0) {
         command = ctl_command_find(slice_of(argv[at]));
         if (command == NULL)
-            code = ctl_usage_error(NULL, "no such word", argv[at]);
+            code = ctl_usage_error(NULL, "unknown command", argv[at]);
     }
     if (code < 0) {
         int n = 0;

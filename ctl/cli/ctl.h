@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operator's tool: one word of the command line, one row of a table, one file. What a word
- * prints is made of JSON by a pure function, so that tests need no server. Main thread.
+ * The operator's tool: one command, one row of a table, one file. The output of a command is made
+ * from JSON by a pure function, so that tests need no server. Main thread.
  */
 #ifndef RLB_CTL_CLI_CTL_H
 #define RLB_CTL_CLI_CTL_H
@@ -13,7 +13,7 @@
 
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
 
-/* What may stand on the command line; every word takes those that mean something to it. */
+/* Options of the command line; each command uses those that apply to it. */
 struct ctl_options {
     const char *address;
     const char *token_file;
@@ -23,13 +23,13 @@ struct ctl_options {
     const char *process;     /* detach: its id */
     const char *cls;         /* resumes: only this request class */
     size_t top;              /* resumes: so many classes of each worker; limits: keys; 0: all */
-    bool colours;            /* the terminal shows them */
+    bool colours;            /* the terminal supports them */
 };
 
 /* The whole main(). Returns the exit code. */
 int ctl_main(int argc, char **argv);
 
-/* ---- what words share ---- */
+/* ---- shared by commands ---- */
 /*
  * Ask the admin address that O names, with its token; the answer's status and body, whatever they
  * are. What went wrong goes to D in words. Errors: those of fetch(), and of reading the token.
@@ -46,7 +46,7 @@ enum err ctl_get(const struct ctl_options *o, const char *path, struct text *bod
 /* The same as JSON; ERR_SYNTAX when it is none. The caller's to json_decref. */
 enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **out,
                       struct diag *d) must_check;
-/* What a word said of a page, E, in words to D; returns E. */
+/* Appends to D the message for error E of a page; returns E. */
 enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum err e,
                           struct diag *d) must_check;
 
@@ -95,11 +95,11 @@ struct ctl_command {
                               number; or NULL */
     const char *summary;   /* in one line */
     const char *text;      /* more of it, for its --help; or NULL */
-    void (*describe)(struct text *out); /* and what that cannot say, at its end; or NULL */
+    void (*describe)(struct text *out); /* further text, at the end; or NULL */
     const char *completes;              /* its arguments: as of a flag */
     const struct ctl_flag *flags;
     size_t nflags;
-    /* ARGV[0] is the program; the word is taken out. Returns the exit code. */
+    /* ARGV[0] is the program; the command is removed. Returns the exit status. */
     int (*run)(const struct ctl_command *c, int argc, char **argv);
 };
 
@@ -115,7 +115,7 @@ extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes,
 
 /* ---- parsing ---- */
 
-/* One option was given. CTL_OK: fine; else the exit code, and it has said why. */
+/* Handles one option. Returns CTL_OK, or the exit status after printing the reason. */
 typedef int (*ctl_take_fn)(void *context, int letter, const char *value);
 /*
  * Passes each option of ARGV to TAKE; -h prints the help of C. Returns -1 to continue: arguments
@@ -123,7 +123,7 @@ typedef int (*ctl_take_fn)(void *context, int letter, const char *value);
  */
 int ctl_command_parse(const struct ctl_command *c, int argc, char **argv, int *first,
                       ctl_take_fn take, void *context) must_check;
-/* A bad command line, said on standard error; returns CTL_USAGE. WHICH may be NULL. */
+/* Prints a usage error to standard error; returns CTL_USAGE. WHICH may be NULL. */
 int ctl_usage_error(const struct ctl_command *c, const char *what, const char *which);
 /* A whole number from MIN to MAX; CTL_OK, or what ctl_usage_error returned. */
 int ctl_take_number(const struct ctl_command *c, const char *name, const char *text, uint64_t min,
@@ -139,7 +139,7 @@ int ctl_take_real(const struct ctl_command *c, const char *name, const char *tex
     }
 #define CTL_FLAG_JSON                                                                              \
     {                                                                                              \
-        'j', "json", NULL, NULL, "for programs: as JSON"                                           \
+        'j', "json", NULL, NULL, "print JSON"                                                      \
     }
 #define CTL_FLAG_TOKEN                                                                             \
     {                                                                                              \
@@ -147,11 +147,11 @@ int ctl_take_real(const struct ctl_command *c, const char *name, const char *tex
     }
 #define CTL_FLAG_TIMEOUT                                                                           \
     {                                                                                              \
-        't', "timeout", "SECONDS", NULL, "how long to wait for an answer (10)"                     \
+        't', "timeout", "SECONDS", NULL, "how long to wait for a response (10)"                    \
     }
 #define CTL_FLAG_HELP                                                                              \
     {                                                                                              \
-        'h', "help", NULL, NULL, "print this"                                                      \
+        'h', "help", NULL, NULL, "print this help"                                                 \
     }
 #define CTL_FLAGS_ASKING                                                                           \
     CTL_FLAG_ADDRESS, CTL_FLAG_JSON, CTL_FLAG_TOKEN, CTL_FLAG_TIMEOUT, CTL_FLAG_HELP
@@ -163,10 +163,10 @@ int ctl_take_asking(const struct ctl_command *c, struct ctl_options *o, int lett
 /* ---- a terminal ---- */
 /* Whether standard output is one that shows colours, and NO_COLOR is not set. */
 bool ctl_colours(void);
-/* All of OUT to standard output; false, and it was said, when that fails. */
+/* Prints OUT to standard output. Returns false on failure, after printing the reason. */
 bool ctl_print(struct slice out);
-/* The end of a word: OUT is printed, D said on standard error, both freed. E, or a failure to
- * print, as exit code. */
+/* Finishes a command: prints OUT, and D to standard error; frees both. Returns the exit status for
+ * E, or for a failure to print. */
 int ctl_finish(enum err e, struct text *out, struct diag *d);
 
 /* ---- one HTTP request ---- */

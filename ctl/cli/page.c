@@ -243,7 +243,7 @@ void page_print_refused(const json_t *application, struct text *out)
 
     json_array_foreach(json_object_get(application, "refused"), i, row)
     {
-        text_add(out, SLICE_LIT("  refused setting "));
+        text_add(out, SLICE_LIT("  rejected setting "));
         page_add_text(out, row, "name");
         text_add(out, SLICE_LIT(": "));
         page_add_why(out, row);

@@ -89,14 +89,14 @@ static void complain(const char *address, int status, const json_t *page, struct
     } while (rest.len != 0);
 }
 
-/* "2 workers have forgotten 7 scores" */
+/* "deleted 7 scores of 2 workers" */
 static void add_done(const struct action_run *r, const char *address, const json_t *page,
                      struct text *out)
 {
     text_addf(out, "%s: ", address);
     if (strcmp(r->command->name, "forget") == 0) {
-        text_addf(out, "%lld workers have forgotten %lld scores\n",
-                  (long long)page_int(page, "workers"), (long long)page_int(page, "scores"));
+        text_addf(out, "deleted %lld scores of %lld workers\n", (long long)page_int(page, "scores"),
+                  (long long)page_int(page, "workers"));
         return;
     }
     if (strcmp(r->command->name, "reload") == 0) {
@@ -105,7 +105,7 @@ static void add_done(const struct action_run *r, const char *address, const json
     }
     page_add_text(out, page, "application");
     if (r->command == &ctl_word_confirm_removal) {
-        text_addf(out, " holds %lld workers no longer\n", (long long)page_int(page, "workers"));
+        text_addf(out, " released %lld held workers\n", (long long)page_int(page, "workers"));
         return;
     }
     text_add_char(out, ' ');
@@ -134,7 +134,7 @@ static enum err order_at(const struct action_run *r, const char *address, struct
         complain(address, status, page, d);
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK && !json_is_object(page)) {
-        diag_add(d, NULL, 0, 0, "%s: what it says is not JSON", address);
+        diag_add(d, NULL, 0, 0, "%s: the response is not JSON", address);
         e = ERR_SYNTAX;
     } else if (e == ERR_OK && r->o.json) {
         text_add(out, text_slice(&body));
@@ -169,14 +169,13 @@ static enum err order_all(const struct action_run *r, struct text *out, struct d
     if (!is_forget && strcmp(r->command->name, "reload") != 0) {
         r->worker = argument;
         if (argument == NULL && r->command != &ctl_word_confirm_removal)
-            return ctl_usage_error(r->command, "want a worker, as status shows it", NULL);
+            return ctl_usage_error(r->command, "expected a worker, as status shows it", NULL);
     }
     if (is_forget && r->all == (r->o.cls != NULL || r->worker != NULL))
-        return ctl_usage_error(r->command, "want --class and --worker, one of them, or --all",
-                               NULL);
+        return ctl_usage_error(r->command, "expected --class, --worker, both, or --all", NULL);
     if (r->o.token_file == NULL)
-        return ctl_usage_error(r->command, "want --token-file: with the admin's actions_token",
-                               NULL);
+        return ctl_usage_error(r->command,
+                               "--token-file is required, with the admin's actions_token", NULL);
     return -1;
 }
 
@@ -231,9 +230,9 @@ const struct ctl_command ctl_word_confirm_removal = {
 };
 
 static const struct ctl_flag forget_flags[] = {
-    {'c', "class", "CLASS", NULL, "what workers know of this request class"},
-    {'w', "worker", "WORKER", NULL, "what this worker knows"},
-    {ALL, "all", NULL, NULL, "all that all workers know"},
+    {'c', "class", "CLASS", NULL, "scores of this request class"},
+    {'w', "worker", "WORKER", NULL, "scores of this worker"},
+    {ALL, "all", NULL, NULL, "all scores of all workers"},
     ACTION_FLAG_APPLICATION,
     {AGENT, "agent", "ADDRESS", NULL,
      "also at this agent's admin address; once for each agent, the token is the same"},
@@ -241,7 +240,7 @@ static const struct ctl_flag forget_flags[] = {
 };
 const struct ctl_command ctl_word_forget = {
     .name = "forget",
-    .summary = "clear what was learnt, in the load balancer's and the agents' files too",
+    .summary = "delete what was learned, in the files of the load balancer and of agents too",
     .text = "Removes what was learned by a wrong classifier. Agents report the scores of their "
             "workers\nagain: name each with --agent.\n",
     .flags = forget_flags,
@@ -272,7 +271,7 @@ static bool is_id(struct slice s)
     return s.len != 0 && s.len <= ADMIN_ARGUMENT_MAX;
 }
 
-/* What to do about STATUS; "" when its text says it all. */
+/* Advice for STATUS; "" if its text is sufficient. */
 static const char *advice(int status)
 {
     if (status == 401)
@@ -326,7 +325,7 @@ static int run_detach(const struct ctl_command *c, int argc, char **argv)
         return code;
     r.o.process = argv[first];
     if (r.o.process == NULL)
-        return ctl_usage_error(c, "want the id of a process, which status shows", NULL);
+        return ctl_usage_error(c, "expected the id of a process, which status shows", NULL);
     return ctl_finish(ctl_detach(&r.o, &out, &d), &out, &d);
 }
 
@@ -334,7 +333,7 @@ static const struct ctl_flag detach_flags[] = {CTL_FLAGS_ASKING};
 const struct ctl_command ctl_word_detach = {
     .name = "detach",
     .arguments = "ID",
-    .summary = "an agent takes this process out and ends it when its requests are done",
+    .summary = "detach this process from its slot, and stop it when its requests are done",
     .flags = detach_flags,
     .nflags = ARRAY_LEN(detach_flags),
     .run = run_detach,

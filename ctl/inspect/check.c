@@ -285,7 +285,7 @@ static int take_range(const struct check_run *r, const char *name, enum check_me
 
     if (check_range_parse(value, m == CHECK_WORKERS ? CHECK_BARE_LOW : CHECK_BARE_HIGH, out))
         return CTL_OK;
-    snprintf(what, sizeof(what), "--%s wants a number or a range, not", name);
+    snprintf(what, sizeof(what), "--%s: expected a number or a range, not", name);
     (void)ctl_usage_error(r->command, what, value);
     return CHECK_UNKNOWN;
 }
@@ -327,7 +327,7 @@ static int take(void *context, int letter, const char *value)
     return CTL_OK;
 }
 
-/* The line that says what came of it, to OUT. */
+/* Appends the result line to OUT. */
 static enum check_state look(const struct check_run *r, struct text *out)
 {
     struct diag d = {0};
@@ -401,15 +401,15 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 static const struct ctl_flag flags[] = {
     {'b', "worker-mean-backlog-warn", "RANGE", NULL, "mean backlog at which to warn"},
     {'B', "worker-mean-backlog-error", "RANGE", NULL, "... and at which it is critical"},
-    {'x', "worker-max-backlog-warn", "RANGE", NULL, "highest backlog of a worker"},
+    {'x', "worker-max-backlog-warn", "RANGE", NULL, "maximum backlog of a worker"},
     {'X', "worker-max-backlog-error", "RANGE", NULL, "... and at which it is critical"},
-    {'a', "worker-request-age-warn", "RANGE", NULL, "seconds, of the oldest request"},
+    {'a', "worker-request-age-warn", "RANGE", NULL, "age of the oldest request in seconds"},
     {'A', "worker-request-age-error", "RANGE", NULL, "... and at which it is critical"},
-    {'w', "minimum-worker-warn", "RANGE", NULL, "workers: so many or fewer"},
+    {'w', "minimum-worker-warn", "RANGE", NULL, "number of workers, or fewer"},
     {'W', "minimum-worker-error", "RANGE", NULL, "... and at which it is critical"},
     {'m', "metrics", NULL, NULL, "print performance data"},
-    {'p', "application", "NAME", NULL, "only this one; else each, and the worst counts"},
-    {ADDRESS, "address", "ADDRESS", NULL, "the same as the argument"},
+    {'p', "application", "NAME", NULL, "only this one; default: all, and the worst counts"},
+    {ADDRESS, "address", "ADDRESS", NULL, "same as the argument"},
     CTL_FLAG_JSON,
     CTL_FLAG_TOKEN,
     CTL_FLAG_TIMEOUT,
@@ -418,10 +418,11 @@ static const struct ctl_flag flags[] = {
 const struct ctl_command ctl_word_check = {
     .name = "check",
     .arguments = "[ADDRESS]",
-    .summary = "a plugin of Nagios and Icinga: thresholds in, one line and an exit code out",
+    .summary =
+        "plugin of Nagios and Icinga: checks thresholds, prints one line, sets the exit status",
     .text = "Options and texts are those of rlb-nagios. A bare number N alerts at N and above (of "
-            "workers: at N\nand below); a range (10:, ~:10, 10:20, @10:20) alerts as the "
-            "monitoring plugins' guidelines say.\nAll is well: OK WORKERS MEAN-BACKLOG MAX-BACKLOG "
+            "workers: at N\nand below); a range (10:, ~:10, 10:20, @10:20) alerts as in the "
+            "monitoring plugins' guidelines.\nAll is well: OK WORKERS MEAN-BACKLOG MAX-BACKLOG "
             "MAX-AGE. Exit codes: 0 OK, 1 WARNING,\n2 CRITICAL (also: unreachable), 3 UNKNOWN.\n",
     .flags = flags,
     .nflags = ARRAY_LEN(flags),

@@ -102,19 +102,19 @@ static void print_choice(const json_t *page, const struct ctl_options *o, struct
 {
     if (json_is_string(json_object_get(page, "worker"))) {
         page_add_text(out, page, "worker");
-        text_add(out, SLICE_LIT(" would get it: "));
+        text_add(out, SLICE_LIT(" would be selected: "));
         page_add_text(out, page, "reason");
         text_add_char(out, '\n');
         add_because(page, out);
     } else {
-        text_add(out, SLICE_LIT("nobody would get it: it would wait for a worker\n"));
+        text_add(out, SLICE_LIT("no worker available: the request would be queued\n"));
     }
     print_values(page, out);
     print_steps(page, out);
     print_candidates(page, o->colours, out);
 }
 
-/* What shadow_policy says; there may be none. */
+/* Result of shadow_policy, if there is one. */
 static void print_shadow(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     const json_t *shadow = json_object_get(page, "shadow");
@@ -181,7 +181,7 @@ static void make_path(const struct explain_run *r, const char *url, struct text 
     }
 }
 
-/* What it refuses, it says why in JSON. */
+/* Rejections have a JSON body with the reason. */
 static void complain(const struct explain_run *r, int status, struct slice body, struct diag *d)
 {
     json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
@@ -217,7 +217,7 @@ static enum err explain(const struct explain_run *r, const char *url, struct tex
 
         e = page != NULL ? ctl_explain_text(page, &r->o, out) : ERR_SYNTAX;
         if (e != ERR_OK)
-            diag_add(d, NULL, 0, 0, "%s: what it says explains nothing", r->o.address);
+            diag_add(d, NULL, 0, 0, "%s: the response is not an explanation", r->o.address);
         json_decref(page);
     }
     text_fini(&path);
@@ -239,7 +239,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     if (code >= 0)
         return code;
     if ((r.o.cls != NULL) == (argv[first] != NULL))
-        return ctl_usage_error(c, "want --class CLASS or a URL", NULL);
+        return ctl_usage_error(c, "expected --class CLASS or a URL", NULL);
     enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
     const char *value = argv[first] != NULL ? argv[first] : r.o.cls;
     ASSERT(value != NULL);
@@ -250,16 +250,16 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 
 static const struct ctl_flag flags[] = {
     {'c', "class", "CLASS", NULL, "a request of this class, as the access log has it"},
-    {'p', "application", "NAME", NULL, "of this application; else the one that the URL leads to"},
+    {'p', "application", "NAME", NULL, "of this application; default: the one that serves the URL"},
     CTL_FLAGS_ASKING,
 };
 const struct ctl_command ctl_word_explain = {
     .name = "explain",
     .arguments = "[URL]",
-    .summary = "the worker that a request would get now: its class, candidates with scores, each "
-               "step, and why",
-    .text = "URL is http://HOST/PATH (or only /PATH): the load balancer's own classifier says its "
-            "class.\nNothing is sent to any worker.\n",
+    .summary = "worker that a request would get now: class, candidates with scores, each step, and "
+               "the reason",
+    .text = "URL is http://HOST/PATH (or only /PATH): the load balancer's classifier determines "
+            "its class.\nNothing is sent to any worker.\n",
     .flags = flags,
     .nflags = ARRAY_LEN(flags),
     .run = run,

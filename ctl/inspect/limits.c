@@ -75,7 +75,7 @@ static void add_counter(struct table *t, const json_t *counter)
     cell_longest(t, f);
 }
 
-/* "  NAME: 2 SAYS" where the figure is not 0. */
+/* Appends "  NAME: 2 TEXT" unless the figure is 0. */
 static void print_remark(const json_t *counter, const char *figure, const char *says,
                          struct text *out)
 {
@@ -88,7 +88,7 @@ static void print_remark(const json_t *counter, const char *figure, const char *
     text_addf(out, ": %" PRId64 " %s\n", n, says);
 }
 
-/* What is special about one counter, in lines of its own. */
+/* Appends remarks about one counter, each in its own line. */
 static void print_remarks(const json_t *counter, struct text *out)
 {
     const json_t *row;
@@ -105,16 +105,16 @@ static void print_remarks(const json_t *counter, struct text *out)
     {
         text_add(out, SLICE_LIT("  "));
         page_add_text(out, counter, "name");
-        text_add(out, SLICE_LIT(": refused setting "));
+        text_add(out, SLICE_LIT(": rejected setting "));
         page_add_text(out, row, "name");
         text_add(out, SLICE_LIT(": "));
         page_add_why(out, row);
         text_add_char(out, '\n');
     }
-    print_remark(counter, "shadow_full", "would have been refused (shadow)", out);
+    print_remark(counter, "shadow_full", "would have been rejected (shadow)", out);
     print_remark(counter, "shadow_busy", "would have waited (shadow)", out);
-    print_remark(counter, "unreachable_open", "let through, the daemon being unreachable", out);
-    print_remark(counter, "unreachable_closed", "refused, the daemon being unreachable", out);
+    print_remark(counter, "unreachable_open", "admitted uncounted, daemon unreachable", out);
+    print_remark(counter, "unreachable_closed", "rejected, daemon unreachable", out);
     print_remark(counter, "lost", "locks lost at the daemon", out);
 }
 
@@ -218,7 +218,7 @@ static void print_daemons(const json_t *application, struct text *out)
         bool resting = json_is_true(json_object_get(d, "resting"));
 
         cell_text(&t, d, "name");
-        table_add(&t, resting ? SLICE_LIT("left alone for a while") : SLICE_LIT("in use"));
+        table_add(&t, resting ? SLICE_LIT("suspended") : SLICE_LIT("in use"));
         cell_int(&t, d, "connections");
         cell_int(&t, d, "idle");
     }

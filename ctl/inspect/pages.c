@@ -66,7 +66,7 @@ static void print_worker(const char *name, json_t *skills, size_t top, struct te
     text_add(out, SLICE_LIT("  "));
     text_add_escaped(out, slice_of(name));
     if (top != 0 && n > top)
-        text_addf(out, ": %zu skills, the best %zu\n", n, top);
+        text_addf(out, ": %zu skills, best %zu\n", n, top);
     else
         text_addf(out, ": %zu skill%s\n", n, n == 1 ? "" : "s");
     print_scored(skill_columns, all, n, top, out);
@@ -231,7 +231,7 @@ static enum err show_page(const struct page_word *w, const struct ctl_options *o
     return e;
 }
 
-/* Wait; false: a signal says that it is enough. */
+/* Waits. Returns false when interrupted by a signal. */
 static bool wait_for(uint64_t seconds, const sigset_t *ending)
 {
     struct timespec span = {.tv_sec = (time_t)seconds};
@@ -301,8 +301,8 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
 
 static const struct ctl_flag status_flags[] = {
     CTL_FLAGS_ASKING,
-    {'w', "watch", "SECONDS", NULL, "again every so many seconds, until interrupted"},
-    {COUNT, "count", "N", NULL, "with --watch: so many times"},
+    {'w', "watch", "SECONDS", NULL, "repeat at this interval in seconds, until interrupted"},
+    {COUNT, "count", "N", NULL, "with --watch: number of times"},
 };
 const struct ctl_command ctl_word_status = {
     .name = "status",
@@ -316,12 +316,12 @@ const struct ctl_command ctl_word_status = {
 static const struct ctl_flag resumes_flags[] = {
     CTL_FLAGS_ASKING,
     {'c', "class", "CLASS", NULL, "only this request class, best worker first"},
-    {'n', "top", "N", NULL, "so many classes of each worker (10); 0: all"},
+    {'n', "top", "N", NULL, "number of classes per worker (10); 0: all"},
 };
 const struct ctl_command ctl_word_resumes = {
     .name = "resumes",
     .arguments = "[APPLICATION]",
-    .summary = "what each worker is good at: its best classes, with scores",
+    .summary = "skills of each worker: its best classes, with scores",
     .flags = resumes_flags,
     .nflags = ARRAY_LEN(resumes_flags),
     .run = run_page,
@@ -329,9 +329,9 @@ const struct ctl_command ctl_word_resumes = {
 
 static const struct ctl_flag limits_flags[] = {
     CTL_FLAGS_ASKING,
-    {'n', "top", "N", NULL, "so many keys (10); 0: all"},
-    {'w', "watch", "SECONDS", NULL, "again every so many seconds, until interrupted"},
-    {COUNT, "count", "N", NULL, "with --watch: so many times"},
+    {'n', "top", "N", NULL, "number of keys (10); 0: all"},
+    {'w', "watch", "SECONDS", NULL, "repeat at this interval in seconds, until interrupted"},
+    {COUNT, "count", "N", NULL, "with --watch: number of times"},
 };
 const struct ctl_command ctl_word_limits = {
     .name = "limits",

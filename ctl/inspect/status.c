@@ -91,7 +91,7 @@ static void add_slot(struct table *t, const json_t *slot)
     if (json_is_object(p))
         add_process(t, page_int(slot, "slot"), p, NULL, slot);
     if (json_is_object(successor))
-        add_process(t, page_int(slot, "slot"), successor, " (successor)", NULL);
+        add_process(t, page_int(slot, "slot"), successor, " (replacement)", NULL);
 }
 
 static void print_processes(const json_t *application, struct text *out)
@@ -229,7 +229,7 @@ static const struct table_column columns[] = {
     {"failures", true}, {"service", true}, {"connections", true},
 };
 
-/* Where it is, when that is another address than its name says, or may be. */
+/* Its address, if that differs from its name or may differ. */
 static void add_standby(struct text *out, const json_t *w)
 {
     if (!json_is_string(json_object_get(w, "standby")))
@@ -239,7 +239,7 @@ static void add_standby(struct text *out, const json_t *w)
     page_add_text(out, w, "standby");
 }
 
-/* What says that a worker gets no requests now, beside its state; and where it gets them. */
+/* Reasons other than its state for which a worker gets no requests now; and its standby. */
 static void add_state(struct table *t, const json_t *w)
 {
     struct text state = {0};
@@ -371,7 +371,7 @@ static void print_shares(const char *label, json_t *counts, struct text *out)
     text_add_char(out, '\n');
 }
 
-/* What an operator should do something about. */
+/* Problems that need an operator. */
 static void add_warnings(const json_t *application, struct text *out)
 {
     const json_t *tree = json_object_get(application, "tree");
@@ -384,7 +384,7 @@ static void add_warnings(const json_t *application, struct text *out)
                  SLICE_LIT("  the tree cannot be reached: continuing with the last known state\n"));
     json_array_foreach(json_object_get(tree, "refused_providers"), i, row)
     {
-        text_add(out, SLICE_LIT("  refused provider: "));
+        text_add(out, SLICE_LIT("  rejected registration: "));
         text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
         text_add_char(out, '\n');
     }
@@ -398,7 +398,7 @@ static void add_warnings(const json_t *application, struct text *out)
     }
     json_array_foreach(json_object_get(application, "poison"), i, row)
     {
-        text_add(out, SLICE_LIT("  kills workers, refused: class "));
+        text_add(out, SLICE_LIT("  kills workers, blocked: class "));
         page_add_text(out, row, "class");
         text_add(out, SLICE_LIT(", path "));
         page_add_text(out, row, "path");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl trace: what a trace log says.
+ * resumelbctl trace: evaluates a trace log.
  */
 #include "ctl/inspect/trace.h"
 #include "common/base/json.h"
@@ -98,7 +98,7 @@ static void leave(struct trace_report *r, struct active *a)
     free(a);
 }
 
-/* NAME and TEXT say why. */
+/* NAME and TEXT are the reason. */
 static void note_unfinished(struct trace_report *r, const struct active *a, struct slice name,
                             struct slice text)
 {
@@ -184,7 +184,7 @@ static void end(struct trace_report *r, struct active *a, uint64_t now_us)
     leave(r, a);
 }
 
-/* What agents of ours say beside; of others, nothing is known. */
+/* Further records of resumelb-agent; other servers have none. */
 static void take_note(struct trace_report *r, struct active *a, const struct trace_line *l)
 {
     struct slice name = l->name;
@@ -401,7 +401,7 @@ static void print_head(const struct trace_report *r, const struct trace_print *p
     text_add(out, SLICE_LIT(" to "));
     trace_line_print_second(r->last_us, out);
     text_addf(
-        out, "\n%llu requests: %llu finished, %llu unfinished, %llu refused; %llu sent again\n",
+        out, "\n%llu requests: %llu finished, %llu unfinished, %llu rejected; %llu sent again\n",
         ull(r->requests), ull(r->finished), ull(r->unfinished_all), ull(r->refused), ull(r->again));
     text_addf(out, "%llu restarts, %llu upgrades\n", ull(r->restarts), ull(r->upgrades));
     if (r->busiest != 0) {
@@ -410,10 +410,10 @@ static void print_head(const struct trace_report *r, const struct trace_print *p
         text_add_char(out, '\n');
     }
     if (p->bad_lines != 0)
-        text_addf(out, "%llu lines left out; the first, line %llu: %s\n", ull(p->bad_lines),
+        text_addf(out, "%llu lines skipped; the first, line %llu: %s\n", ull(p->bad_lines),
                   ull(p->first_bad), p->bad_why);
     if (r->left_out != 0)
-        text_addf(out, "%llu requests left out: too many in progress at once\n", ull(r->left_out));
+        text_addf(out, "%llu requests skipped: too many in progress at once\n", ull(r->left_out));
 }
 
 static void print_minutes(const struct trace_report *r, struct text *out)
@@ -720,7 +720,7 @@ static bool read_file(struct trace_run *run, struct trace_report *r)
     if (broken != 0)
         return say(run, strerror(broken));
     if (r->records == 0)
-        return say(run, run->print.bad_why != NULL ? run->print.bad_why : "no records in it");
+        return say(run, run->print.bad_why != NULL ? run->print.bad_why : "no records");
     trace_report_end(r);
     return true;
 }
@@ -737,7 +737,7 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
         return code;
     run.file = argv[first];
     if (run.file == NULL)
-        return ctl_usage_error(c, "want a file: a trace log, or -", NULL);
+        return ctl_usage_error(c, "expected a file: a trace log, or -", NULL);
     code = CTL_FAILED;
     if (read_file(&run, &r)) {
         if (run.json)
@@ -752,7 +752,7 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
 }
 
 static const struct ctl_flag flags[] = {
-    {'n', "top", "N", NULL, "so many URLs and unfinished requests (20); 0: all"},
+    {'n', "top", "N", NULL, "number of URLs and unfinished requests (20); 0: all"},
     {'m', "minutes", NULL, NULL, "requests in progress, minute by minute"},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,
@@ -760,10 +760,10 @@ static const struct ctl_flag flags[] = {
 const struct ctl_command ctl_word_trace = {
     .name = "trace",
     .arguments = "FILE",
-    .summary = "where time went and what never ended, of an agent's trace log",
+    .summary = "times by URL and unfinished requests of an agent's trace log",
     .text = "FILE is a trace log of an agent (setting trace_log), of zc.resumelb or of\n"
-            "zc.zservertracelog; - is standard input. Prints what is unfinished, and URLs by "
-            "impact: mean\ntime in the application, times how many there were.\n",
+            "zc.zservertracelog; - is standard input. Prints unfinished requests, and URLs by "
+            "impact: mean\ntime in the application, times the number of requests.\n",
     .completes = CTL_FILES,
     .flags = flags,
     .nflags = ARRAY_LEN(flags),

@@ -16,7 +16,7 @@
  * The command line of `simulate`: numbers are rows of a table, with their bounds.
  */
 
-/* What the benchmark has (bench/affinity): the same figures mean the same. */
+/* Defaults of the benchmark (bench/affinity), so that results are comparable. */
 static const struct plan_options defaults = {
     .world = {.workers = 16,
               .cache = 2000,
@@ -81,20 +81,20 @@ static void set_zipf(struct simulate *s, double v)
     NUMBER(hit, "hit-us", "US", 0, 1e6, false, "... and for each object in the cache (20)") \
     NUMBER(load, "load-ms", "MS", 0, 60000, false, "... and for each that is loaded (2)") \
     NUMBER(db, "db-slots", "N", 0, WORLD_DB_SLOTS_MAX, true, "loads that all workers can have in progress at once; 0: no bound (0)") \
-    NUMBER(clients, "clients", "N", 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)") \
-    NUMBER(rate, "rate", "N", 0.001, 1e6, false, "open loop: so many requests a second, at random times") \
-    NUMBER(speed, "speed", "FACTOR", 1e-6, 1e6, false, "open loop: when the log says, so many times as fast") \
-    NUMBER(requests, "requests", "N", 2, TRACE_REQUESTS_MAX, true, "so many: of a log at most, of a scenario in all its phases together") \
+    NUMBER(clients, "clients", "N", 1, 1e6, true, "closed loop: number of clients, each with one request at a time (64)") \
+    NUMBER(rate, "rate", "N", 0.001, 1e6, false, "open loop: requests per second, at random times") \
+    NUMBER(speed, "speed", "FACTOR", 1e-6, 1e6, false, "open loop: at the times of the log, divided by this factor") \
+    NUMBER(requests, "requests", "N", 2, TRACE_REQUESTS_MAX, true, "number of requests: of a log at most, of a scenario over all phases") \
     NUMBER(sites, "sites", "N", 1, WORKLOAD_SITES_MAX, true, "sites (500)") \
     NUMBER(zipf, "zipf", "S", 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py") \
     NUMBER(site_objects, "site-objects", "N", 1, WORKLOAD_SITE_OBJECTS_MAX, true, "objects of a site: four standard deviations (60)") \
-    NUMBER(objects, "objects", "N", 1, TRACE_PAGE_OBJECTS_MAX, true, "objects drawn for a page (20)") \
+    NUMBER(objects, "objects", "N", 1, TRACE_PAGE_OBJECTS_MAX, true, "random objects per page (20)") \
     NUMBER(balancers, "balancers", "N", 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)") \
-    NUMBER(delay, "report-delay-ms", "MS", 0, 60000, false, "balancers receive reports sent to others so much later; 0: never (0)") \
-    NUMBER(homes_delay, "homes-delay-ms", "MS", 0, 60000, false, "workers publish where classes live so often; 0: never, each balancer decides alone (1000)") \
+    NUMBER(delay, "report-delay-ms", "MS", 0, 60000, false, "delay after which balancers receive reports sent to others; 0: never (0)") \
+    NUMBER(homes_delay, "homes-delay-ms", "MS", 0, 60000, false, "interval at which workers publish homes; 0: never, each balancer decides alone (1000)") \
     NUMBER(history, "history", "N", 1, 1e6, true, "requests between a worker's resumes (200)") \
-    NUMBER(seed, "seed", "N", 0, 4294967295.0, true, "of all that is drawn (1)") \
-    NUMBER(random, "random", "N", 1, SIMULATE_RANDOM_MAX, true, "so many workloads drawn at random: how often is each policy among the best?")
+    NUMBER(seed, "seed", "N", 0, 4294967295.0, true, "seed of all random numbers (1)") \
+    NUMBER(random, "random", "N", 1, SIMULATE_RANDOM_MAX, true, "number of random workloads: how often is each policy among the best?")
 /* clang-format on */
 
 enum number_index {
@@ -124,7 +124,7 @@ static int complain(const char *what, const char *which)
     return ctl_usage_error(&ctl_word_simulate, what, which);
 }
 
-/* What D has, said; the exit code. */
+/* Prints the errors in D; returns the exit status. */
 static int complain_diag(struct diag *d)
 {
     fprintf(stderr, "resumelbctl: %sTry resumelbctl simulate --help.\n",
@@ -147,7 +147,7 @@ static int take_number(const struct number *n, const char *value, struct simulat
         n->set(s, v);
         return CTL_OK;
     }
-    snprintf(what, sizeof(what), "--%s wants %s from %.10g to %.10g%s, not", n->name,
+    snprintf(what, sizeof(what), "--%s: expected %s from %.10g to %.10g%s, not", n->name,
              n->whole ? "a whole number" : "a number", n->min, n->max,
              n->set == set_zipf ? " or simul" : "");
     return complain(what, value);
@@ -218,7 +218,7 @@ static int take(void *context, int letter, const char *value)
     return CTL_OK;
 }
 
-/* What most people have today, to hold what is found against; unless it is there. */
+/* Adds the usual configuration as the reference for comparison, unless it is present. */
 static int add_today(struct simulate *s)
 {
     for (size_t i = 0; i < s->npolicies; ++i) {
@@ -268,7 +268,7 @@ static const struct idle {
     {is_light, "scenario light has 8 clients", {"clients"}},
     {has_log, "a log has its own", {"sites", "zipf", "site-objects"}},
     {is_drawn,
-     "--random draws it",
+     "--random chooses it",
      {"workers", "cache", "base-ms", "hit-us", "load-ms", "clients", "sites", "zipf",
       "site-objects", "objects"}},
 };
@@ -298,7 +298,7 @@ static int check_idle(const struct simulate *s)
     return CTL_OK;
 }
 
-/* What does not go together, and what is not given. */
+/* Checks for options that exclude each other, and for missing ones. */
 static int complete(struct simulate *s)
 {
     size_t nscenarios = 0;
@@ -309,11 +309,11 @@ static int complete(struct simulate *s)
     if (s->log_file != NULL && nscenarios != 0)
         return complain("a log or a scenario, not both", NULL);
     if (s->log_file == NULL && s->plan.speed > 0)
-        return complain("--speed is for a log: described work has no times of its own", NULL);
+        return complain("--speed is for a log: generated work has no recorded times", NULL);
     if (s->plan.speed > 0 && s->plan.rate > 0)
         return complain("--speed or --rate, not both", NULL);
     if (s->nrandom != 0 && (s->log_file != NULL || nscenarios != 0 || s->tune || s->plot_file))
-        return complain("--random draws its own work: no log, scenario, --tune or --plot", NULL);
+        return complain("--random chooses its own work: no log, scenario, --tune or --plot", NULL);
     if ((s->plot_file != NULL || s->tune) && nscenarios > 1)
         return complain("--plot and --tune are for one scenario", NULL);
     if ((s->tune || s->nrandom != 0) && s->json)
@@ -565,8 +565,8 @@ static const struct ctl_flag simulate_flags[] = {
      "times (host)"},
     {'s', "scenario", "NAME",
      "steady light flash crawl newworkers crash drain rolling hetero shift shareddb all",
-     "instead of a log; all: each; may be given several times (steady)"},
-    {'o', "plot", "FILE.svg", CTL_FILES, "a picture of it"},
+     "instead of a log; all: every scenario; may be given several times (steady)"},
+    {'o', "plot", "FILE.svg", CTL_FILES, "chart (SVG)"},
     {'j', "json", NULL, NULL, "for programs"},
     {OPTION_TUNE, "tune", NULL, NULL,
      "search the best classifier, policy, settings and number of workers"},
@@ -580,12 +580,12 @@ static const struct ctl_flag simulate_flags[] = {
 const struct ctl_command ctl_word_simulate = {
     .name = "simulate",
     .arguments = "[ACCESS-LOG]",
-    .summary = "what each policy would do for an access log, or for described work",
+    .summary = "what each policy would do for an access log, or for generated work",
     .text = "What would resumelb do for these requests? Replays an access log (combined format, "
             "with or\n"
-            "without the virtual host first; our own in JSON; - for standard input), or described "
+            "without the virtual host first; our own in JSON; - for standard input), or generated "
             "work,\n"
-            "in virtual time, over the code that picks workers in the server.\n",
+            "in virtual time, with the code that selects workers in the server.\n",
     .describe = describe_choices,
     .completes = CTL_FILES,
     .flags = simulate_flags,

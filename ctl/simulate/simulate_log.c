@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An access log as a trace. Of a page the log says only the path; the objects that it needs are
+ * An access log as a trace. Of a page the log has only the path; the objects that it needs are
  * taken by a hash of host and path: three quarters are its own, the rest from 32 that all pages of
  * the host share (templates, navigation). Its first half is there to learn from.
  */
@@ -54,7 +54,7 @@ static bool spell_out(const char *spec, struct text *yaml, struct diag *d)
     struct slice variable = slice_cut(&rest, ':');
     if (!slice_is(kind, "regex") || variable.len == 0 || rest.len == 0) {
         diag_add(d, NULL, 0, 0,
-                 "--classifier: want host, segment, path or regex:VARIABLE:PATTERN, not '%s'",
+                 "--classifier: expected host, segment, path or regex:VARIABLE:PATTERN, not '%s'",
                  spec);
         return false;
     }
@@ -435,7 +435,7 @@ enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d
     s->log.requests = r.n;
     if (ferror(in) || r.n < REQUESTS_MIN) {
         diag_add(d, s->log_file, 0, 0, "%s",
-                 ferror(in) ? strerror(errno) : "fewer than two requests in it");
+                 ferror(in) ? strerror(errno) : "fewer than two requests");
         e = ERR_SYNTAX;
     } else {
         e = make_plan(&r, out);

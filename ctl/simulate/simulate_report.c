@@ -25,8 +25,8 @@ void simulate_print_log(const struct simulate *s, struct text *out)
               log->cut ? ", and more that were not read" : "");
     if (bad == 0)
         return;
-    text_addf(out, "  %zu of %zu lines are of no use, the first of them line %zu:\n", bad,
-              log->lines, log->first_bad);
+    text_addf(out, "  %zu of %zu lines cannot be used, the first is line %zu:\n", bad, log->lines,
+              log->first_bad);
     for (unsigned f = 0; f < ACCESS_FAULTS; ++f) {
         if (log->faults[f] != 0)
             text_addf(out, "  %8zu  %s\n", log->faults[f], access_fault_text((enum access_fault)f));
@@ -111,7 +111,7 @@ static void add_shadow(struct table *table, const struct pool_shadow_counts *c)
     table_addf(table, "%" PRIu64, c->overdue);
 }
 
-/* Of policies with shadow_policy, what the shadow says. */
+/* Results of shadows, of policies with shadow_policy. */
 static void print_shadows(const struct simulate_story *t, struct text *out)
 {
     static const struct table_column columns[] = {
@@ -147,7 +147,7 @@ static void print_shadows(const struct simulate_story *t, struct text *out)
     text_fini(&label);
 }
 
-/* What only this scenario is about. */
+/* Results specific to this scenario. */
 static void print_extras(const struct simulate_story *t, struct text *out)
 {
     struct table_column columns[TABLE_COLUMNS_MAX] = {{"policy", false}};
@@ -405,7 +405,7 @@ static double busiest(const struct plan_result *r)
 static const struct bars panels[] = {
     {"Loads per request", "fewer is better", loads, 2, false},
     {"Requests a second", "more is better", rate, 0, true},
-    {"99 % answered within", "ms; less is better", p99, 0, false},
+    {"p99 response time", "ms; less is better", p99, 0, false},
     {"Busiest worker", "its work; 1 is even", busiest, 2, false},
 };
 
@@ -663,7 +663,7 @@ static double add_charts(const struct plot *p, double y)
 
     add_lines(p, &course, window_loads);
     mark_phases(p, &course);
-    latency.title = "99 % answered within, over time";
+    latency.title = "p99 response time, over time";
     latency.hint = "ms";
     latency.x += half + AXIS + GAP;
     add_lines(p, &latency, window_p99);

@@ -59,7 +59,7 @@ static void tell_pool(struct balancers *b)
     while (self < b->n && b->ids[self] != b->own)
         ++self;
     bool shared = b->n > 1 && b->n <= HOMES_BALANCERS_MAX && self < b->n;
-    /* Workers that have no agent keep nothing for us to agree by. */
+    /* Workers without an agent store no homes to agree on. */
     shared = shared && b->app->settings->s.resume != RESUME_FROM_MEASURE;
     pool_set_balancers(b->app->pool, b->ids, shared ? b->n : 0, shared ? self : 0);
     log_info(NULL, "balancers-changed", "application=%s registered=%zu shared=%s", b->app->name,

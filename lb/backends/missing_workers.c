@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   vanished ── 500 ms ──► more than discovery_max_drop of all? ── no ──► only an open stream
- * counts │ yes held ──► registered again; or refuted: its stream says farewell, its address
- * refuses; or no sign of life for providers_hold; or an operator confirms the removal
+ * counts │ yes held ──► registered again; or refuted: its stream has an end line, its address
+ * refuses; or no successful connection for providers_hold; or an operator confirms the removal
  */
 #include "common/base/log.h"
 #include "lb/backends/membership_internal.h"
 
 enum {
-    /* What vanishes within this time vanishes at once: a lost session takes its nodes away in
-       several steps. */
+    /* Registrations that end within this time count as ended at once: a lost session removes its
+       nodes in several steps. */
     VANISH_WINDOW_MS = 500,
     /* How often held workers are checked. */
     HELD_LOOK_MS = 1000,
@@ -62,7 +62,7 @@ static void hold(struct missing_workers *m, struct known_worker *k)
         timer_start(control(m), &m->look, HELD_LOOK_MS);
 }
 
-/* What does it mean that these have vanished? */
+/* Decides whether the vanished workers are held. */
 static void on_window_over(struct timer *t)
 {
     struct missing_workers *m = container_of(t, struct missing_workers, window);
@@ -112,7 +112,8 @@ static void look_at(struct missing_workers *m, struct known_worker *k, uint64_t 
         k->refuted = true;
     else if (now_ms - k->sign_ms < settings(m)->providers_hold_ms)
         return;
-    give_up(m, k, k->refuted ? "it refuses connections" : "no sign of life for providers_hold");
+    give_up(m, k,
+            k->refuted ? "refuses connections" : "no successful connection for providers_hold");
 }
 
 size_t missing_workers_confirm(struct missing_workers *m, struct slice worker)
@@ -126,7 +127,7 @@ size_t missing_workers_confirm(struct missing_workers *m, struct slice worker)
 
         if (worker.len != 0 && !slice_is(worker, k->name))
             continue;
-        give_up(m, k, "its removal was confirmed");
+        give_up(m, k, "removal confirmed");
         ++n;
     }
     return n;

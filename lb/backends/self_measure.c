@@ -24,7 +24,7 @@
 #include "lb/core/route_wait.h"
 
 enum {
-    /* What a crash may cost of what was learnt. */
+    /* Maximum age of unsaved skills that a crash may lose. */
     WRITE_EVERY_MS = 5000,
     /* With a short history resumes come fast; the disk gets them no faster than that. */
     WRITE_PAUSE_MS = 200,
@@ -124,13 +124,13 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
 
         /* Without its line end it is torn. */
         if (line.len == 0 || line.p[line.len - 1] != '\n') {
-            set_aside(path, "it is torn");
+            set_aside(path, "truncated");
             goto out;
         }
         --line.len;
         e = resume_line_parse(line, JSON_ENTRIES_MAX, out, why);
         if (e != ERR_OK || out->end != RESUME_END_NONE) {
-            set_aside(path, e != ERR_OK && e != ERR_NOT_FOUND ? why : "it is not a resume");
+            set_aside(path, e != ERR_OK && e != ERR_NOT_FOUND ? why : "not a resume");
             goto out;
         }
         good = strcmp(out->fingerprint, fingerprint_of(m)) == 0;
@@ -267,7 +267,7 @@ void self_measure_hand_over(struct self_measure *s)
     pthread_mutex_lock(&s->lock);
     s->handed_over = true;
     pthread_mutex_unlock(&s->lock);
-    /* It is the other's alone: should that end while we drain, the next one gets it. */
+    /* It belongs to the new process only; if that exits during the drain, the next one gets it. */
     if (s->lock_fd >= 0)
         close(s->lock_fd);
     s->lock_fd = -1;

@@ -149,7 +149,7 @@ static void read_worker_address(struct configuration *c, const struct config_nod
         return;
     }
     if (w->addr.sa.sa_family != AF_UNIX && addr_port(&w->addr) == 0)
-        config_complain(&c->file, node, d, "workers: %s: a worker has a port", w->text);
+        config_complain(&c->file, node, d, "workers: %s: port is missing", w->text);
     free(w->text);
     w->text = xstrdup(addr_format(&w->addr, canonical));
 }
@@ -162,10 +162,12 @@ static void read_standby(struct configuration *c, const struct config_node *node
         config_complain(&c->file, node, d,
                         "standby: %s: expected IPV4:PORT, [IPV6]:PORT or unix:/path", text);
     else if (w->named)
-        config_complain(&c->file, node, d, "standby: of a worker with an address, not a host name");
-    else if (w->source == RESUME_FROM_STREAM)
         config_complain(&c->file, node, d,
-                        "standby: of a measured worker; an agent replaces its processes itself");
+                        "standby: only for a worker listed by address, not by host name");
+    else if (w->source == RESUME_FROM_STREAM)
+        config_complain(
+            &c->file, node, d,
+            "standby: only for a self-measured worker; an agent replaces its processes itself");
     else if (addr_equal(&w->addr, &w->standby))
         config_complain(&c->file, node, d, "standby: %s is the worker itself", text);
 }
@@ -240,7 +242,7 @@ static void read_workers(struct configuration *c, struct application_config *a, 
     if (list == NULL) {
         if (a->s.tree == NULL)
             config_complain(&c->file, a->node, d,
-                            "application %s: give it workers, or a tree where they register",
+                            "application %s: workers are required, or a tree where they register",
                             a->name);
         return;
     }
@@ -249,7 +251,8 @@ static void read_workers(struct configuration *c, struct application_config *a, 
         return;
     }
     if (list->n == 0 && a->s.tree == NULL)
-        config_complain(&c->file, list, d, "workers: none, and no tree where any could register");
+        config_complain(&c->file, list, d,
+                        "workers: at least one is required, or a tree where workers register");
     a->workers = xcalloc(list->n + 1, sizeof(*a->workers));
     a->nworkers = list->n;
     for (size_t i = 0; i < list->n; ++i) {
@@ -363,16 +366,15 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
         return false;
     }
     if (s->health_check_path != NULL && !check_path_is_valid(s->health_check_path)) {
-        snprintf(why, SETTINGS_WHY_ROOM,
-                 "health_check_path is none: it begins with /, and has visible ASCII characters");
+        snprintf(
+            why, SETTINGS_WHY_ROOM,
+            "health_check_path: expected a path that begins with /, of visible ASCII characters");
         return false;
     }
     if (!pool_hash_balances((uint64_t)s->hash_balance_factor)) {
-        snprintf(
-            why, SETTINGS_WHY_ROOM,
-            "hash_balance_factor is %lld: at 100 or below workers would have no room; 0 is for "
-            "no bound",
-            (long long)s->hash_balance_factor);
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "hash_balance_factor is %lld: must be above 100, or 0 for no bound",
+                 (long long)s->hash_balance_factor);
         return false;
     }
     size_t at;
@@ -398,7 +400,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
     out->origins = xcalloc(app_rows(), sizeof(*out->origins));
     if (!good_name(name)) {
         config_complain(&c->file, map, d,
-                        "applications: a name has letters, digits, . _ - (at most %d, not "
+                        "applications: a name consists of letters, digits, . _ - (at most %d, not "
                         "beginning with a dot)",
                         NAME_MAX_BYTES);
     }
@@ -454,8 +456,8 @@ static void want(const struct configuration *c, const struct application_config 
     if (see(seen, key))
         return;
     config_complain(&c->file, a->node, d,
-                    "application %s: another application has the same host and path already (%s)",
-                    a->name, key);
+                    "application %s: another application has the same host and path (%s)", a->name,
+                    key);
 }
 
 void application_configs_check(const struct configuration *c, struct diag *d)

@@ -65,7 +65,7 @@ static const char *why_not(enum err e)
     if (e == ERR_NOT_FOUND)
         return "names a CPU that this process may not use";
     if (e == ERR_BUSY)
-        return "names a CPU twice";
+        return "duplicate CPU";
     return "expected off, auto, or CPUs as in 0,2-5";
 }
 

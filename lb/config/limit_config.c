@@ -56,7 +56,7 @@ static void read_counter(struct configuration *c, const struct application_confi
     out->origins = xcalloc(counter_table.n + match_table.n, sizeof(*out->origins));
     if (!limit_name_is_good(key->text)) {
         config_complain(&c->file, key, d,
-                        "pool_counters: a name has letters, digits, . _ - (at most %d, not "
+                        "pool_counters: a name consists of letters, digits, . _ - (at most %d, not "
                         "beginning with a dot)",
                         LIMIT_NAME_MAX);
     }
@@ -75,22 +75,22 @@ static const char *parse_server(const char *text, struct addr *out)
     case ERR_OK:
         break;
     case ERR_UNSUPPORTED:
-        return "a host name cannot be used here; give a numeric address";
+        return "a host name is not permitted here; use a numeric address";
     case ERR_TOO_LARGE:
         return "the path of a unix socket may have at most 107 bytes";
     default:
         return "expected HOST:PORT, [IPV6]:PORT or unix:/path";
     }
     if (out->sa.sa_family != AF_UNIX && addr_port(out) == 0)
-        return "a server has a port";
+        return "a server needs a port";
     return NULL;
 }
 
-/* What is wrong with item N of SERVERS, of which those before it are good; or NULL. */
+/* The error of item N of SERVERS, where all previous items are valid; or NULL. */
 static const char *check_server(const char *text, struct counter_server_address *servers, size_t n)
 {
     if (n == COUNTER_SERVERS_MAX)
-        return "one too many";
+        return "too many entries";
     const char *problem = parse_server(text, &servers[n].addr);
     if (problem != NULL)
         return problem;
@@ -160,9 +160,10 @@ void limit_configs_read(struct configuration *c, struct application_config *a, s
         return;
     }
     if (map->n > LIMIT_RULES_MAX) {
-        config_complain(&c->file, map->keys[LIMIT_RULES_MAX], d,
-                        "pool_counters: at most %d, because each request checks all of them",
-                        LIMIT_RULES_MAX);
+        config_complain(
+            &c->file, map->keys[LIMIT_RULES_MAX], d,
+            "pool_counters: at most %d, because each request is checked against all of them",
+            LIMIT_RULES_MAX);
         return;
     }
     a->limits.items = xcalloc(map->n + 1, sizeof(*a->limits.items));

@@ -123,8 +123,9 @@ static bool allowed(const struct setting_row *row, const void *s, const void *ya
 
         if (strcmp(row->name, sharing[i]) != 0 || *choice == 0 || settings_same(row, s, yaml))
             continue;
-        snprintf(why, SETTINGS_WHY_ROOM,
-                 "shares responses between clients: the configuration file has to say the same");
+        snprintf(
+            why, SETTINGS_WHY_ROOM,
+            "shares responses between clients: the configuration file must have the same value");
         return false;
     }
     return true;
@@ -169,7 +170,7 @@ static void set_page(struct live_limit *r, const struct limit_config *yaml)
 
 static const struct settings_table *const tables[] = {&counter_table, &match_table};
 
-/* What YAML says, or would if it said nothing. */
+/* The value of YAML, or its default. */
 struct base {
     struct counter_settings defaults;
     enum setting_origin *origins;
@@ -294,20 +295,20 @@ static const char *rule_idle_reason(const struct live_limit *r)
     bool any = false;
 
     if (r->crowded_out)
-        return "there are too many pool counters";
+        return "too many pool counters";
     if (r->place != NOWHERE)
         return NULL;
     if (!from_tree(r, "workers"))
-        return "the configuration file does not have it, and the tree gives no workers";
+        return "not in the configuration file, and the tree has no property workers";
     for (size_t i = 0; i < ARRAY_LEN(subjects); ++i) {
         if (from_tree(r, subjects[i]))
             any = true;
         else if (live_settings_refused(r->engine, row_called(subjects[i])) != NULL)
-            return "what it matches, or its key, is refused";
+            return "its match or key is rejected";
     }
     return any ? NULL
-               : "the configuration file does not have it, and the tree gives neither key, class, "
-                 "path nor method";
+               : "not in the configuration file, and the tree has none of key, class, path and "
+                 "method";
 }
 
 static bool says_something(const struct live_limit *r)
@@ -407,7 +408,7 @@ static void tell_limits(struct kept_counter *k, struct counter_limits limits)
     limit_counter_set(k->counter, limits);
 }
 
-/* Those that no rule has bind no longer; they go when no request has them either. */
+/* Counters without a rule no longer limit; they are freed when no request holds them. */
 static void retire_counters(struct limits_live *l)
 {
     map_for_each_safe (struct kept_counter, k, &l->counters, node) {
@@ -613,7 +614,8 @@ static void on_children(void *context, const struct tree_node *node)
         if (r != NULL)
             r->listed = true;
     }
-    /* A tree that was wiped meanwhile: what it said is held, as if we had seen it go. */
+    /* A tree that was wiped meanwhile: its last contents are held, as if the removal had been
+     * observed. */
     if (!l->heard && bare)
         recall(l);
     l->heard = true;

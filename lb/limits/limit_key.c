@@ -17,7 +17,7 @@ struct part {
     char *text; /* the text, or the variable's name */
     size_t len;
     char end;    /* the byte that ends this value; NUL: nothing follows it */
-    bool marked; /* END is written by us, and not a byte of the template */
+    bool marked; /* END is added here, and not a byte of the template */
     bool lower;  /* a host name: its case means nothing, and is the client's to choose */
 };
 
@@ -27,7 +27,7 @@ struct limit_key {
     struct part parts[LIMIT_TEMPLATE_PARTS_MAX];
 };
 
-/* What ends a value where the template does not. */
+/* Terminator of a value that is not followed by text of the template. */
 static const char mark = '|';
 
 /* ---- writing ---- */
@@ -35,7 +35,7 @@ static const char mark = '|';
 struct writer {
     char *out;
     size_t n; /* of OUT */
-    /* What goes beyond it: hashed, after all of OUT. */
+    /* Bytes beyond the limit: hashed, after all of OUT. */
     struct sha256 *hash;
     size_t nmore;
     char more[256];
@@ -232,7 +232,7 @@ static bool take_value(struct template *t)
     struct slice name = {rest.p, n};
 
     if (n == SIZE_MAX)
-        return problem(t->p, t->at, "a { without its }; a brace itself is written {{");
+        return problem(t->p, t->at, "{ without }; write {{ for a brace");
     bool is_class = slice_is(name, "class");
     if (!is_class && !classify_is_variable(name))
         return problem(t->p, t->at + 1,
@@ -256,7 +256,7 @@ static bool take_text(struct template *t)
         if (brace && peek(t, 1) != c) {
             if (c == '{')
                 break;
-            return problem(t->p, t->at, "a } without its {; a brace itself is written }}");
+            return problem(t->p, t->at, "} without {; write }} for a brace");
         }
         if (c < 0x21 || c > 0x7e)
             return problem(t->p, t->at, "only visible ASCII is permitted here");
@@ -266,7 +266,7 @@ static bool take_text(struct template *t)
     return add_part(t, PART_TEXT, (struct slice){text, n});
 }
 
-/* What ends each value: what stands behind it. */
+/* Sets the terminator of each value: the next byte of the template. */
 static void set_ends(struct limit_key *k)
 {
     for (size_t i = 0; i + 1 < k->n; ++i) {

@@ -154,7 +154,7 @@ static bool compile(const char *row, const char *written, struct pattern *out,
         return true;
     out->kind = cut_kind(&text);
     if (text.len == 0 && out->kind != KIND_EXACT)
-        return problem(p, row, "nothing stands behind the colon: it would fit everything");
+        return problem(p, row, "the pattern is empty: it would match everything");
     if (out->kind == KIND_REGEX) {
         out->search = search_compile(text.p, why);
         return out->search != NULL || problem(p, row, why);

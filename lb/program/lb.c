@@ -3,7 +3,7 @@
  *   start    state directory, applications -> data loops -> connection pools -> fronts ->
  * memberships
  *            -> all workers known have answered, or start_wait -> listeners, admin bound
- *            -> (the old process of an upgrade lets us) -> accepting: READY
+ *            -> (permitted by the old process of an upgrade) -> accepting: READY
  *   stop     lb_stop.c
  */
 #include "lb/program/lb_parts.h"
@@ -29,7 +29,7 @@
 #include "lb/status/status.h"
 
 enum {
-    /* While starting: how often we look whether all workers have answered. */
+    /* While starting: interval of the check whether all workers have answered. */
     START_LOOK_MS = 5,
     /* Descriptors for what there is once: listeners, logs, the tree, operators; and on each loop.
      */

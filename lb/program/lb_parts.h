@@ -26,7 +26,7 @@ struct lb_parts {
         timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
     unsigned draining; /* loops that have not finished yet */
     bool cut;
-    struct inherited *inherited; /* until we serve; then NULL */
+    struct inherited *inherited; /* until the program serves; then NULL */
     struct upgrade upgrade;      /* to a new process */
     bool handed_over;            /* DRAINING, and it serves in our place */
     bool patient;                /* of that: idle clients may still send one request */

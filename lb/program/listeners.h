@@ -29,9 +29,10 @@ bool listeners_open(struct listeners *ls, struct lb *lb);
 /* The address listener I is bound to (a port of 0 resolved). */
 const struct addr *listeners_address(const struct listeners *ls, size_t i);
 size_t listeners_count(const struct listeners *ls);
-/* We are about to stop accepting: unix sockets lose their names. */
+/* Call before accepting stops: unix sockets lose their names. */
 void listeners_withdraw(struct listeners *ls);
-/* Another process accepts from the same sockets now, and we stop: names are left to it. */
+/* Call when another process accepts from the same sockets and this one stops: it keeps the names.
+ */
 void listeners_leave(struct listeners *ls);
 typedef void (*listener_socket_fn)(void *context, size_t listener, const struct addr *configured,
                                    int fd);

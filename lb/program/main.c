@@ -75,9 +75,9 @@ int main(int argc, char **argv)
         .summary = "a resume-based HTTP load balancer",
         .usage = "-c FILE [-t]",
         .subjects = "settings|stats|outcomes",
-        .signals = "TERM drains and exits, INT stops at once, HUP reads the configuration again\n"
-                   "         USR1 reopens logs, USR2 starts the new program on the same sockets, "
-                   "and drains",
+        .signals =
+            "TERM drains and exits, INT stops at once, HUP re-reads the configuration\n"
+            "         USR1 reopens logs, USR2 starts a new process on the same sockets, and drains",
         .read = read_configuration,
         .destroy = destroy,
         .describe = describe,

@@ -80,7 +80,7 @@ def every_control_is_reached_by_the_tab_key(lb, b):
     for _ in range(12):
         b.press('Tab')
         seen.append(b.js('document.activeElement.id || document.activeElement.textContent.trim()'))
-    assert seen[0] == 'To the figures', 'the first link skips the header'
+    assert seen[0] == 'Skip to content', 'the first link skips the header'
     assert seen[1:3] == ['q', 'pause'] and seen[3:8] == ['status', 'resumes', 'settings', 'events', 'metrics'], seen
 
 

@@ -135,7 +135,7 @@ def test_wrong_responses_are_not_stapled_and_reported(world, authority):
     authority.cert, authority.key = world.directory / 'authority.pem', key
     authority.index.write_text(authority.index.read_text().replace('V\t491231235959Z\t\t', 'R\t491231235959Z\t260101000000Z\t'))
     put(one, authority.answer(one))
-    wait_until(lambda: 'does not say that the certificate is good' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'does not confirm the certificate' in lb.process.output(), 'the refusal')
     assert not stapled(address, 'one.example')
     put(one, good)
     wait_until(lambda: stapled(address, 'one.example'), 'the good one')

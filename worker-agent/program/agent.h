@@ -93,7 +93,7 @@ bool agent_rights_drop(struct agent *a) must_check;
 void agent_upgrade_init(struct agent *a);
 /* SIGUSR2. */
 void agent_upgrade_begin(struct agent *a);
-/* Whether a new agent serves in our place: we only finish what we have. */
+/* Whether a new agent serves: this one only finishes its requests. */
 bool agent_handed_over(const struct agent *a);
 
 /* Numbers of processes of an application by state. */

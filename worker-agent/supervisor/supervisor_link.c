@@ -188,7 +188,7 @@ static void enlarge(int fd)
 {
     int bytes = 4 * PACKET_BYTES_MAX;
 
-    /* As far as the system lets us; a message must fit at least. */
+    /* As large as the system permits; a message must fit at least. */
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
@@ -246,7 +246,7 @@ static void lost(struct supervisor_link *k)
     watch_stop(k->watch);
     k->watch = NULL;
     timer_stop(&k->retry);
-    /* A supervisor that we forked and that is gone is ours to reap. */
+    /* Reaps a supervisor that was forked here and has exited. */
     waitpid(k->pid, NULL, WNOHANG);
     k->events->lost(k->context);
 }

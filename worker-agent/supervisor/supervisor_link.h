@@ -13,7 +13,7 @@
 
 struct supervisor_link;
 
-/* A process that the supervisor had before us. */
+/* A process that the supervisor had before this agent. */
 struct kept_process {
     char id[INCARNATION_MAX + 1];
     char application[APP_NAME_MAX + 1];

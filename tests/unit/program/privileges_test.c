@@ -33,9 +33,9 @@ static void one_that_is_not_there_is_not_found(void **state)
 
     (void)state;
     assert_int_equal(privileges_find("no-such-user", NULL, &p, &why), ERR_NOT_FOUND);
-    assert_string_equal(why, "there is no such user");
+    assert_string_equal(why, "unknown user");
     assert_int_equal(privileges_find("root", "no-such-group", &p, &why), ERR_NOT_FOUND);
-    assert_string_equal(why, "there is no such group");
+    assert_string_equal(why, "unknown group");
 }
 
 /* In a child: it cannot come back from it. */

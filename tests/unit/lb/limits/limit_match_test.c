@@ -161,8 +161,8 @@ static void patterns_that_cannot_mean_anything_are_refused(void **state)
 {
     (void)state;
     assert_no_rule(SETTINGS({"class", "regex:("}, ), "class", "at its character 2");
-    assert_no_rule(SETTINGS({"path", "regex:"}, ), "path", "nothing stands behind the colon");
-    assert_no_rule(SETTINGS({"method", "prefix:"}, ), "method", "nothing stands behind the colon");
+    assert_no_rule(SETTINGS({"path", "regex:"}, ), "path", "the pattern is empty");
+    assert_no_rule(SETTINGS({"method", "prefix:"}, ), "method", "the pattern is empty");
     assert_no_rule(SETTINGS({"path", "report"}, ), "path", "/...");
     assert_no_rule(SETTINGS({"path", "exact:"}, ), "path", "/...");
     assert_no_rule(SETTINGS({"class", "caf\xc3\xa9"}, ), "class", "percent-encoded");
