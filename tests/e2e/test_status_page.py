@@ -253,7 +253,7 @@ def test_settings_state_where_each_value_is_from_and_what_was_refused(lb, world,
     (tree / 'properties.json').write_text(json.dumps({'variance': 0.0001, 'backlog_history': 33}))
     wait_until(lambda: lb.json('/settings.json')['applications']['default']['refused'], 'the refusal')
     browser.open_status(lb.admin)
-    assert 'Setting variance = 0.0001 of the tree is refused: ' in browser.text()
+    assert 'Setting variance = 0.0001 of the tree is rejected: ' in browser.text()
     events = wait_until(lambda: [e for e in lb.json('/events')['events'] if e['kind'] == 'refused'], 'the event')
     assert events[0]['subject'] == 'variance' and events[0]['bad'] is True
     changed = wait_until(lambda: [e for e in lb.json('/events')['events'] if e['subject'] == 'backlog_history'], 'it')
