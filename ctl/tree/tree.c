@@ -488,7 +488,7 @@ static int parse_command_line(int argc, char **argv, struct tree_command *c,
     c->words = argv + first + 1;
     c->nwords = (size_t)(argc - first - 1);
     if (c->nwords < (*verb)->min || c->nwords > (*verb)->max)
-        return usage_error("want", (*verb)->usage);
+        return usage_error("expected", (*verb)->usage);
     if (c->json && (*verb)->run != tree_print)
         return usage_error("--json is for print; get always prints JSON", NULL);
     if (c->url == NULL)

@@ -168,8 +168,8 @@ static const char *explain_mismatch(const struct line *l, size_t *at)
     if (operator_at(l, l->after, SLICE_LIT("=")))
         return "expected a value after '='";
     if (l->s.p[0] == '/')
-        return "want '/NAME' or '/NAME : TYPE'";
-    return "want '/NODE', 'NAME = VALUE', 'NAME -> PATH' or 'NAME => PATH [PROPERTY]'";
+        return "expected '/NAME' or '/NAME : TYPE'";
+    return "expected '/NODE', 'NAME = VALUE', 'NAME -> PATH' or 'NAME => PATH [PROPERTY]'";
 }
 
 const char *tree_text_item(struct slice text, struct tree_text_item *out, size_t *at)

@@ -625,7 +625,7 @@ def test_changes_survive_connections_that_break(server, zookeeper, tmp_path):
 
 
 @pytest.mark.parametrize('words, said', [
-    ((), 'want a verb'), (('prnt',), 'unknown verb'), (('get',), 'want'), (('get', 'a', 'b', 'c'), 'want'),
+    ((), 'expected a verb'), (('prnt',), 'unknown verb'), (('get',), 'expected'), (('get', 'a', 'b', 'c'), 'expected'),
     (('print', '--timeout', '0'), 'number of seconds'), (('print', '--bogus'), 'bogus'), (('export', '--json'), 'for print'),
     (('import', '-', '--trim', '--no-trim'), 'one of'),
 ])

@@ -88,7 +88,7 @@ def test_explain_follows_paths_to_applications_and_their_classifiers(world):
     assert 'no application for this host' in ctl('explain', '-a', lb.admin, 'http://three.example/', code=1).error
     assert 'application is missing' in ctl('explain', '-a', lb.admin, '--class', 'x', code=1).error
     assert 'no such application' in ctl('explain', '-a', lb.admin, '-c', 'x', '-p', 'three', code=1).error
-    assert 'url is none' in ctl('explain', '-a', lb.admin, 'ftp://x/', code=1).error
+    assert 'url: expected' in ctl('explain', '-a', lb.admin, 'ftp://x/', code=1).error
     ctl('explain', '-a', lb.admin, code=2)
     ctl('explain', '-a', lb.admin, '-c', 'x', '/y', code=2)
     ctl('explain', '-a', lb.admin, '/' + 'y' * 700, code=2)
@@ -130,7 +130,7 @@ def test_check_is_critical_without_any_and_unknown_without_sense(world, site):
     assert ctl('check', site.lb.address, '-b1', code=3).out.startswith('UNKNOWN: ')
     assert ctl('check', site.lb.admin, '-b1', '-p', 'nobody', code=3).out == 'UNKNOWN: no such application\n'
     for bad in ('x', '5:1', '', '1:2:3'):
-        assert '--worker-mean-backlog-warn wants' in ctl('check', site.lb.admin, '-b', bad, code=3).error
+        assert '--worker-mean-backlog-warn: expected' in ctl('check', site.lb.admin, '-b', bad, code=3).error
     ctl('check', site.lb.admin, '--nonsense', code=3)
 
 
@@ -314,7 +314,7 @@ def test_classify_has_the_classifier_of_a_configuration(tmp_path):
     told = ctl('classify', '-j', '--config', conf, '--application', 'shop', '-', text=text).json()
     assert [(c['class'], c['requests']) for c in told['classifiers'][0]['largest']] == [('books', 2), ('music', 1)]
     assert 'no `classifier`' in ctl('classify', '--config', conf, '-A', 'blog', '-', text=text, code=2).error
-    assert "no application 'x'" in ctl('classify', '--config', conf, '-A', 'x', '-', text=text, code=2).error
+    assert "unknown application 'x'" in ctl('classify', '--config', conf, '-A', 'x', '-', text=text, code=2).error
     assert '--application?' in ctl('classify', '--config', conf, '-', text=text, code=2).error
 
 
@@ -322,5 +322,5 @@ def test_classify_refuses_what_it_cannot_read(tmp_path):
     assert 'No such file' in ctl('classify', tmp_path / 'nothing', code=1).error
     assert 'no requests' in ctl('classify', '-', text='', code=1).error
     assert 'no requests: not CLIENT' in ctl('classify', '-', text='nonsense\n', code=1).error
-    assert 'want a file' in ctl('classify', code=2).error
-    assert 'want host, segment' in ctl('classify', '-c', 'nonsense', '-', text='', code=2).error
+    assert 'expected a file' in ctl('classify', code=2).error
+    assert 'expected host, segment' in ctl('classify', '-c', 'nonsense', '-', text='', code=2).error
