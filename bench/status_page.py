@@ -88,7 +88,7 @@ async def measure(lb, classes):
         for w in watchers:
             w.kill()
             w.wait()
-    for name, rounds in (('nobody watches', alone), ('%d listeners' % LISTENERS, watched)):
+    for name, rounds in (('no listeners', alone), ('%d listeners' % LISTENERS, watched)):
         print('%-16s p50 %.2f ms, p99 %.2f ms (median of %d rounds; rounds %s), control loop %.1f %% of a core' % (
             name, statistics.median(quantile(r, .5) for r in rounds), statistics.median(quantile(r, .99) for r in rounds),
             len(rounds), ' '.join('%.1f' % quantile(r, .99) for r in rounds),

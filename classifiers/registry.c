@@ -27,7 +27,7 @@
 
 /* ---- what a kind is: a const table of functions, and a base struct first in its own ---- */
 
-/* "No class", as a plugin says it. */
+/* "No class", as plugins return it. */
 #define CLASSIFIER_NONE SIZE_MAX
 
 struct classifier_kind {
@@ -174,7 +174,7 @@ static uint32_t find_group(const struct search *search, char why[CLASSIFIER_WHY_
     return n;
 }
 
-/* NULL on error; WHY says. */
+/* NULL on error, with the reason in WHY. */
 static struct classifier *regex_create(const struct regex_settings *s,
                                        char why[CLASSIFIER_WHY_ROOM])
 {
@@ -251,23 +251,24 @@ static const struct rlb_classifier *find_contract(void *library, char why[CLASSI
                  "path: not a classifier: it does not export rlb_classifier");
         return NULL;
     }
-    /* What POSIX promises and ISO C lacks: an object pointer that is a function's. */
+    /* POSIX, unlike ISO C, guarantees the conversion of an object pointer to a function pointer. */
     memcpy(&get, &symbol, sizeof(get));
     const struct rlb_classifier *c = get();
     if (c == NULL) {
-        snprintf(why, CLASSIFIER_WHY_ROOM, "path: the plugin offers no classifier");
+        snprintf(why, CLASSIFIER_WHY_ROOM, "path: the plugin has no classifier");
         return NULL;
     }
     /* Nothing after the version may be read before it is known to match. */
     if (c->api != RLB_CLASSIFIER_API) {
         snprintf(why, CLASSIFIER_WHY_ROOM,
-                 "path: built for version %u of the plugin contract, wanted is version %d", c->api,
+                 "path: built for version %u of the plugin contract, expected version %d", c->api,
                  RLB_CLASSIFIER_API);
         return NULL;
     }
     if (c->name == NULL || c->version == NULL || c->create == NULL || c->destroy == NULL ||
         c->classify == NULL) {
-        snprintf(why, CLASSIFIER_WHY_ROOM, "path: the plugin leaves out a part of the contract");
+        snprintf(why, CLASSIFIER_WHY_ROOM,
+                 "path: the plugin does not implement all of the contract");
         return NULL;
     }
     return c;
@@ -284,7 +285,7 @@ static void *make_instance(const struct rlb_classifier *c, const char *options,
         return instance;
     reason[sizeof(reason) - 1] = '\0';
     text_add_escaped(&shown, slice_of(reason));
-    snprintf(why, CLASSIFIER_WHY_ROOM, "options: refused by the plugin: %s", text_cstr(&shown));
+    snprintf(why, CLASSIFIER_WHY_ROOM, "options: rejected by the plugin: %s", text_cstr(&shown));
     text_fini(&shown);
     return NULL;
 }
@@ -337,7 +338,7 @@ static void *load(const char *path, char why[CLASSIFIER_WHY_ROOM])
 
 /*
  * The same for a shared object.
- *   name, version  what it says of itself; borrowed from it
+ *   name, version  its own name and version; borrowed from it
  */
 static struct classifier *plugin_create(const struct plugin_settings *s,
                                         char why[CLASSIFIER_WHY_ROOM], const char **name,

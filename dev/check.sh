@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What CI checks, locally. Exits 1 when anything is wrong, after having said all that is.
+# What CI checks, locally. Exits 1 when anything is wrong, after reporting all problems.
 #   dev/check.sh            style, build, all tests
 #   dev/check.sh --style    format, layers, file lengths, rows without use, log events, generated docs, symbols
 #   dev/check.sh --lint     style, and clang-tidy over all that has not passed it as it is now

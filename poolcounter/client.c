@@ -17,7 +17,7 @@
 
 #include "common/base/log.h"
 
-/* ---- how long we are patient with it ---- */
+/* ---- time-outs of a client ---- */
 
 /* Bytes in transit to C. */
 static int unread_bytes(const struct client *c)

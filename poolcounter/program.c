@@ -311,7 +311,8 @@ static bool settle_rights(const struct poolcounter *p, const struct sockets *soc
     return user_rights_drop(c->s.user, &rights);
 }
 
-/* From then on clients are served: the admin address is bound already, or we would have ended. */
+/* From then on clients are served: the admin address is already bound, or the program would have
+ * exited. */
 static bool start_server(struct poolcounter *p)
 {
     struct sockets sockets;
@@ -441,9 +442,9 @@ int main(int argc, char **argv)
         .summary = "counts holders and waiters of named limits; speaks PoolCounter's protocol",
         .usage = "[-c FILE] [-l ADDRESS]... [-p PORT] [-t]",
         .subjects = "settings|stats",
-        .signals = "TERM and INT stop at once, HUP reads the configuration again, USR2 starts the\n"
-                   "         new program on the same sockets; this one serves its clients to the "
-                   "last",
+        .signals = "TERM and INT stop at once, HUP re-reads the configuration, USR2 starts a\n"
+                   "         new process on the same sockets; this one exits with its last "
+                   "client",
         .read = read_configuration,
         .destroy = destroy,
         .describe = describe,
@@ -451,11 +452,11 @@ int main(int argc, char **argv)
         .context = &listen,
         .letters = "l:p:",
         .options = options,
-        .options_help = "  -l, --listen ADDRESS  where to listen, instead of the configured "
+        .options_help = "  -l, --listen ADDRESS  listen here instead of at the configured "
                         "addresses: 127.0.0.1,\n"
                         "                        ::1, 127.0.0.1:7531, [::1]:7531 or unix:/path; "
-                        "several times for\n"
-                        "                        several addresses. A listening socket as standard "
+                        "may be given\n"
+                        "                        several times. A listening socket as standard "
                         "input is taken\n"
                         "                        instead of any address.\n"
                         "  -p, --port PORT       port of each -l that has none; default 7531\n",

@@ -19,8 +19,9 @@ struct poolcounter {
     struct loop *loop;
     struct stats *stats;
     struct server *server;
-    struct admin *admin;         /* or NULL */
-    struct inherited *inherited; /* from the old process of an upgrade, until we serve; or NULL */
+    struct admin *admin; /* or NULL */
+    struct inherited
+        *inherited; /* from the old process of an upgrade, until the program serves; or NULL */
     struct upgrade upgrade;
     struct loop_message drained;
     struct daemon_watch *signals;

@@ -189,30 +189,30 @@ static const char *why_no_home(const struct story *s, const struct homes_sight *
     };
 
     if (x->refused)
-        return "may not get it now: tried before, just refused one, or has no process";
+        return "not eligible now: tried before, just rejected a request, or has no process";
     if (s->choice->reason != HOMES_HOME)
         return others[s->choice->reason];
     if (x->saves_us <= 0)
         return "no home, and no less work in flight than the home";
     if (!s->owned)
-        return "no home, and another load balancer gives this class its homes";
+        return "no home, and another load balancer assigns the homes of this class";
     if (s->choice->homes >= s->choice->homes_max)
-        return "no home, and the class has as many as it may have";
+        return "no home, and the class has the maximum number of homes";
     return "no home, and the wait it would save is not worth filling its cache";
 }
 
 static const char *why_not(const struct story *s, const struct homes_sight *x)
 {
     static const char *const moved[HOMES_CAUSES] = {
-        [HOMES_SLOW] = "a home that the class moves away from: it is slow because of others",
-        [HOMES_FLOODED] = "a home that the class moves away from: another class floods it",
-        [HOMES_UNSERVED] = "a home that the class was handed over to, and that has no time for it",
+        [HOMES_SLOW] = "a home that the class is moved from: it is slow because of other classes",
+        [HOMES_FLOODED] = "a home that the class is moved from: another class floods it",
+        [HOMES_UNSERVED] = "a home that inherited the class, and is too busy for it",
     };
     static const char *const left[HOMES_REASONS] = {
-        [HOMES_HOME] = "a home with more work in flight, or not picked of equals",
+        [HOMES_HOME] = "a home with more work in flight, or not selected among equals",
         [HOMES_COPY] = "a home: waiting there costs more than one more home",
-        [HOMES_DRAW] = "a home that the class is drawn away from: it has much more to do",
-        [HOMES_DETOUR] = "a home, busy with other classes while half of the workers have no work",
+        [HOMES_DRAW] = "a home that the class is rebalanced from: it has much more load",
+        [HOMES_DETOUR] = "a home, busy with other classes while half of the workers are idle",
     };
 
     if (x->worker == s->chosen)
@@ -220,15 +220,16 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
     if (!x->home)
         return why_no_home(s, x);
     if (!x->eligible)
-        return "a home that stands aside: drained, ejected, silent, or of another version";
+        return "an ineligible home: drained, ejected, silent, or of another version";
     if (x->refused)
-        return "a home that may not get it now: tried before, just refused one, or has no process";
+        return "a home that not eligible now: tried before, just rejected a request, or has no "
+               "process";
     if (s->choice->reason == HOMES_MOVE)
         return x->worker == s->choice->from
                    ? moved[s->choice->cause]
-                   : "a home with more work in flight than the one that the class moves away from";
+                   : "a home with more work in flight than the one that the class is moved from";
     if (s->choice->reason == HOMES_DRAW && x->worker != s->choice->from)
-        return "a home with less load than the one that the class is drawn away from";
+        return "a home with less load than the one that the class is rebalanced from";
     return left[s->choice->reason];
 }
 
@@ -270,20 +271,24 @@ static bool is_a_way_out(const struct story *s, const struct homes_sight *x)
     return is_other(s, x) && x->saves_us > s->patience_us;
 }
 
-/* What does not follow from the numbers of the previous steps. */
+/* Facts that do not follow from the numbers of the previous steps. */
 static void tell_last_step(const struct story *s, size_t others, struct pool_explain *e)
 {
     static const char *const causes[HOMES_CAUSES] = {
-        [HOMES_SLOW] = "the best of them, as others' requests keep the home busy: it moves there",
-        [HOMES_FLOODED] = "the best of them, as another class floods the home: it moves there",
-        [HOMES_UNSERVED] = "the best of them, as the home has served nothing of it: it moves there",
+        [HOMES_SLOW] =
+            "the best of them; the class is moved there, because other classes keep its home busy",
+        [HOMES_FLOODED] =
+            "the best of them; the class is moved there, because another class floods its home",
+        [HOMES_UNSERVED] = "the best of them; the class is moved there, because its home has "
+                           "served none of its requests",
     };
 
     if (s->choice->reason == HOMES_MOVE)
         pool_explain_step(e, causes[s->choice->cause], others, 1);
     if (s->choice->reason == HOMES_DRAW)
-        pool_explain_step(e, "the least loaded of them, far below a home: it draws the class",
-                          others, 1);
+        pool_explain_step(
+            e, "the least loaded of them, far below a home: the class is rebalanced to it", others,
+            1);
 }
 
 static void tell_steps(const struct story *s, size_t neligible, struct pool_explain *e)
@@ -293,15 +298,16 @@ static void tell_steps(const struct story *s, size_t neligible, struct pool_expl
 
     pool_explain_step(e, "homes of the class", neligible, homes);
     if (homes != 0)
-        pool_explain_step(e, "homes that may get it", homes, count(s, is_open_home));
-    pool_explain_step(e, "other workers that may get it", neligible - homes, others);
+        pool_explain_step(e, "eligible homes", homes, count(s, is_open_home));
+    pool_explain_step(e, "other eligible workers", neligible - homes, others);
     if (s->nwarm != 0)
         pool_explain_step(e, "skilled at it, by what they publish", others, s->nwarm);
     if (homes == 0 || count(s, is_open_home) == 0)
         return;
     pool_explain_step(e, "others with less work in flight than the home", others, count(s, saves));
-    pool_explain_step(e, "others where one more home would pay", others, count(s, pays));
-    pool_explain_step(e, "others that save more than the patience", others, count(s, is_a_way_out));
+    pool_explain_step(e, "others where a further home would pay off", others, count(s, pays));
+    pool_explain_step(e, "others that save more than the tolerated wait", others,
+                      count(s, is_a_way_out));
     tell_last_step(s, others, e);
 }
 

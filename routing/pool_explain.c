@@ -70,7 +70,7 @@ static void settle(struct pool_explain *e, struct worker *chosen)
             c->why = NULL;
             listed = true;
         } else if (c->why == NULL) {
-            c->why = "above spawn_backlog, and another was brought in";
+            c->why = "above spawn_backlog, and another was activated";
         }
     }
     if (!listed)

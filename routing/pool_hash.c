@@ -236,7 +236,7 @@ static struct worker *least_loaded(const struct pool *p, const struct pool_quest
 static const char *passed_over(const struct pool_question *q, const struct worker *w, uint64_t most)
 {
     if (!pool_may_choose(q, w))
-        return "may not get it";
+        return "not eligible";
     return worker_backlog(w) >= most ? "over the bound" : NULL;
 }
 

@@ -216,7 +216,7 @@ static void explain(const struct p2c *s, const struct pool_question *q, struct w
     pool_explain_candidate(q->explain, a, 0, work_s(s, q, a), a != chosen ? "more work" : NULL);
     if (b != NULL)
         pool_explain_candidate(q->explain, b, 0, work_s(s, q, b), b != chosen ? "more work" : NULL);
-    pool_explain_step(q->explain, "drawn at random", s->n, b != NULL ? 2 : 1);
+    pool_explain_step(q->explain, "chosen at random", s->n, b != NULL ? 2 : 1);
     pool_explain_value(q->explain, "expected_s", cost_expected_s(&s->costs, c));
 }
 
@@ -265,7 +265,7 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
     struct p2c *s = p->state;
 
     own(w)->work_s -= h->work_s;
-    /* What rounding has left. */
+    /* The remainder after rounding. */
     if (worker_backlog(w) == 0 || own(w)->work_s < 0)
         own(w)->work_s = 0;
     cost_end(&s->costs, h, how);

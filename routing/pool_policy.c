@@ -207,12 +207,13 @@ static void explain_least(const struct pool *p, const struct pool_question *q, u
         const char *why = backlog > least ? "more in flight" : NULL;
 
         if (!pool_may_choose(q, w))
-            why = "may not get it";
+            why = "not eligible";
         else
             ++may;
         pool_explain_candidate(q->explain, w, 0, 0, why);
     }
-    pool_explain_step(q->explain, "the line, without those that may not get it", p->neligible, may);
+    pool_explain_step(q->explain, "eligible workers, without those excluded for this request",
+                      p->neligible, may);
     pool_explain_value(q->explain, "least_backlog", (double)least);
 }
 
@@ -254,7 +255,7 @@ static void choose_next(struct pool *p, const struct pool_question *q, struct po
     if (q->explain == NULL)
         return;
     pool_explain_candidate(q->explain, q->front, 0, 0, NULL);
-    pool_explain_step(q->explain, "next in turn", p->neligible, 1);
+    pool_explain_step(q->explain, "next in order", p->neligible, 1);
 }
 
 const struct pool_rule pool_rule_round_robin = {.choose = choose_next};

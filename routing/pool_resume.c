@@ -67,7 +67,7 @@ static const char *passed_over(const struct skill *s, const struct pool_question
     if (pool_excludes(q->request, s->worker))
         return "excluded";
     if (pool_spares(q, s->worker))
-        return "refused a request a moment ago";
+        return "rejected a request a moment ago";
     if (is_over(s->worker, worker_others(s->worker, q->since_ms), out))
         return "over the cutoff";
     return s->worker != out->worker ? "a lower score for its backlog" : NULL;

@@ -320,7 +320,7 @@ static void print_real(double v, struct text *out)
         text_add(out, SLICE_LIT(".0"));
 }
 
-/* As deep as V is: json_parse bounds that, and what we build ourselves is flat. */
+/* As deep as V is: json_parse bounds that, and values built by the program are flat. */
 void json_print_as(const json_t *v, const struct json_style *style, struct text *out)
 {
     switch (v != NULL ? json_typeof(v) : JSON_NULL) {

@@ -21,7 +21,7 @@ struct literal_reader {
 
 /* ---- strings: kinds, escapes, and characters that are not shown as they are ---- */
 
-/* The prefix: none, u, b. It says what \x and \u mean. */
+/* The prefix: none, u, b. It determines what \x and \u mean. */
 enum kind { PLAIN, UNICODE, BYTES };
 
 enum { CODE_POINT_MAX = 0x10ffff };
@@ -75,7 +75,7 @@ static void add_code_point(struct text *out, uint32_t c)
     }
 }
 
-/* What a terminal obeys, or an eye misses: controls, line ends, marks of direction, fillers. */
+/* Control or invisible characters: controls, line ends, direction marks, fillers. */
 static bool is_invisible(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
@@ -118,7 +118,7 @@ static bool take_hex(struct literal_reader *r, unsigned n, uint32_t *out)
         int digit = ascii_hex_digit(byte_at(r, r->at));
 
         if (digit < 0) {
-            record(r, ERR_SYNTAX, r->at, "want a hexadecimal digit");
+            record(r, ERR_SYNTAX, r->at, "expected a hexadecimal digit");
             return false;
         }
         v = v << 4 | (uint32_t)digit;
@@ -177,7 +177,7 @@ static bool take_code_point(struct literal_reader *r, unsigned digits, struct te
     return true;
 }
 
-/* What one letter means; 0: nothing. */
+/* The meaning of a one-letter escape; 0: none. */
 static char simple_escape(char c)
 {
     static const char letters[] = "\\'\"abfnrtv";
@@ -187,7 +187,7 @@ static char simple_escape(char c)
     return (char)(at != NULL ? means[at - letters] : '\0');
 }
 
-/* What follows a backslash, which is taken. */
+/* Parses an escape sequence after its backslash. */
 static bool take_escape(struct literal_reader *r, enum kind kind, struct text *out)
 {
     char c = byte_at(r, r->at);
@@ -212,7 +212,7 @@ static bool take_escape(struct literal_reader *r, enum kind kind, struct text *o
         return take_code_point(r, c == 'u' ? 4 : 8, out);
     }
     if (c == 'N' && kind != BYTES) {
-        record(r, ERR_SYNTAX, r->at, "names of characters are not known here: use \\u");
+        record(r, ERR_SYNTAX, r->at, "names of characters are not supported: use \\u");
         return false;
     }
     /* Python keeps a backslash that means nothing. */
@@ -229,7 +229,7 @@ static bool take_string(struct literal_reader *r, struct text *out)
     enum kind kind = prefix == 'u' ? UNICODE : prefix == 'b' ? BYTES : PLAIN;
 
     if (prefix == 'r') {
-        record(r, ERR_SYNTAX, start, "raw strings are not known here: double the backslashes");
+        record(r, ERR_SYNTAX, start, "raw strings are not supported: double the backslashes");
         return false;
     }
     r->at += kind != PLAIN;
@@ -244,7 +244,7 @@ static bool take_string(struct literal_reader *r, struct text *out)
         else if (!take_escape(r, kind, out))
             return false;
     }
-    record(r, ERR_SYNTAX, start, "a string without its end");
+    record(r, ERR_SYNTAX, start, "unterminated string");
     return false;
 }
 
@@ -348,7 +348,7 @@ static bool is_letter(char c)
 
 /* ---- numbers ---- */
 
-/* What follows 0x, 0o, 0b. */
+/* Parses the digits after 0x, 0o, 0b. */
 static json_t *parse_based(struct literal_reader *r, size_t start, unsigned base, bool negative)
 {
     uint64_t value = 0;
@@ -379,7 +379,7 @@ static json_t *parse_decimal(struct literal_reader *r, size_t start, struct slic
     /* Python 3 refuses 010, Python 2 takes it for 8. */
     const char *first = digits.p + (digits.p[0] == '-' ? 1 : 0);
     if (first[0] == '0' && digits.p + digits.len - first > 1)
-        return fail(r, ERR_SYNTAX, start, "a number that begins with 0");
+        return fail(r, ERR_SYNTAX, start, "number begins with 0");
     if (digits.len >= sizeof(text))
         return fail(r, ERR_RANGE, start, "more than 64 bits");
     memcpy(text, digits.p, digits.len);
@@ -451,7 +451,7 @@ static json_t *parse_number(struct literal_reader *r)
     if (!real)
         return parse_decimal(r, start, digits);
     if (!parse_double(digits, &value))
-        return fail(r, ERR_RANGE, start, "not a number that can be held");
+        return fail(r, ERR_RANGE, start, "number out of range");
     return json_real(value);
 }
 
@@ -470,7 +470,7 @@ static json_t *parse_word(struct literal_reader *r)
         return json_false();
     if (slice_is(word, "None"))
         return json_null();
-    return fail(r, ERR_SYNTAX, start, "want a string, number, list, dict, True, False or None");
+    return fail(r, ERR_SYNTAX, start, "expected a string, number, list, dict, True, False or None");
 }
 
 /* ---- lists and dicts ---- */
@@ -485,7 +485,8 @@ static json_t *parse_inner(struct literal_reader *r, size_t depth)
     if (json_is_string(v) &&
         !literal_is_text((struct slice){json_string_value(v), json_string_length(v)})) {
         json_decref(v);
-        return fail(r, ERR_SYNTAX, start, "bytes that are no text cannot be inside a value");
+        return fail(r, ERR_SYNTAX, start,
+                    "bytes that are not text are not permitted inside a value");
     }
     return v;
 }
@@ -510,7 +511,8 @@ static json_t *parse_items(struct literal_reader *r, char close, size_t depth, b
             continue;
         *alone = json_array_size(list) == 1;
         if (!take(r, close)) {
-            fail(r, ERR_SYNTAX, r->at, close == ']' ? "want ',' or ']'" : "want ',' or ')'");
+            fail(r, ERR_SYNTAX, r->at,
+                 close == ']' ? "expected ',' or ']'" : "expected ',' or ')'");
             goto bad;
         }
         break;
@@ -548,9 +550,9 @@ static bool parse_member(struct literal_reader *r, json_t *dict, size_t depth)
     if (!json_is_string(key))
         fail(r, ERR_SYNTAX, start, "a key must be a string");
     else if (json_object_get(dict, json_string_value(key)) != NULL)
-        fail(r, ERR_SYNTAX, start, "a key that is there already");
+        fail(r, ERR_SYNTAX, start, "duplicate key");
     else if (!take(r, ':'))
-        fail(r, ERR_SYNTAX, r->at, "want ':'");
+        fail(r, ERR_SYNTAX, r->at, "expected ':'");
     else
         ok = true;
     json_t *v = ok ? parse_inner(r, depth) : NULL;
@@ -572,7 +574,7 @@ static json_t *parse_dict(struct literal_reader *r, size_t depth)
             continue;
         if (take(r, '}'))
             break;
-        fail(r, ERR_SYNTAX, r->at, "want ',' or '}'");
+        fail(r, ERR_SYNTAX, r->at, "expected ',' or '}'");
         goto bad;
     }
     return dict;
@@ -595,7 +597,7 @@ static json_t *parse_value(struct literal_reader *r, size_t depth)
     if (inner && depth == LITERAL_DEPTH_MAX)
         return fail(r, ERR_TOO_LARGE, r->at, "nested too deep");
     if (r->at == r->s.len)
-        return fail(r, ERR_SYNTAX, r->at, "ends where a value should be");
+        return fail(r, ERR_SYNTAX, r->at, "value is missing");
     if (c == '{')
         return parse_dict(r, depth + 1);
     if (inner)
@@ -616,7 +618,7 @@ enum err literal_parse(struct slice s, size_t *entries, json_t **out, struct lit
         skip_blanks(&r);
         if (r.at != s.len) {
             json_decref(v);
-            v = fail(&r, ERR_SYNTAX, r.at, "more behind the value");
+            v = fail(&r, ERR_SYNTAX, r.at, "unexpected text after the value");
         }
     }
     if (v == NULL) {

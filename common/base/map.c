@@ -54,7 +54,7 @@ static void make_seed(void)
 {
     uint64_t made = 0;
 
-    /* 8 bytes never come short; a kernel without getrandom is not one we run on. */
+    /* 8 bytes are never short; kernels without getrandom are not supported. */
     while (made == 0)
         ASSERT(getrandom(&made, sizeof(made), 0) == (ssize_t)sizeof(made));
     atomic_store_explicit(&seed, made, memory_order_relaxed);

@@ -61,7 +61,7 @@ static const struct {
     bool at_context; /* report the position where the construct began */
 } syntax_texts[] = {
     {"mapping values are not allowed in this context",
-     "a \":\" is not permitted here (check the indentation, or put the text in quotes)", false},
+     "\":\" is not permitted here (check the indentation, or put the text in quotes)", false},
     {"did not find expected key", "expected \"name: value\" here (check the indentation)", false},
     {"could not find expected ':'", "expected \":\" after this name", true},
     {"did not find expected ',' or ']'", "expected \",\" or \"]\" in this list", false},
@@ -71,8 +71,8 @@ static const struct {
     {"block sequence entries are not allowed in this context",
      "a list cannot start here (check the indentation)", false},
     {"did not find expected node content", "expected a value here", false},
-    {"found unexpected end of stream", "this text in quotes does not end", true},
-    {"found unexpected document indicator", "this text in quotes does not end", true},
+    {"found unexpected end of stream", "unterminated text in quotes", true},
+    {"found unexpected document indicator", "unterminated text in quotes", true},
     {"found unknown escape character", "unknown \"\\\" sequence in this text in quotes", false},
     {"invalid leading UTF-8 octet", "not valid UTF-8", false},
     {"invalid trailing UTF-8 octet", "not valid UTF-8", false},
@@ -179,9 +179,9 @@ static void refuse_decorations(struct reader *r, const yaml_event_t *e)
         tag = e->data.mapping_start.tag;
     }
     if (anchor != NULL)
-        complain_at(r, e->start_mark, "anchors (\"&name\") are not supported; write the value out");
+        complain_at(r, e->start_mark, "anchors (\"&name\") are not supported; write the value");
     if (tag != NULL)
-        complain_at(r, e->start_mark, "tags (\"!type\") are not supported; leave it out");
+        complain_at(r, e->start_mark, "tags (\"!type\") are not supported; remove it");
 }
 
 static struct config_node *scalar_create(struct reader *r, const yaml_event_t *e)
@@ -205,7 +205,7 @@ static struct config_node *refuse_alias(struct reader *r, const yaml_event_t *e)
 {
     struct config_node *node = node_create(r, CONFIG_SCALAR, e->start_mark);
 
-    complain_at(r, e->start_mark, "references (\"*name\") are not supported; write the value out");
+    complain_at(r, e->start_mark, "references (\"*name\") are not supported; write the value");
     if (node != NULL)
         node->text = SLICE_LIT("*");
     return node;
@@ -292,7 +292,7 @@ static void check_key(struct reader *r, const struct config_node *key)
     else if (key->text.len == 0)
         complain_at(r, mark, "a name cannot be empty");
     else if (!key->quoted && slice_is(key->text, "<<"))
-        complain_at(r, mark, "merging (\"<<\") is not supported; write the values out");
+        complain_at(r, mark, "merging (\"<<\") is not supported; write the values");
 }
 
 static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t depth);

@@ -222,7 +222,7 @@ static void complain_unknown(const struct settings_table *t, const struct config
     setting_shown(key->text, buf);
     for (size_t i = 0; i < t->nall; ++i) {
         if (settings_find(t->all[i], key->text) != NULL) {
-            config_complain(c, key, d, "\"%s\" does not belong here, but into: %s", buf,
+            config_complain(c, key, d, "\"%s\" does not belong here, but in: %s", buf,
                             t->all[i]->where);
             return;
         }

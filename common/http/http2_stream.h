@@ -25,7 +25,7 @@ enum {
     HTTP2_CREDIT = 1024 * 1024,      /* a window is renewed when so much of it has been used */
     HTTP2_INITIAL_WINDOW = 65535,    /* unless SETTINGS change it */
     /* Bytes that the transport has not taken: DATA and heads are added below the first limit. A
-     * client that reads nothing and makes us exceed the second one loses its connection. */
+     * client that reads nothing and exceeds the second one loses its connection. */
     HTTP2_OUTPUT_MAX = 64 * 1024,
     HTTP2_UNREAD_MAX = 256 * 1024,
     HTTP2_BUCKETS = 16,

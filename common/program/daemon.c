@@ -55,9 +55,9 @@ static void print_help(const struct daemon_program *p)
            p->lenient ? "; without it, all defaults" : "",
            p->options_help != NULL ? p->options_help : "", p->subjects);
     if (p->lenient)
-        puts("exit status: 0 good, 1 anything else");
+        puts("Exit status: 0 success, 1 any failure");
     else
-        printf("exit status: 0 good, %d bad configuration, %d bad usage\n", EXIT_CONFIG,
+        printf("Exit status: 0 success, %d invalid configuration, %d usage error\n", EXIT_CONFIG,
                EXIT_USAGE);
     printf("signals: %s\n", p->signals);
 }
@@ -130,7 +130,7 @@ static enum action parse_command_line(const struct daemon_program *p, int argc, 
             out->what = optarg;
             return ACTION_DESCRIBE;
         case '?':
-            return ACTION_BAD; /* getopt has said why */
+            return ACTION_BAD; /* getopt has printed the reason */
         default:
             if (!p->option(p->context, option, optarg))
                 return ACTION_BAD;
@@ -159,13 +159,13 @@ static int run_or_test(const struct daemon_program *p, const struct daemon_line 
         fputs(d.text, stderr);
     diag_fini(&d);
     if (config == NULL) {
-        fprintf(stderr, "%s: configuration is bad (%u %s)\n", file, errors,
+        fprintf(stderr, "%s: configuration is invalid (%u %s)\n", file, errors,
                 errors == 1 ? "problem" : "problems");
         return EXIT_CONFIG;
     }
     if (run)
         return p->run(p->context, config, line);
-    fprintf(stderr, "%s: configuration is good\n", file);
+    fprintf(stderr, "%s: configuration is valid\n", file);
     p->destroy(config);
     return EXIT_SUCCESS;
 }
@@ -194,7 +194,7 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
             code = exit_of_output();
             break;
         }
-        fprintf(stderr, "%s: nothing to describe by the name \"%s\"\n", p->name, line.what);
+        fprintf(stderr, "%s: --describe: unknown manual page \"%s\"\n", p->name, line.what);
         print_usage(p, stderr);
         break;
     case ACTION_TEST:
@@ -254,7 +254,7 @@ enum {
      * buffers to the kernel and took them back, page by page, at every read: half the cost of a
      * response of 64 KiB. */
     KEPT_FREE_BYTES = 16 * 1024 * 1024,
-    /* What is larger is mapped, and unmapped when freed: request bodies, not relay buffers. */
+    /* Larger blocks are mapped, and unmapped when freed: request bodies, not relay buffers. */
     MAPPED_BYTES = 1024 * 1024,
 };
 
@@ -380,7 +380,7 @@ void daemon_notify(const char *state)
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     ssize_t sent = -1;
     if (fd != -1) {
-        /* A service manager that does not read must not stop us. */
+        /* A service manager that does not read must not block the program. */
         sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&sa,
                       len);
     }

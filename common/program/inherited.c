@@ -29,7 +29,7 @@ struct item { /* a descriptor */
     int number;
     int fd; /* -1: taken, or closed */
     bool taken;
-    struct addr bound; /* a socket's; as configured, if it was bound by us */
+    struct addr bound; /* a socket's; as configured, if this process has bound it */
     ino_t inode;       /* a socket's */
 };
 

@@ -15,17 +15,17 @@ const char *privileges_find(const char *user, const char *group, struct privileg
 
     *out = (struct privileges){.wanted = false};
     if (user == NULL)
-        return group == NULL ? NULL : "is nothing without a user";
+        return group == NULL ? NULL : "requires user";
     const struct passwd *u = getpwnam(user);
     if (u == NULL)
-        return "there is no such user";
+        return "unknown user";
     p.uid = u->pw_uid;
     p.gid = u->pw_gid;
     if (group != NULL) {
         const struct group *g = getgrnam(group);
 
         if (g == NULL)
-            return "there is no such group";
+            return "unknown group";
         p.gid = g->gr_gid;
     }
     if (getgrouplist(user, p.gid, p.groups, &p.ngroups) < 0)
@@ -70,14 +70,14 @@ static const char *drop(const struct privileges *p)
         return "setuid";
     if (!is_for_good(p)) {
         errno = EPERM;
-        return "rights could be had again";
+        return "privileges could be regained";
     }
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? NULL : "no_new_privs";
 }
 
 /* ---- the settings `user` and `group` ---- */
 
-/* Whether we may become it shows at the start: a test need not be root's. */
+/* Whether the process may switch to it is checked at the start: a test need not run as root. */
 void user_rights_check(const struct config *file, const char *user, const char *group,
                        struct privileges *out, struct diag *d)
 {

@@ -46,7 +46,7 @@ void user_rights_check(const struct config *file, const char *user, const char *
 /*
  * The rights of USER (NULL: none are wanted).
  *   *change  whether they are to be dropped to: wanted, and not ours yet
- * False: there are no such, or we may not have them.
+ * False: they do not exist, or are not permitted.
  */
 bool user_rights_find(const char *user, const char *group, struct privileges *out,
                       bool *change) must_check;

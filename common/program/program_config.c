@@ -18,7 +18,7 @@ static const char *problem_of(enum err e)
 {
     switch (e) {
     case ERR_UNSUPPORTED:
-        return "a host name cannot be used here; give a numeric address";
+        return "a host name is not permitted here; use a numeric address";
     case ERR_TOO_LARGE:
         return "the path of a unix socket may have at most 107 bytes";
     default:
@@ -33,8 +33,9 @@ void config_addr_complain(const struct config *file, const struct config_node *a
 
     if (is_port_alone(slice_of(text), &port)) {
         config_complain(file, at, d,
-                        "%s: %s: has no address: 0.0.0.0:%" PRIu64 " is all of IPv4, [::]:%" PRIu64
-                        " all of IPv6, 127.0.0.1:%" PRIu64 " this machine alone",
+                        "%s: %s: address is missing: 0.0.0.0:%" PRIu64
+                        " is all of IPv4, [::]:%" PRIu64 " all of IPv6, 127.0.0.1:%" PRIu64
+                        " this machine alone",
                         what, text, port, port, port);
     } else {
         config_complain(file, at, d, "%s: %s: %s", what, text, problem_of(e));

@@ -259,23 +259,23 @@ static enum err read_row(struct slice cls, const json_t *v, struct home_row *out
 
     *out = (struct home_row){.cls = cls};
     if (!resume_is_class(cls))
-        return refuse(why, ERR_SYNTAX, "a class that is not encoded, or too long");
+        return refuse(why, ERR_SYNTAX, "class is not encoded, or too long");
     if (!json_is_array(v) || json_array_size(v) != MEMBERS)
         return refuse(why, ERR_SYNTAX, "not [since, used, kind, from, rate]");
     if (!read_age(json_array_get(v, 0), &out->since_age_ms) ||
         !read_age(json_array_get(v, 1), &out->used_age_ms) || out->used_age_ms > out->since_age_ms)
-        return refuse(why, ERR_RANGE, "an age that cannot be");
+        return refuse(why, ERR_RANGE, "invalid age");
     if (!json_is_string(kind) || !json_is_string(from))
         return refuse(why, ERR_SYNTAX, "kind or from is not a text");
     out->kind = home_kind_find(text_of(kind));
     if (out->kind == HOME_KINDS)
-        return refuse(why, ERR_RANGE, "a kind that is none");
+        return refuse(why, ERR_RANGE, "unknown kind");
     out->from = text_of(from);
     if (out->kind == HOME_MOVE ? !is_name(out->from) : out->from.len != 0)
-        return refuse(why, ERR_SYNTAX, "a move from nowhere, or from where there was none");
+        return refuse(why, ERR_SYNTAX, "invalid origin of a move");
     out->rate = json_number_value(rate);
     if (!json_is_number(rate) || !(out->rate >= 0) || out->rate > RATE_MAX)
-        return refuse(why, ERR_RANGE, "a rate that cannot be");
+        return refuse(why, ERR_RANGE, "invalid rate");
     return ERR_OK;
 }
 
@@ -290,7 +290,7 @@ static enum err read_rows(json_t *object, struct home_line *out, char *why)
     if (!json_is_object(homes))
         return refuse(why, ERR_SYNTAX, "not an object");
     if (json_object_size(homes) > HOME_LINE_ROWS_MAX)
-        return refuse(why, ERR_TOO_LARGE, "more classes than a line may have");
+        return refuse(why, ERR_TOO_LARGE, "too many classes for a line");
     out->rows = xcalloc(json_object_size(homes) + 1, sizeof(out->rows[0]));
     for (void *it = json_object_iter(homes); it != NULL && e == ERR_OK;
          it = json_object_iter_next(homes, it)) {

@@ -195,14 +195,14 @@ static enum err read_skills(json_t *obj, size_t max, struct resume *out, char *w
     if (!json_is_object(skills))
         return refuse(why, ERR_SYNTAX, "skills", "missing, or not an object");
     if (json_object_size(skills) > max)
-        return refuse(why, ERR_TOO_LARGE, "skills", "more classes than are kept");
+        return refuse(why, ERR_TOO_LARGE, "skills", "too many classes");
     for (void *it = json_object_iter(skills); it != NULL; it = json_object_iter_next(skills, it)) {
         struct slice cls = {json_object_iter_key(it), json_object_iter_key_len(it)};
         const json_t *v = json_object_iter_value(it);
         double score = json_number_value(v);
 
         if (!resume_is_class(cls))
-            return refuse(why, ERR_SYNTAX, "skills", "a class that is not encoded, or too long");
+            return refuse(why, ERR_SYNTAX, "skills", "class is not encoded, or too long");
         if (!json_is_number(v))
             return refuse(why, ERR_SYNTAX, "skills", "a score that is not a number");
         if (!isfinite(score) || score < 0)

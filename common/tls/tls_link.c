@@ -122,7 +122,7 @@ static void describe(const struct tls_link *l, int error, int system_error, char
 
     if (!l->up && verdict != X509_V_OK && SSL_get_verify_mode(l->ssl) != SSL_VERIFY_NONE &&
         ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-        snprintf(out, REASON_ROOM, "certificate refused: %s",
+        snprintf(out, REASON_ROOM, "certificate rejected: %s",
                  X509_verify_cert_error_string(verdict));
     else if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER)
         snprintf(out, REASON_ROOM, "the peer does not speak TLS");
@@ -200,7 +200,7 @@ bool tls_link_broken(const struct tls_link *l)
 static void end_with(struct tls_link *l, int why)
 {
     if (l->asked && !l->heard && why != EPROTO)
-        tls_link_say(l, "closed after it had asked for our certificate");
+        tls_link_say(l, "closed after requesting a client certificate");
     l->ended = true;
     l->end = why;
 }
@@ -213,7 +213,7 @@ static void take_end(struct tls_link *l, int n, int system_error)
 
     switch (error) {
     case SSL_ERROR_WANT_READ:
-    case SSL_ERROR_WANT_WRITE: /* a message of TLS's own: sent with what we write next */
+    case SSL_ERROR_WANT_WRITE: /* a message of TLS itself: sent with the next write */
         l->drained = true;
         return;
     case SSL_ERROR_ZERO_RETURN:

@@ -109,12 +109,12 @@ static const char *judge(OCSP_SINGLERESP *one, time_t *until)
     int seconds = 0;
 
     if (OCSP_single_get0_status(one, NULL, NULL, &from, &next) != V_OCSP_CERTSTATUS_GOOD)
-        return "it does not say that the certificate is good";
+        return "it does not confirm the certificate";
     if (next == NULL)
-        return "it does not say how long it is good for";
+        return "it has no expiry time";
     if (OCSP_check_validity(from, next, CLOCK_SKEW_S, -1) != 1 ||
         ASN1_TIME_diff(&days, &seconds, NULL, next) != 1 || days < 0 || days + seconds <= 0)
-        return "it has expired, or is not valid yet";
+        return "it has expired, or is not yet valid";
     *until = time(NULL) + (time_t)days * DAY_S + seconds;
     return NULL;
 }
@@ -131,7 +131,7 @@ static const char *check(OCSP_BASICRESP *basic, X509 *certificate, X509 *issuer,
         if (is_about(one, certificate, issuer))
             return judge(one, until);
     }
-    return "it is about another certificate";
+    return "it is of another certificate";
 }
 
 static const char *check_bytes(const struct text *bytes, SSL_CTX *ctx, time_t *until)
@@ -234,7 +234,7 @@ struct tls_listener {
     struct tls_set *set; /* under the lock; counted */
 };
 
-/* What a context knows of its set. */
+/* The part of a context that refers to its set. */
 struct place {
     struct tls_names *names;
     unsigned index;
@@ -376,7 +376,7 @@ static bool place_context(struct reading *r, SSL_CTX *ctx, const struct tls_cert
     add_ocsp(s, s->contexts[twin], ctx, from->ocsp);
     bool added = tls_server_add(s->contexts[twin], ctx);
     if (!added)
-        tls_server_complain(r->d, file, "cannot stand beside the other one for the same names");
+        tls_server_complain(r->d, file, "conflicts with the other one for the same names");
     tls_names_unref(names);
     SSL_CTX_free(ctx);
     return added;

@@ -76,7 +76,7 @@ static void on_alert(enum tls_failure *why, bool ours, int ret)
 {
     bool fatal = (ret >> 8) == SSL3_AL_FATAL;
 
-    /* What comes first is the cause. */
+    /* The first error is the cause. */
     if (!fatal || *why != TLS_FAILURE_CLOSED)
         return;
     /* The library sends an alert also to a client that has closed. */
@@ -122,7 +122,7 @@ static void on_record(int ours, int version, int type, const void *bytes, size_t
 
 /* ---- contexts ---- */
 
-/* The newest is the precise one; but what the system says of a file goes before. */
+/* The newest is the precise one; but an error of the system about a file has precedence. */
 void tls_server_complain(struct diag *d, const char *file, const char *what)
 {
     unsigned long newest = 0;
@@ -164,7 +164,7 @@ bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key
         return false;
     }
     if (SSL_CTX_check_private_key(ctx) != 1) {
-        tls_server_complain(d, key_file, "key and certificate do not belong together");
+        tls_server_complain(d, key_file, "key and certificate do not match");
         return false;
     }
     return true;

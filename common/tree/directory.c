@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* IN_EXCL_UNLINK: the close of a file that was replaced or unlinked says nothing about its name. */
+/* IN_EXCL_UNLINK: the close of a file that was replaced or unlinked is irrelevant for its name. */
 #define DIRECTORY_EVENTS                                                                           \
     (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ATTRIB |            \
      IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
@@ -560,7 +560,8 @@ static enum err directory_check(struct slice place, struct diag *d)
 
     place = without_slashes(place);
     if (place.p[0] != '/' || memchr(place.p, '\0', place.len) != NULL) {
-        diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': want an absolute path", SLICE_FMT(place));
+        diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': expected an absolute path",
+                 SLICE_FMT(place));
         return ERR_SYNTAX;
     }
     if (place.len == 1 || place.len > ROOT_MAX) {

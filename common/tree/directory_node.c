@@ -338,14 +338,14 @@ static void read_data(struct dir *d)
 
     d->data_stale = false;
     if (!is_there)
-        snprintf(why, sizeof(why), PROPERTIES_FILE ": is gone");
+        snprintf(why, sizeof(why), PROPERTIES_FILE ": does not exist");
     if ((v == NULL || !is_there) && in_doubt(d, v, why)) {
         json_decref(v);
         return;
     }
     timer_stop(&d->doubt);
     d->doubt_over = false;
-    /* A node that never said anything has no properties; one that did keeps them, as if it were
+    /* A node that was never valid has no properties; another one keeps them, as if it were
      * gone itself. */
     if (v != NULL && (is_there || json_object_size(d->spot->properties) == 0)) {
         tree_spot_set_properties(d->spot, v);
@@ -464,7 +464,7 @@ static enum err fail(const struct tree_op *op, const char *what)
     bool denied = errno == EACCES || errno == EPERM;
 
     diag_add(op->diag, NULL, 0, 0, "%s: cannot %s: %s%s", tree_path_shown(op->at), what,
-             strerror(errno), denied ? " (are you in the group of the tree's owner?)" : "");
+             strerror(errno), denied ? " (is the user in the group of the tree's owner?)" : "");
     return denied ? ERR_UNSUPPORTED : ERR_SYSTEM;
 }
 
@@ -860,7 +860,7 @@ void directory_begin(struct tree_op *op)
         break;
     case TREE_RESET_ACL:
         diag_add(op->diag, NULL, 0, 0,
-                 "%s: a directory's permissions are its owner's: chmod, chown",
+                 "%s: permissions of a directory are set by chmod and chown",
                  tree_path_shown(op->at));
         tree_op_finish(op, ERR_UNSUPPORTED);
         break;

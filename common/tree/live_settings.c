@@ -43,7 +43,7 @@ struct live_settings {
     struct values yaml, now;
     struct refusal *refusals; /* per row */
     json_t *properties;       /* the last good ones; NULL: none */
-    json_t *warned;           /* unknown names we have spoken of */
+    json_t *warned;           /* unknown names that were logged */
     uint64_t birth;           /* of the node they are from; 0: unknown */
     char *problem;            /* of the last reading; NULL: none */
     bool heard;               /* the tree has reported the node */
@@ -53,7 +53,7 @@ struct live_settings {
     struct live_settings_counts counts;
 };
 
-/* What the node has for row I; NULL: nothing, or JSON's null, which is the same. Borrowed. */
+/* The node's value for row I; NULL if it has none, or JSON's null. Borrowed. */
 static const json_t *property_of(const struct live_settings *l, size_t i)
 {
     const json_t *value = json_object_get(l->properties, l->rows[i]->name);
@@ -117,8 +117,8 @@ static void refuse(struct live_settings *l, size_t i, const char *why)
         const struct setting_row *row = l->rows[i];
 
         /* Reasons may quote the value. */
-        r->why =
-            xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "bad value" : why);
+        r->why = xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "invalid value"
+                                                                                  : why);
         r->value = show(row, property_of(l, i));
         /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         r->unreported = old.unreported;
@@ -433,7 +433,7 @@ static void hold(struct live_settings *l, const char *why)
 {
     uint64_t hold_ms = l->o.hold_ms(l->o.context, l->now.s);
 
-    /* What never said anything has nothing to hold. */
+    /* A node that never had values has nothing to hold. */
     if (l->counts.held || json_object_size(l->properties) == 0)
         return;
     l->counts.held = true;
@@ -462,7 +462,7 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
     free(l->problem);
     l->problem = xstrdup(node->problem);
     if (!node->exists) {
-        hold(l, "the node is gone");
+        hold(l, "node does not exist");
         return;
     }
     if (!node->parses || is_raw(node->properties)) {
@@ -470,7 +470,7 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
         return;
     }
     if (bare) {
-        hold(l, "the node is back, without any properties");
+        hold(l, "node exists, without properties");
         return;
     }
     if (l->counts.held) {

@@ -225,7 +225,7 @@ static bool make_hidden(const char *directory, struct slice bytes, struct provid
     f->fd = open(*tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PROVIDER_MODE);
     if (f->fd < 0)
         return false;
-    /* Others of the group must be able to clear up after us. */
+    /* Other members of the group must be able to remove leftovers. */
     if (!group_file_share(f->fd, *tmp) || !lock_now(f->fd) || !file_write_all(f->fd, bytes) ||
         fstat(f->fd, &st) != 0) {
         int saved = errno;

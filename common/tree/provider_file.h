@@ -76,13 +76,13 @@ enum err plain_file_read(int fd, size_t max, struct text *out) must_check;
 
 /*
  * Make a directory at PATH, open to its owner and group whatever the umask. Its group is that of
- * the directory it is in, where that is open to its group, and we may give it. False: see errno,
- * EEXIST too.
+ * the directory it is in, if that is open to its group, and this process may change it. False: see
+ * errno, EEXIST too.
  */
 bool group_directory_make(const char *path) must_check;
 /* The same, with what is missing above it; one that is there is as good. */
 bool group_directory_make_all(const char *path) must_check;
-/* The same for the file FD, which we have just made at PATH. */
+/* The same for the file FD, which was just created at PATH. */
 bool group_file_share(int fd, const char *path) must_check;
 
 #endif

@@ -21,7 +21,7 @@ struct snapshot {
     uint64_t saved_s; /* wall clock, of the file that was read */
     struct timer write;
     uint64_t written_ms; /* 0: not yet */
-    bool too_large;      /* said so */
+    bool too_large;      /* already logged */
 };
 
 /* ---- reading ---- */
@@ -31,7 +31,7 @@ static void set_aside(const struct snapshot *m, const char *why)
     bool moved = file_set_aside(m->path) == ERR_OK;
 
     log_error(NULL, "tree-snapshot-corrupt", "file=%s reason=\"%s\" action=\"%s\"", m->path, why,
-              moved ? "set aside as .bad" : "not used");
+              moved ? "renamed to .bad" : "not used");
 }
 
 /* The parts in FILE, or NULL: WHY is then what is wrong with it, or NULL when it is of another
@@ -43,7 +43,7 @@ static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why
     const char *name;
     json_t *part;
 
-    *why = "not a state file of ours";
+    *why = "not a state file of this program";
     if (json_integer_value(json_object_get(file, "v")) != 1 || !json_is_object(parts) ||
         !json_is_integer(saved) || json_integer_value(saved) < 0)
         return NULL;

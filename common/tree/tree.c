@@ -67,7 +67,7 @@ static enum err find_backend(struct slice url, const struct tree_backend **out, 
         return ERR_OK;
     }
     diag_add(d, NULL, 0, 0,
-             "tree '%.*s': want directory:/path or zookeeper://HOST:PORT,HOST:PORT/path",
+             "tree '%.*s': expected directory:/path or zookeeper://HOST:PORT,HOST:PORT/path",
              SLICE_FMT(url));
     return place->len == 0 ? ERR_SYNTAX : ERR_UNSUPPORTED;
 }

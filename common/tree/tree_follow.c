@@ -322,7 +322,7 @@ static bool trail_add(struct follower *f, struct trail *trail, const char *path)
 {
     for (size_t i = 0; i < trail->n; ++i) {
         if (strcmp(trail->paths[i], path) == 0) {
-            problem_add(f, "%s: link loop: comes back to %s; correct one of the links",
+            problem_add(f, "%s: link loop: returns to %s; correct one of the links",
                         trail->paths[0], path);
             return false;
         }
@@ -471,7 +471,7 @@ static enum found follow_value(struct follower *f, const struct tree_place *plac
             return FOUND_NODE;
         }
         if (hopped(hops, n, &next)) {
-            problem_add(f, "%s: property link loop: comes back to %.*s of %s; correct a link", from,
+            problem_add(f, "%s: property link loop: returns to %.*s of %s; correct a link", from,
                         SLICE_FMT(next.name), tree_path_shown(at.path));
             return FOUND_BAD;
         }

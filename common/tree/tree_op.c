@@ -94,7 +94,7 @@ static enum err encode(struct tree_op *op)
                  tree_path_shown(op->path), b->data_max);
     else if (e != ERR_OK)
         diag_add(op->diag, NULL, 0, 0,
-                 "%s: bytes that are no text can only be string_value, and the only property",
+                 "%s: bytes that are not text can only be string_value, the only property",
                  tree_path_shown(op->path));
     return e;
 }

@@ -15,7 +15,7 @@
  *
  *     line -> [blanks and commas] name [= token or "string"] [blanks] -> , or end
  *
- * The names we know are rows of a table; others are read over. What does not fit the grammar marks
+ * Known names are rows of a table; others are skipped. What does not fit the grammar marks
  * all of it: a directive that forbids could be hidden in it.
  */
 
@@ -356,7 +356,7 @@ bool cache_invalidates(struct slice method, int status)
 
 /* ---- responses ---- */
 
-/* RFC 9110 15.1; 206 wants ranges to be understood, which we do not. */
+/* RFC 9110 15.1; 206 requires support of ranges, which are not supported. */
 static bool is_heuristically_cacheable(int status)
 {
     static const int statuses[] = {200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501};

@@ -157,7 +157,7 @@ static bool read_tls(struct slice value, bool *tls)
     return true;
 }
 
-/* The records of HEADER, from AT on: each whole, and at most one of those that we read. */
+/* The records of HEADER, from AT on: each whole, and at most one of those that are used. */
 static enum request_fault read_records(struct slice header, size_t at, bool *tls)
 {
     struct slice rest = {header.p + at, header.len - at};

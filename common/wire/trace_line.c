@@ -102,7 +102,7 @@ static const char *take_rest(struct slice rest, struct trace_line *out)
         out->text = rest;
         return NULL;
     default: /* S C E */
-        return rest.len == 0 ? NULL : "something behind the time";
+        return rest.len == 0 ? NULL : "unexpected text after the time";
     }
 }
 
@@ -124,7 +124,7 @@ const char *trace_line_parse(struct slice line, struct trace_line *out)
     out->stage = stage.p[0];
     out->id = slice_cut(&rest, ' ');
     if (out->id.len == 0 || out->id.len > TRACE_LINE_ID_MAX)
-        return "no name of a request";
+        return "name of the request is missing";
     if (!take_time(&rest, &out->time_us))
         return "no time";
     return take_rest(rest, out);

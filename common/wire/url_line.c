@@ -55,7 +55,7 @@ const char *url_line_parse(struct slice line, struct url_line *out)
     if (line.len > URL_LINE_MAX)
         return "longer than 8 KiB";
     if (!is_target(line))
-        return "blanks, quotes or control characters in it";
+        return "contains blanks, quotes or control characters";
     u.tls = starts_nocase(rest, "https://");
     if (u.tls || starts_nocase(rest, "http://")) {
         size_t scheme = u.tls ? strlen("https://") : strlen("http://");
@@ -63,7 +63,7 @@ const char *url_line_parse(struct slice line, struct url_line *out)
         rest = (struct slice){rest.p + scheme, rest.len - scheme};
         u.host = (struct slice){rest.p, host_end(rest)};
         if (!is_host(u.host))
-            return "no host that a request could have";
+            return "invalid host";
         rest = (struct slice){rest.p + u.host.len, rest.len - u.host.len};
     } else if (rest.len == 0 || rest.p[0] != '/') {
         return "neither http://HOST/PATH nor /PATH";

@@ -441,8 +441,8 @@ static void zk_node_data(struct zk_node *n, const struct zk_call *c)
     if (n->exists)
         v = n->spot == NULL ? decode_member(n, text_slice(&c->data))
                             : decode(text_slice(&c->data), why);
-    /* A provider that is gone is one until its list says so: the list may be gone too, as a whole,
-       and then it is not an empty one. */
+    /* A registration that was removed counts until its list is read without it: the list may be
+       gone too, as a whole, and then it is not an empty one. */
     if (n->exists || n->list_of == NULL)
         set_properties(n, v, v == NULL && n->exists ? why : NULL);
     data_known(n);
@@ -614,7 +614,7 @@ static void zk_node_show(struct zk_node *n)
     bool providers = (s->parts & PART_PROVIDERS) != 0;
     if (!n->children_known || (providers && n->names != NULL && !n->members_read))
         zk_read_want(&n->children);
-    /* Of a list that was never read nothing is said until it has been. */
+    /* A list is reported only after it has been read once. */
     if (!n->children_known || (providers && n->names != NULL && !n->complete))
         s->known = false;
     else
@@ -728,7 +728,8 @@ static void on_ended(void *context, const char *why)
  */
 static void on_give_up(struct timer *timer)
 {
-    on_ended(container_of(timer, struct zookeeper, give_up), "away for longer than its time");
+    on_ended(container_of(timer, struct zookeeper, give_up),
+             "disconnected for longer than the session time-out");
 }
 
 /* This is the symptom of a wrong address, and the load balancer cannot serve requests meanwhile. */

@@ -18,7 +18,8 @@
 #include <stdlib.h>
 
 enum {
-    /* Another owner's node has our name: events report its removal; we check after this time too.
+    /* Another owner's node has this name: events report its removal; it is also checked after this
+     * time.
      */
     TAKEN_MS = 5000,
 };

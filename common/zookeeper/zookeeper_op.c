@@ -76,7 +76,7 @@ static void lost(struct tree_op *op)
 {
     if (++op->losses >= LOSSES_MAX)
         refuse(op, ERR_TOO_LARGE,
-               "the connection breaks whenever it is asked for: too large, or too many below it");
+               "reading it breaks the connection: it is too large, or has too many children");
     else
         step(op);
 }
@@ -109,14 +109,14 @@ static void failed(struct tree_op *op, const struct zk_call *c)
         return;
     case ZK_NO_AUTH:
         snprintf(what, sizeof(what), "not permitted to %s it (%s)", verb_of(op),
-                 tree_of(op)->identity != NULL ? "the auth file is of another identity"
-                                               : "--auth-file with an identity that may");
+                 tree_of(op)->identity != NULL ? "the identity of the auth file is not permitted"
+                                               : "--auth-file with a permitted identity");
         break;
     case ZK_BELOW_PROVIDER:
-        snprintf(what, sizeof(what), "a provider has nothing below it");
+        snprintf(what, sizeof(what), "a registration cannot have children");
         break;
     case ZK_BAD_PATH:
-        snprintf(what, sizeof(what), "not a path that ZooKeeper takes");
+        snprintf(what, sizeof(what), "not a valid ZooKeeper path");
         break;
     default:
         snprintf(what, sizeof(what), "cannot %s it: %s", verb_of(op), c->error);
@@ -247,7 +247,7 @@ void zk_op_begin(struct tree_op *op)
 void zk_op_abandon(struct tree_op *op)
 {
     diag_add(op->diag, NULL, 0, 0,
-             "zookeeper: no answer from %s within %u ms (is it running? --timeout)",
+             "zookeeper: no reply from %s within %u ms (is it running? --timeout)",
              tree_of(op)->hosts, op->timeout_ms);
     /* A resolution has neither. */
     list_remove(&op->in_tree);

@@ -19,7 +19,7 @@
 
 #include <zookeeper/zookeeper.h>
 
-/* ---- access control lists of the nodes that we create ---- */
+/* ---- access control lists of created nodes ---- */
 
 /*
  * The id of "USER:PASSWORD" in an ACL: user, colon, and what the server makes of the whole. NULL:
@@ -172,7 +172,7 @@ static void on_state(struct zk_session *s, const struct notice *n)
     if (state == ZOO_EXPIRED_SESSION_STATE) {
         end(s, "expired");
     } else if (state == ZOO_AUTH_FAILED_STATE) {
-        end(s, "the server refused our identity");
+        end(s, "the server rejected the identity");
     } else if (state == ZOO_CONNECTED_STATE) {
         s->connected = true;
         s->id = n->id;
@@ -190,7 +190,7 @@ static void on_opened(struct zk_session *s, zhandle_t *zh)
     s->zh = zh;
     s->opened = true;
     if (zh == NULL)
-        end(s, "it cannot be opened: are its servers' names right?");
+        end(s, "cannot be opened: check the names of the servers");
     else if (s->connected && !s->ended)
         s->events->connected(s->context, s->id);
 }
@@ -320,7 +320,7 @@ static void *keep(void *context)
     while (!s->abandoned)
         pthread_cond_wait(&s->changed, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
-    /* What has not been read of a socket when it is closed makes the kernel drop what was written:
+    /* If a socket is closed with unread data, the kernel drops data that was written:
      * so let all answers come first. */
     if (zh != NULL && s->orderly && zoo_state(zh) == ZOO_CONNECTED_STATE)
         (void)zoo_exists(zh, "/", 0, NULL);

@@ -25,8 +25,8 @@ enum {
     ZK_LARGE_CHILDREN = 2000,
     /* Between two tries of a read or write that the server rejects (permissions). */
     ZK_RETRY_MS = 2000,
-    /* Interval at which all watched nodes are read: servers do not report changes of a node that
-       we may not read, nor that we may read it again. */
+    /* Interval at which all watched nodes are read: servers report neither changes of a node
+       without read permission, nor the return of that permission. */
     ZK_VERIFY_MS = 30000,
     /* Between two sessions that do not last; doubled up to the second value, with jitter. */
     ZK_REOPEN_MS_MIN = 100,

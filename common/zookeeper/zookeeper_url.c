@@ -71,7 +71,8 @@ static enum err add_host(struct slice whole, struct text *out, struct diag *d)
 
     if (!split_host(whole, &host, &rest)) {
         diag_add(d, NULL, 0, 0,
-                 "zookeeper: '%.*s' is not a host: want NAME:PORT, ADDRESS:PORT or [IPV6]:PORT",
+                 "zookeeper: '%.*s' is not a valid host: expected NAME:PORT, ADDRESS:PORT or "
+                 "[IPV6]:PORT",
                  SLICE_FMT(whole));
         return ERR_SYNTAX;
     }
@@ -79,7 +80,7 @@ static enum err add_host(struct slice whole, struct text *out, struct diag *d)
         struct slice digits = {rest.p + 1, rest.len - 1};
 
         if (rest.p[0] != ':' || !parse_u64(digits, 65535, &port) || port == 0) {
-            diag_add(d, NULL, 0, 0, "zookeeper: '%.*s': want a port of 1-65535 behind the host",
+            diag_add(d, NULL, 0, 0, "zookeeper: '%.*s': expected a port of 1-65535 after the host",
                      SLICE_FMT(whole));
             return ERR_RANGE;
         }
@@ -94,7 +95,7 @@ static enum err add_hosts(struct slice hosts, struct text *out, struct diag *d)
     size_t n = 0;
 
     if (hosts.len == 0) {
-        diag_add(d, NULL, 0, 0, "zookeeper: no host: want zookeeper://HOST:PORT/PATH");
+        diag_add(d, NULL, 0, 0, "zookeeper: no host: expected zookeeper://HOST:PORT/PATH");
         return ERR_SYNTAX;
     }
     for (bool more = true; more && e == ERR_OK;) {
@@ -118,7 +119,7 @@ static enum err add_path(struct slice path, struct text *out, struct diag *d)
     for (size_t i = 0; i < path.len; ++i) {
         if (path.p[i] <= ' ' || path.p[i] > '~') {
             diag_add(d, NULL, 0, 0,
-                     "zookeeper: byte 0x%02x in the path: only visible ASCII may be there",
+                     "zookeeper: byte 0x%02x in the path: only visible ASCII is permitted",
                      (unsigned char)path.p[i]);
             return ERR_SYNTAX;
         }
@@ -129,7 +130,7 @@ static enum err add_path(struct slice path, struct text *out, struct diag *d)
         if (name.len == 0)
             continue;
         if (slice_is(name, ".") || slice_is(name, "..")) {
-            diag_add(d, NULL, 0, 0, "zookeeper: path '%.*s': '.' and '..' are no names",
+            diag_add(d, NULL, 0, 0, "zookeeper: path '%.*s': '.' and '..' are not valid names",
                      SLICE_FMT(whole));
             return ERR_SYNTAX;
         }
@@ -149,7 +150,7 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **top, struc
     struct text path = {0};
 
     if (!slice_starts(place, SLICE_LIT("//"))) {
-        diag_add(d, NULL, 0, 0, "zookeeper: want zookeeper://HOST:PORT,HOST:PORT/PATH");
+        diag_add(d, NULL, 0, 0, "zookeeper: expected zookeeper://HOST:PORT,HOST:PORT/PATH");
         return ERR_SYNTAX;
     }
     struct slice rest = {place.p + 2, place.len - 2};
@@ -167,7 +168,7 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **top, struc
 
 /* ---- the auth file ---- */
 
-/* Its first ROOM bytes at most. -1: errno says. */
+/* Its first ROOM bytes at most. -1: see errno. */
 static ssize_t read_start(int fd, char *bytes, size_t room)
 {
     size_t len = 0;
@@ -186,7 +187,7 @@ static ssize_t read_start(int fd, char *bytes, size_t room)
     return (ssize_t)len;
 }
 
-/* Whether LINE is USER:PASSWORD; what is wrong with it says nothing of what is in it. */
+/* Whether LINE is USER:PASSWORD; the error message reveals nothing of its contents. */
 static enum err check_identity(const char *file, struct slice line, struct diag *d)
 {
     size_t colon = slice_find(line, ':');
@@ -196,7 +197,7 @@ static enum err check_identity(const char *file, struct slice line, struct diag 
         return ERR_TOO_LARGE;
     }
     if (colon == SIZE_MAX || colon == 0 || colon + 1 == line.len) {
-        diag_add(d, file, 0, 0, "want USER:PASSWORD in the first line");
+        diag_add(d, file, 0, 0, "expected USER:PASSWORD in the first line");
         return ERR_SYNTAX;
     }
     for (size_t i = 0; i < line.len; ++i) {

@@ -36,7 +36,7 @@ static void add_words(struct text *out)
 
 /* ---- bash ---- */
 
-/* What completes a value, as the line that sets COMPREPLY. */
+/* The line of the script that sets COMPREPLY for a value. */
 static void add_bash_reply(const char *completes, struct text *out)
 {
     if (completes == NULL)
@@ -226,13 +226,13 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     if (code >= 0)
         return code;
     if (o.words[0] == NULL)
-        return ctl_usage_error(c, "want a shell: bash or zsh", NULL);
+        return ctl_usage_error(c, "expected a shell: bash or zsh", NULL);
     if (strcmp(o.words[0], "bash") == 0)
         print_bash(&out);
     else if (strcmp(o.words[0], "zsh") == 0)
         print_zsh(&out);
     else
-        return ctl_usage_error(c, "no such shell here, but bash and zsh", o.words[0]);
+        return ctl_usage_error(c, "unknown shell: expected bash or zsh", o.words[0]);
     return ctl_finish(ERR_OK, &out, &(struct diag){0});
 }
 
@@ -240,7 +240,7 @@ static const struct ctl_flag flags[] = {CTL_FLAG_HELP};
 const struct ctl_command ctl_word_completion = {
     .name = "completion",
     .arguments = "bash|zsh",
-    .summary = "what a shell needs to complete all this",
+    .summary = "completion of these commands for a shell",
     .completes = "bash zsh",
     .flags = flags,
     .nflags = ARRAY_LEN(flags),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The word of the command line, and what runs for it. Exit codes: 0 done; 1 it could not be done
- * (nobody there, a bad answer); 2 the command line is wrong; those of `check` and `tree diff` are
- * their own.
+ * The command of the command line, and what runs for it. Exit status: 0 success;
+ * 1 server unreachable or invalid response; 2 usage error; `check` and `tree diff` have others.
  */
 #include "ctl/cli/ctl.h"
 #include "common/base/file.h"
@@ -61,7 +60,7 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d)
     return CTL_USAGE;
 }
 
-/* All of OUT to standard output; false, and it was said, when that fails. */
+/* Prints OUT to standard output. Returns false on failure, after printing the reason. */
 static bool print(struct slice out)
 {
     size_t written = out.len != 0 ? fwrite(out.p, 1, out.len, stdout) : 0;
@@ -157,7 +156,7 @@ static const struct ctl_flag *find_flag(const struct ctl_command *c, int letter)
     return f;
 }
 
-/* Its line of help has a word for each. */
+/* Returns how many arguments the help line of C names. */
 static size_t arguments_max(const struct ctl_command *c)
 {
     struct slice rest = slice_of(c->arguments);
@@ -193,7 +192,7 @@ int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_opt
     optind = 0; /* reset: a test parses more than once */
     while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         if (letter == '?') {
-            /* getopt has said what is wrong. */
+            /* getopt has printed the error. */
             fprintf(stderr, "Try resumelbctl %s --help.\n", c->name);
             return CTL_USAGE;
         }
@@ -243,7 +242,7 @@ int ctl_take_number(struct ctl_options *o, const struct ctl_flag *f, const char 
         *(uint64_t *)place_of(o, f) = n;
         return CTL_OK;
     }
-    snprintf(what, sizeof(what), "--%s wants a whole number from %" PRIu64 " to %" PRIu64 ", not",
+    snprintf(what, sizeof(what),
              f->name, f->min, f->max);
     return ctl_usage_error(o->command, what, value);
 }
@@ -403,7 +402,8 @@ enum err fetch(const struct fetch_request *q, int *status, struct text *out, str
         n = FETCH_ADDRESSES_MAX;
         e = addr_resolve(slice_of(q->address), all, &n);
     }
-    const char *why = e == ERR_SYNTAX ? "no address: want HOST:PORT or unix:/PATH" : err_text(e);
+    const char *why =
+        e == ERR_SYNTAX ? "no address: expected HOST:PORT or unix:/PATH" : err_text(e);
 
     if (e == ERR_OK) {
         e = ask_any(&a, q, all, n);
@@ -437,7 +437,8 @@ static enum err read_token(const char *file, struct text *out, struct diag *d)
     for (size_t i = 0; i < out->len; ++i) {
         /* It becomes part of a header line. */
         if (out->p[i] <= ' ' || out->p[i] >= 0x7f) {
-            diag_add(d, file, 0, 0, "not a token: blanks or other bytes that cannot be in one");
+            diag_add(d, file, 0, 0,
+                     "not a token: it contains blanks or other bytes that are not permitted");
             return ERR_SYNTAX;
         }
     }
@@ -501,14 +502,14 @@ enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum er
         diag_add(d, NULL, 0, 0, "%s: has no application '%s'", o->address, o->application);
     else if (e != ERR_OK)
         diag_add(d, NULL, 0, 0,
-                 "%s: %s has no applications in it; is this an admin address of ours?", o->address,
-                 path);
+                 "%s: %s has no applications; is this the admin address of a resumelb program?",
+                 o->address, path);
     return e;
 }
 
 /* ---- the command line ---- */
 
-/* What may stand before the word: options that most words have. */
+/* Options permitted before the command: those that most commands have. */
 static const struct ctl_flag leading[] = {
     CTL_FLAGS_ASKING,
     {.letter = 'c', .name = "class", .value = "CLASS"},
@@ -520,18 +521,18 @@ static void print_help(void)
     struct text out = {0};
 
     text_add(&out,
-             SLICE_LIT("usage: resumelbctl [OPTIONS] WORD ...\n"
+             SLICE_LIT("usage: resumelbctl [OPTIONS] COMMAND ...\n"
                        "\n"
                        "See, understand and tune resumelb, its agents and its pool counters.\n"
-                       "\nwords:\n"));
+                       "\ncommands:\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i)
         text_addf(&out, "  %-15s %s\n", ctl_commands[i]->name, ctl_commands[i]->summary);
     text_add(
         &out,
         SLICE_LIT("\n"
-                  "resumelbctl WORD --help lists the options of a word; --version, the "
+                  "resumelbctl COMMAND --help lists the options of a command; --version, the "
                   "version.\n"
-                  "exit codes: 0 success; 1 server unreachable or error response; 2 usage error\n"
+                  "Exit status: 0 success; 1 server unreachable or error response; 2 usage error\n"
                   "            (check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)\n"));
     (void)ctl_finish(ERR_OK, &out, &(struct diag){0});
 }
@@ -552,7 +553,7 @@ static const struct ctl_flag *find_leading(const char *arg, bool *attached)
     return NULL;
 }
 
-/* Where the word stands, 0: nowhere. CTL_OK, or the exit code. */
+/* Index of the command in the command line, 0: none. CTL_OK, or the exit status. */
 static int find_word(int argc, char **argv, int *at)
 {
     *at = 0;
@@ -565,7 +566,7 @@ static int find_word(int argc, char **argv, int *at)
         }
         const struct ctl_flag *f = find_leading(argv[i], &attached);
         if (f == NULL)
-            return ctl_usage_error(NULL, "no such option before the word", argv[i]);
+            return ctl_usage_error(NULL, "unknown option before the command", argv[i]);
         i += f->value != NULL && !attached;
     }
     return CTL_OK;
@@ -599,14 +600,14 @@ int ctl_main(int argc, char **argv)
     if (code < 0)
         code = find_word(argc, argv, &at) == CTL_OK ? -1 : CTL_USAGE;
     if (code < 0 && at == 0)
-        code = ctl_usage_error(NULL, "want a word: status, explain, check, ...", NULL);
+        code = ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
     if (code < 0) {
         for (size_t i = 0; i < ctl_ncommands; ++i) {
             if (strcmp(argv[at], ctl_commands[i]->name) == 0)
                 command = ctl_commands[i];
         }
         if (command == NULL)
-            code = ctl_usage_error(NULL, "no such word", argv[at]);
+            code = ctl_usage_error(NULL, "unknown command", argv[at]);
     }
     if (code < 0) {
         int n = 0;

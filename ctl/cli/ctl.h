@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operator's tool: one word of the command line, one row of a table, one file. What a word
- * prints is made of JSON by a pure function, so that tests need no server. Main thread.
+ * The operator's tool: one command, one row of a table, one file. The output of a command is made
+ * from JSON by a pure function, so that tests need no server. Main thread.
  */
 #ifndef RLB_CTL_CLI_CTL_H
 #define RLB_CTL_CLI_CTL_H
@@ -28,13 +28,13 @@ struct ctl_options {
     const char *process;     /* detach: its id */
     const char *cls;         /* resumes: only this request class */
     uint64_t top;            /* resumes: so many classes of each worker; limits: keys; 0: all */
-    bool colours;            /* the terminal shows them */
+    bool colours;            /* the terminal supports them */
 };
 
 /* The whole main(). Returns the exit code. */
 int ctl_main(int argc, char **argv);
 
-/* ---- what words share ---- */
+/* ---- shared by commands ---- */
 /*
  * Ask the admin address that O names, with its token, and with ORDER (JSON) unless that is empty;
  * the answer's status and body, whatever they are. What went wrong goes to D in words. Errors:
@@ -48,7 +48,7 @@ enum err ctl_get(const struct ctl_options *o, const char *path, struct text *bod
 /* The same as JSON; ERR_SYNTAX when it is none. The caller's to json_decref. */
 enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **out,
                       struct diag *d) must_check;
-/* What a word said of a page, E, in words to D; returns E. */
+/* Appends to D the message for error E of a page; returns E. */
 enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum err e,
                           struct diag *d) must_check;
 
@@ -99,11 +99,11 @@ struct ctl_command {
                               number; or NULL */
     const char *summary;   /* in one line */
     const char *text;      /* more of it, for its --help; or NULL */
-    void (*describe)(struct text *out); /* and what that cannot say, at its end; or NULL */
+    void (*describe)(struct text *out); /* further text, at the end; or NULL */
     const char *completes;              /* its arguments: as of a flag */
     const struct ctl_flag *flags;
     size_t nflags;
-    /* ARGV[0] is the program; the word is taken out. Returns the exit code. */
+    /* ARGV[0] is the program; the command is removed. Returns the exit status. */
     int (*run)(const struct ctl_command *c, int argc, char **argv);
 };
 
@@ -124,7 +124,7 @@ extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes,
  * are not more than C has, are O's words; else the exit code.
  */
 int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_options *o) must_check;
-/* A bad command line, said on standard error; returns CTL_USAGE. WHICH may be NULL. */
+/* Prints a usage error to standard error; returns CTL_USAGE. WHICH may be NULL. */
 int ctl_usage_error(const struct ctl_command *c, const char *what, const char *which);
 /* The same for problems that are in D, which is freed. */
 int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
@@ -138,7 +138,7 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
     }
 #define CTL_FLAG_JSON                                                                              \
     {                                                                                              \
-        'j', "json", NULL, NULL, "for programs: as JSON", CTL_SET(struct ctl_options, json)        \
+        'j', "json", NULL, NULL, "print JSON", CTL_SET(struct ctl_options, json)        \
     }
 #define CTL_FLAG_TOKEN                                                                             \
     {                                                                                              \
@@ -147,18 +147,18 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
     }
 #define CTL_FLAG_TIMEOUT                                                                           \
     {                                                                                              \
-        't', "timeout", "SECONDS", NULL, "how long to wait for an answer (10)", ctl_take_seconds,  \
+        't', "timeout", "SECONDS", NULL, "how long to wait for a response (10)", ctl_take_seconds,  \
             CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1, CTL_TIMEOUT_MAX_S                 \
     }
 #define CTL_FLAG_HELP                                                                              \
     {                                                                                              \
-        'h', "help", NULL, NULL, "print this", CTL_OWN(NULL)                                       \
+        'h', "help", NULL, NULL, "print this help", CTL_OWN(NULL)                                       \
     }
 #define CTL_FLAGS_ASKING                                                                           \
     CTL_FLAG_ADDRESS, CTL_FLAG_JSON, CTL_FLAG_TOKEN, CTL_FLAG_TIMEOUT, CTL_FLAG_HELP
 
-/* The end of a word: OUT is printed, D said on standard error, both freed. E, or a failure to
- * print, as exit code. */
+/* Finishes a command: prints OUT, and D to standard error; frees both. Returns the exit status for
+ * E, or for a failure to print. */
 int ctl_finish(enum err e, struct text *out, struct diag *d);
 
 /* ---- files of lines ---- */

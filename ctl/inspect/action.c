@@ -71,7 +71,7 @@ static void complain(const char *address, int status, const json_t *page, struct
     } while (rest.len != 0);
 }
 
-/* "2 workers have forgotten 7 scores" */
+/* "deleted 7 scores of 2 workers" */
 static void add_done(const struct action_run *r, const char *address, const json_t *page,
                      struct text *out)
 {
@@ -108,7 +108,7 @@ static enum err order_at(const struct action_run *r, const char *address, struct
         complain(address, status, page, d);
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK && !json_is_object(page)) {
-        diag_add(d, NULL, 0, 0, "%s: what it says is not JSON", address);
+        diag_add(d, NULL, 0, 0, "%s: the response is not JSON", address);
         e = ERR_SYNTAX;
     } else if (e == ERR_OK && r->o.json) {
         text_add(out, text_slice(&body));
@@ -144,12 +144,12 @@ static int complete(struct action_run *r)
     if (!is_forget && c != &ctl_word_reload) {
         r->worker = r->o.words[0];
         if (r->worker == NULL && c != &ctl_word_confirm_removal)
-            return ctl_usage_error(c, "want a worker, as status shows it", NULL);
+            return ctl_usage_error(c, "expected a worker, as status shows it", NULL);
     }
     if (is_forget && r->all == (r->o.cls != NULL || r->worker != NULL))
-        return ctl_usage_error(c, "want --class and --worker, one of them, or --all", NULL);
+        return ctl_usage_error(c, "expected --class, --worker, both, or --all", NULL);
     if (r->o.token_file == NULL)
-        return ctl_usage_error(c, "want --token-file: with the admin's actions_token", NULL);
+        return ctl_usage_error(c, "--token-file is required, with the admin's actions_token", NULL);
     return -1;
 }
 
@@ -203,10 +203,10 @@ const struct ctl_command ctl_word_confirm_removal = {
 };
 
 static const struct ctl_flag forget_flags[] = {
-    {'c', "class", "CLASS", NULL, "what workers know of this request class",
+    {'c', "class", "CLASS", NULL, "scores of this request class",
      CTL_TEXT(struct ctl_options, cls)},
-    {'w', "worker", "WORKER", NULL, "what this worker knows", CTL_TEXT(struct action_run, worker)},
-    {0, "all", NULL, NULL, "all that all workers know", CTL_SET(struct action_run, all)},
+    {'w', "worker", "WORKER", NULL, "scores of this worker", CTL_TEXT(struct action_run, worker)},
+    {0, "all", NULL, NULL, "all scores of all workers", CTL_SET(struct action_run, all)},
     ACTION_FLAG_APPLICATION,
     {0, "agent", "ADDRESS", NULL,
      "also at this agent's admin address; once for each agent, the token is the same",
@@ -215,7 +215,7 @@ static const struct ctl_flag forget_flags[] = {
 };
 const struct ctl_command ctl_word_forget = {
     .name = "forget",
-    .summary = "clear what was learnt, in the load balancer's and the agents' files too",
+    .summary = "delete what was learned, in the files of the load balancer and of agents too",
     .text = "Removes what was learned by a wrong classifier. Agents report the scores of their "
             "workers\nagain: name each with --agent.\n",
     .flags = forget_flags,
@@ -292,14 +292,14 @@ static int run_detach(const struct ctl_command *c, int argc, char **argv)
         return code;
     o.process = o.words[0];
     if (o.process == NULL)
-        return ctl_usage_error(c, "want the id of a process, which status shows", NULL);
+        return ctl_usage_error(c, "expected the id of a process, which status shows", NULL);
     return ctl_finish(ctl_detach(&o, &out, &d), &out, &d);
 }
 
 const struct ctl_command ctl_word_detach = {
     .name = "detach",
     .arguments = "ID",
-    .summary = "an agent takes this process out and ends it when its requests are done",
+    .summary = "detach this process from its slot, and stop it when its requests are done",
     .flags = asking_flags,
     .nflags = ARRAY_LEN(asking_flags),
     .run = run_detach,

@@ -270,11 +270,11 @@ static int take_range(struct ctl_options *o, const struct ctl_flag *f, const cha
 
     if (check_range_parse(value, (enum check_bare)f->min, (void *)((char *)o + f->at)))
         return CTL_OK;
-    snprintf(what, sizeof(what), "--%s wants a number or a range, not", f->name);
+    snprintf(what, sizeof(what), "--%s: expected a number or a range, not", f->name);
     return ctl_usage_error(o->command, what, value);
 }
 
-/* The line that says what came of it, to OUT. */
+/* Appends the result line to OUT. */
 static enum check_state look(const struct check_run *r, struct text *out)
 {
     struct diag d = {0};
@@ -354,19 +354,19 @@ static const struct ctl_flag flags[] = {
     CHECK_FLAG('B', "worker-mean-backlog-error", MEAN_BACKLOG, error, HIGH,
                "... and at which it is critical"),
     CHECK_FLAG('x', "worker-max-backlog-warn", MAX_BACKLOG, warn, HIGH,
-               "highest backlog of a worker"),
+               "maximum backlog of a worker"),
     CHECK_FLAG('X', "worker-max-backlog-error", MAX_BACKLOG, error, HIGH,
                "... and at which it is critical"),
     CHECK_FLAG('a', "worker-request-age-warn", MAX_AGE, warn, HIGH,
-               "seconds, of the oldest request"),
+               "age of the oldest request in seconds"),
     CHECK_FLAG('A', "worker-request-age-error", MAX_AGE, error, HIGH,
                "... and at which it is critical"),
-    CHECK_FLAG('w', "minimum-worker-warn", WORKERS, warn, LOW, "workers: so many or fewer"),
+    CHECK_FLAG('w', "minimum-worker-warn", WORKERS, warn, LOW, "number of workers, or fewer"),
     CHECK_FLAG('W', "minimum-worker-error", WORKERS, error, LOW, "... and at which it is critical"),
     {'m', "metrics", NULL, NULL, "print performance data", CTL_SET(struct check_run, t.metrics)},
-    {'p', "application", "NAME", NULL, "only this one; else each, and the worst counts",
+    {'p', "application", "NAME", NULL, "only this one; default: all, and the worst counts",
      CTL_TEXT(struct ctl_options, application)},
-    {0, "address", "ADDRESS", NULL, "the same as the argument",
+    {0, "address", "ADDRESS", NULL, "same as the argument",
      CTL_TEXT(struct ctl_options, address)},
     CTL_FLAG_JSON,
     CTL_FLAG_TOKEN,
@@ -376,10 +376,11 @@ static const struct ctl_flag flags[] = {
 const struct ctl_command ctl_word_check = {
     .name = "check",
     .arguments = "[ADDRESS]",
-    .summary = "a plugin of Nagios and Icinga: thresholds in, one line and an exit code out",
+    .summary =
+        "plugin of Nagios and Icinga: checks thresholds, prints one line, sets the exit status",
     .text = "Options and texts are those of rlb-nagios. A bare number N alerts at N and above (of "
-            "workers: at N\nand below); a range (10:, ~:10, 10:20, @10:20) alerts as the "
-            "monitoring plugins' guidelines say.\nAll is well: OK WORKERS MEAN-BACKLOG MAX-BACKLOG "
+            "workers: at N\nand below); a range (10:, ~:10, 10:20, @10:20) alerts as in the "
+            "monitoring plugins' guidelines.\nAll is well: OK WORKERS MEAN-BACKLOG MAX-BACKLOG "
             "MAX-AGE. Exit codes: 0 OK, 1 WARNING,\n2 CRITICAL (also: unreachable), 3 UNKNOWN.\n",
     .flags = flags,
     .nflags = ARRAY_LEN(flags),

@@ -92,7 +92,7 @@ static void print_choice(const json_t *page, const struct ctl_options *o, struct
     if (json_is_string(json_object_get(page, "worker")))
         page_add(out, page, "{worker} would get it: {reason}\n");
     else
-        text_add(out, SLICE_LIT("nobody would get it: it would wait for a worker\n"));
+        text_add(out, SLICE_LIT("no worker available: the request would be queued\n"));
     /* As a sentence; older load balancers have none. */
     if (json_is_string(json_object_get(page, "worker")) &&
         json_is_string(json_object_get(page, "because")))
@@ -102,7 +102,7 @@ static void print_choice(const json_t *page, const struct ctl_options *o, struct
     print_candidates(page, o->colours, out);
 }
 
-/* What shadow_policy says; there may be none. */
+/* Result of shadow_policy, if there is one. */
 static void print_shadow(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     const json_t *shadow = json_object_get(page, "shadow");
@@ -148,7 +148,7 @@ static void make_path(const struct ctl_options *o, const char *url, struct text 
     }
 }
 
-/* What it refuses, it says why in JSON. */
+/* Rejections have a JSON body with the reason. */
 static void complain(const struct ctl_options *o, int status, struct slice body, struct diag *d)
 {
     json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
@@ -184,7 +184,7 @@ static enum err explain(const struct ctl_options *o, const char *url, struct tex
 
         e = page != NULL ? ctl_explain_text(page, o, out) : ERR_SYNTAX;
         if (e != ERR_OK)
-            diag_add(d, NULL, 0, 0, "%s: what it says explains nothing", o->address);
+            diag_add(d, NULL, 0, 0, "%s: the response is not an explanation", o->address);
         json_decref(page);
     }
     text_fini(&path);
@@ -204,7 +204,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         return code;
     const char *url = o.words[0];
     if ((o.cls != NULL) == (url != NULL))
-        return ctl_usage_error(c, "want --class CLASS or a URL", NULL);
+        return ctl_usage_error(c, "expected --class CLASS or a URL", NULL);
     if (slice_of(url != NULL ? url : o.cls).len > VALUE_MAX)
         return ctl_usage_error(c, "the class or URL is too long", NULL);
     return ctl_finish(explain(&o, url, &out, &d), &out, &d);
@@ -213,17 +213,17 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 static const struct ctl_flag flags[] = {
     {'c', "class", "CLASS", NULL, "a request of this class, as the access log has it",
      CTL_TEXT(struct ctl_options, cls)},
-    {'p', "application", "NAME", NULL, "of this application; else the one that the URL leads to",
+    {'p', "application", "NAME", NULL, "of this application; default: the one that serves the URL",
      CTL_TEXT(struct ctl_options, application)},
     CTL_FLAGS_ASKING,
 };
 const struct ctl_command ctl_word_explain = {
     .name = "explain",
     .arguments = "[URL]",
-    .summary = "the worker that a request would get now: its class, candidates with scores, each "
-               "step, and why",
-    .text = "URL is http://HOST/PATH (or only /PATH): the load balancer's own classifier says its "
-            "class.\nNothing is sent to any worker.\n",
+    .summary = "worker that a request would get now: class, candidates with scores, each step, and "
+               "the reason",
+    .text = "URL is http://HOST/PATH (or only /PATH): the load balancer's classifier determines "
+            "its class.\nNothing is sent to any worker.\n",
     .flags = flags,
     .nflags = ARRAY_LEN(flags),
     .run = run,

@@ -69,7 +69,7 @@ static void print_worker(const char *name, json_t *skills, size_t top, struct te
     text_add(out, SLICE_LIT("  "));
     text_add_escaped(out, slice_of(name));
     if (top != 0 && n > top)
-        text_addf(out, ": %zu skills, the best %zu\n", n, top);
+        text_addf(out, ": %zu skills, best %zu\n", n, top);
     else
         text_addf(out, ": %zu skill%s\n", n, n == 1 ? "" : "s");
     print_scored(skill_columns, all, n, top, out);
@@ -225,7 +225,7 @@ static const struct page_column counter_columns[] = {
     PAGE_CELL("longest holder", false, cell_longest),
 };
 
-/* "  NAME: 2 SAYS" where the figure is not 0. */
+/* Appends "  NAME: 2 TEXT" unless the figure is 0. */
 static void print_remark(const json_t *counter, const char *figure, const char *says,
                          struct text *out)
 {
@@ -237,7 +237,7 @@ static void print_remark(const json_t *counter, const char *figure, const char *
     }
 }
 
-/* What is special about one counter, in lines of its own. */
+/* Appends remarks about one counter, each in its own line. */
 static void print_remarks(const json_t *counter, struct text *out)
 {
     const json_t *row;
@@ -250,10 +250,10 @@ static void print_remarks(const json_t *counter, struct text *out)
         page_add(out, counter, "  {name}");
         page_add(out, row, ": refused setting {name}: {why:w}\n");
     }
-    print_remark(counter, "shadow_full", "would have been refused (shadow)", out);
+    print_remark(counter, "shadow_full", "would have been rejected (shadow)", out);
     print_remark(counter, "shadow_busy", "would have waited (shadow)", out);
-    print_remark(counter, "unreachable_open", "let through, the daemon being unreachable", out);
-    print_remark(counter, "unreachable_closed", "refused, the daemon being unreachable", out);
+    print_remark(counter, "unreachable_open", "admitted uncounted, daemon unreachable", out);
+    print_remark(counter, "unreachable_closed", "rejected, daemon unreachable", out);
     print_remark(counter, "lost", "locks lost at the daemon", out);
 }
 
@@ -305,7 +305,7 @@ static void print_keys(const json_t *limits, size_t top, struct text *out)
 
 static void cell_daemon_state(struct table *t, const json_t *daemon)
 {
-    table_add(t, page_is_true(daemon, "resting") ? SLICE_LIT("left alone for a while")
+    table_add(t, page_is_true(daemon, "resting") ? SLICE_LIT("suspended")
                                                  : SLICE_LIT("in use"));
 }
 
@@ -447,7 +447,7 @@ static enum err show_page(const struct page_word *w, const struct ctl_options *o
     return e;
 }
 
-/* Wait; false: a signal says that it is enough. */
+/* Waits. Returns false when interrupted by a signal. */
 static bool wait_for(uint64_t seconds, const sigset_t *ending)
 {
     struct timespec span = {.tv_sec = (time_t)seconds};
@@ -514,10 +514,10 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
      "watch",                                                                                      \
      "SECONDS",                                                                                    \
      NULL,                                                                                         \
-     "again every so many seconds, until interrupted",                                             \
+     "repeat at this interval in seconds, until interrupted",                                             \
      CTL_NUMBER(struct asking, watch_s, 1, WATCH_MAX_S)},                                          \
     {                                                                                              \
-        0, "count", "N", NULL, "with --watch: so many times",                                      \
+        0, "count", "N", NULL, "with --watch: number of times",                                      \
             CTL_NUMBER(struct asking, count, 1, UINT32_MAX)                                        \
     }
 
@@ -538,13 +538,13 @@ static const struct ctl_flag resumes_flags[] = {
     CTL_FLAGS_ASKING,
     {'c', "class", "CLASS", NULL, "only this request class, best worker first",
      CTL_TEXT(struct ctl_options, cls)},
-    {'n', "top", "N", NULL, "so many classes of each worker (10); 0: all",
+    {'n', "top", "N", NULL, "number of classes per worker (10); 0: all",
      CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
 };
 const struct ctl_command ctl_word_resumes = {
     .name = "resumes",
     .arguments = "[APPLICATION]",
-    .summary = "what each worker is good at: its best classes, with scores",
+    .summary = "skills of each worker: its best classes, with scores",
     .flags = resumes_flags,
     .nflags = ARRAY_LEN(resumes_flags),
     .run = run_page,
@@ -552,7 +552,7 @@ const struct ctl_command ctl_word_resumes = {
 
 static const struct ctl_flag limits_flags[] = {
     CTL_FLAGS_ASKING,
-    {'n', "top", "N", NULL, "so many keys (10); 0: all",
+    {'n', "top", "N", NULL, "number of keys (10); 0: all",
      CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
     WATCH_FLAGS,
 };

@@ -34,7 +34,7 @@ static void cell_process_state(struct table *t, const json_t *process)
 
     page_add_text(&shown, process, "state");
     if (page_is_true(process, "succeeds"))
-        text_add(&shown, SLICE_LIT(" (successor)"));
+        text_add(&shown, SLICE_LIT(" (replacement)"));
     if (json_is_string(json_object_get(process, "going")))
         page_add(&shown, process, ", {going}");
     table_add(t, text_slice(&shown));
@@ -298,7 +298,7 @@ static void print_shares(const char *label, json_t *counts, struct text *out)
     text_add_char(out, '\n');
 }
 
-/* What an operator should do something about. */
+/* Problems that need an operator. */
 static void add_warnings(const json_t *application, struct text *out)
 {
     const json_t *tree = json_object_get(application, "tree");
@@ -310,7 +310,7 @@ static void add_warnings(const json_t *application, struct text *out)
                  SLICE_LIT("  the tree cannot be reached: continuing with the last known state\n"));
     json_array_foreach(json_object_get(tree, "refused_providers"), i, row)
     {
-        text_add(out, SLICE_LIT("  refused provider: "));
+        text_add(out, SLICE_LIT("  rejected registration: "));
         text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
         text_add_char(out, '\n');
     }

@@ -255,7 +255,7 @@ static enum table_style row_style(const struct row *r)
 
 /* ---- columns ---- */
 
-/* What is shown of workers. */
+/* Columns of the table of workers. */
 struct layout {
     unsigned name_width;
     bool shown[COLUMNS];
@@ -376,7 +376,7 @@ static void draw_row(struct screen *s, const struct layout *l, const struct row 
     text_fini(&line);
 }
 
-/* What there is and is not on the screen; an empty line when that is nothing. */
+/* Appends what is not on the screen; an empty line if nothing is hidden. */
 static void draw_hidden(struct screen *s, const struct layout *l, size_t first, size_t n)
 {
     /* After this line and that of the titles. */
@@ -434,11 +434,11 @@ static void draw_help(struct screen *s)
         snprintf(line, sizeof(line), "  %c       sort by %s", keys[i].letter, keys[i].what);
         add_line(s, slice_of(line), TABLE_PLAIN);
     }
-    add_line(s, SLICE_LIT("  R       the other way round"), TABLE_PLAIN);
+    add_line(s, SLICE_LIT("R       reverse order"), TABLE_PLAIN);
     add_line(s, SLICE_LIT("  a, tab  the next application"), TABLE_PLAIN);
     add_line(s, SLICE_LIT("  arrows  scroll workers and columns; page up, page down"), TABLE_PLAIN);
     add_line(s, SLICE_LIT("  p       pause; + and - change the interval"), TABLE_PLAIN);
-    add_line(s, SLICE_LIT("  h, q    this help; the end"), TABLE_PLAIN);
+    add_line(s, SLICE_LIT("h, q    this help; quit"), TABLE_PLAIN);
 }
 
 /* Application NUMBER (in a circle) and its name; NULL: there are none. */
@@ -557,7 +557,7 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
         draw_application(&s, name, then, app, span_s);
         draw_workers(&s, then, app, span_s);
     }
-    /* What is below the last line goes. */
+    /* Clears the screen below the last line. */
     if (s.lines < v->rows)
         text_add(out, SLICE_LIT("\r\n\033[J"));
 }
@@ -709,7 +709,7 @@ static int read_byte(int wait_ms)
     return n == 0 || errno == EINTR || errno == EAGAIN ? ((p.revents & POLLHUP) ? -1 : 0) : -1;
 }
 
-/* What follows an escape: "[A", "[5~". */
+/* Reads the rest of an escape sequence: "[A", "[5~". */
 static int read_sequence(void)
 {
     enum { NEXT_MS = 50 };
@@ -767,7 +767,7 @@ static int take_sort(struct ctl_options *o, const struct ctl_flag *f, const char
 {
     (void)f;
     if (value[0] == '\0' || value[1] != '\0' || strchr("nbmorfsk", value[0]) == NULL)
-        return ctl_usage_error(o->command, "--sort wants one of n b m o r f s k, not", value);
+        return ctl_usage_error(o->command, "--sort: expected one of n b m o r f s k, not", value);
     (void)top_press(&container_of(o, struct top, o)->view, value[0]);
     return CTL_OK;
 }
@@ -878,7 +878,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 }
 
 static const struct ctl_flag flags[] = {
-    {'i', "interval", "SECONDS", NULL, "between two looks (2)",
+    {'i', "interval", "SECONDS", NULL, "between two updates (2)",
      CTL_NUMBER(struct top, view.interval_s, 1, INTERVAL_MAX_S)},
     {'s', "sort", "KEY", "n b m o r f s k",
      "name, backlog, mean, oldest, requests/s, failures/s, service time, or skills (b)",
@@ -890,7 +890,7 @@ static const struct ctl_flag flags[] = {
 };
 const struct ctl_command ctl_word_top = {
     .name = "top",
-    .summary = "workers, live, in a terminal; h lists the keys, q ends it",
+    .summary = "workers, live, in a terminal; h lists the keys, q quits",
     .flags = flags,
     .nflags = ARRAY_LEN(flags),
     .run = run,

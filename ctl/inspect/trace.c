@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl trace: what a trace log says.
+ * resumelbctl trace: evaluates a trace log.
  */
 #include "common/base/json.h"
 #include "ctl/cli/page.h"
@@ -98,7 +98,7 @@ static void leave(struct trace_report *r, struct active *a)
     free(a);
 }
 
-/* NAME and TEXT say why. */
+/* NAME and TEXT are the reason. */
 static void note_unfinished(struct trace_report *r, const struct active *a, struct slice name,
                             struct slice text)
 {
@@ -184,7 +184,7 @@ static void end(struct trace_report *r, struct active *a, uint64_t now_us)
     leave(r, a);
 }
 
-/* What agents of ours say beside; of others, nothing is known. */
+/* Further records of resumelb-agent; other servers have none. */
 static void take_note(struct trace_report *r, struct active *a, const struct trace_line *l)
 {
     struct slice name = l->name;
@@ -622,7 +622,7 @@ static enum err read_file(const char *file, struct trace_report *r, struct trace
     if (in != NULL)
         e = ctl_close(in, file, d);
     if (e == ERR_OK && r->records == 0) {
-        diag_add(d, file, 0, 0, "%s", p->bad_why != NULL ? p->bad_why : "no records in it");
+        diag_add(d, file, 0, 0, "%s", p->bad_why != NULL ? p->bad_why : "no records");
         e = ERR_SYNTAX;
     }
     if (e == ERR_OK)
@@ -641,7 +641,7 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
     if (code >= 0)
         return code;
     if (run.o.words[0] == NULL)
-        return ctl_usage_error(c, "want a file: a trace log, or -", NULL);
+        return ctl_usage_error(c, "expected a file: a trace log, or -", NULL);
     run.print.top = run.o.top;
     enum err e = read_file(run.o.words[0], &r, &run.print, &d);
     if (e == ERR_OK && run.o.json)
@@ -653,7 +653,7 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
 }
 
 static const struct ctl_flag flags[] = {
-    {'n', "top", "N", NULL, "so many URLs and unfinished requests (20); 0: all",
+    {'n', "top", "N", NULL, "number of URLs and unfinished requests (20); 0: all",
      CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
     {'m', "minutes", NULL, NULL, "requests in progress, minute by minute",
      CTL_SET(struct trace_run, print.minutes)},
@@ -663,10 +663,10 @@ static const struct ctl_flag flags[] = {
 const struct ctl_command ctl_word_trace = {
     .name = "trace",
     .arguments = "FILE",
-    .summary = "where time went and what never ended, of an agent's trace log",
+    .summary = "times by URL and unfinished requests of an agent's trace log",
     .text = "FILE is a trace log of an agent (setting trace_log), of zc.resumelb or of\n"
-            "zc.zservertracelog; - is standard input. Prints what is unfinished, and URLs by "
-            "impact: mean\ntime in the application, times how many there were.\n",
+            "zc.zservertracelog; - is standard input. Prints unfinished requests, and URLs by "
+            "impact: mean\ntime in the application, times the number of requests.\n",
     .completes = CTL_FILES,
     .flags = flags,
     .nflags = ARRAY_LEN(flags),

@@ -216,7 +216,7 @@ static bool is_host_byte(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c != '\0' && strchr("-._[]:", c));
 }
 
-/* What stands behind a host: nothing, or a port. */
+/* Whether the rest after a host is empty or a port. */
 static bool is_port(struct slice s)
 {
     uint64_t port;
@@ -351,7 +351,8 @@ static struct slice unless_dash(struct slice s)
     return slice_is(s, "-") ? SLICE_NULL : s;
 }
 
-/* Of KEY="VALUE" or KEY=VALUE behind the agent, as we write them: host and service_us. */
+/* The fields host and service_us, KEY="VALUE" or KEY=VALUE after the agent, of resumelb's own
+ * lines. */
 static enum access_fault read_ours(struct reading *r)
 {
     while (take(r, ' ')) {
@@ -571,6 +572,6 @@ void requests_print_bad(const struct requests *r, struct text *out)
     size_t n = requests_bad(r);
 
     if (n != 0)
-        text_addf(out, "%zu of %zu lines left out; the first, line %zu: %s\n", n, r->lines,
+        text_addf(out, "%zu of %zu lines skipped; the first, line %zu: %s\n", n, r->lines,
                   r->first_bad, r->bad_why);
 }

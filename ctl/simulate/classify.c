@@ -12,7 +12,7 @@
 /* ---- facts ---- */
 
 enum {
-    /* Fewer say nothing. */
+    /* Fewer are not significant. */
     REQUESTS_MIN = 20,
     /* In percent of all requests. */
     LARGEST_PERCENT = 50,
@@ -70,12 +70,11 @@ size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_
     classify_facts(c, &f);
     if (f.nameless * PERCENT >= NAMELESS_PERCENT) {
         text_addf(&out[n++],
-                  "%.0f %% of the requests have no class: they go to whichever worker has least to "
-                  "do",
+                  "%.0f %% of the requests have no class: they go to the least loaded worker",
                   f.nameless * PERCENT);
     }
     if (c->n == 1 && f.nameless < 1) {
-        text_addf(&out[n++], "all requests are of one class: every worker has to know everything");
+        text_addf(&out[n++], "all requests are of one class: every worker needs all data");
     } else if (f.largest * PERCENT >= LARGEST_PERCENT) {
         text_addf(&out[n], "one class has %.0f %% of the traffic (", f.largest * PERCENT);
         text_add_escaped(&out[n], c->classes[c->classes[0].name.len == 0 && c->n > 1].name);
@@ -83,13 +82,13 @@ size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_
     }
     if ((double)c->n * PERCENT >= (double)c->requests * CLASSES_PERCENT) {
         text_addf(&out[n++],
-                  "nearly as many classes as requests (%zu of %llu): no worker sees one often "
-                  "enough to get good at it",
+                  "nearly as many classes as requests (%zu of %llu): no worker gets one often "
+                  "enough to become skilled at it",
                   c->n, (unsigned long long)c->requests);
     } else if ((double)f.single * PERCENT >= (double)c->requests * SINGLE_PERCENT) {
         text_addf(&out[n++],
-                  "%.0f %% of the requests are the only one of their class: they are spread by "
-                  "chance",
+                  "%.0f %% of the requests are the only one of their class: they are distributed "
+                  "at random",
                   (double)f.single * PERCENT / (double)c->requests);
     }
     return n;
@@ -148,7 +147,7 @@ static int take_classifier(struct ctl_options *o, const struct ctl_flag *f, cons
     return take_spec(container_of(o, struct classify_run, o), value);
 }
 
-/* The value of `classifier` of a load balancer's configuration; NULL, and said to D: none. */
+/* The value of `classifier` of a load balancer's configuration. NULL on error, which is in D. */
 static const struct config_node *find_classifier(const struct config *c, const char *application,
                                                  struct diag *d)
 {
@@ -158,7 +157,7 @@ static const struct config_node *find_classifier(const struct config *c, const c
     if (application != NULL)
         app = applications != NULL ? config_get(applications, application) : NULL;
     if (app == NULL) {
-        config_complain(c, NULL, d, "no application '%s' in it", application);
+        config_complain(c, NULL, d, "unknown application '%s'", application);
         return NULL;
     }
     const struct config_node *found = config_get(app, "classifier");
@@ -197,7 +196,7 @@ static int parse(struct classify_run *r, const struct ctl_command *c, int argc, 
     if (code >= 0)
         return code;
     if (r->o.words[0] == NULL)
-        return ctl_usage_error(c, "want a file: an access log, a list of URLs, or -", NULL);
+        return ctl_usage_error(c, "expected a file: an access log, a list of URLs, or -", NULL);
     if (r->o.application != NULL && r->config_file == NULL)
         return ctl_usage_error(c, "--application is for --config", NULL);
     if (r->config_file != NULL)
@@ -242,7 +241,7 @@ static enum err count_all(struct classify_run *r, struct diag *d)
     }
     e = requests_close(&r->in, d);
     if (e == ERR_OK && r->requests == 0) {
-        diag_add(d, r->o.words[0], 0, 0, "no requests in it%s%s", r->in.bad_why != NULL ? ": " : "",
+        diag_add(d, r->o.words[0], 0, 0, "no requests%s%s", r->in.bad_why != NULL ? ": " : "",
                  r->in.bad_why != NULL ? r->in.bad_why : "");
         e = ERR_SYNTAX;
     }
@@ -401,9 +400,9 @@ static const struct ctl_flag flags[] = {
      CTL_TEXT(struct classify_run, config_file)},
     {'A', "application", "NAME", NULL, "... for this application",
      CTL_TEXT(struct ctl_options, application)},
-    {'n', "top", "N", NULL, "so many classes (20); 0: all",
+    {'n', "top", "N", NULL, "number of classes (20); 0: all",
      CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
-    {'r', "requests", "N", NULL, "only the first so many requests",
+    {'r', "requests", "N", NULL, "only the first requests, up to this number",
      CTL_NUMBER(struct classify_run, limit, 1, REQUESTS_MAX)},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,

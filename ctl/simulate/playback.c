@@ -105,7 +105,7 @@ static enum err playback_read(struct playback *p, struct diag *d)
     enum err closed = requests_close(&in, d);
     e = e == ERR_OK ? closed : e;
     if (e == ERR_OK && p->n == 0) {
-        diag_add(d, p->o.words[0], 0, 0, "no GETs in it%s%s", in.bad_why != NULL ? ": " : "",
+        diag_add(d, p->o.words[0], 0, 0, "no GETs%s%s", in.bad_why != NULL ? ": " : "",
                  in.bad_why != NULL ? in.bad_why : "");
         e = ERR_SYNTAX;
     }
@@ -120,9 +120,9 @@ static enum err playback_read(struct playback *p, struct diag *d)
  *
  *   IDLE -- a request is due --> CONNECTING -> ASKED -- answer or error --> IDLE
  *
- * Closed loop: the next request is due when a client is free. Paced: when the log says; when no
- * client is free then it waits, and its latency counts from when it was due, so that a server that
- * is slow cannot hide it by taking fewer.
+ * Closed loop: the next request is due when a client is free. Paced: at the times of the log; when
+ * no client is free then it waits, and its latency counts from when it was due, so that a server
+ * that is slow cannot hide it by taking fewer.
  */
 
 enum { CHECK_MS = 50, PACE_AHEAD_US = 1000 };
@@ -533,11 +533,11 @@ static void print_text(const struct playback *p, struct text *out)
 
     text_add(out, text_slice(&p->bad));
     if (p->others != 0)
-        text_addf(out, "%zu requests left out, which are no GETs\n", p->others);
+        text_addf(out, "%zu requests skipped that are not GETs\n", p->others);
     for (size_t i = 0; i < p->nservers; ++i)
         print_server(p, i, out);
     if (p->interrupted)
-        text_add(out, SLICE_LIT("interrupted: not all of it was played\n"));
+        text_add(out, SLICE_LIT("interrupted: the log was not played completely\n"));
     table_init(&t, columns, p->nservers == 2 ? COLUMNS_OF_TWO : COLUMNS_OF_ONE);
     t.colours = p->o.colours;
     add_row(p, &t, SLICE_LIT("all"), UINT32_MAX);
@@ -669,7 +669,7 @@ static int take_url(struct playback *p, const char *url)
 
     if (url_line_parse(slice_of(url), &u) != NULL || u.host.len == 0 || u.tls || u.query.len != 0 ||
         !slice_is(u.path, "/"))
-        return ctl_usage_error(p->o.command, "want a server as http://HOST:PORT, not", url);
+        return ctl_usage_error(p->o.command, "expected a server as http://HOST:PORT, not", url);
     *s = (struct playback_server){.url = url};
     text_add(&s->host, u.host);
     ++p->nservers;
@@ -696,7 +696,7 @@ static int parse(struct playback *p, const struct ctl_command *c, int argc, char
     if (code >= 0)
         return code;
     if (p->o.words[0] == NULL || p->o.words[1] == NULL)
-        return ctl_usage_error(c, "want a log and a server: LOG http://HOST:PORT", NULL);
+        return ctl_usage_error(c, "expected a log and a server: LOG http://HOST:PORT", NULL);
     code = CTL_OK;
     for (char **url = p->o.words + 1; *url != NULL && code == CTL_OK; ++url)
         code = take_url(p, *url);
@@ -734,16 +734,16 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 
 static const struct ctl_flag flags[] = {
     {'C', "clients", "N", NULL,
-     "closed loop: so many ask again at once (8); paced: at most so many together (256)",
+     "closed loop: number of clients (8); paced: maximum in flight (256)",
      CTL_NUMBER(struct playback, clients, 1, PLAYBACK_CLIENTS_MAX)},
-    {'s', "speed", "FACTOR", NULL, "paced: when the log says, so many times as fast",
+    {'s', "speed", "FACTOR", NULL, "paced: at the times of the log, divided by this factor",
      CTL_OWN(take_speed)},
-    {'r', "requests", "N", NULL, "only the first so many",
+    {'r', "requests", "N", NULL, "only the first requests, up to this number",
      CTL_NUMBER(struct playback, limit, 1, PLAYBACK_REQUESTS_MAX)},
     {'c', "classifier", "SPEC", "host segment path regex:",
      "classes of the report: host (default), segment, path or regex:VARIABLE:PATTERN",
      CTL_OWN(take_classifier)},
-    {'n', "top", "N", NULL, "so many classes (10); 0: all",
+    {'n', "top", "N", NULL, "number of classes (10); 0: all",
      CTL_NUMBER(struct ctl_options, top, 0, SIMULATE_CLASSES_MAX)},
     {'t', "timeout", "SECONDS", NULL, "for a response to begin, and to continue (30)",
      ctl_take_seconds, CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1, CTL_TIMEOUT_MAX_S},

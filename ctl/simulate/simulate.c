@@ -24,20 +24,20 @@
     NUMBER(hit_us, "hit-us", "US", 20, 0, 1e6, false, "... and for each object in the cache (20)") \
     NUMBER(load_ms, "load-ms", "MS", 2, 0, 60000, false, "... and for each that is loaded (2)") \
     NUMBER(db_slots, "db-slots", "N", 0, 0, WORLD_DB_SLOTS_MAX, true, "loads that all workers can have in progress at once; 0: no bound (0)") \
-    NUMBER(clients, "clients", "N", 64, 1, 1e6, true, "closed loop: so many clients, which ask again at once (64)") \
-    NUMBER(rate, "rate", "N", 0, 0.001, 1e6, false, "open loop: so many requests a second, at random times") \
-    NUMBER(speed, "speed", "FACTOR", 0, 1e-6, 1e6, false, "open loop: when the log says, so many times as fast") \
-    NUMBER(requests, "requests", "N", 0, 2, TRACE_REQUESTS_MAX, true, "so many: of a log at most, of a scenario in all its phases together") \
+    NUMBER(clients, "clients", "N", 64, 1, 1e6, true, "closed loop: number of clients, each with one request at a time (64)") \
+    NUMBER(rate, "rate", "N", 0, 0.001, 1e6, false, "open loop: requests per second, at random times") \
+    NUMBER(speed, "speed", "FACTOR", 0, 1e-6, 1e6, false, "open loop: at the times of the log, divided by this factor") \
+    NUMBER(requests, "requests", "N", 0, 2, TRACE_REQUESTS_MAX, true, "number of requests: of a log at most, of a scenario over all phases") \
     NUMBER(sites, "sites", "N", 500, 1, WORKLOAD_SITES_MAX, true, "sites (500)") \
     NUMBER(zipf, "zipf", "S", 0.9, 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py") \
     NUMBER(site_objects, "site-objects", "N", 60, 1, WORKLOAD_SITE_OBJECTS_MAX, true, "objects of a site: four standard deviations (60)") \
-    NUMBER(objects, "objects", "N", 20, 1, TRACE_PAGE_OBJECTS_MAX, true, "objects drawn for a page (20)") \
+    NUMBER(objects, "objects", "N", 20, 1, TRACE_PAGE_OBJECTS_MAX, true, "random objects per page (20)") \
     NUMBER(balancers, "balancers", "N", 1, 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)") \
-    NUMBER(report_delay_ms, "report-delay-ms", "MS", 0, 0, 60000, false, "balancers receive reports sent to others so much later; 0: never (0)") \
-    NUMBER(homes_delay_ms, "homes-delay-ms", "MS", 1000, 0, 60000, false, "workers publish where classes live so often; 0: never, each balancer decides alone (1000)") \
+    NUMBER(report_delay_ms, "report-delay-ms", "MS", 0, 0, 60000, false, "delay after which balancers receive reports sent to others; 0: never (0)") \
+    NUMBER(homes_delay_ms, "homes-delay-ms", "MS", 1000, 0, 60000, false, "interval at which workers publish homes; 0: never, each balancer decides alone (1000)") \
     NUMBER(history, "history", "N", 200, 1, 1e6, true, "requests between a worker's resumes (200)") \
-    NUMBER(seed, "seed", "N", 1, 0, 4294967295.0, true, "of all that is drawn (1)") \
-    NUMBER(random, "random", "N", 0, 1, SIMULATE_RANDOM_MAX, true, "so many workloads drawn at random: how often is each policy among the best?")
+    NUMBER(seed, "seed", "N", 1, 0, 4294967295.0, true, "seed of all random numbers (1)") \
+    NUMBER(random, "random", "N", 0, 1, SIMULATE_RANDOM_MAX, true, "number of random workloads: how often is each policy among the best?")
 /* clang-format on */
 
 enum {
@@ -119,7 +119,7 @@ static int take_number(struct ctl_options *o, const struct ctl_flag *f, const ch
         s->numbers[f->at] = v;
         return CTL_OK;
     }
-    snprintf(what, sizeof(what), "--%s wants %s from %.10g to %.10g%s, not", n->name,
+    snprintf(what, sizeof(what), "--%s: expected %s from %.10g to %.10g%s, not", n->name,
              n->whole ? "a whole number" : "a number", n->min, n->max, is_zipf ? " or simul" : "");
     return complain(what, value);
 }
@@ -174,7 +174,7 @@ static int take_policies(struct ctl_options *o, const struct ctl_flag *f, const 
     return add_policies(container_of(o, struct simulate, o), list);
 }
 
-/* What most people have today, to hold what is found against; unless it is there. */
+/* Adds the usual configuration as the reference for comparison, unless it is present. */
 static int add_today(struct simulate *s)
 {
     for (size_t i = 0; i < s->npolicies; ++i) {
@@ -224,7 +224,7 @@ static const struct idle {
     {is_light, "scenario light has 8 clients", {"clients"}},
     {has_log, "a log has its own", {"sites", "zipf", "site-objects"}},
     {is_drawn,
-     "--random draws it",
+     "--random chooses it",
      {"workers", "cache", "base-ms", "hit-us", "load-ms", "clients", "sites", "zipf",
       "site-objects", "objects"}},
 };
@@ -254,7 +254,7 @@ static int check_idle(const struct simulate *s)
     return CTL_OK;
 }
 
-/* What does not go together, and what is not given. */
+/* Checks for options that exclude each other, and for missing ones. */
 static int complete(struct simulate *s)
 {
     size_t nscenarios = 0;
@@ -265,11 +265,11 @@ static int complete(struct simulate *s)
     if (s->log_file != NULL && nscenarios != 0)
         return complain("a log or a scenario, not both", NULL);
     if (s->log_file == NULL && s->plan.speed > 0)
-        return complain("--speed is for a log: described work has no times of its own", NULL);
+        return complain("--speed is for a log: generated work has no recorded times", NULL);
     if (s->plan.speed > 0 && s->plan.rate > 0)
         return complain("--speed or --rate, not both", NULL);
     if (s->nrandom != 0 && (s->log_file != NULL || nscenarios != 0 || s->tune || s->plot_file))
-        return complain("--random draws its own work: no log, scenario, --tune or --plot", NULL);
+        return complain("--random chooses its own work: no log, scenario, --tune or --plot", NULL);
     if ((s->plot_file != NULL || s->tune) && nscenarios > 1)
         return complain("--plot and --tune are for one scenario", NULL);
     if ((s->tune || s->nrandom != 0) && s->o.json)
@@ -521,8 +521,8 @@ static const struct ctl_flag simulate_flags[] = {
      CTL_OWN(take_classifier)},
     {'s', "scenario", "NAME",
      "steady light flash crawl newworkers crash drain rolling hetero shift shareddb all",
-     "instead of a log; all: each; may be given several times (steady)", CTL_OWN(take_scenario)},
-    {'o', "plot", "FILE.svg", CTL_FILES, "a picture of it", CTL_TEXT(struct simulate, plot_file)},
+     "instead of a log; all: every scenario; may be given several times (steady)", CTL_OWN(take_scenario)},
+    {'o', "plot", "FILE.svg", CTL_FILES, "chart (SVG)", CTL_TEXT(struct simulate, plot_file)},
     {'j', "json", NULL, NULL, "for programs", CTL_SET(struct ctl_options, json)},
     {0, "tune", NULL, NULL, "search the best classifier, policy, settings and number of workers",
      CTL_SET(struct simulate, tune)},
@@ -537,12 +537,12 @@ static const struct ctl_flag simulate_flags[] = {
 const struct ctl_command ctl_word_simulate = {
     .name = "simulate",
     .arguments = "[ACCESS-LOG]",
-    .summary = "what each policy would do for an access log, or for described work",
+    .summary = "what each policy would do for an access log, or for generated work",
     .text = "What would resumelb do for these requests? Replays an access log (combined format, "
             "with or\n"
-            "without the virtual host first; our own in JSON; - for standard input), or described "
+            "without the virtual host first; our own in JSON; - for standard input), or generated "
             "work,\n"
-            "in virtual time, over the code that picks workers in the server.\n",
+            "in virtual time, with the code that selects workers in the server.\n",
     .describe = describe_choices,
     .completes = CTL_FILES,
     .flags = simulate_flags,

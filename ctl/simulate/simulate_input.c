@@ -43,7 +43,7 @@ static const struct owned {
     {"max_share_always", POOL_POLICY_ADAPTIVE}, {"hash_balance_factor", POOL_POLICY_HASH},
 };
 
-/* What simulated workers have none of: versions, and slots without a process. */
+/* Settings without effect on simulated workers: versions, and dormant slots. */
 static const char *const without_effect[] = {"single_version", "spawn_backlog", "spawn_after"};
 
 /* The choices of the setting `policy`, with '|' between. */
@@ -102,7 +102,7 @@ static bool set(struct pool_values *v, struct slice name, struct slice value, st
     const struct setting_row *row = settings_find(&table, name);
     char why[SETTINGS_WHY_ROOM];
 
-    /* Of a name that there is not check_names says which there are. */
+    /* check_names lists the valid names when a name is unknown. */
     if (row == NULL || settings_set(row, value, v, why) == ERR_OK)
         return true;
     diag_add(d, NULL, 0, 0, "--policy: %.*s: %s", SLICE_FMT(name), why);
@@ -140,7 +140,7 @@ static bool check_names(const struct pool_settings *s, struct slice settings, st
             return false;
         }
         if (is_given(rest, name)) {
-            diag_add(d, NULL, 0, 0, "--policy: %.*s is given twice", SLICE_FMT(name));
+            diag_add(d, NULL, 0, 0, "--policy: duplicate %.*s", SLICE_FMT(name));
             return false;
         }
     }
@@ -151,9 +151,7 @@ static bool check_values(const struct pool_settings *s, struct diag *d)
 {
     if (pool_hash_balances(s->hash_balance_percent))
         return true;
-    diag_add(d, NULL, 0, 0,
-             "--policy: hash_balance_factor: at 100 or below workers would have no room; 0 is for "
-             "no bound");
+    diag_add(d, NULL, 0, 0, "--policy: hash_balance_factor: must be above 100, or 0 for no bound");
     return false;
 }
 
@@ -167,7 +165,7 @@ static bool read_one(struct slice spec, struct simulate_policy *out, struct diag
     struct slice given = rest;
 
     if (spec.len != 0 && spec.p[spec.len - 1] == ':') {
-        diag_add(d, NULL, 0, 0, "--policy: %.*s: a SETTING=VALUE is to follow", SLICE_FMT(spec));
+        diag_add(d, NULL, 0, 0, "--policy: %.*s: expected SETTING=VALUE", SLICE_FMT(spec));
         return false;
     }
     settings_defaults(&table, &v);
@@ -218,7 +216,7 @@ bool simulate_read_policies(const char *list, struct simulate_policy *out, size_
             return false;
         }
         if (is_there(out, *n, spec)) {
-            diag_add(d, NULL, 0, 0, "--policy: %.*s is given twice", SLICE_FMT(spec));
+            diag_add(d, NULL, 0, 0, "--policy: duplicate %.*s", SLICE_FMT(spec));
             return false;
         }
         if (!read_one(spec, &out[*n], d))
@@ -298,7 +296,7 @@ static bool spell_out(const char *spec, struct text *yaml, struct diag *d)
     struct slice variable = slice_cut(&rest, ':');
     if (!slice_is(kind, "regex") || variable.len == 0 || rest.len == 0) {
         diag_add(d, NULL, 0, 0,
-                 "--classifier: want host, segment, path or regex:VARIABLE:PATTERN, not '%s'",
+                 "--classifier: expected host, segment, path or regex:VARIABLE:PATTERN, not '%s'",
                  spec);
         return false;
     }
@@ -632,7 +630,7 @@ enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d
     log->requests = r.n;
     e = requests_close(&log->in, d);
     if (e == ERR_OK && r.n < REQUESTS_MIN) {
-        diag_add(d, s->log_file, 0, 0, "fewer than two requests in it");
+        diag_add(d, s->log_file, 0, 0, "fewer than two requests");
         e = ERR_SYNTAX;
     } else if (e == ERR_OK) {
         e = make_plan(&r, out);

@@ -24,7 +24,7 @@ void simulate_print_log(const struct simulate *s, struct text *out)
               log->cut ? ", and more that were not read" : "");
     if (bad == 0)
         return;
-    text_addf(out, "  %zu of %zu lines are of no use, the first of them line %zu:\n", bad,
+    text_addf(out, "  %zu of %zu lines cannot be used, the first is line %zu:\n", bad, log->lines,
               log->in.lines, log->in.first_bad);
     for (unsigned f = 0; f < ACCESS_FAULTS; ++f) {
         if (log->in.faults[f] != 0)
@@ -88,7 +88,7 @@ static void print_figures(const struct simulate_story *t, struct text *out)
     table_fini(&table);
 }
 
-/* Of policies with shadow_policy, what the shadow says. */
+/* Results of shadows, of policies with shadow_policy. */
 static void print_shadows(const struct simulate_story *t, struct text *out)
 {
     static const struct table_column columns[] = {{"policy, with a shadow", false},
@@ -120,7 +120,7 @@ static void print_shadows(const struct simulate_story *t, struct text *out)
     table_fini(&table);
 }
 
-/* What only this scenario is about. */
+/* Results specific to this scenario. */
 static void print_extras(const struct simulate_story *t, struct text *out)
 {
     struct table_column columns[TABLE_COLUMNS_MAX] = {{"policy", false}};
@@ -345,7 +345,7 @@ static const struct bars {
 } panels[] = {
     {"Loads per request", "fewer is better", offsetof(struct figures, loads), 2},
     {"Requests a second", "more is better", offsetof(struct figures, rate), 0},
-    {"99 % answered within", "ms; less is better", offsetof(struct figures, p99_ms), 0},
+    {"p99 response time", "ms; less is better", offsetof(struct figures, p99_ms), 0},
     {"Busiest worker", "its work; 1 is even", offsetof(struct figures, busy_max), 2},
 };
 
@@ -600,7 +600,7 @@ static double add_charts(const struct plot *p, double y)
 
     add_lines(p, &course, window_loads);
     mark_phases(p, &course);
-    latency.title = "99 % answered within, over time";
+    latency.title = "p99 response time, over time";
     latency.hint = "ms";
     latency.x += half + AXIS + GAP;
     add_lines(p, &latency, window_p99);

@@ -238,7 +238,7 @@ enum err simulate_random(struct simulate *s, struct text *out, struct diag *d)
     if (e == ERR_OK) {
         text_add(out, SLICE_LIT("The workloads:\n\n"));
         table_print(&tables[0], 2, out);
-        text_add(out, SLICE_LIT("\nWhat came of them:\n\n"));
+        text_add(out, SLICE_LIT("\nResults:\n\n"));
         table_print(&tables[1], 2, out);
         print_scores(s, scores, out);
         print_kept(s, scores, out);

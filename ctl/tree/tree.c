@@ -61,8 +61,8 @@ static enum err walk_children(struct walk *w, const char *path, const struct tre
 static enum err check_room(struct walk *w, const char *path, size_t depth)
 {
     if (w->nodes++ == TREE_TEXT_NODES_MAX) {
-        diag_add(&w->command->diag, NULL, 0, 0, "%s: more than %d nodes in all: want a part of it",
-                 path, TREE_TEXT_NODES_MAX);
+        diag_add(&w->command->diag, NULL, 0, 0,
+                 "%s: more than %d nodes in total: name a part of it", path, TREE_TEXT_NODES_MAX);
         return ERR_SYSTEM;
     }
     if (depth == TREE_DEPTH_MAX) {
@@ -132,7 +132,7 @@ static size_t print_json(const struct tree_text_node *top, struct tree_command *
     text_add_char(&c->out, '\n');
     json_decref(o);
     if (left_out != 0)
-        diag_add(&c->diag, NULL, 0, 0, "%zu nodes left out: their names are not UTF-8", left_out);
+        diag_add(&c->diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8", left_out);
     return left_out;
 }
 
@@ -285,7 +285,7 @@ static void tell_problem(struct watched *w, const char *problem)
     if (now[0] != '\0')
         say(w, "problem:", now, NULL);
     else
-        say(w, "no problem any more", NULL, NULL);
+        say(w, "no problem", NULL, NULL);
     free(w->problem);
     w->problem = xstrdup(problem);
 }
@@ -322,7 +322,7 @@ static void on_no_answer(struct timer *timer)
 {
     struct watched *w = container_of(timer, struct watched, patience);
 
-    fprintf(stderr, "resumelbctl: no answer from %s yet; waiting for it\n", w->command->url);
+    fprintf(stderr, "resumelbctl: no reply from %s yet; waiting\n", w->command->url);
 }
 
 static void watched_fini(struct watched *w)
@@ -381,12 +381,11 @@ static void describe_verbs(struct text *out)
     text_add(out, SLICE_LIT("\nverbs:\n"));
     for (size_t i = 0; i < ARRAY_LEN(verbs); ++i)
         text_addf(out, "  %s\n", verbs[i].usage);
-    text_add(
-        out,
-        SLICE_LIT("\nVALUE is JSON, or text if it does not parse as such. Names and links: "
-                  "resumelbctl(1).\n"
-                  "exit codes: 0 done; 1 not done; 2 bad usage; diff: 0 the same; 1 different; 2 "
-                  "trouble\n"));
+    text_add(out,
+             SLICE_LIT("\nVALUE is JSON, or text if it does not parse as such. Names and links: "
+                       "resumelbctl(1).\n"
+                       "Exit status: 0 success; 1 failure; 2 usage error; diff: 0 same; 1 "
+                       "different; 2 trouble\n"));
 }
 
 static int usage_error(const char *what, const char *which)
@@ -402,7 +401,7 @@ static int take_trim(struct ctl_options *o, const struct ctl_flag *f, const char
 
     (void)value;
     if (c->trim != TREE_TRIM_TELL && c->trim != trim)
-        return usage_error("want one of --trim and --no-trim", NULL);
+        return usage_error("expected one of --trim and --no-trim", NULL);
     c->trim = trim;
     return CTL_OK;
 }
@@ -413,7 +412,7 @@ static int take_timeout(struct ctl_options *o, const struct ctl_flag *f, const c
 
     (void)f;
     if (!parse_u64(slice_of(value), CTL_TIMEOUT_MAX_S, &seconds) || seconds == 0)
-        return usage_error("want a number of seconds, at least 1", value);
+        return usage_error("expected a number of seconds, at least 1", value);
     o->timeout_ms = seconds * 1000;
     return CTL_OK;
 }
@@ -447,21 +446,21 @@ static int parse_command_line(int argc, char **argv, struct tree_command *c,
     if (code >= 0)
         return code;
     if (c->o.words[0] == NULL)
-        return usage_error("want a verb: print, export, import, diff, set, get, watch", NULL);
+        return usage_error("expected a verb: print, export, import, diff, set, get, watch", NULL);
     *verb = find_verb(c->o.words[0]);
     if (*verb == NULL)
-        return usage_error("no such verb", c->o.words[0]);
+        return usage_error("unknown verb", c->o.words[0]);
     c->words = c->o.words + 1;
     while (c->words[c->nwords] != NULL)
         ++c->nwords;
     if (c->nwords < (*verb)->min || c->nwords > (*verb)->max)
-        return usage_error("want", (*verb)->usage);
+        return usage_error("expected", (*verb)->usage);
     if (c->o.json && (*verb)->run != tree_print)
-        return usage_error("--json is for print; get answers in JSON anyway", NULL);
+        return usage_error("--json is for print; get always prints JSON", NULL);
     if (c->url == NULL)
         c->url = getenv("RESUMELB_TREE");
     if (c->url == NULL || c->url[0] == '\0')
-        return usage_error("which tree? --tree URL, or RESUMELB_TREE in the environment", NULL);
+        return usage_error("no tree: use --tree URL, or RESUMELB_TREE in the environment", NULL);
     return -1;
 }
 
@@ -582,20 +581,20 @@ static const struct ctl_flag tree_flags[] = {
      CTL_TEXT(struct tree_command, url)},
     {'A', "auth-file", "FILE", CTL_FILES, "ZooKeeper: its first line is USER:PASSWORD",
      CTL_TEXT(struct tree_command, auth_file)},
-    {'t', "timeout", "SECONDS", NULL, "how long to wait for an answer (10)", CTL_OWN(take_timeout)},
-    {'j', "json", NULL, NULL, "print: for programs, nodes with properties and nodes below",
+    {'t', "timeout", "SECONDS", NULL, "how long to wait for a response (10)", CTL_OWN(take_timeout)},
+    {'j', "json", NULL, NULL, "print: as JSON, nodes with properties and nodes below",
      CTL_SET(struct ctl_options, json)},
     {'e', "ephemeral", NULL, NULL, "export: providers, too",
      CTL_SET(struct tree_command, ephemeral)},
-    {'o', "output", "FILE", CTL_FILES, "export: to FILE, which is replaced whole",
+    {'o', "output", "FILE", CTL_FILES, "export: to FILE, which is replaced",
      CTL_TEXT(struct tree_command, output)},
-    {'n', "dry-run", NULL, NULL, "import: say what would change, and change nothing",
+    {'n', "dry-run", NULL, NULL, "import: print what would change, and change nothing",
      CTL_SET(struct tree_command, dry_run)},
-    {0, "trim", NULL, NULL, "delete nodes that the text has not, but none that hold providers",
+    {0, "trim", NULL, NULL, "delete nodes that are not in the text, except those that hold providers",
      take_trim, TREE_TRIM_DELETE, 0, 0},
-    {0, "no-trim", NULL, NULL, "neither delete them nor report them", take_trim, TREE_TRIM_IGNORE,
+    {0, "no-trim", NULL, NULL, "neither delete nor report them", take_trim, TREE_TRIM_IGNORE,
      0, 0},
-    {0, "reset-acl", NULL, NULL, "permissions as of new nodes, also where nodes exist",
+    {0, "reset-acl", NULL, NULL, "set permissions as for new nodes on existing nodes, too",
      CTL_SET(struct tree_command, reset_acl)},
     {0, "unset", "NAME", NULL, "set: remove a property or link", CTL_OWN(take_unset)},
     {0, "create", NULL, NULL, "set: create the node if it does not exist",

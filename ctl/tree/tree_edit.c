@@ -91,7 +91,8 @@ static bool parse_change(const char *word, struct change *out, struct diag *d)
         rest = slice_trim(rest);
     const char *op = link ? (s.p[at] == '-' ? "->" : "=>") : "=";
     if (!can_be_said(name, op, link ? rest : SLICE_LIT("0"))) {
-        diag_add(d, NULL, 0, 0, "'%s': no name (or target) that a tree's text can say", word);
+        diag_add(d, NULL, 0, 0, "'%s': not a name (or target) that the text format can represent",
+                 word);
         return false;
     }
     out->value = link ? json_stringn(rest.p, rest.len) : parse_value(rest);
@@ -119,7 +120,7 @@ static struct changes *parse_changes(struct tree_command *c)
         all->items[all->n++] = (struct change){xstrdup(c->unset[i]), NULL};
     if (all->n != 0 || c->create || c->reset_acl)
         return all;
-    diag_add(&c->diag, NULL, 0, 0, "nothing to set: want NAME=VALUE or --unset NAME");
+    diag_add(&c->diag, NULL, 0, 0, "nothing to set: expected NAME=VALUE or --unset NAME");
     changes_destroy(all);
     return NULL;
 }
@@ -182,10 +183,10 @@ int tree_set(struct tree_command *c)
             e = change_once(c, path, all);
         while (e == ERR_BUSY && clock_mono_us() < deadline_us);
         if (e == ERR_BUSY)
-            diag_add(&c->diag, NULL, 0, 0, "%s: others change it all the time", c->words[0]);
+            diag_add(&c->diag, NULL, 0, 0, "%s: changed by others too often", c->words[0]);
     }
     if (e == ERR_NOT_FOUND)
-        diag_add(&c->diag, NULL, 0, 0, "%s: no such node in %s (--create makes it)", c->words[0],
+        diag_add(&c->diag, NULL, 0, 0, "%s: no such node in %s (--create creates it)", c->words[0],
                  c->url);
     if (e == ERR_OK && c->reset_acl)
         e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
@@ -396,7 +397,7 @@ static void say_change(struct import *x, const char *path, const char *key, cons
     text_add_char(out, '\n');
 }
 
-/* What changes or is removed, by name, then what is added. */
+/* Lists changed and removed properties by name, then added ones. */
 static void say_changes(struct import *x, const char *path, json_t *was, json_t *is)
 {
     for (int coming = 0; coming < 2; ++coming) {
@@ -437,7 +438,7 @@ static enum err delete_children(struct import *x, const char *path, const struct
 
 /*
  * Delete PATH and all below, but no provider and nothing above one: *KEPT becomes true then.
- * Errors: ERR_NOT_FOUND, ERR_BUSY (something came below it meanwhile).
+ * Errors: ERR_NOT_FOUND, ERR_BUSY (a node was created below it meanwhile).
  */
 static enum err delete_below(struct import *x, const char *path, size_t depth, bool *kept)
 {
@@ -493,7 +494,7 @@ static enum err extra_node(struct import *x, const char *path, const char *name)
         if (e == ERR_OK)
             e = delete_below(x, path, 0, &kept);
         if (e == ERR_BUSY) {
-            say(x, "not deleted: ", path, ": something came below it meanwhile");
+            say(x, "not deleted: ", path, ": a node was created below it meanwhile");
             e = ERR_OK;
         }
         return e == ERR_NOT_FOUND ? ERR_OK : e;
@@ -579,7 +580,7 @@ static enum err import_children(struct import *x, const char *path, const struct
         e = import_node(x, below, n->children[i]);
         /* Deleted by others between two of our operations. */
         if (e == ERR_NOT_FOUND) {
-            diag_add(&x->command->diag, NULL, 0, 0, "%s: went away meanwhile: import again", below);
+            diag_add(&x->command->diag, NULL, 0, 0, "%s: removed meanwhile: import again", below);
             e = ERR_SYSTEM;
         }
         free(below);

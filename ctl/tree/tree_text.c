@@ -143,7 +143,7 @@ static const char *check_name(const struct item *item)
         if (slice_find(n, '/') != SIZE_MAX)
             return "a '/' in a node's name: nodes below it have lines of their own";
         if (slice_is(n, ".") || slice_is(n, ".."))
-            return "'.' and '..' are no names";
+            return "'.' and '..' are not valid names";
     } else if (slice_find(n, '\'') != SIZE_MAX || slice_find(n, '"') != SIZE_MAX) {
         return "a quote in a name: put blanks around the operator";
     }
@@ -171,12 +171,12 @@ static const char *explain_mismatch(const struct line *l, size_t *at)
 {
     *at = l->after < l->s.len ? l->after : l->s.len;
     if (operator_at(l, l->after, SLICE_LIT("->")) || operator_at(l, l->after, SLICE_LIT("=>")))
-        return "want the target of a link behind it: '-> PATH', '=> PATH [PROPERTY]'";
+        return "expected the target of a link: '-> PATH', '=> PATH [PROPERTY]'";
     if (operator_at(l, l->after, SLICE_LIT("=")))
-        return "want a value behind '='";
+        return "expected a value after '='";
     if (l->s.p[0] == '/')
-        return "want '/NAME' or '/NAME : TYPE'";
-    return "want '/NODE', 'NAME = VALUE', 'NAME -> PATH' or 'NAME => PATH [PROPERTY]'";
+        return "expected '/NAME' or '/NAME : TYPE'";
+    return "expected '/NODE', 'NAME = VALUE', 'NAME -> PATH' or 'NAME => PATH [PROPERTY]'";
 }
 
 /*
@@ -331,7 +331,7 @@ static bool enter_level(struct reader *r, size_t indent)
     if (top == NULL || indent > top->indent) {
         if (r->after_property) {
             complain(r, ERR_SYNTAX, indent + 1,
-                     "indented deeper than a property, which has nothing below it");
+                     "indented deeper than a property, which cannot have nodes below it");
             return false;
         }
         if (r->nlevels == ARRAY_LEN(r->levels)) {
@@ -347,7 +347,7 @@ static bool enter_level(struct reader *r, size_t indent)
         --r->nlevels;
     if (indent == r->levels[r->nlevels - 1].indent)
         return true;
-    complain(r, ERR_SYNTAX, indent + 1, "indented like none of the nodes above");
+    complain(r, ERR_SYNTAX, indent + 1, "indented unlike any node above");
     return false;
 }
 
@@ -360,11 +360,11 @@ static void add_property(struct reader *r, struct level *l, struct slice key, js
                 literal_is_text((struct slice){json_string_value(v), json_string_length(v)});
 
     if (json_object_getn(properties, key.p, key.len) != NULL) {
-        complain(r, ERR_SYNTAX, column, "a property that the node has already");
+        complain(r, ERR_SYNTAX, column, "duplicate property");
     } else if (l->bytes || (!text && (json_object_size(properties) != 0 ||
                                       !slice_is(key, NODE_STRING_VALUE)))) {
         complain(r, ERR_SYNTAX, column,
-                 "bytes that are no text can only be string_value, and a node's only property");
+                 "bytes that are not text can only be string_value, the node's only property");
     } else {
         json_object_setn_new(properties, key.p, key.len, v);
         l->bytes = !text;
@@ -501,7 +501,7 @@ static void finish(struct reader *r, struct tree_text_node *n)
 
         if (i != 0 && strcmp(n->children[i - 1]->name, child->name) == 0) {
             r->line = child->line;
-            complain(r, ERR_SYNTAX, child->column, "a node that is there already");
+            complain(r, ERR_SYNTAX, child->column, "duplicate node");
         }
         finish(r, child);
     }
@@ -574,10 +574,10 @@ static void leave_out(struct printer *p, size_t depth, const char *what, const c
     }
     ++p->nleft_out;
     if (p->left_out->errors < TREE_TEXT_PROBLEMS_MAX)
-        diag_add(p->left_out, NULL, 0, 0, "%s: this format cannot say it: %s", text_cstr(&where),
-                 what);
+        diag_add(p->left_out, NULL, 0, 0, "%s: not representable in this format: %s",
+                 text_cstr(&where), what);
     add_indent(p, depth);
-    text_addf(p->out, "# left out: %s: %s\n", text_cstr(&where), what);
+    text_addf(p->out, "# omitted: %s: %s\n", text_cstr(&where), what);
     text_fini(&where);
 }
 
@@ -633,7 +633,7 @@ static void print_property(struct printer *p, size_t depth, const char *key, con
                 key, " = ", v);
 }
 
-/* All but the type where the node's own line says it; then, behind them, the node links. */
+/* All but the type if the node's own line has it; then, behind them, the node links. */
 static void print_properties(struct printer *p, size_t depth, json_t *properties, bool typed)
 {
     const char **keys = json_sorted_names(properties);
@@ -656,7 +656,7 @@ static void print_properties(struct printer *p, size_t depth, json_t *properties
     free(keys);
 }
 
-/* "/name : type", or "/name" where the type cannot be said so. False: neither. */
+/* Appends "/name : type", or "/name" if the type is not representable. False: neither is. */
 static bool make_node_line(struct printer *p, const struct tree_text_node *n, bool *typed)
 {
     const json_t *type = json_object_get(n->properties, "type");

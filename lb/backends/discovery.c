@@ -270,7 +270,7 @@ static void copy_property(const json_t *properties, const char *name, char *out,
     text_fini(&value);
 }
 
-/* What it says of the worker that it registers. */
+/* The properties of the worker that it registers. */
 static void take_facts(struct provider *p)
 {
     struct known_worker *k = p->worker;
@@ -357,9 +357,8 @@ static void place(struct provider *p, const struct addr *a)
 }
 
 /*
- * A registration is of one process, and a name may have several addresses (one of each family,
- * say): the first one that is allowed is taken, that of IPv4 before that of IPv6, so that the
- * process is one worker.
+ * A registration is of one process, and a name may have several addresses (such as one of each
+ * family). The first permitted one is used, IPv4 before IPv6, so that the process is one worker.
  */
 static const struct addr *choose_addr(const struct provider *p)
 {
@@ -405,13 +404,13 @@ static const char *judge(const struct provider *p, struct addr *addr, bool *name
 
     *named = e == ERR_UNSUPPORTED;
     if (e != ERR_OK && !*named)
-        return "its name is not an address";
+        return "name is not an address";
     if (!*named && addr->sa.sa_family != AF_UNIX && addr_port(addr) == 0)
         return "its name has no port";
     if (application.p != NULL && !slice_is(application, p->set->membership->app->name))
         return "it belongs to another application";
     if (*named && p->host == NULL && p->set->nhosts == HOST_NAMES_MAX)
-        return "there are too many host names among them";
+        return "too many host names";
     return NULL;
 }
 
@@ -544,7 +543,7 @@ static void keep_now(struct providers *set)
         if (p->worker != NULL)
             keep_facts(kept, p->name, p->worker->version, p->worker->incarnation);
     }
-    /* What is held back here is not to be forgotten there. */
+    /* Workers that are held here must not be removed there. */
     keep_missing(kept, &set->membership->missing.vanished);
     keep_missing(kept, &set->membership->missing.held);
     snapshot_keep(set->membership->snapshot, part_name, kept);
@@ -598,7 +597,7 @@ static void remember(struct providers *set)
     log_warn(NULL, "registrations-from-snapshot",
              "application=%s providers=%zu age_s=%llu reason=\"%s\"", app_name(set), set->n,
              (unsigned long long)snapshot_age_s(set->membership->snapshot),
-             "the tree has not answered");
+             "no reply from the tree");
     membership_settle(set->membership);
 }
 

@@ -56,7 +56,7 @@ static void drop_oldest(struct drained_names *d)
 static void read_names(struct drained_names *d)
 {
     struct text bytes = {0};
-    char why[JSON_WHY_ROOM] = "no such file of ours";
+    char why[JSON_WHY_ROOM] = "not a file of this program";
     json_t *file = NULL;
     json_t *names = NULL;
     enum err e = file_read_state(d->path, FILE_BYTES_MAX, &bytes);
@@ -71,7 +71,7 @@ static void read_names(struct drained_names *d)
         drop_oldest(d);
     } else if (e == ERR_OK || e == ERR_TOO_LARGE) {
         log_error(NULL, "drained-not-read", "file=%s reason=\"%s\" action=\"%s\"", d->path, why,
-                  file_set_aside(d->path) == ERR_OK ? "set aside" : "left");
+                  file_set_aside(d->path) == ERR_OK ? "renamed to .bad" : "left");
     }
     json_decref(file);
     text_fini(&bytes);

@@ -40,7 +40,7 @@ enum {
 
 struct member {
     struct application *app;
-    struct worker *worker; /* borrowed: the worker owns us */
+    struct worker *worker; /* borrowed: the worker owns this struct */
     struct addr addr;
     struct tls_peer *tls;         /* TLS peer of its address, counted; NULL: no TLS */
     struct conn_backend *backend; /* counted */

@@ -21,8 +21,8 @@
 
 enum {
     TLS_LOOK_MS = 1000,
-    /* What vanishes within this time vanishes at once: a lost session takes its nodes away in
-       several steps. */
+    /* Registrations that end within this time count as ended at once: a lost session removes its
+       nodes in several steps. */
     VANISH_WINDOW_MS = 500,
     /* How often held workers are checked. */
     HELD_LOOK_MS = 1000,
@@ -145,7 +145,7 @@ static void hold(struct missing_workers *m, struct known_worker *k)
         timer_start(control, &m->look, HELD_LOOK_MS);
 }
 
-/* What does it mean that these have vanished? */
+/* Decides whether the vanished workers are held. */
 static void on_window_over(struct timer *t)
 {
     struct membership *ms = container_of(t, struct membership, missing.window);
@@ -195,7 +195,7 @@ static void look_at(struct known_worker *k, uint64_t now_ms)
         k->refuted = true;
     else if (now_ms - k->sign_ms < k->app->settings->s.providers_hold_ms)
         return;
-    give_up(k, k->refuted ? "it refuses connections" : "no sign of life for providers_hold");
+    give_up(k, k->refuted ? "refuses connections" : "no successful connection for providers_hold");
 }
 
 size_t membership_confirm_removal(struct membership *ms, struct slice worker)
@@ -209,7 +209,7 @@ size_t membership_confirm_removal(struct membership *ms, struct slice worker)
 
         if (worker.len != 0 && !slice_is(worker, k->name))
             continue;
-        give_up(k, "its removal was confirmed");
+        give_up(k, "removal confirmed");
         ++n;
     }
     /* Otherwise a restart would recall them. */
@@ -319,7 +319,7 @@ static void tell_pool(struct membership *ms)
     while (self < b->n && b->ids[self] != b->own)
         ++self;
     bool shared = b->n > 1 && b->n <= HOMES_BALANCERS_MAX && self < b->n;
-    /* Workers that have no agent keep nothing for us to agree by. */
+    /* Workers without an agent store no homes to agree on. */
     shared = shared && a->settings->s.resume != RESUME_FROM_MEASURE;
     pool_set_balancers(a->pool, b->ids, shared ? b->n : 0, shared ? self : 0);
     log_info(NULL, "balancers-changed", "application=%s registered=%zu shared=%s", a->name, b->n,

@@ -34,7 +34,7 @@ bool membership_settled(const struct membership *ms);
  * (or NULL).
  */
 void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin);
-/* Take that back: we are about to stop. */
+/* Withdraws that before the program stops. */
 void membership_unregister(struct membership *ms);
 /*
  * An operator confirms that WORKER, or all if it is empty, has been removed from the tree on

@@ -67,7 +67,7 @@ struct membership {
     struct providers *providers;
     struct missing_workers missing;
     struct cold_slots cold;
-    struct tree_registration **entries; /* our own, where we are registered */
+    struct tree_registration **entries; /* own registration, if there is one */
     size_t nentries;
     char instance[BALANCER_INSTANCE_ROOM]; /* identifies this process in them */
     struct balancers balancers;

@@ -112,7 +112,7 @@ static void take_homes(struct resume_feed *f, struct slice bytes)
         return;
     }
     count(f, APP_STAT_feed_lines, 1);
-    /* Of a process that we know. */
+    /* Of a known process. */
     if (f->open)
         f->events->homes(f->context, &line);
     home_line_fini(&line);

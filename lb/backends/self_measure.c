@@ -24,7 +24,7 @@
 #include "lb/core/route_wait.h"
 
 enum {
-    /* What a crash may cost of what was learnt. */
+    /* Maximum age of unsaved skills that a crash may lose. */
     WRITE_EVERY_MS = 5000,
     /* With a short history resumes come fast; the disk gets them no faster than that. */
     WRITE_PAUSE_MS = 200,
@@ -114,12 +114,12 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
     struct slice line = text_slice(&bytes);
 
     if (e == ERR_OK && (line.len == 0 || line.p[line.len - 1] != '\n')) {
-        bad = "it is torn";
+        bad = "truncated";
     } else if (e == ERR_OK) {
         --line.len;
         e = resume_line_parse(line, JSON_ENTRIES_MAX, out, why);
         if (e != ERR_OK || out->end != RESUME_END_NONE)
-            bad = e != ERR_OK && e != ERR_NOT_FOUND ? why : "it is not a resume";
+            bad = e != ERR_OK && e != ERR_NOT_FOUND ? why : "not a resume";
     } else if (e == ERR_SYSTEM) {
         log_warn(NULL, "resume-not-read", "file=%s reason=\"%s\"", path, strerror(errno));
     } else if (e != ERR_NOT_FOUND) {
@@ -257,7 +257,7 @@ void self_measure_hand_over(struct self_measure *s)
     pthread_mutex_lock(&s->lock);
     s->handed_over = true;
     pthread_mutex_unlock(&s->lock);
-    /* It is the other's alone: should that end while we drain, the next one gets it. */
+    /* It belongs to the new process only; if that exits during the drain, the next one gets it. */
     if (s->lock_fd >= 0)
         close(s->lock_fd);
     s->lock_fd = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers without an agent: we measure what they serve, make their resumes, and keep these in
+ * Workers without an agent: measures what they serve, makes their resumes, and stores these in
  * state_dir over our restarts: one file per worker, DIRECTORY/APPLICATION/ADDRESS, a resume line
  * each. Owned by lb/program; outlives the data loops. Files are written by a thread of its own; no
  * loop waits for a disk.
@@ -19,7 +19,7 @@ void self_measure_flush(struct self_measure *s);
 bool self_measure_flushed(struct self_measure *s);
 /* The lock, to be passed on; -1: nothing is kept. */
 int self_measure_lock(const struct self_measure *s);
-/* Another process keeps what is learnt from now on: we write no more. */
+/* Another process stores the skills from now on: nothing is written any more. */
 void self_measure_hand_over(struct self_measure *s);
 /* Writes what has changed, and releases the directory. NULL is fine. */
 void self_measure_destroy(struct self_measure *s);

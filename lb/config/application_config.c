@@ -158,22 +158,22 @@ static const char *parse_server(const char *text, struct addr *out)
     case ERR_OK:
         break;
     case ERR_UNSUPPORTED:
-        return "a host name cannot be used here; give a numeric address";
+        return "a host name is not permitted here; use a numeric address";
     case ERR_TOO_LARGE:
         return "the path of a unix socket may have at most 107 bytes";
     default:
         return "expected HOST:PORT, [IPV6]:PORT or unix:/path";
     }
     if (out->sa.sa_family != AF_UNIX && addr_port(out) == 0)
-        return "a server has a port";
+        return "a server needs a port";
     return NULL;
 }
 
-/* What is wrong with item N of SERVERS, of which those before it are good; or NULL. */
+/* The error of item N of SERVERS, where all previous items are valid; or NULL. */
 static const char *check_server(const char *text, struct counter_server_address *servers, size_t n)
 {
     if (n == COUNTER_SERVERS_MAX)
-        return "one too many";
+        return "too many entries";
     const char *problem = parse_server(text, &servers[n].addr);
     if (problem != NULL)
         return problem;
@@ -283,7 +283,7 @@ static void read_worker_address(struct configuration *c, const struct config_nod
         return;
     }
     if (w->addr.sa.sa_family != AF_UNIX && addr_port(&w->addr) == 0)
-        config_complain(&c->file, node, d, "workers: %s: a worker has a port", w->text);
+        config_complain(&c->file, node, d, "workers: %s: port is missing", w->text);
     free(w->text);
     w->text = xstrdup(addr_format(&w->addr, canonical));
 }
@@ -296,10 +296,12 @@ static void read_standby(struct configuration *c, const struct config_node *node
         config_complain(&c->file, node, d,
                         "standby: %s: expected IPV4:PORT, [IPV6]:PORT or unix:/path", text);
     else if (w->named)
-        config_complain(&c->file, node, d, "standby: of a worker with an address, not a host name");
-    else if (w->source == RESUME_FROM_STREAM)
         config_complain(&c->file, node, d,
-                        "standby: of a measured worker; an agent replaces its processes itself");
+                        "standby: only for a worker listed by address, not by host name");
+    else if (w->source == RESUME_FROM_STREAM)
+        config_complain(
+            &c->file, node, d,
+            "standby: only for a self-measured worker; an agent replaces its processes itself");
     else if (addr_equal(&w->addr, &w->standby))
         config_complain(&c->file, node, d, "standby: %s is the worker itself", text);
 }
@@ -354,7 +356,7 @@ static void read_workers(struct configuration *c, struct application_config *a, 
     if (list == NULL) {
         if (a->s.tree == NULL)
             config_complain(&c->file, a->node, d,
-                            "application %s: give it workers, or a tree where they register",
+                            "application %s: workers are required, or a tree where they register",
                             a->name);
         return;
     }
@@ -363,7 +365,8 @@ static void read_workers(struct configuration *c, struct application_config *a, 
         return;
     }
     if (list->n == 0 && a->s.tree == NULL)
-        config_complain(&c->file, list, d, "workers: none, and no tree where any could register");
+        config_complain(&c->file, list, d,
+                        "workers: at least one is required, or a tree where workers register");
     a->workers = xcalloc(list->n + 1, sizeof(*a->workers));
     a->nworkers = list->n;
     json_t *seen = json_object();
@@ -497,9 +500,10 @@ static void read_limits(struct configuration *c, struct application_config *a, s
         return;
     }
     if (map->n > LIMIT_RULES_MAX) {
-        config_complain(&c->file, map->keys[LIMIT_RULES_MAX], d,
-                        "pool_counters: at most %d, because each request checks all of them",
-                        LIMIT_RULES_MAX);
+        config_complain(
+            &c->file, map->keys[LIMIT_RULES_MAX], d,
+            "pool_counters: at most %d, because each request is checked against all of them",
+            LIMIT_RULES_MAX);
         return;
     }
     a->limits.items = xcalloc(map->n + 1, sizeof(*a->limits.items));
@@ -550,16 +554,15 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
         return false;
     }
     if (s->health_check_path != NULL && !check_path_is_valid(s->health_check_path)) {
-        snprintf(why, SETTINGS_WHY_ROOM,
-                 "health_check_path is none: it begins with /, and has visible ASCII characters");
+        snprintf(
+            why, SETTINGS_WHY_ROOM,
+            "health_check_path: expected a path that begins with /, of visible ASCII characters");
         return false;
     }
     if (!pool_hash_balances((uint64_t)s->hash_balance_factor)) {
-        snprintf(
-            why, SETTINGS_WHY_ROOM,
-            "hash_balance_factor is %lld: at 100 or below workers would have no room; 0 is for "
-            "no bound",
-            (long long)s->hash_balance_factor);
+        snprintf(why, SETTINGS_WHY_ROOM,
+                 "hash_balance_factor is %lld: must be above 100, or 0 for no bound",
+                 (long long)s->hash_balance_factor);
         return false;
     }
     for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {

@@ -123,7 +123,7 @@ static void read_proxy_from(struct configuration *c, const struct config_node *n
 
     out->proxied = s->proxy_protocol;
     if (s->proxy_from.n != 0 && !s->proxy_protocol) {
-        config_complain(&c->file, node, d, "proxy_from says nothing without proxy_protocol: true");
+        config_complain(&c->file, node, d, "proxy_from has no effect without proxy_protocol: true");
         return;
     }
     if (!config_networks("proxy_from", &s->proxy_from, &out->proxy_from, &at, why))
@@ -165,7 +165,7 @@ static void read_listen(struct configuration *c, const struct config_node *node,
     if (s.tls != NULL)
         out->tls = tls_config_read(&c->file, s.tls, s.http2, d);
     else if (s.http2 && node->kind == CONFIG_MAP && config_get(node, "http2") != NULL)
-        config_complain(&c->file, node, d, "http2 is offered by TLS only: give this listener tls");
+        config_complain(&c->file, node, d, "http2 requires tls on this listener");
     if (!config_octal(s.mode, &out->mode))
         config_complain(&c->file, node, d, "mode: octal digits, such as 660");
     read_proxy_from(c, node, &s, out, d);
@@ -270,7 +270,7 @@ static void check_access_fields(const struct configuration *c, struct diag *d)
     if (access_fields_read(names, &fields, &at))
         return;
     config_complain(&c->file, config_item(list, at), d,
-                    "access_log_fields: there is no field %.60s", names->items[at]);
+                    "access_log_fields: unknown field %.60s", names->items[at]);
 }
 
 /* ---- applications ---- */
@@ -282,7 +282,7 @@ static void read_applications(struct configuration *c, const struct config_node 
 
     for (size_t i = 0; i < top->n; ++i)
         config_complain(&c->file, top->keys[i], d,
-                        "%.*s belongs into an application when there is \"applications\"",
+                        "%.*s belongs in an application if there is \"applications\"",
                         SLICE_FMT(top->keys[i]->text));
     if (map->kind != CONFIG_MAP || map->n == 0) {
         config_complain(&c->file, map, d, "applications: expected a map of NAME: {...}");

@@ -14,7 +14,7 @@ static const char *add(struct cpu_affinity *a, unsigned cpu, const cpu_set_t *al
         return "names a CPU that this process may not use";
     for (unsigned i = 0; i < a->n; ++i) {
         if (a->cpus[i] == cpu)
-            return "names a CPU twice";
+            return "duplicate CPU";
     }
     a->cpus[a->n++] = (unsigned short)cpu;
     return NULL;

@@ -125,8 +125,9 @@ static bool allowed(const struct setting_row *row, const void *s, const void *ya
 
         if (strcmp(row->name, sharing[i]) != 0 || *choice == 0 || settings_same(row, s, yaml))
             continue;
-        snprintf(why, SETTINGS_WHY_ROOM,
-                 "shares responses between clients: the configuration file has to say the same");
+        snprintf(
+            why, SETTINGS_WHY_ROOM,
+            "shares responses between clients: the configuration file must have the same value");
         return false;
     }
     return true;
@@ -273,16 +274,16 @@ static const char *rule_idle_reason(const struct live_limit *r)
     if (r->place != NOWHERE)
         return NULL;
     if (!from_tree(r, "workers"))
-        return "the configuration file does not have it, and the tree gives no workers";
+        return "not in the configuration file, and the tree has no property workers";
     for (size_t i = 0; i < ARRAY_LEN(subjects); ++i) {
         if (from_tree(r, subjects[i]))
             any = true;
         else if (live_settings_refused(r->engine, row_called(subjects[i])) != NULL)
-            return "what it matches, or its key, is refused";
+            return "its match or key is rejected";
     }
     return any ? NULL
-               : "the configuration file does not have it, and the tree gives neither key, class, "
-                 "path nor method";
+               : "not in the configuration file, and the tree has none of key, class, path and "
+                 "method";
 }
 
 static bool says_something(const struct live_limit *r)
@@ -309,7 +310,7 @@ static bool rule_is_over(const struct live_limit *r)
 static void rule_describe(const struct live_limit *r, struct json_writer *w)
 {
     bool in_yaml = r->place != NOWHERE;
-    const char *why = r->crowded_out ? "there are too many pool counters" : rule_idle_reason(r);
+    const char *why = r->crowded_out ? "too many pool counters" : rule_idle_reason(r);
 
     json_open_object(w, NULL);
     json_put_text(w, "name", slice_of(r->name));
@@ -382,7 +383,7 @@ static void tell_limits(struct kept_counter *k, struct counter_limits limits)
     limit_counter_set(k->counter, limits);
 }
 
-/* Those that no rule has bind no longer; they go when no request has them either. */
+/* Counters without a rule no longer limit; they are freed when no request holds them. */
 static void retire_counters(struct limits_live *l)
 {
     map_for_each_safe (struct kept_counter, k, &l->counters, node) {
@@ -585,7 +586,8 @@ static void on_children(void *context, const struct tree_node *node)
         if (r != NULL)
             r->listed = true;
     }
-    /* A tree that was wiped meanwhile: what it said is held, as if we had seen it go. */
+    /* A tree that was wiped meanwhile: its last contents are held, as if the removal had been
+     * observed. */
     if (!l->heard && bare)
         recall(l);
     l->heard = true;

@@ -87,8 +87,7 @@ static bool read_rate(const struct rate_settings *s, struct rate *out, struct li
     out->burst = s->burst != 0 ? (uint64_t)s->burst : count;
     if (out->interval_ns > RATE_FILL_MAX_NS / out->burst)
         return problem(p, "burst",
-                       "at this rate so many would take more than 30 days to be "
-                       "had again");
+                       "at this rate the bucket would take more than 30 days to be refilled");
     return true;
 }
 
@@ -184,10 +183,11 @@ static void read_rule(const struct config *c, const struct config_node *key,
         return;
     }
     if (!limit_name_is_good(key->text)) {
-        config_complain(c, key, d,
-                        "rates: a name has letters, digits, . _ - (at most %d, not beginning with "
-                        "a dot)",
-                        LIMIT_NAME_MAX);
+        config_complain(
+            c, key, d,
+            "rates: a name consists of letters, digits, . _ - (at most %d, not beginning with "
+            "a dot)",
+            LIMIT_NAME_MAX);
     }
     settings_read(&rate_settings_table, c, map, &s, NULL, d);
     settings_read(&match_table, c, s.match, &match, NULL, d);
@@ -214,7 +214,7 @@ struct rate_rules *rate_rules_read(const struct config *c, const struct config_n
     }
     if (node->n > RATE_RULES_MAX) {
         config_complain(c, node->keys[RATE_RULES_MAX], d,
-                        "rates: at most %d, because each request checks all of them",
+                        "rates: at most %d, because each request is checked against all of them",
                         RATE_RULES_MAX);
         return NULL;
     }

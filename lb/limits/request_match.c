@@ -33,7 +33,7 @@ struct pattern {
 /* A part of the key's template. */
 struct key_part {
     char end;    /* the byte that ends this value; NUL: nothing follows it */
-    bool marked; /* END is written by us, and not a byte of the template */
+    bool marked; /* END is added here, and not a byte of the template */
     bool lower;  /* a host name: its case means nothing, and is the client's to choose */
 };
 
@@ -45,7 +45,7 @@ struct request_match {
     struct key_part parts[TEMPLATE_PARTS_MAX];
 };
 
-/* What ends a value where the template does not. */
+/* Terminator of a value that is not followed by text of the template. */
 static const char mark = '|';
 
 /* ---- fitting ---- */
@@ -132,7 +132,7 @@ bool request_match_fits(const struct request_match *m, struct slice cls,
 struct writer {
     char *out;
     size_t n; /* of OUT */
-    /* What goes beyond it: hashed, after all of OUT. */
+    /* Bytes beyond the limit: hashed, after all of OUT. */
     struct sha256 *hash;
     size_t nmore;
     char more[256];
@@ -320,7 +320,7 @@ static bool compile(const char *row, const char *written, struct pattern *out,
         return true;
     out->kind = cut_kind(&text);
     if (text.len == 0 && out->kind != KIND_EXACT)
-        return problem(p, row, "nothing stands behind the colon: it would fit everything");
+        return problem(p, row, "the pattern is empty: it would match everything");
     if (out->kind == KIND_REGEX) {
         out->search = search_compile(text.p, why);
         return out->search != NULL || problem(p, row, why);

@@ -5,7 +5,7 @@
  *   start    state directory, applications -> data loops -> connection pools -> fronts ->
  * memberships
  *            -> all workers known have answered, or start_wait -> listeners, admin bound
- *            -> (the old process of an upgrade lets us) -> accepting: READY
+ *            -> (permitted by the old process of an upgrade) -> accepting: READY
  *   stop     lb_stop.c
  */
 #include "lb/program/lb_parts.h"
@@ -30,7 +30,7 @@
 #include "lb/status/status.h"
 
 enum {
-    /* While starting: how often we look whether all workers have answered. */
+    /* While starting: interval of the check whether all workers have answered. */
     START_LOOK_MS = 5,
     ADMIN_MODE = 0660,
     STATE_DIR_MODE = 0770,
@@ -571,9 +571,9 @@ int main(int argc, char **argv)
         .summary = "a resume-based HTTP load balancer",
         .usage = "-c FILE [-t]",
         .subjects = "settings|stats|outcomes",
-        .signals = "TERM drains and exits, INT stops at once, HUP reads the configuration again\n"
-                   "         USR1 reopens logs, USR2 starts the new program on the same sockets, "
-                   "and drains",
+        .signals =
+            "TERM drains and exits, INT stops at once, HUP re-reads the configuration\n"
+            "         USR1 reopens logs, USR2 starts a new process on the same sockets, and drains",
         .read = read_configuration,
         .destroy = destroy_configuration,
         .describe = describe,

@@ -26,7 +26,7 @@ struct lb_parts {
         timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
     unsigned draining; /* loops that have not finished yet */
     bool cut;
-    struct inherited *inherited; /* until we serve; then NULL */
+    struct inherited *inherited; /* until the program serves; then NULL */
     struct upgrade upgrade;      /* to a new process */
     bool handed_over;            /* DRAINING, and it serves in our place */
     bool patient;                /* of that: idle clients may still send one request */
@@ -95,9 +95,10 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
 bool listeners_open(struct listeners *ls, struct lb *lb);
 /* The address listener I is bound to (a port of 0 resolved). */
 const struct addr *listeners_address(const struct listeners *ls, size_t i);
-/* We are about to stop accepting: unix sockets lose their names. */
+/* Call before accepting stops: unix sockets lose their names. */
 void listeners_withdraw(struct listeners *ls);
-/* Another process accepts from the same sockets now, and we stop: names are left to it. */
+/* Call when another process accepts from the same sockets and this one stops: it keeps the names.
+ */
 void listeners_leave(struct listeners *ls);
 typedef void (*listener_socket_fn)(void *context, size_t listener, const struct addr *configured,
                                    int fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Responses we make ourselves: an error page, and Retry-After where coming back helps. Stateless;
- * on the exchange's loop.
+ * Responses of the load balancer itself: an error page, and Retry-After where a retry may succeed.
+ * Stateless; on the exchange's loop.
  */
 #ifndef RLB_LB_REQUEST_ANSWER_H
 #define RLB_LB_REQUEST_ANSWER_H

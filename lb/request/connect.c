@@ -309,7 +309,8 @@ static void checkout(struct exchange *x)
     }
 }
 
-/* The pool validates connections that it takes from a stack, not those that were moved to us. */
+/* The pool validates connections that it takes from a stack, not those that were moved to this
+ * loop. */
 static bool may_use(const struct exchange *x, struct pooled_conn *c)
 {
     return (x->safe || !must_be_fresh(x)) && http1_conn_pool_ops.alive(c, !x->safe);

@@ -153,7 +153,7 @@ static enum outcome outcome_of(const struct exchange *x, enum err e)
     }
 }
 
-/* It had been closed while it was kept, and we noticed too late. */
+/* It was closed while idle, which was noticed too late. */
 static bool was_dead_already(const struct exchange *x, enum err e)
 {
     bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;

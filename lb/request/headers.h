@@ -18,7 +18,7 @@
 enum {
     /* The largest Max-Forwards that goes out; larger ones are lowered to it. */
     MAX_FORWARDS_MAX = 255,
-    /* An X-Request-ID of the client's that we keep. */
+    /* An X-Request-ID of the client that is retained. */
     REQUEST_ID_MAX = 128,
     /* Bytes of a request's Connection fields: each other field is looked up in them. */
     CONNECTION_LIST_MAX = 1024,
@@ -39,7 +39,7 @@ enum {
  * control bytes.
  */
 bool headers_check_request(const struct http_request *req);
-/* The client's X-Request-ID when it is one we pass on (REQUEST_ID_MAX, plain characters), or p ==
+/* The client's X-Request-ID if it is forwarded (REQUEST_ID_MAX, plain characters), or p ==
  * NULL. */
 struct slice headers_request_id(const struct http_request *req);
 /*

@@ -28,7 +28,7 @@
 
 /* ---- its client ---- */
 
-/* The field of KIND nearest to us. */
+/* The last field of KIND, added by the nearest proxy. */
 static struct slice last_of(const struct message_fields *fields, enum http_field kind)
 {
     for (size_t i = fields->n; i-- != 0;) {

@@ -286,7 +286,7 @@ static cold_ void fail_reading(struct exchange *x)
     }
 }
 
-/* Half, so that a slow client does not have us stop and go for each of its packets. */
+/* Half, so that reading does not stop and resume for each packet of a slow client. */
 static bool wants_more(const struct exchange *x, size_t limit)
 {
     return x->reply.queued_bytes <= limit / 2;

@@ -69,19 +69,19 @@ static const char *forbidden(enum header_side side, enum header_op op, struct sl
     case FIELD_HOP:
     case FIELD_CONNECTION:
     case FIELD_FRAMING:
-        return "is framing, the Host, or of one connection only";
+        return "belongs to framing, Host, or a single connection";
     case FIELD_OURS:
-        return "is between load balancer and agent";
+        return "is reserved for load balancer and agent";
     case FIELD_FOR:
     case FIELD_PROTO:
     case FIELD_FORWARDED_HOST:
-        return "is what forwarded_for says";
+        return "is set by forwarded_for";
     case FIELD_REQUEST_ID:
-        return "is what request_id says";
+        return "is set by request_id";
     case FIELD_DATE:
-        return side == HEADER_RESPONSE ? "is ours to write" : NULL;
+        return side == HEADER_RESPONSE ? "is written by the load balancer" : NULL;
     case FIELD_SERVER:
-        return side == HEADER_RESPONSE && op != HEADER_REMOVE ? "is what server_name says" : NULL;
+        return side == HEADER_RESPONSE && op != HEADER_REMOVE ? "is set by server_name" : NULL;
     case FIELD_FORWARDED:
     case FIELD_CLAIM:
     case FIELD_COOKIE:
@@ -92,13 +92,13 @@ static const char *forbidden(enum header_side side, enum header_op op, struct sl
         break;
     }
     if (header_names_same(name, SLICE_LIT("via")))
-        return "is what via says";
+        return "is set by via";
     if (header_names_same(name, SLICE_LIT("max-forwards")))
-        return "is counted down by us";
+        return "is decremented by the load balancer";
     return NULL;
 }
 
-/* What an earlier rule of the same name has to say against it; NULL: nothing. */
+/* The conflict with an earlier rule of the same name; NULL: none. */
 static const char *contradicted(const struct header_rules *r, enum header_side side,
                                 enum header_op op, struct slice name)
 {
@@ -108,7 +108,7 @@ static const char *contradicted(const struct header_rules *r, enum header_side s
         if (!header_names_same(slice_of(old->name), name))
             continue;
         if (old->op == HEADER_REMOVE && op == HEADER_SET)
-            return "is removed; set alone takes off what there was";
+            return "is also removed; set alone replaces it";
         if (old->op == op && op != HEADER_ADD)
             return "is a duplicate";
     }
@@ -119,7 +119,7 @@ static const char *check_name(const struct header_rules *r, enum header_side sid
                               enum header_op op, struct slice name)
 {
     if (r->n[side] == HEADER_RULES_MAX)
-        return "is one too many: 64 of one direction";
+        return "is more than 64 of one direction";
     if (!http1_is_token(name) || name.len > HEADER_NAME_MAX)
         return "is not a valid header field name (at most 128 characters)";
     const char *why = forbidden(side, op, name);
@@ -141,7 +141,7 @@ bool header_rules_add(struct header_rules *r, enum header_side side, enum header
 
     ASSERT(r->n[side] == 0 || r->rules[side][r->n[side] - 1].op <= op);
     if (problem == NULL && op != HEADER_REMOVE)
-        problem = value.len == 0 ? "has no value; remove takes a field off"
+        problem = value.len == 0 ? "has no value; use remove to remove a field"
                                  : template_parse(&values, value, &rule.value, &at);
     if (problem != NULL) {
         rule_fini(&rule);

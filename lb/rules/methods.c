@@ -80,11 +80,11 @@ static const char *problem_of(const struct text_list *list, size_t i)
     struct slice method = slice_of(list->items[i]);
 
     if (i == METHODS_MAX)
-        return "one too many";
+        return "too many entries";
     if (!http1_is_token(method) || method.len > METHOD_MAX)
         return "expected a method such as GET, of at most 32 characters";
     if (slice_is(method, "CONNECT"))
-        return "a reverse proxy has no use for it";
+        return "not supported by a reverse proxy";
     return listed(list, i, method) ? "is a duplicate" : NULL;
 }
 
@@ -92,7 +92,7 @@ bool methods_check(const struct text_list *list, size_t *at, char why[SETTINGS_W
 {
     *at = 0;
     if (list->n == 0) {
-        snprintf(why, SETTINGS_WHY_ROOM, "methods: none, and so no request could be served");
+        snprintf(why, SETTINGS_WHY_ROOM, "methods: at least one is required");
         return false;
     }
     for (size_t i = 0; i < list->n; ++i) {

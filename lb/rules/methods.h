@@ -11,7 +11,7 @@
 enum {
     /* Of one application: each request is compared with them, and Allow lists them. */
     METHODS_MAX = 64,
-    /* A method we forward: the longest registered one has 17 characters. */
+    /* A forwarded method: the longest registered one has 17 characters. */
     METHOD_MAX = 32,
 };
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What is reached by connecting to A. */
+/* The address that is reached by connecting to A: loopback for a wildcard. */
 static struct addr reached(const struct addr *a)
 {
     struct addr plain = addr_plain(a);
@@ -96,7 +96,7 @@ const char *provider_limits_refusal(const struct provider_limits *l, const struc
 
     for (size_t i = 0; i < l->nown && why == NULL; ++i) {
         if (is_own(&l->own[i], &there))
-            why = "this load balancer itself listens at its address";
+            why = "its address is one of this load balancer's listeners";
     }
     return why;
 }

@@ -32,7 +32,7 @@ static const char *take_value(struct parse *p)
     struct slice name = {rest.p, n};
 
     if (n == SIZE_MAX)
-        return "a { without its }; a brace itself is written {{";
+        return "{ without }; write {{ for a brace";
     bool is_class = slice_is(name, "class");
     if (!is_class && !classify_is_variable(name)) {
         ++p->at;
@@ -51,7 +51,7 @@ static const char *take_text(struct parse *p, struct text *out)
         bool brace = c == '{' || c == '}';
 
         if (brace && peek(p, 1) != c)
-            return c == '{' ? NULL : "a } without its {; a brace itself is written }}";
+            return c == '{' ? NULL : "} without {; write }} for a brace";
         if (c < p->kind->first || c > '~')
             return p->kind->bad_byte;
         text_add_char(out, c);

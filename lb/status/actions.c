@@ -58,7 +58,7 @@ static const char *find_application(const struct lb *lb, struct search *s)
     if (s->napps == 0)
         return "no such application";
     if (s->napps > 1)
-        return "of which application? \"application\" is missing";
+        return "\"application\" is missing";
     return NULL;
 }
 
@@ -66,7 +66,7 @@ static const char *find_application(const struct lb *lb, struct search *s)
 static const char *find_worker(const struct lb *lb, struct search *s)
 {
     if (s->order->worker.len == 0)
-        return "which worker? \"worker\" is missing";
+        return "\"worker\" is missing";
     const char *why = find_application(lb, s);
     if (why != NULL)
         return why;
@@ -222,7 +222,7 @@ static int reload(void *context, struct slice entity, struct text *body)
     } else {
         status =
             admin_order_refuse(body, STATUS_REFUSED,
-                               problems.len != 0 ? text_cstr(&problems) : "refused; see the log");
+                               problems.len != 0 ? text_cstr(&problems) : "rejected; see the log");
     }
     text_fini(&problems);
     return status;

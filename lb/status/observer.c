@@ -257,7 +257,7 @@ static void look_at_member(const struct look *l, struct seen_worker *w, struct m
     add(l->o, &w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6);
     if (ejected != w->ejected)
         tell(l, w, ejected ? "ejected" : "back", ejected,
-             ejected ? worker_fault_text((enum worker_fault)why) : "its ejection is over");
+             ejected ? worker_fault_text((enum worker_fault)why) : "its ejection has ended");
     w->ejected = ejected;
 }
 
@@ -270,7 +270,7 @@ static void look_at_version(const struct look *l, struct seen_worker *w, const c
         snprintf(text, sizeof(text), "version %s -> %s", w->version, version);
         tell(l, w, "version", false, text);
     } else if (strcmp(w->incarnation, incarnation) != 0 && w->incarnation[0] != '\0') {
-        tell(l, w, "restarted", false, "another process lives there");
+        tell(l, w, "restarted", false, "another process uses the address");
     }
     copy(w->version, sizeof(w->version), version);
     copy(w->incarnation, sizeof(w->incarnation), incarnation);
@@ -313,7 +313,7 @@ static void look_at_worker(void *context, const struct known_worker *k)
     look_at_member(l, w, member_of(k->worker));
 }
 
-/* Those that were there a second ago and have no name any more. */
+/* Workers present at the previous scan that are no longer registered. */
 static void look_for_absent(const struct look *l)
 {
     map_for_each_safe (struct seen_worker, w, &l->app->workers, by_name) {
@@ -359,7 +359,7 @@ static void look_at_refusal(const struct look *l, size_t i, const char *why)
         events_add(&l->o->events, "refused", true, l->app->app->name, app_row(i)->name, why);
     if (why == NULL && *was != NULL)
         events_add(&l->o->events, "setting", false, l->app->app->name, app_row(i)->name,
-                   "no longer refused");
+                   "no longer rejected");
     if (why != NULL && *was != NULL && strcmp(*was, why) == 0)
         return;
     free(*was);

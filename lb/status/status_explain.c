@@ -43,7 +43,7 @@ static bool unescape(struct slice s, char *out, size_t room, size_t *len)
     return true;
 }
 
-/* What a classifier makes: visible letters. */
+/* Whether P is a possible result of a classifier: visible ASCII. */
 static bool is_class(const char *p, size_t len)
 {
     for (size_t i = 0; i < len; ++i) {
@@ -57,27 +57,27 @@ static const char *take(struct explain_query *a, struct slice name, struct slice
 {
     if (slice_is(name, "class")) {
         if (a->has_class)
-            return "class is given twice";
+            return "duplicate class";
         a->has_class = true;
         if (!unescape(value, a->cls, sizeof(a->cls), &a->cls_len) || !is_class(a->cls, a->cls_len))
-            return "class is none: up to 255 visible ASCII characters, percent-encoded";
+            return "class: expected up to 255 visible ASCII characters, percent-encoded";
         return NULL;
     }
     if (slice_is(name, "url")) {
         struct url_line u;
 
         if (a->has_url)
-            return "url is given twice";
+            return "duplicate url";
         a->has_url = true;
         if (!unescape(value, a->url, sizeof(a->url), &a->url_len))
             return "url is not percent-encoded";
         return url_line_parse((struct slice){a->url, a->url_len}, &u) == NULL
                    ? NULL
-                   : "url is none: http://HOST/PATH, or /PATH";
+                   : "url: expected http://HOST/PATH or /PATH";
     }
     if (slice_is(name, "application")) {
         if (a->has_application)
-            return "application is given twice";
+            return "duplicate application";
         a->has_application = true;
         if (!unescape(value, a->application, sizeof(a->application), &a->application_len))
             return "application is not a name";

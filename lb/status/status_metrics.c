@@ -2,7 +2,7 @@
  *
  * /metrics: the figures of stats.def, and those beside them that have labels of their own or are
  * read from elsewhere. Labels are names of the configuration, constants, or classes: at most
- * CLASS_BYTES_MAX bytes of visible ASCII (classify.c). The names that we give to classes have a
+ * CLASS_BYTES_MAX bytes of visible ASCII (classify.c). The names of groups of classes have a
  * blank, which no class has.
  */
 #include "lb/status/status.h"

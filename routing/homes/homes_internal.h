@@ -112,7 +112,7 @@
 /* Tolerated relative error of work in the order by load (homes_index.c). */
 #define HOMES_EXCHANGE_SLACK 0.01
 
-/* A pair that others still use this long after we gave it up is a home. */
+/* A pair that others still use this long after it was given up here is a home. */
 #define HOMES_FOLLOW_US 2e6
 
 enum {

@@ -18,14 +18,14 @@
  *     a move from w that is younger than w's own record:  w ceases to be a home
  *     several first homes:                                the oldest remains
  *     several moves from one worker:                      the youngest remains
- *     a home that we have given up ourselves:             a home again if its record is younger, or
+ *     a home that was given up here:                      a home again if its record is younger, or
  *                                                         if others have used it for long since
  *     more homes than a class may have:                   the youngest remain
  *
  *     not used for long when the class was last used:     not a home
  *
  * Near-simultaneous decisions may be observed in opposite order by another balancer, which then
- * continues to use a worker that is not a home for us. If that persists, the owner reports with its
+ * continues to use a worker that is not a home here. If that persists, the owner reports with its
  * next request that the class has moved from there.
  *
  * A load balancer that decides alone applies records only for classes of which it has not had a
@@ -221,8 +221,8 @@ static void find_gone(const struct homes *h, struct homes_class *c, uint64_t las
     }
 }
 
-/* Returns true if other load balancers use P as a home. If they still use one that we gave up, they
- * have not applied our decision by now, and will not. */
+/* Returns true if other load balancers use P as a home. If they still use one that was given up
+ * here, they have not applied our decision by now, and will not. */
 static bool is_others_home(const struct homes_pair *p, uint64_t last_us)
 {
     return counts(p, last_us) && !p->gone &&
@@ -305,7 +305,8 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
         return false;
     bool same = p->since_us != 0 && r->kind == p->kind && from == p->from &&
                 r->since_us <= p->since_us + HOMES_JITTER_US;
-    /* The others compare the time at which the worker received the decision, so we use it as well.
+    /* The others compare the time at which the worker received the decision, so it is used here,
+     * too.
      */
     bool own = !p->heard;
     if (!same || own || r->since_us < p->since_us)

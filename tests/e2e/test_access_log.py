@@ -83,7 +83,7 @@ def test_a_field_that_is_none_is_refused_with_its_place(world):
     path = world.directory / 'bad.yaml'
     path.write_text('listen: [{address: "127.0.0.1:0"}]\naccess_log_fields: [class, klass]\n')
     r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True)
-    assert r.returncode == 1 and ':2:28: access_log_fields: there is no field klass' in r.stderr
+    assert r.returncode == 1 and ':2:28: access_log_fields: unknown field klass' in r.stderr
 
 
 def test_a_permitted_client_gets_the_routing_trace(world):

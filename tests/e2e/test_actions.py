@@ -162,7 +162,7 @@ def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     assert command in browser.text() and command in ctl('status', '--address', lb.admin).out
     assert 'this worker is not held' in order(workers[3], code=1).error
     assert 'no such application' in order('--application', 'x', code=1).error
-    assert order(workers[0]).out.endswith('default holds 1 workers no longer\n')
+    assert order(workers[0]).out.endswith('default released 1 held workers\n')
     assert set(lb.workers()) == set(workers[1:])
     assert order('--json', '--application', 'default').json() == {
         'action': 'confirm-removal', 'application': 'default', 'workers': 2}

@@ -487,7 +487,7 @@ def test_every_mistake_in_the_file_is_reported_with_its_place(world):
     out = p.output()
     for place, text in [('1:12', 'absolute'), ('2:8', '10.0.0.1/8'), ('2:8', 'nonsense'), ('4:1', 'colour'),
                         ('5:18', 'token'), ('8:14', 'list'), ('9:14', 'could not connect'), ('11:3', 'name'),
-                        ('12:14', 'several slots'), ('14:14', 'both'), ('15:19', 'set ourselves'), ('15:36', 'variable')]:
+                        ('12:14', 'several slots'), ('14:14', 'both'), ('15:19', 'that the agent sets'), ('15:36', 'variable')]:
         assert any(line.startswith('%s:%s:' % (path, place)) and text in line for line in out.splitlines()), (
             place, text, out)
 

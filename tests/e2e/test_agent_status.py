@@ -212,11 +212,11 @@ def test_the_page_the_tool_and_the_figures_state_what_the_json_states(world, bro
         assert row['address'] == slot['address']
     assert app['slots'][0]['process']['processed'] == 5
     assert processes[2]['state'] == 'cold' and app['slots'][2]['state'] == 'cold'
-    settings = {r['setting']: (r['value'], r['from']) for r in rows(browser, 'setting')}
+    settings = {r['setting']: (r['value'], r['origin']) for r in rows(browser, 'setting')}
     assert settings['max_queue'] == ('9', 'tree') and settings['version'] == ('<2>', 'yaml')
     assert settings['persistent'] == ('true', 'default')
     text = browser.text()
-    assert 'Setting command = rm -rf / of the tree is refused: ' in text and 'Setting concurrency = -1 of the tree' in text
+    assert 'Setting command = rm -rf / of the tree is rejected: ' in text and 'Setting concurrency = -1 of the tree' in text
     assert browser.complaints == []
     shown = resumelbctl(agent, 'status')
     assert shown.returncode == 0, shown.stderr

@@ -94,7 +94,7 @@ def test_without_a_good_certificate_none_gets_further_than_the_handshake(world, 
     assert [line for line in agent.served() if line.startswith('GET')] == ['GET /']
     lb = balancer(world, agent, {'ca': pki.ca}, wait=False, worker_wait_timeout='100ms')
     wait_until(lambda: reasons(lb), 'the reason')
-    assert 'alert' in reasons(lb)[0] or 'asked for our certificate' in reasons(lb)[0], reasons(lb)
+    assert 'alert' in reasons(lb)[0] or 'requesting a client certificate' in reasons(lb)[0], reasons(lb)
     assert lb.get().status in (502, 503)
     lb.reload(application(agent, {'ca': pki.ca, **pki.balancer.entry}, worker_wait_timeout='100ms'))
     wait_until(lambda: lb.get().status == 200, 'our certificate')

@@ -75,7 +75,7 @@ def test_a_port_without_an_address_is_reported_with_the_remedy(tmp_path, address
         for text in ways:
             path.write_text(text % address)
             r = check(path, program)
-            says = ': %s: has no address: 0.0.0.0:8080 is all of IPv4, [::]:8080 all of IPv6' % address
+            says = ': %s: address is missing: 0.0.0.0:8080 is all of IPv4, [::]:8080 all of IPv6' % address
             assert r.returncode == 1 and says in r.stderr, (text, r.stderr)
 
 

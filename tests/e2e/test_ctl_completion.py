@@ -21,7 +21,7 @@ def scripts(tmp_path_factory):
 
 def words():
     """The commands that --help lists."""
-    listed = ctl('--help').out.partition('\nwords:\n')[2].partition('\n\n')[0]
+    listed = ctl('--help').out.partition('\ncommands:\n')[2].partition('\n\n')[0]
     return [line.split()[0] for line in listed.splitlines()]
 
 

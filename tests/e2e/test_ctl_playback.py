@@ -126,8 +126,8 @@ def test_an_interrupted_playback_reports_what_there_was(world, tmp_path):
 def test_what_cannot_be_played_is_refused(tmp_path):
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/')])
     for url in ('https://a.example', 'a.example:80', 'http://a.example/path', 'http://', '/x'):
-        assert 'want a server as' in ctl('playback', log, url, code=2).error
-    assert 'want a log and a server' in ctl('playback', log, code=2).error
+        assert 'expected a server as' in ctl('playback', log, url, code=2).error
+    assert 'expected a log and a server' in ctl('playback', log, code=2).error
     assert 'No such file' in ctl('playback', tmp_path / 'none', 'http://127.0.0.1:1', code=1).error
     posts = a_log(tmp_path / 'posts', [(0, 'a.example', 'POST', '/')])
     assert 'no GETs' in ctl('playback', posts, 'http://127.0.0.1:1', code=1).error

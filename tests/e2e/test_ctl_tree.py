@@ -284,7 +284,7 @@ def test_garbage_is_shown_and_survives(zookeeper):
     assert 'x' * 1000000 in shown
     # the rest is exported, and an import restores it unchanged
     exported = tool('export', code=1)
-    assert exported.error.count('this format cannot say it') == 3, exported.error
+    assert exported.error.count('not representable in this format') == 3, exported.error
     tool.load(exported.out, '/copy')
     for path in ('/binary', '/list', '/good'):
         assert zookeeper.raw('/copy' + path) == garbage[path]
@@ -401,7 +401,7 @@ def test_bad_text_changes_nothing_and_is_reported_with_its_place(place, tmp_path
     file = tmp_path / 'bad.tree'
     file.write_text('/a\n  x = 2\n  y = __import__("os")\n')
     assert place.tool('import', file, code=1).error == \
-        'resumelbctl: %s:3:7: want a string, number, list, dict, True, False or None\n' % file
+        'resumelbctl: %s:3:7: expected a string, number, list, dict, True, False or None\n' % file
     assert place.tool('diff', file, code=2).out == ''
     assert place.tool('import', tmp_path / 'none', code=1).error == 'resumelbctl: %s: not found\n' % (tmp_path / 'none')
     assert place.tool('export').out == '/a\n  x = 1\n'
@@ -582,7 +582,7 @@ def test_auth_file_open_to_all_is_refused(zookeeper, identities):
 def test_none_there_is_reported_in_time(tmp_path):
     tool = Tool('zookeeper://127.0.0.1:1/x')
     error = tool('print', '--timeout', '1', code=1).error
-    assert error == 'resumelbctl: zookeeper: no answer from 127.0.0.1:1 within 1000 ms (is it running? --timeout)\n'
+    assert error == 'resumelbctl: zookeeper: no reply from 127.0.0.1:1 within 1000 ms (is it running? --timeout)\n'
     assert tool('diff', '-', '--timeout', '1', text='', code=2).out == ''
     assert 'no such node' in Tool('directory:%s/none' % tmp_path)('print', code=1).error
 
@@ -625,7 +625,7 @@ def test_changes_survive_connections_that_break(server, zookeeper, tmp_path):
 
 
 @pytest.mark.parametrize('words, said', [
-    ((), 'want a verb'), (('prnt',), 'no such verb'), (('get',), 'want'), (('get', 'a', 'b', 'c'), 'want'),
+    ((), 'expected a verb'), (('prnt',), 'unknown verb'), (('get',), 'expected'), (('get', 'a', 'b', 'c'), 'expected'),
     (('print', '--timeout', '0'), 'number of seconds'), (('print', '--bogus'), 'bogus'), (('export', '--json'), 'for print'),
     (('import', '-', '--trim', '--no-trim'), 'one of'),
 ])

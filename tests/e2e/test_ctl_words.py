@@ -66,7 +66,7 @@ def test_explain_reports_class_candidates_steps_and_values(site):
     site.visit(1)
     out = site.ctl('explain', '--class', 'h0.example').out
     assert 'class h0.example, policy adaptive, 2 workers' in out
-    assert re.search(r"^127\.0\.0\.1:\d+ would get it: home\n  Policy adaptive: the class's home with the least work in flight\.$",
+    assert re.search(r"^127\.0\.0\.1:\d+ would be selected: home\n  Policy adaptive: the class's home with the least work in flight\.$",
                      out, re.M), out
     assert 'homes_max' in out and '1. homes of the class: 1 of 2' in out
     assert 'no home, and no less work in flight than the home' in out
@@ -88,7 +88,7 @@ def test_explain_follows_paths_to_applications_and_their_classifiers(world):
     assert 'no application for this host' in ctl('explain', '-a', lb.admin, 'http://three.example/', code=1).error
     assert 'application is missing' in ctl('explain', '-a', lb.admin, '--class', 'x', code=1).error
     assert 'no such application' in ctl('explain', '-a', lb.admin, '-c', 'x', '-p', 'three', code=1).error
-    assert 'url is none' in ctl('explain', '-a', lb.admin, 'ftp://x/', code=1).error
+    assert 'url: expected' in ctl('explain', '-a', lb.admin, 'ftp://x/', code=1).error
     ctl('explain', '-a', lb.admin, code=2)
     ctl('explain', '-a', lb.admin, '-c', 'x', '/y', code=2)
     ctl('explain', '-a', lb.admin, '/' + 'y' * 700, code=2)
@@ -130,7 +130,7 @@ def test_check_is_critical_without_any_and_unknown_without_sense(world, site):
     assert ctl('check', site.lb.address, '-b1', code=3).out.startswith('UNKNOWN: ')
     assert ctl('check', site.lb.admin, '-b1', '-p', 'nobody', code=3).out == 'UNKNOWN: no such application\n'
     for bad in ('x', '5:1', '', '1:2:3'):
-        assert '--worker-mean-backlog-warn wants' in ctl('check', site.lb.admin, '-b', bad, code=3).error
+        assert '--worker-mean-backlog-warn: expected' in ctl('check', site.lb.admin, '-b', bad, code=3).error
     ctl('check', site.lb.admin, '--nonsense', code=3)
 
 
@@ -151,7 +151,7 @@ def test_a_drained_worker_gets_nothing_until_it_is_undrained(site):
 
 def test_forget_clears_a_class_a_worker_or_all(site):
     site.visit()
-    assert site.order('forget', '--class', 'h3.example').out.endswith('2 workers have forgotten 1 scores\n')
+    assert site.order('forget', '--class', 'h3.example').out.endswith('deleted 1 scores of 2 workers\n')
     mine = site.names[0]
     known = len(site.skills()[mine])
     assert site.order('forget', '--worker', mine, '--json').json() == {'action': 'forget', 'workers': 1, 'scores': known}
@@ -246,7 +246,7 @@ def test_without_a_token_an_agent_takes_no_orders(world):
 @pytest.mark.parametrize('address', ['nonsense', '127.0.0.1', '127.0.0.1:', ':::'])
 def test_an_address_that_is_none_is_refused_with_what_is_wanted(address):
     done = ctl('status', '-a', address, code=1)
-    assert (done.out, done.error) == ('', 'resumelbctl: %s: no address: want HOST:PORT or unix:/PATH\n' % address)
+    assert (done.out, done.error) == ('', 'resumelbctl: %s: no address: expected HOST:PORT or unix:/PATH\n' % address)
 
 
 def test_status_is_shown_again_until_the_count_is_full(site):
@@ -302,7 +302,7 @@ def test_classify_takes_urls_and_states_what_it_left_out(tmp_path):
     assert told['requests'] == 41 and told['bad_lines'] == 2
     assert {c['class'] for c in told['classifiers'][0]['largest']} == {'', 'x0.example', 'x1.example', 'x2.example', 'x3.example'}
     out = ctl('classify', urls, '-c', 'path').out
-    assert '2 of 45 lines left out; the first, line 43' in out
+    assert '2 of 45 lines skipped; the first, line 43' in out
     assert 'nearly as many classes as requests (41 of 41)' in out
 
 
@@ -314,13 +314,13 @@ def test_classify_has_the_classifier_of_a_configuration(tmp_path):
     told = ctl('classify', '-j', '--config', conf, '--application', 'shop', '-', text=text).json()
     assert [(c['class'], c['requests']) for c in told['classifiers'][0]['largest']] == [('books', 2), ('music', 1)]
     assert 'no `classifier`' in ctl('classify', '--config', conf, '-A', 'blog', '-', text=text, code=2).error
-    assert "no application 'x'" in ctl('classify', '--config', conf, '-A', 'x', '-', text=text, code=2).error
+    assert "unknown application 'x'" in ctl('classify', '--config', conf, '-A', 'x', '-', text=text, code=2).error
     assert '--application?' in ctl('classify', '--config', conf, '-', text=text, code=2).error
 
 
 def test_classify_refuses_what_it_cannot_read(tmp_path):
     assert 'No such file' in ctl('classify', tmp_path / 'nothing', code=1).error
     assert 'no requests' in ctl('classify', '-', text='', code=1).error
-    assert 'no requests in it: not CLIENT' in ctl('classify', '-', text='nonsense\n', code=1).error
-    assert 'want a file' in ctl('classify', code=2).error
-    assert 'want host, segment' in ctl('classify', '-c', 'nonsense', '-', text='', code=2).error
+    assert 'no requests: not CLIENT' in ctl('classify', '-', text='nonsense\n', code=1).error
+    assert 'expected a file' in ctl('classify', code=2).error
+    assert 'expected host, segment' in ctl('classify', '-c', 'nonsense', '-', text='', code=2).error

@@ -220,7 +220,7 @@ def test_what_is_the_files_alone_is_refused_and_all_sees_it(world, tree):
     assert agent.metric('resumelb_agent_host_settings_changes_total') == 1
     text = subprocess.run([BIN / 'resumelbctl', '-a', agent.admin, 'status'], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
-    assert 'settings: max_processes = 2 (from the tree)' in text and 'refused setting log_level: ' in text
+    assert 'settings: max_processes = 2 (from the tree)' in text and 'rejected setting log_level: ' in text
 
 
 # ---- coming and going ----

@@ -27,7 +27,7 @@ def refused(lb, reason):
 @pytest.mark.parametrize('body, reason', [
     (b'3zz\r\nabc\r\n0\r\n\r\n', 'malformed chunk size'),
     (b'3\nabc\r\n0\r\n\r\n', 'line that does not end in CRLF'),
-    (b'3\r\nabcde\r\n0\r\n\r\n', 'chunk that does not end where its size says'),
+    (b'3\r\nabcde\r\n0\r\n\r\n', 'chunk that does not end at its size'),
     (b'3;' + b'x' * 5000 + b'\r\nabc\r\n0\r\n\r\n', 'malformed or too long chunk extension'),
     (b'3\r\nabc\r\n0\r\n folded\r\n\r\n', 'malformed trailer field'),
 ])

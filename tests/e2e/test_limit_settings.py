@@ -97,7 +97,7 @@ def test_a_rule_of_the_tree_alone_comes_and_goes(world, tree):
 def test_a_rule_of_the_tree_states_how_many_of_what(world, tree):
     lb = balancer(world, tree)
     tree.set('rest', timeout='1s')
-    wait_until(lambda: 'rest' in limits(lb) and 'gives no workers' in limits(lb)['rest']['why'], 'the reason')
+    wait_until(lambda: 'rest' in limits(lb) and 'has no property workers' in limits(lb)['rest']['why'], 'the reason')
     assert not limits(lb)['rest']['in_force']
     tree.set('rest', workers=3, key='{HTTP_X_TENANT}')
     wait_until(lambda: limits(lb)['rest']['in_force'], 'the rule')
@@ -137,7 +137,7 @@ def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
     wait_until(lambda: value(lb, 'b', 'workers') == ('1', 'tree'), 'the overlay')
     lb.reload({'pool_counters': {'c': {'workers': 5}}})
     wait_until(lambda: value(lb, 'c', 'workers') == ('5', 'yaml'), 'the change')
-    assert not limits(lb)['b']['in_force'] and 'neither key' in limits(lb)['b']['why']
+    assert not limits(lb)['b']['in_force'] and 'none of key' in limits(lb)['b']['why']
 
 
 def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(world):
@@ -203,7 +203,7 @@ def test_a_daemon_that_the_tree_asks_for_and_none_named_is_notified_of_and_serve
     wait_until(lambda: value(lb, 'all', 'on_unreachable') == ('closed', 'tree'), 'the change')
     wait_until(lambda: lb.get().status == 529, 'the refusal')
     tree.tree.set('', pool_counter_servers='counter.example:7531')
-    wait_until(lambda: 'host name cannot be used' in str(lb.app()['refused']), 'the name to be refused')
+    wait_until(lambda: 'host name is not permitted' in str(lb.app()['refused']), 'the name to be refused')
     tree.tree.set('', pool_counter_servers='127.0.0.1:1, [::1]:1')
     wait_until(lambda: lb.app()['settings']['pool_counter_servers'] ==
                {'value': '127.0.0.1:1, [::1]:1', 'origin': 'tree'}, 'the servers')
@@ -248,7 +248,7 @@ def test_t_states_where_each_mistake_is(world):
                     'pool_counters:\n  a:\n    match: {path: "regex:("}\n  b: {key: "{class"}\n')
     p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert p.returncode == 1
-    for place, words in (('3:24', 'host name cannot be used'), ('6:19', 'at its character 2'), ('7:12', 'without its }')):
+    for place, words in (('3:24', 'host name is not permitted'), ('6:19', 'at its character 2'), ('7:12', 'without }')):
         assert any(line.startswith('%s:%s: ' % (path, place)) and words in line for line in p.stderr.splitlines()), p.stderr
 
 

@@ -154,7 +154,7 @@ def test_a_shadow_states_what_it_would_have_done(world, app):
     f = figures(lb, 'trial')
     assert (f['shadow'], f['held'], f['waiting'], f['shadow_busy'], f['shadow_full']) == (True, 3, 0, 1, 1)
     out = ctl('limits', '-a', lb.admin).stdout
-    assert 'trial: 1 would have been refused (shadow)' in out and 'trial: 1 would have waited (shadow)' in out
+    assert 'trial: 1 would have been rejected (shadow)' in out and 'trial: 1 would have waited (shadow)' in out
     app.let_all_go()
     all_ok(asked)
 
@@ -224,9 +224,9 @@ def test_a_daemon_that_is_not_there_is_left_alone_and_what_passes_is_counted(wor
     wait_until(rests, 'it to be left alone')
     assert lb.get('/closed', 'a.example').status == 503
     assert figures(lb, 'open')['unreachable_open'] > 0 and figures(lb, 'closed')['unreachable_closed'] == 1
-    assert 'closed: 1 refused, the daemon being unreachable' in ctl('limits', '-a', lb.admin).stdout
+    assert 'closed: 1 rejected, daemon unreachable' in ctl('limits', '-a', lb.admin).stdout
     # The load balancer backs off repeatedly; after a back-off the tool prints another text.
-    wait_until(lambda: rests() and re.search(re.escape(nobody) + r' +left alone for a while', ctl('limits', '-a', lb.admin).stdout),
+    wait_until(lambda: rests() and re.search(re.escape(nobody) + r' +suspended', ctl('limits', '-a', lb.admin).stdout),
                'the tool to say so')
     wait_until(lambda: rests() and metrics(lb)['pool_limit_server_resting', 'application="default",server="%s"' % nobody] == 1,
                'the figure')

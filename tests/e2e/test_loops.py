@@ -123,7 +123,7 @@ def test_a_list_of_cpus_states_how_many_loops_there_are(world):
 
 def test_a_list_of_cpus_that_cannot_be_is_refused_with_its_place(tmp_path):
     path = tmp_path / 'bad.yaml'
-    for text, why in [('0,0', 'names a CPU twice'), ('1000', 'names a CPU that this process may not use'), ('first', 'expected off, auto')]:
+    for text, why in [('0,0', 'duplicate CPU'), ('1000', 'names a CPU that this process may not use'), ('first', 'expected off, auto')]:
         path.write_text('listen: [{address: "127.0.0.1:1"}]\nworkers: [{address: "127.0.0.1:2"}]\ncpu_affinity: "%s"\n' % text)
         r = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
         assert r.returncode == 1

@@ -72,7 +72,7 @@ def test_a_path_that_kills_workers_is_held_and_all_others_are_served(world):
     assert 'poison-blocked' in lb.process.output()
     assert 'resumelb_poison_holds_total{application="default"} 1' in get(lb.admin, '/metrics', host=lb.admin).text
     shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=LIMIT).stdout
-    assert 'kills workers, refused: class test.example, path /kill' in shown
+    assert 'kills workers, blocked: class test.example, path /kill' in shown
 
 
 def test_posts_that_are_not_tried_again_add_up(world):

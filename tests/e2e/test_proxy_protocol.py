@@ -325,7 +325,7 @@ def test_a_drain_does_not_wait_for_headers(world):
     ({'address': '[::]:%d', 'proxy_protocol': True}, 'needs proxy_from'),
     ({'address': '127.0.0.1:%d', 'proxy_protocol': True, 'proxy_from': ['10.0.0.1/8']}, 'beyond its prefix'),
     ({'address': '127.0.0.1:%d', 'proxy_protocol': True, 'proxy_from': ['proxy.example']}, 'expected a network'),
-    ({'address': '127.0.0.1:%d', 'proxy_from': ['10.0.0.0/8']}, 'says nothing without proxy_protocol'),
+    ({'address': '127.0.0.1:%d', 'proxy_from': ['10.0.0.0/8']}, 'has no effect without proxy_protocol'),
 ])
 def test_a_listener_that_would_trust_all_peers_is_refused(world, listen, said):
     path = world.directory / 'bad.yaml'

@@ -91,7 +91,7 @@ def test_sighup_changes_rates_and_keeps_what_was_counted(world):
 @pytest.mark.parametrize('rates, says', [
     ('{a: {}}', 'rate'), ('{a: {rate: 5}}', '100/s'), ('{a: {rate: 0/s}}', '100/s'), ('{a: {rate: 5/week}}', '100/s'),
     ('{a: {rate: 1/d, burst: 31}}', '30 days'), ('{a: {rate: 1/s, key: "{colour}"}}', 'VARIABLE'),
-    ('{a: {rate: 1/s, match: {path: "regex:("}}}', 'path'), ('{"a b": {rate: 1/s}}', 'a name has'),
+    ('{a: {rate: 1/s, match: {path: "regex:("}}}', 'path'), ('{"a b": {rate: 1/s}}', 'a name consists of'),
     ('[]', 'NAME'), ('{a: 5}', 'expected'), ('{a: {rate: 1/s, bursts: 5}}', 'did you mean "burst"'),
     ('{a: {rate: 1/s, max_keys: 0}}', 'max_keys')])
 def test_rates_that_cannot_be_are_refused_with_their_place(tmp_path, rates, says):

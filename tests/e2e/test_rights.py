@@ -99,9 +99,9 @@ def test_root_without_a_user_is_warned_about_once(world):
 
 
 @pytest.mark.parametrize('settings, words', [
-    ({'user': 'no-such-user'}, 'user no-such-user: there is no such user'),
-    ({'user': 'nobody', 'group': 'no-such-group'}, 'there is no such group'),
-    ({'group': 'nogroup'}, 'group nogroup: is nothing without a user'),
+    ({'user': 'no-such-user'}, 'user no-such-user: unknown user'),
+    ({'user': 'nobody', 'group': 'no-such-group'}, 'unknown group'),
+    ({'group': 'nogroup'}, 'group nogroup: requires user'),
 ])
 def test_a_user_that_is_not_there_is_a_bad_configuration(world, settings, words):
     path = world.directory / 'bad.yaml'

@@ -74,7 +74,7 @@ def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(ope
 
 
 @pytest.mark.parametrize('app, why', [
-    (', user: root', 'an agent that has a user itself starts no processes of root'),
+    (', user: root', 'an agent that has a user does not start processes of root'),
     (', user: daemon, group: nogroup', "is in the group of the agent's own user"),
     (', user: daemon, environment: {AT: "{socket}"}', 'with {socket} in command or environment'),
 ])
@@ -342,9 +342,9 @@ def test_a_pool_counter_daemon_becomes_the_user_for_good(open_world):
 
 
 @pytest.mark.parametrize('text, said', [
-    ('user: no-such-user\n', 'user no-such-user: there is no such user'),
-    ('user: nobody\ngroup: no-such-group\n', 'there is no such group'),
-    ('group: nogroup\n', 'group nogroup: is nothing without a user'),
+    ('user: no-such-user\n', 'user no-such-user: unknown user'),
+    ('user: nobody\ngroup: no-such-group\n', 'unknown group'),
+    ('group: nogroup\n', 'group nogroup: requires user'),
 ])
 def test_a_user_that_is_not_there_is_a_bad_configuration(open_world, text, said):
     for program, whole in (('resumelb-poolcounter', text), ('resumelb-agent', agent_text(open_world, top=text))):

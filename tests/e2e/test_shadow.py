@@ -84,7 +84,7 @@ def test_what_the_shadow_would_do_is_explained_beside_what_is_done(world, gunico
     assert [c['worker'] for c in shadow['candidates'] if c['chosen']] == [shadow['worker']]
     assert shadow['steps'][0] == {'step': 'homes of the class', 'before': 3, 'after': 1}
     out = ctl('explain', '-a', lb.admin, '--class', SITES[0]).out
-    assert 'shadow_policy adaptive, which is not applied:\n%s would get it: home' % shadow['worker'] in out
+    assert 'shadow_policy adaptive, which is not applied:\n%s would be selected: home' % shadow['worker'] in out
     assert 'shadow' not in explain(balancer(world, gunicorns), SITES[0])
 
 

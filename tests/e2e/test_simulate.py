@@ -103,7 +103,7 @@ def test_a_log_is_replayed_and_its_bad_lines_are_reported(tmp_path):
     assert seen['resume', 'host']['classes'] == len({line.split()[0] for i, line in enumerate(lines) if i not in (99, 199)})
     assert seen['resume', 'host']['loads'] < .7 * seen['classless', 'host']['loads']
     out = simulate(log, '--policy', 'resume').stdout
-    assert '3 of 3001 lines are of no use, the first of them line 100' in out
+    assert '3 of 3001 lines cannot be used, the first is line 100' in out
     assert '1  longer than 64 KiB' in out
 
 
@@ -232,21 +232,21 @@ def test_what_would_change_nothing_or_states_two_things_is_refused(tmp_path):
             (('--policy', ''), "'' does not name a policy"),
             (('--policy', 'resume,'), 'does not name a policy after its last comma'),
             (('--policy', 'resume,,hash'), '"" is not one of resume'),
-            (('--policy', 'resume,hash', '--policy', 'resume'), 'resume is given twice'),
-            (('--policy', 'resume:variance=1:variance=2'), 'variance is given twice'),
-            (('--policy', 'adaptive:'), 'a SETTING=VALUE is to follow'),
+            (('--policy', 'resume,hash', '--policy', 'resume'), 'duplicate resume'),
+            (('--policy', 'resume:variance=1:variance=2'), 'duplicate variance'),
+            (('--policy', 'adaptive:'), 'expected SETTING=VALUE'),
             (('--policy', 'adaptive::max_share=0.2'), "no setting ''"),
             (('--policy', 'adaptive:policy=resume'), "no setting 'policy'"),
             (('--policy', 'adaptive:max_share'), 'max_share: expected a number'),
             (('--policy', 'adaptive:max_share=2'), 'must be at most 1'),
-            (('--policy', 'hash:hash_balance_factor=50'), 'at 100 or below workers would have no room'),
+            (('--policy', 'hash:hash_balance_factor=50'), 'must be above 100, or 0 for no bound'),
             (('--policy', 'resume:single_version=true'), "no setting 'single_version'"),
             (('--policy', 'resume:spawn_backlog=1'), "no setting 'spawn_backlog'"),
             (('--clients', 9, '--rate', 50), '--clients changes nothing here'),
             (('--scenario', 'light', '--clients', 9), 'scenario light has 8 clients'),
             ((log, '--zipf', 'simul'), '--zipf changes nothing here: a log has its own'),
             ((log, '--sites', 3), '--sites changes nothing here'),
-            (('--random', 1, '--workers', 3), '--workers changes nothing here: --random draws it')):
+            (('--random', 1, '--workers', 3), '--workers changes nothing here: --random chooses it')):
         done = simulate(*words, code=2)
         assert why in done.stderr and not done.stdout, (words, done.stderr)
     assert 'light' in simulate('-s', 'all', '--clients', 9, '-p', 'classless', '--requests', 100).stdout
@@ -266,15 +266,15 @@ def test_a_bad_command_line_is_refused_with_what_is_wrong_with_it():
                                             "shadow_policy, max_classes, backlog_shared, backlog_max_age"),
             (('--policy', 'resume:variance=nope'), 'variance'),
             (('--classifier', 'regex:PATH_INFO:('), 'pattern'),
-            (('--classifier', 'nope'), 'want host, segment, path'),
+            (('--classifier', 'nope'), 'expected host, segment, path'),
             (('--scenario', 'nope'), 'no such scenario'),
-            (('--workers', '0'), '--workers wants a whole number from 1 to 4096'),
+            (('--workers', '0'), '--workers: expected a whole number from 1 to 4096'),
             (('--workers', '4096', '--cache', '16777216'), 'too much'),
-            (('--zipf', 'even'), '--zipf wants a number from 0 to 10 or simul, not: even'),
+            (('--zipf', 'even'), '--zipf: expected a number from 0 to 10 or simul, not: even'),
             (('--speed', '1'), '--speed is for a log'),
             (('--scenario', 'all', '--plot', 'x.svg'), 'one scenario'),
-            (('--requests', '0'), '--requests wants a whole number from 2 to 4194304, not: 0'),
-            (('--seed', '-1'), '--seed wants a whole number from 0 to 4294967295, not: -1'),
+            (('--requests', '0'), '--requests: expected a whole number from 2 to 4194304, not: 0'),
+            (('--seed', '-1'), '--seed: expected a whole number from 0 to 4294967295, not: -1'),
             (('a.log', 'b.log'), 'unexpected argument')):
         assert why in simulate(*words, code=2).stderr, words
     assert 'No such file' in simulate('/nonexistent/access.log', code=1).stderr

@@ -177,7 +177,7 @@ def test_a_reload_may_take_the_standby_away_and_give_another(world):
 @pytest.mark.parametrize('worker, want', [
     ('{address: "127.0.0.1:9", standby: "127.0.0.1:9"}', 'is the worker itself'),
     ('{address: "127.0.0.1:9", standby: nonsense}', 'expected'),
-    ('{address: "localhost:9", standby: "127.0.0.1:10"}', 'not a host name'),
+    ('{address: "localhost:9", standby: "127.0.0.1:10"}', 'not by host name'),
     ('{address: "127.0.0.1:9", resume: stream, standby: "127.0.0.1:10"}', 'measured')])
 def test_a_standby_that_makes_no_sense_is_a_mistake_of_the_configuration(tmp_path, worker, want):
     path = tmp_path / 'bad.yaml'

@@ -80,7 +80,7 @@ def every_control_is_reached_by_the_tab_key(lb, b):
     for _ in range(12):
         b.press('Tab')
         seen.append(b.js('document.activeElement.id || document.activeElement.textContent.trim()'))
-    assert seen[0] == 'To the figures', 'the first link skips the header'
+    assert seen[0] == 'Skip to content', 'the first link skips the header'
     assert seen[1:3] == ['q', 'pause'] and seen[3:8] == ['status', 'resumes', 'settings', 'events', 'metrics'], seen
 
 
@@ -253,7 +253,7 @@ def test_settings_state_where_each_value_is_from_and_what_was_refused(lb, world,
     (tree / 'properties.json').write_text(json.dumps({'variance': 0.0001, 'backlog_history': 33}))
     wait_until(lambda: lb.json('/settings.json')['applications']['default']['refused'], 'the refusal')
     browser.open_status(lb.admin)
-    assert 'Setting variance = 0.0001 of the tree is refused: ' in browser.text()
+    assert 'Setting variance = 0.0001 of the tree is rejected: ' in browser.text()
     events = wait_until(lambda: [e for e in lb.json('/events')['events'] if e['kind'] == 'refused'], 'the event')
     assert events[0]['subject'] == 'variance' and events[0]['bad'] is True
     changed = wait_until(lambda: [e for e in lb.json('/events')['events'] if e['subject'] == 'backlog_history'], 'it')

@@ -100,7 +100,7 @@ def test_of_two_kinds_of_key_each_has_its_own_response(world, authority):
     lb, address = start(world, [rsa, ec])
     assert stapled(address, 'both.example', '-tls1_3', '-sigalgs', 'rsa_pss_rsae_sha256')
     assert not stapled(address, 'both.example', '-tls1_3', '-sigalgs', 'ecdsa_secp256r1_sha256')
-    assert 'about another certificate' in lb.process.output()
+    assert 'of another certificate' in lb.process.output()
 
 
 def test_the_response_follows_its_file(world, authority):
@@ -121,7 +121,7 @@ def test_wrong_responses_are_not_stapled_and_reported(world, authority):
     lb, address = start(world, [one])
     key = authority.key
     for answer, why in ((b'junk', 'not an OCSP response'), (good[:-1], 'not an OCSP response'), (good + b'x', 'not an OCSP response'),
-                        (authority.answer(two), 'about another certificate'), (b'', 'not an OCSP response')):
+                        (authority.answer(two), 'of another certificate'), (b'', 'not an OCSP response')):
         before = lb.process.output().count('ocsp-not-stapled')
         put(one, answer)
         wait_until(lambda: lb.process.output().count('ocsp-not-stapled') > before, why)
@@ -135,7 +135,7 @@ def test_wrong_responses_are_not_stapled_and_reported(world, authority):
     authority.cert, authority.key = world.directory / 'authority.pem', key
     authority.index.write_text(authority.index.read_text().replace('V\t491231235959Z\t\t', 'R\t491231235959Z\t260101000000Z\t'))
     put(one, authority.answer(one))
-    wait_until(lambda: 'does not say that the certificate is good' in lb.process.output(), 'the refusal')
+    wait_until(lambda: 'does not confirm the certificate' in lb.process.output(), 'the refusal')
     assert not stapled(address, 'one.example')
     put(one, good)
     wait_until(lambda: stapled(address, 'one.example'), 'the good one')

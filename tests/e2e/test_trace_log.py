@@ -131,7 +131,7 @@ def test_what_cannot_be_read_is_reported(world):
     assert 'No such file' in ctl('trace', world.directory / 'none', code=1).error
     (world.directory / 'other').write_text('127.0.0.1 - - GET /\n')
     assert 'not a record' in ctl('trace', world.directory / 'other', code=1).error
-    assert 'want a file' in ctl('trace', code=2).error
+    assert 'expected a file' in ctl('trace', code=2).error
     mixed = 'nonsense\nB 1 2007-04-27T20:16:55.582940 GET /x\n'
     report = ctl('trace', '--json', '-', text=mixed).json()
     assert (report['bad_lines'], report['unfinished_requests']) == (1, 1)

@@ -123,14 +123,14 @@ def refusal(world, address, want, **config):
 def test_a_certificate_of_another_authority_is_refused(world, pki, tmp_path):
     other = Authority(tmp_path, 'other')
     w = tls_server(world, pki.worker)
-    refusal(world, w.address, 'certificate refused: unable to get local issuer certificate',
+    refusal(world, w.address, 'certificate rejected: unable to get local issuer certificate',
             worker_tls={'ca': str(other.cert)})
     assert w.requests == []
 
 
 def test_without_a_ca_the_system_s_authorities_count(world, pki):
     w = tls_server(world, pki.worker)
-    refusal(world, w.address, 'certificate refused', worker_tls={})
+    refusal(world, w.address, 'certificate rejected', worker_tls={})
     lb = world.resumelb({'workers': [w.address], 'worker_tls': {}}, name='trusting', env={'SSL_CERT_FILE': pki.ca})
     assert lb.get('/').body == b'scripted'
 
@@ -138,16 +138,16 @@ def test_without_a_ca_the_system_s_authorities_count(world, pki):
 def test_an_expired_certificate_is_refused(world, pki):
     old = pki.authority.sign('old', ['IP:127.0.0.1'], days=-1)
     w = tls_server(world, old)
-    refusal(world, w.address, 'certificate refused: certificate has expired', worker_tls={'ca': pki.ca})
+    refusal(world, w.address, 'certificate rejected: certificate has expired', worker_tls={'ca': pki.ca})
     assert w.requests == []
 
 
 def test_a_certificate_for_another_name_or_address_is_refused(world, pki):
     elsewhere = pki.authority.sign('elsewhere', ['DNS:elsewhere.example', 'IP:127.0.0.9'])
     w = tls_server(world, elsewhere)
-    lb = refusal(world, w.address, 'certificate refused: IP address mismatch', worker_tls={'ca': pki.ca})
+    lb = refusal(world, w.address, 'certificate rejected: IP address mismatch', worker_tls={'ca': pki.ca})
     lb.kill()
-    lb = refusal(world, w.address, 'certificate refused: hostname mismatch', worker_tls={'ca': pki.ca, 'server_name': NAME})
+    lb = refusal(world, w.address, 'certificate rejected: hostname mismatch', worker_tls={'ca': pki.ca, 'server_name': NAME})
     assert w.requests == []
     lb.reload({'worker_tls': {'ca': pki.ca, 'server_name': 'elsewhere.example'}})
     wait_until(lambda: lb.get('/').status == 200, 'the right name')
@@ -156,7 +156,7 @@ def test_a_certificate_for_another_name_or_address_is_refused(world, pki):
 def test_a_certificate_of_a_client_is_none_of_a_server(world, pki):
     client = pki.authority.sign('client', ['IP:127.0.0.1'], usage='clientAuth')
     w = tls_server(world, client)
-    refusal(world, w.address, 'certificate refused', worker_tls={'ca': pki.ca})
+    refusal(world, w.address, 'certificate rejected', worker_tls={'ca': pki.ca})
 
 
 def test_a_self_signed_certificate_is_refused_unless_nothing_is_verified(world, tmp_path, pki):
@@ -164,7 +164,7 @@ def test_a_self_signed_certificate_is_refused_unless_nothing_is_verified(world, 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(alone.cert, alone.key)
     w = tls_server(world, None, context=context)
-    lb = refusal(world, w.address, 'certificate refused: self-signed certificate', worker_tls={'ca': pki.ca})
+    lb = refusal(world, w.address, 'certificate rejected: self-signed certificate', worker_tls={'ca': pki.ca})
     lb.reload({'worker_tls': {'verify': False}})
     wait_until(lambda: lb.get('/').body == b'scripted', 'no verification')
 
@@ -201,7 +201,7 @@ def test_a_handshake_that_hangs_ends_with_connect_timeout(world, pki):
     for _ in range(4):
         assert lb.get('/').body == b'scripted'
     gate.set()
-    assert 'no end of the handshake in time' in reasons(lb)
+    assert 'handshake not completed in time' in reasons(lb)
 
 
 # ---- client certificates ----
@@ -221,7 +221,7 @@ def test_a_worker_that_asks_for_our_certificate_gets_it_and_none_is_a_failure_wi
     assert lb.get('/').status in (502, 503)
     assert w.requests == []
     wait_until(lambda: reasons(lb), 'the reason in the log')
-    assert 'alert' in reasons(lb)[0] or 'asked for our certificate' in reasons(lb)[0], reasons(lb)
+    assert 'alert' in reasons(lb)[0] or 'requesting a client certificate' in reasons(lb)[0], reasons(lb)
     lb.reload({'worker_tls': {'ca': pki.ca, **ours.entry}})
     wait_until(lambda: lb.get('/').status == 200, 'our certificate')
 

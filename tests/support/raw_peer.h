@@ -106,7 +106,7 @@ static inline void raw_accept(struct loop *l, int listener, struct raw_peer *p)
     raw_init(p);
     while ((p->fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) == -1) {
         if (clock_mono_us() > deadline_us)
-            fail_msg("nobody connects");
+            fail_msg("no client connects");
         loop_turn(l, RAW_TURN_MS);
     }
 }
@@ -151,7 +151,7 @@ static inline void raw_send_bytes(struct loop *l, struct raw_peer *p, struct sli
         }
         assert_int_equal(errno, EAGAIN);
         if (clock_mono_us() > deadline_us)
-            fail_msg("nobody reads what is sent");
+            fail_msg("the peer does not read what is sent");
         loop_turn(l, RAW_TURN_MS);
     }
 }

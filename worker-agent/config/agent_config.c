@@ -20,7 +20,7 @@ enum {
 
 /* ---- an application ---- */
 
-/* What the steps of reading share. */
+/* State shared by the steps of reading. */
 struct reader {
     const struct agent_config *top; /* its top level is already read */
     const struct config_node *key, *map;
@@ -72,7 +72,7 @@ static void check_name(const struct reader *r)
     if (name.len > APP_NAME_MAX || !is_good_name(name)) {
         config_complain(
             &r->top->yaml, r->key, r->d,
-            "an application's name is 1-%d letters, digits, '-', '_', '.', not first a '.'",
+            "and does not begin with '.'",
             APP_NAME_MAX);
     } else if (is_own_file(name)) {
         config_complain(&r->top->yaml, r->key, r->d,
@@ -101,7 +101,7 @@ static bool any_word_has(const struct app_config *c, const char *place)
     return false;
 }
 
-/* What the message to the supervisor would have of it. */
+/* Size of command and environment in the message to the supervisor. */
 static size_t count_bytes(const struct app_config *c)
 {
     json_t *all = json_pack("[o, o]", command_words(c), command_environment(c));
@@ -253,7 +253,7 @@ static void read_environment(const struct reader *r)
         if (!good_variable(map->keys[i]->text) ||
             slice_starts(map->keys[i]->text, SLICE_LIT("LISTEN_"))) {
             config_complain(&r->top->yaml, map->keys[i], r->d,
-                            "environment: not a variable's name, or one that we set ourselves");
+                            "environment: not a valid name of a variable, or one that the agent sets");
             continue;
         }
         if (map->items[i]->kind != CONFIG_SCALAR) {
@@ -279,7 +279,7 @@ static bool find_group(const struct reader *r, gid_t *gid)
     }
     const struct group *g = getgrnam(r->c->s.group);
     if (g == NULL) {
-        complain(r, "group", "there is no such group");
+        complain(r, "group", "unknown group");
         return false;
     }
     *gid = g->gr_gid;
@@ -302,8 +302,8 @@ static bool is_in_group(const struct privileges *user, gid_t gid)
     return false;
 }
 
-/* What the agent may write and reach as its user must not be other users' to write, nor theirs out
- * of its reach. */
+/* Files that the agent writes and uses as its user must not be writable by other users, nor theirs
+ * out of its reach. */
 static void check_other_user(const struct reader *r)
 {
     const char *at = r->c->s.user != NULL ? "user" : "group";
@@ -311,15 +311,15 @@ static void check_other_user(const struct reader *r)
     const struct app_config *c = r->c;
 
     if (c->user.uid == 0)
-        complain(r, at, "root: an agent that has a user itself starts no processes of root");
+        complain(r, at, "root: an agent that has a user does not start processes of root");
     else if (c->user.uid != own->uid && is_in_group(&c->user, own->gid))
         complain(r, at,
-                 "is in the group of the agent's own user: give the agent a group that no "
+                 "is in the group of the agent's own user: use a group for the agent that no "
                  "application has");
     else if (c->user.uid != own->uid && c->listen == LISTEN_BY_SOCKET)
         complain(r, at,
-                 "with {socket} in command or environment: an agent that has a user itself cannot "
-                 "connect to a socket that another one makes; use {port} or an inherited socket");
+                 "with {socket} in command or environment: an agent that has a user cannot connect "
+                 "to a socket of another user; use {port} or an inherited socket");
 }
 
 static bool may_switch(const struct reader *r)
@@ -338,7 +338,7 @@ static bool find_login(const struct reader *r)
 
     if (p == NULL) {
         if (c->s.user != NULL)
-            complain(r, "user", "there is no such user");
+            complain(r, "user", "unknown user");
         return false;
     }
     if (c->s.user != NULL) {
@@ -496,7 +496,7 @@ static bool is_advertisable(const char *host)
 static void read_address(const struct reader *r)
 {
     struct app_config *c = r->c;
-    /* Those that are asked for; that there may be more follows from the address. */
+    /* Slots that are configured; the address determines whether there may be more. */
     unsigned n = (unsigned)(c->s.max_processes != 0 ? c->s.max_processes : c->s.min_processes);
     char why[SETTINGS_WHY_ROOM];
 

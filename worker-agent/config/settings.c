@@ -53,8 +53,7 @@ bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM
         return false;
     }
     if (s->max_skills > s->max_classes) {
-        snprintf(why, SETTINGS_WHY_ROOM,
-                 "max_skills is more than max_classes, which are all there can be");
+        snprintf(why, SETTINGS_WHY_ROOM, "max_skills is more than max_classes");
         return false;
     }
     return true;

@@ -45,7 +45,7 @@ static enum err parse_unix(struct slice text, unsigned nslots, struct slot_addre
     if (e != ERR_OK) {
         free(pattern);
         return refuse(e, why,
-                      e == ERR_TOO_LARGE ? "is longer than a unix socket's path may be"
+                      e == ERR_TOO_LARGE ? "is too long for the path of a unix socket"
                                          : "is not unix: and an absolute path");
     }
     *out = (struct slot_address){.unix_pattern = pattern, .numbered = plus != SIZE_MAX};
@@ -57,7 +57,7 @@ enum err slot_address_parse(struct slice text, unsigned nslots, struct slot_addr
 {
     struct slot_address a = {0};
 
-    /* What comes behind would be no part of it. */
+    /* Text after the NUL would not be part of the path. */
     if (slice_find(text, '\0') != SIZE_MAX)
         return refuse(ERR_SYNTAX, why, "has a NUL in it");
     if (slice_starts(text, SLICE_LIT("unix:")))
@@ -69,14 +69,14 @@ enum err slot_address_parse(struct slice text, unsigned nslots, struct slot_addr
     if (e == ERR_UNSUPPORTED)
         return refuse(e, why, "must be a numeric address: slots listen on it");
     if (e != ERR_OK)
-        return refuse(e, why, "is not like 127.0.0.1:9000+, [::1]:9000+ or unix:/run/slot+.sock");
+        return refuse(e, why, "expected 127.0.0.1:9000+, [::1]:9000+ or unix:/run/slot+.sock");
     if (addr_is_wildcard(&a.base))
         return refuse(ERR_UNSUPPORTED, why,
-                      "load balancers could not connect to it: name one of this host's addresses");
+                      "load balancers could not connect to it: use one of this host's addresses");
     if (!a.numbered && nslots > 1)
         return refuse(ERR_SYNTAX, why, "several slots need a '+' at its end");
     if (addr_port(&a.base) + (nslots > 0 ? nslots - 1 : 0) > 65535)
-        return refuse(ERR_RANGE, why, "has not ports enough for all slots");
+        return refuse(ERR_RANGE, why, "has not enough ports for all slots");
     *out = a;
     return ERR_OK;
 }

@@ -199,7 +199,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
         char text[ADDR_TEXT_MAX];
 
         log_warn(s, "connection-not-allowed", "client=%s", addr_format(peer, text));
-        refuse(s, req, conn, 403, SLICE_LIT("not from here\n"));
+        refuse(s, req, conn, 403, SLICE_LIT("client address not permitted\n"));
         return;
     }
     if (f->turns_away)

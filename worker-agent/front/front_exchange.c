@@ -80,7 +80,7 @@ struct exchange {
     struct conn_waiter waiter;
     struct http1_connect *attempt;
     struct http1_conn *conn;
-    struct timer abandoned; /* the client has left, within the response */
+    struct timer abandoned; /* the client has disconnected, within the response */
     uint64_t started_us;    /* when the process got it */
     bool unready;         /* first request of a process: its time does not count as service time */
     bool reused, retried; /* the connection was reused; this is the second attempt */
@@ -136,7 +136,7 @@ static void end_if_done(struct exchange *x)
     loop_defer(x->front->loop, &x->freeing);
 }
 
-/* What the reply's queue holds now counts against the total. */
+/* Counts the present size of the reply's queue against the total. */
 static void count_buffered(struct exchange *x)
 {
     size_t now = x->reply != NULL ? x->reply->queued_bytes : 0;
@@ -388,7 +388,7 @@ static struct addr source_of(const struct addr *a)
     return source;
 }
 
-/* Where the other listens for such as X. False: nowhere, or not for us. */
+/* The address at which the other agent accepts requests like X. False: none, or not permitted. */
 static bool find_listen_addr(const struct exchange *x, struct addr *out)
 {
     const struct app_group *g = x->listener->group;
@@ -424,7 +424,7 @@ static bool pass_on(struct exchange *x, enum outcome why)
         front_write_head(x->reply->req, &(struct front_recipient){.agent = true}, &x->head);
     }
     x->passed_on = true;
-    /* How long it may take, and what it says of a process, is the other's to judge. */
+    /* The other agent applies its time-outs, and judges the process by the result. */
     x->unready = true;
     /* On a connection of its own: there is nothing to gain by keeping one. */
     x->retried = true;
@@ -451,7 +451,7 @@ static void refused(struct exchange *x, enum outcome why)
 static void answer_failed(struct exchange *x, enum err e)
 {
     if (x->has_head && (x->reply == NULL || !http_reply_withdraw(x->reply))) {
-        /* What was passed on is cut short, and seen to be. */
+        /* The forwarded response is truncated, visibly for the client. */
         trace_request_failed(&x->trace, "resumelb.cut", slice_of(err_text(e)));
         if (x->reply != NULL)
             http_reply_abort(x->reply);
@@ -666,7 +666,7 @@ static const struct http1_events http1_exchange_events = {on_head, on_body, on_m
 
 /* ---- to the process ---- */
 
-/* What the load balancer has said of where the request's class lives. */
+/* The homes of the request's class, as sent by the load balancer. */
 static void tell_home(struct exchange *x)
 {
     struct slice cls = {x->cls.cls, x->cls.cls_len};
@@ -802,7 +802,7 @@ static void on_gone(void *context, bool done)
     if (done) {
         trace_request_ended(&x->trace);
     } else {
-        trace_request_failed(&x->trace, "resumelb.gone", SLICE_LIT("the client has left"));
+        trace_request_failed(&x->trace, "resumelb.gone", SLICE_LIT("the client has disconnected"));
         count(x, AGENT_STAT_clients_gone);
     }
     if (!x->worker_done && !x->tunnel)
@@ -877,7 +877,7 @@ void exchanges_cut(struct front *f)
 
         if (x->worker_done || x->tunnel)
             continue;
-        trace_request_failed(&x->trace, "resumelb.cut", SLICE_LIT("the agent ends"));
+        trace_request_failed(&x->trace, "resumelb.cut", SLICE_LIT("the agent is shutting down"));
         leave_worker(x);
         if (x->reply != NULL)
             http_reply_abort(x->reply);

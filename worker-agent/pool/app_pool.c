@@ -650,7 +650,7 @@ static void on_spawned(void *context, const char *id, pid_t pid, const char *add
         app_process_on_spawned(p, pid, address, output_fd);
         return;
     }
-    /* We had given it up. */
+    /* It was given up. */
     supervisor_link_signal(pool->supervisor, id, SIGKILL);
     if (output_fd >= 0)
         close(output_fd);
@@ -672,7 +672,7 @@ static void on_died(void *context, const char *id, const char *how)
         app_process_on_died(p, how);
 }
 
-/* What the agent before us has at it still takes places of ours. */
+/* Requests of the old agent at this process still count in its concurrency. */
 static void on_busy(void *context, const char *id, unsigned n)
 {
     struct app_process *p = app_pool_process(context, slice_of(id));
@@ -713,7 +713,7 @@ void app_pool_supervisor_lost(struct app_pool *pool)
 
             if (p->pid > 0)
                 kill(-p->pid, SIGKILL);
-            app_process_on_died(p, "the supervisor is gone");
+            app_process_on_died(p, "the supervisor has exited");
         }
     }
 }
@@ -752,7 +752,7 @@ static void on_thaw(struct timer *t)
     struct app_pool *pool = container_of(t, struct app_pool, thaw);
 
     pool->core.stopped = pool->draining;
-    /* What the tree said meanwhile. */
+    /* Apply what the tree has reported meanwhile. */
     on_host_changed(pool);
 }
 

@@ -376,7 +376,7 @@ static bool owns_its_port(struct app_process *p)
                  addr_port(&p->addr), (long)foreign);
         break;
     case PORT_NONE:
-        snprintf(how, sizeof(how), "port %u: the listener has gone", addr_port(&p->addr));
+        snprintf(how, sizeof(how), "port %u: the listener is closed", addr_port(&p->addr));
         break;
     case PORT_UNKNOWN:
         snprintf(how, sizeof(how), "port %u: /proc/net/tcp cannot be read", addr_port(&p->addr));
@@ -671,7 +671,7 @@ void app_process_on_died(struct app_process *p, const char *how)
 {
     uint64_t lived_ms = loop_now_ms(p->pool->loop) - p->since_ms;
 
-    /* One of no application waits for the agent before us, to be ended. */
+    /* A process without an application waits for the old agent before it is stopped. */
     if (app_process_ends(p) || p->group == NULL) {
         log_info(p, "process-stopped", "how=\"%s\"", how);
     } else if (p->has_served && strcmp(how, SUPERVISOR_EXIT_SUCCESS) == 0) {
@@ -737,7 +737,7 @@ void app_process_tell_busy(struct app_process *p)
 
     if (p->slot != NULL)
         n = p->core.places;
-    /* Those come before any that another agent has for it. */
+    /* These requests precede any that another agent has for the process. */
     if (p->slot != NULL && p->slot->core.process == &p->core)
         n += (unsigned)p->slot->core.nwaiting;
     if (n == p->busy_reported || p->pid == 0)

@@ -20,7 +20,7 @@ struct restart_times {
     /* How often directories are scanned in addition to events of inotify: it reports neither
      * changes by other hosts on network file systems nor a changed link in the path. */
     uint64_t poll_ms;
-    /* The same while the kernel has no inotify for us. */
+    /* The same while inotify is unavailable. */
     uint64_t poll_blind_ms;
     /* Between two scans of one directory, however often it changes. */
     uint64_t look_ms;

@@ -105,7 +105,7 @@ static const char *fingerprint_of(const struct slot *s)
     return latest != NULL ? latest->fingerprint : NULL;
 }
 
-/* What load balancers need to know of it: a new object. */
+/* The properties of its registration: a new object. */
 static json_t *properties_of(const struct slot *s)
 {
     const struct app_pool *pool = s->group->pool;
@@ -210,7 +210,7 @@ static char *resume_path(const struct slot *s)
     return xasprintf("%s/%s/slot-%u.json", s->group->pool->state_dir, s->group->name, s->n);
 }
 
-/* What an agent before us has just measured is newer than the file, and there for any application.
+/* Measurements from the old agent are newer than the file, and available for every application.
  */
 static enum err read_resume(const struct slot *s, const char *path, struct text *out)
 {
@@ -236,7 +236,7 @@ static void load_resume(struct slot *s)
 
         log_warn(s, "resume-file-invalid", "file=%s reason=\"%s\" action=\"%s\"", path,
                  why[0] != '\0' ? why : err_text(e),
-                 aside ? "kept as .bad, started without skills" : "started without skills");
+                 aside ? "renamed to .bad, started without skills" : "started without skills");
         group_count(s->group, AGENT_STAT_resume_file_errors);
     }
     weigh(s);
@@ -285,7 +285,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
     stat_observe(s->group->cell, AGENT_STAT_service_us, service_us);
     if (cls.len != 0)
         slot_homes_served(r, fingerprint, cls, service_us);
-    /* What a process before this one did is none of its skills, but for those that it inherits. */
+    /* Skills of the previous process do not count, except those that this process inherits. */
     if (cls.p == NULL || (r->life != s->life && !s->group->s->persistent))
         return;
     if (!slot_meters_add(&s->meters, &ms, fingerprint, cls, (double)service_us / 1e6, failed))
@@ -316,7 +316,7 @@ void slot_spawn(struct slot *s)
     char id[33];
 
     daemon_random_id(id);
-    /* That of a cold slot is known already. */
+    /* The instance of a dormant slot is already published. */
     app_process_spawn(s, s->incarnated ? id : s->incarnation);
 }
 

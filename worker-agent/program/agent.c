@@ -3,8 +3,9 @@
  * In this order: configuration, lock, supervisor (which may have to be forked, so before any
  * thread), then everything else on one loop.
  *
- * Setting `user`: what root alone can do is done first (keys are read with the configuration,
- * addresses bound, state_dir made), then the agent becomes that user, before any thread is there.
+ * Setting `user`: operations that require root come first (keys are read with the configuration,
+ * addresses bound, state_dir created), then the agent switches to that user, before any other
+ * thread exists.
  * If no application has another user, the agent drops its rights, then forks the supervisor, which
  * is that user's, too. Otherwise it forks the supervisor, then drops its rights: the supervisor
  * stays root, and starts processes of the configuration's users alone (supervisor_rights.h);
@@ -146,9 +147,9 @@ static bool are_roots(char *path)
         if (lstat(path, &st) != 0)
             return say_unsafe(path, strerror(errno));
         if (!S_ISDIR(st.st_mode))
-            return say_unsafe(path, "it is a link, or not a directory");
+            return say_unsafe(path, "a link, or not a directory");
         if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
-            return say_unsafe(path, "others than root can write it: the supervisor stays root");
+            return say_unsafe(path, "other users can write it, and the supervisor stays root");
         if (path[1] == '\0')
             return true;
         path = dirname(path);
@@ -199,7 +200,7 @@ static bool prepare_shared(struct agent *a, const struct privileges *p, bool cha
     if (!change)
         return say_not_settled(a, "only root can start processes of other users");
     if (inherited_from_old(a->pool.inherited))
-        return say_not_settled(a, "the agent before has another user: restart");
+        return say_not_settled(a, "the old agent has another user: restart");
     a->drop_later = true;
     return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);
 }

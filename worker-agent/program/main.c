@@ -26,8 +26,9 @@ int main(int argc, char **argv)
         .summary = "runs application processes, measures them, and publishes what they are good at",
         .usage = "-c FILE [-t]",
         .subjects = "settings|stats|outcomes",
-        .signals = "TERM drains and exits, INT stops at once, HUP reads the configuration again\n"
-                   "         USR2 starts the new program, which takes sockets and processes over",
+        .signals = "TERM drains and exits, INT stops at once, HUP re-reads the configuration\n"
+                   "         USR2 starts a new process, which takes over sockets and application "
+                   "processes",
         .read = read_configuration,
         .destroy = destroy,
         .describe = agent_describe,

@@ -501,12 +501,12 @@ static int act_detach(void *context, struct slice id, struct text *body)
         return 404;
     }
     if (p->slot == NULL || p->state > PROCESS_READY) {
-        text_addf(body, "process %s is leaving already\n", p->id);
+        text_addf(body, "process %s is already leaving\n", p->id);
         return 200;
     }
     text_addf(body, "process %s (%s, slot %u, pid %ld) is detached; it has %u requests\n", p->id,
               p->group->name, p->slot->n, (long)p->pid, p->core.sessions);
-    app_process_detach(p, "an operator asked for it");
+    app_process_detach(p, "requested by an operator");
     return 200;
 }
 

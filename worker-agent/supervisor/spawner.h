@@ -66,7 +66,7 @@ struct spawner {
     unsigned last_ports[64]; /* given out by {port} lately: not given to the next one */
     unsigned next_port;
     /* The users that processes may have, where the agent has a user that is not ours; NULL: all
-       that we can become. */
+       that the process can switch to. */
     const struct supervisor_rights *rights;
 };
 

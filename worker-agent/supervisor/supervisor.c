@@ -190,7 +190,7 @@ static enum err spawn(struct supervisor *k, const struct spawn_request *r, struc
     struct spawned spawned;
 
     if (k->kept.n >= SUPERVISOR_PROCESSES_MAX) {
-        snprintf(why, SUPERVISOR_WHY_MAX, "%d processes are all that one supervisor has",
+        snprintf(why, SUPERVISOR_WHY_MAX, "at most %d processes per supervisor",
                  SUPERVISOR_PROCESSES_MAX);
         return ERR_TOO_LARGE;
     }
@@ -288,7 +288,8 @@ static void on_hello(struct supervisor *k, const json_t *message)
         log_warn(NULL, "supervisor-users-rejected",
                  "reason=\"the agent has applications of other users than at the start\"");
     if (v != SUPERVISOR_VERSION || k->ending || !allowed) {
-        /* Not the supervisor it needs: it will say bye, or (while it is to follow another) go. */
+        /* Not a usable supervisor: the agent will send BYE, or (while it follows another)
+         * disconnect. */
         tell(k,
              json_pack("{s:s, s:i, s:i}", "op", "hello", "v",
                        k->ending || !allowed ? 0 : SUPERVISOR_VERSION, "processes", 0),
@@ -356,7 +357,7 @@ static void on_message(struct supervisor *k, size_t from, const json_t *message)
         end_all(k);
 }
 
-/* What agent I has said, AT_MOST messages of it. May be its end. */
+/* Handles at most AT_MOST messages of agent I, which may disconnect meanwhile. */
 static void read_agent(struct supervisor *k, size_t i, int at_most)
 {
     for (int n = 0; n < at_most; ++n) {
@@ -677,7 +678,7 @@ static void set_up_process(struct supervisor *k)
 
     prctl(PR_SET_NAME, "resumelb-super"); /* the kernel cuts names at 15 bytes */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    /* What a terminal sends to all of its foreground group is meant for the agent. */
+    /* Signals of a terminal to its foreground group are for the agent only. */
     setpgid(0, 0);
     k->spawner.supervisor = getpid();
     k->spawner.umask = umask(0077);

@@ -62,7 +62,7 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o) no_return;
  */
 struct supervisor_link;
 
-/* A process that the supervisor had before us. */
+/* A process that the supervisor had before this agent. */
 struct kept_process {
     char id[INCARNATION_MAX + 1];
     char application[APP_NAME_MAX + 1];

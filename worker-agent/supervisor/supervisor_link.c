@@ -217,7 +217,7 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
             close(fd);
         return NULL;
     }
-    /* As far as the system lets us; a message must fit at least. */
+    /* As large as the system permits; a message must fit at least. */
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     k = xcalloc(1, sizeof(*k));
     k->pid = pid;
@@ -232,7 +232,7 @@ static void lost(struct supervisor_link *k)
     watch_stop(k->watch);
     k->watch = NULL;
     timer_stop(&k->retry);
-    /* A supervisor that we forked and that is gone is ours to reap. */
+    /* Reaps a supervisor that was forked here and has exited. */
     waitpid(k->pid, NULL, WNOHANG);
     k->events->lost(k->context);
 }

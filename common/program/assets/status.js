@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the status pages of all programs share: elements, formats, tables that can be sorted, and the stream of states (/live).
+// Shared by the status pages of all programs: elements, formats, tables that can be sorted, and the stream of states (/live).
 // Each program's page.js turns a state into the sections of <main>. Text from outside becomes text nodes and attribute values,
 // never markup.
 
@@ -101,20 +101,20 @@ export function table(scope, label, columns, rows, {className, except} = {}) {
 /** The settings of the program or of an application: {name: {value, origin, refused}}. */
 export function settings(scope, title, all) {
   const rows = Object.entries(all ?? {});
-  return part(title, `${rows.length}, each with where its value is from`, false, table(scope, title, [
+  return part(title, `${rows.length}, with the origin of each value`, false, table(scope, title, [
     column('setting', row => row[0]),
     column('value', row => row[1].value, text, {show: ([, s]) => h('code', null, text(s.value))}),
-    column('from', row => row[1].origin, text, {show: ([, s]) => h('span', {class: s.origin === 'default' && 'soft'}, text(s.origin))}),
-    column('refused', row => row[1].refused, text, {class: 'bad', show: ([, s]) => s.refused}),
+    column('origin', row => row[1].origin, text, {show: ([, s]) => h('span', {class: s.origin === 'default' && 'soft'}, text(s.origin))}),
+    column('rejected', row => row[1].refused, text, {class: 'bad', show: ([, s]) => s.refused}),
   ], rows, {className: 'settings'}));
 }
 
-/** What the tree wants and does not get: of an application, or of an agent's host. */
+/** Problems of the tree's settings: of an application, or of an agent's host. */
 export function treeProblems({refused = [], broken_links = [], held, problem}) {
   return [
-    refused.map(r => notice('Setting ', h('code', null, r.name), ' = ', h('code', null, text(r.value)), ' of the tree is refused: ', r.why)),
-    held && notice('The settings of the tree are held: their node is gone or cannot be read.'),
-    broken_links.map(link => notice('A link in the tree does not resolve: ', link)),
+    refused.map(r => notice('Setting ', h('code', null, r.name), ' = ', h('code', null, text(r.value)), ' of the tree is rejected: ', r.why)),
+    held && notice('The settings of the tree are held: their node does not exist or cannot be read.'),
+    broken_links.map(link => notice('A link in the tree cannot be resolved: ', link)),
     problem && !broken_links.includes(problem) && notice('The tree\u2019s node: ', problem),
   ];
 }
@@ -199,8 +199,8 @@ function listen() {
   source.onmessage = e => update(e.data.split(','));
   source.addEventListener('delta', e => update(changed(pieces, e.data)));
   source.onerror = () => {
-    say('no answer; trying again', 'off');
-    // The browser tries again by itself, but not after a response that is not a stream (too many listeners).
+    say('no response; reconnecting', 'off');
+    // The browser reconnects by itself, but not after a response that is not a stream (too many listeners).
     if (source.readyState === EventSource.CLOSED) setTimeout(() => paused || listen(), RECONNECT_MS);
   };
 }

@@ -11,25 +11,25 @@ const SHORT_NAME = 14, TOP_KEYS = 10;
 function pool(a) {
   return [figures(
     ['requests/s', number(a.now.requests_per_s), {big: true, help: 'Over the last quarter of a minute.'}],
-    ['half within', seconds(a.now.p50_s), {big: true, help: 'Median time of a request, lately (p50).'}],
-    ['99 % within', seconds(a.now.p99_s), {big: true, help: 'Of a hundred requests one took longer, lately (p99).'}],
+    ['p50', seconds(a.now.p50_s), {big: true, help: 'Median duration of a request, over the last quarter of a minute.'}],
+    ['p99', seconds(a.now.p99_s), {big: true, help: 'One request in a hundred took longer, over the last quarter of a minute.'}],
     ['to skilled workers', share(a.now.skilled_share), {big: true, help:
-      'Share of requests given to a worker that is a home of their class, or is known to be good at it.'}],
+      'Share of requests sent to a home of their class, or to a worker skilled at it.'}],
     ['failed/s', number(a.now.failed_per_s), {big: true, bad: some(a.now.failed_per_s), help:
-      'Responses 5xx and requests without a whole response.'}],
+      'Responses 5xx, and requests without a complete response.'}],
     ['workers active', [number(a.workers_active), h('small', null, ' of ', number(a.workers_known))], {big: true, help:
       'Eligible workers, of those known.'}]),
   figures(
-    ['backlog', number(a.backlog), {help: 'Requests given to workers and not finished.'}],
-    ['mean backlog', number(a.mean_backlog), {help: 'Its decayed average.'}],
+    ['backlog', number(a.backlog), {help: 'Requests in flight at workers.'}],
+    ['mean backlog', number(a.mean_backlog), {help: 'Its decayed mean.'}],
     ['cutoff', a.policy === 'resume' ? number(a.max_backlog) : text(null), {help:
-      'Policy resume: how far above the first eligible worker a skilled worker may be.'}],
+      'Policy resume: how far above the least recently used eligible worker a skilled worker may be.'}],
     ['queue', number(a.waiting), {bad: some(a.waiting), help: 'Requests that wait for any worker.'}],
-    ['classes with scores', number(a.classes), {help: 'Classes that some worker is known to be good at.'}],
-    ['policy', text(a.policy), {help: 'How a worker is picked.'}])];
+    ['classes with scores', number(a.classes), {help: 'Classes that at least one worker is skilled at.'}],
+    ['policy', text(a.policy), {help: 'How a worker is selected.'}])];
 }
 
-// ---- the map: a table and its own text alternative; each cell says its share as a number, which the color repeats ----
+// ---- the map: a table and its own text alternative; each cell has its share as a number, which the color repeats ----
 
 const className = name => name === '' ? h('i', null, '(none)') : name;
 
@@ -67,9 +67,9 @@ const LEGEND = [['m0', '0'], ['m1', '12'], ['m2', '25'], ['m4', '50'], ['m6', '7
 
 function maps(name, a) {
   return [h('h3', null, 'Workers by class'),
-    h('p', {class: 'explain'}, 'resumelb keeps each kind of request (a ', h('b', null, 'class'), ', one per row) with the few ',
-      h('b', null, 'workers'), ' (columns) whose caches are already warm for it. One or two strong cells in a row are good; a row ' +
-      'that is pale all over is a class that no worker is good at yet.'),
+    h('p', {class: 'explain'}, 'resumelb sends each kind of request (a ', h('b', null, 'class'), ', one per row) to the few ',
+      h('b', null, 'workers'), ' (columns) with its data in their caches. One or two strong cells in a row are good; a pale row ' +
+      'is a class that no worker is skilled at yet.'),
     h('p', {class: 'legend'},
       h('span', {class: 'key'}, LEGEND.map(([color, value]) => h('i', {class: color}, value)),
         ' % of the class\u2019s requests, or of its best score'), ' ',
@@ -115,7 +115,7 @@ function workers(name, a) {
     column('worker', 'name'),
     column('state', 'state', text, {show: state}),
     column('version', 'version'),
-    column('backlog here, in all', 'backlog', number, {help: 'Requests in flight: ours, of all that are known.',
+    column('backlog here, total', 'backlog', number, {help: 'Requests in flight: of this load balancer, of all that are known.',
       show: w => [number(w.backlog), h('small', null, ` of ${w.backlog + w.backlog_others}`)]}),
     column(h('span', {class: 'hidden'}, 'bar'), 'backlog', text, {show: w => bar(w, scale)}),
     column('mean', 'mean_backlog', number),
@@ -134,8 +134,8 @@ function workers(name, a) {
 
 function classes(name, a) {
   const query = c => `/explain?application=${encodeURIComponent(name)}&class=${encodeURIComponent(c.name)}`;
-  const help = 'Which worker a request of this class would be given to now, and why';
-  return part('Classes', `the busiest ${a.classes_now.length} of ${a.now.classes} seen lately`, true, table(name, 'Classes', [
+  const help = 'Which worker would be selected for a request of this class now, and why';
+  return part('Classes', `the busiest ${a.classes_now.length} of ${a.now.classes} seen recently`, true, table(name, 'Classes', [
     column('class', 'name', text, {show: c => h('a', {href: query(c), title: help}, className(c.name))}),
     column('requests/s', 'requests_per_s', number),
     column('homes', 'homes', number),
@@ -150,7 +150,7 @@ function classes(name, a) {
 
 // ---- limits ----
 
-/** For a full queue, or as the daemon could not be asked; a shadow only says that it would. */
+/** Rejected by a full queue, or because the daemon was unreachable; of a shadow: would have been. */
 const refused = ({figures: f}) => f && (f.shadow ? f.shadow_full : f.refused_full + f.refused_connections + f.unreachable_closed);
 
 function counters(name, limits) {
@@ -162,15 +162,15 @@ function counters(name, limits) {
     column('held', of('held'), number),
     column('limit', of('workers'), number, {show: ({figures: f}) => `${f.workers} a key${f.slots > 0 ? `, ${f.slots} in all` : ''}`}),
     column('waiting', of('waiting'), number, {bad: some}),
-    column('refused', refused, number, {bad: (n, row) => n > 0 && !row.figures.shadow}),
+    column('rejected', refused, number, {bad: (n, row) => n > 0 && !row.figures.shadow}),
     column('timed out', of('refused_timeout'), number, {bad: some}),
     column('coalesced', of('coalesced'), number),
     column('stale', of('stale'), number),
-    column('let through', of('unreachable_open'), number, {bad: some}),
+    column('admitted uncounted', of('unreachable_open'), number, {bad: some}),
     column('waited', of('waited_s'), seconds),
     column('longest holder', row => row.figures?.longest?.for_s, seconds, {number: false, class: 'classes',
       show: ({figures: {longest: l}}) => l ? `${seconds(l.for_s)} ${l.key}` : text(null)}),
-  ], limits, {except: row => row.figures ? undefined : `not in force: ${row.why}`});
+  ], limits, {except: row => row.figures ? undefined : `not effective: ${row.why}`});
 }
 
 function limits(name, a) {
@@ -181,18 +181,18 @@ function limits(name, a) {
       column('key', 'key', text, {class: 'classes'}), column('waited', 'waited_s', seconds), column('waits', 'waits', number)], keys)],
     a.pool_counter_servers.length > 0 && [h('h3', null, 'Pool counter daemons'), table(name, 'Pool counter daemons', [
       column('daemon', 'name'),
-      column('state', d => d.resting ? 'left alone for a while' : 'in use', text,
-        {show: d => h('span', {class: d.resting ? 'bad' : 'good'}, d.resting ? 'left alone for a while' : 'in use')}),
+      column('state', d => d.resting ? 'suspended' : 'in use', text,
+        {show: d => h('span', {class: d.resting ? 'bad' : 'good'}, d.resting ? 'suspended' : 'in use')}),
       column('connections', 'connections', number),
-      column('of them idle', 'idle', number)], a.pool_counter_servers)],
+      column('idle', 'idle', number)], a.pool_counter_servers)],
     a.copies?.copies > 0 && h('p', {class: 'soft'}, `Copies of responses: ${number(a.copies.copies)}, ${memory(a.copies.bytes)}`),
     a.rates.length > 0 && [h('h3', null, 'Rates'), table(name, 'Rates', [
       column('rate', 'name'),
-      column('passed', 'passed', number),
-      column('refused', 'refused', number, {bad: some}),
-      column('refused by a shadow', 'shadow_refused', number, {help: 'Requests that a rate with shadow: true would have refused.'}),
+      column('admitted', 'passed', number),
+      column('rejected', 'refused', number, {bad: some}),
+      column('would be rejected', 'shadow_refused', number, {help: 'Requests that a rate with shadow: true would have rejected.'}),
       column('keys', 'keys', number),
-      column('keys forgotten', 'evicted', number, {bad: some, help: 'To make room for others: max_keys may be too small.'})], a.rates)],
+      column('keys evicted', 'evicted', number, {bad: some, help: 'Removed to make room: max_keys may be too small.'})], a.rates)],
   ];
 }
 
@@ -200,20 +200,20 @@ function limits(name, a) {
 
 function tree({tree: t}) {
   return t?.used && [
-    t.connected === false && notice('The tree cannot be reached: continuing with what was known.'),
+    t.connected === false && notice('The tree cannot be reached: continuing with the last known state.'),
     t.confirm_removal && notice('Workers are held, because their registrations ended with many others. If they were removed on ' +
       'purpose, run: ', h('code', null, t.confirm_removal)),
     h('h3', null, 'Tree'),
     figures(
-      ['tree connected', t.connected ? 'yes' : 'no', {help: 'Whether it can be reached; else what was known stays in use.'}],
-      ['registered there', t.registered ? 'yes' : 'no', {help: 'This load balancer, under all its names.'}],
-      ['providers', number(t.providers), {help: 'Workers registered.'}],
-      ['refused', number(t.refused), {bad: some(t.refused), help: 'Registrations of another application, or without an address.'}],
-      ['held', number(t.held), {bad: some(t.held), help: 'Workers retained although their registration vanished with many others.'}],
-      ['remembered for', seconds(t.remembered_age_s), {bad: some(t.remembered_age_s), help:
-        'How old the list of workers is, where it is the one stored on disk.'}],
-      ['sessions expired', number(t.expired), {help: 'Ended by ZooKeeper; what was registered was registered again.'}],
-      ['nodes not read', number(t.quarantined), {bad: some(t.quarantined), help: 'Because reading them broke the connection.'}])];
+      ['tree connected', t.connected ? 'yes' : 'no', {help: 'Whether it can be reached; otherwise the last known state is used.'}],
+      ['registered', t.registered ? 'yes' : 'no', {help: 'This load balancer, under all its names.'}],
+      ['registrations', number(t.providers), {help: 'Workers registered.'}],
+      ['rejected', number(t.refused), {bad: some(t.refused), help: 'Registrations of another application, or without a permitted address.'}],
+      ['held', number(t.held), {bad: some(t.held), help: 'Workers that are held although their registration ended, because many ended at once.'}],
+      ['snapshot age', seconds(t.remembered_age_s), {bad: some(t.remembered_age_s), help:
+        'Age of the list of workers, if it is the one stored on disk.'}],
+      ['sessions expired', number(t.expired), {help: 'Sessions ended by ZooKeeper; registrations were created again.'}],
+      ['nodes not read', number(t.quarantined), {bad: some(t.quarantined), help: 'Nodes that are not read, because reading them broke the connection.'}])];
 }
 
 // ---- the page ----
@@ -226,7 +226,7 @@ function application(name, a) {
 function events(all) {
   const time = e => new Date(1000 * e.time).toISOString();
   return h('section', {'aria-label': 'Events'}, part('Events', `${all.length} in the last hour (UTC)`, true,
-    all.length === 0 ? h('p', {class: 'soft'}, 'Nothing has changed.') : table('', 'Events', [
+    all.length === 0 ? h('p', {class: 'soft'}, 'No events.') : table('', 'Events', [
       column('time', 'time', text, {show: e => h('time', {datetime: time(e)}, time(e).slice(11, 19))}),
       column('event', 'kind', text, {bad: (_, e) => e.bad}),
       column('application', 'application'),

@@ -17,7 +17,7 @@ CODING, CODINGS = 'Transfer-Encoding other than chunked', 'more than one Transfe
 LENGTH, LENGTHS = 'malformed Content-Length', 'more than one Content-Length'
 BOTH = 'both Content-Length and Transfer-Encoding'
 SIZE, EXTENSION = 'malformed chunk size', 'malformed or too long chunk extension'
-CHUNK_END, TRAILER = 'chunk that does not end where its size says', 'malformed trailer field'
+CHUNK_END, TRAILER = 'chunk that does not end at its size', 'malformed trailer field'
 TRAILERS = 'trailer fields too many or too large'
 
 

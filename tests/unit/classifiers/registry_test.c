@@ -283,7 +283,7 @@ static void the_example_plugin_takes_the_start_of_the_path(void **state)
     expect_class(k, "PATH_INFO", SLICE_LIT("/de"), "de");
     classifier_destroy(k);
     expect_refused("{plugin: {options: many, path: '" RLB_EXAMPLE_PLUGIN "'}}",
-                   "f:1:32: classifier: options: refused by the plugin: expected a number of path "
+                   "f:1:32: classifier: options: rejected by the plugin: expected a number of path "
                    "segments from 1 to 9\n");
 }
 
@@ -303,10 +303,10 @@ static void a_plugin_that_breaks_the_contract_is_refused(void **state)
     (void)state;
     expect_refused_with("{plugin: {path: '" PLUGIN("no_symbol") "'}}",
                         "does not export rlb_classifier");
-    expect_refused_with("{plugin: {path: '" PLUGIN("no_contract") "'}}", "offers no classifier");
+    expect_refused_with("{plugin: {path: '" PLUGIN("no_contract") "'}}", "has no classifier");
     expect_refused_with("{plugin: {path: '" PLUGIN("wrong_version") "'}}",
-                        "built for version 99 of the plugin contract, wanted is version 1");
-    expect_refused_with("{plugin: {path: '" PLUGIN("no_create") "'}}", "leaves out a part");
+                        "built for version 99 of the plugin contract, expected version 1");
+    expect_refused_with("{plugin: {path: '" PLUGIN("no_create") "'}}", "does not implement all");
 }
 
 static void a_plugin_cannot_return_more_than_fits(void **state)
@@ -359,7 +359,7 @@ static void reasons_of_a_plugin_are_escaped(void **state)
 {
     (void)state;
     expect_refused_with("{plugin: {path: '" PLUGIN("rude") "'}}",
-                        "refused by the plugin: \\x1b[31mno\\x0a\n");
+                        "rejected by the plugin: \\x1b[31mno\\x0a\n");
 }
 
 /* ---- all kinds ---- */

@@ -256,7 +256,7 @@ static void a_name_in_the_wrong_place_is_reported_where_it_belongs(void **state)
     assert_true(config_parse("f", slice_of(yaml), &f.c, &f.d));
     settings_read(&outer, &f.c, f.c.root, &out, NULL, &f.d);
     assert_string_equal(f.d.text,
-                        "f:1:1: \"variance\" does not belong here, but into: examples.NAME\n"
+                        "f:1:1: \"variance\" does not belong here, but in: examples.NAME\n"
                         "f:2:1: unknown setting \"varience\" (did you mean \"variance\", of: "
                         "examples.NAME?)\n"
                         "f:3:1: unknown setting \"prot\" (did you mean \"port\"?)\n"

@@ -173,7 +173,7 @@ static void a_bad_configuration_is_reported_with_its_places_and_not_run(void **s
     assert_int_equal(o.code, 1);
     assert_int_equal(seen.runs, 0);
     assert_string_equal(
-        o.err, "bad.yaml:3:7: no such thing\nbad.yaml: configuration is bad (1 problem)\n");
+        o.err, "bad.yaml:3:7: no such thing\nbad.yaml: configuration is invalid (1 problem)\n");
 }
 
 static void testing_a_configuration_does_not_run_it(void **state)
@@ -186,7 +186,7 @@ static void testing_a_configuration_does_not_run_it(void **state)
     (void)state;
     assert_int_equal(good.code, 0);
     assert_int_equal(destroyed, 1);
-    assert_string_equal(good.err, "good.yaml: configuration is good\n");
+    assert_string_equal(good.err, "good.yaml: configuration is valid\n");
     assert_int_equal(bad.code, 1);
     assert_int_equal(runs + seen.runs, 0);
 }
@@ -243,7 +243,7 @@ static void a_lenient_program_needs_no_configuration_and_ignores_words(void **st
     o = outcome_of(&lenient, "word", "--listen=there", "-t");
     assert_int_equal(o.code, 0);
     assert_string_equal(seen.value, "there");
-    assert_string_equal(o.err, "defaults: configuration is good\n");
+    assert_string_equal(o.err, "defaults: configuration is valid\n");
     o = outcome_of(&lenient, "--describe", "settings", "-x");
     assert_int_equal(o.code, 0);
 }

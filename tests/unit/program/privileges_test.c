@@ -21,7 +21,7 @@ static void no_user_wants_nothing_and_a_group_alone_is_refused(void **state)
     assert_false(p.wanted);
     assert_false(privileges_differ(&p));
     assert_true(user_rights_drop("nobody", &p));
-    assert_string_equal(privileges_find(NULL, "root", &p), "is nothing without a user");
+    assert_string_equal(privileges_find(NULL, "root", &p), "requires user");
 }
 
 static void one_that_is_not_there_is_not_found(void **state)
@@ -29,8 +29,8 @@ static void one_that_is_not_there_is_not_found(void **state)
     struct privileges p;
 
     (void)state;
-    assert_string_equal(privileges_find("no-such-user", NULL, &p), "there is no such user");
-    assert_string_equal(privileges_find("root", "no-such-group", &p), "there is no such group");
+    assert_string_equal(privileges_find("no-such-user", NULL, &p), "unknown user");
+    assert_string_equal(privileges_find("root", "no-such-group", &p), "unknown group");
 }
 
 /* In a child: it cannot come back from it. */

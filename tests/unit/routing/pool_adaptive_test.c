@@ -294,7 +294,7 @@ static void a_further_home_is_explained_by_what_waiting_would_cost(void **state)
     assert_string_equal(why_of(&e, f.workers[home]),
                         "a home: waiting there costs more than one more home");
     assert_null(why_of(&e, e.worker));
-    assert_string_equal(e.steps[4].name, "others where one more home would pay");
+    assert_string_equal(e.steps[4].name, "others where a further home would pay off");
     assert_int_equal(e.steps[4].before, 3);
     assert_int_equal(e.steps[4].after, 3);
     pool_explain_fini(&e);
@@ -332,9 +332,10 @@ static void a_move_is_explained_by_its_cause(void **state)
     assert_int_equal(e.reason, PICK_MOVE);
     assert_ptr_not_equal(e.worker, f.workers[3]);
     assert_string_equal(why_of(&e, f.workers[3]),
-                        "a home that the class was handed over to, and that has no time for it");
+                        "a home that inherited the class, and is too busy for it");
     assert_string_equal(e.steps[e.nsteps - 1].name,
-                        "the best of them, as the home has served nothing of it: it moves there");
+                        "the best of them; the class is moved there, because its home has served "
+                        "none of its requests");
     assert_int_equal(e.steps[e.nsteps - 1].after, 1);
     pool_explain_fini(&e);
     fixture_end(&f);
@@ -378,7 +379,7 @@ static void a_detour_is_explained_by_one_that_has_no_work(void **state)
     pool_explain(f.pool, &r, 5, &e);
     assert_int_equal(e.reason, PICK_DETOUR);
     assert_string_equal(why_of(&e, f.workers[home]),
-                        "a home, busy with other classes while half of the workers have no work");
+                        "a home, busy with other classes while half of the workers are idle");
     assert_null(why_of(&e, e.worker));
     pool_explain_fini(&e);
     for (int i = 0; i < 5; ++i)

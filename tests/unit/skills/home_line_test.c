@@ -67,9 +67,9 @@ static void what_cannot_be_is_refused(void **state)
     refuse(ROWS("\"a\":[604800001,2,\"new\",\"\",0]"), ERR_RANGE, "age");
     refuse(ROWS("\"a\":[1,1,7,\"\",0]"), ERR_SYNTAX, "not a text");
     refuse(ROWS("\"a\":[1,1,\"moved\",\"\",0]"), ERR_RANGE, "kind");
-    refuse(ROWS("\"a\":[1,1,\"move\",\"\",0]"), ERR_SYNTAX, "from nowhere");
-    refuse(ROWS("\"a\":[1,1,\"move\",\"a b\",0]"), ERR_SYNTAX, "from nowhere");
-    refuse(ROWS("\"a\":[1,1,\"new\",\"w\",0]"), ERR_SYNTAX, "from where");
+    refuse(ROWS("\"a\":[1,1,\"move\",\"\",0]"), ERR_SYNTAX, "origin");
+    refuse(ROWS("\"a\":[1,1,\"move\",\"a b\",0]"), ERR_SYNTAX, "origin");
+    refuse(ROWS("\"a\":[1,1,\"new\",\"w\",0]"), ERR_SYNTAX, "origin");
     refuse(ROWS("\"a\":[1,1,\"new\",\"\",-0.5]"), ERR_RANGE, "rate");
     refuse(ROWS("\"a\":[1,1,\"new\",\"\",1e9]"), ERR_RANGE, "rate");
     refuse(ROWS("\"a\":[1,1,\"new\",\"\",\"1\"]"), ERR_RANGE, "rate");

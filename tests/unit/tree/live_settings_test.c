@@ -263,7 +263,7 @@ static void each_kind_of_bad_property_is_refused_alone_with_its_value_and_reason
         {"command", "\"/bin/sh\"", "/bin/sh", "configuration file only"},
         {"via", "false", "false", "configuration file only"},
         {"threads", "8", "8", "restart"},
-        {"key", "[\"hush\"]", "***", "bad value"},
+        {"key", "[\"hush\"]", "***", "invalid value"},
     };
 
     (void)state;

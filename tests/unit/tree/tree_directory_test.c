@@ -98,7 +98,7 @@ static void a_properties_file_that_vanished_is_like_a_broken_one(void **state)
     unlink(at(w, "/a/properties.json"));
     wait_for(w, !r.parses);
     assert_true(r.exists);
-    assert_string_equal(r.problem, "properties.json: is gone");
+    assert_string_equal(r.problem, "properties.json: does not exist");
     assert_true(is_json(r.properties, "{\"x\":1}"));
     assert_int_equal(r.reports, 2);
     put_node(w, "/a", "{}");
@@ -399,13 +399,13 @@ static void urls_that_name_no_place_are_refused(void **state)
         enum err error;
         const char *says;
     } rows[] = {
-        {"", ERR_SYNTAX, "want directory:/path"},
-        {"directory", ERR_SYNTAX, "want directory:/path"},
-        {"directory:", ERR_SYNTAX, "want directory:/path"},
+        {"", ERR_SYNTAX, "expected directory:/path"},
+        {"directory", ERR_SYNTAX, "expected directory:/path"},
+        {"directory:", ERR_SYNTAX, "expected directory:/path"},
         {"directory:run/tree", ERR_SYNTAX, "absolute"},
         {"directory:/", ERR_SYNTAX, "root directory"},
         {"directory:////", ERR_SYNTAX, "root directory"},
-        {"gopher://x/", ERR_UNSUPPORTED, "want directory:/path"},
+        {"gopher://x/", ERR_UNSUPPORTED, "expected directory:/path"},
     };
     struct world *w = *state;
 

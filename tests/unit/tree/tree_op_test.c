@@ -392,7 +392,7 @@ static void a_directory_has_no_permissions_of_its_own(void **state)
     struct tree_op op = {.kind = TREE_RESET_ACL, .path = "/a"};
 
     assert_int_equal(run(*state, &op), ERR_UNSUPPORTED);
-    expect_reported("a directory's permissions are its owner's");
+    expect_reported("permissions of a directory are set by chmod and chown");
 }
 
 /* ---- links ---- */
@@ -428,7 +428,7 @@ static void links_lead_as_they_do_for_watches(void **state)
     expect_resolved(w, "/nowhere/at/all", ERR_NOT_FOUND, "/nowhere/at/all");
     assert_null(reported.text);
     expect_resolved(w, "/loop/a", ERR_RANGE, NULL);
-    expect_reported("link loop: comes back to /loop/a");
+    expect_reported("link loop: returns to /loop/a");
     expect_resolved(w, "/ghm/out", ERR_RANGE, NULL);
     expect_reported("/ghm: link to ../..: leaves the tree");
     expect_resolved(w, "/..", ERR_RANGE, NULL);

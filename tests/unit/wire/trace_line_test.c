@@ -81,14 +81,14 @@ static void what_is_no_record_is_refused(void **state)
     refused("", "not a record of a trace log");
     refused("Q 1 2026-11-22 07:00:00.5", "not a record of a trace log");
     refused("BB 1 2026-11-22 07:00:00.5 GET /", "not a record of a trace log");
-    refused("E  2026-11-22 07:00:00.5", "no name of a request");
+    refused("E  2026-11-22 07:00:00.5", "name of the request is missing");
     refused("E 1 2026-02-29 07:00:00", "no time");
     refused("E 1 2026-13-01 07:00:00", "no time");
     refused("E 1 2026-11-22 24:00:00", "no time");
     refused("E 1 2026-11-22 07:00:00.", "no time");
     refused("E 1 2026-11-22 07:00:00.1234567", "no time");
     refused("E 1 1969-12-31 23:59:59", "no time");
-    refused("E 1 2026-11-22 07:00:00.5 more", "something behind the time");
+    refused("E 1 2026-11-22 07:00:00.5 more", "unexpected text after the time");
     refused("B 1 2026-11-22 07:00:00.5 GET", "no method and path");
     refused("I 1 2026-11-22 07:00:00.5 -1", "no number of bytes");
     refused("I 1 2026-11-22 07:00:00.5", "no number of bytes");

@@ -71,37 +71,37 @@ static void what_is_no_url_is_refused_with_the_reason(void **state)
         enum err e;
         const char *why;
     } rows[] = {
-        {"", ERR_SYNTAX, "want zookeeper://"},
-        {"/", ERR_SYNTAX, "want zookeeper://"},
-        {"a:2181", ERR_SYNTAX, "want zookeeper://"},
+        {"", ERR_SYNTAX, "expected zookeeper://"},
+        {"/", ERR_SYNTAX, "expected zookeeper://"},
+        {"a:2181", ERR_SYNTAX, "expected zookeeper://"},
         {"//", ERR_SYNTAX, "no host"},
         {"///x", ERR_SYNTAX, "no host"},
-        {"//,a", ERR_SYNTAX, "is not a host"},
-        {"//a,", ERR_SYNTAX, "is not a host"},
-        {"//a,,b", ERR_SYNTAX, "is not a host"},
-        {"//:2181", ERR_SYNTAX, "is not a host"},
-        {"//.a", ERR_SYNTAX, "is not a host"},
-        {"//a..b", ERR_SYNTAX, "is not a host"},
-        {"//a b", ERR_SYNTAX, "is not a host"},
-        {"//user@a", ERR_SYNTAX, "is not a host"},
-        {"//a?b", ERR_SYNTAX, "is not a host"},
-        {"//::1", ERR_SYNTAX, "is not a host"},
-        {"//[::1", ERR_SYNTAX, "is not a host"},
-        {"//[]:1", ERR_SYNTAX, "is not a host"},
-        {"//[::g]:1", ERR_SYNTAX, "is not a host"},
-        {"//[1.2.3.4]:1", ERR_SYNTAX, "is not a host"},
-        {"//[fe80::1%eth0]:1", ERR_SYNTAX, "is not a host"},
-        {"//[::1]2181", ERR_RANGE, "want a port"},
-        {"//a:", ERR_RANGE, "want a port"},
-        {"//a:0", ERR_RANGE, "want a port"},
-        {"//a:65536", ERR_RANGE, "want a port"},
-        {"//a:1:2", ERR_RANGE, "want a port"},
-        {"//a:0x10", ERR_RANGE, "want a port"},
+        {"//,a", ERR_SYNTAX, "is not a valid host"},
+        {"//a,", ERR_SYNTAX, "is not a valid host"},
+        {"//a,,b", ERR_SYNTAX, "is not a valid host"},
+        {"//:2181", ERR_SYNTAX, "is not a valid host"},
+        {"//.a", ERR_SYNTAX, "is not a valid host"},
+        {"//a..b", ERR_SYNTAX, "is not a valid host"},
+        {"//a b", ERR_SYNTAX, "is not a valid host"},
+        {"//user@a", ERR_SYNTAX, "is not a valid host"},
+        {"//a?b", ERR_SYNTAX, "is not a valid host"},
+        {"//::1", ERR_SYNTAX, "is not a valid host"},
+        {"//[::1", ERR_SYNTAX, "is not a valid host"},
+        {"//[]:1", ERR_SYNTAX, "is not a valid host"},
+        {"//[::g]:1", ERR_SYNTAX, "is not a valid host"},
+        {"//[1.2.3.4]:1", ERR_SYNTAX, "is not a valid host"},
+        {"//[fe80::1%eth0]:1", ERR_SYNTAX, "is not a valid host"},
+        {"//[::1]2181", ERR_RANGE, "expected a port"},
+        {"//a:", ERR_RANGE, "expected a port"},
+        {"//a:0", ERR_RANGE, "expected a port"},
+        {"//a:65536", ERR_RANGE, "expected a port"},
+        {"//a:1:2", ERR_RANGE, "expected a port"},
+        {"//a:0x10", ERR_RANGE, "expected a port"},
         {"//a/x y", ERR_SYNTAX, "byte 0x20 in the path"},
         {"//a/x\x7f", ERR_SYNTAX, "byte 0x7f in the path"},
         {"//a/\xc3\xa4", ERR_SYNTAX, "byte 0xc3 in the path"},
-        {"//a/x/../y", ERR_SYNTAX, "are no names"},
-        {"//a/.", ERR_SYNTAX, "are no names"},
+        {"//a/x/../y", ERR_SYNTAX, "are not valid names"},
+        {"//a/.", ERR_SYNTAX, "are not valid names"},
     };
 
     (void)state;
@@ -128,7 +128,7 @@ static void hosts_and_path_are_bounded(void **state)
 
     text_clear(&url);
     text_addf(&url, "//%0*d", ZOOKEEPER_HOST_MAX + 1, 1);
-    expect_refused(text_cstr(&url), ERR_SYNTAX, "is not a host");
+    expect_refused(text_cstr(&url), ERR_SYNTAX, "is not a valid host");
 
     text_clear(&url);
     text_addf(&url, "//a/%0*d", ZOOKEEPER_TOP_MAX, 1);
@@ -195,11 +195,11 @@ static void bad_auth_files_are_refused_and_not_quoted(void **state)
         enum err e;
         const char *why;
     } rows[] = {
-        {SLICE_LIT(""), ERR_SYNTAX, "want USER:PASSWORD"},
-        {SLICE_LIT("\nlb:hush"), ERR_SYNTAX, "want USER:PASSWORD"},
-        {SLICE_LIT("hush"), ERR_SYNTAX, "want USER:PASSWORD"},
-        {SLICE_LIT(":hush"), ERR_SYNTAX, "want USER:PASSWORD"},
-        {SLICE_LIT("hush:\n"), ERR_SYNTAX, "want USER:PASSWORD"},
+        {SLICE_LIT(""), ERR_SYNTAX, "expected USER:PASSWORD"},
+        {SLICE_LIT("\nlb:hush"), ERR_SYNTAX, "expected USER:PASSWORD"},
+        {SLICE_LIT("hush"), ERR_SYNTAX, "expected USER:PASSWORD"},
+        {SLICE_LIT(":hush"), ERR_SYNTAX, "expected USER:PASSWORD"},
+        {SLICE_LIT("hush:\n"), ERR_SYNTAX, "expected USER:PASSWORD"},
         {SLICE_LIT("lb:hu\0sh"), ERR_SYNTAX, "control byte"},
         {SLICE_LIT("lb:hu\tsh"), ERR_SYNTAX, "control byte"},
         {text_slice(&lengthy), ERR_TOO_LARGE, "longer than 1024"},

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's page: the pool of all processes, then each application with its processes, what failed last, and settings.
+// The agent's page: the pool of all processes, then each application with its processes, the last failure, and settings.
 import {column, figures, h, memory, notice, number, percent, seconds, settings, some, start, table, text, treeProblems}
   from '/status.js';
 
 function pool(s) {
   return h('section', {id: 'pool', 'aria-label': 'Pool'}, h('h2', null, 'Pool'),
-    s.tree?.connected === false && notice('The tree cannot be reached: continuing with what was known.'),
+    s.tree?.connected === false && notice('The tree cannot be reached: continuing with the last known state.'),
     treeProblems({...s.host, problem: null}), // a host need not have a node
     figures(
       ['max processes', s.max_processes === 0 ? 'no limit' : number(s.max_processes), {big: true}],
       ['processes', number(s.processes), {big: true}],
-      ['busy', number(s.active_processes), {big: true, help: 'Processes that have requests.'}],
+      ['busy', number(s.active_processes), {big: true, help: 'Processes with requests in flight.'}],
       ['requests waiting', number(s.waiting), {big: true, bad: some(s.waiting)}],
       ['connections', number(s.connections), {big: true, help: 'Connections to slots.'}]),
     settings('host', 'Settings of the host', s.host.settings));
@@ -30,7 +30,7 @@ function rows({slots, leaving}) {
 
 function state(p) {
   const look = p.state === 'ready' && !p.going ? 'good' : 'soft';
-  return h('span', {class: 'state ' + look}, p.state, p.successor && ' (successor)', p.going && `, ${p.going}`);
+  return h('span', {class: 'state ' + look}, p.state, p.successor && ' (replacement)', p.going && `, ${p.going}`);
 }
 
 function processes(name, a) {
@@ -74,7 +74,7 @@ function application(name, a) {
       ['queue', text(q.policy)], ['waiting', number(q.waiting), {bad: some(q.waiting)}],
       ['for any process', number(q.waiting_any), {bad: some(q.waiting_any), help: 'Requests that wait for any process.'}],
       ['requests', number(f.requests)], ['running', number(f.requests_running)], ['tunnels', number(f.tunnels_open)],
-      ['generation', number(a.generation), {help: 'How many times all processes were to be replaced.'}],
+      ['generation', number(a.generation), {help: 'Number of requested restarts of all processes.'}],
       ['started', number(f.spawns)], ['starts failed', number(f.spawn_failures), {bad: some(f.spawn_failures)}],
       ['deaths', number(f.deaths), {bad: some(f.deaths)}]),
     processes(name, a),

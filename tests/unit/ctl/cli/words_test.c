@@ -61,8 +61,8 @@ static void status_shows_each_application_and_its_workers(void **state)
            "\n"
            "shop: policy resume, backlog 3 (mean 1.25, cutoff 9), waiting 0, classes 42\n"
            "  the tree cannot be reached: continuing with the last known state\n"
-           "  refused provider: x: other application\n"
-           "  refused setting variance: \"-\\-\" \\x1b[2J\n"
+           "  rejected registration: x: other application\n"
+           "  rejected setting variance: \"-\\-\" \\x1b[2J\n"
            "  picks: skilled 90 (90.0 %), unskilled 10 (10.0 %)\n"
            "  worker          state                   version  backlog  mean  oldest  skills  "
            "requests  "
@@ -130,7 +130,7 @@ static void resumes_show_the_best_classes_first(void **state)
            "    x.example  50.00\n");
     expect(ctl_resumes_text, resumes_page, (struct ctl_options){.application = "shop", .top = 1},
            "shop:\n"
-           "  a: 3 skills, the best 1\n"
+           "  a: 3 skills, best 1\n"
            "    class      score\n"
            "    y.example  40.00\n"
            "  b: 1 skill\n"
@@ -175,7 +175,7 @@ static void resumes_of_an_agent_are_those_of_its_slots(void **state)
 
     (void)state;
     expect(ctl_resumes_text, page, (struct ctl_options){.application = "shop", .top = 1},
-           "shop:\n  127.0.0.1:9000: 2 skills, the best 1\n    class  score\n    b       2.50\n"
+           "shop:\n  127.0.0.1:9000: 2 skills, best 1\n    class  score\n    b       2.50\n"
            "  127.0.0.1:9000, classifier f2: 0 skills\n");
     expect(ctl_resumes_text, page, (struct ctl_options){.application = "wiki", .cls = "a"},
            "wiki:\n  a: 1 of 1 workers skilled\n    worker          score\n    127.0.0.1:9100   "

@@ -99,45 +99,45 @@ static void what_is_wrong_is_reported_with_line_and_column(void **state)
     } rows[] = {
         {"x = 1\n", "f:1:1: a property above the first node\n"},
         {"x -> /a\n", "f:1:1: a property above the first node\n"},
-        {"nonsense\n", "f:1:9: want '/NODE', 'NAME = VALUE'"},
-        {"/a\n  b c\n", "f:2:5: want '/NODE', 'NAME = VALUE'"},
-        {"/a b\n", "f:1:4: want '/NAME' or '/NAME : TYPE'\n"},
-        {"/a :\n", "f:1:4: want '/NAME' or '/NAME : TYPE'\n"},
-        {"/\n", "f:1:2: want '/NAME' or '/NAME : TYPE'\n"},
-        {"/ : x\n", "f:1:3: want '/NAME' or '/NAME : TYPE'\n"},
-        {"/a\n  b ->\n", "f:2:5: want the target of a link"},
-        {"/a\n  b -> c d\n", "f:2:5: want the target of a link"},
-        {"/a\n  b =>\n", "f:2:5: want the target of a link"},
-        {"/a\n  b => c d e\n", "f:2:5: want the target of a link"},
-        {"/a\n  b =\n", "f:2:5: want a value behind '='\n"},
-        {"/a\n  b = c\n", "f:2:7: want a string, number"},
-        {"/a\n  b = [1, x]\n", "f:2:11: want a string, number"},
+        {"nonsense\n", "f:1:9: expected '/NODE', 'NAME = VALUE'"},
+        {"/a\n  b c\n", "f:2:5: expected '/NODE', 'NAME = VALUE'"},
+        {"/a b\n", "f:1:4: expected '/NAME' or '/NAME : TYPE'\n"},
+        {"/a :\n", "f:1:4: expected '/NAME' or '/NAME : TYPE'\n"},
+        {"/\n", "f:1:2: expected '/NAME' or '/NAME : TYPE'\n"},
+        {"/ : x\n", "f:1:3: expected '/NAME' or '/NAME : TYPE'\n"},
+        {"/a\n  b ->\n", "f:2:5: expected the target of a link"},
+        {"/a\n  b -> c d\n", "f:2:5: expected the target of a link"},
+        {"/a\n  b =>\n", "f:2:5: expected the target of a link"},
+        {"/a\n  b => c d e\n", "f:2:5: expected the target of a link"},
+        {"/a\n  b =\n", "f:2:5: expected a value after '='\n"},
+        {"/a\n  b = c\n", "f:2:7: expected a string, number"},
+        {"/a\n  b = [1, x]\n", "f:2:11: expected a string, number"},
         {"/a\n  b='x=1'\n", "f:2:3: a quote in a name"},
         {"/a\n  \"b\" = 1\n", "f:2:3: a quote in a name"},
         {"/a\n  b=>c = 'd e f'\n", "f:2:3: '=>' in a property's name\n"},
         {"/a/b\n", "f:1:1: a '/' in a node's name"},
-        {"/..\n", "f:1:1: '.' and '..' are no names\n"},
+        {"/..\n", "f:1:1: '.' and '..' are not valid names\n"},
         {"/a\xe2\x80\xaez\n", "f:1:1: an invisible character in a name\n"},
         {"/a : b\xc2\x9b\n", "f:1:6: an invisible character in a type\n"},
         {"/a\n  b -> /\xef\xbb\xbf\n", "f:2:8: an invisible character in a link\n"},
         {"/a\n  b = 1\n    c = 2\n", "f:3:5: indented deeper than a property"},
         {"/a\n  /b\n  c = 1\n    /d\n", "f:4:5: indented deeper than a property"},
-        {"/a\n    b = 1\n  /c\n", "f:3:3: indented like none of the nodes above\n"},
-        {"  /a\n/b\n", "f:2:1: indented like none of the nodes above\n"},
-        {"/a\n  b = 1\n  b = 2\n", "f:3:3: a property that the node has already\n"},
-        {"/a : b\n  type = 2\n", "f:2:3: a property that the node has already\n"},
-        {"/a\n  b -> c\n  b -> d\n", "f:3:3: a property that the node has already\n"},
-        {"/a\n/b\n/a\n", "f:3:1: a node that is there already\n"},
-        {"/a\n  x = b'\\xff'\n", "f:2:3: bytes that are no text"},
-        {"/a\n  string_value = '\\0'\n  b = 1\n", "f:3:3: bytes that are no text"},
-        {"/a\n  b = 1\n  string_value = '\\0'\n", "f:3:3: bytes that are no text"},
+        {"/a\n    b = 1\n  /c\n", "f:3:3: indented unlike any node above\n"},
+        {"  /a\n/b\n", "f:2:1: indented unlike any node above\n"},
+        {"/a\n  b = 1\n  b = 2\n", "f:3:3: duplicate property\n"},
+        {"/a : b\n  type = 2\n", "f:2:3: duplicate property\n"},
+        {"/a\n  b -> c\n  b -> d\n", "f:3:3: duplicate property\n"},
+        {"/a\n/b\n/a\n", "f:3:1: duplicate node\n"},
+        {"/a\n  x = b'\\xff'\n", "f:2:3: bytes that are not text"},
+        {"/a\n  string_value = '\\0'\n  b = 1\n", "f:3:3: bytes that are not text"},
+        {"/a\n  b = 1\n  string_value = '\\0'\n", "f:3:3: bytes that are not text"},
         {"/a\n  b = 'x\x01'\n", "f:2:9: a control byte\n"},
         {"/a\rb\n", "f:1:3: a control byte\n"},
         {"# \x1b\n", "f:1:3: a control byte\n"},
         {"/a\xff\n", "f:1:3: not UTF-8\n"},
         /* Bad values do not hide one another. */
-        {"/a\n  b = x\n  c = y\n", "f:2:7: want a string, number, list, dict, True, False or "
-                                   "None\nf:3:7: want a string"},
+        {"/a\n  b = x\n  c = y\n", "f:2:7: expected a string, number, list, dict, True, False or "
+                                   "None\nf:3:7: expected a string"},
     };
 
     (void)state;
@@ -321,8 +321,10 @@ static void what_the_format_cannot_state_is_left_out_and_reported(void **state)
     size_t n = tree_text_print(top, &out, &d);
     assert_int_equal(n, ARRAY_LEN(nodes) + ARRAY_LEN(keys) + 5);
     assert_int_equal(d.errors, n);
-    assert_non_null(strstr(d.text, "/a b: this format cannot say it: a node with an odd name"));
-    assert_non_null(strstr(d.text, "/good, l ->: this format cannot say it: a property or link"));
+    assert_non_null(
+        strstr(d.text, "/a b: not representable in this format: a node with an odd name"));
+    assert_non_null(
+        strstr(d.text, "/good, l ->: not representable in this format: a property or link"));
     assert_null(strstr(text_cstr(&out), "below"));
     /* Only comments in their place. */
     struct tree_text_node *again = parse(text_slice(&out));

@@ -140,7 +140,7 @@ static void top_level_application_keys_and_applications_do_not_mix(void **state)
                               "retries: 5\n"
                               "applications:\n"
                               "  a: {workers: [\"127.0.0.1:1\"]}\n"));
-    assert_complaint(f, 2, "retries belongs into an application");
+    assert_complaint(f, 2, "retries belongs in an application");
     assert_int_equal(f->d.errors, 1);
 }
 
@@ -174,12 +174,12 @@ static void every_mistake_is_reported_in_one_go(void **state)
     assert_complaint(f, 7, "1 to 64");
     assert_complaint(f, 10, "duplicate entry");
     assert_complaint(f, 11, "path");
-    assert_complaint(f, 12, "a worker has a port");
+    assert_complaint(f, 12, "port is missing");
     assert_complaint(f, 13, "/nowhere/page.html");
     assert_complaint(f, 14, "");
     assert_complaint(f, 15, "directory:/path");
-    assert_complaint(f, 16, "give it workers, or a tree");
-    assert_complaint(f, 17, "a name has letters");
+    assert_complaint(f, 16, "workers are required, or a tree");
+    assert_complaint(f, 17, "a name consists of letters");
     assert_complaint(f, 18, "workers");
 }
 
@@ -239,7 +239,7 @@ static void an_auth_file_that_cannot_be_used_is_refused(void **state)
     assert_complaint(f, 3, "No such file");
     assert_int_equal(file_write_private(file, SLICE_LIT("nobody\n")), ERR_OK);
     assert_false(read_text(f, text));
-    assert_complaint(f, 3, "want USER:PASSWORD");
+    assert_complaint(f, 3, "expected USER:PASSWORD");
     assert_int_equal(file_write_private(file, SLICE_LIT("user:password\n")), ERR_OK);
     assert_true(read_text(f, text));
     assert_int_equal(chmod(file, 0644), 0);
@@ -395,7 +395,7 @@ static void mistakes_in_pool_counters_are_reported_at_their_places(void **state)
                                            "  scalar: 7\n"    /* 24 */
                                            "  list:\n"
                                            "    match: [a]\n")); /* 26 */
-    assert_complaint(f, 5, "a name has letters");
+    assert_complaint(f, 5, "a name consists of letters");
     assert_complaint(f, 9, "path: ");
     assert_complaint(f, 11, "key: expected {class} or {VARIABLE}");
     assert_complaint(f, 14, "workers (200) is above maxqueue (100)");
@@ -430,7 +430,7 @@ static void pool_counter_servers_are_addresses_without_duplicates(void **state)
     static const struct {
         const char *list, *why;
     } bad[] = {
-        {"[\"127.0.0.1:1\", \"counter.example:7531\"]", "host name cannot be used"},
+        {"[\"127.0.0.1:1\", \"counter.example:7531\"]", "host name is not permitted"},
         {"[\"127.0.0.1:1\", \"nonsense\"]", "expected HOST:PORT"},
         {"[\"127.0.0.1:1\", \"127.0.0.1:1\"]", "duplicate"},
         {"[\"[::1]:1\", \"[0::1]:1\"]", "duplicate"},

@@ -87,8 +87,8 @@ static void anything_else_is_refused_and_changes_nothing(void **state)
         assert_string_equal(parse(texts[i], &a), "expected off, auto, or CPUs as in 0,2-5");
     assert_string_equal(parse("4", &a), "names a CPU that this process may not use");
     assert_string_equal(parse("3-5", &a), "names a CPU that this process may not use");
-    assert_string_equal(parse("1,2,1", &a), "names a CPU twice");
-    assert_string_equal(parse("2,1-3", &a), "names a CPU twice");
+    assert_string_equal(parse("1,2,1", &a), "duplicate CPU");
+    assert_string_equal(parse("2,1-3", &a), "duplicate CPU");
     assert_int_equal(a.n, 1);
     assert_int_equal(cpu_affinity_of(&a, 0), 5);
 }

@@ -271,13 +271,13 @@ static void a_node_that_does_not_state_how_many_of_what_is_no_rule(void **state)
     start(f, HEAD);
     follow_tree(f);
     tree_says(f, "rest", "{\"timeout\": \"3s\"}");
-    wait_shown(f, "rest", "why", "no workers");
+    wait_shown(f, "rest", "why", "no property workers");
     tree_says(f, "rest", "{\"workers\": 3}");
-    wait_shown(f, "rest", "why", "neither key, class, path nor method");
+    wait_shown(f, "rest", "why", "none of key, class, path and method");
     assert_null(f->c->app->settings->limits);
     /* Not a rule for everything, because its path is not understood. */
     tree_says(f, "rest", "{\"workers\": 3, \"key\": \"all\", \"path\": [1]}");
-    wait_shown(f, "rest", "why", "is refused");
+    wait_shown(f, "rest", "why", "is rejected");
     assert_null(f->c->app->settings->limits);
     tree_says(f, "rest", "{\"workers\": 3, \"key\": \"all\", \"path\": \"/a\"}");
     wait_workers(f, "rest", 3);
@@ -436,7 +436,7 @@ static void what_overlaid_a_rule_that_is_gone_is_not_a_rule_for_everything(void 
     wait_workers(f, "database", 9);
     reread(f, HEAD);
     wait_workers(f, "database", 0);
-    assert_true(shows(f, "database", "why", "neither key"));
+    assert_true(shows(f, "database", "why", "none of key"));
 }
 
 static void a_rule_that_comes_back_while_it_is_held_counts_on(void **state)

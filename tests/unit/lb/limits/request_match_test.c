@@ -161,8 +161,8 @@ static void patterns_that_cannot_mean_anything_are_refused(void **state)
 {
     (void)state;
     assert_no_rule(SETTINGS({"class", "regex:("}, ), "class", "at its character 2");
-    assert_no_rule(SETTINGS({"path", "regex:"}, ), "path", "nothing stands behind the colon");
-    assert_no_rule(SETTINGS({"method", "prefix:"}, ), "method", "nothing stands behind the colon");
+    assert_no_rule(SETTINGS({"path", "regex:"}, ), "path", "the pattern is empty");
+    assert_no_rule(SETTINGS({"method", "prefix:"}, ), "method", "the pattern is empty");
     assert_no_rule(SETTINGS({"path", "report"}, ), "path", "/...");
     assert_no_rule(SETTINGS({"path", "exact:"}, ), "path", "/...");
     assert_no_rule(SETTINGS({"class", "caf\xc3\xa9"}, ), "class", "percent-encoded");
@@ -408,7 +408,7 @@ static void none_can_write_a_key_that_looks_like_one_that_was_cut(void **state)
 static void mistakes_in_a_template_are_reported_with_their_place(void **state)
 {
     (void)state;
-    assert_no_rule(SETTINGS({"key", "a{class"}, ), "key", "written {{ (at its character 2)");
+    assert_no_rule(SETTINGS({"key", "a{class"}, ), "key", "write {{ for a brace (at its character 2)");
     assert_no_rule(SETTINGS({"key", "ab}"}, ), "key", "at its character 3");
     assert_no_rule(SETTINGS({"key", "{PATHINFO}"}, ), "key", "{PATH_INFO}");
     assert_no_rule(SETTINGS({"key", "{}"}, ), "key", "at its character 2");
