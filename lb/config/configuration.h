@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A configuration file. It is read and checked completely: every error is reported with its place,
- * and nothing else starts before there are no errors. A plain value, owned by its reader (lb.c at
+ * and nothing else starts before there are no errors. A plain value, owned by its reader (main.c at
  * start, reload.c at SIGHUP), which moves out what outlives it (classifiers, error pages) before
  * configuration_fini. Control thread.
  */

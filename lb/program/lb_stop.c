@@ -2,7 +2,7 @@
  *
  *   drain    STOPPING, listeners close -> each front reports when its last exchange is gone
  *            (drain_timeout: cut) -> idle connections close, fronts go -> memberships, state files
- *            -> loops end -> lb.c frees everything in reverse
+ *            -> loops end -> main.c frees everything in reverse
  *
  * When a new process takes over (SIGUSR2), it keeps the sockets open, and idle clients have half
  * of drain_timeout for one more request: closing a connection just as a POST arrives on it would
