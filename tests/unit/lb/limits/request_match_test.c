@@ -408,7 +408,8 @@ static void none_can_write_a_key_that_looks_like_one_that_was_cut(void **state)
 static void mistakes_in_a_template_are_reported_with_their_place(void **state)
 {
     (void)state;
-    assert_no_rule(SETTINGS({"key", "a{class"}, ), "key", "write {{ for a brace (at its character 2)");
+    assert_no_rule(SETTINGS({"key", "a{class"}, ), "key",
+                   "write {{ for a brace (at its character 2)");
     assert_no_rule(SETTINGS({"key", "ab}"}, ), "key", "at its character 3");
     assert_no_rule(SETTINGS({"key", "{PATHINFO}"}, ), "key", "{PATH_INFO}");
     assert_no_rule(SETTINGS({"key", "{}"}, ), "key", "at its character 2");
