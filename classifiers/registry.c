@@ -162,8 +162,9 @@ static bool check_variable(const char *variable, char why[CLASSIFIER_WHY_ROOM])
 static uint32_t find_group(const struct search *search, char why[CLASSIFIER_WHY_ROOM])
 {
     static const char *const problems[] = {
-        [SEARCH_GROUP_SEVERAL] = "has several groups named class; alternatives inside of one, or "
-                                 "(?|...|...) around them, will do",
+        [SEARCH_GROUP_SEVERAL] =
+            "has several groups named class; use alternatives inside of one, or "
+            "(?|...|...) around them",
         [SEARCH_GROUP_NONE] = "has no group named class: (?<class>...)",
     };
     uint32_t n = 0;

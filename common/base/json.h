@@ -19,7 +19,7 @@
 #define JSON_WHY_ROOM 160
 enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out,
                     char why[JSON_WHY_ROOM]) must_check;
-/* The names in OBJ, sorted, as many as json_object_size() says. Free the array, not the names. */
+/* The names in OBJ, sorted, json_object_size() of them. Free the array, not the names. */
 const char **json_sorted_names(const json_t *obj);
 /* Compact text of V (sorted keys; NULL: null), appended. */
 void json_print(const json_t *v, struct text *out);

@@ -530,7 +530,7 @@ static void close_expired(struct http_server *s)
         if (!http_conn_phase_over(c, s->options.keep_alive_timeout_ms, loop_now_ms(s->loop)))
             return;
         http_conn_sweep(c);
-        if (s->idle.next == &c->node) /* it has had its chance to say goodbye */
+        if (s->idle.next == &c->node) /* it has had its chance to end in order */
             http_conn_close(c);
     }
 }

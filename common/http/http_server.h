@@ -168,7 +168,7 @@ void http_conn_copy_peer(const struct http_conn *c, struct addr *out);
 const struct addr *http_conn_local(struct http_conn *c);
 /* The same address as a host, for REQ without a Host; valid as long as REQ. */
 struct slice http_conn_host(struct http_conn *c, struct http_request *req);
-/* Whether the client uses TLS: with us, or with the proxy in front (proxy_from), as it says. */
+/* Whether the client uses TLS: on this connection, or to the proxy in front (proxy_from). */
 bool http_conn_client_has_tls(const struct http_conn *c);
 /* NULL: plain, or no handshake has been finished. */
 const SSL *http_conn_ssl(const struct http_conn *c);

@@ -59,7 +59,7 @@ static bool is_for_good(const struct privileges *p)
     return setuid(0) != 0 && seteuid(0) != 0 && !privileges_differ(p);
 }
 
-/* Returns the step that failed (errno says), or NULL. */
+/* Returns the step that failed (see errno), or NULL. */
 static const char *drop(const struct privileges *p)
 {
     if (setgroups((size_t)p->ngroups, p->groups) != 0)

@@ -859,8 +859,7 @@ void directory_begin(struct tree_op *op)
         remove_node(op);
         break;
     case TREE_RESET_ACL:
-        diag_add(op->diag, NULL, 0, 0,
-                 "%s: permissions of a directory are set by chmod and chown",
+        diag_add(op->diag, NULL, 0, 0, "%s: permissions of a directory are set by chmod and chown",
                  tree_path_shown(op->at));
         tree_op_finish(op, ERR_UNSUPPORTED);
         break;

@@ -49,7 +49,7 @@ struct live_settings {
     bool heard;               /* the tree has reported the node */
     uint64_t remembered_age_s, remembered_ms;
     uint64_t held_ms;
-    struct timer hold; /* while the node is missing or broken: what it said stays until then */
+    struct timer hold; /* while the node is missing or invalid: its last values stay */
     struct live_settings_counts counts;
 };
 

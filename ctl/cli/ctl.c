@@ -243,7 +243,8 @@ int ctl_take_number(struct ctl_options *o, const struct ctl_flag *f, const char 
         return CTL_OK;
     }
     snprintf(what, sizeof(what),
-             f->name, f->min, f->max);
+             "--%s: expected a whole number from %" PRIu64 " to %" PRIu64 ", not", f->name, f->min,
+             f->max);
     return ctl_usage_error(o->command, what, value);
 }
 

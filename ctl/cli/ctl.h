@@ -62,8 +62,8 @@ enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum er
 enum { CTL_FLAGS_MAX = 40, CTL_TIMEOUT_MAX_S = 3600 };
 
 struct ctl_flag;
-/* An option was given: VALUE goes to what the command makes of its command line, which begins with
- * O. CTL_OK; else the exit code, and it has said why. */
+/* Stores VALUE of an option in the struct of the command, which begins with O. Returns CTL_OK, or
+ * the exit status after printing the reason. */
 typedef int (*ctl_take_fn)(struct ctl_options *o, const struct ctl_flag *f, const char *value);
 
 struct ctl_flag {
@@ -138,7 +138,7 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
     }
 #define CTL_FLAG_JSON                                                                              \
     {                                                                                              \
-        'j', "json", NULL, NULL, "print JSON", CTL_SET(struct ctl_options, json)        \
+        'j', "json", NULL, NULL, "print JSON", CTL_SET(struct ctl_options, json)                   \
     }
 #define CTL_FLAG_TOKEN                                                                             \
     {                                                                                              \
@@ -147,12 +147,12 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
     }
 #define CTL_FLAG_TIMEOUT                                                                           \
     {                                                                                              \
-        't', "timeout", "SECONDS", NULL, "how long to wait for a response (10)", ctl_take_seconds,  \
+        't', "timeout", "SECONDS", NULL, "how long to wait for a response (10)", ctl_take_seconds, \
             CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1, CTL_TIMEOUT_MAX_S                 \
     }
 #define CTL_FLAG_HELP                                                                              \
     {                                                                                              \
-        'h', "help", NULL, NULL, "print this help", CTL_OWN(NULL)                                       \
+        'h', "help", NULL, NULL, "print this help", CTL_OWN(NULL)                                  \
     }
 #define CTL_FLAGS_ASKING                                                                           \
     CTL_FLAG_ADDRESS, CTL_FLAG_JSON, CTL_FLAG_TOKEN, CTL_FLAG_TIMEOUT, CTL_FLAG_HELP

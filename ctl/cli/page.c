@@ -156,7 +156,7 @@ bool page_is_true(const json_t *object, const char *name)
     return json_is_true(json_object_get(object, name));
 }
 
-/* The member of OBJECT, or of members of it, that PATH says; or NULL. */
+/* Returns the member of OBJECT at PATH, or NULL. */
 static const json_t *find(const json_t *object, struct slice path)
 {
     while (path.len != 0) {
@@ -316,7 +316,7 @@ void page_print_refused(const json_t *application, struct text *out)
 
     json_array_foreach(json_object_get(application, "refused"), i, row)
     {
-        page_add(out, row, "  refused setting {name}: {why:w}\n");
+        page_add(out, row, "  rejected setting {name}: {why:w}\n");
     }
     json_array_foreach(json_object_get(application, "broken_links"), i, row)
     {

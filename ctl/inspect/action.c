@@ -79,11 +79,11 @@ static void add_done(const struct action_run *r, const char *address, const json
 
     text_addf(out, "%s: ", address);
     if (c == &ctl_word_forget)
-        page_add(out, page, "{workers:d} workers have forgotten {scores:d} scores\n");
+        page_add(out, page, "deleted {scores:d} scores of {workers:d} workers\n");
     else if (c == &ctl_word_reload)
         text_add(out, SLICE_LIT("reloaded\n"));
     else if (c == &ctl_word_confirm_removal)
-        page_add(out, page, "{application} holds {workers:d} workers no longer\n");
+        page_add(out, page, "{application} released {workers:d} held workers\n");
     else
         page_add(out, page,
                  page_is_true(page, "changed") ? "{application} {worker} is now {state}\n"

@@ -90,7 +90,7 @@ static void print_values(const json_t *page, struct text *out)
 static void print_choice(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     if (json_is_string(json_object_get(page, "worker")))
-        page_add(out, page, "{worker} would get it: {reason}\n");
+        page_add(out, page, "{worker} would be selected: {reason}\n");
     else
         text_add(out, SLICE_LIT("no worker available: the request would be queued\n"));
     /* As a sentence; older load balancers have none. */

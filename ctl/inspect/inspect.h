@@ -31,7 +31,7 @@ enum err ctl_limits_text(const json_t *page, const struct ctl_options *o,
 enum err ctl_explain_text(const json_t *page, const struct ctl_options *o,
                           struct text *out) must_check;
 
-/* ---- check: thresholds, and what a page says of a pool ---- */
+/* ---- check: thresholds, and the values of a pool in a page ---- */
 
 /* As monitoring plugins exit. */
 enum check_state { CHECK_OK, CHECK_WARNING, CHECK_CRITICAL, CHECK_UNKNOWN };

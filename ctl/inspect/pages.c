@@ -248,7 +248,7 @@ static void print_remarks(const json_t *counter, struct text *out)
     json_array_foreach(json_object_get(counter, "refused"), i, row)
     {
         page_add(out, counter, "  {name}");
-        page_add(out, row, ": refused setting {name}: {why:w}\n");
+        page_add(out, row, ": rejected setting {name}: {why:w}\n");
     }
     print_remark(counter, "shadow_full", "would have been rejected (shadow)", out);
     print_remark(counter, "shadow_busy", "would have waited (shadow)", out);
@@ -305,8 +305,7 @@ static void print_keys(const json_t *limits, size_t top, struct text *out)
 
 static void cell_daemon_state(struct table *t, const json_t *daemon)
 {
-    table_add(t, page_is_true(daemon, "resting") ? SLICE_LIT("suspended")
-                                                 : SLICE_LIT("in use"));
+    table_add(t, page_is_true(daemon, "resting") ? SLICE_LIT("suspended") : SLICE_LIT("in use"));
 }
 
 static const struct page_column daemon_columns[] = {
@@ -514,10 +513,10 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
      "watch",                                                                                      \
      "SECONDS",                                                                                    \
      NULL,                                                                                         \
-     "repeat at this interval in seconds, until interrupted",                                             \
+     "repeat at this interval in seconds, until interrupted",                                      \
      CTL_NUMBER(struct asking, watch_s, 1, WATCH_MAX_S)},                                          \
     {                                                                                              \
-        0, "count", "N", NULL, "with --watch: number of times",                                      \
+        0, "count", "N", NULL, "with --watch: number of times",                                    \
             CTL_NUMBER(struct asking, count, 1, UINT32_MAX)                                        \
     }
 

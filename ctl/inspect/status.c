@@ -172,8 +172,8 @@ static void print_pool(const json_t *page, struct text *out)
 
 /* ---- the load balancer's page ---- */
 
-/* What says that a worker gets no requests now, beside its state; and where it gets them, when that
- * is another address than its name says, or may be. */
+/* Reasons other than its state for which a worker gets no requests now; and its address, if that
+ * differs from its name or may differ. */
 static void cell_state(struct table *t, const json_t *w)
 {
     struct text state = {0};
@@ -320,7 +320,7 @@ static void add_warnings(const json_t *application, struct text *out)
                  "they were removed on purpose, run: {confirm_removal}\n");
     json_array_foreach(json_object_get(application, "poison"), i, row)
     {
-        page_add(out, row, "  kills workers, refused: class {class}, path {path}\n");
+        page_add(out, row, "  kills workers, blocked: class {class}, path {path}\n");
     }
     page_print_refused(application, out);
 }

@@ -373,7 +373,7 @@ static void print_head(const struct trace_report *r, const struct trace_print *p
     trace_line_print_second(r->last_us, out);
     text_addf(out,
               "\n%" PRIu64 " requests: %" PRIu64 " finished, %" PRIu64 " unfinished, %" PRIu64
-              " refused; %" PRIu64 " sent again\n",
+              " rejected; %" PRIu64 " sent again\n",
               r->requests, r->finished, r->unfinished_all, r->refused, r->again);
     text_addf(out, "%" PRIu64 " restarts, %" PRIu64 " upgrades\n", r->restarts, r->upgrades);
     if (r->busiest != 0) {
@@ -382,11 +382,10 @@ static void print_head(const struct trace_report *r, const struct trace_print *p
         text_add_char(out, '\n');
     }
     if (p->bad_lines != 0)
-        text_addf(out, "%" PRIu64 " lines left out; the first, line %" PRIu64 ": %s\n",
-                  p->bad_lines, p->first_bad, p->bad_why);
+        text_addf(out, "%" PRIu64 " lines skipped; the first, line %" PRIu64 ": %s\n", p->bad_lines,
+                  p->first_bad, p->bad_why);
     if (r->left_out != 0)
-        text_addf(out, "%" PRIu64 " requests left out: too many in progress at once\n",
-                  r->left_out);
+        text_addf(out, "%" PRIu64 " requests skipped: too many in progress at once\n", r->left_out);
 }
 
 static void print_minutes(const struct trace_report *r, struct text *out)

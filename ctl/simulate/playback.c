@@ -657,7 +657,8 @@ static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const cha
     (void)f;
     if (parse_double(slice_of(value), &p->speed) && p->speed >= 1e-6 && p->speed <= 1e6)
         return CTL_OK;
-    return ctl_usage_error(o->command, "--speed wants a number from 1e-06 to 1e+06, not", value);
+    return ctl_usage_error(o->command, "--speed: expected a number from 1e-06 to 1e+06, not",
+                           value);
 }
 
 /* http://HOST:PORT to an address. CTL_OK, or the exit code. */

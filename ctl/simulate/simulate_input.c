@@ -418,7 +418,7 @@ bool simulate_classify_plan(struct simulate_classifier *c, const struct plan *p)
 /* ---- a log as a trace ---- */
 
 /*
- * Of a page the log says only the path; the objects that it needs are taken by a hash of host and
+ * Of a page the log has only the path; the objects that it needs are taken by a hash of host and
  * path: three quarters are its own, the rest from 32 that all pages of the host share (templates,
  * navigation). Its first half is there to learn from.
  */

@@ -24,7 +24,7 @@ void simulate_print_log(const struct simulate *s, struct text *out)
               log->cut ? ", and more that were not read" : "");
     if (bad == 0)
         return;
-    text_addf(out, "  %zu of %zu lines cannot be used, the first is line %zu:\n", bad, log->lines,
+    text_addf(out, "  %zu of %zu lines cannot be used, the first is line %zu:\n", bad,
               log->in.lines, log->in.first_bad);
     for (unsigned f = 0; f < ACCESS_FAULTS; ++f) {
         if (log->in.faults[f] != 0)

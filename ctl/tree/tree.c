@@ -393,7 +393,7 @@ static int usage_error(const char *what, const char *which)
     return ctl_usage_error(&ctl_word_tree, what, which);
 }
 
-/* F's place says what to do. */
+/* The member `at` of F is the value to set. */
 static int take_trim(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
     struct tree_command *c = container_of(o, struct tree_command, o);
@@ -581,7 +581,8 @@ static const struct ctl_flag tree_flags[] = {
      CTL_TEXT(struct tree_command, url)},
     {'A', "auth-file", "FILE", CTL_FILES, "ZooKeeper: its first line is USER:PASSWORD",
      CTL_TEXT(struct tree_command, auth_file)},
-    {'t', "timeout", "SECONDS", NULL, "how long to wait for a response (10)", CTL_OWN(take_timeout)},
+    {'t', "timeout", "SECONDS", NULL, "how long to wait for a response (10)",
+     CTL_OWN(take_timeout)},
     {'j', "json", NULL, NULL, "print: as JSON, nodes with properties and nodes below",
      CTL_SET(struct ctl_options, json)},
     {'e', "ephemeral", NULL, NULL, "export: providers, too",
@@ -590,10 +591,10 @@ static const struct ctl_flag tree_flags[] = {
      CTL_TEXT(struct tree_command, output)},
     {'n', "dry-run", NULL, NULL, "import: print what would change, and change nothing",
      CTL_SET(struct tree_command, dry_run)},
-    {0, "trim", NULL, NULL, "delete nodes that are not in the text, except those that hold providers",
-     take_trim, TREE_TRIM_DELETE, 0, 0},
-    {0, "no-trim", NULL, NULL, "neither delete nor report them", take_trim, TREE_TRIM_IGNORE,
-     0, 0},
+    {0, "trim", NULL, NULL,
+     "delete nodes that are not in the text, except those that hold providers", take_trim,
+     TREE_TRIM_DELETE, 0, 0},
+    {0, "no-trim", NULL, NULL, "neither delete nor report them", take_trim, TREE_TRIM_IGNORE, 0, 0},
     {0, "reset-acl", NULL, NULL, "set permissions as for new nodes on existing nodes, too",
      CTL_SET(struct tree_command, reset_acl)},
     {0, "unset", "NAME", NULL, "set: remove a property or link", CTL_OWN(take_unset)},

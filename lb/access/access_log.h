@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The access log: one line per exchange. Created and destroyed by the control thread (lb/program);
- * outlives the data loops. Each loop leaves what a line says in a buffer of its own, as a compact
- * record in memory; a line_writer makes lines of these, on its thread.
+ * outlives the data loops. Each loop leaves the values of a line in a buffer of its own, as a
+ * compact record in memory; a line_writer makes lines of these, on its thread.
  */
 #ifndef RLB_LB_ACCESS_ACCESS_LOG_H
 #define RLB_LB_ACCESS_ACCESS_LOG_H

@@ -685,7 +685,7 @@ void providers_figures(const struct providers *set, struct membership_figures *o
     out->remembered = set->remembered;
 }
 
-/* The names of the first refused ones, or objects that say WHY, too. */
+/* The names of the first rejected ones; WHY: as objects, with the reason. */
 static void put_refused(const struct providers *set, struct json_writer *w, bool why)
 {
     size_t shown = 0;

@@ -12,7 +12,7 @@
 #include "lb/backends/standby.h"
 #include "lb/core/lb.h"
 
-/* What the configuration says of K. */
+/* The configuration of K. */
 static const struct worker_config *config_of(const struct known_worker *k)
 {
     static const struct worker_config unlisted = {

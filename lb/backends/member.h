@@ -122,7 +122,7 @@ void member_leave(struct member *m);
 void member_retire(struct member *m);
 /* Its own limits (-1: the application's). */
 void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels);
-/* How many requests at a time its agent says that it serves. */
+/* Number of requests that it serves at once, as reported by its agent. */
 void member_set_concurrency(struct member *m, unsigned concurrency);
 /* The application's settings have changed. */
 void member_settings_changed(struct member *m);

@@ -102,7 +102,7 @@ void membership_each(const struct membership *ms,
  *
  *   vanished -- 500 ms --> more than discovery_max_drop of all? -- no --> known by an open stream
  *                            | yes                                        only
- *                          held --> registered again; or refuted: its stream says farewell, its
+ *                          held --> registered again; or refuted: its stream has an end line, its
  *                                   address refuses; or no sign of life for providers_hold; or an
  *                                   operator confirms the removal
  */

@@ -33,10 +33,11 @@ static void check_name(const struct configuration *c, const struct config_node *
                        const char *setting, struct slice name, struct diag *d)
 {
     if (!limit_name_is_good(name))
-        config_complain(&c->file, at, d,
-                        "%s: a name has letters, digits, . _ - (at most %d, not beginning with a "
-                        "dot)",
-                        setting, LIMIT_NAME_MAX);
+        config_complain(
+            &c->file, at, d,
+            "%s: a name consists of letters, digits, . _ - (at most %d, not beginning with a "
+            "dot)",
+            setting, LIMIT_NAME_MAX);
 }
 
 /* Where a complaint about KEY of this application points. */

@@ -269,8 +269,8 @@ static void check_access_fields(const struct configuration *c, struct diag *d)
 
     if (access_fields_read(names, &fields, &at))
         return;
-    config_complain(&c->file, config_item(list, at), d,
-                    "access_log_fields: unknown field %.60s", names->items[at]);
+    config_complain(&c->file, config_item(list, at), d, "access_log_fields: unknown field %.60s",
+                    names->items[at]);
 }
 
 /* ---- applications ---- */

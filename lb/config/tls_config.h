@@ -19,7 +19,7 @@ struct tls_listener *tls_config_read(const struct config *file, const struct con
 
 /*
  * Whether and how an application's workers speak TLS. A plain value, first of the configuration,
- * then of the application. What it says rules: no property of the tree turns TLS on or off
+ * then of the application. It decides: no property of the tree turns TLS on or off
  * (docs/decisions/11-trust.md).
  */
 struct tls_workers {

@@ -63,7 +63,7 @@ struct limits_live {
     struct application *app;
     char *path; /* of pool-counters */
     bool (*away)(struct application *a);
-    /* What YAML would say if it said nothing. */
+    /* Values without any in YAML. */
     struct counter_settings defaults;
     enum setting_origin *origins;
     struct map rules;    /* of live_limit, by name */

@@ -39,7 +39,7 @@ struct limit_problem {
 struct request_match;
 /*
  * The patterns (class, path, method) of S, and the key template KEY; KEY NULL: what MODE
- * (LIMIT_EACH, LIMIT_ANY) has by default. Returns NULL on error; P says what is wrong.
+ * (LIMIT_EACH, LIMIT_ANY) has by default. Returns NULL on error; P names the error.
  */
 struct request_match *request_match_compile(const struct counter_settings *s, const char *key,
                                             int mode, struct limit_problem *p);

@@ -121,7 +121,7 @@ static bool worker_died(struct exchange *x)
     return guard_refuses(x);
 }
 
-/* It has an answer, which says something when there are suspects. */
+/* It has a response, which clears its class and path of suspicion. */
 static cold_ void clear_suspect(const struct exchange *x)
 {
     const struct poison_rule rule = rule_of(x);

@@ -27,7 +27,7 @@ struct template
     struct template_part *parts;
 };
 
-/* What a kind of template permits, and what is said of one that exceeds it. */
+/* What a kind of template permits, and the error of one that exceeds it. */
 struct template_kind {
     size_t bytes_max;
     char first; /* the least permitted byte; the greatest is '~' */

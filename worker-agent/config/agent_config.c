@@ -70,10 +70,10 @@ static void check_name(const struct reader *r)
     struct slice name = r->key->text;
 
     if (name.len > APP_NAME_MAX || !is_good_name(name)) {
-        config_complain(
-            &r->top->yaml, r->key, r->d,
-            "and does not begin with '.'",
-            APP_NAME_MAX);
+        config_complain(&r->top->yaml, r->key, r->d,
+                        "an application's name consists of 1-%d letters, digits, '-', '_', '.', "
+                        "and does not begin with '.'",
+                        APP_NAME_MAX);
     } else if (is_own_file(name)) {
         config_complain(&r->top->yaml, r->key, r->d,
                         "applications: %.*s is the name of a file of the agent's own in state_dir; "
@@ -252,8 +252,9 @@ static void read_environment(const struct reader *r)
     for (size_t i = 0; i < map->n; ++i) {
         if (!good_variable(map->keys[i]->text) ||
             slice_starts(map->keys[i]->text, SLICE_LIT("LISTEN_"))) {
-            config_complain(&r->top->yaml, map->keys[i], r->d,
-                            "environment: not a valid name of a variable, or one that the agent sets");
+            config_complain(
+                &r->top->yaml, map->keys[i], r->d,
+                "environment: not a valid name of a variable, or one that the agent sets");
             continue;
         }
         if (map->items[i]->kind != CONFIG_SCALAR) {

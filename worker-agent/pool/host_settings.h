@@ -15,7 +15,7 @@ struct host_settings_options {
     struct loop *loop;
     struct tree *tree;     /* NULL: none; then the file is all there is */
     const char *tree_url;  /* NULL: none; borrowed */
-    const char *state_dir; /* where tree.json remembers what the node said last; borrowed */
+    const char *state_dir; /* where tree.json stores the last contents of the node; borrowed */
     uint64_t wait_ms;      /* how long the tree may take to answer at a start */
     /* An effective value has changed. Called inside host_settings_start() and
      * host_settings_configure(), or when the tree changes. */

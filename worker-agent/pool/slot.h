@@ -29,7 +29,7 @@
  * One application process: one incarnation, from the request to the supervisor to its burial. Made
  * for a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it
  * has ended, between turns. Whether it is its slot's process, the replacement of that, or has left
- * the slot is the core's to say (pool_core.h).
+ * the slot is decided by the core (pool_core.h).
  */
 
 /*
