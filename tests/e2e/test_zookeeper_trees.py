@@ -188,7 +188,7 @@ def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world, zooke
     wait_until(knows(lb, [w, *('%s:%s' % (host, port) for host in ('127.0.0.1', '0.0.0.0', '[::1]'))]), 'the workers')
     why = refused_providers()
     assert set(why) == {*own, 'unix:/run/private.sock'}
-    assert all('itself listens' in why[name] for name in own), why
+    assert all("one of this load balancer's listeners" in why[name] for name in own), why
     # Another SIGHUP reverts this.
     lb.reload({'applications': {'app': {**config, 'provider_networks': ['10.0.0.0/8']}}})
     wait_until(lambda: lb.workers('app') == {}, 'the worker to be gone')
