@@ -27,7 +27,7 @@ struct arena {
     struct arena_block *blocks;
 };
 
-/* ROOM, of BYTES, is borrowed until arena_fini, and aligned to ARENA_ALIGN. */
+/* ROOM, of BYTES, is borrowed until arena_fini, and aligned to ARENA_ALIGN. NULL and 0: none. */
 static inline void arena_init(struct arena *a, void *room, size_t bytes)
 {
 #ifdef RLB_CHECKED
@@ -35,7 +35,7 @@ static inline void arena_init(struct arena *a, void *room, size_t bytes)
     bytes = 0;
 #endif
     a->at = room;
-    a->end = a->at + bytes;
+    a->end = bytes != 0 ? a->at + bytes : a->at; /* ROOM may be NULL then */
     a->blocks = NULL;
 }
 
