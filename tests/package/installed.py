@@ -77,7 +77,7 @@ def wait_for_replacement(machine, unit, pid):
 
 
 def begin_load(machine):
-    machine.write('/run/client.py', CLIENT)
+    machine.write('/run/client.py', CLIENT.replace('PATIENCE', str(PATIENCE)))
     load = machine.popen('/usr/bin/python3 /run/client.py', stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     machine.wait('test -e /run/asking')
     return load
