@@ -283,9 +283,12 @@ def test_without_a_warm_worker_one_comes_in_at_once(world):
 # ---- with an agent ----
 
 class Load:
-    """N clients that send requests without a pause; the process takes DELAY seconds for each."""
+    """
+    N clients that send requests without a pause; the process takes DELAY seconds for each. To activate a further process, N must be
+    a multiple of what the processes in use may have in flight: on a busy machine many of the clients are between two requests.
+    """
 
-    def __init__(self, lb, n, delay, hosts=6):
+    def __init__(self, lb, n, delay, hosts=24):
         self.lb, self.delay, self.hosts = lb, delay, hosts
         self.stopping, self.failures, self.done = threading.Event(), [], 0
         self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(n)]
@@ -342,7 +345,7 @@ def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_f
     for i in range(60):
         assert lb.get(host='new%d' % i).status == 200
     assert len(processes(agent)) == 1
-    load = Load(lb, 16, 0.05)
+    load = Load(lb, 64, 0.05)
     wait_until(lambda: len(processes(agent)) == 4, 'all four processes')
     wait_until(lambda: len(in_pool(lb)) == 4, 'all four in the pool')
     wait_until(lambda: all(w['requests'] > 20 for w in lb.workers().values()), 'each to have its part')
@@ -360,14 +363,14 @@ def test_none_is_started_again_and_again(world):
     """Two processes are sufficient for the load: the other two slots stay dormant, or at least are not activated any more."""
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
     lb = balancer(world, agent, spawn_after='300ms')
-    load = Load(lb, 4, 0.02)
+    load = Load(lb, 4, 0.08, hosts=6)
     wait_until(lambda: spawns(lb) >= 1, 'the first call')
     done = load.done
-    wait_until(lambda: load.done > done + 100, 'some time')
+    wait_until(lambda: load.done > done + 60, 'some time')
     calls = len(called_at(lb))
     before = len(processes(agent))
     done = load.done
-    wait_until(lambda: load.done > done + 200, 'some more time')
+    wait_until(lambda: load.done > done + 120, 'some more time')
     assert len(called_at(lb)) <= calls + 1
     load.stop()
     assert before <= 3
@@ -376,7 +379,7 @@ def test_none_is_started_again_and_again(world):
 def test_processes_that_idle_after_the_load_are_out_of_the_pool(world):
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4, max_idle_time='1s').wait_ready()
     lb = balancer(world, agent, spawn_after='100ms')
-    load = Load(lb, 8, 0.05)
+    load = Load(lb, 32, 0.05)
     wait_until(lambda: len(in_pool(lb)) >= 3, 'more processes')
     load.stop()
     wait_until(lambda: len(cold_addresses(lb)) == 3, 'the others to be cold again')
@@ -391,7 +394,7 @@ def test_processes_that_idle_after_the_load_are_out_of_the_pool(world):
 def test_two_load_balancers_in_the_same_need_start_one_process_at_a_time(world):
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4, env={'BOOT_DELAY': '1'}).wait_ready()
     lbs = [balancer(world, agent, 'lb%d' % i) for i in range(2)]
-    loads = [Load(lb, 8, 0.05) for lb in lbs]
+    loads = [Load(lb, 32, 0.05) for lb in lbs]
     wait_until(lambda: len(processes(agent)) >= 3, 'three processes')
     # a process that one load balancer has activated serves both
     wait_until(lambda: all(len([w for w in lb.workers().values() if w['requests'] > 5]) >= 2 for lb in lbs), 'both to be served by two')
