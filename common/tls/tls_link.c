@@ -331,7 +331,7 @@ static struct slice joined(const struct iovec *iov, size_t n, char room[RECORD_M
     return (struct slice){room, len};
 }
 
-/* The peer cannot read any part of an incomplete record, so records are kept small enough. */
+/* Pieces are joined, because the peer can read a record only when all of it has arrived. */
 ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n_pieces)
 {
     char room[RECORD_MAX];
