@@ -12,7 +12,8 @@
 
 #include <stddef.h>
 
-/* Goes up when the contract changes incompatibly; a plugin of another version is refused. */
+/* Version of the contract, increased with incompatible changes; plugins of other versions are
+ * rejected. */
 #define RLB_CLASSIFIER_API 1
 
 #define RLB_CLASSIFIER_EXPORT __attribute__((visibility("default")))
@@ -22,31 +23,32 @@
  * CONTENT_LENGTH, HTTP_*. */
 struct rlb_environment {
     /*
-     * Look a variable up: NULL when there is none, else its bytes (not NUL-terminated), *LEN long,
-     * valid until classify returns.
+     * Returns the *LEN bytes of a variable (not NUL-terminated), valid until classify() returns;
+     * NULL if there is none.
      */
     const char *(*get)(const struct rlb_environment *env, const char *name, size_t *len);
 };
 
 struct rlb_classifier {
-    unsigned api;        /* RLB_CLASSIFIER_API */
-    const char *name;    /* for logs */
-    const char *version; /* part of the fingerprint: change it when classes change their meaning */
+    unsigned api;     /* RLB_CLASSIFIER_API */
+    const char *name; /* for logs */
+    const char
+        *version; /* part of the fingerprint; change it when the meaning of classes changes */
     /*
-     * Make an instance from the configured options text ("" when none). NULL on error, with a
-     * reason in WHY (room WHY_ROOM bytes, NUL-terminated).
+     * Creates an instance from the configured options text ("" if there is none). Returns NULL on
+     * error, with a NUL-terminated reason in WHY, which has WHY_ROOM bytes.
      */
     void *(*create)(const char *options, char *why, size_t why_room);
     void (*destroy)(void *instance);
     /*
-     * The class of one request: write at most ROOM bytes to OUT and return how many, or (size_t)-1
-     * for "no class". Called from several threads at once: an instance must not change. Must not
-     * block.
+     * Writes the class of a request, at most ROOM bytes, to OUT and returns its length; (size_t)-1
+     * if it has no class. Called by several threads at once, so it must not modify the instance.
+     * Must not block.
      */
     size_t (*classify)(void *instance, const struct rlb_environment *env, char *out, size_t room);
 };
 
-/* Exported by the shared object: the one symbol that is looked up. */
+/* Exported by the shared object; the only symbol that is looked up. */
 RLB_CLASSIFIER_EXPORT const struct rlb_classifier *rlb_classifier(void);
 
 #endif

@@ -55,7 +55,7 @@ static size_t example_classify(void *instance, const struct rlb_environment *env
 
     if (path == NULL || len == 0 || path[0] != '/')
         return (size_t)-1;
-    /* Up to the slash that ends the last segment wanted, or as far as the path goes. */
+    /* Find the slash after the last requested segment, or the end of the path. */
     while (end < len && (path[end] != '/' || --left != 0))
         ++end;
     if (end - 1 > room)

@@ -25,28 +25,28 @@
 #include <xxhash.h>
 #pragma GCC diagnostic pop
 
-/* ---- what a kind is: a const table of functions, and a base struct first in its own ---- */
+/* ---- kinds of classifiers: a const table of functions, and a base struct as first member ---- */
 
-/* "No class", as plugins return it. */
+/* No class, as returned by plugins. */
 #define CLASSIFIER_NONE SIZE_MAX
 
 struct classifier_kind {
     const char *name;
     void (*destroy)(struct classifier *k);
     /*
-     * The raw class, at most CLASS_BYTES_MAX bytes of OUT; returns its length, or CLASSIFIER_NONE
-     * when there is none or it is longer (encoded it would be longer still). Any thread, several at
-     * once.
+     * Writes the raw class, at most CLASS_BYTES_MAX bytes, to OUT. Returns its length, or
+     * CLASSIFIER_NONE if there is none or it is longer (its encoded form would be even longer).
+     * Called by several threads at once.
      */
     size_t (*classify)(const struct classifier *k, const struct rlb_environment *env,
                        char out[CLASS_BYTES_MAX]);
-    /* The same where only the Host matters, which is NULL without one; or NULL. */
+    /* The same for kinds that use only the Host (p is NULL without one); NULL for other kinds. */
     size_t (*of_host)(struct slice host, char out[CLASS_BYTES_MAX]);
 };
 
 struct classifier {
     const struct classifier_kind *kind;
-    char fingerprint[FINGERPRINT_LEN + 1]; /* the registry's */
+    char fingerprint[FINGERPRINT_LEN + 1]; /* set by the registry */
 };
 
 struct regex_settings {
@@ -65,8 +65,8 @@ struct plugin_settings {
 /* ---- host ---- */
 
 /*
- * The Host as a class: one name for all the ways a browser may write it. "WWW.Example.com.:8080"
- * and "example.com" are one class; an IPv6 literal keeps its brackets.
+ * The Host as a class, normalized: "WWW.Example.com.:8080" and "example.com" are the same class; an
+ * IPv6 literal retains its brackets.
  */
 
 static size_t host_of_host(struct slice host, char out[CLASS_BYTES_MAX])
@@ -74,7 +74,7 @@ static size_t host_of_host(struct slice host, char out[CLASS_BYTES_MAX])
     if (host.p == NULL)
         return CLASSIFIER_NONE;
     host = host_without_port(slice_trim(host));
-    /* The root's dot: the same name to DNS. */
+    /* A trailing dot is the DNS root, which does not change the name. */
     if (host.len != 0 && host.p[host.len - 1] == '.')
         --host.len;
     if (host.len >= 4 && slice_eq_nocase((struct slice){host.p, 4}, SLICE_LIT("www.")))
@@ -105,8 +105,8 @@ static const struct classifier_kind host_kind = {"host", host_destroy, host_clas
 /* ---- regex ---- */
 
 /*
- * A pattern searched in one variable. The variable's bytes are the client's, the pattern may be one
- * that backtracks: a search that hits a bound (search.h) has found nothing.
+ * A pattern that is searched in one variable. The client chooses the bytes, and the pattern may
+ * backtrack, so a search that reaches a bound (search.h) finds nothing.
  */
 
 enum { VARIABLE_BYTES_MAX = 100 };
@@ -158,7 +158,7 @@ static bool check_variable(const char *variable, char why[CLASSIFIER_WHY_ROOM])
     return good;
 }
 
-/* Number of the group "class", or 0. */
+/* Returns the number of the group "class", or 0. */
 static uint32_t find_group(const struct search *search, char why[CLASSIFIER_WHY_ROOM])
 {
     static const char *const problems[] = {
@@ -175,7 +175,7 @@ static uint32_t find_group(const struct search *search, char why[CLASSIFIER_WHY_
     return n;
 }
 
-/* NULL on error, with the reason in WHY. */
+/* Returns NULL on error, with the reason in WHY. */
 static struct classifier *regex_create(const struct regex_settings *s,
                                        char why[CLASSIFIER_WHY_ROOM])
 {
@@ -205,11 +205,11 @@ static struct classifier *regex_create(const struct regex_settings *s,
 /* ---- plugin ---- */
 
 /*
- * A classifier from a shared object (classifier.h). It runs inside the load balancer with all its
- * rights: that is why only a YAML file can name one. What it returns is still checked.
+ * A classifier from a shared object (classifier.h). It runs with all rights of the load balancer,
+ * so only a YAML file can specify one. Its results are checked.
  */
 
-/* With room for its spelling below the system's limit. */
+/* Leaves room for its spelling (see below) within the limit of the system. */
 enum { PLUGIN_PATH_MAX = 1024 };
 
 struct plugin {
@@ -241,7 +241,7 @@ static void plugin_destroy(struct classifier *k)
 
 static const struct classifier_kind plugin_kind = {"plugin", plugin_destroy, plugin_classify, NULL};
 
-/* The contract of LIBRARY, or NULL. */
+/* Returns the contract of LIBRARY, or NULL with the reason in WHY. */
 static const struct rlb_classifier *find_contract(void *library, char why[CLASSIFIER_WHY_ROOM])
 {
     contract_fn get;
@@ -291,7 +291,7 @@ static void *make_instance(const struct rlb_classifier *c, const char *options,
     return NULL;
 }
 
-/* A word as path elements that change nothing: "/." for a one, "/" for a zero. */
+/* Appends BITS as path elements without effect: "/." for a one, "/" for a zero. */
 static void add_idle_elements(struct text *t, uint64_t bits)
 {
     for (int i = 63; i >= 0; --i)
@@ -345,7 +345,7 @@ static struct classifier *plugin_create(const struct plugin_settings *s,
                                         char why[CLASSIFIER_WHY_ROOM], const char **name,
                                         const char **version)
 {
-    /* A bare name would be searched for in places that others may write to. */
+    /* A name without directory would be searched for in directories that others may write to. */
     if (s->path[0] != '/' || strlen(s->path) > PLUGIN_PATH_MAX) {
         snprintf(why, CLASSIFIER_WHY_ROOM, "path: must be absolute, and at most %d bytes",
                  PLUGIN_PATH_MAX);
@@ -393,7 +393,7 @@ const struct settings_table *const classifier_tables[CLASSIFIER_TABLES] = {&rege
 
 /* ---- fingerprints ---- */
 
-/* A field with its length before it, so that no two lists of fields make the same bytes. */
+/* Appends a field with its length, so that different lists of fields yield different bytes. */
 static void add_field(struct text *t, const char *field)
 {
     uint64_t len = htole64(strlen(field));
@@ -403,8 +403,9 @@ static void add_field(struct text *t, const char *field)
 }
 
 /*
- * Of the kind and what decides its classes. XXH3 without a seed gives the same on every machine and
- * in every release; fingerprints are compared across both.
+ * Sets the fingerprint of the kind and of everything that determines its classes. XXH3 without a
+ * seed gives the same result on every machine and in every release, between which fingerprints are
+ * compared.
  */
 static void set_fingerprint(struct classifier *k, const char *const *fields, size_t n)
 {
@@ -426,7 +427,7 @@ static void require(const char *value, const char *name, const struct config *c,
         config_complain(c, at, d, "classifier: %s: is required and missing", name);
 }
 
-/* A reason is "NAME: ...": its place is that of the setting NAME of MAP. */
+/* Reports WHY, "NAME: ...", at the position of the setting NAME in MAP. */
 static void complain_why(const struct config *c, const struct config_node *map, const char *why,
                          struct diag *d)
 {
@@ -481,7 +482,7 @@ static struct classifier *read_plugin(const struct config *c, const struct confi
         require(s.path, "path", c, node, d);
     if (d->errors == errors_before) {
         k = plugin_create(&s, why, &name, &version);
-        /* Not of the path: where it lies may differ from machine to machine. */
+        /* The path is not included, as it may differ between machines. */
         if (k != NULL)
             set_fingerprint(k, (const char *const[]){name, version, s.options}, 3);
         else

@@ -14,17 +14,17 @@
 struct classifier;
 
 /*
- * From the YAML value of `classifier`: "host", or a map with one of
- *   regex: {variable: PATH_INFO, pattern: "..."}   plugin: {path: /x.so, options: "..."}
- * Every problem to D with its place; NULL then.
+ * Creates a classifier from the YAML value of `classifier`: "host", or a map with one of regex:
+ * {variable: PATH_INFO, pattern: "..."}, plugin: {path: /x.so, options: "..."}. Returns NULL with
+ * all problems and their positions in D on error.
  */
 struct classifier *classifier_create(const struct config *c, const struct config_node *node,
                                      struct diag *d);
 void classifier_destroy(struct classifier *k);
 
 /*
- * The encoded class of a request, written to OUT; returns its length. A class that a classifier
- * cannot determine, or that is too long (over CLASS_BYTES_MAX encoded), is "" (length 0).
+ * Writes the encoded class of a request to OUT and returns its length. A class that cannot be
+ * determined, or that is longer than CLASS_BYTES_MAX when encoded, is "" (length 0).
  */
 size_t classifier_classify(const struct classifier *k, const struct rlb_environment *env,
                            char out[CLASS_BYTES_MAX]);
@@ -34,10 +34,10 @@ size_t classifier_classify(const struct classifier *k, const struct rlb_environm
  */
 bool classifier_of_host(const struct classifier *k, struct slice host, char out[CLASS_BYTES_MAX],
                         size_t *len) must_check;
-/* FINGERPRINT_LEN hex digits: of the kind, its options, and a plugin's own version. Equal
- * configuration, equal fingerprint, on every machine. */
+/* Returns the fingerprint of the kind, its options and a plugin's version, FINGERPRINT_LEN hex
+ * digits. Equal configurations have equal fingerprints on every machine. */
 const char *classifier_fingerprint(const struct classifier *k);
-/* "host", "regex", "plugin". */
+/* Returns "host", "regex" or "plugin". */
 const char *classifier_kind(const struct classifier *k);
 
 /* The settings of regex and plugin, for the manual. */

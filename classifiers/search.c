@@ -15,7 +15,7 @@
 #include <pcre2.h>
 
 enum {
-    /* Steps of backtracking of one search: about a millisecond of a data loop's time. */
+    /* Maximum number of backtracking steps of a search, about a millisecond. */
     MATCH_STEPS_MAX = 100000,
     /* For the interpreter, used if the JIT is unavailable: maximum depth of nested steps, and their
      * maximum memory. */
@@ -29,10 +29,10 @@ struct scratch {
     struct scratch *next;
     pcre2_match_data *data;
     pcre2_match_context *context;
-    pcre2_jit_stack *stack; /* NULL: no JIT */
+    pcre2_jit_stack *stack; /* NULL without JIT */
 };
 
-/* The one part of a search that changes. */
+/* The only part of a search that is modified. */
 struct idle {
     pthread_mutex_t lock;
     struct scratch *first;
@@ -101,7 +101,7 @@ static struct slice group_part(const struct scratch *s, struct slice subject, ui
     size_t start = ends[at];
     size_t end = ends[at + 1];
 
-    /* \K can put a start behind its end. */
+    /* \K can set the start after the end. */
     if (start == PCRE2_UNSET || end < start)
         return SLICE_NULL;
     return (struct slice){subject.p + start, end - start};
@@ -125,7 +125,7 @@ enum search_result search_run(const struct search *search, struct slice subject,
     return found == PCRE2_ERROR_NOMATCH ? SEARCH_NONE : SEARCH_EXCEEDED;
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM])
 {
@@ -144,7 +144,7 @@ struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM])
         snprintf(why, SEARCH_WHY_ROOM, "%s (at its character %zu)", (const char *)text, at + 1);
         return NULL;
     }
-    /* Where the machine has no JIT, or the pattern is beyond it, it is interpreted: the same,
+    /* Without JIT support for the machine or the pattern, the pattern is interpreted, which is
      * slower. */
     (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 

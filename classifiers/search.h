@@ -12,34 +12,34 @@
 #include <stdint.h>
 
 enum {
-    /* A pattern is written by hand. */
+    /* Maximum length of a pattern, which is written by hand. */
     SEARCH_PATTERN_BYTES_MAX = 4096,
-    /* As long as a request line may sensibly be. */
+    /* Maximum length of a subject: that of a reasonable request line. */
     SEARCH_SUBJECT_BYTES_MAX = 8192,
 };
 
 enum search_result {
     SEARCH_NONE,
     SEARCH_FOUND,
-    SEARCH_EXCEEDED, /* not known: the subject is too long, or a bound was reached */
+    SEARCH_EXCEEDED, /* unknown: the subject is too long, or a bound was reached */
 };
 
 struct search;
 
-/* Room for a reason of search_compile. */
+/* Buffer size for a reason of search_compile(). */
 #define SEARCH_WHY_ROOM 200
-/* NULL on error, with the reason in WHY, with the place within PATTERN. */
+/* Returns NULL on error, with the reason and its position in PATTERN in WHY. */
 struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM]);
-/* NULL is fine. */
+/* NULL is allowed. */
 void search_destroy(struct search *s);
 
 enum search_group_result { SEARCH_GROUP_FOUND, SEARCH_GROUP_NONE, SEARCH_GROUP_SEVERAL };
-/* The number of the group called NAME. */
+/* Finds the number of the group NAME. */
 enum search_group_result search_group(const struct search *s, const char *name, uint32_t *number);
 
 /*
- * Search SUBJECT; bytes are bytes. When found, *PART is what group number GROUP has taken (0: all
- * of it), within SUBJECT; p == NULL when that group took no part.
+ * Searches SUBJECT bytewise. On a match, *PART is the part of SUBJECT that group number GROUP has
+ * matched (0: the whole match); p is NULL if that group did not take part.
  */
 enum search_result search_run(const struct search *s, struct slice subject, uint32_t group,
                               struct slice *part);

@@ -37,8 +37,8 @@ struct slice {
 #define SLICE_FMT(s) (int)(s).len, ((s).p != NULL ? (s).p : "")
 
 /*
- * Programmer errors. Always compiled in: prints the expression, its place and a backtrace, then
- * aborts. State the positive; one condition each.
+ * Assertion of an invariant. Always compiled in: prints the expression, its location and a
+ * backtrace, then aborts. Each assertion states one condition.
  */
 #define ASSERT(expr)                                                                               \
     do {                                                                                           \
@@ -50,8 +50,8 @@ struct slice {
 void assert_failed(const char *expr, const char *file, int line, const char *func) no_return cold_;
 
 /*
- * Memory. Sizes that come from outside are bounded before they get here, so running out is not an
- * event to handle: these abort instead of returning NULL. Free with free().
+ * Memory allocation. Sizes from outside are bounded by the caller, so these functions abort instead
+ * of returning NULL when memory runs out. Free the result with free().
  */
 void out_of_memory(void) no_return cold_;
 void *xmalloc(size_t bytes) returns_nonnull_ __attribute__((malloc));

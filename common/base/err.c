@@ -18,9 +18,9 @@ const char *err_text(enum err e)
 }
 
 struct diag_place {
-    char *file; /* NULL: none */
+    char *file; /* NULL if unknown */
     size_t line, column;
-    size_t bytes; /* of the line of text */
+    size_t bytes; /* length of the line in text */
 };
 
 void diag_fini(struct diag *d)
@@ -34,7 +34,7 @@ void diag_fini(struct diag *d)
 
 static int compare_numbers(size_t a, size_t b)
 {
-    /* 0, no place, becomes the largest. */
+    /* 0, which means no position, becomes the largest. */
     return (a - 1 > b - 1) - (a - 1 < b - 1);
 }
 
@@ -49,8 +49,8 @@ static int compare_places(const struct diag_place *a, const struct diag_place *b
     return order != 0 ? order : compare_numbers(a->column, b->column);
 }
 
-/* Where in the text a line at place P belongs: behind all that are not behind it. Notes the place.
- */
+/* Inserts P into the sorted places, after equal ones, and returns the offset in the text at
+ * which its line belongs. */
 static size_t insert_place(struct diag *d, const struct diag_place *p)
 {
     size_t at = d->nplaces;

@@ -15,7 +15,7 @@ enum err {
     ERR_COUNT
 };
 
-/* "connection refused". Never NULL. */
+/* Returns the text of E, such as "connection refused". Never NULL. */
 const char *err_text(enum err e);
 
 /*
@@ -27,14 +27,14 @@ struct diag_place;
 struct diag {
     char *text;                /* newline-terminated lines, or NULL */
     unsigned errors;           /* number of lines, without warnings */
-    struct diag_place *places; /* of the lines in text; err.c's own */
+    struct diag_place *places; /* positions of the lines in text; private to err.c */
     size_t nplaces;
 };
 
 void diag_fini(struct diag *d);
 /*
- * LINE and COLUMN count from 1; 0 leaves them out. FILE may be NULL. What has no place stands
- * behind what has one.
+ * Adds a line. LINE and COLUMN count from 1; 0 omits them. FILE may be NULL. Lines without a
+ * position follow those that have one.
  */
 void diag_add(struct diag *d, const char *file, size_t line, size_t column, const char *fmt, ...)
     printf_like(5, 6);

@@ -75,7 +75,8 @@ static void sync_directory_of(const char *path)
     int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd >= 0) {
-        /* Some file systems cannot; the rename is then as durable as they make it. */
+        /* Some file systems do not support this; the rename is then only as durable as they make
+         * it. */
         (void)fsync(fd);
         close(fd);
     }

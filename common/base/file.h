@@ -12,11 +12,12 @@
 #include <sys/types.h>
 
 /*
- * Append the whole of PATH to OUT.
- * Errors: ERR_NOT_FOUND, ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM (see errno).
+ * Appends the contents of PATH to OUT. Errors: ERR_NOT_FOUND, ERR_TOO_LARGE (over MAX bytes),
+ * ERR_SYSTEM (see errno).
  */
 enum err file_read(const char *path, size_t max, struct text *out) must_check;
-/* The same of a file in a state_dir, which programs alone make: a symbolic link is ERR_SYSTEM. */
+/* The same for a file in a state_dir, which only the programs write: fails with ERR_SYSTEM if
+ * PATH is a symbolic link. */
 enum err file_read_state(const char *path, size_t max, struct text *out) must_check;
 /*
  * Creates the temporary file PATH and opens it for writing. PATH must include this process's id. An
@@ -43,8 +44,8 @@ enum err file_write_private(const char *path, struct slice bytes) must_check;
  */
 int file_lock(const char *path, uint64_t wait_ms) must_check;
 /*
- * Write the warning secret-file-exposed to the log if the mode of PATH, which holds a secret, lets
- * others read it. Permissions of its group are normal: services read keys as members of a group.
+ * Logs the warning secret-file-exposed if the mode of PATH, which contains a secret, lets others
+ * read it. Permissions of its group are not reported: services read keys as members of a group.
  */
 void file_warn_exposed(const char *path);
 /* Renames PATH to PATH.bad for later analysis. An existing PATH.bad is replaced. */

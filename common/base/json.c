@@ -15,8 +15,9 @@
 /* ---- parsing ---- */
 
 /*
- * Count nesting and entries without parsing: brackets and commas outside of strings. Right for
- * every text that is JSON, and never too low for one that is not, as far as jansson would read it.
+ * Counts nesting and entries without parsing, by the brackets and commas outside of strings. The
+ * counts are exact for valid JSON, and never too low for the part of other texts that jansson would
+ * read.
  */
 static enum err check_bounds(struct slice s, char *why)
 {
@@ -51,7 +52,8 @@ static enum err check_bounds(struct slice s, char *why)
     return ERR_OK;
 }
 
-/* jansson's messages quote the input: nothing unprintable may get into a log that way. */
+/* The messages of jansson quote the input, so unprintable bytes are removed before they reach a
+ * log. */
 static void explain(const json_error_t *e, char *why)
 {
     snprintf(why, JSON_WHY_ROOM, "line %d, column %d: %.100s", e->line, e->column, e->text);
@@ -77,8 +79,8 @@ enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out, char why
     enum err e = check_bounds(bytes, why);
     if (e != ERR_OK)
         return e;
-    /* NULs are refused for want of JSON_ALLOW_NUL, bytes after the value for want of
-     * JSON_DISABLE_EOF_CHECK. */
+    /* Without JSON_ALLOW_NUL, NULs are rejected; without JSON_DISABLE_EOF_CHECK, bytes after the
+     * value are. */
     json_t *v = json_loadb(bytes.p != NULL ? bytes.p : "", bytes.len,
                            JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (v == NULL) {
@@ -102,7 +104,7 @@ struct slice json_text(const json_t *obj, const char *name)
 
 bool json_scalar_text(const json_t *v, struct text *out)
 {
-    if (v == NULL) /* as json_object_get reports a missing member */
+    if (v == NULL) /* json_object_get() returns NULL for a missing member */
         return false;
     switch (json_typeof(v)) {
     case JSON_STRING:
@@ -128,7 +130,7 @@ bool json_scalar_text(const json_t *v, struct text *out)
     UNREACHABLE();
 }
 
-/* C does not stand for itself. */
+/* Appends the escape sequence of C. */
 static void add_control(struct text *out, unsigned char c)
 {
     if (c == '"' || c == '\\') {
@@ -157,7 +159,10 @@ static void add_string(struct slice s, struct text *out)
         if (len == 1)
             add_control(out, (unsigned char)s.p[0]);
         else if (len == 2 && s.p[0] == '\xc2' && (unsigned char)s.p[1] < 0xa0)
-            add_control(out, (unsigned char)s.p[1]); /* U+0080 to U+009F: what terminals obey */
+            add_control(
+                out,
+                (unsigned char)
+                    s.p[1]); /* U+0080 to U+009F, which terminals interpret as control characters */
         else if (len == 0)
             text_add(out, SLICE_LIT("\xef\xbf\xbd")); /* U+FFFD */
         else
@@ -244,7 +249,7 @@ void json_put_real(struct json_writer *w, const char *name, double v)
 
 void json_put_real_named(struct json_writer *w, struct slice name, double v)
 {
-    /* An empty name from outside is a name all the same. */
+    /* An empty name from outside is valid, unlike a NULL name. */
     put_real(w, name.p != NULL ? name : SLICE_LIT(""), v);
 }
 
@@ -271,7 +276,7 @@ const char **json_sorted_names(const json_t *v)
 {
     const char **names = xmalloc((json_object_size(v) + 1) * sizeof(char *));
     size_t n = 0;
-    /* jansson's iterators only read, but are not declared so. */
+    /* The iterators of jansson do not modify V, but take a pointer that is not const. */
     union {
         const json_t *given;
         json_t *walked;
@@ -315,12 +320,13 @@ static void print_real(double v, struct text *out)
     size_t before = out->len;
 
     text_add_real(out, v);
-    /* It was a real number and is to remain one. */
+    /* A real number without a fraction must remain a real number. */
     if (strcspn(text_cstr(out) + before, ".e") == out->len - before)
         text_add(out, SLICE_LIT(".0"));
 }
 
-/* As deep as V is: json_parse bounds that, and values built by the program are flat. */
+/* Recurses as deep as V is nested, which json_parse() bounds; values built by the program are
+ * flat. */
 void json_print_as(const json_t *v, const struct json_style *style, struct text *out)
 {
     switch (v != NULL ? json_typeof(v) : JSON_NULL) {

@@ -16,7 +16,7 @@ enum {
     LOOKS = 100,
 };
 
-/* Delays a polling loop in the way that the processor recommends. */
+/* Delays a polling loop as processor manuals recommend. */
 static void look_away(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -52,7 +52,7 @@ void latch_wait_(struct latch *l)
     if (comes_free(l))
         return;
     while (atomic_exchange_explicit(&l->state, LATCH_AWAITED, memory_order_acquire) != LATCH_FREE) {
-        /* Woken, interrupted, or no longer awaited: try again. */
+        /* Whether it was woken, interrupted, or the state had changed: try again. */
         long rc = futex(l, FUTEX_WAIT, LATCH_AWAITED);
 
         ASSERT(rc == 0 || errno == EAGAIN || errno == EINTR);

@@ -38,7 +38,7 @@ struct latch {
 
 enum { LATCH_FREE, LATCH_HELD, LATCH_AWAITED };
 
-/* In latch.c: the latch is locked, or was locked a moment ago. */
+/* Slow path of latch_lock(), for a latch that was locked by another thread. */
 void latch_wait_(struct latch *l) cold_;
 void latch_wake_(struct latch *l) cold_;
 

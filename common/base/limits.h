@@ -7,26 +7,28 @@
 #define RLB_BASE_LIMITS_H
 
 enum {
-    /* An encoded class name: a DNS name's maximum, and it fits a log line and a resume row. */
+    /* Length of an encoded class name: the maximum of a DNS name, which fits a log line and a
+     * row of a resume. */
     CLASS_BYTES_MAX = 255,
-    /* One resume line on the wire, and a resume file. 10,000 skills of 100 bytes. */
+    /* Length of a resume line on the wire, and of a resume file: 10,000 skills of 100 bytes. */
     RESUME_LINE_MAX = 1 << 20,
     /* A worker's or listener's address as text: a unix path (107) or a percent-encoded one. */
     ADDR_TEXT_MAX = 400,
-    /* An incarnation: 128 random bits as hex, with room for what others may choose. */
+    /* Length of an incarnation: 128 random bits in hexadecimal, and room for those that other
+     * programs choose. */
     INCARNATION_MAX = 64,
-    /* A worker's version, as it reports it. */
+    /* Length of the version that a worker reports. */
     VERSION_MAX = 100,
-    /* Hex digits of a classifier's fingerprint. */
+    /* Number of hexadecimal digits of a classifier's fingerprint. */
     FINGERPRINT_LEN = 16,
     /* Workers that one exchange may have tried before; bounds setting `retries`. */
     TRIED_MAX = 16,
-    /* JSON from outside: nesting, and members plus elements in all. */
+    /* JSON from outside: levels of nesting, and number of members and elements in all. */
     JSON_DEPTH_MAX = 8,
     JSON_ENTRIES_MAX = 50000,
-    /* A tree node's properties, as in ZooKeeper's jute.maxbuffer. */
+    /* Bytes of the properties of a tree node, as the default of ZooKeeper's jute.maxbuffer. */
     NODE_BYTES_MAX = 1 << 20,
-    /* A configuration file, its nesting and its nodes. */
+    /* Bytes of a configuration file, levels of its nesting, and number of its nodes. */
     CONFIG_BYTES_MAX = 4 << 20,
     CONFIG_DEPTH_MAX = 16,
     CONFIG_NODES_MAX = 100000,

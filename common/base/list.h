@@ -27,8 +27,8 @@ static inline void list_init(struct list *node)
     node->prev = node;
 }
 
-/* False for a node that was never linked, zeroed, or has left. For a head: whether it has members.
- */
+/* Returns false for a node that is zeroed, was never linked, or was removed. For a head: whether
+ * the list has members. */
 static inline bool list_linked(const struct list *node)
 {
     return node->next != NULL && node->next != node;
@@ -57,7 +57,7 @@ static inline void list_push_front(struct list *head, struct list *node)
     list_insert_before(head->next, node);
 }
 
-/* Harmless for a node that is in no list. */
+/* Removes NODE from its list. No effect if it is in no list. */
 static inline void list_remove(struct list *node)
 {
     if (!list_linked(node))
@@ -67,7 +67,7 @@ static inline void list_remove(struct list *node)
     list_init(node);
 }
 
-/* NODE, which is in a list, this or another, becomes the last of HEAD's. */
+/* Moves NODE, which is in this or another list, to the end of HEAD. */
 static inline void list_move_back(struct list *head, struct list *node)
 {
     node->prev->next = node->next;
@@ -75,7 +75,7 @@ static inline void list_move_back(struct list *head, struct list *node)
     list_insert_before(head, node);
 }
 
-/* The first node, unlinked, or NULL. */
+/* Removes and returns the first node, or returns NULL if the list is empty. */
 static inline struct list *list_pop_front(struct list *head)
 {
     struct list *node = head->next;
@@ -88,7 +88,7 @@ static inline struct list *list_pop_front(struct list *head)
     return node;
 }
 
-/* Move all members of FROM, in order, to the end of TO; FROM is empty then. */
+/* Moves all members of FROM, in order, to the end of TO. FROM is empty afterwards. */
 static inline void list_splice_back(struct list *to, struct list *from)
 {
     if (list_empty(from))
@@ -102,12 +102,12 @@ static inline void list_splice_back(struct list *to, struct list *from)
 
 #define list_entry(node, type, member) container_of(node, type, member)
 #define list_first(head, type, member) list_entry((head)->next, type, member)
-/* IT is a struct list *. The _safe form allows IT to leave (and be freed) in the body. */
+/* IT is a struct list *. In the _safe form, the body may remove (and free) IT. */
 #define list_for_each(it, head) for ((it) = (head)->next; (it) != (head); (it) = (it)->next)
 #define list_for_each_safe(it, tmp, head)                                                          \
     for ((it) = (head)->next, (tmp) = (it)->next; (it) != (head); (it) = (tmp), (tmp) = (it)->next)
-/* The same over the structs in the list: P points to each one, and its node is MEMBER. P must not
- * leave the list in the body. */
+/* The same for the structs in the list: P points to each of them, and MEMBER is its node. The
+ * body must not remove P. */
 #define list_for_each_entry(p, head, member)                                                       \
     for ((p) = list_entry((head)->next, __typeof__(*(p)), member); &(p)->member != (head);         \
          (p) = list_entry((p)->member.next, __typeof__(*(p)), member))

@@ -14,7 +14,7 @@
 struct literal_reader {
     struct slice s;
     size_t at;
-    size_t entries; /* that may still come */
+    size_t entries; /* remaining number of values that may be parsed */
     enum err error; /* the first one */
     struct literal_problem problem;
 };
@@ -45,7 +45,7 @@ static bool is_quote(char c)
     return c == '\'' || c == '"';
 }
 
-/* Whether a string, with or without a prefix, is next. */
+/* Returns true if a string follows, with or without a prefix. */
 static bool string_begins(const struct literal_reader *r)
 {
     char first = ascii_lower(byte_at(r, r->at));
@@ -88,7 +88,8 @@ bool literal_is_text(struct slice s)
     return slice_find(s, '\0') == SIZE_MAX && utf8_valid(s);
 }
 
-/* Whether a character of S, which is well-formed, from code point LEAST on is not to be shown. */
+/* Returns true if S, which is well-formed, has a control or invisible character of at least code
+ * point LEAST. */
 static bool has_invisible(struct slice s, uint32_t least)
 {
     while (s.len != 0) {
@@ -109,7 +110,7 @@ bool literal_is_visible(struct slice s)
 
 /* ---- escapes ---- */
 
-/* N hex digits at R->at. */
+/* Parses N hex digits at R->at. */
 static bool take_hex(struct literal_reader *r, unsigned n, uint32_t *out)
 {
     uint32_t v = 0;
@@ -128,7 +129,7 @@ static bool take_hex(struct literal_reader *r, unsigned n, uint32_t *out)
     return true;
 }
 
-/* \xHH and \OOO: a byte, or in a u'' string the code point of that number. */
+/* Appends the value V of \xHH or \OOO: a byte, or a code point in a u'' string. */
 static void add_number(struct text *out, enum kind kind, uint32_t v)
 {
     if (kind == UNICODE)
@@ -152,7 +153,8 @@ static bool take_octal(struct literal_reader *r, enum kind kind, struct text *ou
     return true;
 }
 
-/* \uHHHH and \UHHHHHHHH, the letter taken. Python 2 writes two halves for what is above U+FFFF. */
+/* Parses the digits of \uHHHH or \UHHHHHHHH after the letter. Python 2 writes a surrogate pair
+ * for code points above U+FFFF. */
 static bool take_code_point(struct literal_reader *r, unsigned digits, struct text *out)
 {
     size_t start = r->at;
@@ -177,7 +179,7 @@ static bool take_code_point(struct literal_reader *r, unsigned digits, struct te
     return true;
 }
 
-/* The meaning of a one-letter escape; 0: none. */
+/* Returns the character that a one-letter escape stands for, or 0. */
 static char simple_escape(char c)
 {
     static const char letters[] = "\\'\"abfnrtv";
@@ -215,7 +217,7 @@ static bool take_escape(struct literal_reader *r, enum kind kind, struct text *o
         record(r, ERR_SYNTAX, r->at, "names of characters are not supported: use \\u");
         return false;
     }
-    /* Python keeps a backslash that means nothing. */
+    /* Python retains the backslash of an unknown escape. */
     text_add_char(out, '\\');
     return true;
 }
@@ -248,7 +250,7 @@ static bool take_string(struct literal_reader *r, struct text *out)
     return false;
 }
 
-/* Parses a string, and those that follow it directly, as one. NULL: R has the problem. */
+/* Parses a string and those that follow it directly as one. Returns NULL with the problem in R. */
 static json_t *parse_string(struct literal_reader *r)
 {
     struct text all = {0};
@@ -376,7 +378,7 @@ static json_t *parse_decimal(struct literal_reader *r, size_t start, struct slic
     char text[24];
     char *end = NULL;
 
-    /* Python 3 refuses 010, Python 2 takes it for 8. */
+    /* Python 3 rejects 010, and Python 2 reads it as 8. */
     const char *first = digits.p + (digits.p[0] == '-' ? 1 : 0);
     if (first[0] == '0' && digits.p + digits.len - first > 1)
         return fail(r, ERR_SYNTAX, start, "number begins with 0");
@@ -397,7 +399,8 @@ static void skip_digits(struct literal_reader *r)
         ++r->at;
 }
 
-/* Digits, fraction, exponent; what may follow is checked. *REAL: it has one of the latter two. */
+/* Scans digits, fraction and exponent, and checks the next byte. Sets *REAL if there is a
+ * fraction or an exponent. */
 static bool scan_number(struct literal_reader *r, bool *real)
 {
     size_t start = r->at;
@@ -443,7 +446,7 @@ static json_t *parse_number(struct literal_reader *r)
     if (!scan_number(r, &real))
         return fail(r, ERR_SYNTAX, start, "not a number");
     struct slice digits = {r->s.p + from, r->at - from};
-    /* Python 2 writes its long numbers so. */
+    /* The suffix of long numbers in Python 2. */
     if (!real && ascii_lower(byte_at(r, r->at)) == 'l')
         ++r->at;
     if (is_letter(byte_at(r, r->at)) || byte_at(r, r->at) == '.')
@@ -475,7 +478,7 @@ static json_t *parse_word(struct literal_reader *r)
 
 /* ---- lists and dicts ---- */
 
-/* A value inside another one: there bytes must be text. */
+/* Parses a value within another one, where bytes must be valid text. */
 static json_t *parse_inner(struct literal_reader *r, size_t depth)
 {
     skip_blanks(r);
@@ -537,7 +540,7 @@ static json_t *parse_list(struct literal_reader *r, size_t depth)
     return only;
 }
 
-/* KEY: VALUE into DICT. */
+/* Parses KEY: VALUE and adds it to DICT. */
 static bool parse_member(struct literal_reader *r, json_t *dict, size_t depth)
 {
     skip_blanks(r);
@@ -589,7 +592,7 @@ static json_t *parse_value(struct literal_reader *r, size_t depth)
     char c = byte_at(r, r->at);
     bool inner = c == '[' || c == '(' || c == '{';
 
-    /* As JSON's bounds count them: each bracket, and each comma. */
+    /* Counted as json_parse() does: each bracket and each comma. */
     size_t costs = inner ? 2 : 1;
     if (r->entries < costs)
         return fail(r, ERR_TOO_LARGE, r->at, "too many values in one node");

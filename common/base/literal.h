@@ -14,12 +14,12 @@
 #include <jansson.h>
 
 enum {
-    /* Of lists and dicts: as deep as JSON may be inside a node's own object. */
+    /* Nesting of lists and dicts: the limit of JSON, less the node's own object. */
     LITERAL_DEPTH_MAX = JSON_DEPTH_MAX - 1,
 };
 
 struct literal_problem {
-    size_t at; /* byte of the text */
+    size_t at; /* byte offset in the text */
     const char *why;
 };
 
@@ -42,9 +42,9 @@ void literal_print(const json_t *v, struct text *out);
 /* Appends S in quotes, as literal_print does. */
 void literal_print_string(struct slice s, struct text *out);
 
-/* Whether S is text as JSON can hold it: well-formed UTF-8 without NUL. */
+/* Returns true if JSON can represent S: well-formed UTF-8 without NUL. */
 bool literal_is_text(struct slice s);
-/* Whether S may be shown as it is: UTF-8 without control and invisible characters. */
+/* Returns true if S may be displayed unchanged: UTF-8 without control and invisible characters. */
 bool literal_is_visible(struct slice s);
 
 #endif

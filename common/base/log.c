@@ -21,25 +21,26 @@
 enum {
     EVENTS_MAX = 256,
     LINE_ROOM = 4096,
-    /* The longest escape, "..." and a closing quote: what a value that is cut still needs. */
+    /* Room that a truncated value needs at its end: the longest escape, "..." and a closing
+     * quote. */
     VALUE_END_ROOM = 8,
-    /* A conversion without its arguments, "%-08.12llu". */
+    /* Maximum length of a conversion such as "%-08.12llu". */
     CONVERSION_ROOM = 48,
 };
 
 struct log_text {
     char bytes[LINE_ROOM];
     size_t len;
-    bool full; /* nothing is added any more */
+    bool full; /* further values are ignored */
 };
 
 struct event {
     const char *name;
     enum log_level level;
     time_t second;
-    uint64_t lines[LOG_LINES_PER_SECOND]; /* hashes of those of that second */
+    uint64_t lines[LOG_LINES_PER_SECOND]; /* hashes of the lines written in that second */
     unsigned nlines;
-    unsigned long folded; /* of that second */
+    unsigned long folded; /* number of lines folded in that second */
 };
 
 static struct {
@@ -47,7 +48,7 @@ static struct {
     _Atomic(enum log_level) level;
     struct event events[EVENTS_MAX];
     size_t nevents;
-    atomic_ulong nfolding; /* events with something folded */
+    atomic_ulong nfolding; /* number of events with folded lines */
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_LEVEL_INFO};
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
@@ -64,8 +65,8 @@ void log_set_level(enum log_level level)
 
 /* ---- values ---- */
 
-/* Length of the character at the start of S that is written as it is; 0: its first byte is escaped.
- */
+/* Returns the length of the character at the start of S if it is written unchanged, or 0 if its
+ * first byte is escaped. */
 static size_t plain_length(struct slice s)
 {
     unsigned char c = (unsigned char)s.p[0];
@@ -102,7 +103,7 @@ static void put_escape(struct log_text *t, char c)
     put_bytes(t, slice_of(out));
 }
 
-/* S with escapes; where the line is full, its beginning and "...". */
+/* Appends S with escapes. If the line becomes full, S is truncated and ends in "...". */
 static void put_escaped(struct log_text *t, struct slice s)
 {
     bool was_full = t->full;
@@ -148,7 +149,7 @@ static void put_value(struct log_text *t, struct slice s, bool quoted)
     if (t->full)
         return;
     put_escaped(t, s);
-    /* There is always room for this one (VALUE_END_ROOM). */
+    /* VALUE_END_ROOM reserves room for the quote. */
     t->bytes[t->len++] = '"';
 }
 
@@ -189,7 +190,7 @@ static void put_slice(struct value *v, struct slice s)
 
 static void put_integer(struct value *v, const char *fmt, char size, va_list *args)
 {
-    /* For printf the signs of both do not matter. */
+    /* printf() accepts signed and unsigned arguments of the same size alike. */
     switch (size) {
     case 'q':
         value_put(v, fmt, va_arg(*args, long long));
@@ -212,7 +213,7 @@ static void put_integer(struct value *v, const char *fmt, char size, va_list *ar
     }
 }
 
-/* Format the conversion at *FMT, which moves behind it, into V. */
+/* Formats the conversion at *FMT into V, and advances *FMT past it. */
 static void put_conversion(struct value *v, const char **fmt, va_list *args)
 {
     char one[CONVERSION_ROOM];
@@ -227,7 +228,7 @@ static void put_conversion(struct value *v, const char **fmt, va_list *args)
         *fmt = p + 4;
         return;
     }
-    /* Flags, width, precision, size; a "*" becomes its argument. */
+    /* Copies flags, width, precision and size; a "*" is replaced by its argument. */
     one[n++] = *p++;
     for (; *p != '\0' && strchr("-+ #0123456789.*hlzjt", *p) != NULL; ++p) {
         ASSERT(n < sizeof(one) - 16);
@@ -314,7 +315,7 @@ static bool is_known(const struct event *e, uint64_t line)
     return false;
 }
 
-/* Whether this line of the event may be written now. */
+/* Returns true if this line of the event may be written now. */
 static bool admit(enum log_level level, const char *name, time_t now, struct slice body)
 {
     uint64_t line = map_hash(body.p, body.len);
@@ -356,7 +357,8 @@ static struct log_text begin_line(enum log_level level, const char *event,
 static void write_line(struct log_text *t)
 {
     t->bytes[t->len++] = '\n';
-    /* One write, so that lines of several threads do not mix; nowhere to report its failure. */
+    /* A single write, so that lines of several threads do not mix. A failure cannot be reported
+     * anywhere. */
     if (write(STDERR_FILENO, t->bytes, t->len) < 0)
         return;
 }

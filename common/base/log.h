@@ -24,7 +24,8 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
 enum { LOG_LINES_PER_SECOND = 10 };
 
 struct log_text;
-/* Append "key=value ..." pairs, quoted as above. For log_subject's describe. */
+/* Appends "key=value ..." pairs, quoted as above. For use in the describe function of a
+ * log_subject. */
 void log_put(struct log_text *out, const char *fmt, ...) printf_like(2, 3);
 
 /* First member of the subject of a line: it writes its own fields ("worker=..."). */

@@ -27,8 +27,8 @@ static inline uint64_t word_at(const char *p)
     return word;
 }
 
-/* Keys of the same length and hash, which hardly ever differ: no call, eight bytes at a time, the
- * last of them again. */
+/* Compares two keys of the same length and hash, which are almost always equal, eight bytes at a
+ * time. */
 static inline bool same_bytes(const char *a, const char *b, size_t len)
 {
     if (len >= sizeof(uint64_t)) {
@@ -47,14 +47,14 @@ static inline bool same_bytes(const char *a, const char *b, size_t len)
     return true;
 }
 
-static _Atomic uint64_t seed; /* 0: not made yet */
+static _Atomic uint64_t seed; /* 0: not read yet */
 static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
 
 static void make_seed(void)
 {
     uint64_t made = 0;
 
-    /* 8 bytes are never short; kernels without getrandom are not supported. */
+    /* A read of 8 bytes is never partial; kernels without getrandom() are not supported. */
     while (made == 0)
         ASSERT(getrandom(&made, sizeof(made), 0) == (ssize_t)sizeof(made));
     atomic_store_explicit(&seed, made, memory_order_relaxed);
@@ -75,13 +75,12 @@ uint64_t map_hash(const void *key, size_t len)
 
 enum {
     FIRST = 1 << SPLIT_MAP_FIRST_BITS,
-    /* With more buckets than that for an entry it shrinks, and no sooner: not to grow again at
-     * once.
-     */
+    /* The table shrinks only if it has more buckets per entry than this, so that it does not
+     * grow again at once. */
     SHRINK_BELOW = 4,
 };
 
-/* Buckets never move, so that growing costs nothing but the new ones. */
+/* Buckets never move, so that growing costs only the new ones. */
 static struct split_node **bucket(const struct split_map *m, size_t i)
 {
     if (i < FIRST)
@@ -116,7 +115,7 @@ static uint32_t hash_of(struct slice key)
     return (uint32_t)map_hash(key.p, key.len);
 }
 
-/* HASH: the low half of the key's map_hash. */
+/* HASH is the low half of the key's map_hash(). */
 static struct split_node *find_hashed(const struct split_map *m, struct slice key, uint32_t hash)
 {
     if (m->n == 0)
@@ -136,7 +135,8 @@ struct split_node *split_map_find(const struct split_map *m, struct slice key)
 
 /* ---- growing and shrinking, by one bucket ---- */
 
-/* The buckets from FULL on, as many again. */
+/* Allocates the segment of the buckets from FULL on, if it does not exist. Returns false if out
+ * of memory. */
 static bool has_segment(struct split_map *m)
 {
     unsigned top = 63U - (unsigned)__builtin_clzl(m->full);
@@ -171,7 +171,8 @@ static void grow(struct split_map *m)
         m->full *= 2;
 }
 
-/* FULL has just become half: the last segment is empty, and wanted again for four times as many. */
+/* FULL was just halved: frees the last segment, which is empty and needed again only for four
+ * times as many entries. */
 static void drop_segment(struct split_map *m)
 {
     unsigned top = 63U - (unsigned)__builtin_clzl(m->full);
@@ -200,7 +201,8 @@ static void shrink_once(struct split_map *m)
         drop_segment(m);
 }
 
-/* As many at a time as there may be for an entry: so they go as fast as entries do. */
+/* Removes as many buckets per removed entry as an entry may have, so that buckets go as fast as
+ * entries. */
 static void shrink(struct split_map *m)
 {
     for (int i = 0; i < SHRINK_BELOW; ++i) {

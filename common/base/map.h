@@ -21,7 +21,8 @@
  */
 uint64_t map_hash(const void *key, size_t len);
 
-/* FNV-1a of S (Fowler, Noll, Vo): without a seed, so the same in every process. */
+/* Returns FNV-1a of S (Fowler, Noll, Vo). It has no seed and is therefore the same in every
+ * process. */
 static inline uint64_t hash_fixed(struct slice s)
 {
     uint64_t h = 0xcbf29ce484222325;
@@ -31,7 +32,8 @@ static inline uint64_t hash_fixed(struct slice s)
     return h;
 }
 
-/* The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): spreads each bit of H. */
+/* Returns H with each of its bits spread over all: the finalizer of SplitMix64 (Steele, Lea,
+ * Flood, OOPSLA 2014). */
 static inline uint64_t hash_mixed(uint64_t h)
 {
     h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9;
@@ -39,44 +41,45 @@ static inline uint64_t hash_mixed(uint64_t h)
     return h ^ h >> 31;
 }
 
-/* ---- without order ---- */
+/* ---- hash table without order ---- */
 
 struct split_node {
     struct split_node *next;
     uint32_t hash;
-    uint32_t len; /* of the key */
+    uint32_t len; /* length of the key [bytes] */
 };
 
 enum {
-    SPLIT_MAP_FIRST_BITS = 6, /* 2^6 buckets at least: half a page */
+    SPLIT_MAP_FIRST_BITS = 6, /* at least 2^6 buckets, half a page */
     SPLIT_MAP_SEGMENTS = 33 - SPLIT_MAP_FIRST_BITS,
 };
 
 struct split_map {
-    size_t key_offset; /* from the node to the key; 0: to a pointer right behind the node */
+    size_t key_offset; /* from the node to the key; 0: a pointer to the key follows the node */
     size_t n;
-    size_t buckets; /* in use: FULL to 2 * FULL - 1 */
+    size_t buckets; /* number in use: FULL to 2 * FULL - 1 */
     size_t full;    /* a power of two */
-    /* The first has 2^FIRST_BITS buckets, each further one as many as all before it. */
+    /* The first segment has 2^FIRST_BITS buckets, each further one as many as all before it
+     * together. */
     struct split_node **segments[SPLIT_MAP_SEGMENTS];
 };
 
 /*
- * The key of an entry is in it, KEY_OFFSET behind its split_node; 0: a pointer to it follows the
- * node. The owner of the entry owns node and key.
+ * The key of an entry begins KEY_OFFSET bytes after the start of its split_node; with 0, a pointer
+ * to the key follows the node. The owner of the entry owns node and key.
  */
 void split_map_init(struct split_map *m, size_t key_offset);
-/* It is empty. */
+/* M must be empty. */
 void split_map_fini(struct split_map *m);
 
-/* The entry with that key, or NULL. */
+/* Returns the entry with KEY, or NULL. */
 struct split_node *split_map_find(const struct split_map *m, struct slice key);
 /*
- * NODE is in no table, its key of LEN bytes is in place, and no entry of M has that.
- * False: out of memory; that is so for the first entry only.
+ * Adds NODE, which must be in no table; its key of LEN bytes must be set, and no entry of M may
+ * have the same key. Returns false if out of memory, which is possible for the first entry only.
  */
 bool split_map_add(struct split_map *m, struct split_node *node, size_t len) must_check;
-/* NODE is in M. */
+/* Removes NODE, which must be in M. */
 void split_map_remove(struct split_map *m, struct split_node *node);
 
 static inline size_t split_map_count(const struct split_map *m)
@@ -93,46 +96,48 @@ static inline struct slice split_map_key(const struct split_map *m, const struct
     return (struct slice){key, node->len};
 }
 
-/* In no order; M must not change in between. NODE NULL: the first one. NULL: no more. */
+/* Returns the entry after NODE in no particular order; the first one if NODE is NULL; NULL after
+ * the last one. M must not change during the iteration. */
 struct split_node *split_map_next(const struct split_map *m, const struct split_node *node);
-/* Asserts every invariant; for tests. */
+/* Asserts all invariants. For tests. */
 void split_map_check(const struct split_map *m);
 
-/* ---- in order ---- */
+/* ---- hash table that retains the order of insertion ---- */
 
 struct map_node {
     struct split_node hashed;
-    const void *key;              /* the owner's, constant while the entry is in */
-    struct map_node *next, *prev; /* in the order in which they came */
+    const void *key; /* borrowed from the owner; constant while the entry is in the table */
+    struct map_node *next, *prev; /* in the order of insertion */
 };
 
-/* Zeroed, it is empty. It owns its buckets only, and frees them with its last entry. */
+/* An all-zero map is empty. It owns only its buckets, which it frees with its last entry. */
 struct map {
     struct split_map table;
     struct map_node *first, *last;
 };
 
-/* NODE is in no table, and no entry of M has this key; the key is borrowed until map_remove. */
+/* Adds NODE, which must be in no table. No entry of M may have the same key. The key is borrowed
+ * until map_remove. */
 void map_add(struct map *m, struct map_node *node, const void *key, size_t len);
-/* The same. False: out of memory, and NODE is in no table. */
+/* The same, but returns false if out of memory, without adding NODE. */
 bool map_try_add(struct map *m, struct map_node *node, const void *key, size_t len);
-/* The entry with that key, or NULL. */
+/* Returns the entry with KEY, or NULL. */
 struct map_node *map_find(const struct map *m, const void *key, size_t len);
-/* The same, for several look-ups of one key. HASH: the key's map_hash. */
+/* The same for several look-ups of one key, with its HASH by map_hash. */
 struct map_node *map_find_hashed(const struct map *m, const void *key, size_t len, uint64_t hash);
-/* NODE is in M. */
+/* Removes NODE, which must be in M. */
 void map_remove(struct map *m, struct map_node *node);
-/* All entries leave at once, untouched: their nodes may be added again, not removed. */
+/* Empties M without accessing its entries. Their nodes may be added again, but not removed. */
 void map_clear(struct map *m);
 size_t map_count(const struct map *m);
 
-/* The key NODE was added with. */
+/* Returns the key with which NODE was added. */
 static inline struct slice map_key(const struct map_node *node)
 {
     return (struct slice){node->key, node->hashed.len};
 }
 
-/* The entry NODE is the member of; NULL for NULL. */
+/* The TYPE that contains NODE as MEMBER; NULL if NODE is NULL. */
 #define map_entry(node, type, member)                                                              \
     ({                                                                                             \
         struct map_node *map_node_ = (node);                                                       \
@@ -141,7 +146,7 @@ static inline struct slice map_key(const struct map_node *node)
 #define map_first(m, type, member) map_entry((m)->first, type, member)
 #define map_next(entry, member) map_entry((entry)->member.next, __typeof__(*(entry)), member)
 
-/* ENTRY is declared, a TYPE *. In the body of the _safe form it may leave (and be freed). */
+/* ENTRY is declared as a TYPE *. In the _safe form, the body may remove (and free) it. */
 #define map_for_each(type, entry, m, member)                                                       \
     for (__typeof__(type) *(entry) = map_first(m, type, member); (entry) != NULL;                  \
          (entry) = map_next(entry, member))

@@ -27,7 +27,7 @@ void *arena_take_more(struct arena *a, size_t n)
 #ifdef RLB_CHECKED
     return add_arena_block(a, n);
 #endif
-    /* The rest of the present block may suffice for other requests. */
+    /* The rest of the current block may suffice for other allocations. */
     if (n > ARENA_BLOCK_BYTES / 4)
         return add_arena_block(a, n);
     a->at = add_arena_block(a, ARENA_BLOCK_BYTES);
@@ -46,11 +46,9 @@ void arena_free_blocks(struct arena *a)
 }
 
 /*
- * ---- slabs ----
- *
- * A block is aligned to its size, so that the block of an object follows from its address. Objects
- * that were never allocated are not touched: their pages cost nothing. A block that is empty is
- * freed when another has room.
+ * ---- slabs ---- A block is aligned to its size, so that the address of an object gives its block.
+ * Objects that were never allocated are not touched, so their pages use no memory. An empty block
+ * is freed if another one has free space.
  */
 
 #ifdef RLB_CHECKED
@@ -61,7 +59,7 @@ enum { OBJECTS_MAX = 1, SPARE_BLOCKS = 0 };
 enum { OBJECTS_MAX = SLAB_BLOCK_BYTES, SPARE_BLOCKS = 1 };
 #endif
 
-/* An object that has been given back. */
+/* An object that was returned. */
 struct gap {
     struct gap *next;
 };
@@ -69,7 +67,7 @@ struct gap {
 struct block {
     struct list node; /* unlinked: full */
     struct gap *gaps;
-    size_t fresh; /* objects from the end of the others on, never taken */
+    size_t fresh; /* objects at the end of the block that were never allocated */
     size_t taken;
     alignas(max_align_t) char objects[];
 };
@@ -112,7 +110,7 @@ static void unmap_block(struct block *b)
     free(b);
 }
 #else
-/* Not from the heap, where the way to such an address would be a hole. */
+/* Mapped instead of allocated: the alignment would leave a hole in the heap. */
 static struct block *map_block(void)
 {
     char *p = mmap(NULL, (size_t)2 * SLAB_BLOCK_BYTES, PROT_READ | PROT_WRITE,
@@ -192,7 +190,7 @@ void slab_give(struct slab *s, void *object)
     b->gaps = g;
     --b->taken;
     --s->objects;
-    /* Blocks that were full are the oldest, and to be filled up first. */
+    /* Blocks that were full are the oldest, and are filled first. */
     if (!list_linked(&b->node))
         list_push_front(&s->open, &b->node);
     if (b->taken == 0 && (SPARE_BLOCKS == 0 || s->open.next != s->open.prev))

@@ -9,11 +9,8 @@
 #include "common/base/list.h"
 
 /*
- * ---- arenas ----
- *
- * Memory for many small things that end together. What is taken is never given back by itself.
- *
- * The owner's own room is used up first: where that is enough, nothing is allocated.
+ * ---- arenas ---- Allocates many small objects that are freed together, not one by one. The
+ * owner's initial buffer is used first; nothing is allocated while it suffices.
  */
 
 /* Memory beyond the owner's initial buffer is allocated in blocks of this size; large allocations
@@ -23,11 +20,12 @@ enum { ARENA_BLOCK_BYTES = 4096, ARENA_ALIGN = 16 };
 struct arena_block;
 
 struct arena {
-    char *at, *end; /* what is left of the present block */
+    char *at, *end; /* unused part of the current block */
     struct arena_block *blocks;
 };
 
-/* ROOM, of BYTES, is borrowed until arena_fini, and aligned to ARENA_ALIGN. NULL and 0: none. */
+/* ROOM, a buffer of BYTES bytes aligned to ARENA_ALIGN, is borrowed until arena_fini(). NULL and
+ * 0: no initial buffer. */
 static inline void arena_init(struct arena *a, void *room, size_t bytes)
 {
 #ifdef RLB_CHECKED
@@ -49,7 +47,7 @@ static inline void arena_fini(struct arena *a)
         arena_free_blocks(a);
 }
 
-/* N bytes, aligned as malloc does; not zeroed. Aborts instead of returning NULL. */
+/* Returns N bytes, aligned as by malloc and not zeroed. Aborts if out of memory. */
 static inline void *arena_take(struct arena *a, size_t n)
 {
     size_t room = (size_t)(a->end - a->at);

@@ -19,7 +19,7 @@ static inline uint64_t nocase_load(const char *p)
     return word;
 }
 
-/* Four to seven bytes as a word, those in the middle twice. */
+/* Loads four to seven bytes as a word; bytes in the middle are in it twice. */
 static inline uint64_t nocase_load_short(const char *p, size_t len)
 {
     uint32_t first;
@@ -41,8 +41,8 @@ static inline uint64_t nocase_lower(uint64_t word)
     return word | capital >> 2;
 }
 
-/* Most that are the same are so to the last bit, or but for capitals; most others differ in more
- * than a bit that letters have. */
+/* Words that are equal mostly are identical, and words that differ mostly differ in more than
+ * the bit of the case, so the conversion is rarely needed. */
 static inline bool nocase_same(uint64_t a, uint64_t b)
 {
     uint64_t differ = a ^ b;
@@ -52,7 +52,7 @@ static inline bool nocase_same(uint64_t a, uint64_t b)
     return (differ & ~NOCASE_EACH_BYTE(0x20)) == 0 && nocase_lower(a) == nocase_lower(b);
 }
 
-/* The same for A and B of LEN bytes. */
+/* Compares LEN bytes of A and B. */
 static inline bool nocase_eq(const char *a, const char *b, size_t len)
 {
     if (len >= 8) {
@@ -60,7 +60,7 @@ static inline bool nocase_eq(const char *a, const char *b, size_t len)
             if (!nocase_same(nocase_load(a + i), nocase_load(b + i)))
                 return false;
         }
-        /* The last eight bytes, some of them again. */
+        /* The last eight bytes, some of which were already compared. */
         return len % 8 == 0 || nocase_same(nocase_load(a + len - 8), nocase_load(b + len - 8));
     }
     if (len >= 4)
@@ -75,7 +75,7 @@ static inline bool nocase_eq(const char *a, const char *b, size_t len)
     return true;
 }
 
-/* 0x20 in each byte of WORD that is a small letter. */
+/* Returns a word with 0x20 in each byte that is a small letter in WORD. */
 static inline uint64_t nocase_letters(uint64_t word)
 {
     uint64_t low_bits = word & NOCASE_EACH_BYTE(0x7f);
@@ -85,16 +85,16 @@ static inline uint64_t nocase_letters(uint64_t word)
     return ((from_a ^ after_z) & ~word & NOCASE_EACH_BYTE(0x80)) >> 2;
 }
 
-/* The bits in which A differs from KNOWN, which has no capitals, but for the case of its letters.
- */
+/* Returns the bits in which A differs from KNOWN, apart from the case of letters. KNOWN has no
+ * capitals. */
 static inline uint64_t nocase_differ(uint64_t a, uint64_t known)
 {
     return (a ^ known) & ~nocase_letters(known);
 }
 
 /*
- * The same for KNOWN, which has no capitals and, like LEN, is known when this is compiled: all that
- * is left of it are comparisons with constants.
+ * Compares LEN bytes of A with KNOWN, which has no capitals. KNOWN and LEN are compile-time
+ * constants, so that only comparisons with constants remain.
  */
 static inline __attribute__((always_inline)) bool nocase_eq_known(const char *a, const char *known,
                                                                   size_t len)
@@ -114,7 +114,7 @@ static inline __attribute__((always_inline)) bool nocase_eq_known(const char *a,
     return differ == 0;
 }
 
-/* Whether S is the string literal WORD, which has no capitals, in any case. */
+/* True if S equals the string literal WORD, which has no capitals, regardless of case. */
 #define SLICE_IS_WORD(s, word)                                                                     \
     ((s).len == sizeof(word) - 1 && nocase_eq_known((s).p, "" word, sizeof(word) - 1))
 

@@ -15,7 +15,8 @@ static inline __attribute__((always_inline)) char *put_slice(char *at, struct sl
     const char *p = s.p;
     size_t n = s.len;
 
-    /* Two copies that overlap do for any length between one and two times theirs. */
+    /* Two overlapping copies of a constant length cover every length between that and twice as
+     * much. */
     if (n > 32) {
         memcpy(at, p, n);
     } else if (n >= 16) {
@@ -44,10 +45,10 @@ static inline char *put_bytes(char *at, const char *p, size_t n)
 /* A string literal. */
 #define PUT(at, literal) put_bytes((at), "" literal, sizeof(literal) - 1)
 
-/* The most that a number of 64 bits takes. */
+/* Maximum number of decimal digits of 64 bits. */
 enum { PUT_U64_MAX = 20 };
 
-/* V in decimal digits, the last of which stands just before END; returns where the first does. */
+/* Writes V in decimal digits that end just before END. Returns the position of the first one. */
 static inline char *put_u64_before(char *end, uint64_t v)
 {
     do
@@ -56,7 +57,7 @@ static inline char *put_u64_before(char *end, uint64_t v)
     return end;
 }
 
-/* V in decimal digits; takes up to PUT_U64_MAX bytes. */
+/* Writes V in decimal digits, up to PUT_U64_MAX bytes. */
 static inline char *put_u64(char *at, uint64_t v)
 {
     char digits[PUT_U64_MAX];
@@ -73,10 +74,10 @@ static inline char *put_u64(char *at, uint64_t v)
     return put_slice(at, (struct slice){begin, n});
 }
 
-/* A line of a message's head; it takes four bytes more than NAME and VALUE. */
+/* Writes a header line, which takes four bytes more than NAME and VALUE. */
 static inline char *put_line(char *at, struct slice name, struct slice value)
 {
-    /* Mostly they still stand as they were read. */
+    /* In most cases both are still in the buffer from which they were parsed. */
     if (value.p == name.p + name.len + 2 && name.p[name.len] == ':' &&
         name.p[name.len + 1] == ' ') {
         at = put_slice(at, (struct slice){name.p, name.len + 2 + value.len});

@@ -176,7 +176,7 @@ bool parse_double(struct slice s, double *out)
     if (s.len == 0 || s.len > DOUBLE_TEXT_MAX)
         return false;
     for (size_t i = 0; i < s.len; ++i) {
-        /* strtod alone would take hex, inf, nan, leading blanks. */
+        /* strtod() would also accept hex, inf, nan and leading blanks. */
         if (strchr("0123456789+-.eE", s.p[i]) == NULL || s.p[i] == '\0')
             return false;
     }
@@ -190,7 +190,8 @@ bool parse_double(struct slice s, double *out)
     return true;
 }
 
-/* Whether any byte of WORD is B; a wrong carry can only accuse a byte above a guilty one. */
+/* Returns the top bit of each byte of WORD that equals B. A carry can set a wrong bit only above
+ * a right one. */
 static inline uint64_t bytes_equal(uint64_t word, unsigned char b)
 {
     uint64_t other = word ^ EACH_BYTE(b);
@@ -198,14 +199,14 @@ static inline uint64_t bytes_equal(uint64_t word, unsigned char b)
     return (other - EACH_BYTE(0x01)) & ~other;
 }
 
-/* The top bit of each byte that percent_encode may have to encode, and perhaps of others. */
+/* Returns the top bit of each byte that percent_encode() has to encode, and possibly of others. */
 static inline uint64_t maybe_encoded(uint64_t word)
 {
     return (word | (word - EACH_BYTE(0x21)) | bytes_equal(word, 0x7f) | bytes_equal(word, '%')) &
            EACH_BYTE(0x80);
 }
 
-/* Copy what needs no encoding as long as there are eight bytes of it; how many those were. */
+/* Copies bytes that need no encoding, eight at a time. Returns the number of bytes copied. */
 static size_t copy_plain(struct slice raw, char *out, size_t max)
 {
     size_t n = 0;
@@ -219,7 +220,7 @@ static size_t copy_plain(struct slice raw, char *out, size_t max)
             return n;
         memcpy(out + n, &word, sizeof(word));
     }
-    /* The last eight bytes, some of them again. */
+    /* The last eight bytes, some of which were already checked. */
     if (raw.len < 8 || maybe_encoded(nocase_load(raw.p + raw.len - 8)) != 0)
         return n;
     memcpy(out + raw.len - 8, raw.p + raw.len - 8, 8);
@@ -362,7 +363,8 @@ void text_addf(struct text *t, const char *fmt, ...)
 
     va_start(args, fmt);
     va_copy(again, args);
-    /* vsnprintf wants a place for its NUL. Most of what is printed fits where there is room. */
+    /* Room for the NUL of vsnprintf() is included. Most texts fit into the room that is usually
+     * free. */
     char *at = text_reserve(t, USUAL);
     int n = vsnprintf(at, t->room - t->len, fmt, args);
     va_end(args);
@@ -374,20 +376,20 @@ void text_addf(struct text *t, const char *fmt, ...)
 }
 
 /*
- * V as N / 10^PLACES with the fewest places, up to MAX_PLACES, that read back as the same number:
- * both are whole numbers that a double holds, so that their quotient is what strtod makes of the
- * digits. False: there is none, or it is too large.
+ * Appends V as N / 10^PLACES with the fewest places, up to MAX_PLACES, that convert back to V. Both
+ * are whole numbers that a double represents exactly, so their quotient is what strtod() makes of
+ * the digits. Returns false if there is no such number, or if it is too large.
  */
 static bool add_decimal(struct text *t, double v)
 {
     enum { MAX_PLACES = 6 };
     static const uint64_t powers[MAX_PLACES + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000};
-    const double most = 1e15; /* so many digits a double holds for certain */
+    const double most = 1e15; /* whole numbers below this are exact in a double */
     double size = fabs(v);
     uint64_t n = 0;
     unsigned places = 0;
 
-    /* printf's %g turns to exponents there. */
+    /* %g of printf() uses an exponent there. */
     if (size != 0 && size < 1e-4)
         return false;
     for (;; ++places) {
@@ -422,7 +424,7 @@ void text_add_real(struct text *t, double v)
     text_add(t, slice_of(digits));
 }
 
-/* Whether each of eight bytes is plain. */
+/* Returns true if none of the eight bytes needs an escape. */
 static bool plain_word(uint64_t word)
 {
     uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
@@ -456,8 +458,9 @@ void text_add_escaped(struct text *t, struct slice s)
 }
 
 /*
- * Characters that are not seen, or that change how others are: C1 controls, the soft hyphen, marks
- * of direction and their isolates, zero widths, line and paragraph ends, tags, private use.
+ * Returns true for characters that are invisible or change the display of others: C1 controls, the
+ * soft hyphen, direction marks and isolates, zero-width characters, line and paragraph separators,
+ * tags, private use.
  */
 static bool is_invisible(uint32_t c)
 {
@@ -476,7 +479,8 @@ static bool is_invisible(uint32_t c)
     return false;
 }
 
-/* Length of the character at the start of S that may be shown as it is; 0: none. */
+/* Returns the length of the character at the start of S if it may be displayed unchanged, else
+ * 0. */
 static size_t visible_length(struct slice s)
 {
     unsigned char c = (unsigned char)s.p[0];

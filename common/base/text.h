@@ -15,15 +15,15 @@ static inline struct slice slice_of(const char *s)
 
 static inline bool slice_eq(struct slice a, struct slice b)
 {
-    /* B's length is the one that mostly is known when this is compiled. */
+    /* The length of B is a compile-time constant in most calls. */
     return a.len == b.len && (b.len == 0 || memcmp(a.p, b.p, b.len) == 0);
 }
 
-/* ASCII only, whatever the locale; A and B are LEN bytes long. */
+/* Compares LEN bytes of A and B, ignoring the case of ASCII letters, independent of the locale. */
 bool bytes_eq_nocase(const char *a, const char *b, size_t len);
 static inline bool slice_eq_nocase(struct slice a, struct slice b)
 {
-    /* Most differ in their first byte, but for its case. */
+    /* Most strings already differ in their first letter. */
     return a.len == b.len &&
            (a.len == 0 || (((a.p[0] ^ b.p[0]) & ~0x20) == 0 && bytes_eq_nocase(a.p, b.p, a.len)));
 }
@@ -33,17 +33,17 @@ static inline bool slice_is(struct slice a, const char *s)
 }
 bool slice_starts(struct slice s, struct slice prefix);
 bool slice_ends(struct slice s, struct slice suffix);
-/* Without leading and trailing blanks and tabs. */
+/* Returns S without leading and trailing blanks and tabs. */
 struct slice slice_trim(struct slice s);
-/* Index of C, or SIZE_MAX. */
+/* Returns the index of the first C, or SIZE_MAX. */
 static inline size_t slice_find(struct slice s, char c)
 {
     const char *at = s.len != 0 ? memchr(s.p, c, s.len) : NULL;
 
     return at != NULL ? (size_t)(at - s.p) : SIZE_MAX;
 }
-/* The part before the first C, which leaves *REST; all of it, and *REST empty, when there is none.
- */
+/* Returns the part before the first C, and removes both from *REST. If there is no C, returns
+ * all, and *REST is empty afterwards. */
 static inline struct slice slice_cut(struct slice *rest, char c)
 {
     struct slice whole = *rest;
@@ -62,7 +62,7 @@ static inline char ascii_lower(char c)
     return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
-/* The value of C as a hexadecimal digit of either case, or -1. */
+/* Returns the value of C as a hexadecimal digit of either case, or -1. */
 static inline int ascii_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -71,7 +71,7 @@ static inline int ascii_hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* FROM in lower case to TO, which has room for as many bytes, none of them of FROM's. */
+/* Copies FROM in lower case to TO, which must have room for FROM.len bytes and not overlap FROM. */
 void ascii_lower_copy(char *to, struct slice from);
 
 /* Replaces every byte of S that is neither visible ASCII nor a space with '?'. */
@@ -82,28 +82,29 @@ void ascii_clean(char *s);
  * points above U+10FFFF are invalid).
  */
 size_t utf8_length(struct slice s);
-/* The code point of the well-formed sequence of LEN bytes at P. */
+/* Returns the code point of the well-formed sequence of LEN bytes at P. */
 uint32_t utf8_decode(const char *p, size_t len);
-/* Whether all of S is well-formed UTF-8. */
+/* Returns true if all of S is well-formed UTF-8. */
 bool utf8_valid(struct slice s);
 
 /*
- * Decimal digits only: no sign, no blanks, no overflow.
- * False, and *OUT untouched, for anything else or a value over MAX.
+ * Parses decimal digits only: no sign, no blanks. Returns false and leaves *OUT unchanged for
+ * anything else, and for values over MAX.
  */
 bool parse_u64(struct slice s, uint64_t max, uint64_t *out) must_check;
-/* An address without zone, port and brackets; FAMILY: AF_INET or AF_INET6, OUT: its struct in_addr
- * or in6_addr. */
+/* Parses an IP address without zone, port and brackets. FAMILY is AF_INET or AF_INET6; OUT is a
+ * struct in_addr or in6_addr. */
 bool parse_ip(struct slice s, int family, void *out) must_check;
-/* A finite decimal number (sign, fraction, exponent allowed; no hex, inf, nan, blanks). */
+/* Parses a finite decimal number with optional sign, fraction and exponent; hex, inf, nan and
+ * blanks are rejected. */
 bool parse_double(struct slice s, double *out) must_check;
 
 /*
- * Percent-encode a class name: every byte outside 0x21-0x7E, and '%', becomes %XX (upper case).
- * OUT has room for MAX bytes. Returns the encoded length, or SIZE_MAX when it would exceed MAX.
+ * Percent-encodes a class name: every byte outside 0x21-0x7E, and '%', becomes %XX (upper case).
+ * OUT has room for MAX bytes. Returns the encoded length, or SIZE_MAX if it would exceed MAX.
  */
 size_t percent_encode(struct slice raw, char *out, size_t max);
-/* Whether it would stay as it is. */
+/* Returns true if percent_encode() would not change RAW. */
 bool percent_plain(struct slice raw);
 /*
  * Percent-decodes RAW once, as WSGI servers do, and writes at most ROOM bytes to OUT. Invalid
@@ -117,10 +118,11 @@ size_t percent_decode(struct slice raw, char *out, size_t room);
  * with '/', it is only decoded.
  */
 size_t path_normalize(struct slice raw, char *out);
-/* HOST without its port: "[::1]:80" is "[::1]", "a.example:80" is "a.example". */
+/* Returns HOST without its port: "[::1]" for "[::1]:80", "a.example" for "a.example:80". */
 struct slice host_without_port(struct slice host);
 
-/* A growing text. Zero-initialise; free with text_fini. Never NUL-terminated but by text_cstr. */
+/* A growing text. Must be zero-initialized, and freed with text_fini(). Only text_cstr() NUL-
+ * terminates it. */
 struct text {
     char *p;
     size_t len;
@@ -137,7 +139,8 @@ static inline struct slice text_slice(const struct text *t)
     return (struct slice){t->p, t->len};
 }
 void text_grow(struct text *t, size_t n) cold_;
-/* Room for N more bytes; returns where they go. The caller adds to ->len what it wrote. */
+/* Reserves room for N more bytes and returns their position. The caller adds the number of bytes
+ * written to ->len. */
 static inline char *text_reserve(struct text *t, size_t n)
 {
     if (t->room - t->len < n)
@@ -156,23 +159,23 @@ static inline void text_add_char(struct text *t, char c)
     *text_reserve(t, 1) = c;
     ++t->len;
 }
-/* In decimal digits. */
+/* Appends V in decimal digits. */
 void text_add_u64(struct text *t, uint64_t v);
 void text_addf(struct text *t, const char *fmt, ...) printf_like(2, 3);
-/* The shortest that reads back as the same number. */
+/* Appends the shortest text that strtod() converts back to V. */
 void text_add_real(struct text *t, double v);
-/* How many bytes at the beginning of S are visible ASCII or blanks, but for '"' and '\\': those
- * that stand for themselves within quotes. */
+/* Returns the number of bytes at the start of S that need no escape within quotes: visible ASCII
+ * and blanks, except '"' and '\\'. */
 size_t text_plain_length(struct slice s);
-/* Append S so that it fits one log line: control bytes, quotes, backslashes, non-ASCII as \xNN. */
+/* Appends S for a log line: control bytes, quotes, backslashes and non-ASCII bytes become \xNN. */
 void text_add_escaped(struct text *t, struct slice s);
 /*
- * Append S for a reader: tabs, visible ASCII and well-formed UTF-8 as they are; control bytes,
- * other bytes, and characters that turn or hide what stands beside them (U+202E and its like) as
- * \xNN.
+ * Appends S for display: tabs, visible ASCII and well-formed UTF-8 are unchanged; control bytes,
+ * other bytes, and characters that reorder or hide their neighbors (such as U+202E) become \xNN.
  */
 void text_add_visible(struct text *t, struct slice s);
-/* Append S as text of an HTML page: & < > " ' as entities, the rest as text_add_visible. */
+/* Appends S as text of an HTML page: & < > " ' become entities, the rest is as in
+ * text_add_visible(). */
 void text_add_html(struct text *t, struct slice s);
 /* NUL-terminates (not counted in ->len) and returns the bytes. */
 const char *text_cstr(struct text *t);

@@ -20,8 +20,8 @@ enum {
     PORT_DIGITS_MAX = 5,
     NAME_MAX_BYTES = 253, /* a DNS name, RFC 1035 section 2.3.4 */
     LABEL_MAX_BYTES = 63,
-    RESOLVED_MAX = 1024, /* entries of one answer that are examined */
-    ADDRS_MAX = 64,      /* addresses of one name; more would be a mistake of its zone */
+    RESOLVED_MAX = 1024, /* maximum number of entries of an answer that are examined */
+    ADDRS_MAX = 64, /* maximum number of addresses of a name; more indicate an error in its zone */
     UNIX_PATH_MAX_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1,
     UNIX_PATH_OFFSET = offsetof(struct sockaddr_un, sun_path),
 };
@@ -49,13 +49,13 @@ static enum err parse_unix(struct slice path, struct addr *out)
     memcpy(a.un.sun_path, path.p, path.len);
     if (abstract)
         a.un.sun_path[0] = '\0';
-    /* A path's length counts its NUL; an abstract name is all the bytes there are. */
+    /* The length of a path includes its NUL; an abstract name has no NUL at its end. */
     a.len = (socklen_t)(UNIX_PATH_OFFSET + path.len + (abstract ? 0 : 1));
     *out = a;
     return ERR_OK;
 }
 
-/* "HOST:PORT" with the brackets of "[HOST]:PORT" taken off. */
+/* Splits "HOST:PORT", and removes the brackets of "[HOST]:PORT". */
 static bool split(struct slice text, struct slice *host, bool *bracketed, uint16_t *port)
 {
     size_t colon = text.len;
@@ -90,7 +90,7 @@ static bool is_label(struct slice s)
     return true;
 }
 
-/* "256", "0x7f": resolvers take them for a part of an IPv4 address. */
+/* Returns true for "256" and "0x7f", which resolvers accept as a part of an IPv4 address. */
 static bool is_number(struct slice s)
 {
     bool hex = slice_starts(s, SLICE_LIT("0x")) || slice_starts(s, SLICE_LIT("0X"));
@@ -105,7 +105,7 @@ static bool is_number(struct slice s)
 
 /*
  * A name has labels of letters, digits, '-' and '_', and the last one is not a number: "10.0.0.256"
- * is a mistaken address, and a resolver might make some other address of it.
+ * is an invalid address, which a resolver might convert to another one.
  */
 static bool is_name(struct slice s)
 {
@@ -154,7 +154,7 @@ enum err addr_parse(struct slice text, struct addr *out)
 
 /* ---- print ---- */
 
-/* The name of a unix socket as bytes: a path without its NUL, an abstract name with its leading
+/* Returns the name of a unix socket: a path without its NUL, an abstract name with its leading
  * NUL. */
 static struct slice unix_name(const struct addr *a)
 {
@@ -167,7 +167,7 @@ static struct slice unix_name(const struct addr *a)
     return (struct slice){a->un.sun_path, room};
 }
 
-/* A peer may have bound to any bytes; control bytes become %XX so that no line is broken. */
+/* The name may contain any bytes; control bytes become %XX so that they do not break lines. */
 static void format_unix(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
     struct slice name = unix_name(a);
@@ -203,7 +203,7 @@ const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
     return out;
 }
 
-/* The digits of a byte, and how many there are. */
+/* The digits of a byte, and their number. */
 #define OCTET(v)                                                                                   \
     {                                                                                              \
         (v) >= 100  ? '0' + (v) / 100                                                              \
@@ -218,8 +218,10 @@ const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
 #define OCTETS_16(v) OCTETS_4(v), OCTETS_4((v) + 4), OCTETS_4((v) + 8), OCTETS_4((v) + 12)
 #define OCTETS_64(v) OCTETS_16(v), OCTETS_16((v) + 16), OCTETS_16((v) + 32), OCTETS_16((v) + 48)
 
-/* As inet_ntop, which prints by format: this is asked for with each request. OUT has room for what
- * a step writes too much. Returns the end. */
+/*
+ * Like inet_ntop(), which is slower because it formats with printf(): this is called for each
+ * request. Each step may write past the end of its digits, for which OUT has room. Returns the end.
+ */
 static char *format_ipv4(const struct in_addr *ip, char out[ADDR_TEXT_MAX])
 {
     static const char octets[256][4] = {OCTETS_64(0), OCTETS_64(64), OCTETS_64(128),
@@ -266,7 +268,7 @@ unsigned addr_port(const struct addr *a)
 
 /* ---- compare ---- */
 
-/* A total order: family, then address, then port. */
+/* Orders by family, then address, then port. */
 static int compare(const struct addr *a, const struct addr *b)
 {
     int order = 0;
@@ -360,7 +362,7 @@ static int compare_for_qsort(const void *a, const void *b)
     return compare(a, b);
 }
 
-/* The addresses of ANSWER, sorted, each once; how many there are. */
+/* Stores the addresses of ANSWER in ALL, sorted and without duplicates. Returns their number. */
 static size_t take_answer(const struct addrinfo *answer, uint16_t port, struct addr *all)
 {
     size_t n = 0;
@@ -421,7 +423,7 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
 
 struct resolver_job {
     struct worker_job base;
-    struct resolve_request *request; /* the loop's; NULL: cancelled */
+    struct resolve_request *request; /* owned by the loop; NULL after cancellation */
     char *name;
     struct addr addrs[ADDRS_MAX];
     size_t n;
@@ -441,7 +443,7 @@ static void on_answer(struct worker_job *base, bool dropped)
     struct resolver_job *j = container_of(base, struct resolver_job, base);
     struct resolve_request *q = j->request;
 
-    /* At the end of the thread every request is answered or cancelled. */
+    /* Every request is answered or cancelled before the thread ends. */
     ASSERT(q == NULL || !dropped);
     if (q != NULL) {
         q->job = NULL;
@@ -496,7 +498,7 @@ static enum err check_stale(const struct addr *a)
     if (failed == ECONNREFUSED || failed == ENOENT)
         return ERR_OK;
     errno = failed;
-    /* Connected, or its queue is full, or it has another type: in use. */
+    /* The socket is in use if it connected, its queue is full, or it has another type. */
     return failed == 0 || failed == EAGAIN || failed == EPROTOTYPE ? ERR_BUSY : ERR_SYSTEM;
 }
 
@@ -525,8 +527,8 @@ static enum err set_options(int fd, const struct addr *a, const struct addr_list
     int on = 1;
 
     if (a->sa.sa_family == AF_UNIX) {
-        /* The file is born with the socket's mode (less the umask): at no time may more people
-         * connect. */
+        /* The file is created with the mode of the socket (less the umask), so access is never
+         * wider than that. */
         return o->mode == 0 || fchmod(fd, o->mode) == 0 ? ERR_OK : ERR_SYSTEM;
     }
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1)
@@ -543,8 +545,7 @@ enum err addr_start_listening(int fd, int backlog)
 {
     if (listen(fd, backlog != 0 ? backlog : 1024) == 0)
         return ERR_OK;
-    /* With SO_REUSEADDR two sockets may be bound to a port, and only the second listen is refused.
-     */
+    /* With SO_REUSEADDR, two sockets can be bound to a port; only the second listen() fails. */
     return errno == EADDRINUSE ? ERR_BUSY : ERR_SYSTEM;
 }
 
@@ -581,7 +582,8 @@ enum err addr_of_socket(int fd, struct addr *out)
 
     if (getsockname(fd, (struct sockaddr *)&storage, &len) == -1)
         return ERR_SYSTEM;
-    /* The kernel's answer for a longest path is one byte longer than the struct: its NUL. */
+    /* For a path of maximum length the kernel returns a length that includes a NUL beyond the
+     * struct. */
     a.len = len < (socklen_t)sizeof(a.un) ? len : (socklen_t)sizeof(a.un);
     memcpy(&a.sa, &storage, a.len);
     *out = a;

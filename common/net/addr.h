@@ -25,53 +25,56 @@ struct addr {
 };
 
 /*
- * Parse a numeric or unix address.
- * Errors: ERR_SYNTAX; ERR_TOO_LARGE (unix path over 107 bytes); ERR_UNSUPPORTED: a well-formed
- * name:port, which addr_resolve can turn into addresses.
+ * Parses a numeric or unix address. Errors: ERR_SYNTAX; ERR_TOO_LARGE (unix path over 107 bytes);
+ * ERR_UNSUPPORTED: a well-formed name:port, which addr_resolve() can resolve.
  */
 enum err addr_parse(struct slice text, struct addr *out) must_check;
-/* Canonical text with a NUL; returns OUT. "unix:" alone for an unnamed peer. */
+/* Writes the canonical text with a NUL, and returns OUT. An unnamed unix peer is "unix:". */
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX]);
-/* Address without port, as REMOTE_ADDR and X-Forwarded-For want it: "127.0.0.1", "::1", "unix:". */
+/* Writes the address without port, as in REMOTE_ADDR and X-Forwarded-For: "127.0.0.1", "::1",
+ * "unix:". */
 const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX]);
 /* The same, with its length. */
 struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX]);
 unsigned addr_port(const struct addr *a); /* 0 for unix */
 bool addr_equal(const struct addr *a, const struct addr *b);
-/* The same whatever the ports and scopes are. Of the internet, both. */
+/* Returns true if A and B are equal IP addresses, regardless of ports and scopes. */
 bool addr_same_host(const struct addr *a, const struct addr *b);
-/* A; of an IPv4 address within IPv6 ("[::ffff:10.0.0.1]:80"), that IPv4 address. */
+/* Returns A, or the IPv4 address in an IPv4-mapped one ("[::ffff:10.0.0.1]:80"). */
 struct addr addr_plain(const struct addr *a);
-/* Whether sockets cannot listen at both: they are equal (and not port 0, which is a new port each
- * time), or of one family and port, and one of them is the wildcard. */
+/*
+ * Returns true if sockets cannot listen at both addresses: they are equal (except for port 0, which
+ * is a new port each time), or they have the same family and port, and one of them is the wildcard.
+ */
 bool addr_overlaps(const struct addr *a, const struct addr *b);
-bool addr_is_wildcard(const struct addr *a); /* "0.0.0.0", "[::]": every address of the machine */
-bool addr_is_loopback(const struct addr *a); /* unix counts */
+bool addr_is_wildcard(const struct addr *a); /* "0.0.0.0", "[::]": all addresses of the machine */
+bool addr_is_loopback(const struct addr *a); /* true for unix addresses as well */
 
 /*
- * Resolve name:port, blocking (getaddrinfo): never on a data loop. Fills at most *N entries, sorted
- * so that equal answers compare equal, and sets *N. Errors: ERR_NOT_FOUND, ERR_SYNTAX.
+ * Resolves name:port by getaddrinfo(). Blocks, so it must not be called on a data loop. Fills at
+ * most *N entries, sorted so that equal answers compare equal, and sets *N. Errors: ERR_NOT_FOUND,
+ * ERR_SYNTAX.
  */
 enum err addr_resolve(struct slice text, struct addr *out, size_t *n) must_check;
 
-/* The look-up of one name on a thread, by its loop. Embedded in its owner. */
+/* A look-up of one name on a worker thread, requested by a loop. Embedded in its owner. */
 struct resolve_request {
     struct resolver_job *job; /* the look-up in progress, or NULL */
-    /* On the loop. ERR_OK: ADDRS, N of them. Never after resolver_cancel. */
+    /* Called on the loop; with ERR_OK there are N ADDRS. Not called after resolver_cancel(). */
     void (*done)(struct resolve_request *r, enum err e, const struct addr *addrs, size_t n);
 };
 /*
- * Looks up NAME:PORT on T, as addr_resolve does. One look-up at a time for each request. Each must
- * be answered or cancelled before T is destroyed.
+ * Looks up NAME:PORT on T, as addr_resolve() does. A request has at most one look-up at a time,
+ * which must be answered or cancelled before T is destroyed.
  */
 void resolver_ask(struct worker_thread *t, struct slice name, struct resolve_request *q);
-/* Harmless when no look-up is in progress. */
+/* Cancels the look-up of Q. No effect if none is in progress. */
 void resolver_cancel(struct resolve_request *q);
 
 struct addr_listen_options {
     int backlog;     /* 0: 1024 */
     bool reuse_port; /* SO_REUSEPORT, so that each loop has a listener of its own */
-    unsigned mode;   /* unix: chmod of the socket, 0 leaves it */
+    unsigned mode;   /* unix: mode of the socket file; 0: the default */
     bool bound_only; /* connections are rejected until addr_start_listening */
 };
 /*

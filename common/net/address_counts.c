@@ -47,7 +47,7 @@ void address_counts_destroy(struct address_counts *t)
     free(t);
 }
 
-/* False: it has no address. */
+/* Returns false if PEER has no IP address. */
 static bool key_of(const struct address_counts *t, const struct addr *peer,
                    unsigned char key[KEY_BYTES])
 {

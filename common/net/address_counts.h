@@ -10,7 +10,7 @@
 #include "common/net/addr.h"
 
 struct address_counts;
-struct address_count; /* of one address: what its connections hold on to */
+struct address_count; /* count of one address, referenced by its connections */
 
 enum {
     /*
@@ -19,13 +19,13 @@ enum {
      * many addresses.
      */
     ADDRESS_COUNTS_MAX = 1 << 20,
-    /* Bytes of an IPv6 address that distinguish clients of the internet, where a client can choose
-     * any address of its /64; and hosts of a network of ours. */
+    /* Number of bytes of an IPv6 address that distinguish clients on the internet, where a
+     * client can choose any address of its /64; and hosts of a local network. */
     ADDRESS_COUNTS_OF_CLIENTS = 8,
     ADDRESS_COUNTS_OF_HOSTS = 16,
 };
 
-/* IPV6_BYTES: ADDRESS_COUNTS_OF_CLIENTS or ADDRESS_COUNTS_OF_HOSTS. */
+/* IPV6_BYTES is ADDRESS_COUNTS_OF_CLIENTS or ADDRESS_COUNTS_OF_HOSTS. */
 struct address_counts *address_counts_create(size_t ipv6_bytes);
 /* Every connection must have been removed. NULL is allowed. */
 void address_counts_destroy(struct address_counts *t);
@@ -40,8 +40,8 @@ void address_counts_leave(struct address_counts *t, struct address_count **one);
 /* Number of connected addresses. */
 size_t address_counts_size(struct address_counts *t);
 
-/* Whether a rejection at NOW_MS is to be logged: at most one per second is. Sets *UNTOLD to the
- * number of rejections not logged since the last logged one. */
+/* Returns true if a rejection at NOW_MS is to be logged, which is at most one per second. Sets
+ * *UNTOLD to the number of rejections since the last logged one. */
 bool address_counts_tell(struct address_counts *t, uint64_t now_ms,
                          uint64_t *unreported) must_check;
 

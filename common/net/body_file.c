@@ -15,27 +15,29 @@
 #include <unistd.h>
 
 enum {
-    /* At once, so that the loop's other sockets have their turn. */
+    /* Maximum number of bytes sent at once, so that other sockets of the loop are served in
+     * between. */
     SEND_MAX = 1 << 20,
-    /* Given back at once, about a millisecond's work; and the pause until the next. */
+    /* Number of bytes freed at once, which takes about a millisecond; and the pause before the
+     * next ones. */
     CUT_BYTES = 16 << 20,
     CUT_PAUSE_MS = 1,
-    /* A file system is crowded with less free than this, or than this part of it, if that is less.
-     */
+    /* A file system is low on space if it has less than this free, or less than this fraction of
+     * its size, whichever is smaller. */
     FREE_MIN_BYTES = 256 << 20,
     FREE_MIN_PART = 16,
 };
 
 struct body_file {
     struct list in_bin;
-    struct body_file_count *count; /* NULL: not counted */
+    struct body_file_count *count; /* or NULL */
     int fd;
     size_t bytes;
-    size_t released; /* bytes at the start that take no space */
-    void *map;       /* NULL: not asked for yet */
+    size_t released; /* bytes at the start of which the space was released */
+    void *map;       /* NULL: not mapped yet */
 };
 
-/* Not every file system has files that never had a name. */
+/* Not every file system supports O_TMPFILE. */
 static int open_nameless(const char *directory)
 {
     char name[4096];
@@ -173,7 +175,7 @@ ssize_t body_file_read(const struct body_file *f, size_t at, char *to, size_t ro
         n = pread(f->fd, to, room < f->bytes - at ? room : f->bytes - at, (off_t)at);
     while (n == -1 && errno == EINTR);
     if (n == 0) {
-        /* The file has been cut short by something else. */
+        /* Another program has truncated the file. */
         errno = EIO;
         return -1;
     }

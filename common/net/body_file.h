@@ -17,22 +17,23 @@
 struct body_file;
 struct transport;
 
-/* How many files there are, and may be: each has a descriptor. Shared by all loops; a max of 0:
- * any. */
+/* Number of files, each of which uses a descriptor, and its maximum (0: no limit). Shared by all
+ * loops. */
 struct body_file_count {
     _Atomic uint64_t files, max;
 };
 
 /*
- * In DIRECTORY, counted in COUNT, which outlives it (NULL: not counted). NULL with errno: no file
- * can be made there, or COUNT has as many as there may be (EMFILE).
+ * Creates an unnamed file in DIRECTORY. It is counted in COUNT, which must outlive it, or may be
+ * NULL. Returns NULL with errno set if the file cannot be created, or if COUNT is at its maximum
+ * (EMFILE).
  */
 struct body_file *body_file_create(const char *directory, struct body_file_count *count);
 void body_file_destroy(struct body_file *f);
 
 /*
- * Files that are done with. To give back a gigabyte at once takes the system some 60 ms, in which
- * the loop would stand still; so they are cut short piece by piece, then closed.
+ * Files to be destroyed. Freeing a gigabyte at once takes the kernel some 60 ms, which would block
+ * the loop; so files are truncated piece by piece, then closed.
  */
 struct body_file_bin {
     struct loop *loop;
@@ -40,34 +41,31 @@ struct body_file_bin {
     struct list files;
 };
 void body_file_bin_init(struct body_file_bin *b, struct loop *l);
-/* Its remaining contents are freed at once. */
+/* Frees the remaining files at once. */
 void body_file_bin_fini(struct body_file_bin *b);
-/* Destroy F, soon. NULL is fine. */
+/* Destroys F some time later. F may be NULL. */
 void body_file_throw(struct body_file_bin *b, struct body_file *f);
-/* Append. False with errno: the disk is full, or broken. */
+/* Appends BYTES. Returns false with errno set if the disk is full or fails. */
 bool body_file_add(struct body_file *f, struct slice bytes) must_check;
 /*
- * Read up to ROOM bytes from offset AT on into TO. Returns how many, at least one; -1 with errno.
- * AT is below what was added.
+ * Reads up to ROOM bytes at offset AT, which must be below the number of bytes added. Returns the
+ * number of bytes read, at least one, or -1 with errno set.
  */
 ssize_t body_file_read(const struct body_file *f, size_t at, char *to, size_t room) must_check;
 /*
- * The first BYTES of F are not read any more: release their space. Offsets stay as they are.
- * Returns how many bytes at the start of F take no space now: fewer than BYTES where the file
- * system cannot release parts of a file.
+ * Releases the space of the first BYTES of F, which must not be read any more. Offsets do not
+ * change. Returns the number of bytes at the start of F that use no space now: fewer than BYTES if
+ * the file system cannot release parts of a file.
  */
 size_t body_file_release(struct body_file *f, size_t bytes);
-/* Whether the file system that F is on has little space left for other files. */
+/* Returns true if the file system of F is low on space. */
 bool body_file_crowded(const struct body_file *f);
 /*
- * All of it, as memory that is valid as long as F; it is read from the file on access. Nothing may
- * be added any more. On errors p is NULL.
+ * Maps the contents into memory, which is valid as long as F. Nothing may be added afterwards. p is
+ * NULL on failure.
  */
 struct slice body_file_map(struct body_file *f);
-/*
- * Send what is left, the last LEFT bytes, without copying it, a piece at most. As
- * transport_send_file.
- */
+/* Sends a piece of the last LEFT bytes without copying them. Result as of transport_send_file(). */
 ssize_t body_file_send(const struct body_file *f, struct transport *to, size_t left);
 
 #endif

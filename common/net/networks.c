@@ -52,7 +52,7 @@ enum err networks_add(struct networks *n, struct slice text)
     if (address.len != text.len && !parse_u64(rest, family_bits(one.family), &bits))
         return ERR_SYNTAX;
     one.bits = (unsigned)bits;
-    /* "::ffff:10.0.0.0/104" is 10.0.0.0/8: such peers are compared as IPv4. */
+    /* "::ffff:10.0.0.0/104" is stored as 10.0.0.0/8, as such peers are compared as IPv4. */
     if (one.family == AF_INET6 && one.bits >= 96 && memcmp(one.bytes, mapped, 12) == 0) {
         one.family = AF_INET;
         one.bits -= 96;
@@ -133,7 +133,7 @@ bool client_addr_search(struct client_search *s, struct slice value)
         struct slice last = slice_trim((struct slice){value.p + at, value.len - at});
 
         value = at != 0 ? (struct slice){value.p, at - 1} : SLICE_NULL;
-        /* RFC 9110 5.6.1.2: empty elements of a list are no elements. */
+        /* RFC 9110 5.6.1.2: empty elements of a list are ignored. */
         if (last.len == 0)
             continue;
         if (s->hops++ == CLIENT_HOPS_MAX || client_addr_parse(last, &s->client) != ERR_OK)

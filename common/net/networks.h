@@ -8,7 +8,7 @@
 #include "common/net/addr.h"
 
 enum {
-    /* Per list: a look-up compares the address with each network. */
+    /* Maximum size of a list: a look-up compares the address with each network. */
     NETWORKS_MAX = 256,
 };
 
@@ -30,14 +30,14 @@ struct networks {
  * bits are set beyond the prefix; ERR_TOO_LARGE if N has NETWORKS_MAX networks already.
  */
 enum err networks_add(struct networks *n, struct slice text) must_check;
-/* Whether both have the same networks in the same order. */
+/* Returns true if both have the same networks in the same order. */
 bool networks_equal(const struct networks *a, const struct networks *b);
 void networks_fini(struct networks *n);
 bool networks_contain_(const struct networks *n, const struct addr *peer);
-/* IPv4 within IPv6 counts as IPv4, on both sides. */
+/* Returns true if PEER is in a network of N. IPv4-mapped IPv6 addresses are treated as IPv4. */
 static inline bool networks_have(const struct networks *n, const struct addr *peer)
 {
-    /* Often there are none. */
+    /* Most lists are empty. */
     return (n->n != 0 || n->loopback || n->unix_peers) && networks_contain_(n, peer);
 }
 

@@ -50,7 +50,7 @@ enum err packet_send(int fd, const json_t *message, int pass)
     return result;
 }
 
-/* The first descriptor of MSG; any others are closed. */
+/* Returns the first descriptor of MSG, and closes any others. */
 static int take_descriptor(struct msghdr *msg)
 {
     int taken = -1;
@@ -86,8 +86,8 @@ enum err packet_receive(int fd, json_t **message, int *passed)
     ssize_t n;
 
     *passed = -1;
-    /* A peer that has closed without reading all that it was sent: the system reports that once,
-     * before what that peer had sent, which is still there. */
+    /* If the peer closed without reading everything, the kernel reports that once, before the
+     * messages of the peer, which can still be received. */
     do
         n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     while (n < 0 && (errno == EINTR || errno == ECONNRESET));
@@ -182,7 +182,7 @@ void packet_queue_add(struct packet_queue *q, json_t *message, int pass)
 
     ASSERT(message != NULL);
     p->message = message;
-    /* One of our own, so that the caller's may go before it is sent. */
+    /* Duplicated, so that the caller may close its own before the message is sent. */
     p->pass = pass >= 0 ? fcntl(pass, F_DUPFD_CLOEXEC, 3) : -1;
     list_push_back(&q->items, &p->node);
 }

@@ -15,21 +15,21 @@
 #include <sys/types.h>
 
 enum {
-    /* A command of the agent's with its environment, and the rest of the message. */
+    /* Maximum size of a message: the agent's command with its environment, and other members. */
     PACKET_BYTES_MAX = 160 * 1024,
 };
 
 /*
- * Errors: ERR_BUSY (the socket is full: try again), ERR_TOO_LARGE, ERR_PEER_CLOSED.
- *   pass  a descriptor for the other side (stays ours, too), or -1
+ * Sends MESSAGE. PASS is a descriptor to be duplicated for the peer, or -1. Errors: ERR_BUSY (the
+ * socket is full: try again), ERR_TOO_LARGE, ERR_PEER_CLOSED.
  */
 enum err packet_send(int fd, const json_t *message, int pass) must_check;
 /*
- * *PASSED: the descriptor that came along (close-on-exec), or -1.
- * Errors: ERR_BUSY (nothing there), ERR_PEER_CLOSED, ERR_SYNTAX (the packet is dropped).
+ * Receives a message. *PASSED is the descriptor sent with it (close-on-exec), or -1. Errors:
+ * ERR_BUSY (no message), ERR_PEER_CLOSED, ERR_SYNTAX (the packet was dropped).
  */
 enum err packet_receive(int fd, json_t **message, int *passed) must_check;
-/* Bound to FD's peer: whether it runs as our user (or root); as UID (or root). */
+/* Returns true if the process connected to FD runs as the user of this process, or as root. */
 bool packet_peer_is_ours(int fd);
 bool packet_peer_is(int fd, uid_t uid);
 /*
@@ -52,28 +52,28 @@ struct packet_queue {
 };
 
 void packet_queue_init(struct packet_queue *q, int fd);
-/* Takes MESSAGE. PASS: a descriptor to go with it (stays the caller's, may be closed at once), or
- * -1. Nothing is sent before packet_queue_flush. */
+/* Takes over the reference to MESSAGE and queues it until packet_queue_flush(). PASS is a
+ * descriptor to be sent with it, or -1; it is duplicated, so the caller may close it at once. */
 void packet_queue_add(struct packet_queue *q, json_t *message, int pass);
 /*
- * Send what the socket takes. A message over the limit of a packet is dropped, and logged.
- * Errors: ERR_BUSY (some are left), ERR_PEER_CLOSED.
+ * Sends as many messages as the socket accepts. A message that exceeds the limit of a packet is
+ * dropped and logged. Errors: ERR_BUSY (messages are left), ERR_PEER_CLOSED.
  */
 enum err packet_queue_flush(struct packet_queue *q) must_check;
-/* Drop what has not been sent, and close the socket, if there is one. */
+/* Discards unsent messages, and closes the socket if there is one. */
 void packet_queue_close(struct packet_queue *q);
-/* Drop what has not been sent. */
+/* Discards unsent messages. */
 void packet_queue_clear(struct packet_queue *q);
 
 /* ---- conversations: each message has a member `op`; one thread at a time ---- */
 
-/* Whether M's op is OP. */
+/* Returns true if the member op of M is OP. */
 bool packet_is(const json_t *m, const char *op);
-/* A message with OP only. Errors: as packet_send. */
+/* Sends a message with only the member op. Errors as of packet_send(). */
 enum err packet_say(int fd, const char *op) must_check;
 /*
- * The next message, by UNTIL_US (clock_mono_us).
- * Errors: ERR_TIMEOUT; else as packet_receive, but for ERR_BUSY.
+ * Waits for the next message until UNTIL_US (clock_mono_us()). Errors: ERR_TIMEOUT; else those of
+ * packet_receive() except ERR_BUSY.
  */
 enum err packet_await(int fd, uint64_t until_us, json_t **message, int *passed) must_check;
 /* Handles M; takes PASSED (sets it to -1) if it is used. Returns false if M is not valid here. */

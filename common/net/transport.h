@@ -19,34 +19,35 @@
 struct transport {
     struct loop *loop;
     int fd;               /* -1: closed */
-    struct watch *watch;  /* of FD; NULL: on no loop yet */
-    struct tls_link *tls; /* NULL: plain */
+    struct watch *watch;  /* watch of FD; NULL: not attached to a loop */
+    struct tls_link *tls; /* NULL: plain TCP or unix */
 };
 
 #define TRANSPORT_CLOSED ((struct transport){.fd = -1})
 
-/* Over FD, which T closes. It is on no loop until transport_attach. */
+/* Initializes T for FD, which T will close. T is not attached to a loop until
+ * transport_attach(). */
 void transport_open(struct transport *t, int fd);
-/* TLS from now on, to the peer P. False: it could not be set up (logged). */
+/* Starts TLS as a client of P. Returns false if it could not be set up, which is logged. */
 bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index) must_check;
-/* TLS from now on, as the server of the peer: tls_link_accept. False: no memory. */
+/* Starts TLS as a server, see tls_link_accept(). Returns false if out of memory. */
 bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, enum tls_failure *why) must_check;
-/* NULL: plain. */
+/* Returns NULL if T has no TLS. */
 static inline SSL *transport_ssl(const struct transport *t)
 {
     return t->tls != NULL ? tls_link_ssl(t->tls) : NULL;
 }
 /*
- * Close it, and its descriptor. TLS sends close_notify, if it still can. May be called from a
- * callback of T, and on a closed one.
+ * Closes T and its descriptor. TLS sends close_notify if that is still possible. May be called from
+ * a callback of T, and if T is closed already.
  */
 void transport_close(struct transport *t);
 /*
- * Bytes that the peer has not taken would keep the end of the connection from it until it has read
- * them all: have transport_close reset it then, which does not wait.
+ * Makes transport_close() reset the connection if the peer has not received all bytes. Otherwise
+ * the peer would not see the end before it has read them all.
  */
 void transport_reset_at_close(struct transport *t);
-/* Makes transport_close reset it in any case, without close_notify of TLS. */
+/* Makes transport_close() reset the connection in any case, without close_notify. */
 void transport_abort_at_close(struct transport *t);
 
 static inline bool transport_is_open(const struct transport *t)
@@ -56,16 +57,17 @@ static inline bool transport_is_open(const struct transport *t)
 
 /* ---- the loop ---- */
 
-/* READABLE is called with CONTEXT, on L, from now on; transport_read changes what for. */
+/* Attaches T to L: READABLE is called with CONTEXT from now on. transport_read() changes the
+ * conditions. */
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
                       void *context);
-/* The same for a client's: see watch_start_client. */
+/* The same for a connection of a client, see watch_start_client(). */
 void transport_attach_client(struct transport *t, struct loop *l, void (*readable)(void *context),
                              void *context);
-/* Remove it from its loop, so that it can be attached to another one. transport_await_writable is
- * not pending. */
+/* Removes T from its loop, so that it can be attached to another one. transport_await_writable()
+ * must not be pending. */
 void transport_detach(struct transport *t);
-/* Call READABLE while there is something to read, or the end; or not. */
+/* Enables or disables the calls of READABLE while there is data, or the end of it. */
 static inline void transport_read(struct transport *t, bool on)
 {
     watch_read(t->watch, on);
@@ -75,7 +77,7 @@ static inline void transport_read_level(struct transport *t, enum watch_level le
 {
     watch_read_level(t->watch, level);
 }
-/* Call READY once, when bytes are taken or never will be; NULL: not any more. */
+/* Calls READY once when the peer accepts bytes, or never will. NULL cancels this. */
 static inline void transport_await_writable(struct transport *t, void (*ready)(void *context))
 {
     watch_write(t->watch, ready);
@@ -83,18 +85,18 @@ static inline void transport_await_writable(struct transport *t, void (*ready)(v
 
 /* ---- bytes ---- */
 
-/* As recv(2). With TLS: as tls_link_recv. */
+/* Like recv(2). With TLS, like tls_link_recv(). */
 static inline ssize_t transport_recv(struct transport *t, char *p, size_t room)
 {
     if (t->tls != NULL)
         return tls_link_recv(t->tls, p, room);
     return sys_recv(t->fd, p, room, MSG_DONTWAIT);
 }
-/* The same, but the bytes stay to be received. Not with TLS. */
+/* The same with MSG_PEEK. Must not be called with TLS. */
 ssize_t transport_peek(struct transport *t, char *p, size_t room);
 /*
- * How many bytes of N pieces at IOV are taken; -1 with errno. FLAGS: as of send(2), for plain ones.
- * After EAGAIN TLS wants the same bytes again.
+ * Sends N pieces at IOV. Returns the number of bytes accepted, or -1 with errno set. FLAGS are
+ * those of send(2), without effect on TLS. After EAGAIN, TLS must be given the same bytes again.
  */
 static inline ssize_t transport_send(struct transport *t, struct iovec *iov, size_t n, int flags)
 {
@@ -107,32 +109,32 @@ static inline ssize_t transport_send(struct transport *t, struct iovec *iov, siz
     while (sent == -1 && errno == EINTR);
     return sent;
 }
-/* As sendfile(2), of MAX bytes from AT on in the file FD. With TLS: ENOTSUP. */
+/* Like sendfile(2): sends at most MAX bytes from offset AT of the file FD. ENOTSUP with TLS. */
 ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max);
-/* As splice(2): moves at most MAX received bytes into PIPE. With TLS: ENOTSUP. */
+/* Like splice(2): moves at most MAX received bytes into PIPE. ENOTSUP with TLS. */
 ssize_t transport_splice(struct transport *t, int pipe, size_t max);
-/* The same from PIPE to the peer, as far as it takes them. */
+/* The same from PIPE to the peer, as many bytes as it accepts. */
 ssize_t transport_splice_from(struct transport *t, int pipe, size_t max);
-/* The handshake has failed, and its alert has been sent: from now on it is plain. */
+/* Continues without TLS after a failed handshake, of which the alert was sent. */
 void transport_drop_tls(struct transport *t);
-/* Whether the peer has reset the connection, or it has failed. Asks the system. */
+/* Returns true if the connection was reset or has failed. Makes a system call. */
 bool transport_has_failed(const struct transport *t);
-/* Nothing more is sent, with TLS after its own end; the peer should close. */
+/* Shuts down sending, with TLS after its close_notify. The peer is expected to close. */
 void transport_end(struct transport *t);
-/* Nothing more is sent; the peer reads the end. With TLS: ENOTSUP, as some peers do not continue
- * after it. */
+/* Shuts down sending, while the peer may continue to send. ENOTSUP with TLS, as some peers stop
+ * sending after close_notify. */
 int transport_end_sending(struct transport *t);
 
-/* ---- what is known of it ---- */
+/* ---- state ---- */
 
-/* Whether transport_recv would find something that the descriptor does not show. */
+/* Returns true if transport_recv() can return data although the descriptor is not readable. */
 static inline bool transport_read_ahead(const struct transport *t)
 {
     return t->tls != NULL && tls_link_more(t->tls);
 }
 /*
- * Whether there is something that transport_recv has not returned: bytes, if only a part of a TLS
- * record, or the end. Takes nothing. Asks the system.
+ * Returns true if there is input that transport_recv() has not returned: bytes, even if only a part
+ * of a TLS record, or the end. Makes a system call.
  */
 bool transport_has_input(const struct transport *t);
 /* For an idle connection: whether neither bytes nor an end have arrived, except records of TLS

@@ -5,7 +5,8 @@
 
 double decay_steps(double decay, double steps)
 {
-    /* pow(0, 0) is 1: with a history of one, a second request at once still finds the first. */
+    /* pow(0, 0) is 1: with a history of one value, a second request at the same time does not
+     * discard the first. */
     return pow(decay, steps);
 }
 

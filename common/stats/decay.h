@@ -21,17 +21,17 @@ struct decayed {
     double mean; /* sum / weight; 0 before the first value */
 };
 
-/* The decay that makes about the last VALUES values count; VALUES >= 1. */
+/* Returns the decay with which about the last VALUES (>= 1) values count. */
 static inline double decay_over(double values)
 {
     ASSERT(values >= 1);
     return 1 - 1 / values;
 }
 
-/* Forget as much as STEPS values would make forgotten: decay to the power of STEPS. */
+/* Returns the decay of STEPS values: DECAY to the power of STEPS. */
 double decay_steps(double decay, double steps);
 
-/* Add VALUE; what was there before keeps the share DECAY of itself. */
+/* Adds VALUE, after multiplying the previous sums by DECAY. */
 static inline void decayed_add(struct decayed *d, double decay, double value)
 {
     d->sum = d->sum * decay + value;
@@ -55,39 +55,40 @@ static inline void decayed_add(struct decayed *d, double decay, double value)
  * one is brought over when it is next asked for.
  */
 
-/* exp(50) is 5e21, and its inverse is below the resolution of a double. */
+/* exp(50) is 5e21; its inverse is below the resolution of a double. */
 #define FADING_EPOCH_TAUS 50
-/* Between two calls of exp, so much of TAU apart, the weight is a polynomial: off by 1e-11 of it at
- * the most. */
+/* Distance of two calls of exp(), in TAU. Between them the weight is computed by a polynomial,
+ * with a relative error of at most 1e-11. */
 #define FADING_ANCHOR_TAUS (1.0 / 256)
 
-/* Set up by fading_clock_init. */
+/* Initialized by fading_clock_init(). */
 struct fading_clock {
     double tau_us;
     double per_us; /* 1 / tau_us */
     uint64_t now_us;
     uint64_t epoch_us;
-    uint64_t anchor_us; /* when exp was called */
-    double anchor;      /* the weight then */
-    double weight;      /* of a value that comes now */
+    uint64_t anchor_us; /* time of the last call of exp() */
+    double anchor;      /* weight at that time */
+    double weight;      /* weight of a value added now */
 };
 
-/* As counted from the epoch; zero is "nothing yet". */
+/* A sum weighted from the epoch on. All-zero means that nothing was added. */
 struct fading {
     double sum;
     uint64_t epoch_us;
 };
 
 void fading_clock_init(struct fading_clock *c, double tau_us);
-/* The same for longer than FADING_ANCHOR_TAUS. -> whether an epoch has begun. */
+/* Slow path of fading_run(), for an interval of more than FADING_ANCHOR_TAUS. */
 bool fading_run_far(struct fading_clock *c, uint64_t now_us) cold_;
 /* Converts a sum counted from EPOCH_US to C's epoch, a later one. */
 double fading_bring(double sum, uint64_t epoch_us, const struct fading_clock *c) cold_;
 
-/* It is NOW_US, no earlier than before. -> whether an epoch has begun. */
+/* Advances C to NOW_US, which must not be earlier than before. Returns true if a new epoch has
+ * begun. */
 static inline bool fading_run(struct fading_clock *c, uint64_t now_us)
 {
-    /* Signed numbers convert in one instruction. */
+    /* A signed number converts to double in one instruction. */
     double x = (double)(int64_t)(now_us - c->anchor_us) * c->per_us;
 
     if (x > FADING_ANCHOR_TAUS)
@@ -97,13 +98,13 @@ static inline bool fading_run(struct fading_clock *c, uint64_t now_us)
     return false;
 }
 
-/* As counted from C's epoch. */
+/* Returns the sum of F, weighted from the epoch of C on. */
 static inline double fading_sum(const struct fading *f, const struct fading_clock *c)
 {
     return f->epoch_us == c->epoch_us ? f->sum : fading_bring(f->sum, f->epoch_us, c);
 }
 
-/* Its decayed value now. */
+/* Returns the decayed value of F at the time of C. */
 static inline double fading_value(const struct fading *f, const struct fading_clock *c)
 {
     return fading_sum(f, c) / c->weight;
@@ -114,7 +115,7 @@ static inline struct fading fading_of(double value, const struct fading_clock *c
     return (struct fading){value * c->weight, c->epoch_us};
 }
 
-/* VALUE comes, or goes; no sum is below nothing. */
+/* Adds VALUE, which may be negative. The sum does not become negative. */
 static inline void fading_add(struct fading *f, double value, const struct fading_clock *c)
 {
     double sum = fading_sum(f, c) + value * c->weight;

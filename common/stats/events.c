@@ -33,7 +33,7 @@ void events_add(struct events *e, const char *kind, bool bad, const char *applic
     snprintf(at->text, sizeof(at->text), "%s", text);
 }
 
-/* The I-th newest of the last hour, or NULL: no more. */
+/* Returns the I-th newest event of the last hour, or NULL if there are fewer. */
 static const struct event *newest(const struct events *e, size_t i, uint64_t now_ms)
 {
     if (i >= EVENTS_MAX || i >= e->serial)

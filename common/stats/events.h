@@ -10,7 +10,7 @@
 
 enum {
     EVENTS_MAX = 512,
-    EVENT_TEXT_MAX = 240, /* bytes of what is reported of one; longer is cut */
+    EVENT_TEXT_MAX = 240, /* maximum length of an event's text; longer texts are truncated */
     EVENTS_AGE_MS = 60 * 60 * 1000,
 };
 
@@ -19,22 +19,23 @@ struct event {
     uint64_t wall_ms; /* since 1970 */
     uint64_t mono_ms;
     const char *kind; /* constant: "joined", "left", "ejected", ... */
-    bool bad;         /* something that an operator may want to mend */
+    bool bad;         /* an operator may have to act */
     char application[64];
     char subject[128]; /* worker or setting */
     char text[EVENT_TEXT_MAX];
 };
 
 struct events {
-    struct event *ring; /* EVENTS_MAX, made at the first one */
-    uint64_t serial;    /* of the newest */
+    struct event *ring; /* EVENTS_MAX entries, allocated for the first event */
+    uint64_t serial;    /* serial of the newest event */
 };
 
 void events_fini(struct events *e);
-/* KIND is constant; the other texts are copied, cut to their room. */
+/* Adds an event. KIND must be a constant; the other texts are copied and truncated to their
+ * room. */
 void events_add(struct events *e, const char *kind, bool bad, const char *application,
                 const char *subject, const char *text);
-/* {"events": [...]}, oldest first, those after serial AFTER. */
+/* Appends {"events": [...]} with the events after serial AFTER, oldest first. */
 void events_json(const struct events *e, uint64_t after, uint64_t now_ms, struct text *out);
 
 #endif

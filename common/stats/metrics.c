@@ -104,7 +104,7 @@ void metrics_add_label(struct text *out, const char *name, struct slice value)
     text_add_char(out, '"');
 }
 
-/* The name and labels of a series. END: what the name ends in besides. */
+/* Appends the name, with suffix END, and the labels of a series. */
 static void add_series(struct metrics *m, const char *end, struct slice labels, const char *label,
                        struct slice value)
 {
@@ -158,8 +158,8 @@ void metrics_end(struct metrics *m)
 
 /* ---- stats.def ---- */
 
-/* ROW as a metric, its name in NAME: counters end in _total; a histogram of NAME_us is in seconds.
- */
+/* Returns ROW as a metric, and stores its name in NAME: counters end in _total; a histogram
+ * NAME_us is shown in seconds. */
 static struct metric metric_of_stat(const struct stat_row *row, struct text *name)
 {
     struct slice s = slice_of(row->name);
@@ -262,11 +262,12 @@ void metrics_describe_stats(const char *prefix, const struct stats_table *t, FIL
 /* ---- which format ---- */
 
 enum {
-    /* Media ranges of one Accept that are evaluated. */
+    /* Maximum number of media ranges of an Accept field that are evaluated. */
     RANGES_MAX = 32,
 };
 
-/* The weight of a media range's parameters (RFC 9110 12.4.2), in thousandths; 1000 without one. */
+/* Returns the weight in the parameters of a media range (RFC 9110 12.4.2), in thousandths; 1000
+ * if there is none. */
 static unsigned weight_of(struct slice parameters)
 {
     double q = 1;
@@ -282,7 +283,7 @@ static unsigned weight_of(struct slice parameters)
     return (unsigned)(q * 1000);
 }
 
-/* Whether PARAMETERS leave room for version 1.0.0. */
+/* Returns true if PARAMETERS accept version 1.0.0. */
 static bool version_fits(struct slice parameters)
 {
     while (parameters.len != 0) {
@@ -305,8 +306,8 @@ bool metrics_wants_open(struct slice accept)
         struct slice type = slice_trim(slice_cut(&parameters, ';'));
         unsigned weight = weight_of(parameters);
 
-        /* A wildcard does not request OpenMetrics: such clients get the plain text format, which
-         * all can read. */
+        /* A wildcard does not select OpenMetrics: such clients get the plain text format, which
+         * all can parse. */
         if (slice_eq_nocase(type, SLICE_LIT("application/openmetrics-text")) &&
             version_fits(parameters))
             open = weight > open ? weight : open;

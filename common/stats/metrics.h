@@ -17,16 +17,16 @@
 
 struct metric;
 
-/* A page that is being written. */
+/* A page of metrics that is being written. */
 struct metrics {
     struct text *out;
-    const char *prefix; /* of the program; names are PREFIX_NAME */
-    bool open;          /* OpenMetrics */
+    const char *prefix; /* prefix of the program; names are PREFIX_NAME */
+    bool open;          /* true: OpenMetrics; false: Prometheus text */
     const struct metric *row;
 };
 
 enum metric_type {
-    METRIC_GET,         /* by function */
+    METRIC_GET,         /* computed by a function */
     METRIC_COUNT,       /* bool, or an integer that is not negative */
     METRIC_REAL,        /* double */
     METRIC_WHOLE,       /* double, shown without its fraction */
@@ -40,7 +40,7 @@ struct metric {
     const char *name; /* counters end in _total */
     enum stat_kind kind;
     const char *unit;
-    const char *label; /* besides the application; NULL: none */
+    const char *label; /* name of the label besides the application, or NULL */
     const char *doc;
     /* Calls metrics_put for every object that the program, of which CONTEXT is a view, has. */
     void (*each)(struct metrics *m, const void *context);
@@ -49,7 +49,7 @@ struct metric {
     double (*get)(const void *object); /* METRIC_GET; NAN: the object has no value now */
 };
 
-/* Where a row's value is: MEMBER of STRUCT_, of a type as above (COUNT, TIME). */
+/* Location of a row's value: MEMBER of STRUCT_, of one of the types above (COUNT, TIME, ...). */
 #define METRIC_MEMBER(type_, struct_, member)                                                      \
     .type = METRIC_##type_, .offset = offsetof(struct_, member),                                   \
     .size = sizeof(((struct_ *)0)->member)
@@ -71,24 +71,26 @@ void metrics_add_label(struct text *out, const char *name, struct slice value);
 /* Returns the value of ROW for OBJECT, or NAN if it has no value now. */
 double metric_value(const struct metric *row, const void *object);
 
-/* The rows of a stats.def: SETS have the same table; LABELS as above. Histograms are in seconds. */
+/* Appends the rows of a stats.def. All SETS must have the same table; LABELS are as above.
+ * Histograms are shown in seconds. */
 struct stats_set {
     const struct stats *stats;
     struct slice labels;
 };
 void metrics_put_stats(struct metrics *m, const struct stats_set *sets, size_t nsets);
 
-/* Ends the page. */
+/* Completes the page. */
 void metrics_end(struct metrics *m);
 
-/* Rows of the manual (docs/reference/stats.md), the head first:
- * | metric | kind | unit | label | meaning |. */
+/* Writes the table of the manual (docs/reference/stats.md): its head, then rows | metric | kind
+ * | unit | label | meaning |. */
 void metrics_describe_head(FILE *out);
 void metrics_describe(const char *prefix, const struct metric *rows, size_t n, FILE *out);
-/* The manual of a stats.def. */
+/* Writes the rows of the manual for a stats.def. */
 void metrics_describe_stats(const char *prefix, const struct stats_table *t, FILE *out);
 
-/* Whether ACCEPT (a field of that name; may be empty) prefers OpenMetrics 1.0 to plain text. */
+/* Returns true if ACCEPT, the value of the Accept field (may be empty), prefers OpenMetrics 1.0
+ * to plain text. */
 bool metrics_wants_open(struct slice accept);
 
 #endif

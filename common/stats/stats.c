@@ -20,8 +20,8 @@ static const uint64_t bucket_us[STATS_BUCKETS - 1] = {
     100,    250,    500,     1000,    2500,    5000,     10000,    25000,    50000,    100000,
     250000, 500000, 1000000, 2500000, 5000000, 10000000, 25000000, 50000000, 100000000};
 
-/* Where to begin to look, by how many bits a time has: the first bound that such a time may be
- * within. */
+/* First bucket to compare, by the number of bits of a time: the first one that may contain such
+ * a time. */
 static const uint8_t bucket_from[65] = {
     [0 ... 7] = 0, [8] = 1,   [9] = 2,   [10] = 3,        [11] = 4,  [12] = 4,
     [13] = 5,      [14] = 6,  [15] = 7,  [16] = 8,        [17] = 9,  [18] = 10,
@@ -127,7 +127,7 @@ void stats_histogram(const struct stats *s, size_t row, struct stat_histogram *o
     size_t first = s->first[row] & ~STATS_IN_BUCKETS;
     for (size_t i = 0; i < STATS_BUCKETS; ++i) {
         out->buckets[i] = (uint64_t)slot_sum(s, first + i);
-        /* Counted from the buckets, so that the last cumulative one is always the count. */
+        /* Computed from the buckets, so that the last cumulative bucket always equals the count. */
         out->count += out->buckets[i];
     }
     out->sum_us = (uint64_t)slot_sum(s, first + STATS_BUCKETS);
@@ -148,7 +148,7 @@ uint64_t stats_quantile(const struct stat_histogram *h, double q)
             return lower + (uint64_t)((double)(bucket_us[i] - lower) * (wanted - below) / here);
         below += here;
     }
-    /* Beyond the last bound nothing is known but that. */
+    /* Times beyond the last bound are not distinguished. */
     return bucket_us[ARRAY_LEN(bucket_us) - 1];
 }
 

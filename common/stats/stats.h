@@ -60,7 +60,7 @@ static inline void stats_slot_add(_Atomic int64_t *slot, int64_t n)
     v = (int64_t)((uint64_t)v + (uint64_t)n);
     atomic_store_explicit(slot, v, memory_order_relaxed);
 }
-/* Counters; gauges up and down. */
+/* Adds N to a counter, or to a gauge (N may be negative). */
 static inline void stat_add(struct stats_cell *c, size_t row, int64_t n)
 {
     ASSERT(row < c->nrows);
@@ -68,7 +68,7 @@ static inline void stat_add(struct stats_cell *c, size_t row, int64_t n)
     ASSERT((slot & STATS_IN_BUCKETS) == 0);
     stats_slot_add(&c->slots[slot], n);
 }
-/* Histograms. */
+/* Adds an observation to a histogram. */
 size_t stats_bucket_(uint64_t us);
 static inline void stat_observe(struct stats_cell *c, size_t row, uint64_t us)
 {
@@ -76,13 +76,13 @@ static inline void stat_observe(struct stats_cell *c, size_t row, uint64_t us)
     uint32_t first = c->first[row];
     ASSERT((first & STATS_IN_BUCKETS) != 0);
     _Atomic int64_t *slots = &c->slots[first & ~STATS_IN_BUCKETS];
-    /* Most waits are none. */
+    /* Most waiting times are zero. */
     stats_slot_add(&slots[us <= STATS_FIRST_BOUND_US ? 0 : stats_bucket_(us)], 1);
     stats_slot_add(&slots[STATS_BUCKETS], (int64_t)us);
 }
 
 /* Any thread. */
-/* A histogram's sum is how many were observed. */
+/* Returns the sum over all cells; for a histogram, the number of observations. */
 int64_t stats_sum(const struct stats *s, size_t row);
 struct stat_histogram {
     uint64_t count, sum_us, buckets[STATS_BUCKETS]; /* not cumulative */

@@ -14,15 +14,15 @@
 struct entry {
     struct split_node node; /* of topk.keys; KEY follows it */
     char *key;
-    size_t room; /* of key */
-    size_t at;   /* where in the heap */
+    size_t room; /* allocated bytes of key */
+    size_t at;   /* index in the heap */
     uint64_t sum, over, count;
 };
 
 struct topk {
     struct entry *entries;
     struct split_map keys;
-    struct entry **heap; /* none has more than its children, at 2i+1 and 2i+2 */
+    struct entry **heap; /* no entry is larger than its children, at 2i+1 and 2i+2 */
     size_t n, max;
     size_t key_max;
     uint64_t total;
@@ -94,12 +94,12 @@ static struct entry *find(const struct topk *top, struct slice key)
     return node != NULL ? container_of(node, struct entry, node) : NULL;
 }
 
-/* False: out of memory. */
+/* Returns false if out of memory. */
 static bool has_room(struct entry *e, size_t len)
 {
     if (e->key != NULL && len <= e->room)
         return true;
-    char *p = realloc(e->key, len + 1); /* an empty one has memory, too */
+    char *p = realloc(e->key, len + 1); /* an empty key needs memory as well */
     if (p == NULL)
         return false;
     e->key = p;
@@ -107,7 +107,7 @@ static bool has_room(struct entry *e, size_t len)
     return true;
 }
 
-/* An entry for KEY, which has none. NULL: out of memory. */
+/* Adds an entry for KEY, which has none. Returns NULL if out of memory. */
 static struct entry *add_entry(struct topk *top, struct slice key)
 {
     bool full = top->n == top->max;
@@ -115,12 +115,12 @@ static struct entry *add_entry(struct topk *top, struct slice key)
 
     if (!has_room(e, key.len))
         return NULL;
-    /* The one with the least makes room; its sum is what the new one's may be too large by. */
+    /* The entry with the smallest sum is replaced; that sum is the maximum error of the new one. */
     if (full)
         split_map_remove(&top->keys, &e->node);
     memcpy(e->key, key.p, key.len);
     if (!split_map_add(&top->keys, &e->node, key.len))
-        return NULL; /* only for the first entry */
+        return NULL; /* possible for the first entry only */
     e->over = e->sum;
     e->count = 0;
     if (!full) {
@@ -152,7 +152,7 @@ void topk_add(struct topk *top, struct slice key, uint64_t weight)
 
 void topk_halve(struct topk *top)
 {
-    /* The order stays: what was not more than another sum is not more than it by half. */
+    /* Halving does not change the order of the sums. */
     top->total = 0;
     for (size_t i = 0; i < top->n; ++i) {
         struct entry *e = &top->entries[i];
@@ -173,7 +173,7 @@ uint64_t topk_total(const struct topk *top)
     return top->total;
 }
 
-/* The most first; of equals, the one that is surer. */
+/* Sorts by descending sum; of equal sums, the one with the smaller error first. */
 static int compare_rows(const void *a, const void *b)
 {
     const struct topk_row *x = a;
@@ -242,6 +242,6 @@ void topk_check(const struct topk *top)
         ASSERT(e->count >= 1);
         sum += e->sum;
     }
-    /* Each addition is in exactly one sum, what was replaced included. */
+    /* Each addition is in exactly one sum, as a replaced entry passes its sum on. */
     ASSERT(sum == top->total);
 }

@@ -16,20 +16,20 @@
 
 #include "common/base/base.h"
 
-enum { TOPK_ENTRIES = 64 /* enough for a status page */ };
+enum { TOPK_ENTRIES = 64 /* sufficient for a status page */ };
 
 struct topk;
 
 struct topk_row {
     struct slice key; /* borrowed: valid until the next call that changes the summary */
-    uint64_t sum;     /* at most this, and at least this less OVER */
+    uint64_t sum;     /* upper bound; SUM - OVER is the lower bound */
     uint64_t over;
-    uint64_t count; /* of additions since the key came in; those before are not known */
+    uint64_t count; /* number of additions since the key was added; earlier ones are unknown */
 };
 
-/* ENTRIES is at least 1. KEY_MAX: bytes of a key that are kept. */
+/* ENTRIES must be at least 1. Keys are truncated to KEY_MAX bytes. */
 struct topk *topk_create(size_t entries, size_t key_max);
-/* NULL is allowed. */
+/* TOP may be NULL. */
 void topk_destroy(struct topk *top);
 
 /*
@@ -37,17 +37,17 @@ void topk_destroy(struct topk *top);
  * weight of 0, or without memory for the copy. Cost: O(log entries).
  */
 void topk_add(struct topk *top, struct slice key, uint64_t weight);
-/* Halves all sums, so that what was added long ago counts less. Cost: O(entries). */
+/* Halves all sums, so that old additions count less. Cost: O(entries). */
 void topk_halve(struct topk *top);
-/* Keeps the ENTRIES keys with the largest sums. */
+/* Changes the number of entries; the keys with the largest sums are retained. */
 void topk_resize(struct topk *top, size_t entries);
 size_t topk_count(const struct topk *top);
-/* The sum of all sums. */
+/* Returns the sum of all sums. */
 uint64_t topk_total(const struct topk *top);
-/* The first N or fewer rows, the largest sum first. Returns how many. Cost: O(entries log entries).
- */
+/* Stores up to N rows, the largest sum first, and returns their number. Cost: O(entries log
+ * entries). */
 size_t topk_read(const struct topk *top, struct topk_row *rows, size_t n);
-/* Asserts every invariant; for tests. */
+/* Asserts all invariants. For tests. */
 void topk_check(const struct topk *top);
 
 #endif

@@ -7,20 +7,21 @@
 
 #include "common/base/base.h"
 
-/* Whether LEN bytes at A and B are equal, in a time that does not depend on them. */
+/* Compares LEN bytes of A and B in a time that does not depend on their values. */
 bool crypto_equal(const void *a, const void *b, size_t len);
 /* Overwrites and frees a text that is a secret. NULL is allowed. */
 void crypto_free(char *secret);
 
 enum { SHA1_BASE64_ROOM = 29 };
-/* SHA-1 of LEN bytes at P in base 64, with its NUL. False: the library has no SHA-1. */
+/* Writes the SHA-1 of LEN bytes at P in base64, with a NUL. Returns false if the library has no
+ * SHA-1. */
 bool sha1_base64(const void *p, size_t len, char out[SHA1_BASE64_ROOM]) must_check;
 
 enum { SHA256_BYTES = 32 };
 struct sha256;
 struct sha256 *sha256_begin(void) returns_nonnull_;
 void sha256_add(struct sha256 *h, const void *p, size_t len);
-/* The digest of what was added; frees H. */
+/* Writes the digest of the bytes added, and frees H. */
 void sha256_end(struct sha256 *h, unsigned char out[SHA256_BYTES]);
 
 #endif

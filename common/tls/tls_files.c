@@ -10,7 +10,7 @@
 
 struct tls_files {
     size_t n;
-    struct stat items[]; /* zero: no file, or stat(2) failed */
+    struct stat items[]; /* all-zero if there is no file, or stat(2) failed */
 };
 
 struct tls_files *tls_files_look(const char *const *paths, size_t n)

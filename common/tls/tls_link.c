@@ -15,22 +15,23 @@
 #include <sys/uio.h>
 
 enum {
-    /* Pieces are joined up to the most that one record holds. */
+    /* Pieces are joined up to the size of a TLS record. */
     RECORD_MAX = 16 * 1024,
-    /* Written in one go; then the loop's other sockets have their turn. */
+    /* Maximum number of bytes written at once, so that other sockets of the loop are served in
+     * between. */
     SEND_MAX = 256 * 1024,
     REASON_ROOM = 160,
 };
 
 struct tls_link {
     SSL *ssl;
-    struct tls_peer_use use; /* without a peer: the server's side */
-    bool up;                 /* the handshake is over */
-    bool asked;              /* the peer has asked for our certificate */
-    bool heard;              /* bytes of the peer have arrived */
-    bool drained;            /* the last read has left nothing in the library's buffer */
+    struct tls_peer_use use; /* no peer on the server's side */
+    bool up;                 /* the handshake is complete */
+    bool asked;              /* the peer has requested a certificate */
+    bool heard;              /* bytes of the peer were received */
+    bool drained;            /* the last read has emptied the library's buffer */
     bool broken; /* by an alert, or bytes that are not TLS: close_notify must not be sent */
-    bool ended;  /* no more to be read */
+    bool ended;  /* there is no further input */
     int end;     /* ENDED: errno; 0: by close_notify */
 };
 
@@ -40,7 +41,7 @@ void tls_link_destroy(struct tls_link *l)
 {
     if (l == NULL)
         return;
-    /* Else the library takes the session for one that is not to be resumed. */
+    /* Otherwise the library marks the session as not resumable. */
     if (l->up && !l->broken)
         SSL_set_shutdown(l->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(l->ssl);
@@ -54,12 +55,12 @@ static int on_asked(SSL *ssl, void *context)
 
     (void)ssl;
     l->asked = true;
-    return 1; /* the context's certificate, or none */
+    return 1; /* send the certificate of the context, if it has one */
 }
 
 /*
- * SSL_get_error reads the errors of this thread, also those left by others. They are rarely there,
- * and to find that out takes a fraction of the instructions of ERR_clear_error.
+ * SSL_get_error() examines the error queue of the thread, which must not contain errors of other
+ * connections. It is almost always empty, and checking that costs a fraction of ERR_clear_error().
  */
 static void clear_errors(void)
 {
@@ -134,7 +135,7 @@ static void describe(const struct tls_link *l, int error, int system_error, char
         snprintf(out, REASON_ROOM, "closed in the handshake");
 }
 
-/* Something is wrong with the TLS of it. */
+/* Handles a failure of TLS. */
 static void fail(struct tls_link *l, int error, int system_error)
 {
     char reason[REASON_ROOM];
@@ -144,7 +145,7 @@ static void fail(struct tls_link *l, int error, int system_error)
         return;
     describe(l, error, system_error, reason);
     tls_link_say(l, reason);
-    /* It may be the session's fault. */
+    /* The session may be the cause, so it is not resumed again. */
     tls_peer_keep(&l->use, NULL);
 }
 
@@ -195,8 +196,8 @@ bool tls_link_broken(const struct tls_link *l)
 
 /* ---- reading ---- */
 
-/* In TLS 1.3 the peer judges our certificate when our handshake is over already; and a peer that
- * closes with something of ours unread takes its alert back. */
+/* In TLS 1.3 the peer checks the certificate when the handshake is already complete on this
+ * side; and the alert of a peer that closes with unread data is lost. */
 static void end_with(struct tls_link *l, int why)
 {
     if (l->asked && !l->heard && why != EPROTO)
@@ -205,7 +206,7 @@ static void end_with(struct tls_link *l, int why)
     l->end = why;
 }
 
-/* A read has returned N <= 0. */
+/* Handles a read that returned N <= 0. */
 static void take_end(struct tls_link *l, int n, int system_error)
 {
     unsigned long code = ERR_peek_error();
@@ -213,7 +214,7 @@ static void take_end(struct tls_link *l, int n, int system_error)
 
     switch (error) {
     case SSL_ERROR_WANT_READ:
-    case SSL_ERROR_WANT_WRITE: /* a message of TLS itself: sent with the next write */
+    case SSL_ERROR_WANT_WRITE: /* a TLS message, which is sent with the next write */
         l->drained = true;
         return;
     case SSL_ERROR_ZERO_RETURN:
@@ -289,7 +290,7 @@ bool tls_link_quiet(struct tls_link *l)
     int n = SSL_peek(l->ssl, &byte, 1);
     int system_error = errno;
     if (n > 0) {
-        l->drained = false; /* they are in the library now */
+        l->drained = false; /* the bytes are in the library now */
         return false;
     }
     take_end(l, n, system_error);
@@ -306,13 +307,14 @@ static ssize_t send_failed(struct tls_link *l, int n, int system_error)
         errno = EAGAIN;
         return -1;
     }
-    /* The reading side finds out what was wrong, and logs it. */
+    /* The cause is determined and logged by the reading side. */
     l->broken = l->broken || error == SSL_ERROR_SYSCALL;
     errno = error == SSL_ERROR_SYSCALL && system_error != 0 ? system_error : EPIPE;
     return -1;
 }
 
-/* The start of N pieces at IOV, in ROOM if it has to be joined. */
+/* Returns the first bytes of N pieces at IOV, copied to ROOM if several pieces have to be
+ * joined. */
 static struct slice joined(const struct iovec *iov, size_t n, char room[RECORD_MAX])
 {
     size_t len = 0;
@@ -329,7 +331,7 @@ static struct slice joined(const struct iovec *iov, size_t n, char room[RECORD_M
     return (struct slice){room, len};
 }
 
-/* A peer can read nothing of a record that has not been sent as a whole. */
+/* Pieces are joined, because the peer can read a record only when all of it has arrived. */
 ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n_pieces)
 {
     char room[RECORD_MAX];

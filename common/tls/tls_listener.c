@@ -41,7 +41,7 @@
  */
 
 struct tls_ocsp {
-    struct tls_ocsp *next; /* of the same context, which may have two certificates */
+    struct tls_ocsp *next; /* next response of the same context, which may have two certificates */
     X509 *certificate;     /* reference held */
     unsigned char *bytes;  /* DER */
     size_t len;
@@ -49,9 +49,9 @@ struct tls_ocsp {
 };
 
 enum {
-    /* Typical responses have one to five kilobytes. */
+    /* Maximum size of a response; typical ones have one to five kilobytes. */
     OCSP_BYTES_MAX = 64 * 1024,
-    /* A responder's clock may be so far ahead of ours. */
+    /* Maximum difference of the responder's clock to the local one. */
     CLOCK_SKEW_S = 300,
     DAY_S = 24 * 3600,
 };
@@ -70,7 +70,7 @@ static X509 *find_issuer(SSL_CTX *ctx, X509 *certificate)
     return NULL;
 }
 
-/* Whether BASIC is signed by ISSUER, or by a responder that ISSUER has authorized. */
+/* Returns true if BASIC is signed by ISSUER, or by a responder that ISSUER has authorized. */
 static bool signed_for(OCSP_BASICRESP *basic, X509 *issuer)
 {
     STACK_OF(X509) *others = sk_X509_new_null();
@@ -85,7 +85,8 @@ static bool signed_for(OCSP_BASICRESP *basic, X509 *issuer)
     return good;
 }
 
-/* Whether ONE is about CERTIFICATE, by the digest that the responder has chosen. */
+/* Returns true if ONE refers to CERTIFICATE, compared by the digest that the responder has
+ * chosen. */
 static bool is_about(OCSP_SINGLERESP *one, X509 *certificate, X509 *issuer)
 {
     OCSP_CERTID *theirs = (OCSP_CERTID *)(uintptr_t)OCSP_SINGLERESP_get0_id(one);
@@ -100,7 +101,7 @@ static bool is_about(OCSP_SINGLERESP *one, X509 *certificate, X509 *issuer)
     return same;
 }
 
-/* NULL: it is good until *UNTIL. */
+/* Returns NULL if the status is good until *UNTIL, else the problem. */
 static const char *judge(OCSP_SINGLERESP *one, time_t *until)
 {
     ASN1_GENERALIZEDTIME *from = NULL;
@@ -212,18 +213,19 @@ struct tls_set {
     _Atomic unsigned refs;
     SSL_CTX **contexts;
     size_t n;
-    struct tls_names *names; /* -> index of contexts */
-    struct diag notes;       /* what is not as configured, but no reason not to serve: lines */
-    time_t until;            /* the first OCSP response expires; 0: there is none */
+    struct tls_names *names; /* maps names to indices of contexts */
+    struct diag
+        notes;    /* deviations from the configuration that do not prevent serving, a line each */
+    time_t until; /* expiry of the first OCSP response; 0: there is none */
 };
 
-/* A configuration, as it is exchanged by tls_listener_take. */
+/* A configuration, which tls_listener_take() replaces as a whole. */
 struct configuration {
     struct tls_listener_options o;
-    struct tls_certificate_files *certificates; /* O's */
-    char **texts;                               /* what O points to: NFILES paths, then others */
+    struct tls_certificate_files *certificates; /* copied from the options */
+    char **texts; /* texts of the options: NFILES paths, then others */
     size_t nfiles, ntexts;
-    struct tls_files *files; /* as they were when they were last read */
+    struct tls_files *files; /* state of the files when they were last read */
 };
 
 struct tls_listener {
@@ -231,7 +233,7 @@ struct tls_listener {
     struct configuration c;
     bool refused; /* the files could not be used when they were last read */
     pthread_mutex_t lock;
-    struct tls_set *set; /* under the lock; counted */
+    struct tls_set *set; /* protected by the lock; counted reference */
 };
 
 /* The part of a context that refers to its set. */
@@ -240,7 +242,7 @@ struct place {
     unsigned index;
     struct tls_tickets *tickets;
     struct tls_ocsp *ocsp;                 /* or NULL */
-    unsigned char digest[EVP_MAX_MD_SIZE]; /* of what a session of it was based on */
+    unsigned char digest[EVP_MAX_MD_SIZE]; /* digest of the data that a session depends on */
     unsigned digest_len;
 };
 
@@ -264,7 +266,7 @@ static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int inde
     free(p);
 }
 
-/* The library gives it out once, and it is constant then. */
+/* Index of the library's application data, which is assigned once. */
 static int place_index;
 static pthread_once_t place_index_made = PTHREAD_ONCE_INIT;
 
@@ -295,7 +297,7 @@ static struct place *place_of(const SSL_CTX *ctx)
 struct reading {
     const struct tls_listener_options *o;
     struct tls_set *set;
-    struct tls_names **names; /* per context: what it was opened for */
+    struct tls_names **names; /* for each context, the names of its first certificate */
     struct diag *d;
 };
 
@@ -315,7 +317,8 @@ static bool has_kind(SSL_CTX *ctx, int kind)
     return found;
 }
 
-/* The context that takes one more certificate with these names and this kind of key, or N. */
+/* Returns the index of the context that accepts a further certificate with these NAMES and this
+ * KIND of key, or N. */
 static size_t find_twin(const struct reading *r, const struct tls_names *names, int kind)
 {
     size_t i = 0;
@@ -326,14 +329,14 @@ static size_t find_twin(const struct reading *r, const struct tls_names *names, 
     return i;
 }
 
-/* On the loop of a connection. */
+/* Called on the loop of a connection. */
 static int on_status(SSL *ssl, void *context)
 {
     (void)context;
     return tls_ocsp_staple(place_of(SSL_get_SSL_CTX(ssl))->ocsp, ssl);
 }
 
-/* FILE (NULL: none) for FROM's certificate, which is TO's to show. */
+/* Adds the OCSP response in FILE (NULL: none) for the certificate of FROM, which TO presents. */
 static void add_ocsp(struct tls_set *s, SSL_CTX *to, SSL_CTX *from, const char *file)
 {
     struct place *p = place_of(to);
@@ -348,7 +351,7 @@ static void add_ocsp(struct tls_set *s, SSL_CTX *to, SSL_CTX *from, const char *
     SSL_CTX_set_tlsext_status_cb(to, on_status);
 }
 
-/* CTX becomes one of the set's, or goes into one of them. */
+/* Adds CTX to the set, or its certificate to a context of the set. */
 static bool place_context(struct reading *r, SSL_CTX *ctx, const struct tls_certificate_files *from)
 {
     const char *file = from->certificate;
@@ -364,7 +367,7 @@ static bool place_context(struct reading *r, SSL_CTX *ctx, const struct tls_cert
     }
     size_t twin = find_twin(r, names, key_kind(ctx));
     if (twin == s->n) {
-        /* There were no more a moment ago. */
+        /* Adding the same names succeeded before. */
         bool few = tls_names_add(s->names, certificate, (unsigned)s->n);
         ASSERT(few);
         r->names[s->n] = names;
@@ -397,8 +400,8 @@ static bool read_certificate(struct reading *r, const struct tls_certificate_fil
     return ctx != NULL && place_context(r, ctx, from);
 }
 
-/* A session may be resumed where the same certificates are shown, and the same ones (BASIS) are
- * asked of clients; and nowhere else. */
+/* Restricts the resumption of sessions to contexts that present the same certificates and
+ * request the same ones (BASIS) of clients. */
 static bool set_session_context(SSL_CTX *ctx, struct place *p, struct slice basis)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -448,7 +451,7 @@ static void set_unref(struct tls_set *s)
     free(s);
 }
 
-/* NULL: errors are in D. */
+/* Returns NULL with the errors in D on failure. */
 static struct tls_set *set_create(const struct tls_listener_options *o, struct diag *d)
 {
     struct tls_set *s = xcalloc(1, sizeof(*s));
@@ -475,9 +478,9 @@ static struct tls_set *set_create(const struct tls_listener_options *o, struct d
 /* ---- sessions ---- */
 
 /*
- * On the loop of a connection. The library asks the context that a connection began with; the keys
- * are of the one that it was switched to. A ticket of TLS 1.3 is used once, so each is followed by
- * a new one (2).
+ * Called on the loop of a connection, with the context that the connection began with; the keys are
+ * those of the context that it was switched to. A TLS 1.3 ticket is used once, so 2 is returned to
+ * have a new one sent.
  */
 static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                      EVP_MAC_CTX *mac, int sealing)
@@ -499,8 +502,8 @@ static void inherit(struct place *p, const struct place *old)
     p->tickets = tls_tickets_ref(old->tickets);
 }
 
-/* Where S has the same certificates as OLD, tickets of OLD are valid for S. Before S is effective.
- */
+/* Makes tickets of OLD valid for contexts of S with the same certificates. Called before S
+ * becomes effective. */
 static void inherit_all(struct tls_set *s, const struct tls_set *old)
 {
     for (size_t i = 0; i < s->n; ++i) {
@@ -511,7 +514,8 @@ static void inherit_all(struct tls_set *s, const struct tls_set *old)
 
 /* ---- choosing ---- */
 
-/* By the client's server name; without one, or with an unknown one, the first. */
+/* Selects the context by the client's server name; without one, or if it is unknown, the first
+ * context. */
 static SSL_CTX *choose(const struct tls_set *s, SSL *ssl)
 {
     const unsigned char *bytes = NULL;
@@ -526,7 +530,7 @@ static SSL_CTX *choose(const struct tls_set *s, SSL *ssl)
     return s->contexts[owner];
 }
 
-/* On the loop of a connection. */
+/* Called on the loop of a connection. */
 static int on_client_hello(SSL *ssl, int *alert, void *context)
 {
     struct tls_listener *t = context;
@@ -558,7 +562,8 @@ static SSL_CTX *create_outer(const struct tls_listener_options *options, struct 
     const struct tls_server_options o = {.http2 = options->http2};
     SSL_CTX *ctx = tls_server_create(&o, d);
 
-    /* The chosen one brings its own, if the two were the same before (SSL_set_SSL_CTX). */
+    /* SSL_set_SSL_CTX() takes over the session id context of the selected context only if both
+     * were equal before. */
     if (ctx != NULL && SSL_CTX_set_session_id_context(ctx, none, sizeof(none)) != 1)
         abort();
     if (ctx != NULL && SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket) != 1)
@@ -645,7 +650,7 @@ static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
     return old;
 }
 
-/* All but the outer contexts, which their listeners know, is exchanged. */
+/* Everything is exchanged except the outer contexts, which the listeners refer to. */
 void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh)
 {
     struct configuration old = t->c;

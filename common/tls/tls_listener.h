@@ -13,12 +13,12 @@ struct tls_listener;
 
 struct tls_certificate_files {
     const char *certificate, *key; /* PEM */
-    const char *ocsp;              /* the response to staple, DER; NULL: none */
+    const char *ocsp;              /* OCSP response to staple, DER; or NULL */
 };
 
-/* The texts are copied. */
+/* Texts are copied by tls_listener_create(). */
 struct tls_listener_options {
-    /* The first is for clients without a server name, and with an unknown one. */
+    /* The first one is used for clients without a server name, or with an unknown one. */
     const struct tls_certificate_files *certificates;
     size_t ncertificates;  /* not 0 */
     const char *client_ca; /* PEM file; NULL with CLIENT_CERTIFICATE_OFF */
@@ -35,24 +35,26 @@ struct tls_listener_options {
 struct tls_listener *tls_listener_create(const struct tls_listener_options *o, struct diag *d);
 /* NULL is allowed. */
 void tls_listener_destroy(struct tls_listener *t);
-/* For http_server_listen, on any loop; stays the same as long as T lives. Borrowed. */
+/* Returns the context for http_server_listen() on any loop. It does not change during the
+ * lifetime of T. Borrowed. */
 SSL_CTX *tls_listener_context(struct tls_listener *t);
 /*
- * Handshakes from now on are as FRESH is configured; FRESH, which no listener uses, is to be
- * destroyed. Tickets remain valid where certificates and authorities are the same.
+ * Makes the configuration of FRESH effective for new handshakes. No listener may use FRESH, which
+ * the caller destroys. Tickets remain valid where certificates and authorities are unchanged.
  */
 void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh);
 /* Logs deviations from the configuration that do not prevent serving. ADDRESS is the listener's. */
 void tls_listener_say_notes(const struct tls_listener *t, const char *address);
 /*
- * Each second: rotates the keys of tickets; if a file has changed, or a stapled response has
- * expired, reads all files again. If they cannot be used (a new certificate, but the old key), the
- * previous ones remain effective until another change; logged once. ADDRESS is for the log.
+ * Must be called each second. Rotates the ticket keys, and re-reads all files if one has changed or
+ * a stapled response has expired. If they cannot be used (for instance a new certificate with the
+ * old key), the previous ones remain effective until the next change; this is logged once, with
+ * ADDRESS.
  */
 void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms);
 /*
- * Whether HOST (host[:port]) belongs to another certificate than the one of SSL's connection (RFC
- * 9110 section 15.5.20). Any thread.
+ * Returns true if HOST (host[:port]) belongs to another certificate than that of the connection
+ * (RFC 9110 section 15.5.20). Any thread.
  */
 bool tls_listener_misdirected(const SSL *ssl, struct slice host);
 

@@ -48,7 +48,7 @@ void tls_names_unref(struct tls_names *n)
     free(n);
 }
 
-/* A "*" stands alone for the first label, with two labels after it at least. */
+/* A "*" must be the whole first label, followed by at least two labels. */
 static bool usable(struct slice name)
 {
     if (name.len == 0 || name.len > TLS_NAME_MAX || memchr(name.p, '\0', name.len) != NULL)
@@ -77,7 +77,7 @@ static void add(struct tls_names *n, struct slice name, unsigned owner)
     if (look_up(n, o->text, name.len) == NULL)
         map_add(&n->names, &o->node, o->text, name.len);
     else
-        free(o); /* the first owner keeps the name */
+        free(o); /* the name belongs to its first owner */
 }
 
 bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner)

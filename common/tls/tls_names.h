@@ -13,7 +13,7 @@
 #include <openssl/x509.h>
 
 enum {
-    /* Names of one certificate: authorities stop at a few hundred. */
+    /* Maximum number of names of a certificate; authorities allow a few hundred. */
     TLS_CERTIFICATE_NAMES_MAX = 1000,
 };
 
@@ -21,12 +21,12 @@ struct tls_names;
 
 struct tls_names *tls_names_create(void);
 struct tls_names *tls_names_ref(struct tls_names *n);
-/* Any thread. NULL is fine. */
+/* Any thread. NULL is allowed. */
 void tls_names_unref(struct tls_names *n);
 /* Adds the names of CERTIFICATE for OWNER. A name with several owners belongs to the one that it
  * was added for first. Returns false if there are too many. */
 bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner) must_check;
-/* Whether A and B have the same names, and at least one. */
+/* Returns true if A and B have the same names, at least one. */
 bool tls_names_same(const struct tls_names *a, const struct tls_names *b);
 /* Finds the owner of HOST, which has no port; a trailing dot is ignored. An exact name takes
  * precedence over a wildcard. */
@@ -40,14 +40,14 @@ bool tls_names_find(const struct tls_names *n, struct slice host, unsigned *owne
  */
 
 enum {
-    /* RFC 1035 section 2.3.4, as text. */
+    /* Maximum length (RFC 1035 section 2.3.4). */
     TLS_NAME_MAX = 255,
 };
 
 /*
- * EXTENSION is the extension's body. True: *NAME is its one host name, 1..TLS_NAME_MAX bytes of
- * it, none of them 0. False for anything else, which the TLS library answers itself; *NAME is
- * untouched then.
+ * Parses the body of the extension. Returns true if it has exactly one host name of 1 to
+ * TLS_NAME_MAX bytes without NUL, which is stored in *NAME. Otherwise returns false without
+ * changing *NAME; the TLS library handles such extensions.
  */
 bool tls_server_name(struct slice extension, struct slice *name) must_check;
 

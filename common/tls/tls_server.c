@@ -9,20 +9,22 @@
 #include <openssl/err.h>
 #include <openssl/x509.h>
 
-/* TLS 1.2; all those of TLS 1.3 are acceptable. Also what RFC 9113 section 9.2.2 leaves over. */
+/* For TLS 1.2: the suites that RFC 9113 section 9.2.2 permits. All suites of TLS 1.3 are
+ * acceptable. */
 #define AEAD_SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
-/* TLS 1.3: all of OpenSSL's, but first that which browsers put first. A handshake derives a dozen
- * secrets by the suite's digest, and SHA-256 takes less than SHA-384. */
+/* For TLS 1.3: all suites of OpenSSL, beginning with the preferred one of browsers. A handshake
+ * derives a dozen secrets with the digest of the suite, and SHA-256 costs less than SHA-384. */
 #define TLS13_SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
 enum { RECORD_HEAD = 5 }; /* bytes: type, version, length */
 
-/* Length-prefixed, our preference first. A client that offers HTTP/1.0 alone is served, too. */
+/* Length-prefixed, in order of preference. Clients that offer only HTTP/1.0 are served as well. */
 #define HTTP1_PROTOCOLS "\x08http/1.1\x08http/1.0"
 static const struct slice http1_protocols = SLICE_LIT(HTTP1_PROTOCOLS);
 static const struct slice http2_protocols = SLICE_LIT("\x02h2" HTTP1_PROTOCOLS);
 
-/* OURS is a slice as above. Nothing in common is the end (RFC 7301 section 3.2). */
+/* OURS is a slice as above. Without a common protocol the handshake fails (RFC 7301 section
+ * 3.2). */
 static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                            const unsigned char *offered, unsigned offered_len, void *ours)
 {
@@ -71,7 +73,7 @@ static enum tls_failure failure_of_our_alert(int alert)
     }
 }
 
-/* RET: as for alerts in SSL_CTX_set_info_callback(3), level and number. */
+/* RET is the level and number of an alert, as in SSL_CTX_set_info_callback(3). */
 static void on_alert(enum tls_failure *why, bool ours, int ret)
 {
     bool fatal = (ret >> 8) == SSL3_AL_FATAL;
@@ -93,7 +95,7 @@ static void on_info(const SSL *ssl, int where, int ret)
 
 /* ---- clients that do not speak TLS ---- */
 
-/* P: the RECORD_HEAD bytes that a client begins with. */
+/* P points to the first RECORD_HEAD bytes of a client. */
 static bool begins_http(const char *p)
 {
     static const char methods[][RECORD_HEAD + 1] = {
@@ -107,7 +109,7 @@ static bool begins_http(const char *p)
     return false;
 }
 
-/* Only the first record of each connection, which is the client's, is examined. */
+/* Examines only the first record of each connection, which is the client's. */
 static void on_record(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
                       void *context)
 {
@@ -122,7 +124,7 @@ static void on_record(int ours, int version, int type, const void *bytes, size_t
 
 /* ---- contexts ---- */
 
-/* The newest is the precise one; but an error of the system about a file has precedence. */
+/* The newest error is the most precise one, but a system error about a file has precedence. */
 void tls_server_complain(struct diag *d, const char *file, const char *what)
 {
     unsigned long newest = 0;
@@ -140,7 +142,7 @@ void tls_server_complain(struct diag *d, const char *file, const char *what)
     diag_add(d, file, 0, 0, "%s: %s", what, reason != NULL ? reason : "unknown error");
 }
 
-/* A passphrase cannot be entered. */
+/* Keys with a passphrase are not supported. */
 static int no_passphrase(char *buf, int size, int writing, void *context)
 {
     (void)buf;
@@ -174,7 +176,7 @@ bool tls_context_configure(SSL_CTX *ctx, bool tls13_only, const char *ciphers,
                            const char *ciphersuites, struct diag *d)
 {
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    /* A write is repeated from where its bytes are by then (http1_client.c copies a head). */
+    /* The buffer of a repeated write may have moved (http1_client.c copies a head). */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(ctx, 1);
@@ -232,8 +234,8 @@ bool tls_server_add(SSL_CTX *to, SSL_CTX *from)
                                     SSL_CTX_get0_privatekey(from), chain, 0) == 1;
 }
 
-/* SSL_set_SSL_CTX takes over the certificates and what is looked up through the context; the rest
- * was copied when the connection came. */
+/* SSL_set_SSL_CTX() takes over the certificates and everything that is looked up through the
+ * context; the rest was copied when the connection was created. */
 void tls_server_switch(SSL *ssl, SSL_CTX *ctx)
 {
     SSL_set_SSL_CTX(ssl, ctx);
@@ -243,14 +245,14 @@ void tls_server_switch(SSL *ssl, SSL_CTX *ctx)
 
 /* ---- client certificates ---- */
 
-/* The length of the subject in ROOM; 0: it is empty or too long. */
+/* Writes the subject to ROOM. Returns its length, or 0 if it is empty or too long. */
 static noinline_ size_t print_subject(X509 *certificate, char room[CLIENT_SUBJECT_MAX])
 {
     BIO *out = BIO_new(BIO_s_mem());
     char *text = NULL;
     size_t len = 0;
 
-    /* Control characters, and all beyond ASCII, are escaped. */
+    /* Control and non-ASCII characters are escaped. */
     if (out != NULL &&
         X509_NAME_print_ex(out, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) > 0) {
         long n = BIO_get_mem_data(out, &text);
@@ -264,7 +266,7 @@ static noinline_ size_t print_subject(X509 *certificate, char room[CLIENT_SUBJEC
     return len;
 }
 
-/* A subject that cannot be reported completely is not reported in part. */
+/* A certificate is rejected if its subject cannot be reported completely. */
 static int on_verify(int good, X509_STORE_CTX *store)
 {
     char room[CLIENT_SUBJECT_MAX];

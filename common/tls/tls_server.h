@@ -12,55 +12,57 @@
 
 #include <openssl/ssl.h>
 
-/* Why a handshake was not finished. */
+/* Reason for which a handshake was not completed. */
 enum tls_failure {
-    TLS_FAILURE_CLOSED,             /* without a word, from either side, or in no time */
-    TLS_FAILURE_VERSION,            /* of the protocol */
-    TLS_FAILURE_NOTHING_IN_COMMON,  /* suites, groups, signatures or application protocols */
-    TLS_FAILURE_CLIENT_CERTIFICATE, /* missing, or refused by us */
-    TLS_FAILURE_REFUSED_BY_CLIENT,  /* most often our certificate */
-    TLS_FAILURE_PLAIN_HTTP,         /* instead of TLS */
+    TLS_FAILURE_CLOSED,             /* closed by either side without an alert, or timed out */
+    TLS_FAILURE_VERSION,            /* unsupported protocol version */
+    TLS_FAILURE_NOTHING_IN_COMMON,  /* no common cipher suite, group, signature or application
+                                       protocol */
+    TLS_FAILURE_CLIENT_CERTIFICATE, /* missing or rejected client certificate */
+    TLS_FAILURE_REFUSED_BY_CLIENT, /* the client sent an alert, mostly because of the certificate */
+    TLS_FAILURE_PLAIN_HTTP,        /* the client sent plain HTTP */
     TLS_FAILURE_OTHER,
     TLS_FAILURES
 };
-/* "client-certificate". Never NULL. */
+/* Returns the name of F, such as "client-certificate". Never NULL. */
 const char *tls_failure_text(enum tls_failure f);
 
 struct tls_server_options {
-    const char *certificate_file, *key_file; /* NULL: a context without, which another takes over
-                                                from at each ClientHello */
+    const char *certificate_file, *key_file; /* NULL: a context without certificate, which is
+                                                switched to another one at each ClientHello */
     bool http2;                              /* offered by ALPN */
     bool tls13_only;
-    const char *ciphers, *ciphersuites; /* of TLS 1.2 and 1.3; NULL: AEAD only, the library's */
+    const char *ciphers,
+        *ciphersuites; /* for TLS 1.2 and 1.3; NULL: AEAD only; the library's defaults */
 };
 /*
- * Sets what contexts of servers and clients have in common: versions, ciphers (NULL: AEAD only),
- * ciphersuites of TLS 1.3 (NULL: the library's), and the modes of reading and writing. Returns
- * false with the reason in D.
+ * Configures the common properties of server and client contexts: versions, ciphers (NULL: AEAD
+ * only), ciphersuites of TLS 1.3 (NULL: the library's), and the modes of reading and writing.
+ * Returns false with the reason in D on failure.
  */
 bool tls_context_configure(SSL_CTX *ctx, bool tls13_only, const char *ciphers,
                            const char *ciphersuites, struct diag *d) must_check;
-/* Errors go to D. NULL on error. */
+/* Creates a context. Returns NULL with the errors in D on failure. */
 SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d);
-/* The certificate of CTX, and its key. Returns false, with the reason in D. */
+/* Loads the certificate and key of CTX. Returns false with the reason in D on failure. */
 bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file,
                      struct diag *d) must_check;
 /* Adds to TO the certificate of FROM, which has another kind of key. Returns false on failure. */
 bool tls_server_add(SSL_CTX *to, SSL_CTX *from) must_check;
-/* In a ClientHello callback: SSL uses all settings of CTX from now on. */
+/* Switches SSL to all settings of CTX. For use in a ClientHello callback. */
 void tls_server_switch(SSL *ssl, SSL_CTX *ctx);
-/* Add "FILE: WHAT: the library's reason" to D. */
+/* Adds "FILE: WHAT: reason of the library" to D. */
 void tls_server_complain(struct diag *d, const char *file, const char *what);
 
 /* ---- client certificates: the library verifies them ---- */
 
 enum {
-    /* Bytes of a subject as it is printed. */
+    /* Maximum length of a printed subject. */
     CLIENT_SUBJECT_MAX = 1024,
-    /* Of the file with the authorities. */
+    /* Maximum size of the file with the authorities. */
     CLIENT_CA_BYTES_MAX = 1 << 20,
 };
-/* Whether clients are asked for a certificate. */
+/* Whether a certificate is requested of clients. */
 enum client_certificate_mode {
     CLIENT_CERTIFICATE_OFF,
     CLIENT_CERTIFICATE_OPTIONAL,
@@ -80,9 +82,9 @@ struct client_certificate {
     struct slice verdict; /* "SUCCESS", "NONE"; p == NULL: none was requested */
     struct slice subject; /* RFC 4514, visible ASCII; p == NULL: nothing was verified */
 };
-/* Whether the listener of SSL (NULL: plain) requests certificates. */
+/* Returns true if the listener of SSL (NULL: plain) requests certificates. */
 bool client_certificate_is_asked(const SSL *ssl);
-/* The certificate of SSL (NULL: plain). The subject is in ROOM. */
+/* Returns the client certificate of SSL (NULL: plain). The subject is stored in ROOM. */
 struct client_certificate client_certificate_of(const SSL *ssl, char room[CLIENT_SUBJECT_MAX]);
 
 #endif

@@ -20,10 +20,10 @@ struct ticket_key {
 
 struct tls_tickets {
     _Atomic unsigned refs;
-    uint64_t newest_since_ms; /* control thread; 0: not counting yet */
-    EVP_CIPHER *cipher;       /* fetched once: to look it up takes longer than to use it */
+    uint64_t newest_since_ms; /* used by the control thread; 0: the interval has not started */
+    EVP_CIPHER *cipher;       /* fetched once, as the look-up takes longer than its use */
     pthread_mutex_t lock;
-    struct ticket_key keys[TICKET_KEYS_KEPT]; /* under the lock; the newest first */
+    struct ticket_key keys[TICKET_KEYS_KEPT]; /* protected by the lock; the newest first */
     size_t n;
 };
 
@@ -72,7 +72,7 @@ void tls_tickets_rotate(struct tls_tickets *t, uint64_t now_ms, uint64_t interva
 
     if (t->newest_since_ms == 0)
         t->newest_since_ms = now_ms;
-    /* Without random bytes the old key serves on, until the next look. */
+    /* Without random bytes the old key remains in use until the next attempt. */
     if (now_ms - t->newest_since_ms < interval_ms || !make_key(&fresh))
         return;
     t->newest_since_ms = now_ms;
@@ -112,7 +112,7 @@ bool tls_tickets_seal(struct tls_tickets *t, unsigned char name[TICKET_NAME_BYTE
     return good;
 }
 
-/* The place of the key NAME, or TICKET_KEYS_KEPT. */
+/* Returns the index of the key NAME, or TICKET_KEYS_KEPT. */
 static size_t find_key(struct tls_tickets *t, const unsigned char *name, struct ticket_key *k)
 {
     size_t found = TICKET_KEYS_KEPT;

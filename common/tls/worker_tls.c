@@ -19,18 +19,19 @@
 
 enum { WORKER_TLS_FILES = 3 };
 
-/* A configuration, as it is exchanged by worker_tls_take. */
+/* A configuration, which worker_tls_take() replaces as a whole. */
 struct configuration {
     struct worker_tls_options o;
-    char *texts[WORKER_TLS_FILES + 2]; /* of O: the files, then others */
-    struct tls_files *files;           /* as they were when they were last read */
+    char *texts[WORKER_TLS_FILES + 2]; /* texts of the options: the files, then others */
+    struct tls_files *files;           /* state of the files when they were last read */
 };
 
 struct worker_tls {
     atomic_uint refs;
-    struct configuration c; /* the control thread's */
-    bool refused;           /* the files could not be used when they were last read; the same */
-    pthread_mutex_t lock;   /* all below */
+    struct configuration c; /* used by the control thread */
+    bool refused; /* the files could not be used when they were last read; used by the control
+                     thread */
+    pthread_mutex_t lock; /* protects the following members */
     SSL_CTX *ctx;
     unsigned generation;
 };
@@ -47,7 +48,7 @@ struct tls_peer {
     char *name, *application, *worker;
     bool is_address; /* NAME is an IP address */
     unsigned nloops;
-    struct kept_session kept[]; /* nloops + 1; each its loop's */
+    struct kept_session kept[]; /* one for each of NLOOPS loops, and one for other threads */
 };
 
 /* ---- the context ---- */
@@ -97,7 +98,7 @@ static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *
     return NULL;
 }
 
-/* ---- what is believed ---- */
+/* ---- trusted authorities ---- */
 
 static const char *const *paths(const struct configuration *c)
 {

@@ -17,14 +17,14 @@ struct worker_tls;
 struct tls_peer;
 
 enum {
-    /* Of a server name (RFC 1035: 255 bytes with lengths, so 253 characters). */
+    /* Maximum length of a server name (RFC 1035: 255 bytes with lengths, so 253 characters). */
     TLS_PEER_NAME_MAX = 253,
 };
 
 struct worker_tls_options {
     const char *ca; /* PEM file of trusted authorities; NULL: the system's */
     bool verify;    /* whether a certificate must be valid and match the expected name */
-    const char *certificate, *key; /* PEM files of our certificate; NULL: none is sent */
+    const char *certificate, *key; /* PEM files of the client certificate; NULL: none is sent */
     bool tls13_only;
     const char *ciphers, *ciphersuites; /* for TLS 1.2 and 1.3; NULL: AEAD only, the library's */
 };
@@ -57,7 +57,7 @@ struct tls_peer *tls_peer_ref(struct tls_peer *p);
 /* NULL is allowed. */
 void tls_peer_unref(struct tls_peer *p);
 const char *tls_peer_name(const struct tls_peer *p);
-/* Whether tls_peer_create() would create a peer equal to P from T and SERVER_NAME. */
+/* Returns true if tls_peer_create() would create a peer equal to P from T and SERVER_NAME. */
 bool tls_peer_is(const struct tls_peer *p, const struct worker_tls *t, const char *server_name);
 
 /* ---- for tls_link.c ---- */

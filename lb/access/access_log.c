@@ -69,8 +69,8 @@ static void add_record(struct text *out, const struct access_entry *e)
 }
 
 /*
- * The first record of *RECORDS, which begins at one, as an entry that borrows from it; *RECORDS is
- * what follows.
+ * Removes the first record of *RECORDS, which starts at a record boundary, and returns it as an
+ * entry that borrows its texts.
  */
 static void take_record(struct slice *records, struct access_entry *out)
 {
@@ -93,15 +93,15 @@ static void take_record(struct slice *records, struct access_entry *out)
 
 /* ---- lines ---- */
 
-/* The second that was printed last. */
+/* The last printed second, as text. */
 struct clock {
     uint64_t second;
     char text[32];
 };
 
 /*
- * Lines of the combined format are written into room that is made once for each: four bytes for one
- * of a text or a word, as that is what an escape takes, and for all else what it takes at most.
+ * Room is reserved once for each line of the combined format: four bytes for each byte of a text or
+ * word, the length of an escape, and the maximum length of everything else.
  */
 enum {
 #define TEXT(name, key, doc) +(sizeof(key) + 4)
@@ -145,13 +145,13 @@ static char *put_escaped(char *at, struct slice s)
     return text_plain_length(s) == s.len ? put_slice(at, s) : put_escapes(at, s);
 }
 
-/* "-" for nothing, as the combined format has it. */
+/* Writes S, or "-" if it is empty, as the combined format requires. */
 static char *put_or_dash(char *at, struct slice s)
 {
     return s.len == 0 ? PUT(at, "-") : put_escaped(at, s);
 }
 
-/* "21/Nov/2026:01:33:26 +0000", made once a second. */
+/* Returns "21/Nov/2026:01:33:26 +0000", which is formatted once a second. */
 static struct slice stamp(struct clock *c, uint64_t wall_ms)
 {
     static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -163,7 +163,7 @@ static struct slice stamp(struct clock *c, uint64_t wall_ms)
         struct tm tm;
 
         gmtime_r(&t, &tm);
-        /* Not strftime: month names must not follow the locale. */
+        /* strftime() is not used, as month names must not depend on the locale. */
         snprintf(c->text, sizeof(c->text), "%02u/%s/%04u:%02u:%02u:%02u +0000",
                  (unsigned)tm.tm_mday % 100u, months[tm.tm_mon],
                  (unsigned)(tm.tm_year + 1900) % 10000u, (unsigned)tm.tm_hour % 100u,
@@ -197,7 +197,7 @@ static struct slice text_of(const struct access_entry *e, size_t field)
 
 static char *put_fields(char *at, const struct access_entry *e, uint64_t fields)
 {
-    /* Those up to the agent are in the part that every reader of the combined format knows. */
+    /* Fields up to the agent are in the standard part of the combined format. */
     for (size_t i = ACCESS_FIELD_agent + 1; i < ACCESS_FIELDS; ++i) {
         if ((fields >> i & 1) == 0)
             continue;
@@ -269,14 +269,14 @@ static void put_json(const struct access_entry *e, uint64_t fields, struct text 
 /* ---- the log ---- */
 
 enum {
-    /* `sample` 1 on the scale that numbers at random are compared with. */
+    /* The value 1 of `sample` on the scale of the random numbers. */
     SAMPLE_BITS = 32,
 };
 
-/* A loop's own. */
+/* Data of one loop. */
 struct access_sample {
-    _Alignas(CACHE_LINE_BYTES) uint64_t seed; /* its numbers at random */
-    _Atomic uint64_t left_out;                /* the loop writes it */
+    _Alignas(CACHE_LINE_BYTES) uint64_t seed; /* state of the random numbers */
+    _Atomic uint64_t left_out;                /* written by the loop */
 };
 
 struct access_log {
@@ -285,14 +285,15 @@ struct access_log {
     struct access_sample *samples;
     _Atomic int format;
     _Atomic uint64_t fields;
-    _Atomic uint64_t sample; /* lines wanted of 1 << SAMPLE_BITS */
+    _Atomic uint64_t sample; /* number of lines written of 1 << SAMPLE_BITS */
     _Atomic bool keep_errors;
-    struct clock clock; /* the writer's thread's */
+    struct clock clock; /* used by the writer's thread */
 };
 
 /* ---- the loops ---- */
 
-/* splitmix64 (Steele, Lea, Flood 2014): a sample that follows no rhythm of the requests. */
+/* Returns a random number by splitmix64 (Steele, Lea, Flood 2014), so that the sample does not
+ * correlate with patterns of requests. */
 static uint64_t next_random(uint64_t *seed)
 {
     uint64_t z = *seed += 0x9e3779b97f4a7c15u;

@@ -23,14 +23,14 @@ enum access_field {
 };
 
 enum {
-    /* Bytes of one text of a line: enough for a useful target, and a flood of long ones stays
-     * small. The rest is cut off. */
+    /* Maximum length of a text of a line. It is sufficient for most targets, and bounds the size
+     * of the log. Longer texts are truncated. */
     ACCESS_TEXT_MAX = 4096,
 };
 
 /*
- * The values of a line. Numbers first, then texts that outlive the log (tables' own, applications'
- * names), then those that are borrowed for the call.
+ * The values of a line: numbers, then texts that outlive the log (of tables, and names of
+ * applications), then texts that are borrowed for the call.
  */
 struct access_entry {
     uint64_t wall_ms; /* when the request arrived */
@@ -42,9 +42,9 @@ struct access_entry {
 #include "lb/access/access_field.def"
 };
 
-/* Every field. */
+/* All fields. */
 #define ACCESS_ALL_FIELDS (((uint64_t)1 << ACCESS_FIELDS) - 1)
-/* The field called NAME (as in lines), or ACCESS_FIELDS. */
+/* Returns the field NAME (as in lines), or ACCESS_FIELDS if it is unknown. */
 enum access_field access_field_find(struct slice name);
 
 /*
@@ -72,7 +72,7 @@ struct access_fixed {
 };
 
 struct access_record {
-    uint32_t bytes; /* of all of it */
+    uint32_t bytes; /* total length of the record */
     uint16_t lengths[ACCESS_TEXTS];
     struct access_fixed fixed;
 };
@@ -88,8 +88,8 @@ struct access_pen {
     char *at;
 };
 
-/* A record at the end of OUT, where room is made for the longest there can be: all its texts are
- * empty, its numbers and words are the caller's to set. */
+/* Starts a record at the end of OUT, with room for the longest possible one. Its texts are
+ * empty; the caller must set all numbers and words. */
 static inline struct access_pen access_record_begin(struct text *out)
 {
     struct access_record *r = (struct access_record *)(void *)text_reserve(out, ACCESS_RECORD_MAX);
@@ -98,7 +98,7 @@ static inline struct access_pen access_record_begin(struct text *out)
     return (struct access_pen){r, (char *)(r + 1)};
 }
 
-/* The text that is WHICH; in the order of access_field.def, each at most once. */
+/* Adds text WHICH. Texts must be added in the order of access_field.def, each at most once. */
 static inline __attribute__((always_inline)) void
 access_record_put(struct access_pen *p, enum access_text which, struct slice s)
 {
@@ -124,8 +124,8 @@ struct access_log;
 struct access_options {
     enum access_format format;
     uint64_t fields;  /* bits of enum access_field */
-    double sample;    /* the part of the lines that is written; 0..1 */
-    bool keep_errors; /* ... but of errors each one */
+    double sample;    /* fraction of the lines that is written; 0..1 */
+    bool keep_errors; /* write all lines of errors */
 };
 
 /*
@@ -134,28 +134,28 @@ struct access_options {
  */
 enum err access_log_create(const char *file, const struct access_options *o, unsigned nloops,
                            struct access_log **out) must_check;
-/* Any thread: later lines are as O specifies. */
+/* Any thread. Changes the options for later lines. */
 void access_log_set(struct access_log *log, const struct access_options *o);
 /* Any thread. Writes buffered lines to the old file, then reopens the file by its name. */
 void access_log_reopen(struct access_log *log);
 
-/* Whether the next line of loop LOOP_INDEX is one of the sample; to be asked once for each, on its
- * thread. */
+/* Returns true if the next line of loop LOOP_INDEX is to be written. Must be called once for
+ * each line, on the thread of the loop. */
 bool access_log_wants(struct access_log *log, unsigned loop_index, bool error);
 /*
- * Where data loop LOOP_INDEX puts the record of its next line, on its thread: nothing else
- * until access_log_end. NULL: the writer cannot keep up, and the line is dropped;
- * nothing is to be ended then.
+ * Returns the text to which data loop LOOP_INDEX, on its thread, appends the record of its next
+ * line until access_log_end(). Returns NULL if the line is dropped because the writer is too slow;
+ * access_log_end() must not be called then.
  */
 struct text *access_log_begin(struct access_log *log, unsigned loop_index);
 void access_log_end(struct access_log *log, unsigned loop_index);
-/* The same for a line that is an entry already. */
+/* Adds a line from an entry. */
 void access_log_add(struct access_log *log, unsigned loop_index, const struct access_entry *e);
 
 struct access_counts {
-    uint64_t written;  /* lines given to the file */
-    uint64_t dropped;  /* the writer could not keep up, or could not write */
-    uint64_t left_out; /* by `sample` */
+    uint64_t written;  /* lines written to the file */
+    uint64_t dropped;  /* lines lost because the writer was too slow, or failed to write */
+    uint64_t left_out; /* lines omitted by `sample` */
 };
 /* Any thread. */
 void access_log_count(const struct access_log *log, struct access_counts *out);

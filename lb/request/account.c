@@ -12,13 +12,13 @@
 #include <time.h>
 
 enum {
-    /* As nginx counts it: the client left before there was a status. */
+    /* Status in the log if the client closed before there was one, as in nginx. */
     STATUS_CLIENT_GONE = 499,
-    /* Shorter is not waiting, but the way through. */
+    /* Shorter times are not waiting, but processing. */
     WAIT_US_MIN = 1000,
 };
 
-/* The first of each, or empty. */
+/* Finds the first field of each name; empty if there is none. */
 static void find_fields(const struct http_request *req, struct slice *referer, struct slice *agent)
 {
     const struct message_field *f = req->fields.at;
@@ -93,7 +93,7 @@ static struct slice worker_of(const struct exchange *x)
     return x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL;
 }
 
-/* One by one, as what is set at once is made elsewhere and copied. */
+/* Assigned one by one: an initializer would be built elsewhere and copied. */
 static void put_figures(const struct exchange *x, uint64_t total_us, struct access_fixed *out)
 {
     out->wall_ms = x->start_wall_ms;
@@ -165,7 +165,8 @@ static void count_status(struct stats_cell *c, int status)
         stat_add(c, APP_STAT_responses_2xx, 1);
 }
 
-/* Until the head of the response; of an answer of ours, all of it. */
+/* Returns the time until the head of the response, or the total time of a response of the load
+ * balancer. */
 static uint64_t response_us(const struct exchange *x, uint64_t total_us)
 {
     uint64_t first_us = x->times.first_byte_us;
@@ -208,7 +209,8 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
         .method = r->method,
         .target = r->target,
         .protocol = protocol_text(r->version),
-        /* Of a connection that is just closed, or ended by GOAWAY, what the fault stands for. */
+        /* If the connection was closed, or ended by GOAWAY, the status that corresponds to the
+         * fault. */
         .status = (uint64_t)(r->status != 0 ? r->status : request_fault_status(r->fault)),
         .host = r->host,
         .reason = request_fault_text(r->fault),
@@ -244,7 +246,7 @@ static bool is_spill(enum pick_reason r)
     return r == PICK_SPILL || r == PICK_DRAW || r == PICK_DETOUR || r == PICK_COPY;
 }
 
-/* For the status page. */
+/* Records the request for the status page. */
 static void note(const struct exchange *x, uint64_t total_us)
 {
     bool failed = x->status >= 500 || (x->status == 0 && x->outcome != OUTCOME_CLIENT_GONE);

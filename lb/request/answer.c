@@ -12,7 +12,7 @@ static const char built_in[] = "<!DOCTYPE html>\n"
                                "<body><h1>${status} ${reason}</h1>\n"
                                "<p>Request ${request_id}</p></body></html>\n";
 
-/* The value of NAME; p == NULL if it is unknown and left as it is. */
+/* Returns the value of variable NAME; p is NULL if it is unknown, and is then not replaced. */
 static struct slice value_of(const struct answer *a, struct slice name, char status[12])
 {
     if (slice_is(name, "status")) {
@@ -61,7 +61,7 @@ void answer_send(const struct answer *a, struct http_reply *r)
 {
     struct text page = {0};
 
-    /* A page that many get at once must not be kept by a cache on the way. */
+    /* Intermediate caches must not store error pages. */
     headers_add(r->req, SLICE_LIT("Cache-Control"), SLICE_LIT("no-store"));
     if ((a->status == 503 || a->status == 429) && a->retry_after_ms != 0) {
         char seconds[24];

@@ -13,13 +13,13 @@ struct answer {
     int status;
     struct slice page; /* template: ${status}, ${reason}, ${request_id}; empty: the built-in one */
     struct slice request_id;
-    bool pass_request_id;    /* also as a header field */
+    bool pass_request_id;    /* the request id is also sent as a header field */
     uint64_t retry_after_ms; /* for 503 and 429; 0: no such field */
 };
 
-/* The page of A, appended to OUT. What is put in is escaped for HTML. */
+/* Appends the page of A to OUT. Inserted values are escaped for HTML. */
 void answer_page(const struct answer *a, struct text *out);
-/* Answer R's request. Ends it: as http_reply_simple. */
+/* Responds to the request of R and ends it, as http_reply_simple() does. */
 void answer_send(const struct answer *a, struct http_reply *r);
 
 #endif

@@ -40,7 +40,7 @@ static cold_ void without_it(struct exchange *x, enum outcome why)
 
 /* ---- ROUTE: requests that all workers reject ---- */
 
-/* How long it may wait yet, since it first did. */
+/* Returns the remaining waiting time [ms], counted from the first wait. */
 static uint64_t refused_left_ms(struct exchange *x)
 {
     uint64_t now_ms = loop_now_ms(x->home->loop);
@@ -65,7 +65,7 @@ static void stop_waiting_refused(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_requests_waiting, -1);
 }
 
-/* All that are there have been tried: wait, or give up. */
+/* All workers have been tried: waits, or fails the request. */
 static cold_ void wait_refused(struct exchange *x)
 {
     bool again = x->waits.refused_since_ms != 0;
@@ -133,13 +133,13 @@ static void on_picked(struct exchange *x)
 static noinline_ void on_parked(struct exchange *x)
 {
     if (x->waiting)
-        return; /* its turn failed; the time-out of its wait keeps running */
+        return; /* the attempt failed; the time-out of the wait continues */
     x->waiting = x->has_waited = true;
     stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
     timer_start(x->home->loop, &x->waits.timer, exchange_settings(x)->worker_wait_timeout_ms);
 }
 
-/* For pool_get, of a request for an upgrade: whether W has as many tunnels as it may. */
+/* For pool_get() with an upgrade request: returns true if W has its maximum number of tunnels. */
 static bool is_full_of_tunnels(void *context, const struct worker *w)
 {
     struct exchange *x = context;
@@ -149,7 +149,7 @@ static bool is_full_of_tunnels(void *context, const struct worker *w)
     return full;
 }
 
-/* Why pool_get has failed with E. */
+/* Returns the outcome for error E of pool_get(). */
 static cold_ enum outcome why_none(struct exchange *x, enum err e)
 {
     if (e == ERR_QUEUE_FULL)
@@ -190,7 +190,8 @@ static void pick(struct exchange *x)
     }
     list_init(&released);
     enum err e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
-    /* Rather one that refused a moment ago than none; but not because others have their tunnels. */
+    /* A worker that has rejected a request recently is better than none, but not if only tunnels
+     * are exhausted. */
     if (e == ERR_NO_WORKER && !x->tunnels_full && health_fail_open(x->app, x->tried, x->ntried))
         e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
 
@@ -248,7 +249,8 @@ static noinline_ void wait_for_connection(struct exchange *x)
 {
     x->conn_waiting = x->has_waited = true;
     stat_add(x->al->stats, APP_STAT_connection_waiting, 1);
-    /* One wait per worker, however often its connections prove useless. */
+    /* The time-out applies once per worker, even if several of its connections turn out to be
+     * closed. */
     if (!timer_running(&x->waits.timer))
         timer_start(x->home->loop, &x->waits.timer,
                     exchange_settings(x)->connection_wait_timeout_ms);
@@ -262,20 +264,21 @@ static void stop_waiting_for_connection(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_connection_waiting, -1);
 }
 
-/* Its line is full, or this life of it is over. */
+/* Handles a full queue for connections, or a replaced instance of the worker. */
 static cold_ void refused(struct exchange *x, enum err e)
 {
     without_it(x, e == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY : OUTCOME_NO_WORKER);
 }
 
-/* Whether one that must not be sent again is to have a connection of its own. */
+/* Returns true if requests that must not be repeated get a new connection. */
 static bool unsafe_is_fresh(const struct exchange *x)
 {
     return exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
            member_doubted(x->member, loop_now_ms(x->home->loop));
 }
 
-/* A kept connection may close under the request, which must not be sent again. */
+/* Returns true if X must not be repeated and therefore gets a new connection: an idle one may
+ * close while the request is sent. */
 static inline bool must_be_fresh(const struct exchange *x)
 {
     return !x->safe && unsafe_is_fresh(x);
@@ -407,7 +410,8 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     without_it(x, OUTCOME_CONNECT_FAILED);
 }
 
-/* Once for a worker, though it may be connected to again. False: others took the last one. */
+/* Acquires a tunnel of the worker, once even if several connections are tried. Returns false if
+ * none is left. */
 static noinline_ bool take_tunnel_place(struct exchange *x)
 {
     if (!x->tunnel_place)
@@ -445,7 +449,7 @@ static void on_settled(struct route_wait *w)
 {
     struct exchange *x = container_of(w, struct exchange, waits.route);
 
-    /* Its client may still be taking the answer that it got instead. */
+    /* The client may still be receiving the response that was sent instead. */
     if (x->step == STEP_ACCOUNT)
         loop_defer(x->home->loop, &x->deferred);
 }

@@ -18,12 +18,12 @@
 #include <stdlib.h>
 
 enum {
-    /* Exchanges kept for use again, per loop. */
+    /* Maximum number of unused exchanges that a loop retains for reuse. */
     SPARE_MAX = 1024,
     /* Bytes that a response may queue even if response_buffers_total is used up. */
     BUFFER_FLOOR = 16 * 1024,
-    /* How far a loop's count of buffered bytes may be off: loops share one figure, seldom written.
-     */
+    /* Maximum number of buffered bytes that a loop has not added to the shared total, which is
+     * written rarely. */
     BUFFER_SLACK = 16 * 1024,
 };
 
@@ -42,7 +42,7 @@ struct exchange_loop *exchange_loop_create(struct lb_loop *home)
     struct exchange_loop *l = xcalloc(1, sizeof(*l));
 
     l->home = home;
-    /* The count continues when the front of a loop is created again. */
+    /* The sequence of ids continues if the front of a loop is created again. */
     if (home->exchange_id[0] == '\0') {
         memcpy(home->exchange_id, home->lb->instance, 12);
         put_hex(home->exchange_id + 12, home->index, 4);
@@ -96,7 +96,7 @@ static struct exchange *take_memory(struct exchange_loop *l)
     return x;
 }
 
-/* Between turns: nothing refers to X any more. */
+/* Called between turns, when nothing refers to X any more. */
 static void free_exchange(struct loop_deferred *d)
 {
     struct exchange *x = container_of(d, struct exchange, deferred);
@@ -136,7 +136,7 @@ void exchange_account(struct exchange *x)
     account(x);
     list_remove(&x->node);
     x->deferred.run = free_exchange;
-    /* A wake-up in flight still points to X; on_settled then continues. */
+    /* A wake-up in flight still points to X; on_settled() continues when it has arrived. */
     if (!x->has_waited || !x->waits.route.owed)
         loop_defer(x->home->loop, &x->deferred);
 }
@@ -147,7 +147,7 @@ static void flush_count(struct exchange_loop *l)
 {
     struct lb *lb = l->home->lb;
 
-    /* Unsigned arithmetic wraps as it should for negative differences. */
+    /* Unsigned arithmetic wraps, which is correct for negative differences. */
     atomic_fetch_add_explicit(&lb->buffered_bytes, (size_t)l->uncounted_bytes,
                               memory_order_relaxed);
     l->uncounted_bytes = 0;
@@ -181,7 +181,7 @@ size_t exchange_buffer_limit(const struct exchange *x)
     size_t limit = (size_t)exchange_settings(x)->response_buffer_bytes;
     int64_t all = (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed);
 
-    /* The shared figure lacks each loop's slack and may be below zero for a moment. */
+    /* The shared total lacks the uncounted bytes of each loop and may be negative for a moment. */
     if (all > 0 &&
         (uint64_t)all > atomic_load_explicit(&lb->response_buffers_total, memory_order_relaxed) &&
         limit > BUFFER_FLOOR)
@@ -189,7 +189,7 @@ size_t exchange_buffer_limit(const struct exchange *x)
     return limit;
 }
 
-/* ---- the worker's side, in one place ---- */
+/* ---- the worker's side ---- */
 
 void exchange_end_retry(struct exchange *x)
 {
@@ -263,7 +263,7 @@ void exchange_exclude(struct exchange *x, enum outcome o, bool barred)
     x->failure = o;
 }
 
-/* Whatever the worker's side is doing, it stops. */
+/* Ends the worker's side in any state. */
 static void end_worker_side(struct exchange *x)
 {
     if (x->step == STEP_ROUTE)
@@ -367,7 +367,7 @@ static void on_gone(void *context, bool done)
     if (x->slow != NULL)
         exchange_slow_end(x);
     if (x->tunnel) {
-        /* The request is over, the connection continues: on_tunnel_ended in forward.c. */
+        /* The request has ended, and the tunnel continues: see on_tunnel_ended() in forward.c. */
         x->req = NULL;
         return;
     }
@@ -399,7 +399,7 @@ static void on_total_timeout(struct timer *t)
     exchange_fail(x, x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_TOTAL_TIMEOUT);
 }
 
-/* ---- the request as rules see it ---- */
+/* ---- the request for rules ---- */
 
 static bool request_header(const void *context, size_t i, struct slice *name, struct slice *value)
 {
@@ -440,9 +440,9 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
     };
 }
 
-/* ---- a new one ---- */
+/* ---- creation ---- */
 
-/* The next number in hexadecimal digits. */
+/* Increments a number of N hexadecimal digits. */
 static void count_up(char *digits, unsigned n)
 {
     while (n-- != 0) {
@@ -455,7 +455,7 @@ static void count_up(char *digits, unsigned n)
     }
 }
 
-/* Unique among all load balancers. */
+/* Creates an id that is unique among all load balancers. */
 static void make_id(struct exchange *x)
 {
     count_up(x->home->exchange_id + 16, 16);

@@ -32,37 +32,37 @@
 /* Shared by the exchanges of one data loop. */
 struct exchange_loop {
     struct lb_loop *home;
-    struct list spare; /* exchanges to be used again */
+    struct list spare; /* unused exchanges for reuse */
     size_t nspare;
-    size_t live;              /* exchanges that are not freed yet */
-    struct text head;         /* a request head while it is built */
-    bool own_server;          /* the Server field of answers is ours */
-    int64_t uncounted_bytes;  /* buffered, not added to lb->buffered_bytes yet */
+    size_t live;              /* number of exchanges that are not freed */
+    struct text head;         /* buffer for the request head that is being built */
+    bool own_server;          /* the Server field of responses is that of the load balancer */
+    int64_t uncounted_bytes;  /* buffered bytes not yet added to lb->buffered_bytes */
     struct spill_loop spills; /* responses in files */
-    /* Called between turns when the last exchange has been freed; or NULL. */
+    /* Called between turns after the last exchange was freed; or NULL. */
     void (*idle)(void *context);
     void *idle_context;
 };
 
-/* A request in text that outlives the server's: for the access line of a tunnel. */
+/* A copy of the request's texts, which outlives the request: for the access line of a tunnel. */
 struct exchange_text {
     struct slice method, target, referer, agent, host, request_id;
     char *bytes;
 };
 
-/* Of one that waits, in its queues; few do. */
+/* Nodes in queues. Only few exchanges wait. */
 struct exchange_waits {
-    uint64_t refused_since_ms; /* when it first waited there; 0: it has not */
+    uint64_t refused_since_ms; /* start of the first wait there; 0: none */
     struct http1_connect *attempt;
-    struct timer timer; /* for any worker, or a connection */
+    struct timer timer; /* limits the wait for any worker or for a connection */
     struct refused_wait refused;
-    /* The end and the beginning of these two are read for each request. */
+    /* The end of one and the beginning of the next are read for each request. */
     struct conn_waiter conn;
     struct route_wait route;
 };
 
 enum {
-    /* With less room than that in response_buffer, or in a file, nothing is read into it. */
+    /* Nothing is read if less room than this is left in response_buffer or in a file. */
     RESPONSE_ROOM_MIN = 4096,
 };
 
@@ -75,133 +75,132 @@ struct slow_client;
  * a new exchange.
  */
 struct exchange {
-    /* ---- zeroed for a new one; in use on the way of each, ... ---- */
+    /* ---- zeroed for a new exchange; used by every request ---- */
     _Alignas(CACHE_LINE_BYTES) struct exchange_loop *shared;
     struct lb_loop *home;
-    struct application *app;     /* NULL until found; never NULL from ROUTE on */
-    struct application_loop *al; /* app's part on this loop */
-    struct http_request *req;    /* NULL once it is gone */
+    struct application *app;     /* NULL until selected; never NULL from ROUTE on */
+    struct application_loop *al; /* the part of APP on this loop */
+    struct http_request *req;    /* NULL after gone() */
     struct http_conn *conn;
-    enum step step;       /* exchange_enter's */
-    enum outcome outcome; /* how it ended, or will if nothing else happens */
-    int status;           /* of the answer; 0: none yet */
-    int version;          /* as the request's */
+    enum step step;       /* written by exchange_enter() only */
+    enum outcome outcome; /* how it ended, or will end if nothing else happens */
+    int status;           /* status of the response; 0: none yet */
+    int version;          /* HTTP version of the request */
 
     struct member *member;
-    /* The last worker tried, for the access line: counted by PICK, or by itself without a member.
-     */
+    /* The last worker tried, for the access line. The reference is that of PICK, or its own if
+     * there is no member. */
     struct worker *last;
-    struct http1_conn *http; /* checked out */
-    struct list node;        /* in al->exchanges; later in shared->spare */
+    struct http1_conn *http; /* leased connection, or NULL */
+    struct list node;        /* in al->exchanges, or in shared->spare after the end */
     struct loop_deferred deferred;
 
-    uint64_t step_us[STEPS]; /* time spent in each */
+    uint64_t step_us[STEPS]; /* time spent in each step */
 
     uint64_t entered_us;
     uint64_t start_us, start_wall_ms;
     uint64_t received_bytes, sent_bytes;
-    size_t buffered;               /* of reply.queued_bytes, as counted */
-    struct limit_rules *limits;    /* one reference; NULL: it has none */
-    struct copy_maker *copy_maker; /* owned: the response's copy, while it is made */
+    size_t buffered;               /* part of reply.queued_bytes that was counted */
+    struct limit_rules *limits;    /* counted reference, or NULL */
+    struct copy_maker *copy_maker; /* owned: builds a copy of the response, or NULL */
 
-    struct http1_times times; /* of the last try */
-    uint64_t service_us;      /* of the last try */
-    unsigned ntried;          /* of TRIED */
+    struct http1_times times; /* of the last attempt */
+    uint64_t service_us;      /* of the last attempt */
+    unsigned ntried;          /* number of entries in TRIED */
     unsigned picks;
     enum pick_reason reason; /* of the last pick */
-    /* Yes or no, of the client's side ... */
+    /* Flags of the client's side. */
     bool client_over;   /* gone() was called */
-    bool started;       /* an answer's head was given to the client's side */
-    bool safe;          /* GET, HEAD: may run twice */
-    bool websocket;     /* asks to be upgraded */
-    bool tls;           /* its connection, or a trusted proxy's word for it */
-    bool tunnel;        /* is upgraded */
-    bool tunnel_place;  /* has one of its worker's max_tunnels */
-    bool tunnels_full;  /* the last pick left out workers that have no such place */
-    bool limit_waiting; /* for its turn at a pool counter */
+    bool started;       /* a response head was passed to the client's side */
+    bool safe;          /* GET or HEAD, which may be repeated */
+    bool websocket;     /* requests an upgrade */
+    bool tls;           /* the client uses TLS, by its connection or a trusted proxy's field */
+    bool tunnel;        /* was upgraded */
+    bool tunnel_place;  /* counted in max_tunnels of the worker */
+    bool tunnels_full;  /* the last pick excluded workers at max_tunnels */
+    bool limit_waiting; /* waits for a pool counter */
     bool copies_wanted; /* the response is to be copied */
-    bool event_stream;  /* the response is one: it is not put into a file */
-    bool has_user;      /* came with what identifies its user: not to be copied */
-    /* ... and of the worker's */
+    bool event_stream;  /* the response is an event stream, which is not put into a file */
+    bool has_user;      /* the request identifies its user, so responses are not copied */
+    /* Flags of the worker's side. */
     bool active;          /* a request is in progress on http */
-    bool keep;            /* http may serve another */
-    bool reused;          /* http was a kept one */
-    bool fresh;           /* nothing but a new connection will do, for this pick */
-    bool paused;          /* the client is slower than the worker */
+    bool keep;            /* HTTP may be reused afterwards */
+    bool reused;          /* HTTP was an idle connection */
+    bool fresh;           /* this pick requires a new connection */
+    bool paused;          /* reading from the worker is paused for the client */
     bool retrying;        /* counted in the application's retry_budget */
-    bool may_return;      /* one of TRIED failed, and has an agent, which brings another process */
-    bool permit;          /* may open a connection: conn_opened or conn_not_opened is due */
-    bool has_waited;      /* in one of the next three: WAITS are not as they were made */
-    bool waiting;         /* parked for any worker */
+    bool may_return;      /* a worker in TRIED failed, and its agent starts another process */
+    bool permit;          /* may open a connection; conn_opened or conn_not_opened is due */
+    bool has_waited;      /* has been in one of the next three queues: WAITS were modified */
+    bool waiting;         /* queued for any worker */
     bool refused_waiting; /* queued, as all workers rejected it (route_wait.h) */
-    bool conn_waiting;    /* in line for a connection */
+    bool conn_waiting;    /* queued for a connection */
 
-    struct slice authority, target; /* as a worker gets them */
-    struct slice request_id;        /* the client's, or id */
-    struct slice cls;               /* texts */
-    uint64_t cls_hash;              /* class_hash of it */
-    struct slice peer;              /* texts: the connected client or proxy, without port */
-    struct slice client;            /* client_room, or peer: the client, without port (receive.c) */
-    struct slice forwarded_host;    /* a trusted proxy's X-Forwarded-Host; or empty */
-    const struct body_file *body_file; /* of the request, or NULL */
-    struct exchange_text *text;        /* owned; tunnels */
-    struct slow_client *slow;          /* owned; NULL as long as the client takes what comes */
+    struct slice authority, target; /* as sent to the worker */
+    struct slice request_id;        /* the client's request id, or ID */
+    struct slice cls;               /* in TEXTS */
+    uint64_t cls_hash;              /* class_hash() of CLS */
+    struct slice peer;              /* in TEXTS: the connected client or proxy, without port */
+    struct slice client;         /* in CLIENT_ROOM, or PEER: the client, without port (receive.c) */
+    struct slice forwarded_host; /* a trusted proxy's X-Forwarded-Host; or empty */
+    const struct body_file *body_file; /* body of the request if it is in a file, else NULL */
+    struct exchange_text *text;        /* owned; set for tunnels */
+    struct slow_client *slow;          /* owned; NULL unless the client has been slow */
 
-    /* ... or of few ---- */
-    struct slice trace_id, span_id; /* trace_room; empty: none of ours (receive.c) */
-    int rate_status;                /* of the refusal by a rate; 0: none */
-    unsigned nbarred; /* the first of TRIED: for good; the others have only refused it */
-    unsigned retries; /* used up */
+    /* ---- zeroed as well; used by few requests ---- */
+    struct slice trace_id, span_id; /* in TRACE_ROOM; empty if none was created (receive.c) */
+    int rate_status;                /* status of a rejection by a rate limit; 0: none */
+    unsigned nbarred;               /* first entries of TRIED: excluded permanently */
+    unsigned retries;               /* number of retries so far */
     unsigned nclaims, ndaemon_claims;
-    const struct limit_rule *refusal;    /* of limits: which refused it */
-    struct limit_copying *copying;       /* taken from the request */
-    struct conn_backend *tunnel_backend; /* counted: one of its places, until the tunnel ends; NULL:
-                                            it has none */
+    const struct limit_rule *refusal;    /* rule of LIMITS that rejected the request */
+    struct limit_copying *copying;       /* allocated with the request's memory */
+    struct conn_backend *tunnel_backend; /* counted: holds a place for the tunnel; or NULL */
 
     /* ---- not zeroed, but written before it is read ---- */
-    uint64_t sent_us;          /* when the request was given to the worker */
-    uint64_t paused_us;        /* of the last try: no service of the worker's */
-    struct pool_served served; /* how the pick goes; not served until it is */
+    uint64_t sent_us;          /* start of sending the request to the worker */
+    uint64_t paused_us;        /* time of the last attempt in which reading was paused */
+    struct pool_served served; /* how the pick ended */
 
-    /* ---- made once, and as it was then whenever the exchange is free (make_memory) ---- */
+    /* ---- initialized once, and restored before the exchange is reused (make_memory) ---- */
     struct timer total_timer;
 
-    /* ---- again not zeroed ---- */
-    struct pool_pick pick;   /* counted while member != NULL; filled while last != NULL */
-    struct http_reply reply; /* the client's side; exchange_create's */
+    /* ---- not zeroed ---- */
+    struct pool_pick pick;   /* counted while member is not NULL; valid while LAST is not NULL */
+    struct http_reply reply; /* the client's side */
 
-    /* ---- again made once ---- */
+    /* ---- initialized once ---- */
     struct exchange_waits waits;
 
-    /* ---- and again not zeroed: in use for each no further than they are filled, ... ---- */
+    /* ---- not zeroed: buffers used by every request ---- */
     _Alignas(CACHE_LINE_BYTES) char id[EXCHANGE_ID_LEN];
-    struct addr client_addr;                     /* that of client */
-    char texts[ADDR_TEXT_MAX + CLASS_BYTES_MAX]; /* the peer's, and then the class */
+    struct addr client_addr;                     /* address of CLIENT */
+    char texts[ADDR_TEXT_MAX + CLASS_BYTES_MAX]; /* PEER, followed by CLS */
 
-    /* ... or for few ---- */
-    enum outcome failure; /* what the last try ended with, when ntried != 0 */
+    /* ---- not zeroed: used by few requests ---- */
+    enum outcome failure; /* outcome of the last attempt, valid if NTRIED is not 0 */
     uint64_t rate_retry_ms;
-    uint64_t attempt_us; /* when it began */
+    uint64_t attempt_us; /* start of the attempt */
     uint64_t paused_since_us;
-    size_t next_rule;                /* of limits, as is the next: limit.c */
-    struct list claims;              /* limit_claim, the newest first; when limits != NULL */
-    struct worker *tried[TRIED_MAX]; /* counted: must not be picked (again) */
+    size_t next_rule;   /* index in LIMITS of the next rule (limit.c) */
+    struct list claims; /* of limit_claim, the newest first; valid if LIMITS is not NULL */
+    struct worker *tried[TRIED_MAX]; /* counted references; must not be picked again */
     char client_room[ADDR_TEXT_MAX];
     char trace_room[TRACE_PARENT_LEN];
 };
 
 struct exchange_loop *exchange_loop_create(struct lb_loop *home);
-/* No exchange is left. */
+/* No exchange may be left. */
 void exchange_loop_destroy(struct exchange_loop *l);
 
 /* Serves REQ, a complete request received on CONN. */
 void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn);
-/* The load balancer stops: end it now, with an answer if none has begun. */
+/* Ends X at once because the load balancer stops; with an error response if none has begun. */
 void exchange_cut(struct exchange *x);
 
-/* ---- for the files named above ---- */
+/* ---- internal: for the files named above ---- */
 
-/* Asserts the edge, stamps the time. */
+/* Moves X to step TO: asserts that this is permitted, and records the time. */
 static inline void exchange_enter(struct exchange *x, enum step to)
 {
     uint64_t now_us = loop_now_us(x->home->loop);
@@ -211,11 +210,11 @@ static inline void exchange_enter(struct exchange *x, enum step to)
     x->entered_us = now_us;
     x->step = to;
 }
-/* An answer of which nothing has gone out to the client is as none: X is not started then. */
+/* Withdraws a response of which nothing was sent to the client. X is not started then. */
 void exchange_take_back(struct exchange *x);
 /*
- * The worker's side cannot give (the rest of) an answer and holds nothing any more: answer with O's
- * status, or let the client see the answer cut short. May end X's client side.
+ * Fails X with outcome O: sends an error response, or aborts the response if it has started. The
+ * worker's side must have been released. May end the client's side of X.
  */
 void exchange_fail(struct exchange *x, enum outcome o) cold_;
 /*
@@ -225,55 +224,52 @@ void exchange_fail(struct exchange *x, enum outcome o) cold_;
 void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out) noinline_;
-/* It is tried again no more; harmless when it was not. */
+/* Ends the retries of X in the retry budget. No effect if there were none. */
 void exchange_end_retry(struct exchange *x);
-/* RELEASE: give back the connection, and the worker's place. */
+/* Enters RELEASE: returns the connection and the worker's place. */
 void exchange_release(struct exchange *x);
-/*
- * The request is over for the pool: its place in the worker's backlog goes back. Harmless when it
- * has none.
- */
+/* Removes the request from the worker's backlog in the pool. No effect if it is not there. */
 void exchange_release_place(struct exchange *x);
-/* RELEASE of the connection alone: another one to the same worker is to follow. */
+/* Returns only the connection; another one to the same worker will follow. */
 void exchange_release_connection(struct exchange *x);
-/* Both sides are over. */
+/* Enters ACCOUNT, after both sides have ended. */
 void exchange_account(struct exchange *x);
-/* Count what the client's side has queued. */
+/* Updates the count of bytes queued by the client's side. */
 void exchange_count_buffered(struct exchange *x);
-/* How many bytes may be queued before reading from the worker pauses. */
+/* Returns the number of bytes that may be queued before reading from the worker pauses. */
 size_t exchange_buffer_limit(const struct exchange *x);
 /*
- * Releases the picked worker and excludes it from further picks. O: the outcome if no other worker
- * serves the request. BARRED: excluded for good; else the worker has not received a byte of the
- * request, and may be picked again when all have rejected it.
+ * Releases the picked worker and excludes it from further picks. O is the outcome if no other
+ * worker serves the request. If BARRED, the exclusion is permanent; otherwise the worker has not
+ * received a byte of the request, and may be picked again after all have rejected it.
  */
 void exchange_exclude(struct exchange *x, enum outcome o, bool barred);
 
-/* Adds Allow to X's answer. */
+/* Adds the field Allow to the response of X. */
 void exchange_add_allow(struct exchange *x);
-/* receive.c: CLASSIFY, and then on to LIMIT. */
+/* receive.c: enters CLASSIFY, and continues with LIMIT. */
 void exchange_receive(struct exchange *x);
 /* connect.c: picks a worker and continues from there. */
 void exchange_route(struct exchange *x);
 /* connect.c: gets a connection to the selected worker and continues. */
 void exchange_connect(struct exchange *x);
-/* connect.c: X is of new memory, or one that has waited is free: it waits for nothing. */
+/* connect.c: initializes the queue nodes of X, which is new, or has waited and is to be reused. */
 void exchange_make_waits(struct exchange *x);
-/* connect.c: the picked worker has refused it; others are asked, and in the end all of them again.
- */
+/* connect.c: the picked worker has rejected X. Tries other workers, and finally all of them
+ * again. */
 void exchange_refused(struct exchange *x, enum outcome o) cold_;
-/* connect.c: leave every queue, stop connecting. */
+/* connect.c: removes X from every queue, and stops connecting. */
 void exchange_leave_queues_(struct exchange *x) noinline_;
 static inline void exchange_stop_waiting(struct exchange *x)
 {
-    /* Mostly it has stood in none. */
+    /* Most requests were in no queue. */
     if (x->has_waited || x->permit)
         exchange_leave_queues_(x);
 }
-/* forward.c: the head that the worker gets, but for what depends on the worker; borrowed until the
- * next call. */
+/* forward.c: returns the head for the worker, except for fields that depend on the worker.
+ * Borrowed until the next call. */
 struct slice exchange_head(struct exchange *x);
-/* forward.c: a connection is there. */
+/* forward.c: sends X on its connection. */
 void exchange_forward(struct exchange *x);
 /* slow_client.c: response_buffer is full. Reading from the worker stops, or continues into a file.
  */
@@ -283,20 +279,22 @@ void exchange_slow(struct exchange *x) cold_;
  * was taken over, to follow the bytes in the file.
  */
 bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) noinline_;
-/* slow_client.c: whether what comes from the worker goes into a file; X is slow. */
+/* slow_client.c: returns true if the response goes into a file. X must be slow. */
 bool exchange_slow_spills(const struct exchange *x);
-/* slow_client.c: the client has taken some, and X is slow. May end X's client side. */
+/* slow_client.c: the client of X, which is slow, has received bytes. May end the client's side
+ * of X. */
 void exchange_slow_drained(struct exchange *x) noinline_;
-/* slow_client.c: the rest of the response will not come, and X is slow: abort it behind what is in
- * the file. */
+/* slow_client.c: aborts the response after the bytes in the file, as the rest will not arrive. X
+ * must be slow. */
 void exchange_slow_abort(struct exchange *x) cold_;
-/* slow_client.c: bytes that wait in memory beside the reply's queue; X is slow. */
+/* slow_client.c: returns the bytes in memory that are not in the reply's queue. X must be slow. */
 size_t exchange_slow_bytes(const struct exchange *x);
-/* slow_client.c: reading from the worker is not stopped (any more). */
+/* slow_client.c: ends a pause of reading from the worker. */
 void exchange_end_pause(struct exchange *x);
-/* slow_client.c: the client's side is over. X->slow is NULL then. */
+/* slow_client.c: the client's side has ended. X->slow is NULL afterwards. */
 void exchange_slow_end(struct exchange *x) noinline_;
-/* forward.c: whether its class and path is refused, workers having died of it. */
+/* forward.c: returns true if requests of this class and path are rejected because workers died
+ * with them. */
 bool guard_refuses_(const struct exchange *x) cold_;
 static inline bool guard_refuses(const struct exchange *x)
 {
@@ -304,9 +302,9 @@ static inline bool guard_refuses(const struct exchange *x)
 }
 /* account.c */
 void account(const struct exchange *x);
-/* An access line for what never became an exchange: the server itself refused it. */
+/* Writes an access line for a request that the HTTP server has rejected. */
 void account_refused(const struct lb_loop *home, const struct http_refusal *r);
-/* account.c: keep what the access line needs of the request. */
+/* account.c: copies the texts of the request that the access line needs. */
 void account_keep_text(struct exchange *x);
 
 /*
@@ -364,13 +362,13 @@ void limit_copy_drop(struct exchange *x);
 
 /* ---- header_apply.c: the application's header rules ---- */
 
-/* X has its class: change the request's fields, for keys, copies and workers. */
+/* Changes the request's fields, as seen by keys, copies and workers. X must have its class. */
 void exchange_change_request(struct exchange *x);
-/* Whether an answer of a worker's would be changed. */
+/* Returns true if the rules change a worker's response. */
 bool exchange_changes_response(const struct exchange *x);
 /*
- * Change the fields of X's answer, which are in its request's response.
- *   ours  the answer is none of a worker's: what describes a body or its keeping is left alone
+ * Changes the fields of the response of X. ours the response is the load balancer's own: fields
+ * that describe its body or caching are not changed
  */
 void exchange_change_response(struct exchange *x, bool ours);
 

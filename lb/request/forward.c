@@ -31,7 +31,7 @@ enum {
      * short.
      */
     HEAD_HELD_MS = 20,
-    /* A body that is not larger is copied behind its head, so that both are one piece to send. */
+    /* Maximum size of a body that is copied behind its head, so that both are sent as one piece. */
     JOIN_MAX = 4096,
 };
 
@@ -56,7 +56,8 @@ static void served(struct exchange *x, bool failed)
     stat_observe(x->al->stats, APP_STAT_service_us, x->service_us);
 }
 
-/* The response's last byte is here: the worker is free before the client has it all. */
+/* The last byte of the response was received: releases the worker before the client has received
+ * everything. */
 static void complete(struct exchange *x, int status)
 {
     x->active = false;
@@ -109,7 +110,8 @@ static void tell_verdict(const struct exchange *x, enum poison_verdict v,
               (unsigned long long)exchange_settings(x)->poison_hold_ms);
 }
 
-/* X's worker, or its process, died with it. True: its class and path is refused now. */
+/* Records that the worker of X, or its process, died with it. Returns true if its class and path
+ * are rejected now. */
 static bool worker_died(struct exchange *x)
 {
     const struct poison_rule rule = rule_of(x);
@@ -121,7 +123,7 @@ static bool worker_died(struct exchange *x)
     return guard_refuses(x);
 }
 
-/* It has a response, which clears its class and path of suspicion. */
+/* X has a response: its class and path are not suspected any more. */
 static cold_ void clear_suspect(const struct exchange *x)
 {
     const struct poison_rule rule = rule_of(x);
@@ -153,7 +155,7 @@ static enum outcome outcome_of(const struct exchange *x, enum err e)
     }
 }
 
-/* It was closed while idle, which was noticed too late. */
+/* Returns true if the connection had been closed while idle, and that was detected only now. */
 static bool was_dead_already(const struct exchange *x, enum err e)
 {
     bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
@@ -167,7 +169,8 @@ static const bool may_retry[] = {
 #undef OUTCOME
 };
 
-/* Once for a request, however often it is tried. */
+/* Counts X in the retry budget, once however often it is retried. Returns false if the budget is
+ * exhausted. */
 static bool take_retry(struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
@@ -184,7 +187,7 @@ static bool take_retry(struct exchange *x)
     return x->retrying;
 }
 
-/* Whether another worker may get the request, and if so, at which cost. */
+/* Returns true if the request may be sent to another worker. */
 static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 {
     if (!may_retry[o] || x->nbarred >= TRIED_MAX)
@@ -278,7 +281,8 @@ static void on_error(void *context, enum err e)
 
 /* ---- the response ---- */
 
-/* Whatever it announces, it has no end. One that fits any buffer is not worth the question. */
+/* Returns true for an event stream, which has no end whatever length it announces. Small
+ * responses are not checked. */
 static bool is_event_stream(const struct http1_head *head)
 {
     const struct slice type = SLICE_LIT("text/event-stream");
@@ -342,19 +346,22 @@ static void take_backlog(struct exchange *x, const struct http1_head *head)
     }
 }
 
-/* An agent's statement that no byte reached a process: any other worker may get the request. */
+/* Returns true if the agent states that no byte reached a process, so that any other worker may
+ * get the request. */
 static bool is_unprocessed(const struct exchange *x, const struct http1_head *head)
 {
     return head->status == 503 && x->member->has_feed && headers_unprocessed(head);
 }
 
-/* The process behind an agent died with the request: as if the worker's connection had broken. */
+/* Returns true if the process behind an agent died with the request, which is treated like a
+ * broken connection. */
 static bool is_process_failure(const struct exchange *x, const struct http1_head *head)
 {
     return head->status == 502 && x->member->has_feed && headers_process_failed(head);
 }
 
-/* The agent's words are not for the client. With a body to come they are not worth waiting for. */
+/* Discards a response that the agent sent for the load balancer. If a body is to follow, the
+ * connection is closed instead of reading it. */
 static void drop_answer(struct exchange *x, bool final)
 {
     x->active = !final;
@@ -372,14 +379,14 @@ static cold_ void on_process_failure(struct exchange *x, bool final)
 static cold_ void on_unprocessed(struct exchange *x, bool final)
 {
     stat_add(x->al->stats, APP_STAT_unprocessed, 1);
-    /* Too many tunnels (upgrade_concurrency) are no reason to spare it other requests. */
+    /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
     if (!x->websocket)
         worker_refused(x->member->worker, loop_now_ms(x->home->loop));
     drop_answer(x, final);
     exchange_refused(x, OUTCOME_WORKERS_BUSY);
 }
 
-/* The length announced to the client: none with 204, whatever the worker sent. */
+/* Returns the length announced to the client: none with 204, whatever the worker sent. */
 static uint64_t announced_length(const struct http1_head *head)
 {
     return head->status == 204 ? UINT64_MAX : head->content_length;
@@ -418,7 +425,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         http_reply_send(&x->reply, NULL, true);
 }
 
-/* So much is queued: how much more may come. */
+/* Sets how many further bytes may be read, given those that are queued. */
 static void make_room(struct exchange *x)
 {
     size_t limit = exchange_buffer_limit(x);
@@ -430,7 +437,7 @@ static void make_room(struct exchange *x)
         exchange_slow(x);
 }
 
-/* Whether only the client and its connection want the response's body. */
+/* Returns true if no other part of the load balancer needs the bytes of the response's body. */
 static bool may_move(const struct exchange *x)
 {
     return x->version < 0x200 && http_conn_ssl(x->conn) == NULL && x->copy_maker == NULL;
@@ -522,8 +529,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
     leave_pool(x);
     limit_upgraded(x);
     /*
-     * The 101 was the answer: the tunnel is in no backlog, and neither its time nor that of the
-     * handshake is measured, here as at the agent.
+     * The response is complete with the 101: the tunnel is in no backlog, and neither its duration
+     * nor that of the handshake is measured, as in the agent.
      */
     exchange_release_place(x);
     const struct http1_upgraded upgraded = http1_take_upgraded(&x->http);
@@ -540,7 +547,7 @@ static const struct http1_events events = {
     .on_upgrade = on_upgrade,
 };
 
-/* HOME: sent to the worker's agent; NULL: nothing. */
+/* Builds the head. HOME is the report to the worker's agent, or NULL. */
 static struct slice build_head(struct exchange *x, const struct home_report *home)
 {
     char subject[CLIENT_SUBJECT_MAX];
@@ -592,7 +599,7 @@ void exchange_forward(struct exchange *x)
 
     if (x->has_waited)
         timer_stop(&x->waits.timer);
-    /* While it waited, others of its kind have killed workers. */
+    /* Similar requests may have killed workers while X waited. */
     if (guard_refuses(x)) {
         x->keep = x->reused;
         exchange_release(x);

@@ -16,8 +16,8 @@ struct front {
     struct http_listener **listeners;
     size_t nlisteners;
     /*
-     * Draining: the server's connections are closed; DONE is called when the exchanges are gone,
-     * too.
+     * While draining: the connections of the server are closed. DONE is called when the exchanges
+     * have ended as well.
      */
     bool server_done;
     void (*done)(void *context);
@@ -38,7 +38,7 @@ static void on_refused(void *context, const struct http_refusal *r)
     account_refused(f->home, r);
 }
 
-/* Many clients share a proxy's address, and the proxy distinguishes them. */
+/* Limits per address do not apply to trusted proxies, which many clients share. */
 static bool is_trusted_proxy(void *context, const struct addr *peer)
 {
     const struct front *f = context;
@@ -176,7 +176,7 @@ void front_read_counts(const struct front *f, struct http_server_counts *out)
 
 enum { HTTPS_PORT = 443 };
 
-/* A target may have bytes that no URI has; what browsers do with them is theirs to know. */
+/* Appends TARGET. Bytes beyond ASCII, which are invalid in a URI, are percent-encoded. */
 static void put_target(struct text *out, struct slice target)
 {
     for (size_t i = 0; i < target.len; ++i) {

@@ -12,8 +12,8 @@
 struct front;
 
 /*
- * Where a request for TARGET ("/...", or "*") of AUTHORITY goes: "https://host[:PORT]/...",
- * appended to OUT. False: AUTHORITY, host[:port] or empty, names no host.
+ * Appends the https location of TARGET ("/...", or "*") at AUTHORITY (host[:port] or empty):
+ * "https://host[:PORT]/...". Returns false if AUTHORITY has no host.
  */
 bool redirect_location(unsigned port, struct slice authority, struct slice target,
                        struct text *out) must_check;
@@ -30,7 +30,7 @@ void front_set(struct front *f, const struct http_server_options *limits);
  */
 void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context);
 void front_shut_idle(struct front *f);
-/* Cut what is left. */
+/* Ends all remaining exchanges and connections at once. */
 void front_cut(struct front *f);
 void front_destroy(struct front *f);
 /* Counts of events on its connections so far. Any thread, while the front exists. */

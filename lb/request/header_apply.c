@@ -87,7 +87,7 @@ static noinline_ void apply(struct exchange *x, const struct change *c, struct m
             continue;
         if (rule->op != HEADER_ADD)
             take_off(to, name);
-        /* Nothing came out of its variables: no field rather than an empty one. */
+        /* If all variables are empty, no field is added instead of an empty one. */
         if (rule->op != HEADER_REMOVE && c->values[i].len != 0)
             headers_add_to(x->req, to, name, c->values[i]);
     }
@@ -112,10 +112,9 @@ static bool wants_receipt(const struct exchange *x)
 }
 
 /*
- * For clients that the setting route_receipt names, what became of the request.
- *   class="a.example"; worker="10.0.0.1:9000"; why=skilled; backlog=0; tries=1; limit_us=0;
- *   worker_us=12; connection_us=3
- * Without a pick all from `worker` on but the waits is left out.
+ * Adds the routing trace for clients in the setting route_receipt: class="a.example";
+ * worker="10.0.0.1:9000"; why=skilled; backlog=0; tries=1; limit_us=0; worker_us=12;
+ * connection_us=3. Without a pick, only the class and the waiting times are included.
  */
 static noinline_ void add_receipt(struct exchange *x)
 {
@@ -123,7 +122,7 @@ static noinline_ void add_receipt(struct exchange *x)
 
     if (!wants_receipt(x))
         return;
-    /* A class is visible ASCII (classify.h), and a worker's name no header would refuse. */
+    /* A class is visible ASCII (classify.h), and a worker's name is valid in a header. */
     text_add(&t, SLICE_LIT("class="));
     put_quoted(&t, x->cls);
     if (x->last != NULL) {
@@ -140,7 +139,7 @@ static noinline_ void add_receipt(struct exchange *x)
 
 /* ---- both ---- */
 
-/* The rules of that side of X; NULL: there is none. */
+/* Returns the rules for that side of X, or NULL. */
 static inline const struct header_rules *rules_of(const struct exchange *x, enum header_side side)
 {
     const struct header_rules *rules = x->al != NULL ? x->al->settings->headers : NULL;

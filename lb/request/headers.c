@@ -17,7 +17,8 @@
 
 /* ---- requests: what may pass at all ---- */
 
-/* For HTTP/1 the server has checked every byte when it was read. */
+/* Returns true if no field has control bytes. For HTTP/1 the server has checked every byte when
+ * it was read. */
 static noinline_ bool is_text(const struct message_fields *fields)
 {
     for (size_t i = 0; i < fields->n; ++i) {
@@ -119,7 +120,7 @@ struct cache_request headers_cache_request(struct http_request *req)
 
 /* ---- requests: the head a worker gets ---- */
 
-/* Whether there is a Connection field with other options than keep-alive or close. */
+/* Returns true if a Connection field has other options than keep-alive or close. */
 static bool connection_lists(const struct message_fields *fields)
 {
     if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
@@ -134,7 +135,7 @@ static bool connection_lists(const struct message_fields *fields)
     return false;
 }
 
-/* All fields of one kind as one, glued, with LAST (may be empty) at the end. */
+/* Writes all fields of one kind as a single one, with LAST (may be empty) at its end. */
 static noinline_ char *put_merged(char *at, const struct message_fields *fields,
                                   enum http_field kind, struct slice name, struct slice glue,
                                   struct slice last)
@@ -164,7 +165,7 @@ struct put_state {
     bool cookie, proto, host; /* done */
 };
 
-/* The field as the worker gets it, or nothing. */
+/* Writes field I as sent to the worker, or nothing. */
 static char *put_passed(struct put_state *s, size_t i, char *at)
 {
     const struct headers_request *r = s->r;
@@ -185,7 +186,7 @@ static char *put_passed(struct put_state *s, size_t i, char *at)
         s->cookie = true;
         return at;
     case FIELD_FOR:
-        /* Appending writes them all, with ours, at the end. */
+        /* When appending, all of them are written at the end with the load balancer's value. */
         passes = r->forwarded == FORWARDED_OFF;
         break;
     case FIELD_PROTO:
@@ -251,7 +252,8 @@ static char *put_via(char *at, int version, struct slice name)
     return PUT(put_slice(at, name), "\r\n");
 }
 
-/* For all that put_head writes. Fields that are merged take less room than apart. */
+/* Returns the room for everything that put_head() writes. Merged fields need less than separate
+ * ones. */
 static size_t room_for_head(const struct headers_request *r)
 {
     const struct message_fields *fields = &r->req->fields;
@@ -312,18 +314,18 @@ void headers_put_request(const struct headers_request *r, struct text *out)
 
 /* ---- responses ---- */
 
-/* The kinds of which no field passes back to a client. */
+/* Returns the kinds of fields that are not passed to the client. */
 static uint32_t kept_from_client(const struct headers_response *r)
 {
     uint32_t kinds = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_FRAMING) |
-                     FIELD_BIT(FIELD_OURS) | FIELD_BIT(FIELD_DATE); /* the server writes one */
+                     FIELD_BIT(FIELD_OURS) | FIELD_BIT(FIELD_DATE); /* the server writes its own */
 
     if (r->own_server)
         kinds |= FIELD_BIT(FIELD_SERVER);
     return r->request_id.len != 0 ? kinds | FIELD_BIT(FIELD_REQUEST_ID) : kinds;
 }
 
-/* Copies FROM to AT, where strings of the response go; returns the end. */
+/* Copies FROM to AT, in the memory of the response's strings. Returns the end. */
 static char *take_field(struct http_request *req, char *at, const struct http1_header *from)
 {
     char *value = put_slice(at, from->name);
@@ -388,7 +390,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head)
 {
-    /* A received line may lack the space that it is written with. */
+    /* A received line may lack the space that is written after the colon. */
     return sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len +
            head->bytes + head->nheaders;
 }

@@ -16,11 +16,11 @@
 #include "common/wire/cache_rules.h"
 
 enum {
-    /* The largest Max-Forwards that goes out; larger ones are lowered to it. */
+    /* Maximum value of Max-Forwards that is sent; larger ones are reduced to it. */
     MAX_FORWARDS_MAX = 255,
-    /* An X-Request-ID of the client that is retained. */
+    /* Maximum length of a client's X-Request-ID that is forwarded. */
     REQUEST_ID_MAX = 128,
-    /* Bytes of a request's Connection fields: each other field is looked up in them. */
+    /* Maximum length of a request's Connection fields, in which each other field is looked up. */
     CONNECTION_LIST_MAX = 1024,
 };
 
@@ -34,8 +34,8 @@ enum {
 };
 
 /*
- * Whether REQ may be passed on as HTTP/1.1: it is not CONNECT, its method and its Connection fields
- * are within METHOD_MAX and CONNECTION_LIST_MAX, and its fields, if they came by HTTP/2, have no
+ * Returns true if REQ may be sent as HTTP/1.1: it is not CONNECT, its method and Connection fields
+ * are within METHOD_MAX and CONNECTION_LIST_MAX, and its fields, if received by HTTP/2, have no
  * control bytes.
  */
 bool headers_check_request(const struct http_request *req);
@@ -43,43 +43,43 @@ bool headers_check_request(const struct http_request *req);
  * NULL. */
 struct slice headers_request_id(const struct http_request *req);
 /*
- * Max-Forwards, at most MAX_FORWARDS_MAX + 1.
- * Errors: ERR_NOT_FOUND; ERR_SYNTAX: no number, or several fields.
+ * Reads Max-Forwards, reduced to MAX_FORWARDS_MAX + 1. Errors: ERR_NOT_FOUND; ERR_SYNTAX if it is
+ * not a number, or duplicate.
  */
 enum err headers_max_forwards(const struct message_fields *fields,
                               uint64_t *out) must_check noinline_;
-/* N, at most MAX_FORWARDS_MAX, in place of REQ's Max-Forwards, which is there. */
+/* Replaces Max-Forwards of REQ, which must exist, by N, at most MAX_FORWARDS_MAX. */
 void headers_set_max_forwards(struct http_request *req, uint64_t n);
-/* REQ as the rules for shared responses want it. The fields are borrowed from REQ, their list is
- * taken from it. */
+/* Describes REQ for the rules of shared responses. The fields are borrowed from REQ, and their
+ * list is allocated from its memory. */
 struct cache_request headers_cache_request(struct http_request *req);
 
 struct headers_request {
     const struct http_request *req;
     struct slice target, authority;
     struct slice peer;           /* address of the connected client or proxy, without port */
-    struct slice client;         /* of the client: the same, or named by a trusted proxy */
-    struct slice forwarded_host; /* of a trusted proxy; empty: none */
-    bool tls;                    /* how the client came in */
+    struct slice client;         /* address of the client: PEER, or as stated by a trusted proxy */
+    struct slice forwarded_host; /* stated by a trusted proxy; empty: none */
+    bool tls;                    /* the client uses TLS */
     int forwarded;               /* FORWARDED_* of lb/settings/settings.h */
-    struct slice via;            /* our name; empty: no Via */
-    struct slice request_id;     /* empty: the client's passes as it is */
+    struct slice via;            /* name of the load balancer; empty: no Via */
+    struct slice request_id;     /* empty: the client's is forwarded unchanged */
     struct slice cls, fingerprint;
     const struct home_report *home; /* sent to the worker's agent; NULL: nothing */
     bool websocket;
     struct slice client_verdict, client_subject; /* p == NULL: absent */
 };
-/* The whole head, appended to OUT. REQ has passed headers_check_request. */
+/* Appends the complete head to OUT. REQ must have passed headers_check_request(). */
 void headers_put_request(const struct headers_request *r, struct text *out);
 
 struct headers_response {
     struct http_request *req;
     struct slice via;
     struct slice request_id;
-    bool own_server; /* the Server field is ours */
-    bool websocket;  /* a 101 */
+    bool own_server; /* the Server field is that of the load balancer */
+    bool websocket;  /* the response is a 101 */
 };
-/* Status, reason and fields of a worker's response into REQ->res; strings are copied. */
+/* Copies status, reason and fields of a worker's response to REQ->res. */
 void headers_take_response(const struct headers_response *r, const struct http1_head *head);
 /*
  * The same for a client of HTTP/1 when nothing else is to be done to the fields: status and reason
@@ -89,7 +89,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
                               char *at);
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
-/* Whether an agent reports that no byte of the request reached a process. */
+/* Returns true if an agent reports that no byte of the request reached a process. */
 bool headers_unprocessed(const struct http1_head *head) noinline_;
 /*
  * The number of requests in flight that an agent reports (Resumelb-Backlog).
@@ -97,12 +97,12 @@ bool headers_unprocessed(const struct http1_head *head) noinline_;
  * WORKER_REPORT_MAX, or duplicate.
  */
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
-/* Whether an agent reports that its process failed the request without a response. */
+/* Returns true if an agent reports that its process failed the request without a response. */
 bool headers_process_failed(const struct http1_head *head) noinline_;
-/* Add a field to FIELDS, REQ's own or its answer's. Both are copied. */
+/* Adds a field to FIELDS, those of REQ or of its response. NAME and VALUE are copied. */
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value);
-/* The same to REQ's answer. */
+/* Adds a field to the response of REQ. */
 void headers_add(struct http_request *req, struct slice name, struct slice value);
 
 #endif

@@ -28,7 +28,7 @@
 
 /* ---- its client ---- */
 
-/* The last field of KIND, added by the nearest proxy. */
+/* Returns the last field of KIND, which the nearest proxy has added. */
 static struct slice last_of(const struct message_fields *fields, enum http_field kind)
 {
     for (size_t i = fields->n; i-- != 0;) {
@@ -70,7 +70,7 @@ static void trust(struct exchange *x)
 {
     const struct networks *trusted = &x->al->settings->trusted;
 
-    /* So far the client is the connected peer. */
+    /* At this point the client address is that of the connected peer. */
     if (!networks_have(trusted, &x->client_addr)) {
         message_fields_drop(&x->req->fields, HEADERS_CLAIMS);
         return;
@@ -88,9 +88,9 @@ static const struct slice parent_name = {"traceparent", 11};
 static const struct slice state_name = {"tracestate", 10};
 
 /*
- * 16 hex digits, not all zeros; the low bits of which come back. They are a hash of the exchange's
- * id, which is unique, under a key that the kernel gave this process: as good as random ones for
- * sampling, and cheaper.
+ * Writes 16 hex digits, not all zero, and returns their low bits. They are a hash of the exchange's
+ * unique id with a random key of this process, which is sufficient for sampling and cheaper than
+ * random numbers.
  */
 static uint64_t make_digits(const struct exchange *x, char purpose, char out[SPAN_ID_LEN])
 {
@@ -115,7 +115,7 @@ static noinline_ void begin_trace(const struct exchange *x, struct trace_parent 
     p->flags = (double)low < share * ((double)UINT32_MAX + 1) ? TRACE_SAMPLED : 0;
 }
 
-/* The value of the request, if it is unique and permitted. */
+/* Parses the traceparent of the request, if it is unique and permitted. */
 static noinline_ bool find_parent(const struct exchange *x, struct trace_parent *out)
 {
     const struct message_fields *fields = &x->req->fields;
@@ -129,7 +129,7 @@ static noinline_ bool find_parent(const struct exchange *x, struct trace_parent 
            trace_parent_parse(found->value, out);
 }
 
-/* All tracestate fields are one list, which passes whole or not at all. */
+/* Returns true if the tracestate fields, which form one list, are forwarded. */
 static bool state_passes(const struct message_fields *fields)
 {
     const struct message_field *f = NULL;
@@ -188,7 +188,7 @@ static struct slice lower_name(const struct exchange *x, struct slice name)
     return (struct slice){lower, name.len};
 }
 
-/* RFC 9110 9.3.8: the request as it came, but nothing of it that is a secret. */
+/* RFC 9110 9.3.8: writes the request as it was received, without fields that contain secrets. */
 static void put_trace(const struct exchange *x, struct text *out)
 {
     const struct message_fields *fields = &x->req->fields;
@@ -208,7 +208,7 @@ static void put_trace(const struct exchange *x, struct text *out)
     text_add(out, SLICE_LIT("\r\n"));
 }
 
-/* Max-Forwards is 0. */
+/* Responds to TRACE or OPTIONS with Max-Forwards 0. */
 static noinline_ void answer_here(struct exchange *x, bool trace)
 {
     struct text body = {0};
@@ -236,7 +236,7 @@ static bool method_passes(struct exchange *x)
                                                       : OUTCOME_METHOD_UNKNOWN);
         return false;
     }
-    /* RFC 9110 7.6.2: of other methods it means nothing. */
+    /* RFC 9110 7.6.2: ignored for other methods. */
     if (!trace && !slice_is(method, "OPTIONS"))
         return true;
     switch ((int)headers_max_forwards(&x->req->fields, &forwards)) {
@@ -258,7 +258,7 @@ static bool method_passes(struct exchange *x)
 
 /* ---- its class ---- */
 
-/* Takes the application's path off the target, where it is configured to. */
+/* Removes the application's path from the target if strip_path is configured. */
 static void strip_prefix(struct exchange *x)
 {
     struct slice *t = &x->target;
@@ -345,8 +345,8 @@ static bool rates_pass(struct exchange *x)
 /* ---- a listener that sends every client to https ---- */
 
 /*
- * 301 has clients change POST into GET, so it is for GET and HEAD; 308 is for all else (RFC 9110
- * sections 15.4.2 and 15.4.9).
+ * Responds with 301 to GET and HEAD, and with 308 to other methods, because clients change POST
+ * into GET after 301 (RFC 9110 sections 15.4.2 and 15.4.9).
  */
 static noinline_ void redirect(struct exchange *x, unsigned port)
 {
@@ -411,8 +411,8 @@ static struct application *find_application(const struct exchange *x)
 }
 
 /*
- * A client of HTTP/1.0 need not send a Host, but applications refuse a request
- * without one: it gets the first exact host of its application, else the address it came to.
+ * Returns the Host for a request of HTTP/1.0 without one, because applications reject such
+ * requests: the first exact host of the application, else the address of the listener.
  */
 static noinline_ struct slice usual_host(const struct exchange *x)
 {
@@ -427,8 +427,8 @@ static noinline_ struct slice usual_host(const struct exchange *x)
 
 void exchange_receive(struct exchange *x)
 {
-    /* The server has seen to it that the target is "/..." or "*", and the authority a host, or
-     * empty. */
+    /* The server has checked that the target is "/..." or "*", and that the authority is a host,
+     * or empty. */
     x->authority = x->req->authority;
     x->target = x->req->target;
     if (!headers_check_request(x->req)) {

@@ -20,11 +20,12 @@
 #include <string.h>
 
 enum {
-    /* Read back from the file at once. */
+    /* Maximum number of bytes read from the file at once. */
     PIECE_BYTES = 64 * 1024,
-    /* Given to a client that takes all of it at once, then the loop's other sockets have a turn. */
+    /* Maximum number of bytes sent to a client in a turn, so that other sockets of the loop are
+     * served in between. */
     FEED_MAX = 1024 * 1024,
-    /* A paused response continues when so much may be added, or all has been taken. */
+    /* A paused response continues when this many bytes may be added, or all have been sent. */
     RESUME_BYTES = 256 * 1024,
     /* How often within worker_hold_timeout it is checked whether other requests wait. */
     HOLD_CHECKS = 8,
@@ -32,15 +33,15 @@ enum {
 
 struct slow_client {
     struct exchange *x;
-    struct response_spill *spill; /* NULL: there was no use for a file yet */
-    bool spilling;                /* what comes goes to the end of SPILL */
-    bool was_spilled;             /* counted */
-    bool final, aborted;          /* the response is complete, or cut, behind what is in SPILL */
-    uint64_t counted_bytes;       /* in files, as counted */
-    struct timer more;            /* a client that takes all at once gets the next piece */
+    struct response_spill *spill; /* or NULL if no file was needed yet */
+    bool spilling;                /* received bytes go to the end of SPILL */
+    bool was_spilled;             /* counted in the statistics */
+    bool final, aborted;    /* the response is complete, or was aborted, after the bytes in SPILL */
+    uint64_t counted_bytes; /* bytes in files that were counted */
+    struct timer more;      /* sends the next piece to a client that received everything at once */
     struct timer hold;
     uint64_t held_us;       /* paused while other requests waited for the worker */
-    uint64_t held_since_us; /* of the present pause what is not in HELD_US yet */
+    uint64_t held_since_us; /* start of the part of the current pause that is not in HELD_US */
 };
 
 static void on_more(struct timer *t);
@@ -109,7 +110,7 @@ static bool others_wait(const struct exchange *x)
     return v.waiting != 0;
 }
 
-/* The present pause, as far as it has not been counted. */
+/* Adds the uncounted part of the current pause to HELD_US. */
 static void count_hold(struct exchange *x)
 {
     struct slow_client *s = x->slow;
@@ -149,7 +150,7 @@ void exchange_end_pause(struct exchange *x)
         count_hold(x);
 }
 
-/* Nothing of S after it. */
+/* Aborts the response. S must not be used afterwards. */
 static cold_ void cut(struct exchange *x)
 {
     char cls[LOG_CUT_ROOM];
@@ -189,7 +190,7 @@ static cold_ void note_failure(struct exchange *x)
              x->app->name, x->home->lb->spill_space.directory, strerror(error));
 }
 
-/* How many bytes may be put into the file now. 0: reading has to follow the client. */
+/* Returns the number of bytes that may be added to the file; 0: reading must follow the client. */
 static size_t spill_room(struct exchange *x)
 {
     struct slow_client *s = x->slow;
@@ -272,7 +273,7 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
 
 /* ---- out of the file ---- */
 
-/* The rest of the response cannot be read. */
+/* Handles a failure to read the response from the file. */
 static cold_ void fail_reading(struct exchange *x)
 {
     note_failure(x);
@@ -286,13 +287,15 @@ static cold_ void fail_reading(struct exchange *x)
     }
 }
 
-/* Half, so that reading does not stop and resume for each packet of a slow client. */
+/* Resumes at half of LIMIT, so that reading does not stop and resume for each packet of a slow
+ * client. */
 static bool wants_more(const struct exchange *x, size_t limit)
 {
     return x->reply.queued_bytes <= limit / 2;
 }
 
-/* From the file to the client, as far as it takes it. False: its side is over, or will be. */
+/* Sends bytes from the file to the client. Returns false if the client's side has ended, or will
+ * end. */
 static bool feed(struct exchange *x)
 {
     struct slow_client *s = x->slow;

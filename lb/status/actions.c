@@ -33,9 +33,10 @@ enum {
 struct search {
     const struct admin_order *order;
     struct application *app;
-    size_t napps; /* that fit */
+    size_t napps; /* number of matching applications */
     struct known_worker *found;
-    size_t workers, scores; /* forget: asked, forgotten; confirm-removal: held */
+    size_t workers,
+        scores; /* forget: workers searched, scores deleted; confirm-removal: workers held */
 };
 
 static void look_for(void *context, const struct known_worker *k)
@@ -46,7 +47,7 @@ static void look_for(void *context, const struct known_worker *k)
         s->found = membership_find(k->app->membership, k->name);
 }
 
-/* The one application that an order means. NULL: fine. */
+/* Finds the application of an order. Returns NULL on success, else the problem. */
 static const char *find_application(const struct lb *lb, struct search *s)
 {
     for (size_t i = 0; i < lb->napplications; ++i) {
@@ -62,7 +63,7 @@ static const char *find_application(const struct lb *lb, struct search *s)
     return NULL;
 }
 
-/* The one worker that an order names. NULL: fine. */
+/* Finds the worker of an order. Returns NULL on success, else the problem. */
 static const char *find_worker(const struct lb *lb, struct search *s)
 {
     if (s->order->worker.len == 0)

@@ -11,7 +11,7 @@
 struct class_series {
     struct map_node by_name;
     struct class_figures figures;
-    double requests; /* of its rank, while choosing */
+    double requests; /* requests of its rank during a selection */
     char name[];
 };
 
@@ -47,7 +47,7 @@ struct class_series *class_metrics_find(const struct class_metrics *m, struct sl
     return map_entry(map_find(&m->series, name, cls.len), struct class_series, by_name);
 }
 
-/* A struct class_figures has nothing but doubles. */
+/* All members of struct class_figures are doubles. */
 enum { CLASS_FIGURES = sizeof(struct class_figures) / sizeof(double) };
 
 void class_figures_add(struct class_figures *to, const struct class_figures *more)
@@ -85,7 +85,7 @@ static void admit(struct class_metrics *m, const struct class_rank *r)
     map_add(&m->series, &s->by_name, s->name, r->name.len);
 }
 
-/* There is one. */
+/* Returns the series with the fewest requests. There must be at least one. */
 static struct class_series *least(const struct class_metrics *m)
 {
     struct class_series *found = NULL;
@@ -98,7 +98,7 @@ static struct class_series *least(const struct class_metrics *m)
     return found;
 }
 
-/* Most first; where they are equal, in an order that is always the same. */
+/* Sorts by descending requests; equal ones in a fixed order. */
 static int by_requests(const void *a, const void *b)
 {
     const struct class_rank *x = a;
@@ -113,7 +113,8 @@ static int by_requests(const void *a, const void *b)
     return (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
-/* Leaves those without series, the busiest first; those with some know their rank then. */
+/* Removes classes with series from RANKS after storing their rank, and sorts the others by
+ * descending requests. Returns their number. */
 static size_t rank(struct class_metrics *m, struct class_rank *ranks, size_t n)
 {
     size_t left = 0;

@@ -20,10 +20,11 @@
 #include "common/base/text.h"
 
 enum {
-    CLASS_METRICS_MAX = 1000, /* classes of an application with series; max of metrics_classes */
+    CLASS_METRICS_MAX = 1000, /* maximum number of classes of an application with series; limit of
+                                 metrics_classes */
     CLASS_METRICS_FADE_S = 300,
     CLASS_METRICS_LEAD = 2,
-    CLASS_METRICS_WORTH = 10, /* requests that have not faded */
+    CLASS_METRICS_WORTH = 10, /* decayed number of requests from which a class gets series */
 };
 #define CLASS_METRICS_QUIET 0.5
 
@@ -34,27 +35,28 @@ struct class_series;
 struct class_figures {
     double requests, failed, limited, waited;
     double seconds, wait_seconds;
-    double skilled, spilled, unskilled; /* of those that a worker was picked for */
+    double skilled, spilled, unskilled; /* requests for which a worker was picked */
 };
 
 void class_figures_add(struct class_figures *to, const struct class_figures *more);
 void class_figures_scale(struct class_figures *f, double by);
 
-/* A class that is known, and its requests that have not faded. */
+/* A known class, and its decayed number of requests. */
 struct class_rank {
     struct slice name;
     double requests;
 };
 
 struct class_metrics *class_metrics_create(void);
-/* NULL is fine. */
+/* NULL is allowed. */
 void class_metrics_destroy(struct class_metrics *m);
-/* The series of CLS until the next class_metrics_choose; NULL: it is one of the others. */
+/* Returns the series of CLS, valid until the next class_metrics_choose(); NULL if it is counted
+ * with the others. */
 struct class_series *class_metrics_find(const struct class_metrics *m, struct slice cls);
-/* S: of M, or NULL for the others. */
+/* Adds to series S of M, or to the others if S is NULL. */
 void class_metrics_add(struct class_metrics *m, struct class_series *s,
                        const struct class_figures *more);
-/* Classes with series. */
+/* Returns the number of classes with series. */
 size_t class_metrics_count(const struct class_metrics *m);
 /*
  * Selects the classes that have series from now on.
@@ -65,7 +67,8 @@ size_t class_metrics_count(const struct class_metrics *m);
  */
 bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, size_t n, size_t limit,
                           bool move);
-/* Each class with series, in the order they got them; last, with CLS NULL, the others. */
+/* Visits each class with series, in the order in which they got them, and finally the others
+ * with CLS NULL. */
 void class_metrics_each(const struct class_metrics *m,
                         void (*each)(void *context, const char *cls, const struct class_figures *f),
                         void *context);

@@ -21,22 +21,22 @@
 enum {
     DRAIN_MS = 250,
     DRAINS_A_LOOK = 4, /* once a second */
-    /* With so few notes at a drain, from all loops, the next one is that before the look. */
+    /* If all loops together have so few notes, the next drain is the one before the scan. */
     NOTES_FEW = 32,
     MOVE_LOOKS = 10, /* seconds between two checks for classes that replace others */
 };
 
-/* A second's worth of forgetting for the histograms of times. */
+/* Decay of the histograms of times per second. */
 static const double TIMES_KEEP = 0.935; /* exp(-1/15) */
 
-/* Sums that fade with FADE_S from FROM_S to NOW_S keep this much. */
+/* Returns the factor by which sums with time constant FADE_S decay from FROM_S to NOW_S. */
 static double fade(double fade_s, double from_s, double now_s)
 {
     return now_s > from_s ? exp((from_s - now_s) / fade_s) : 1;
 }
 
-/* Of a steady stream of r a second a sum comes to r * OBSERVER_FADE_S; shortly after the start, to
- * less. */
+/* A steady rate of r per second yields a sum of r * OBSERVER_FADE_S, and less shortly after the
+ * start. */
 double observer_rate(const struct observer *o, double sum, double at_s)
 {
     double age = o->now_s - o->started_s;
@@ -97,7 +97,8 @@ static struct seen_class *class_of(struct observer *o, struct seen_app *a, struc
     return c;
 }
 
-/* A worker of the class more; where there are too many, in the place of the least. */
+/* Adds WEIGHT to the worker's share of the class. If there are too many workers, it replaces the
+ * one with the smallest share. */
 static void count_worker(struct seen_class *c, uint32_t number, double weight)
 {
     struct class_worker *least = NULL;
@@ -155,7 +156,7 @@ static void choose_classes(const struct observer *o, struct seen_app *a)
     bool move = ++a->looks % MOVE_LOOKS == 0;
     size_t n = 0;
 
-    /* Mostly there is nothing to choose. */
+    /* In most cases no class gains or loses its series. */
     if (shown <= limit && (shown == limit ? !move || limit == 0 : shown >= known))
         return;
     struct class_rank *ranks = xcalloc(known + 1, sizeof(*ranks));
@@ -425,7 +426,7 @@ static void look(struct observer *o)
 
 /* ---- life ---- */
 
-/* How many notes there were. */
+/* Processes all notes. Returns their number. */
 static size_t drain(struct observer *o)
 {
     size_t notes = 0;
@@ -450,7 +451,8 @@ static void on_timer(struct timer *t)
         for (size_t i = 0; i < o->lb->napplications; ++i)
             choose_classes(o, &o->apps[i]);
     }
-    /* Where little happens the thread is not woken for it: the rings have room for a thousand. */
+    /* With little traffic the thread is woken less often: the rings have room for a thousand
+     * notes. */
     o->step = notes < NOTES_FEW ? DRAINS_A_LOOK - o->drains : 1;
     timer_start(o->lb->control, &o->timer, (uint64_t)o->step * DRAIN_MS);
 }

@@ -16,7 +16,7 @@
 
 enum {
     OBSERVER_FADE_S = 15,
-    OBSERVER_CLASSES_MAX = 16384,    /* of an application; the one quiet for longest goes first */
+    OBSERVER_CLASSES_MAX = 16384, /* per application; the one idle for longest is removed first */
     OBSERVER_CLASS_WORKERS_MAX = 24, /* counted separately for each class */
     OBSERVER_ROWS_MAX = 100,         /* classes described at once */
     OBSERVER_MAP_CLASSES = 24,       /* rows of the map of classes and workers */
@@ -26,15 +26,15 @@ enum {
 
 struct observer;
 
-/* Once applications and loops are there. */
+/* Must be called after applications and loops were created. */
 struct observer *observer_create(struct lb *lb);
-/* After the data loops. NULL is fine. */
+/* Must be called after the data loops have ended. NULL is allowed. */
 void observer_destroy(struct observer *o);
 const struct events *observer_events(const struct observer *o);
 struct class_metrics;
-/* Of the application's busiest classes. */
+/* Returns the metrics of the application's busiest classes. */
 const struct class_metrics *observer_class_metrics(const struct observer *o, size_t application);
-/* Members of an application's object: "now": rates and times. */
+/* Writes the member "now" of an application's object: rates and times. */
 void observer_describe(struct observer *o, size_t application, struct json_writer *w);
 /*
  * Writes "classes_now", the busiest OBSERVER_ROWS_MAX classes that have Q in their name (empty:
@@ -42,9 +42,9 @@ void observer_describe(struct observer *o, size_t application, struct json_write
  */
 void observer_describe_classes(struct observer *o, size_t application, struct slice q,
                                struct json_writer *w);
-/* Requests a second of a worker; 0 when it is not known. */
+/* Returns the requests per second of a worker; 0 if it is unknown. */
 double observer_worker_rate(const struct observer *o, size_t application, const char *name);
-/* Members of a worker's object; nothing when it is not known. */
+/* Writes members of a worker's object; nothing if it is unknown. */
 void observer_describe_worker(struct observer *o, size_t application, const char *name,
                               struct json_writer *w);
 

@@ -15,37 +15,37 @@
 /* A decaying sum of recent values. */
 struct fading {
     double sum;
-    double at_s; /* up to date then */
+    double at_s; /* time at which SUM was updated */
 };
 
 struct seen_worker {
     struct map_node by_name;
-    uint32_t number; /* never used again */
-    bool here;       /* at the last look */
+    uint32_t number; /* unique; not reused */
+    bool here;       /* at the last scan */
     bool drained, ejected;
     bool was_in_pool;
     char state[16], version[64], incarnation[72];
-    uint64_t requests, failures, service_us; /* of its member, at the last look */
+    uint64_t requests, failures, service_us; /* counts of its member at the last scan */
     struct fading request_rate, failure_rate, service_s;
     struct {
-        struct slice cls; /* borrowed from its class; for the time of one description */
+        struct slice cls; /* borrowed from its class; valid during one description */
         double rate;
     } top[OBSERVER_TOP_CLASSES];
     char name[];
 };
 
 struct class_worker {
-    uint32_t number; /* of a seen_worker */
-    float sum;       /* fades with its class */
+    uint32_t number; /* number of a seen_worker */
+    float sum;       /* decays with its class */
 };
 
 struct seen_class {
     struct map_node by_name;
     struct list node; /* least recently seen first */
-    double at_s;      /* the sums below are up to date then */
+    double at_s;      /* time at which the sums below were updated */
     struct class_figures recent;
-    double lasting;              /* requests, fading with CLASS_METRICS_FADE_S */
-    struct class_series *series; /* or NULL: it is counted with others */
+    double lasting;              /* number of requests, decaying with CLASS_METRICS_FADE_S */
+    struct class_series *series; /* NULL: counted with the others */
     struct class_worker *workers;
     unsigned n;
     char name[];
@@ -56,14 +56,14 @@ struct seen_app {
     struct map workers, classes;
     struct list recent; /* seen_class.node */
     struct class_metrics *figures;
-    unsigned looks; /* for its classes */
+    unsigned looks; /* number of scans, for the selection of classes */
     struct fading requests, failed, placed, skilled;
     struct histogram times;
     char active_version[64];
     struct app_settings settings; /* at the last check */
     bool has_settings;
-    char **refused; /* why, per row of app_row; or NULL */
-    bool settled;   /* what was present at the start does not cause events */
+    char **refused; /* reason of the rejection per row of app_row, or NULL */
+    bool settled;   /* workers that were present at the start do not cause events */
 };
 
 struct observer {
@@ -73,13 +73,13 @@ struct observer {
     struct seen_app *apps;
     uint32_t numbers;
     double started_s, now_s;
-    unsigned drains; /* since the last look, in quarters of a second */
-    unsigned step;   /* how many of these the one to come stands for */
+    unsigned drains; /* quarters of a second since the last scan */
+    unsigned step;   /* number of quarters that the next drain covers */
 };
 
 /* The rate per second of SUM, which was updated at AT_S. */
 double observer_rate(const struct observer *o, double sum, double at_s);
-/* Bring C's sums up to date. */
+/* Updates the sums of C to the current time. */
 void observer_refresh(const struct observer *o, struct seen_class *c);
 
 #endif

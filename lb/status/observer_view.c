@@ -12,7 +12,7 @@ static void put_rounded(struct json_writer *w, const char *name, double v)
     json_put_real(w, name, (double)(int64_t)(v * 1000 + (v < 0 ? -0.5 : 0.5)) / 1000);
 }
 
-/* To the microsecond. */
+/* Writes V with microseconds. */
 static void put_seconds(struct json_writer *w, const char *name, double v)
 {
     json_put_real(w, name, v < 1e9 ? (double)(int64_t)(v * 1e6 + 0.5) / 1e6 : v);
@@ -68,7 +68,7 @@ void observer_describe_worker(struct observer *o, size_t application, const char
     double service = rate_of(o, &s->service_s);
     put_rounded(w, "requests_per_s", requests);
     put_rounded(w, "failures_per_s", rate_of(o, &s->failure_rate));
-    /* The present duration of one request. */
+    /* Current duration of a request. */
     if (requests > 0.001)
         put_seconds(w, "service_mean_s", service / requests);
     else
@@ -96,7 +96,7 @@ static bool contains(struct slice text, struct slice part)
     return part.len == 0 || memmem(text.p, text.len, part.p, part.len) != NULL;
 }
 
-/* Insertion into a short list: most classes are below its end at once. */
+/* Inserts CLS into the short sorted list. Most classes are smaller than its last one. */
 static void offer(struct choice *c, struct seen_class *cls, double rate)
 {
     if (c->n == OBSERVER_ROWS_MAX && rate <= c->rows[c->n - 1].rate)
@@ -116,7 +116,7 @@ static void choose(struct observer *o, struct seen_app *a, struct slice q, struc
     }
 }
 
-/* Of each worker, the classes of which it gets most. */
+/* Determines, for each worker, the classes with the most requests. */
 static void rank_tops(struct observer *o, struct seen_app *a, const struct choice *c,
                       struct seen_worker *const *workers)
 {
@@ -174,7 +174,7 @@ static void put_class(const struct observer *o, const struct seen_app *a,
 struct column {
     struct seen_worker *worker;
     double sum;
-    int64_t home; /* of how many rows it has most */
+    int64_t home; /* number of rows in which it has the largest share */
 };
 
 static int by_sum(const void *a, const void *b)
@@ -191,7 +191,7 @@ static int by_name(const void *a, const void *b)
                       ((const struct column *)b)->worker->name);
 }
 
-/* The workers that get most of these classes; then in the order of their names. */
+/* Selects the workers with the largest shares of these classes, sorted by name. */
 static size_t choose_columns(struct seen_app *a, const struct choice *c, size_t nrows,
                              struct seen_worker *const *workers, struct column **out)
 {
@@ -237,7 +237,7 @@ static double score_of(const struct pool_class_view *v, const char *name)
 
 struct map_row {
     struct seen_class *cls;
-    size_t home; /* the column with most of its traffic */
+    size_t home; /* column with the largest share of its traffic */
     double rate;
 };
 
@@ -293,7 +293,8 @@ static void put_map(struct observer *o, struct seen_app *a, const struct choice 
             }
         }
     }
-    /* Classes of one worker stand together: where each has its place, there is a diagonal. */
+    /* Sorts classes of the same worker next to each other, so that settled classes form a
+     * diagonal. */
     qsort(rows, nrows, sizeof(rows[0]), by_home);
     json_open_object(w, "map");
     json_open_array(w, "workers");

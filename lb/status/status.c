@@ -26,7 +26,7 @@
 
 /* ---- workers ---- */
 
-/* One pool's view, to be found by worker. */
+/* Views of one pool, indexed by worker. */
 struct view_entry {
     struct map_node node;
     const void *worker; /* key */
@@ -34,13 +34,13 @@ struct view_entry {
     bool shown;
 };
 
-/* A worker that is shown. */
+/* A row of the table of workers. */
 struct worker_row {
     const char *name;
-    const struct known_worker *known; /* NULL: not any more */
+    const struct known_worker *known; /* NULL: not known any more */
     struct worker *worker;            /* or NULL */
     const struct worker_view *view;   /* or NULL */
-    double rate;                      /* where there is a choice */
+    double rate;                      /* set if workers have to be selected */
 };
 
 struct workers_page {
@@ -202,7 +202,7 @@ static void add_known(void *context, const struct known_worker *k)
                                     .view = e != NULL ? e->view : NULL});
 }
 
-/* The known workers, then removed ones with requests in flight. */
+/* Lists the known workers, then removed ones with requests in flight. */
 static void find_workers(struct workers_page *p)
 {
     const struct pool_view *pv = p->pool;
@@ -444,7 +444,7 @@ static void put_unrouted(struct json_writer *w, struct lb *lb)
     json_close_object(w);
 }
 
-/* Each data loop's share of the clients. */
+/* Writes the share of clients of each data loop. */
 static void put_loops(struct json_writer *w, struct lb *lb)
 {
     json_open_array(w, "loops");

@@ -12,16 +12,16 @@
 #include "common/stats/metrics.h"
 #include "lb/core/lb.h"
 
-/* Add every page to A, which LB outlives. */
+/* Adds all pages to A. LB must outlive A. */
 void status_add(struct lb *lb, struct admin *a);
 
-/* ---- the pages by themselves, appended to OUT ---- */
+/* ---- pages, appended to OUT ---- */
 /* Selects what is shown of lists that may be long. */
 struct status_choice {
     struct slice q; /* of the classes shown by name, those that contain this (empty: all) */
     /*
-     * 0: every worker. Else at most so many, with q in their name, state or version, the busiest of
-     * those; and how many there are: "workers_known", "workers_active", "workers_found".
+     * 0: all workers. Otherwise at most this many, the busiest of those with Q in their name, state
+     * or version; their numbers are written as "workers_known", "workers_active", "workers_found".
      */
     size_t workers_max;
 };
@@ -47,18 +47,18 @@ enum {
 struct explain_query {
     char application[EXPLAIN_APPLICATION_MAX];
     char cls[CLASS_BYTES_MAX];
-    char url[EXPLAIN_URL_MAX]; /* as common/wire/url_line.h takes it */
+    char url[EXPLAIN_URL_MAX]; /* in the form of common/wire/url_line.h */
     size_t application_len, cls_len, url_len;
     bool has_application, has_class, has_url;
 };
 
-/* NULL, and OUT is filled: it has a class or a URL, not both.
- * Else what is wrong with it, for humans. */
+/* Parses QUERY. Returns NULL on success; OUT has either a class or a URL. Otherwise returns a
+ * description of the problem. */
 const char *explain_query_parse(struct slice query, struct explain_query *out);
 
 /* status_metrics.c */
 void status_metrics(struct lb *lb, struct metrics *m);
-/* The manual as Markdown (docs/reference/stats.md). */
+/* Writes the manual as Markdown (docs/reference/stats.md). */
 void status_metrics_describe(FILE *out);
 
 /* actions.c: adds what an operator can do to A, which LB outlives. */
@@ -73,12 +73,12 @@ void actions_add(struct lb *lb, struct admin *a);
  */
 
 enum {
-    SHARED_ANSWER_FROM_US = 2000,      /* of CPU: one that took less is not kept */
-    SHARED_ANSWER_TIMES = 10,          /* it is kept for so many times what it took */
-    SHARED_ANSWER_MAX_US = 500 * 1000, /* but no longer than this */
+    SHARED_ANSWER_FROM_US = 2000,      /* CPU time; cheaper responses are not stored */
+    SHARED_ANSWER_TIMES = 10,          /* a response is stored for this multiple of its CPU time */
+    SHARED_ANSWER_MAX_US = 500 * 1000, /* maximum time for which it is stored */
 };
 
-/* One of each is kept. */
+/* One response of each is stored. */
 enum shared_page {
     SHARED_STATUS,
     SHARED_RESUMES,
@@ -90,12 +90,13 @@ enum shared_page {
 struct shared_answers;
 
 struct shared_answers *shared_answers_create(void);
-/* NULL is fine. */
+/* NULL is allowed. */
 void shared_answers_destroy(struct shared_answers *s);
-/* Appends the answer that is kept. False: there is none, or it is too old. */
+/* Appends the stored response. Returns false if there is none, or if it is too old. */
 bool shared_answers_take(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
                          struct text *out);
-/* ANSWER was made at NOW_US, with COST_US of CPU: keeps a copy where that is worth it. */
+/* Stores a copy of ANSWER, which was created at NOW_US with COST_US of CPU time, if that is
+ * worthwhile. */
 void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64_t now_us,
                          uint64_t cost_us, struct slice answer);
 /* Drops all stored answers, so that the client that has just changed something sees the change. */

@@ -21,7 +21,8 @@
 
 /* ---- the query ---- */
 
-/* A value of a query, with %XX; '+' is itself. False: it is broken, or longer than ROOM. */
+/* Decodes a value of a query; '+' is unchanged. Returns false if it is invalid, or longer than
+ * ROOM. */
 static bool unescape(struct slice s, char *out, size_t room, size_t *len)
 {
     size_t n = 0;
@@ -43,7 +44,7 @@ static bool unescape(struct slice s, char *out, size_t room, size_t *len)
     return true;
 }
 
-/* Whether P is a possible result of a classifier: visible ASCII. */
+/* Returns true if P can be a class: visible ASCII. */
 static bool is_class(const char *p, size_t len)
 {
     for (size_t i = 0; i < len; ++i) {
@@ -104,7 +105,7 @@ const char *explain_query_parse(struct slice query, struct explain_query *out)
     return out->has_class || out->has_url ? NULL : "class or url is missing";
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static bool no_header(const void *context, size_t i, struct slice *name, struct slice *value)
 {
@@ -222,7 +223,7 @@ static void put_choice(struct json_writer *w, const struct pool_explain *e)
     put_steps(w, e);
 }
 
-/* SHADOW: what shadow_policy would do; or NULL. */
+/* Writes the explanation. SHADOW is that of shadow_policy, or NULL. */
 static void put_explanation(struct json_writer *w, const struct application *app, struct slice cls,
                             const struct pool_explain *e, const struct pool_explain *shadow)
 {

@@ -77,7 +77,7 @@ static void each_tls_failure(struct metrics *m, const void *context)
                            slice_of(tls_failure_text((enum tls_failure)i)));
 }
 
-/* These have no application to name. */
+/* Outcomes of requests without an application. */
 static void each_unrouted_outcome(struct metrics *m, const void *context)
 {
     const struct page *p = context;
@@ -145,7 +145,7 @@ static void each_pool(struct metrics *m, const void *context)
         metrics_put(m, &p->views[i], labels_of(p, i), SLICE_NULL);
 }
 
-/* Of struct worker_view; or of struct member. */
+/* Writes metrics of objects of struct worker_view, or of struct member if MEMBERS. */
 static void put_workers(struct metrics *m, const struct page *p, bool members)
 {
     for (size_t i = 0; i < p->lb->napplications; ++i) {
@@ -184,8 +184,8 @@ static double tunnels(const void *object)
     return tunnel_limit_open(&((const struct member *)object)->tunnels);
 }
 
-/* Each application that has a tree: of struct membership_figures, or of struct tree_status, which
- * is its first member. */
+/* Visits each application with a tree. The object is a struct membership_figures, of which the
+ * first member is a struct tree_status. */
 static void each_tree(struct metrics *m, const void *context)
 {
     const struct page *p = context;
@@ -208,7 +208,7 @@ static const struct limit_rules *limits_of(const struct application *a)
     return a->settings->limits != NULL ? a->settings->limits : &none;
 }
 
-/* Each counter once for a page: its figures are of one moment. */
+/* Reads each counter once per page, so that its metrics are consistent. */
 static struct limit_view *view_limits(const struct lb *lb)
 {
     uint64_t now_us = clock_mono_us();
@@ -227,7 +227,7 @@ static struct limit_view *view_limits(const struct lb *lb)
     return views;
 }
 
-/* Of struct limit_view; or of struct limit_rule. */
+/* Writes metrics of objects of struct limit_view, or of struct limit_rule if RULES. */
 static void put_limits(struct metrics *m, const struct page *p, bool rules)
 {
     const struct limit_view *view = p->limits;
@@ -300,7 +300,7 @@ struct classes {
     struct slice labels;
 };
 
-/* Of the applications that show any. */
+/* Writes metrics of classes, for applications that have any. */
 static void put_classes(struct metrics *m, const struct page *p,
                         void (*put)(void *context, const char *cls, const struct class_figures *f))
 {
@@ -438,7 +438,7 @@ static const struct metric of_classes[] = {
 
 /* ---- the page ---- */
 
-/* The struct has nothing but such numbers. */
+/* All members of the struct are such numbers. */
 static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
 {
     for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {

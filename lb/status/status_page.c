@@ -20,7 +20,7 @@ enum { STATUS_WORKERS_MAX = 200 /* rows of workers; the search finds the others 
 
 struct kept {
     struct text answer;
-    uint64_t until_us; /* 0: nothing is kept */
+    uint64_t until_us; /* 0: nothing is stored */
 };
 
 struct shared_answers {
@@ -91,7 +91,7 @@ static uint64_t thread_us(void)
     return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
 }
 
-/* The answer that is retained, or a new one. */
+/* Appends the stored response, or a new one. */
 static int answer(struct lb *lb, enum shared_page page,
                   void (*make)(struct lb *lb, struct text *body), struct text *body)
 {
@@ -205,7 +205,7 @@ static int page_settings(void *context, struct slice query, struct text *body)
     return 200;
 }
 
-/* after=SERIAL: only later ones. */
+/* With after=SERIAL, only later events. */
 static int page_events(void *context, struct slice query, struct text *body)
 {
     const struct lb *lb = context;
@@ -221,7 +221,7 @@ static int page_events(void *context, struct slice query, struct text *body)
 
 /* ---- the page ---- */
 
-/* The search text: q=TEXT of QUERY, form-encoded; truncated if too long. */
+/* Reads the search text q=TEXT of QUERY, which is form-encoded; it is truncated if too long. */
 static void read_search(struct slice query, struct text *out)
 {
     enum { SEARCH_BYTES_MAX = 300 };
@@ -245,7 +245,7 @@ static void read_search(struct slice query, struct text *out)
     }
 }
 
-/* {"status": as in /status.json, "settings": ..., "events": ...} of what is searched for. */
+/* Writes {"status": as in /status.json, "settings": ..., "events": ...} for the search text. */
 static int page_live(void *context, struct slice query, struct text *body)
 {
     struct lb *lb = context;
@@ -288,7 +288,7 @@ static bool has_worker(struct application *a)
     return any;
 }
 
-/* Whether new requests should come here; each reason why not is a line. */
+/* Reports whether new requests should be sent here. Each reason against it is a line. */
 static int page_ready(void *context, struct slice query, struct text *body)
 {
     struct lb *lb = context;
