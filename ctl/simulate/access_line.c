@@ -537,11 +537,15 @@ static bool take_log_line(struct requests *r, struct slice line, struct access_l
 {
     enum access_fault f = access_line_parse(line, r->room, out);
 
-    if (f == ACCESS_FAULT_NONE)
-        return true;
-    ++r->faults[f];
-    note_bad(r, access_fault_text(f));
-    return false;
+    if (f != ACCESS_FAULT_NONE) {
+        ++r->faults[f];
+        note_bad(r, access_fault_text(f));
+        return false;
+    }
+    r->is_fine = r->is_fine || out->time_ms % 1000 != 0;
+    if (out->time_ms > r->last_ms)
+        r->last_ms = out->time_ms;
+    return true;
 }
 
 bool requests_next(struct requests *r, struct access_line *out)
@@ -552,10 +556,33 @@ bool requests_next(struct requests *r, struct access_line *out)
         ++r->lines;
         if (!r->logs_only && (line.len == 0 || line.p[0] == '#'))
             continue;
-        if (!r->logs_only && is_url(line) ? take_url(r, line, out) : take_log_line(r, line, out))
+        if (!r->logs_only && is_url(line) ? take_url(r, line, out) : take_log_line(r, line, out)) {
+            out->time_ms = r->last_ms;
             return true;
+        }
     }
     return false;
+}
+
+static uint64_t *due_at(uint64_t *first_ns, size_t stride, size_t i)
+{
+    return (void *)((char *)first_ns + i * stride);
+}
+
+void requests_spread(const struct requests *r, uint64_t *first_ns, size_t stride, size_t n)
+{
+    uint64_t span_ns = r->is_fine ? 1000000 : 1000000000;
+
+    for (size_t i = 0; i < n;) {
+        uint64_t begin_ns = *due_at(first_ns, stride, i);
+        size_t end = i;
+
+        while (end < n && *due_at(first_ns, stride, end) == begin_ns)
+            ++end;
+        for (size_t k = i; k < end; ++k)
+            *due_at(first_ns, stride, k) += span_ns * (k - i) / (end - i);
+        i = end;
+    }
 }
 
 size_t requests_bad(const struct requests *r)

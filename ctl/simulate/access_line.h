@@ -72,17 +72,25 @@ struct requests {
     size_t bad_urls;
     size_t first_bad;    /* line number; 0: none */
     const char *bad_why; /* that */
+    uint64_t last_ms;    /* time of the latest request */
+    bool is_fine;        /* times have milliseconds */
 };
 
 /* FILE, "-": standard input. Problems to D. */
 enum err requests_open(const char *file, struct requests *out, struct diag *d) must_check;
 /*
  * The next one; false: there are no more. Its slices are good until the next call. Of a URL the
- * method is GET, the host is without port and the rest unknown.
+ * method is GET, the host is without port and the rest unknown. A log's times do not decrease: a
+ * line is written when its request is done, and then has the time of the one before.
  */
 bool requests_next(struct requests *r, struct access_line *out) must_check;
 /* ERR_SYSTEM: it could not be read to its end; why to D. */
 enum err requests_close(struct requests *r, struct diag *d);
+/*
+ * Spreads due times that are equal over a second, or over a millisecond if R has those: *FIRST_NS
+ * and N - 1 further ones, each STRIDE bytes behind the one before. They do not decrease.
+ */
+void requests_spread(const struct requests *r, uint64_t *first_ns, size_t stride, size_t n);
 /* Lines that were left out, and why; nothing when there were none. */
 void requests_print_bad(const struct requests *r, struct text *out);
 size_t requests_bad(const struct requests *r);

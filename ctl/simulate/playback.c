@@ -41,11 +41,11 @@ static size_t keep(struct text *texts, struct slice a, const char *between, stru
 }
 
 /* False: there are too many classes. */
-static bool take_request(struct playback *p, const struct access_line *l, uint64_t due_us)
+static bool take_request(struct playback *p, const struct access_line *l, uint64_t first_ms)
 {
-    struct playback_request q = {.due_us = due_us};
+    struct playback_request q = {.due_ns = (l->time_ms - first_ms) * 1000000};
 
-    if (!simulate_classify(&p->classifier, l, &q.cls))
+    if (!simulate_classify(&p->classifiers.all[0], l, &q.cls))
         return false;
     if (p->n == p->room) {
         p->room = p->room != 0 ? p->room * 2 : 1024;
@@ -57,35 +57,12 @@ static bool take_request(struct playback *p, const struct access_line *l, uint64
     return true;
 }
 
-/* Requests of one second are spread over it, as logs have no finer times. Times may decrease a
- * little, as a line is written when its request is done; then the previous time is used. */
-static void spread(struct playback *p)
-{
-    enum { SECOND_US = 1000000 };
-
-    for (size_t i = 1; i < p->n; ++i) {
-        if (p->requests[i].due_us < p->requests[i - 1].due_us)
-            p->requests[i].due_us = p->requests[i - 1].due_us;
-    }
-    for (size_t i = 0; i < p->n;) {
-        uint64_t begin_us = p->requests[i].due_us;
-        size_t end = i;
-
-        while (end < p->n && p->requests[end].due_us == begin_us)
-            ++end;
-        for (size_t k = i; k < end && begin_us % SECOND_US == 0; ++k)
-            p->requests[k].due_us = begin_us + SECOND_US * (k - i) / (end - i);
-        i = end;
-    }
-    for (size_t i = p->n; i-- != 0;)
-        p->requests[i].due_us -= p->requests[0].due_us;
-}
-
 /* Read p->o.words[0]. */
 static enum err playback_read(struct playback *p, struct diag *d)
 {
     struct requests in;
     struct access_line l;
+    uint64_t first_ms = 0;
     enum err e = requests_open(p->o.words[0], &in, d);
 
     if (e != ERR_OK)
@@ -96,7 +73,9 @@ static enum err playback_read(struct playback *p, struct diag *d)
             ++p->others;
             continue;
         }
-        if (!take_request(p, &l, l.time_ms * 1000)) {
+        if (p->n == 0)
+            first_ms = l.time_ms;
+        if (!take_request(p, &l, first_ms)) {
             diag_add(d, p->o.words[0], 0, 0, "too many classes");
             e = ERR_TOO_LARGE;
         }
@@ -109,7 +88,8 @@ static enum err playback_read(struct playback *p, struct diag *d)
                  in.bad_why != NULL ? in.bad_why : "");
         e = ERR_SYNTAX;
     }
-    spread(p);
+    if (e == ERR_OK)
+        requests_spread(&in, &p->requests[0].due_ns, sizeof(p->requests[0]), p->n);
     return e;
 }
 
@@ -302,7 +282,8 @@ static void begin(struct player *y)
         uint64_t due_us = now_us;
 
         if (p->speed > 0)
-            due_us = y->started_us + (uint64_t)((double)p->requests[y->next].due_us / p->speed);
+            due_us =
+                y->started_us + (uint64_t)((double)p->requests[y->next].due_ns / 1e3 / p->speed);
         if (due_us > now_us + PACE_AHEAD_US) {
             timer_start(y->loop, &y->pace, (due_us - now_us) / 1000);
             return;
@@ -446,7 +427,7 @@ static int compare_ranked(const void *a, const void *b)
 /* The classes that are to be shown; the caller frees them. */
 static struct ranked *rank_classes(const struct playback *p, size_t *n)
 {
-    size_t all = p->classifier.classes.names.n;
+    size_t all = p->classifiers.all[0].classes.names.n;
     struct ranked *out = xcalloc(all, sizeof(out[0]));
 
     for (size_t i = 0; i < all; ++i)
@@ -542,7 +523,8 @@ static void print_text(const struct playback *p, struct text *out)
     t.colours = p->o.colours;
     add_row(p, &t, SLICE_LIT("all"), UINT32_MAX);
     for (size_t i = 0; i < n; ++i)
-        add_row(p, &t, names_get(&p->classifier.classes.names, ranked[i].cls), ranked[i].cls);
+        add_row(p, &t, names_get(&p->classifiers.all[0].classes.names, ranked[i].cls),
+                ranked[i].cls);
     table_print(&t, 2, out);
     table_fini(&t);
     free(ranked);
@@ -578,7 +560,7 @@ static void put_server(const struct playback *p, const struct playback_server *s
     json_open_array(w, "classes");
     for (size_t i = 0; i < n; ++i) {
         json_open_object(w, NULL);
-        json_put_text(w, "class", names_get(&p->classifier.classes.names, ranked[i].cls));
+        json_put_text(w, "class", names_get(&p->classifiers.all[0].classes.names, ranked[i].cls));
         put_figures(p, s, ranked[i].cls, w);
         json_close_object(w);
     }
@@ -627,27 +609,10 @@ static void fini(struct playback *p)
         text_fini(&p->servers[i].host);
         free(p->servers[i].records);
     }
-    simulate_classifier_fini(&p->classifier);
+    simulate_classifiers_fini(&p->classifiers);
     free(p->requests);
     text_fini(&p->texts);
     text_fini(&p->bad);
-}
-
-static int take_spec(struct playback *p, const char *spec)
-{
-    struct diag d = {0};
-
-    if (p->classifier.classifier != NULL)
-        return ctl_usage_error(p->o.command, "one --classifier is enough", NULL);
-    if (!simulate_read_classifier(spec, &p->classifier, &d))
-        return ctl_usage_problems(p->o.command, &d);
-    return CTL_OK;
-}
-
-static int take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *value)
-{
-    (void)f;
-    return take_spec(container_of(o, struct playback, o), value);
 }
 
 static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const char *value)
@@ -701,8 +666,8 @@ static int parse(struct playback *p, const struct ctl_command *c, int argc, char
     code = CTL_OK;
     for (char **url = p->o.words + 1; *url != NULL && code == CTL_OK; ++url)
         code = take_url(p, *url);
-    if (code == CTL_OK && p->classifier.classifier == NULL)
-        code = take_spec(p, "host");
+    if (code == CTL_OK && p->classifiers.n == 0)
+        code = simulate_add_classifier(&p->o, &p->classifiers, "host");
     if (p->clients == 0)
         p->clients = p->speed > 0 ? CLIENTS_PACED : CLIENTS_CLOSED;
     return code == CTL_OK ? -1 : code;
@@ -743,9 +708,9 @@ static const struct ctl_flag flags[] = {
      CTL_NUMBER(struct playback, limit, 1, PLAYBACK_REQUESTS_MAX)},
     {'c', "classifier", "SPEC", "host segment path regex:",
      "classes of the report: host (default), segment, path or regex:VARIABLE:PATTERN",
-     CTL_OWN(take_classifier)},
+     SIMULATE_CLASSIFIERS(struct playback, classifiers, 1)},
     {'n', "top", "N", NULL, "number of classes (10); 0: all",
-     CTL_NUMBER(struct ctl_options, top, 0, SIMULATE_CLASSES_MAX)},
+     CTL_NUMBER(struct ctl_options, top, 0, NAMES_MAX)},
     {'t', "timeout", "SECONDS", NULL, "for a response to begin, and to continue (30)",
      ctl_take_seconds, CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1, CTL_TIMEOUT_MAX_S},
     {0, "loads-header", "NAME", NULL, "in which the server reports its loads (X-Database-Loads)",

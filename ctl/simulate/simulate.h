@@ -18,12 +18,9 @@
 enum {
     SIMULATE_POLICIES_MAX = 24,
     SIMULATE_CLASSIFIERS_MAX = 8,
-    /* Classes that one classifier may make of a trace. */
-    SIMULATE_CLASSES_MAX = 4 << 20,
     SIMULATE_RANDOM_MAX = 1000,
     /* Policies that know nothing of classes. */
     SIMULATE_COMMON = 3,
-    SIMULATE_NUMBERS = 20,
 };
 
 /* ---- policies ---- */
@@ -53,15 +50,26 @@ struct simulate_classifier {
     struct plan_classes classes; /* of the plan at hand */
 };
 
-/* host, path, segment (the path's first), regex:VARIABLE:PATTERN. Problems to D. */
-bool simulate_read_classifier(const char *spec, struct simulate_classifier *out,
-                              struct diag *d) must_check;
-void simulate_classifier_fini(struct simulate_classifier *c);
+/* Those of a command line. */
+struct simulate_classifiers {
+    struct simulate_classifier all[SIMULATE_CLASSIFIERS_MAX];
+    size_t n;
+};
+
+/* The last members of a flag that takes up to MAX of them. */
+#define SIMULATE_CLASSIFIERS(type, member, max)                                                    \
+    simulate_take_classifier, CTL_AT(type, member, struct simulate_classifiers), 0, max
+int simulate_take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *spec);
+/* SPEC: host, path, segment (the path's first), regex:VARIABLE:PATTERN. Returns CTL_OK, or the exit
+ * status after printing the reason. There must be room. */
+int simulate_add_classifier(const struct ctl_options *o, struct simulate_classifiers *c,
+                            const char *spec) must_check;
+void simulate_classifiers_fini(struct simulate_classifiers *c);
 /* The class of a request, as a number in c->classes.names. False: there are too many. */
 bool simulate_classify(struct simulate_classifier *c, const struct access_line *line,
                        uint32_t *out) must_check;
-/* The classes of a plan of described work. False: there are too many. */
-bool simulate_classify_plan(struct simulate_classifier *c, const struct plan *p) must_check;
+/* The classes of a plan of described work. ERR_TOO_LARGE: there are too many. */
+enum err simulate_classify_plan(struct simulate_classifiers *all, const struct plan *p) must_check;
 
 /* ---- everything ---- */
 
@@ -80,14 +88,12 @@ struct simulate_log {
 
 struct simulate {
     struct ctl_options o;
-    double numbers[SIMULATE_NUMBERS]; /* of the table in simulate.c */
-    uint32_t given;                   /* which of them were */
-    struct plan_options plan;         /* made of them */
+    struct plan_options plan;
+    uint32_t given; /* which numbers of the table in simulate.c were */
     struct simulate_policy policies[SIMULATE_POLICIES_MAX];
     size_t npolicies;
     bool adds_today; /* the last policy was not asked for: the others are held against it */
-    struct simulate_classifier classifiers[SIMULATE_CLASSIFIERS_MAX];
-    size_t nclassifiers;
+    struct simulate_classifiers classifiers;
     const char *log_file; /* NULL: described work; "-": standard input */
     struct simulate_log log;
     bool scenarios[SCENARIOS];
@@ -101,7 +107,7 @@ struct simulate {
 struct simulate_story {
     const struct simulate *simulate;
     const struct plan *plan;
-    struct simulate_variant *variants;
+    struct simulate_variant *variants; /* free() */
     size_t nvariants;
 };
 
@@ -109,7 +115,6 @@ struct simulate_story {
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
 /* Runs every variant over PLAN, which must contain the classes. */
 void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_story *out);
-void simulate_story_fini(struct simulate_story *t);
 /* The usual policies of other load balancers, the best first. */
 extern const char *const simulate_common[SIMULATE_COMMON];
 /* Returns the variant to compare the others with: the usual policy without classes, or else the
@@ -139,7 +144,7 @@ void simulate_print(const struct simulate_story *t, struct text *out);
 void simulate_print_log(const struct simulate *s, struct text *out);
 /* Describes the gain of the best variant over the baseline. */
 void simulate_print_gain(const struct simulate_story *t, struct text *out);
-void simulate_print_json(const struct simulate_story *const *stories, size_t n, struct text *out);
+void simulate_print_json(const struct simulate_story *stories, size_t n, struct text *out);
 /* A picture of one story (SVG). */
 void simulate_plot(const struct simulate_story *t, struct text *out);
 /* s->nrandom workloads: a line each, and how often each policy is among the best. */
@@ -195,7 +200,7 @@ enum {
 };
 
 struct playback_request {
-    uint64_t due_us;           /* since the first one, in the log */
+    uint64_t due_ns;           /* since the first one, in the log */
     size_t host_at, target_at; /* in playback.texts, each ends with a NUL; host: "" is unknown */
     uint32_t cls;
 };
@@ -221,7 +226,7 @@ struct playback {
     struct ctl_options o;
     struct playback_server servers[PLAYBACK_SERVERS_MAX];
     size_t nservers;
-    struct simulate_classifier classifier;
+    struct simulate_classifiers classifiers; /* one */
     struct playback_request *requests;
     size_t n, room;
     struct text texts;

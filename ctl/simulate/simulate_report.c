@@ -52,8 +52,8 @@ static void print_model(const struct simulate_story *t, struct text *out)
         text_addf(out, "; %u balancers", o->world.balancers);
     if (phase->clients != 0)
         text_addf(out, "; %u clients", phase->clients);
-    text_addf(out, "; %zu requests, of which the %zu of '%s' are measured\n\n",
-              plan_requests(t->plan), phase->trace.n, phase->name);
+    text_addf(out, "; %zu requests, of which the %zu of '%s' are measured\n\n", t->plan->trace.n,
+              phase->n, phase->name);
 }
 
 static void print_figures(const struct simulate_story *t, struct text *out)
@@ -229,8 +229,8 @@ static void put_variant(struct json_writer *w, const struct simulate_story *t,
 
     json_open_object(w, NULL);
     json_put_text(w, "policy", slice_of(s->policies[v->policy].label));
-    json_put_text(w, "classifier", slice_of(s->classifiers[v->classifier].label));
-    json_put_int(w, "classes", s->classifiers[v->classifier].classes.names.n);
+    json_put_text(w, "classifier", slice_of(s->classifiers.all[v->classifier].label));
+    json_put_int(w, "classes", s->classifiers.all[v->classifier].classes.names.n);
     put_figures(w, &r->main);
     json_put_int(w, "cached", (int64_t)r->overlap.cached);
     json_put_int(w, "distinct", (int64_t)r->overlap.distinct);
@@ -265,7 +265,7 @@ static void put_model(struct json_writer *w, const struct plan *p)
     json_put_int(w, "balancers", o->world.balancers);
     json_put_int(w, "clients", p->phases[p->main].clients);
     json_put_int(w, "seed", (int64_t)o->workload.seed);
-    json_put_int(w, "requests", (int64_t)plan_requests(p));
+    json_put_int(w, "requests", (int64_t)p->trace.n);
     json_close_object(w);
 }
 
@@ -281,16 +281,16 @@ static void put_log(struct json_writer *w, const struct simulate *s)
     json_close_object(w);
 }
 
-void simulate_print_json(const struct simulate_story *const *stories, size_t n, struct text *out)
+void simulate_print_json(const struct simulate_story *stories, size_t n, struct text *out)
 {
     struct json_writer w = {.out = out};
 
     json_open_object(&w, NULL);
-    if (n != 0 && stories[0]->simulate->log_file != NULL)
-        put_log(&w, stories[0]->simulate);
+    if (n != 0 && stories[0].simulate->log_file != NULL)
+        put_log(&w, stories[0].simulate);
     json_open_array(&w, "scenarios");
     for (size_t i = 0; i < n; ++i) {
-        const struct simulate_story *t = stories[i];
+        const struct simulate_story *t = &stories[i];
 
         json_open_object(&w, NULL);
         json_put_text(&w, "scenario", slice_of(scenario_name(t->plan->scenario)));

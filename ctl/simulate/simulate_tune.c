@@ -165,7 +165,7 @@ static void print_scores(const struct simulate *s, const struct score *scores, s
     struct table table;
 
     table_init(&table, score_columns, ARRAY_LEN(score_columns));
-    for (size_t i = 0; i < s->npolicies * s->nclassifiers; ++i) {
+    for (size_t i = 0; i < s->npolicies * s->classifiers.n; ++i) {
         add_label(&table, s, i);
         for (unsigned m = 0; m < MEASURES; ++m)
             table_numbers(&table, "%u %u", scores[i].best[m], scores[i].nearly[m]);
@@ -184,7 +184,7 @@ static void print_kept(const struct simulate *s, const struct score *scores, str
     struct table table;
 
     table_init(&table, kept_columns, ARRAY_LEN(kept_columns));
-    for (size_t i = 0; i < s->npolicies * s->nclassifiers; ++i) {
+    for (size_t i = 0; i < s->npolicies * s->classifiers.n; ++i) {
         add_label(&table, s, i);
         table_addf(&table, "%u", scores[i].keeps_up);
         for (unsigned m = 0; m < MEASURES; ++m) {
@@ -210,16 +210,14 @@ static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2
 
     draw_options(seed, &s->plan, &o);
     e = plan_create(SCENARIO_steady, &o, &plan);
-    for (size_t i = 0; i < s->nclassifiers && e == ERR_OK; ++i) {
-        if (!simulate_classify_plan(&s->classifiers[i], plan))
-            e = ERR_TOO_LARGE;
-    }
+    if (e == ERR_OK)
+        e = simulate_classify_plan(&s->classifiers, plan);
     if (e == ERR_OK) {
         simulate_run(s, plan, &story);
         add_workload(&tables[0], &story);
         add_figures(&tables[1], &story);
         count(&story, scores);
-        simulate_story_fini(&story);
+        free(story.variants);
     }
     plan_destroy(plan);
     return e;
@@ -227,7 +225,7 @@ static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2
 
 enum err simulate_random(struct simulate *s, struct text *out, struct diag *d)
 {
-    struct score *scores = xcalloc(s->npolicies * s->nclassifiers, sizeof(scores[0]));
+    struct score *scores = xcalloc(s->npolicies * s->classifiers.n, sizeof(scores[0]));
     struct table tables[2];
     enum err e = ERR_OK;
 
@@ -291,10 +289,8 @@ static struct figures run(const struct tuning *t, size_t classifier,
 {
     struct plan_result r;
 
-    plan_run(t->plan, &t->s->classifiers[classifier].classes, settings, &r);
-    struct figures f = r.main;
-    plan_result_fini(&r);
-    return f;
+    plan_run(t->plan, &t->s->classifiers.all[classifier].classes, settings, &r);
+    return r.main;
 }
 
 /* After the label. */
@@ -375,17 +371,17 @@ static void choose_classifiers(struct tuning *t)
     text_add(t->out, SLICE_LIT("\n   "));
     simulate_print_gain(&story, t->out);
     text_add(t->out, SLICE_LIT("\n   "));
-    for (size_t i = 0; i < t->s->nclassifiers; ++i)
-        text_addf(t->out, "%s%s makes %u classes", i != 0 ? ", " : "", t->s->classifiers[i].label,
-                  t->s->classifiers[i].classes.names.n);
+    for (size_t i = 0; i < t->s->classifiers.n; ++i)
+        text_addf(t->out, "%s%s makes %u classes", i != 0 ? ", " : "",
+                  t->s->classifiers.all[i].label, t->s->classifiers.all[i].classes.names.n);
     text_add(t->out, SLICE_LIT(".\n\n"));
-    simulate_story_fini(&story);
+    free(story.variants);
 }
 
 static void add_candidate(const struct tuning *t, struct table *table, const struct candidate *c)
 {
-    if (t->s->nclassifiers > 1)
-        table_addf(table, "%s by %s", c->policy.label, t->s->classifiers[c->classifier].label);
+    if (t->s->classifiers.n > 1)
+        table_addf(table, "%s by %s", c->policy.label, t->s->classifiers.all[c->classifier].label);
     else
         table_add(table, slice_of(c->policy.label));
     add_row(table, &c->figures);
@@ -498,7 +494,7 @@ enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out, 
     choose_settings(&t);
     choose_workers(&t);
     text_addf(out, "\npolicy: %s\nclassifier: %s\n", t.best->policy.label,
-              s->classifiers[t.best->classifier].label);
+              s->classifiers.all[t.best->classifier].label);
     for (size_t i = 0; i < t.ncandidates; ++i)
         simulate_policy_fini(&t.candidates[i].policy);
     return ERR_OK;
