@@ -212,15 +212,12 @@ static void collect(const struct classify_run *r, const struct simulate_classifi
 
 /* ---- what is printed ---- */
 
-static const struct table_column columns[] = {
-    {"class", false}, {"requests", true}, {"share", true}, {"together", true}};
-
 static void print_table(const struct class_counts *c, uint64_t top, struct text *out)
 {
     struct table t;
     uint64_t sum = 0;
 
-    table_init(&t, columns, ARRAY_LEN(columns));
+    table_begin(&t, "class|>requests|>share|>together");
     for (size_t i = 0; i < c->n && (top == 0 || i < top); ++i) {
         const struct class_count *k = &c->classes[i];
 
@@ -230,8 +227,7 @@ static void print_table(const struct class_counts *c, uint64_t top, struct text 
         table_addf(&t, "%.2f %%", 100 * (double)k->requests / (double)c->requests);
         table_addf(&t, "%.1f %%", 100 * (double)sum / (double)c->requests);
     }
-    table_print(&t, 2, out);
-    table_fini(&t);
+    table_end(&t, out);
     if (top != 0 && c->n > top)
         text_addf(out, "  ... and %zu more (--top 0 shows all)\n", c->n - (size_t)top);
 }

@@ -459,13 +459,6 @@ static void add_change(struct table *t, double from, double to)
         table_add(t, SLICE_LIT("-"));
 }
 
-static const struct table_column columns[] = {
-    {"class", false}, {"requests", true}, {"errors", true},   {"p50 ms", true}, {"p90 ms", true},
-    {"p99 ms", true}, {"loads", true},    {"requests", true}, {"errors", true}, {"p50 ms", true},
-    {"p90 ms", true}, {"p99 ms", true},   {"loads", true},    {"p50", true},    {"p99", true},
-};
-enum { COLUMNS_OF_ONE = 7, COLUMNS_OF_TWO = 15 };
-
 static void add_row(const struct playback *p, struct table *t, struct slice name, uint32_t cls)
 {
     struct playback_figures f[PLAYBACK_SERVERS_MAX];
@@ -519,14 +512,14 @@ static void print_text(const struct playback *p, struct text *out)
         print_server(p, i, out);
     if (p->interrupted)
         text_add(out, SLICE_LIT("interrupted: the log was not played completely\n"));
-    table_init(&t, columns, p->nservers == 2 ? COLUMNS_OF_TWO : COLUMNS_OF_ONE);
+#define COLUMNS "|>requests|>errors|>p50 ms|>p90 ms|>p99 ms|>loads"
+    table_begin(&t, p->nservers == 2 ? "class" COLUMNS COLUMNS "|>p50|>p99" : "class" COLUMNS);
     t.colours = p->o.colours;
     add_row(p, &t, SLICE_LIT("all"), UINT32_MAX);
     for (size_t i = 0; i < n; ++i)
         add_row(p, &t, names_get(&p->classifiers.all[0].classes.names, ranked[i].cls),
                 ranked[i].cls);
-    table_print(&t, 2, out);
-    table_fini(&t);
+    table_end(&t, out);
     free(ranked);
 }
 

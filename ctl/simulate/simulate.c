@@ -305,14 +305,17 @@ bool simulate_is_better(const struct plan *p, const struct figures *a, const str
     return closed ? a->p99_ms < b->p99_ms : a->loads < b->loads;
 }
 
-const struct simulate_variant *simulate_best(const struct simulate_story *t)
+const struct simulate_variant *simulate_best(const struct simulate_story *t, size_t first,
+                                             size_t last)
 {
-    const struct simulate_variant *best = &t->variants[0];
+    const struct simulate_variant *best = &t->variants[first];
 
-    for (size_t i = 1; i < t->nvariants; ++i) {
-        if (t->variants[i].policy < simulate_asked(t->simulate) &&
-            simulate_is_better(t->plan, &t->variants[i].result.main, &best->result.main))
-            best = &t->variants[i];
+    for (size_t i = first + 1; i < t->nvariants; ++i) {
+        const struct simulate_variant *v = &t->variants[i];
+
+        if (v->policy >= first && v->policy < last &&
+            simulate_is_better(t->plan, &v->result.main, &best->result.main))
+            best = v;
     }
     return best;
 }

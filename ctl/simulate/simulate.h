@@ -120,10 +120,12 @@ extern const char *const simulate_common[SIMULATE_COMMON];
 /* Returns the variant to compare the others with: the usual policy without classes, or else the
  * last one. */
 const struct simulate_variant *simulate_baseline(const struct simulate_story *t);
-/* Returns the best of the requested policies: in a closed loop the one with the highest rate, else
- * with the lowest p99; within one percent of that, the one with the lower p99, or with fewer loads.
+/* Returns the best of the policies FIRST .. LAST - 1: in a closed loop the one with the highest
+ * rate, else with the lowest p99; within one percent of that, the one with the lower p99, or with
+ * fewer loads.
  */
-const struct simulate_variant *simulate_best(const struct simulate_story *t);
+const struct simulate_variant *simulate_best(const struct simulate_story *t, size_t first,
+                                             size_t last);
 /* How many of the policies were asked for; they come first. */
 static inline size_t simulate_asked(const struct simulate *s)
 {

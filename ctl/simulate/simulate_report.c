@@ -58,21 +58,10 @@ static void print_model(const struct simulate_story *t, struct text *out)
 
 static void print_figures(const struct simulate_story *t, struct text *out)
 {
-    static const struct table_column columns[] = {{"policy", false},
-                                                  {"loads/req", true},
-                                                  {"req/s", true},
-                                                  {"p50 ms", true},
-                                                  {"p90 ms", true},
-                                                  {"p99 ms", true},
-                                                  {"busiest: requests", true},
-                                                  {"work", true},
-                                                  {"in >1 cache %", true},
-                                                  {"copies", true},
-                                                  {"workers/class", true},
-                                                  {"failed", true}};
     struct table table;
 
-    table_init(&table, columns, ARRAY_LEN(columns));
+    table_begin(&table, "policy|>loads/req|>req/s|>p50 ms|>p90 ms|>p99 ms|>busiest: requests|>work|"
+                        ">in >1 cache %|>copies|>workers/class|>failed");
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct plan_result *r = &t->variants[i].result;
         const struct figures *f = &r->main;
@@ -84,23 +73,16 @@ static void print_figures(const struct simulate_story *t, struct text *out)
                       share_of(r->overlap.cached, r->overlap.distinct), f->class_workers,
                       f->failed);
     }
-    table_print(&table, 2, out);
-    table_fini(&table);
+    table_end(&table, out);
 }
 
 /* Results of shadows, of policies with shadow_policy. */
 static void print_shadows(const struct simulate_story *t, struct text *out)
 {
-    static const struct table_column columns[] = {{"policy, with a shadow", false},
-                                                  {"differed %", true},
-                                                  {"policy: skilled %", true},
-                                                  {"shadow", true},
-                                                  {"policy: wait ms/req", true},
-                                                  {"shadow", true},
-                                                  {"overdue", true}};
     struct table table;
 
-    table_init(&table, columns, ARRAY_LEN(columns));
+    table_begin(&table, "policy, with a shadow|>differed %|>policy: skilled %|>shadow|"
+                        ">policy: wait ms/req|>shadow|>overdue");
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct pool_shadow_counts *c = &t->variants[i].result.shadow;
 
@@ -116,24 +98,24 @@ static void print_shadows(const struct simulate_story *t, struct text *out)
     }
     if (table.ncells != 0)
         text_add_char(out, '\n');
-    table_print(&table, 2, out);
-    table_fini(&table);
+    table_end(&table, out);
 }
 
 /* Results specific to this scenario. */
 static void print_extras(const struct simulate_story *t, struct text *out)
 {
-    struct table_column columns[TABLE_COLUMNS_MAX] = {{"policy", false}};
     const struct plan_result *first = &t->variants[0].result;
+    struct text titles = {0};
     struct table table;
 
     if (first->nextras == 0)
         return;
-    ASSERT(first->nextras < TABLE_COLUMNS_MAX);
+    text_add(&titles, SLICE_LIT("policy"));
     for (size_t k = 0; k < first->nextras; ++k)
-        columns[k + 1] = (struct table_column){first->extras[k].title, true};
+        text_addf(&titles, "|>%s", first->extras[k].title);
     text_add_char(out, '\n');
-    table_init(&table, columns, first->nextras + 1);
+    table_begin(&table, text_cstr(&titles));
+    text_fini(&titles);
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct plan_result *r = &t->variants[i].result;
 
@@ -141,8 +123,7 @@ static void print_extras(const struct simulate_story *t, struct text *out)
         for (size_t k = 0; k < r->nextras; ++k)
             table_addf(&table, "%.*f", r->extras[k].decimals, r->extras[k].value);
     }
-    table_print(&table, 2, out);
-    table_fini(&table);
+    table_end(&table, out);
 }
 
 /* "12 % fewer", "3.4 times as many", "the same". */
@@ -164,7 +145,7 @@ static void add_change(struct text *out, double from, double to, const char *les
 void simulate_print_gain(const struct simulate_story *t, struct text *out)
 {
     const struct simulate_variant *from = simulate_baseline(t);
-    const struct simulate_variant *to = simulate_best(t);
+    const struct simulate_variant *to = simulate_best(t, 0, simulate_asked(t->simulate));
     const struct figures *a = &from->result.main;
     const struct figures *b = &to->result.main;
 
@@ -628,7 +609,7 @@ void simulate_plot(const struct simulate_story *t, struct text *out)
     struct plot p = {.story = t,
                      .out = &body,
                      .n = t->nvariants < VARIANTS_MAX ? t->nvariants : VARIANTS_MAX,
-                     .best = simulate_best(t)};
+                     .best = simulate_best(t, 0, simulate_asked(t->simulate))};
 
     add_head(&p);
     double y = add_charts(&p, add_bars(&p));
