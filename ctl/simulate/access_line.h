@@ -30,6 +30,7 @@ enum access_fault {
     ACCESS_FAULT_STATUS,
     ACCESS_FAULT_QUOTES,
     ACCESS_FAULT_JSON,
+    ACCESS_FAULT_URL, /* of a list of URLs */
     ACCESS_FAULTS
 };
 const char *access_fault_text(enum access_fault f);
@@ -68,12 +69,11 @@ struct requests {
     char *line, *room;
     bool logs_only;
     size_t lines;                 /* read */
-    size_t faults[ACCESS_FAULTS]; /* lines that are not valid log lines */
-    size_t bad_urls;
-    size_t first_bad;    /* line number; 0: none */
-    const char *bad_why; /* that */
-    uint64_t last_ms;    /* time of the latest request */
-    bool is_fine;        /* times have milliseconds */
+    size_t faults[ACCESS_FAULTS]; /* lines that were left out */
+    size_t first_bad;             /* line number; 0: none */
+    const char *bad_why;          /* that */
+    uint64_t last_ms;             /* time of the latest request */
+    bool is_fine;                 /* times have milliseconds */
 };
 
 /* FILE, "-": standard input. Problems to D. */

@@ -42,6 +42,19 @@ void classify_sort(struct class_counts *c)
         qsort(c->classes, c->n, sizeof(c->classes[0]), compare);
 }
 
+void classify_collect(const struct simulate_classifier *c, struct class_counts *out)
+{
+    const struct names *names = &c->classes.names;
+
+    *out = (struct class_counts){.label = c->label, .n = names->n};
+    out->classes = xcalloc(names->n, sizeof(out->classes[0]));
+    for (uint32_t i = 0; i < names->n; ++i) {
+        out->classes[i] = (struct class_count){names_get(names, i), names_uses(names, i), i};
+        out->requests += names_uses(names, i);
+    }
+    classify_sort(out);
+}
+
 void classify_facts(const struct class_counts *c, struct class_facts *out)
 {
     double entropy = 0;
@@ -198,18 +211,6 @@ static enum err count_all(struct classify_run *r, struct diag *d)
     return e;
 }
 
-static void collect(const struct classify_run *r, const struct simulate_classifier *c,
-                    struct class_counts *out)
-{
-    const struct names *names = &c->classes.names;
-
-    *out = (struct class_counts){.label = c->label, .n = names->n, .requests = r->requests};
-    out->classes = xcalloc(names->n, sizeof(out->classes[0]));
-    for (uint32_t i = 0; i < names->n; ++i)
-        out->classes[i] = (struct class_count){names_get(names, i), names_uses(names, i)};
-    classify_sort(out);
-}
-
 /* ---- what is printed ---- */
 
 static void print_table(const struct class_counts *c, uint64_t top, struct text *out)
@@ -301,7 +302,7 @@ static void print_all(struct classify_run *r, struct text *out)
     for (size_t i = 0; i < r->classifiers.n; ++i) {
         struct class_counts c;
 
-        collect(r, &r->classifiers.all[i], &c);
+        classify_collect(&r->classifiers.all[i], &c);
         if (r->o.json)
             put_counts(&c, r->o.top, &w);
         else

@@ -182,23 +182,17 @@ static void finish(struct client *c, enum err e)
 
 /* ---- events ---- */
 
-static void take_loads(struct client *c, const struct http1_head *head)
+static void on_head(void *context, const struct http1_head *head, bool final)
 {
+    struct client *c = context;
     uint64_t n = 0;
 
+    record(c)->status = (uint16_t)head->status;
     for (size_t i = 0; i < head->nheaders; ++i) {
         if (slice_eq_nocase(head->headers[i].name, slice_of(c->player->p->loads_header)) &&
             parse_u64(head->headers[i].value, PLAYBACK_NO_LOADS - 1, &n))
             record(c)->loads = (uint32_t)n;
     }
-}
-
-static void on_head(void *context, const struct http1_head *head, bool final)
-{
-    struct client *c = context;
-
-    record(c)->status = (uint16_t)head->status;
-    take_loads(c, head);
     if (final)
         finish(c, ERR_OK);
 }
@@ -407,38 +401,6 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
     free(latencies);
 }
 
-/* ---- classes, the largest first ---- */
-
-struct ranked {
-    uint32_t cls;
-    size_t requests;
-};
-
-static int compare_ranked(const void *a, const void *b)
-{
-    const struct ranked *x = a;
-    const struct ranked *y = b;
-
-    if (x->requests != y->requests)
-        return x->requests > y->requests ? -1 : 1;
-    return x->cls < y->cls ? -1 : x->cls > y->cls;
-}
-
-/* The classes that are to be shown; the caller frees them. */
-static struct ranked *rank_classes(const struct playback *p, size_t *n)
-{
-    size_t all = p->classifiers.all[0].classes.names.n;
-    struct ranked *out = xcalloc(all, sizeof(out[0]));
-
-    for (size_t i = 0; i < all; ++i)
-        out[i].cls = (uint32_t)i;
-    for (size_t i = 0; i < p->n; ++i)
-        ++out[p->requests[i].cls].requests;
-    qsort(out, all, sizeof(out[0]), compare_ranked);
-    *n = p->o.top != 0 && p->o.top < all ? (size_t)p->o.top : all;
-    return out;
-}
-
 /* ---- text ---- */
 
 static void add_figures(struct table *t, const struct playback_figures *f)
@@ -499,10 +461,8 @@ static void print_server(const struct playback *p, size_t i, struct text *out)
     print_errors(p, s, out);
 }
 
-static void print_text(const struct playback *p, struct text *out)
+static void print_text(const struct playback *p, const struct class_counts *shown, struct text *out)
 {
-    size_t n = 0;
-    struct ranked *ranked = rank_classes(p, &n);
     struct table t;
 
     text_add(out, text_slice(&p->bad));
@@ -516,11 +476,9 @@ static void print_text(const struct playback *p, struct text *out)
     table_begin(&t, p->nservers == 2 ? "class" COLUMNS COLUMNS "|>p50|>p99" : "class" COLUMNS);
     t.colours = p->o.colours;
     add_row(p, &t, SLICE_LIT("all"), UINT32_MAX);
-    for (size_t i = 0; i < n; ++i)
-        add_row(p, &t, names_get(&p->classifiers.all[0].classes.names, ranked[i].cls),
-                ranked[i].cls);
+    for (size_t i = 0; i < shown->n; ++i)
+        add_row(p, &t, shown->classes[i].name, shown->classes[i].number);
     table_end(&t, out);
-    free(ranked);
 }
 
 /* ---- JSON ---- */
@@ -544,47 +502,50 @@ static void put_figures(const struct playback *p, const struct playback_server *
 }
 
 static void put_server(const struct playback *p, const struct playback_server *s,
-                       const struct ranked *ranked, size_t n, struct json_writer *w)
+                       const struct class_counts *shown, struct json_writer *w)
 {
     json_open_object(w, NULL);
     json_put_text(w, "url", slice_of(s->url));
     json_put_real(w, "seconds", s->wall_s);
     put_figures(p, s, UINT32_MAX, w);
     json_open_array(w, "classes");
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < shown->n; ++i) {
         json_open_object(w, NULL);
-        json_put_text(w, "class", names_get(&p->classifiers.all[0].classes.names, ranked[i].cls));
-        put_figures(p, s, ranked[i].cls, w);
+        json_put_text(w, "class", shown->classes[i].name);
+        put_figures(p, s, shown->classes[i].number, w);
         json_close_object(w);
     }
     json_close_array(w);
     json_close_object(w);
 }
 
-static void print_json(const struct playback *p, struct text *out)
+static void print_json(const struct playback *p, const struct class_counts *shown, struct text *out)
 {
     struct json_writer w = {.out = out};
-    size_t n = 0;
-    struct ranked *ranked = rank_classes(p, &n);
 
     json_open_object(&w, NULL);
     json_put_int(&w, "left_out", (int64_t)p->others);
     json_put_bool(&w, "interrupted", p->interrupted);
     json_open_array(&w, "servers");
     for (size_t i = 0; i < p->nservers; ++i)
-        put_server(p, &p->servers[i], ranked, n, &w);
+        put_server(p, &p->servers[i], shown, &w);
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
-    free(ranked);
 }
 
 static void playback_report(const struct playback *p, struct text *out)
 {
+    struct class_counts shown; /* the largest classes */
+
+    classify_collect(&p->classifiers.all[0], &shown);
+    if (p->o.top != 0 && p->o.top < shown.n)
+        shown.n = (size_t)p->o.top;
     if (p->o.json)
-        print_json(p, out);
+        print_json(p, &shown, out);
     else
-        print_text(p, out);
+        print_text(p, &shown, out);
+    free(shown.classes);
 }
 
 /* ---- the command ---- */

@@ -160,6 +160,7 @@ enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out,
 struct class_count {
     struct slice name;
     uint64_t requests;
+    uint32_t number; /* of the classifier's names */
 };
 
 /* All of one classifier's. */
@@ -177,6 +178,8 @@ struct class_facts {
     double as_if_equal; /* so many classes of the same size would be as uneven (exp of entropy) */
 };
 
+/* All that C has classified; free() the classes. */
+void classify_collect(const struct simulate_classifier *c, struct class_counts *out);
 /* Sort them: the largest first, ties by name. */
 void classify_sort(struct class_counts *c);
 void classify_facts(const struct class_counts *c, struct class_facts *out);

@@ -31,20 +31,25 @@ static const struct settings_table table = {.scope = "POOL",
                                             .n = ARRAY_LEN(rows),
                                             .bytes = sizeof(struct pool_values)};
 
-static const char POLICY[] = "policy";
+#define POLICY "policy"
 
-/* Settings that one policy alone goes by: with another they would change nothing. */
+/* Settings that one policy alone goes by: with another they would change nothing; or without any
+ * effect on simulated workers: versions, and dormant slots. */
 static const struct owned {
     const char *setting;
     enum pool_policy policy;
 } owned[] = {
-    {"variance", POOL_POLICY_RESUME},           {"backlog_history", POOL_POLICY_RESUME},
-    {"unskilled_score", POOL_POLICY_RESUME},    {"max_share", POOL_POLICY_ADAPTIVE},
-    {"max_share_always", POOL_POLICY_ADAPTIVE}, {"hash_balance_factor", POOL_POLICY_HASH},
+    {"variance", POOL_POLICY_RESUME},
+    {"backlog_history", POOL_POLICY_RESUME},
+    {"unskilled_score", POOL_POLICY_RESUME},
+    {"max_share", POOL_POLICY_ADAPTIVE},
+    {"max_share_always", POOL_POLICY_ADAPTIVE},
+    {"hash_balance_factor", POOL_POLICY_HASH},
+    {"single_version", POOL_POLICIES},
+    {"spawn_backlog", POOL_POLICIES},
+    {"spawn_after", POOL_POLICIES},
+    {POLICY, POOL_POLICIES},
 };
-
-/* Settings without effect on simulated workers: versions, and dormant slots. */
-static const char *const without_effect[] = {"single_version", "spawn_backlog", "spawn_after"};
 
 /* The choices of the setting `policy`, with '|' between. */
 static struct slice choices(void)
@@ -63,23 +68,14 @@ void simulate_policy_names(struct text *out)
     }
 }
 
-static bool obeys(const struct pool_settings *s, enum pool_policy policy)
-{
-    return s->policy == policy || (s->shadowed && s->shadow == policy);
-}
-
 /* Whether the policy of S, or the shadow beside it, could go by SETTING. */
 static bool has_effect(const struct pool_settings *s, struct slice setting)
 {
-    if (slice_is(setting, POLICY))
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(without_effect); ++i) {
-        if (slice_is(setting, without_effect[i]))
-            return false;
-    }
     for (size_t i = 0; i < ARRAY_LEN(owned); ++i) {
+        enum pool_policy by = owned[i].policy;
+
         if (slice_is(setting, owned[i].setting))
-            return obeys(s, owned[i].policy);
+            return s->policy == by || (s->shadowed && s->shadow == by);
     }
     return true;
 }
@@ -147,14 +143,6 @@ static bool check_names(const struct pool_settings *s, struct slice settings, st
     return true;
 }
 
-static bool check_values(const struct pool_settings *s, struct diag *d)
-{
-    if (pool_hash_balances(s->hash_balance_percent))
-        return true;
-    diag_add(d, NULL, 0, 0, "--policy: hash_balance_factor: must be above 100, or 0 for no bound");
-    return false;
-}
-
 /* NAME:SETTING=VALUE:SETTING=VALUE */
 static bool read_one(struct slice spec, struct simulate_policy *out, struct diag *d)
 {
@@ -176,13 +164,15 @@ static bool read_one(struct slice spec, struct simulate_policy *out, struct diag
         good = slice_is(setting, POLICY) || set(&v, setting, value, d);
     }
     struct pool_settings settings = POOL_SETTINGS_OF(&v);
-    if (good && check_names(&settings, given, d) && check_values(&settings, d)) {
-        out->label = xslicedup(spec);
-        out->settings = settings;
-        out->settings.max_waiting = WAITING_MAX;
-    } else {
+    settings.max_waiting = WAITING_MAX;
+    good = good && check_names(&settings, given, d);
+    if (good && !pool_hash_balances(settings.hash_balance_percent)) {
+        diag_add(d, NULL, 0, 0,
+                 "--policy: hash_balance_factor: must be above 100, or 0 for no bound");
         good = false;
     }
+    if (good)
+        *out = (struct simulate_policy){.label = xslicedup(spec), .settings = settings};
     settings_fini(&table, &v);
     return good;
 }

@@ -8,7 +8,9 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static double share_of(uint64_t part, uint64_t all)
 {
@@ -339,11 +341,20 @@ struct plot {
     const struct simulate_variant *best;
 };
 
-static void add_text(struct text *out, double x, double y, const char *style, struct slice s)
+printf_like(5, 6) static void add_text(struct text *out, double x, double y, const char *classes,
+                                       const char *fmt, ...)
 {
-    text_addf(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, style);
-    text_add_html(out, s);
+    char *words = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    if (vasprintf(&words, fmt, args) < 0)
+        out_of_memory();
+    va_end(args);
+    text_addf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, classes);
+    text_add_html(out, slice_of(words));
     text_add(out, SLICE_LIT("</text>\n"));
+    free(words);
 }
 
 /* Words in lines; returns where the next line would be. */
@@ -361,7 +372,7 @@ static double add_words(struct text *out, double y, const char *style, struct sl
             if (n == 0)
                 n = WORDS_PER_LINE;
         }
-        add_text(out, MARGIN, y, style, (struct slice){s.p, n});
+        add_text(out, MARGIN, y, style, "%.*s", (int)n, s.p);
         y += LINE;
         s = slice_trim((struct slice){s.p + n, s.len - n});
     }
@@ -375,22 +386,20 @@ static void add_head(const struct plot *p)
     const struct simulate *s = p->story->simulate;
     struct text t = {0};
 
-    add_text(p->out, MARGIN, 44, "class=\"title\"", SLICE_LIT("What would resumelb do?"));
+    add_text(p->out, MARGIN, 44, "title", "What would resumelb do?");
     if (s->log_file != NULL)
-        text_addf(&t, "%zu requests of the access log %s", s->log.requests, s->log_file);
+        add_text(p->out, MARGIN, 68, "sub", "%zu requests of the access log %s", s->log.requests,
+                 s->log_file);
     else
-        text_addf(&t, "%s: %s", scenario_name(plan->scenario), scenario_doc(plan->scenario));
-    add_text(p->out, MARGIN, 68, "class=\"sub\"", text_slice(&t));
-    text_clear(&t);
-    text_addf(&t,
-              "%u workers with caches of %" PRIu32
-              " objects; a request takes %g ms, and %g ms more for each load",
-              o->world.workers, o->world.cache, (double)o->world.base_ns / 1e6,
-              (double)o->world.load_ns / 1e6);
-    add_text(p->out, MARGIN, 87, "class=\"sub\"", text_slice(&t));
-    text_clear(&t);
+        add_text(p->out, MARGIN, 68, "sub", "%s: %s", scenario_name(plan->scenario),
+                 scenario_doc(plan->scenario));
+    add_text(p->out, MARGIN, 87, "sub",
+             "%u workers with caches of %" PRIu32
+             " objects; a request takes %g ms, and %g ms more for each load",
+             o->world.workers, o->world.cache, (double)o->world.base_ns / 1e6,
+             (double)o->world.load_ns / 1e6);
     simulate_print_gain(p->story, &t);
-    add_words(p->out, 116, "class=\"gain\"", text_slice(&t));
+    add_words(p->out, 116, "gain", text_slice(&t));
     text_fini(&t);
 }
 
@@ -408,13 +417,12 @@ static void add_panel(const struct plot *p, const struct bars *b, double x, doub
     enum { VALUE = 52, TITLE = 20, HINT = 37, FIRST = 48 };
     double max = 0;
     double room = width - VALUE;
-    char value[32];
 
     for (size_t i = 0; i < p->n; ++i)
         max = fmax(max, value_of(p, b, i));
     max = max > 0 ? max : 1;
-    add_text(p->out, x, HEAD + TITLE, "class=\"h\"", slice_of(b->title));
-    add_text(p->out, x, HEAD + HINT, "class=\"hint\"", slice_of(b->hint));
+    add_text(p->out, x, HEAD + TITLE, "h", "%s", b->title);
+    add_text(p->out, x, HEAD + HINT, "hint", "%s", b->hint);
     for (size_t i = 0; i < p->n; ++i) {
         double v = value_of(p, b, i);
         double y = HEAD + FIRST + (double)(i * BAR);
@@ -424,9 +432,8 @@ static void add_panel(const struct plot *p, const struct bars *b, double x, doub
                   "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" fill=\"%s\" "
                   "opacity=\"%s\"/>\n",
                   x, y, fmax(1, room * v / max), BAR - 8, colours[i], is_best ? "1" : "0.72");
-        snprintf(value, sizeof(value), "%.*f", b->decimals, v);
-        add_text(p->out, x + fmax(1, room * v / max) + 5, y + 13.5,
-                 is_best ? "class=\"v b\"" : "class=\"v\"", slice_of(value));
+        add_text(p->out, x + fmax(1, room * v / max) + 5, y + 13.5, is_best ? "v b" : "v", "%.*f",
+                 b->decimals, v);
     }
 }
 
@@ -448,7 +455,7 @@ static double add_bars(const struct plot *p)
         }
         text_addf(p->out, "<g fill=\"%s\">", colours[i]);
         add_text(p->out, MARGIN, HEAD + FIRST + (double)(i * BAR) + 13.5,
-                 v == p->best ? "class=\"l b\"" : "class=\"l\"", text_slice(&label));
+                 v == p->best ? "l b" : "l", "%.*s", SLICE_FMT(text_slice(&label)));
         text_add(p->out, SLICE_LIT("</g>\n"));
     }
     text_fini(&label);
@@ -462,9 +469,19 @@ static double add_bars(const struct plot *p)
 struct chart {
     const char *title, *hint;
     double x, y, width;
-    double max; /* of the values */
     size_t points;
+    size_t first, stride; /* of the points, doubles in struct plan_result */
+    double factor;        /* they are multiplied by it */
+    bool in_time;         /* from left to right */
+    double max;           /* of the values */
 };
+
+static double point(const struct plot *p, const struct chart *c, size_t variant, size_t i)
+{
+    const char *result = (const char *)&p->story->variants[variant].result;
+
+    return *(const double *)(result + c->first + i * c->stride) * c->factor;
+}
 
 /* A round number that is not below V / 4: about four lines across. */
 static double step_of(double v)
@@ -483,64 +500,27 @@ static double chart_y(const struct chart *c, double v)
 static void add_frame(const struct plot *p, const struct chart *c)
 {
     double step = step_of(c->max);
-    char tick[32];
 
-    add_text(p->out, c->x, c->y - 30, "class=\"h\"", slice_of(c->title));
-    add_text(p->out, c->x, c->y - 13, "class=\"hint\"", slice_of(c->hint));
+    add_text(p->out, c->x, c->y - 30, "h", "%s", c->title);
+    add_text(p->out, c->x, c->y - 13, "hint", "%s", c->hint);
     for (unsigned i = 0; i * step <= c->max * 1.0001; ++i) {
         double y = chart_y(c, i * step);
 
         text_addf(p->out,
                   "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#dfe3e8\"/>\n",
                   c->x, y, c->x + c->width, y);
-        snprintf(tick, sizeof(tick), "%g", i * step);
-        add_text(p->out, c->x - 6, y + 4, "class=\"tick\"", slice_of(tick));
+        add_text(p->out, c->x - 6, y + 4, "tick", "%g", i * step);
     }
 }
 
-static void add_line(const struct plot *p, const struct chart *c, size_t variant,
-                     double (*at)(const struct plan_result *r, size_t i))
+static void add_line(const struct plot *p, const struct chart *c, size_t variant)
 {
-    const struct simulate_variant *v = &p->story->variants[variant];
-
     text_add(p->out, SLICE_LIT("<polyline fill=\"none\" points=\""));
     for (size_t i = 0; i < c->points; ++i)
         text_addf(p->out, "%.1f,%.1f ", c->x + c->width * ((double)i + .5) / (double)c->points,
-                  chart_y(c, at(&v->result, i)));
+                  chart_y(c, point(p, c, variant, i)));
     text_addf(p->out, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"/>\n",
-              colours[variant], v == p->best ? "3" : "1.6");
-}
-
-static void add_lines(const struct plot *p, struct chart *c,
-                      double (*at)(const struct plan_result *r, size_t i))
-{
-    c->max = 0;
-    for (size_t i = 0; i < p->n; ++i) {
-        for (size_t k = 0; k < c->points; ++k)
-            c->max = fmax(c->max, at(&p->story->variants[i].result, k));
-    }
-    c->max = c->max > 0 ? c->max * 1.05 : 1;
-    add_frame(p, c);
-    /* The best on top of the others. */
-    for (size_t i = 0; i < 2 * p->n; ++i) {
-        if ((&p->story->variants[i % p->n] == p->best) == (i >= p->n))
-            add_line(p, c, i % p->n, at);
-    }
-}
-
-static double window_loads(const struct plan_result *r, size_t i)
-{
-    return r->windows[i].loads;
-}
-
-static double window_p99(const struct plan_result *r, size_t i)
-{
-    return r->windows[i].p99_ms;
-}
-
-static double share(const struct plan_result *r, size_t i)
-{
-    return r->shares[i] * r->nshares;
+              colours[variant], &p->story->variants[variant] == p->best ? "3" : "1.6");
 }
 
 /* Where phases begin; the one that counts in bold. */
@@ -557,41 +537,68 @@ static void mark_phases(const struct plot *p, const struct chart *c)
                   "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#8a929c\" "
                   "stroke-dasharray=\"4 4\"/>\n",
                   x, c->y, x, c->y + CHART + BELOW);
-        add_text(p->out, x + 4, c->y + CHART + BELOW,
-                 i == plan->main ? "class=\"hint b\"" : "class=\"hint\"",
-                 slice_of(plan->phases[i].name));
+        add_text(p->out, x + 4, c->y + CHART + BELOW, i == plan->main ? "hint b" : "hint", "%s",
+                 plan->phases[i].name);
     }
 }
 
-/* Three charts beside and below one another; returns where they end. */
+static void add_chart(const struct plot *p, struct chart *c)
+{
+    for (size_t i = 0; i < p->n; ++i) {
+        for (size_t k = 0; k < c->points; ++k)
+            c->max = fmax(c->max, point(p, c, i, k));
+    }
+    c->max = c->max > 0 ? c->max * 1.05 : 1;
+    add_frame(p, c);
+    /* The best on top of the others. */
+    for (size_t i = 0; i < 2 * p->n; ++i) {
+        if ((&p->story->variants[i % p->n] == p->best) == (i >= p->n))
+            add_line(p, c, i % p->n);
+    }
+    if (c->in_time)
+        mark_phases(p, c);
+}
+
+/* Three charts beside one another; returns where they end. */
 static double add_charts(const struct plot *p, double y)
 {
     enum { TITLES = 56, AXIS = 34, SHARES = 300 };
     const struct plan_result *first = &p->story->variants[0].result;
     double all = WIDTH - 2 * MARGIN - AXIS;
     double half = (all - SHARES - 2 * (AXIS + GAP)) / 2;
-    struct chart course = {.title = "Loads per request, over time",
-                           .hint = "as caches fill and classes find their workers",
-                           .x = MARGIN + AXIS,
-                           .y = y + TITLES,
-                           .width = half,
-                           .points = first->nwindows};
-    struct chart latency = course;
-    struct chart shares = course;
+    double x = MARGIN + AXIS;
+    struct chart charts[] = {
+        {.title = "Loads per request, over time",
+         .hint = "as caches fill and classes find their workers",
+         .width = half,
+         .points = first->nwindows,
+         .first = offsetof(struct plan_result, windows) + offsetof(struct plan_window, loads),
+         .stride = sizeof(struct plan_window),
+         .factor = 1,
+         .in_time = true},
+        {.title = "p99 response time, over time",
+         .hint = "ms",
+         .width = half,
+         .points = first->nwindows,
+         .first = offsetof(struct plan_result, windows) + offsetof(struct plan_window, p99_ms),
+         .stride = sizeof(struct plan_window),
+         .factor = 1,
+         .in_time = true},
+        {.title = "Requests of each worker",
+         .hint = "over the mean; the busiest is on the left",
+         .width = SHARES,
+         .points = first->nshares,
+         .first = offsetof(struct plan_result, shares),
+         .stride = sizeof(double),
+         .factor = first->nshares},
+    };
 
-    add_lines(p, &course, window_loads);
-    mark_phases(p, &course);
-    latency.title = "p99 response time, over time";
-    latency.hint = "ms";
-    latency.x += half + AXIS + GAP;
-    add_lines(p, &latency, window_p99);
-    mark_phases(p, &latency);
-    shares.title = "Requests of each worker";
-    shares.hint = "over the mean; the busiest is on the left";
-    shares.x = latency.x + half + AXIS + GAP;
-    shares.width = SHARES;
-    shares.points = first->nshares;
-    add_lines(p, &shares, share);
+    for (size_t i = 0; i < ARRAY_LEN(charts); ++i) {
+        charts[i].x = x;
+        charts[i].y = y + TITLES;
+        add_chart(p, &charts[i]);
+        x += charts[i].width + AXIS + GAP;
+    }
     return y + TITLES + CHART;
 }
 
@@ -614,8 +621,7 @@ void simulate_plot(const struct simulate_story *t, struct text *out)
     add_head(&p);
     double y = add_charts(&p, add_bars(&p));
     if (p.n < t->nvariants)
-        add_text(&body, MARGIN, y + FOOT - 14, "class=\"hint\"",
-                 SLICE_LIT("The first twelve are shown."));
+        add_text(&body, MARGIN, y + FOOT - 14, "hint", "The first twelve are shown.");
     int height = (int)y + FOOT;
     text_addf(out,
               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 "
