@@ -63,13 +63,9 @@ static bool is_before(const struct queued_event *a, const struct queued_event *b
 
 void event_queue_add(struct event_queue *q, uint64_t at_ns, void *what)
 {
-    enum { FIRST_ROOM = 64 };
     struct queued_event e = {.at_ns = at_ns, .order = q->next_order++, .what = what};
 
-    if (q->n == q->room) {
-        q->room = q->room != 0 ? q->room * 2 : FIRST_ROOM;
-        q->heap = xrealloc(q->heap, q->room * sizeof(q->heap[0]));
-    }
+    q->heap = xgrow(q->heap, q->n + 1, &q->room, sizeof(q->heap[0]));
     size_t i = q->n++;
     while (i != 0 && is_before(&e, &q->heap[(i - 1) / 2])) {
         q->heap[i] = q->heap[(i - 1) / 2];
@@ -265,16 +261,12 @@ uint64_t names_uses(const struct names *t, uint32_t i)
 
 bool names_intern(struct names *t, struct slice s, uint32_t *out)
 {
-    enum { FIRST_ROOM = 64 };
     struct name *name = map_entry(map_find(&t->by_text, s.p, s.len), struct name, node);
 
     if (name == NULL) {
         if (t->n == NAMES_MAX)
             return false;
-        if (t->n == t->room) {
-            t->room = t->room != 0 ? t->room * 2 : FIRST_ROOM;
-            t->all = xrealloc(t->all, t->room * sizeof(t->all[0]));
-        }
+        t->all = xgrow(t->all, t->n + 1, &t->room, sizeof(t->all[0]));
         name = xcalloc(1, sizeof(*name) + s.len);
         if (s.len != 0)
             memcpy(name->bytes, s.p, s.len);

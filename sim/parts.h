@@ -76,7 +76,8 @@ struct name;
 struct names {
     struct map by_text;
     struct name **all;
-    uint32_t n, room;
+    uint32_t n;
+    size_t room;
 };
 
 void names_fini(struct names *t);

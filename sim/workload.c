@@ -13,8 +13,6 @@
 
 /* ---- traces ---- */
 
-enum { FIRST_ROOM = 1024 };
-
 void trace_fini(struct trace *t)
 {
     free(t->requests);
@@ -24,18 +22,6 @@ void trace_fini(struct trace *t)
     *t = (struct trace){0};
 }
 
-/* Room for N more of BYTES each behind the COUNT that are there. */
-static void *reserve(void *items, size_t count, size_t n, size_t *room, size_t bytes)
-{
-    if (count + n <= *room)
-        return items;
-    if (*room == 0)
-        *room = FIRST_ROOM;
-    while (*room < count + n)
-        *room *= 2;
-    return xrealloc(items, *room * bytes);
-}
-
 enum err trace_add_page(struct trace *t, struct slice host, struct slice path,
                         const uint64_t *objects, size_t n, uint32_t *out)
 {
@@ -43,8 +29,8 @@ enum err trace_add_page(struct trace *t, struct slice host, struct slice path,
     if (t->npages == TRACE_REQUESTS_MAX || t->nobjects + n > TRACE_OBJECTS_MAX ||
         host.len + path.len > TRACE_TEXT_MAX - t->text.len)
         return ERR_TOO_LARGE;
-    t->pages = reserve(t->pages, t->npages, 1, &t->pages_room, sizeof(t->pages[0]));
-    t->objects = reserve(t->objects, t->nobjects, n, &t->objects_room, sizeof(t->objects[0]));
+    t->pages = xgrow(t->pages, t->npages + 1, &t->pages_room, sizeof(t->pages[0]));
+    t->objects = xgrow(t->objects, t->nobjects + n, &t->objects_room, sizeof(t->objects[0]));
     struct trace_page *p = &t->pages[t->npages];
     *p = (struct trace_page){.host = (uint32_t)t->text.len,
                              .host_len = (uint32_t)host.len,
@@ -68,7 +54,7 @@ enum err trace_add_request(struct trace *t, const struct trace_request *r)
     ASSERT(r->tag < TRACE_TAGS);
     if (t->n == TRACE_REQUESTS_MAX)
         return ERR_TOO_LARGE;
-    t->requests = reserve(t->requests, t->n, 1, &t->room, sizeof(t->requests[0]));
+    t->requests = xgrow(t->requests, t->n + 1, &t->room, sizeof(t->requests[0]));
     t->requests[t->n++] = *r;
     return ERR_OK;
 }

@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WORLD_NS_PER_MS UINT64_C(1000000)
-#define WORLD_NS_PER_US UINT64_C(1000)
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_US UINT64_C(1000)
 
 static const char NAME[] = "w";
 
@@ -69,17 +69,17 @@ struct world {
     size_t in_flight;
 };
 
-static uint64_t world_now_ms(const struct world *w)
+static uint64_t now_ms(const struct world *w)
 {
-    return w->now_ns / WORLD_NS_PER_MS;
+    return w->now_ns / NS_PER_MS;
 }
 
-static uint64_t world_now_us(const struct world *w)
+static uint64_t now_us(const struct world *w)
 {
-    return w->now_ns / WORLD_NS_PER_US;
+    return w->now_ns / NS_PER_US;
 }
 
-static void world_send(struct world *w, struct job *j);
+static void send_job(struct world *w, struct job *j);
 
 static struct job *take_job(struct world *w)
 {
@@ -93,7 +93,7 @@ static struct job *take_job(struct world *w)
 
 /* ---- workers start, announce that they will leave, are replaced, and die ---- */
 
-static void world_send_resume(struct world *w, struct member *m)
+static void send_resume(struct world *w, struct member *m)
 {
     struct resume r = {0};
 
@@ -104,7 +104,7 @@ static void world_send_resume(struct world *w, struct member *m)
 }
 
 /* The worker begins a life: cold, and knowing nothing. */
-static void world_start_member(struct world *w, struct member *m)
+static void start_member(struct world *w, struct member *m)
 {
     enum { CLASSES_MAX = 100000 };
     char name[24];
@@ -129,7 +129,7 @@ static void world_start_member(struct world *w, struct member *m)
                                    .context = m};
         m->known[b] = worker_create(&o);
     }
-    world_send_resume(w, m);
+    send_resume(w, m);
 }
 
 /* Ends the process, with its cache; the balancers still have their records of the worker. */
@@ -138,37 +138,29 @@ static void end_process(struct member *m)
     ASSERT(m->up);
     m->up = false;
     meter_destroy(m->meter);
-    m->meter = NULL;
     home_records_destroy(m->homes);
-    m->homes = NULL;
     lru_clear(m->cache);
 }
 
-static void world_stop_member(struct world *w, struct member *m)
-{
-    for (unsigned b = 0; b < w->options.balancers; ++b)
-        pool_remove(w->pools[b], m->known[b], NULL);
-    end_process(m);
-}
-
-/* The balancers no longer have a record of it. */
-static void world_forget_member(struct world *w, struct member *m)
+/* The pools keep what requests in flight still need of its records. */
+static void stop_member(struct world *w, struct member *m)
 {
     for (unsigned b = 0; b < w->options.balancers; ++b) {
+        pool_remove(w->pools[b], m->known[b], NULL);
         worker_unref(m->known[b]);
-        m->known[b] = NULL;
     }
+    end_process(m);
 }
 
 /* The process has exited; its requests are sent again, in order. Their ends, which are in the queue
  * of events, are recognized by LIFE. */
 static void kill_member(struct world *w, struct member *m)
 {
-    struct pool_served how = {.now_us = world_now_us(w), .failed = true};
+    struct pool_served how = {.now_us = now_us(w), .failed = true};
     struct list lost;
 
     list_init(&lost);
-    world_stop_member(w, m);
+    stop_member(w, m);
     while (!list_empty(&m->jobs)) {
         struct job *old = list_entry(m->jobs.next, struct job, node);
         struct job *j = take_job(w);
@@ -182,9 +174,8 @@ static void kill_member(struct world *w, struct member *m)
         list_push_back(&lost, &j->node);
     }
     m->in_flight = 0;
-    world_forget_member(w, m);
     while (!list_empty(&lost))
-        world_send(w, list_entry(list_pop_front(&lost), struct job, node));
+        send_job(w, list_entry(list_pop_front(&lost), struct job, node));
 }
 
 static void drain_member(struct world *w, struct member *m)
@@ -195,7 +186,7 @@ static void drain_member(struct world *w, struct member *m)
     }
 }
 
-/* The old process's requests in flight are not jobs of the member any more (finish_past). */
+/* The old process's requests in flight are not jobs of the member any more (finish). */
 static void replace_member(struct world *w, struct member *m)
 {
     struct worker *old[WORLD_BALANCERS_MAX] = {NULL};
@@ -206,7 +197,7 @@ static void replace_member(struct world *w, struct member *m)
     while (!list_empty(&m->jobs))
         list_remove(m->jobs.next);
     m->in_flight = 0;
-    world_start_member(w, m);
+    start_member(w, m);
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         pool_hand_over(w->pools[b], old[b], m->known[b]);
         pool_remove(w->pools[b], old[b], NULL);
@@ -214,7 +205,7 @@ static void replace_member(struct world *w, struct member *m)
     }
 }
 
-static void world_change(struct world *w, const struct world_event *e)
+static void change_member(struct world *w, const struct world_event *e)
 {
     ASSERT(e->worker < w->options.workers);
     struct member *m = &w->members[e->worker];
@@ -222,7 +213,7 @@ static void world_change(struct world *w, const struct world_event *e)
     if (e->change == WORLD_KILL && m->up)
         kill_member(w, m);
     else if (e->change == WORLD_START && !m->up)
-        world_start_member(w, m);
+        start_member(w, m);
     else if (e->change == WORLD_DRAIN && m->up)
         drain_member(w, m);
     else if (e->change == WORLD_REPLACE && m->up)
@@ -274,7 +265,7 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
         list_init(&m->jobs);
         /* Not all in the same moment. */
         m->published_ns = w->now_ns - o->homes_delay_ns * i / o->workers;
-        world_start_member(w, m);
+        start_member(w, m);
     }
     return w;
 }
@@ -286,10 +277,8 @@ void world_destroy(struct world *w)
     for (unsigned i = 0; i < w->options.workers; ++i) {
         struct member *m = &w->members[i];
 
-        if (m->up) {
-            world_stop_member(w, m);
-            world_forget_member(w, m);
-        }
+        if (m->up)
+            stop_member(w, m);
         lru_destroy(m->cache);
         free(m->known);
     }
@@ -358,9 +347,9 @@ static void record(struct world *w, const struct job *j, bool failed)
     struct world_record *r = &w->records[j->request];
 
     *r = (struct world_record){
-        .start_us = (j->start_ns - w->begin_ns) / WORLD_NS_PER_US,
-        .latency_us = (w->now_ns - j->start_ns) / WORLD_NS_PER_US,
-        .service_us = j->service_ns / WORLD_NS_PER_US,
+        .start_us = (j->start_ns - w->begin_ns) / NS_PER_US,
+        .latency_us = (w->now_ns - j->start_ns) / NS_PER_US,
+        .service_us = j->service_ns / NS_PER_US,
         .cls = w->run->classes[j->request],
         .worker = failed ? 0 : (uint16_t)j->member->index,
         .hits = j->hits,
@@ -377,15 +366,15 @@ static void tell(struct world *w, const struct job *j)
     struct slice from = p->home_from != NULL ? slice_of(worker_name(p->home_from)) : SLICE_NULL;
 
     if (p->reported != POOL_REPORTED_PASSING)
-        home_records_use(j->member->homes, class_of(w, j->request), p->home, from, world_now_us(w));
+        home_records_use(j->member->homes, class_of(w, j->request), p->home, from, now_us(w));
 }
 
 /* To a worker, or nowhere. */
-static void world_send(struct world *w, struct job *j)
+static void send_job(struct world *w, struct job *j)
 {
     struct pool_request r = {.cls = class_of(w, j->request)};
 
-    if (pool_get(w->pools[j->balancer], &r, world_now_us(w), &j->pick) == ERR_OK) {
+    if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
         j->sent_ns = w->now_ns;
         serve(w, worker_context(j->pick.worker), j);
         tell(w, j);
@@ -415,7 +404,7 @@ static void receive_report(struct world *w, const struct job *j)
 {
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         if (b != j->balancer)
-            worker_report(j->member->known[b], j->in_flight, world_now_ms(w));
+            worker_report(j->member->known[b], j->in_flight, now_ms(w));
     }
 }
 
@@ -427,23 +416,22 @@ static void finish(struct world *w, struct job *j, bool past)
     struct slice cls = class_of(w, j->request);
     uint64_t total = m->in_flight < WORKER_REPORT_MAX ? m->in_flight : WORKER_REPORT_MAX;
     uint64_t service_ns = w->options.queue_is_service ? w->now_ns - j->sent_ns : j->service_ns;
-    struct pool_served how = {.now_us = world_now_us(w),
-                              .service_us = service_ns / WORLD_NS_PER_US};
+    struct pool_served how = {.now_us = now_us(w), .service_us = service_ns / NS_PER_US};
     bool resume_due = false;
 
     record(w, j, false);
     if (!past) {
-        worker_report(j->pick.worker, total, world_now_ms(w));
+        worker_report(j->pick.worker, total, now_ms(w));
         spread_report(w, j, total);
         resume_due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
-        home_records_served(m->homes, cls, j->service_ns / WORLD_NS_PER_US, world_now_us(w));
+        home_records_served(m->homes, cls, j->service_ns / NS_PER_US, now_us(w));
         --m->in_flight;
         list_remove(&j->node);
     }
     pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
     --w->in_flight;
     if (resume_due)
-        world_send_resume(w, m);
+        send_resume(w, m);
 }
 
 /* ---- where classes live ---- */
@@ -472,7 +460,7 @@ static void publish_one(void *context, const struct home_record *r)
                                  .used_us = r->used_us,
                                  .rate = r->rate};
 
-        pool_new_homes(w->pools[b], p->by->known[b], &home, 1, world_now_us(w));
+        pool_new_homes(w->pools[b], p->by->known[b], &home, 1, now_us(w));
     }
 }
 
@@ -499,8 +487,8 @@ static void publish(struct world *w)
 
         if (!is_due(w, m))
             continue;
-        m->homes_reported = home_records_changed(m->homes, m->homes_reported, SIZE_MAX,
-                                                 world_now_us(w), publish_one, &p);
+        m->homes_reported =
+            home_records_changed(m->homes, m->homes_reported, SIZE_MAX, now_us(w), publish_one, &p);
         m->published_ns = w->now_ns;
     }
 }
@@ -528,14 +516,14 @@ static void issue(struct world *w)
     const struct world_run *run = w->run;
 
     while (w->next_event < run->nevents && run->first + run->events[w->next_event].at == w->next)
-        world_change(w, &run->events[w->next_event++]);
+        change_member(w, &run->events[w->next_event++]);
     publish(w);
     struct job *j = take_job(w);
     j->request = w->next++;
     j->balancer = (unsigned)(w->turn++ % w->options.balancers);
     j->start_ns = w->now_ns;
     ++w->in_flight;
-    world_send(w, j);
+    send_job(w, j);
 }
 
 static void happen(struct world *w)

@@ -47,10 +47,7 @@ static bool take_request(struct playback *p, const struct access_line *l, uint64
 
     if (!simulate_classify(&p->classifiers.all[0], l, &q.cls))
         return false;
-    if (p->n == p->room) {
-        p->room = p->room != 0 ? p->room * 2 : 1024;
-        p->requests = xrealloc(p->requests, p->room * sizeof(p->requests[0]));
-    }
+    p->requests = xgrow(p->requests, p->n + 1, &p->room, sizeof(p->requests[0]));
     q.host_at = keep(&p->texts, l->host, "", SLICE_LIT(""));
     q.target_at = keep(&p->texts, l->path, l->query.len != 0 ? "?" : "", l->query);
     p->requests[p->n++] = q;

@@ -112,33 +112,25 @@ static struct slice cut_setting(struct slice *rest, struct slice *value)
     return slice_cut(value, '=');
 }
 
-static bool is_given(struct slice settings, struct slice name)
-{
-    struct slice value;
-
-    while (settings.len != 0) {
-        if (slice_eq(cut_setting(&settings, &value), name))
-            return true;
-    }
-    return false;
-}
-
 /* Whether each of SETTINGS is one of S's policy, and there once. */
 static bool check_names(const struct pool_settings *s, struct slice settings, struct diag *d)
 {
-    struct slice rest = settings, value;
+    bool given[ARRAY_LEN(rows)] = {false};
+    struct slice value;
 
-    while (rest.len != 0) {
-        struct slice name = cut_setting(&rest, &value);
+    while (settings.len != 0) {
+        struct slice name = cut_setting(&settings, &value);
+        const struct setting_row *row = settings_find(&table, name);
 
-        if (settings_find(&table, name) == NULL || !has_effect(s, name)) {
+        if (row == NULL || !has_effect(s, name)) {
             complain_of_setting(s, name, d);
             return false;
         }
-        if (is_given(rest, name)) {
+        if (given[row - rows]) {
             diag_add(d, NULL, 0, 0, "--policy: duplicate %.*s", SLICE_FMT(name));
             return false;
         }
+        given[row - rows] = true;
     }
     return true;
 }
@@ -177,16 +169,6 @@ static bool read_one(struct slice spec, struct simulate_policy *out, struct diag
     return good;
 }
 
-/* Whether one of the N before has that label: it would be the same line twice. */
-static bool is_there(const struct simulate_policy *policies, size_t n, struct slice label)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (slice_is(label, policies[i].label))
-            return true;
-    }
-    return false;
-}
-
 bool simulate_read_policies(const char *list, struct simulate_policy *out, size_t *n,
                             struct diag *d)
 {
@@ -205,9 +187,11 @@ bool simulate_read_policies(const char *list, struct simulate_policy *out, size_
             diag_add(d, NULL, 0, 0, "--policy: more than %d", SIMULATE_POLICIES_MAX);
             return false;
         }
-        if (is_there(out, *n, spec)) {
-            diag_add(d, NULL, 0, 0, "--policy: duplicate %.*s", SLICE_FMT(spec));
-            return false;
+        for (size_t i = 0; i < *n; ++i) {
+            if (slice_is(spec, out[i].label)) {
+                diag_add(d, NULL, 0, 0, "--policy: duplicate %.*s", SLICE_FMT(spec));
+                return false;
+            }
         }
         if (!read_one(spec, &out[*n], d))
             return false;
@@ -441,7 +425,7 @@ struct reader {
     struct simulate *s;
     struct names pages; /* HOST PATH, with the numbers of the trace's pages */
     struct trace trace;
-    size_t room; /* for classes */
+    size_t rooms[SIMULATE_CLASSIFIERS_MAX]; /* of each one's classes */
     uint64_t first_ms;
 };
 
@@ -486,7 +470,6 @@ static enum err add_page(struct reader *r, const struct access_line *l)
 /* The log is CUT before L if there are too many pages or classes. Errors: ERR_TOO_LARGE. */
 static enum err take_request(struct reader *r, const struct access_line *l, bool *is_cut)
 {
-    enum { FIRST_ROOM = 4096 };
     struct simulate_classifiers *c = &r->s->classifiers;
     size_t n = r->trace.n;
     struct text key = {0};
@@ -498,13 +481,12 @@ static enum err take_request(struct reader *r, const struct access_line *l, bool
     text_add(&key, l->path);
     bool good = names_intern(&r->pages, text_slice(&key), &page);
     text_fini(&key);
-    if (n == r->room) {
-        r->room = n != 0 ? n * 2 : FIRST_ROOM;
-        for (size_t i = 0; i < c->n; ++i)
-            c->all[i].classes.of = xrealloc(c->all[i].classes.of, r->room * sizeof(uint32_t));
+    for (size_t i = 0; i < c->n && good; ++i) {
+        uint32_t **of = &c->all[i].classes.of;
+
+        *of = xgrow(*of, n + 1, &r->rooms[i], sizeof(**of));
+        good = simulate_classify(&c->all[i], l, &(*of)[n]);
     }
-    for (size_t i = 0; i < c->n && good; ++i)
-        good = simulate_classify(&c->all[i], l, &c->all[i].classes.of[n]);
     *is_cut = !good;
     if (!good)
         return ERR_OK;
