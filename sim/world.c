@@ -91,7 +91,7 @@ static struct job *take_job(struct world *w)
     return j;
 }
 
-/* ---- workers start, announce that they will leave, are replaced, and die ---- */
+/* ---- workers start, drain, are replaced, and are killed ---- */
 
 static void send_resume(struct world *w, struct member *m)
 {
@@ -103,7 +103,7 @@ static void send_resume(struct world *w, struct member *m)
     resume_fini(&r);
 }
 
-/* The worker begins a life: cold, and knowing nothing. */
+/* Starts a process with an empty cache and without measurements. */
 static void start_member(struct world *w, struct member *m)
 {
     enum { CLASSES_MAX = 100000 };
@@ -335,7 +335,7 @@ static void serve(struct world *w, struct member *m, struct job *j)
     event_queue_add(&w->events, m->free_ns, j);
 }
 
-/* ---- a request's way ---- */
+/* ---- a request's path ---- */
 
 static struct slice class_of(const struct world *w, size_t request)
 {
@@ -360,7 +360,7 @@ static void record(struct world *w, const struct job *j, bool failed)
 }
 
 /* Reports to the worker, with the request, what the policy decided about the class's homes. */
-static void tell(struct world *w, const struct job *j)
+static void report_home(struct world *w, const struct job *j)
 {
     const struct pool_pick *p = &j->pick;
     struct slice from = p->home_from != NULL ? slice_of(worker_name(p->home_from)) : SLICE_NULL;
@@ -377,7 +377,7 @@ static void send_job(struct world *w, struct job *j)
     if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
         j->sent_ns = w->now_ns;
         serve(w, worker_context(j->pick.worker), j);
-        tell(w, j);
+        report_home(w, j);
         return;
     }
     j->service_ns = 0;

@@ -277,7 +277,7 @@ static enum access_fault read_request(struct reading *r, struct slice request)
 /* ---- combined ---- */
 
 /* [HOST] CLIENT IDENTITY USER, up to the time's bracket. */
-static enum access_fault read_who(struct reading *r)
+static enum access_fault read_client(struct reading *r)
 {
     enum { WORDS_MAX = 4 };
     struct slice words[WORDS_MAX];
@@ -360,7 +360,7 @@ static enum access_fault read_rest(struct reading *r)
 
 static enum access_fault read_combined(struct reading *r)
 {
-    enum access_fault f = read_who(r);
+    enum access_fault f = read_client(r);
     struct slice request;
     bool more = false;
 
@@ -384,7 +384,7 @@ static enum access_fault read_combined(struct reading *r)
 /* ---- JSON ---- */
 
 /* A member as text, in the room; it was read from at least as many bytes. */
-static struct slice keep(struct reading *r, const json_t *object, const char *name)
+static struct slice copy_member(struct reading *r, const json_t *object, const char *name)
 {
     struct slice s = json_text(object, name);
     char *begin = r->room;
@@ -405,10 +405,10 @@ static enum access_fault read_members(struct reading *r, const json_t *o)
         return ACCESS_FAULT_TIME;
     if (!set_host(r, json_text(o, "host")))
         return ACCESS_FAULT_HOST;
-    out->method = keep(r, o, "method");
-    out->client = keep(r, o, "client");
-    out->referer = keep(r, o, "referer");
-    out->agent = keep(r, o, "agent");
+    out->method = copy_member(r, o, "method");
+    out->client = copy_member(r, o, "client");
+    out->referer = copy_member(r, o, "referer");
+    out->agent = copy_member(r, o, "agent");
     if (!http1_is_token(out->method))
         return ACCESS_FAULT_REQUEST;
     if (!json_is_integer(status) || json_integer_value(status) < 100 ||
@@ -417,7 +417,7 @@ static enum access_fault read_members(struct reading *r, const json_t *o)
     out->status = (unsigned)json_integer_value(status);
     if (json_is_integer(service) && json_integer_value(service) > 0)
         out->service_us = (uint64_t)json_integer_value(service);
-    return set_target(r, keep(r, o, "target"));
+    return set_target(r, copy_member(r, o, "target"));
 }
 
 static enum access_fault read_json(struct reading *r)

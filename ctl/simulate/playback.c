@@ -29,7 +29,7 @@ static bool is_sendable(struct slice s)
     return true;
 }
 
-static size_t keep(struct text *texts, struct slice a, const char *between, struct slice b)
+static size_t store(struct text *texts, struct slice a, const char *between, struct slice b)
 {
     size_t at = texts->len;
 
@@ -48,8 +48,8 @@ static bool take_request(struct playback *p, const struct access_line *l, uint64
     if (!simulate_classify(&p->classifiers.all[0], l, &q.cls))
         return false;
     p->requests = xgrow(p->requests, p->n + 1, &p->room, sizeof(p->requests[0]));
-    q.host_at = keep(&p->texts, l->host, "", SLICE_LIT(""));
-    q.target_at = keep(&p->texts, l->path, l->query.len != 0 ? "?" : "", l->query);
+    q.host_at = store(&p->texts, l->host, "", SLICE_LIT(""));
+    q.target_at = store(&p->texts, l->path, l->query.len != 0 ? "?" : "", l->query);
     p->requests[p->n++] = q;
     return true;
 }
@@ -109,7 +109,6 @@ struct player;
 struct client {
     struct list node; /* in player.idle */
     struct player *player;
-    struct http1_connect *attempt;
     struct http1_conn *conn;
     struct loop_deferred next;
     size_t request;
@@ -127,7 +126,6 @@ struct player {
     uint64_t started_us;
     size_t next; /* request */
     size_t running;
-    bool over; /* interrupted: nothing new is begun */
     sigset_t ending;
 };
 
@@ -157,7 +155,7 @@ static void now_idle(struct loop_deferred *d)
     list_push_front(&y->idle, &c->node);
     --y->running;
     begin(y);
-    if (y->running == 0 && (y->over || y->next == y->p->n))
+    if (y->running == 0 && (y->p->interrupted || y->next == y->p->n))
         loop_stop(y->loop);
 }
 
@@ -242,7 +240,6 @@ static void on_connected(void *context, struct http1_conn *conn, enum err e)
 {
     struct client *c = context;
 
-    c->attempt = NULL;
     c->conn = conn;
     if (conn != NULL)
         send_request(c);
@@ -257,8 +254,7 @@ static void ask(struct client *c)
     if (c->conn != NULL)
         send_request(c);
     else
-        c->attempt =
-            http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);
+        (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);
 }
 
 /* ---- when ---- */
@@ -268,7 +264,7 @@ static void begin(struct player *y)
 {
     struct playback *p = y->p;
 
-    while (!y->over && y->next < p->n && !list_empty(&y->idle)) {
+    while (!p->interrupted && y->next < p->n && !list_empty(&y->idle)) {
         uint64_t now_us = clock_mono_us();
         uint64_t due_us = now_us;
 
@@ -301,7 +297,7 @@ static void check(struct timer *t)
     static const struct timespec at_once;
 
     if (sigtimedwait(&y->ending, NULL, &at_once) > 0) {
-        y->over = y->p->interrupted = true;
+        y->p->interrupted = true; /* nothing new is begun */
         timer_stop(&y->pace);
         if (y->running == 0)
             loop_stop(y->loop);

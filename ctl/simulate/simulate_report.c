@@ -357,8 +357,8 @@ printf_like(5, 6) static void add_text(struct text *out, double x, double y, con
     free(words);
 }
 
-/* Words in lines; returns where the next line would be. */
-static double add_words(struct text *out, double y, const char *style, struct slice s)
+/* Words in lines. */
+static void add_words(struct text *out, double y, const char *style, struct slice s)
 {
     enum { LINE = 19 };
 
@@ -376,7 +376,6 @@ static double add_words(struct text *out, double y, const char *style, struct sl
         y += LINE;
         s = slice_trim((struct slice){s.p + n, s.len - n});
     }
-    return y;
 }
 
 static void add_head(const struct plot *p)
