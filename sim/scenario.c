@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The phases of each scenario. Numbers of requests are those of the benchmark of the same names
- * (bench/affinity), so that figures of the one can be held against those of the other.
+ * (bench/affinity), so that the figures can be compared.
  */
 #include "sim/scenario.h"
 

@@ -150,14 +150,14 @@ static int by_value(const void *a, const void *b)
 /* Sorted, each once; how many are left. */
 static size_t sort_unique(int64_t *v, size_t n)
 {
-    size_t kept = 0;
+    size_t left = 0;
 
     qsort(v, n, sizeof(v[0]), by_value);
     for (size_t i = 0; i < n; ++i) {
-        if (kept == 0 || v[kept - 1] != v[i])
-            v[kept++] = v[i];
+        if (left == 0 || v[left - 1] != v[i])
+            v[left++] = v[i];
     }
-    return kept;
+    return left;
 }
 
 static enum err add_page(uint32_t site, const int64_t *ids, size_t n, struct trace *out,

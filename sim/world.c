@@ -30,7 +30,8 @@ struct job {
     size_t request;
     uint64_t start_ns, sent_ns, service_ns;
     uint16_t hits, loads;
-    /* It is no request but the report of a response to the other balancers: requests in flight. */
+    /* Not a request, but the report of a response to the other balancers, of so many requests in
+     * flight. */
     bool is_report;
     uint64_t in_flight;
 };
@@ -142,7 +143,8 @@ static void end_process(struct member *m)
     lru_clear(m->cache);
 }
 
-/* The pools keep what requests in flight still need of its records. */
+/* Ends the process and removes it from the pools; requests in flight hold references to the pools'
+ * records. */
 static void stop_member(struct world *w, struct member *m)
 {
     for (unsigned b = 0; b < w->options.balancers; ++b) {
@@ -731,7 +733,7 @@ double figures_share(const struct world_record *records, const struct figures_pa
                      unsigned first, unsigned last)
 {
     size_t all = 0;
-    size_t theirs = 0;
+    size_t selected = 0;
 
     for (size_t i = part->from; i < part->to; ++i) {
         const struct world_record *r = &records[i];
@@ -739,7 +741,7 @@ double figures_share(const struct world_record *records, const struct figures_pa
         if (r->failed || !is_part(r, part))
             continue;
         ++all;
-        theirs += r->worker >= first && r->worker < last;
+        selected += r->worker >= first && r->worker < last;
     }
-    return all != 0 ? (double)theirs / (double)all : 0;
+    return all != 0 ? (double)selected / (double)all : 0;
 }

@@ -67,7 +67,7 @@ struct world_event {
 /* Requests, and how they come. */
 struct world_run {
     const struct trace *trace;
-    size_t first, n; /* the requests of TRACE that come, and whose classes and records count */
+    size_t first, n;         /* the requests of TRACE that come */
     const uint32_t *classes; /* of each request of TRACE, in NAMES */
     const struct names *names;
     unsigned clients; /* each asks again when it has its answer; 0: when requests are due */

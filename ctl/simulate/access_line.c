@@ -11,7 +11,6 @@
 #include "common/wire/url_line.h"
 #include "ctl/cli/ctl.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 /* A line as it is read, and where unescaped bytes go. */
@@ -57,7 +56,7 @@ static bool take(struct reading *r, char c)
     return true;
 }
 
-/* Up to the next blank, which goes too; not empty. */
+/* The bytes up to the next blank, which is skipped; not empty. */
 static bool take_word(struct reading *r, struct slice *out)
 {
     size_t n = slice_find(r->rest, ' ');
@@ -325,7 +324,7 @@ static enum access_fault read_ours(struct reading *r)
         size_t end = slice_find(r->rest, '=');
         struct slice value;
 
-        /* Whatever others write there is theirs. */
+        /* The format of other programs is not known. */
         if (end == SIZE_MAX)
             return ACCESS_FAULT_NONE;
         struct slice key = {r->rest.p, end};
@@ -446,22 +445,12 @@ enum access_fault access_line_parse(struct slice line, char *room, struct access
 enum err requests_open(const char *file, struct requests *out, struct diag *d)
 {
     *out = (struct requests){.file = file, .in = ctl_open(file, d)};
-    if (out->in == NULL)
-        return ERR_SYSTEM;
-    out->line = xmalloc(ACCESS_LINE_MAX + 1);
-    out->room = xmalloc(ACCESS_LINE_MAX + 1 + ACCESS_HOST_MAX);
-    return ERR_OK;
+    return out->in != NULL ? ERR_OK : ERR_SYSTEM;
 }
 
 enum err requests_close(struct requests *r, struct diag *d)
 {
-    enum err e = ctl_close(r->in, r->file, d);
-
-    free(r->line);
-    free(r->room);
-    r->line = r->room = NULL;
-    r->in = NULL;
-    return e;
+    return ctl_close(r->in, r->file, d);
 }
 
 static bool is_url(struct slice line)

@@ -41,16 +41,16 @@ struct access_line {
     struct slice path;           /* of the target, as it was sent; begins with '/', or is "*" */
     struct slice query;          /* behind the '?', or empty */
     struct slice host;           /* lower case, without port; empty: not in the line */
-    struct slice client;         /* as it stands there */
+    struct slice client;         /* not parsed */
     struct slice referer, agent; /* empty: none */
     uint64_t service_us;         /* only in resumelb's own lines; 0: unknown */
     unsigned status;
 };
 
 /*
- * Read LINE, without its end. What stands there escaped is unescaped.
+ * Reads LINE, without its end. Escapes are resolved.
  *   room  as many bytes as the line has and ACCESS_HOST_MAX more, where slices of OUT may point to
- * Returns ACCESS_FAULT_NONE, or what is wrong; OUT is then of no use.
+ * Returns ACCESS_FAULT_NONE, or the error; OUT is then undefined.
  */
 enum access_fault access_line_parse(struct slice line, char *room,
                                     struct access_line *out) must_check;
@@ -66,7 +66,8 @@ enum access_fault access_line_parse(struct slice line, char *room,
 struct requests {
     FILE *in;
     const char *file;
-    char *line, *room;
+    char line[ACCESS_LINE_MAX + 1];
+    char room[ACCESS_LINE_MAX + 1 + ACCESS_HOST_MAX];
     bool logs_only;
     size_t lines;                 /* read */
     size_t faults[ACCESS_FAULTS]; /* lines that were left out */

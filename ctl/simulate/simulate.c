@@ -240,11 +240,11 @@ static int complete(struct simulate *s)
 
 /* ---- the command ---- */
 
-void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_story *out)
+void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_runs *out)
 {
     size_t n = 0;
 
-    *out = (struct simulate_story){.simulate = s, .plan = plan};
+    *out = (struct simulate_runs){.simulate = s, .plan = plan};
     out->nvariants = s->npolicies * s->classifiers.n;
     out->variants = xcalloc(out->nvariants, sizeof(out->variants[0]));
     for (size_t c = 0; c < s->classifiers.n; ++c) {
@@ -277,7 +277,7 @@ void simulate_add_label(struct table *table, const struct simulate *s,
 
 const char *const simulate_common[SIMULATE_COMMON] = {"least_backlog", "classless", "round_robin"};
 
-const struct simulate_variant *simulate_baseline(const struct simulate_story *t)
+const struct simulate_variant *simulate_baseline(const struct simulate_runs *t)
 {
     for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
         for (size_t i = 0; i < t->nvariants; ++i) {
@@ -305,7 +305,7 @@ bool simulate_is_better(const struct plan *p, const struct figures *a, const str
     return closed ? a->p99_ms < b->p99_ms : a->loads < b->loads;
 }
 
-const struct simulate_variant *simulate_best(const struct simulate_story *t, size_t first,
+const struct simulate_variant *simulate_best(const struct simulate_runs *t, size_t first,
                                              size_t last)
 {
     const struct simulate_variant *best = &t->variants[first];
@@ -320,7 +320,7 @@ const struct simulate_variant *simulate_best(const struct simulate_story *t, siz
     return best;
 }
 
-static enum err write_plot(const struct simulate_story *t, struct diag *d)
+static enum err write_plot(const struct simulate_runs *t, struct diag *d)
 {
     const char *file = t->simulate->plot_file;
     struct text svg = {0};
@@ -333,7 +333,7 @@ static enum err write_plot(const struct simulate_story *t, struct diag *d)
     return e;
 }
 
-/* The plan of a scenario, of as many requests as were asked for, with all classes. */
+/* The plan of a scenario with the requested number of requests, and its classes. */
 static enum err make_plan(struct simulate *s, enum scenario which, struct plan **out,
                           struct diag *d)
 {
@@ -355,7 +355,7 @@ static enum err make_plan(struct simulate *s, enum scenario which, struct plan *
 static enum err run_scenarios(struct simulate *s, struct text *out, struct diag *d)
 {
     struct plan *plans[SCENARIOS] = {NULL};
-    struct simulate_story stories[SCENARIOS] = {0};
+    struct simulate_runs all[SCENARIOS] = {0};
     size_t n = 0;
     enum err e = ERR_OK;
 
@@ -368,18 +368,18 @@ static enum err run_scenarios(struct simulate *s, struct text *out, struct diag 
         if (e == ERR_OK && s->tune) {
             e = simulate_tune(s, plans[n], out, d);
         } else if (e == ERR_OK) {
-            simulate_run(s, plans[n], &stories[n]);
+            simulate_run(s, plans[n], &all[n]);
             if (!s->o.json)
-                simulate_print(&stories[n], out);
+                simulate_print(&all[n], out);
             if (s->plot_file != NULL)
-                e = write_plot(&stories[n], d);
+                e = write_plot(&all[n], d);
         }
         ++n;
     }
     if (e == ERR_OK && s->o.json)
-        simulate_print_json(stories, n, out);
+        simulate_print_json(all, n, out);
     while (n-- != 0) {
-        free(stories[n].variants);
+        free(all[n].variants);
         plan_destroy(plans[n]);
     }
     return e;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is simulated, as it is given: policies, classifiers, and access logs.
+ * The input of a simulation: policies, classifiers, and access logs.
  */
 #include "common/config/settings.h"
 #include "ctl/simulate/simulate.h"
@@ -233,7 +233,7 @@ void simulate_policy_fini(struct simulate_policy *p)
  * Requests of a log as the environment that classifiers see, and classes as numbers.
  */
 
-/* Short names for what is asked for most; the rest is a regex. */
+/* Short names of common classifiers; others are a regex. */
 static const struct {
     const char *name;
     const char *yaml;
@@ -439,14 +439,14 @@ static uint64_t hash(struct slice s)
 }
 
 /* The objects of a page; how many. Some may be drawn twice: they are fewer then. */
-static size_t page_objects(struct slice host, struct slice path, uint32_t wanted, uint64_t *out)
+static size_t page_objects(struct slice host, struct slice path, uint32_t requested, uint64_t *out)
 {
     uint64_t site = hash(host);
     struct draw d = draw_of(draw_mix(site, hash(path)));
     size_t n = 0;
 
-    for (uint32_t i = 0; i < wanted; ++i) {
-        bool shared = i < wanted / SHARED_ONE_IN;
+    for (uint32_t i = 0; i < requested; ++i) {
+        bool shared = i < requested / SHARED_ONE_IN;
         uint64_t object = shared ? draw_mix(site, draw_below(&d, SHARED_OBJECTS)) : draw_bits(&d);
         size_t k = 0;
 

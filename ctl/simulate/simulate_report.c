@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What came of it, as tables and as JSON.
+ * Results as tables, as JSON and as a chart.
  */
 #include "common/base/json.h"
 #include "ctl/simulate/simulate.h"
@@ -37,7 +37,7 @@ void simulate_print_log(const struct simulate *s, struct text *out)
 
 /* ---- tables ---- */
 
-static void print_model(const struct simulate_story *t, struct text *out)
+static void print_model(const struct simulate_runs *t, struct text *out)
 {
     const struct plan_options *o = &t->plan->options;
     const struct plan_phase *phase = &t->plan->phases[t->plan->main];
@@ -58,7 +58,7 @@ static void print_model(const struct simulate_story *t, struct text *out)
               phase->n, phase->name);
 }
 
-static void print_figures(const struct simulate_story *t, struct text *out)
+static void print_figures(const struct simulate_runs *t, struct text *out)
 {
     struct table table;
 
@@ -79,7 +79,7 @@ static void print_figures(const struct simulate_story *t, struct text *out)
 }
 
 /* Results of shadows, of policies with shadow_policy. */
-static void print_shadows(const struct simulate_story *t, struct text *out)
+static void print_shadows(const struct simulate_runs *t, struct text *out)
 {
     struct table table;
 
@@ -104,7 +104,7 @@ static void print_shadows(const struct simulate_story *t, struct text *out)
 }
 
 /* Results specific to this scenario. */
-static void print_extras(const struct simulate_story *t, struct text *out)
+static void print_extras(const struct simulate_runs *t, struct text *out)
 {
     const struct plan_result *first = &t->variants[0].result;
     struct text titles = {0};
@@ -144,7 +144,7 @@ static void add_change(struct text *out, double from, double to, const char *les
                   strcmp(more, "more") == 0 ? "as many" : "as high");
 }
 
-void simulate_print_gain(const struct simulate_story *t, struct text *out)
+void simulate_print_gain(const struct simulate_runs *t, struct text *out)
 {
     const struct simulate_variant *from = simulate_baseline(t);
     const struct simulate_variant *to = simulate_best(t, 0, simulate_asked(t->simulate));
@@ -170,7 +170,7 @@ void simulate_print_gain(const struct simulate_story *t, struct text *out)
     text_add(out, SLICE_LIT(")."));
 }
 
-void simulate_print(const struct simulate_story *t, struct text *out)
+void simulate_print(const struct simulate_runs *t, struct text *out)
 {
     if (out->len != 0)
         text_add_char(out, '\n');
@@ -204,7 +204,7 @@ static void put_figures(struct json_writer *w, const struct figures *f)
     json_put_real(w, "class_workers", f->class_workers);
 }
 
-static void put_variant(struct json_writer *w, const struct simulate_story *t,
+static void put_variant(struct json_writer *w, const struct simulate_runs *t,
                         const struct simulate_variant *v)
 {
     const struct plan_result *r = &v->result;
@@ -264,16 +264,16 @@ static void put_log(struct json_writer *w, const struct simulate *s)
     json_close_object(w);
 }
 
-void simulate_print_json(const struct simulate_story *stories, size_t n, struct text *out)
+void simulate_print_json(const struct simulate_runs *all, size_t n, struct text *out)
 {
     struct json_writer w = {.out = out};
 
     json_open_object(&w, NULL);
-    if (n != 0 && stories[0].simulate->log_file != NULL)
-        put_log(&w, stories[0].simulate);
+    if (n != 0 && all[0].simulate->log_file != NULL)
+        put_log(&w, all[0].simulate);
     json_open_array(&w, "scenarios");
     for (size_t i = 0; i < n; ++i) {
-        const struct simulate_story *t = &stories[i];
+        const struct simulate_runs *t = &all[i];
 
         json_open_object(&w, NULL);
         json_put_text(&w, "scenario", slice_of(scenario_name(t->plan->scenario)));
@@ -335,7 +335,7 @@ static const struct bars {
 /* ---- pieces ---- */
 
 struct plot {
-    const struct simulate_story *story;
+    const struct simulate_runs *runs;
     struct text *out;
     size_t n; /* variants shown */
     const struct simulate_variant *best;
@@ -380,9 +380,9 @@ static void add_words(struct text *out, double y, const char *style, struct slic
 
 static void add_head(const struct plot *p)
 {
-    const struct plan_options *o = &p->story->plan->options;
-    const struct plan *plan = p->story->plan;
-    const struct simulate *s = p->story->simulate;
+    const struct plan_options *o = &p->runs->plan->options;
+    const struct plan *plan = p->runs->plan;
+    const struct simulate *s = p->runs->simulate;
     struct text t = {0};
 
     add_text(p->out, MARGIN, 44, "title", "What would resumelb do?");
@@ -397,7 +397,7 @@ static void add_head(const struct plot *p)
              " objects; a request takes %g ms, and %g ms more for each load",
              o->world.workers, o->world.cache, (double)o->world.base_ns / 1e6,
              (double)o->world.load_ns / 1e6);
-    simulate_print_gain(p->story, &t);
+    simulate_print_gain(p->runs, &t);
     add_words(p->out, 116, "gain", text_slice(&t));
     text_fini(&t);
 }
@@ -406,7 +406,7 @@ static void add_head(const struct plot *p)
 
 static double value_of(const struct plot *p, const struct bars *b, size_t variant)
 {
-    const struct figures *f = &p->story->variants[variant].result.main;
+    const struct figures *f = &p->runs->variants[variant].result.main;
 
     return *(const double *)((const char *)f + b->figure);
 }
@@ -425,7 +425,7 @@ static void add_panel(const struct plot *p, const struct bars *b, double x, doub
     for (size_t i = 0; i < p->n; ++i) {
         double v = value_of(p, b, i);
         double y = HEAD + FIRST + (double)(i * BAR);
-        bool is_best = &p->story->variants[i] == p->best;
+        bool is_best = &p->runs->variants[i] == p->best;
 
         text_addf(p->out,
                   "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" fill=\"%s\" "
@@ -444,10 +444,10 @@ static double add_bars(const struct plot *p)
     struct text label = {0};
 
     for (size_t i = 0; i < p->n; ++i) {
-        const struct simulate_variant *v = &p->story->variants[i];
+        const struct simulate_variant *v = &p->runs->variants[i];
 
         text_clear(&label);
-        simulate_label(p->story->simulate, v, &label);
+        simulate_label(p->runs->simulate, v, &label);
         if (label.len > LABEL_BYTES) {
             label.len = LABEL_BYTES - 3;
             text_add(&label, SLICE_LIT("..."));
@@ -477,7 +477,7 @@ struct chart {
 
 static double point(const struct plot *p, const struct chart *c, size_t variant, size_t i)
 {
-    const char *result = (const char *)&p->story->variants[variant].result;
+    const char *result = (const char *)&p->runs->variants[variant].result;
 
     return *(const double *)(result + c->first + i * c->stride) * c->factor;
 }
@@ -519,15 +519,15 @@ static void add_line(const struct plot *p, const struct chart *c, size_t variant
         text_addf(p->out, "%.1f,%.1f ", c->x + c->width * ((double)i + .5) / (double)c->points,
                   chart_y(c, point(p, c, variant, i)));
     text_addf(p->out, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"/>\n",
-              colours[variant], &p->story->variants[variant] == p->best ? "3" : "1.6");
+              colours[variant], &p->runs->variants[variant] == p->best ? "3" : "1.6");
 }
 
 /* Where phases begin; the one that counts in bold. */
 static void mark_phases(const struct plot *p, const struct chart *c)
 {
     enum { BELOW = 16 };
-    const struct plan_result *r = &p->story->variants[0].result;
-    const struct plan *plan = p->story->plan;
+    const struct plan_result *r = &p->runs->variants[0].result;
+    const struct plan *plan = p->runs->plan;
 
     for (size_t i = 0; i < plan->nphases; ++i) {
         double x = c->x + c->width * (double)r->begins[i] / (double)r->nwindows;
@@ -551,7 +551,7 @@ static void add_chart(const struct plot *p, struct chart *c)
     add_frame(p, c);
     /* The best on top of the others. */
     for (size_t i = 0; i < 2 * p->n; ++i) {
-        if ((&p->story->variants[i % p->n] == p->best) == (i >= p->n))
+        if ((&p->runs->variants[i % p->n] == p->best) == (i >= p->n))
             add_line(p, c, i % p->n);
     }
     if (c->in_time)
@@ -562,7 +562,7 @@ static void add_chart(const struct plot *p, struct chart *c)
 static double add_charts(const struct plot *p, double y)
 {
     enum { TITLES = 56, AXIS = 34, SHARES = 300 };
-    const struct plan_result *first = &p->story->variants[0].result;
+    const struct plan_result *first = &p->runs->variants[0].result;
     double all = WIDTH - 2 * MARGIN - AXIS;
     double half = (all - SHARES - 2 * (AXIS + GAP)) / 2;
     double x = MARGIN + AXIS;
@@ -608,11 +608,11 @@ static const char style[] =
     ".tick{font-size:11px;fill:#6a7480;text-anchor:end}.l{fill:inherit}.v{font-size:12.5px}"
     ".b{font-weight:700}</style>\n";
 
-void simulate_plot(const struct simulate_story *t, struct text *out)
+void simulate_plot(const struct simulate_runs *t, struct text *out)
 {
     enum { FOOT = 64 };
     struct text body = {0};
-    struct plot p = {.story = t,
+    struct plot p = {.runs = t,
                      .out = &body,
                      .n = t->nvariants < VARIANTS_MAX ? t->nvariants : VARIANTS_MAX,
                      .best = simulate_best(t, 0, simulate_asked(t->simulate))};

@@ -65,7 +65,7 @@ static double measure_of(const struct simulate_variant *v, enum measure m)
 }
 
 /* The best of all, or of those that keep up with a MEASURE of RATE of SLOWEST. */
-static double best_of(const struct simulate_story *t, enum measure m, double slowest)
+static double best_of(const struct simulate_runs *t, enum measure m, double slowest)
 {
     double best = HUGE_VAL;
 
@@ -76,7 +76,7 @@ static double best_of(const struct simulate_story *t, enum measure m, double slo
     return best;
 }
 
-static void count(const struct simulate_story *t, struct score *scores)
+static void count(const struct simulate_runs *t, struct score *scores)
 {
     double slowest = best_of(t, RATE, HUGE_VAL) / (1 - KEEPS_UP);
 
@@ -101,7 +101,7 @@ static void count(const struct simulate_story *t, struct score *scores)
     }
 }
 
-static void add_workload(struct table *table, const struct simulate_story *t)
+static void add_workload(struct table *table, const struct simulate_runs *t)
 {
     const struct plan_options *o = &t->plan->options;
 
@@ -113,7 +113,7 @@ static void add_workload(struct table *table, const struct simulate_story *t)
                   (double)o->world.hit_ns / 1e3, (double)o->world.load_ns / 1e6);
 }
 
-static void add_figures(struct table *table, const struct simulate_story *t)
+static void add_figures(struct table *table, const struct simulate_runs *t)
 {
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct figures *f = &t->variants[i].result.main;
@@ -165,7 +165,7 @@ static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2
 {
     struct plan_options o;
     struct plan *plan = NULL;
-    struct simulate_story story;
+    struct simulate_runs runs;
     enum err e;
 
     draw_options(seed, &s->plan, &o);
@@ -173,11 +173,11 @@ static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2
     if (e == ERR_OK)
         e = simulate_classify_plan(&s->classifiers, plan);
     if (e == ERR_OK) {
-        simulate_run(s, plan, &story);
-        add_workload(&tables[0], &story);
-        add_figures(&tables[1], &story);
-        count(&story, scores);
-        free(story.variants);
+        simulate_run(s, plan, &runs);
+        add_workload(&tables[0], &runs);
+        add_figures(&tables[1], &runs);
+        count(&runs, scores);
+        free(runs.variants);
     }
     plan_destroy(plan);
     return e;
@@ -271,33 +271,33 @@ static bool same(const struct figures *a, const struct figures *b)
 /* Every policy with every classifier. */
 static void choose_classifiers(struct tuning *t)
 {
-    struct simulate_story story;
+    struct simulate_runs runs;
     struct table table;
 
-    simulate_run(t->s, t->plan, &story);
-    t->today = simulate_baseline(&story)->result.main;
+    simulate_run(t->s, t->plan, &runs);
+    t->today = simulate_baseline(&runs)->result.main;
     for (size_t p = 0; p < t->ncandidates; ++p) {
-        const struct simulate_variant *v = simulate_best(&story, p, p + 1);
+        const struct simulate_variant *v = simulate_best(&runs, p, p + 1);
         struct candidate *c = &t->candidates[p];
 
         *c = (struct candidate){v->classifier, t->s->policies[p], v->result.main};
         c->policy.label = xstrdup(c->policy.label);
     }
     table_begin(&table, columns);
-    for (size_t i = 0; i < story.nvariants; ++i) {
-        simulate_add_label(&table, t->s, &story.variants[i]);
-        add_row(&table, &story.variants[i].result.main);
+    for (size_t i = 0; i < runs.nvariants; ++i) {
+        simulate_add_label(&table, t->s, &runs.variants[i]);
+        add_row(&table, &runs.variants[i].result.main);
     }
     text_add(t->out, SLICE_LIT("1. Policy and classifier\n\n"));
     table_end(&table, t->out);
     text_add(t->out, SLICE_LIT("\n   "));
-    simulate_print_gain(&story, t->out);
+    simulate_print_gain(&runs, t->out);
     text_add(t->out, SLICE_LIT("\n   "));
     for (size_t i = 0; i < t->s->classifiers.n; ++i)
         text_addf(t->out, "%s%s makes %u classes", i != 0 ? ", " : "",
                   t->s->classifiers.all[i].label, t->s->classifiers.all[i].classes.names.n);
     text_add(t->out, SLICE_LIT(".\n\n"));
-    free(story.variants);
+    free(runs.variants);
 }
 
 static void add_candidate(const struct tuning *t, struct table *table, const struct candidate *c)
