@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/parts.h"
-#include "common/base/map.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,27 +9,20 @@
 
 static const uint64_t INCREMENT = 0x9E3779B97F4A7C15ULL;
 
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return z ^ (z >> 31);
-}
-
 uint64_t draw_mix(uint64_t a, uint64_t b)
 {
-    return mix(mix(a + INCREMENT) + b);
+    return hash_mixed(hash_mixed(a + INCREMENT) + b);
 }
 
 struct draw draw_of(uint64_t seed)
 {
-    return (struct draw){mix(seed + INCREMENT)};
+    return (struct draw){hash_mixed(seed + INCREMENT)};
 }
 
 uint64_t draw_bits(struct draw *d)
 {
     d->state += INCREMENT;
-    return mix(d->state);
+    return hash_mixed(d->state);
 }
 
 uint32_t draw_below(struct draw *d, uint32_t n)
@@ -69,16 +61,11 @@ static bool is_before(const struct queued_event *a, const struct queued_event *b
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }
 
-void event_queue_add(struct event_queue *q, uint64_t at_ns, void *what, uint64_t value)
+void event_queue_add(struct event_queue *q, uint64_t at_ns, void *what)
 {
-    enum { FIRST_ROOM = 64 };
-    struct queued_event e = {
-        .at_ns = at_ns, .order = q->next_order++, .what = what, .value = value};
+    struct queued_event e = {.at_ns = at_ns, .order = q->next_order++, .what = what};
 
-    if (q->n == q->room) {
-        q->room = q->room != 0 ? q->room * 2 : FIRST_ROOM;
-        q->heap = xrealloc(q->heap, q->room * sizeof(q->heap[0]));
-    }
+    q->heap = xgrow(q->heap, q->n + 1, &q->room, sizeof(q->heap[0]));
     size_t i = q->n++;
     while (i != 0 && is_before(&e, &q->heap[(i - 1) / 2])) {
         q->heap[i] = q->heap[(i - 1) / 2];
@@ -242,73 +229,52 @@ void lru_keys(const struct lru *c, uint64_t *out)
         *out++ = c->entries[at].key;
 }
 
-/* ---- texts as numbers: open addressing; the table is at most half full ---- */
+/* ---- texts as numbers ---- */
 
-enum { FIRST_SLOTS = 64 };
-
-void names_init(struct names *t, uint32_t max)
-{
-    ASSERT(max < UINT32_MAX / 4);
-    *t = (struct names){.max = max, .nslots = FIRST_SLOTS};
-    t->slots = xcalloc(FIRST_SLOTS, sizeof(t->slots[0]));
-    t->room = FIRST_SLOTS;
-    t->begins = xcalloc((size_t)t->room + 1, sizeof(t->begins[0]));
-}
+struct name {
+    struct map_node node;
+    uint32_t number;
+    uint64_t uses;
+    char bytes[];
+};
 
 void names_fini(struct names *t)
 {
-    free(t->slots);
-    free(t->begins);
-    text_fini(&t->bytes);
+    map_clear(&t->by_text);
+    for (uint32_t i = 0; i < t->n; ++i)
+        free(t->all[i]);
+    free(t->all);
     *t = (struct names){0};
 }
 
 struct slice names_get(const struct names *t, uint32_t i)
 {
     ASSERT(i < t->n);
-    size_t len = t->begins[i + 1] - t->begins[i];
-    return (struct slice){len != 0 ? t->bytes.p + t->begins[i] : "", len};
+    return map_key(&t->all[i]->node);
 }
 
-/* The slot of S, or the empty one where it would be. */
-static uint32_t *slot_of(const struct names *t, struct slice s)
+uint64_t names_uses(const struct names *t, uint32_t i)
 {
-    uint32_t mask = t->nslots - 1;
-    uint32_t at = (uint32_t)map_hash(s.p, s.len) & mask;
-
-    while (t->slots[at] != 0 && !slice_eq(names_get(t, t->slots[at] - 1), s))
-        at = (at + 1) & mask;
-    return &t->slots[at];
-}
-
-static void grow(struct names *t)
-{
-    free(t->slots);
-    t->nslots *= 2;
-    t->slots = xcalloc(t->nslots, sizeof(t->slots[0]));
-    for (uint32_t i = 0; i < t->n; ++i)
-        *slot_of(t, names_get(t, i)) = i + 1;
+    ASSERT(i < t->n);
+    return t->all[i]->uses;
 }
 
 bool names_intern(struct names *t, struct slice s, uint32_t *out)
 {
-    uint32_t *slot = slot_of(t, s);
+    struct name *name = map_entry(map_find(&t->by_text, s.p, s.len), struct name, node);
 
-    if (*slot != 0) {
-        *out = *slot - 1;
-        return true;
+    if (name == NULL) {
+        if (t->n == NAMES_MAX)
+            return false;
+        t->all = xgrow(t->all, t->n + 1, &t->room, sizeof(t->all[0]));
+        name = xcalloc(1, sizeof(*name) + s.len);
+        if (s.len != 0)
+            memcpy(name->bytes, s.p, s.len);
+        name->number = t->n;
+        map_add(&t->by_text, &name->node, name->bytes, s.len);
+        t->all[t->n++] = name;
     }
-    if (t->n == t->max)
-        return false;
-    if (t->n == t->room) {
-        t->room *= 2;
-        t->begins = xrealloc(t->begins, ((size_t)t->room + 1) * sizeof(t->begins[0]));
-    }
-    text_add(&t->bytes, s);
-    *out = t->n++;
-    t->begins[t->n] = t->bytes.len;
-    *slot = t->n;
-    if (t->n * 2 > t->nslots)
-        grow(t);
+    ++name->uses;
+    *out = name->number;
     return true;
 }

@@ -6,6 +6,7 @@
 #ifndef RLB_SIM_PARTS_H
 #define RLB_SIM_PARTS_H
 
+#include "common/base/map.h"
 #include "common/base/text.h"
 
 /* ---- randomness that a seed repeats, on every machine ---- */
@@ -34,7 +35,6 @@ struct queued_event {
     uint64_t at_ns;
     uint64_t order; /* the queue's */
     void *what;     /* the caller's */
-    uint64_t value; /* the caller's */
 };
 
 /* Embedded; zeroed, it is empty. */
@@ -45,7 +45,7 @@ struct event_queue {
 };
 
 void event_queue_fini(struct event_queue *q);
-void event_queue_add(struct event_queue *q, uint64_t at_ns, void *what, uint64_t value);
+void event_queue_add(struct event_queue *q, uint64_t at_ns, void *what);
 /* The next one, or NULL; valid until the next call that changes the queue. */
 const struct queued_event *event_queue_peek(const struct event_queue *q);
 /* The queue is not empty. */
@@ -66,24 +66,25 @@ uint32_t lru_count(const struct lru *c);
 /* The keys, the one used last first; room for lru_count(). */
 void lru_keys(const struct lru *c, uint64_t *out);
 
-/* ---- texts as numbers: the first is 0, the next new one 1; bounded ---- */
+/* ---- texts as numbers: the first is 0, the next new one 1 ---- */
 
-/* Embedded; names_init, names_fini. */
+enum { NAMES_MAX = 4 << 20 };
+
+struct name;
+
+/* Embedded; zeroed, it is empty; names_fini. */
 struct names {
-    struct text bytes;
-    size_t *begins; /* of each in BYTES; one more than there are */
-    uint32_t n, room;
-    uint32_t *slots; /* number + 1; 0: empty */
-    uint32_t nslots; /* a power of two */
-    uint32_t max;
+    struct map by_text;
+    struct name **all;
+    uint32_t n;
+    size_t room;
 };
 
-/* MAX: how many there may be. */
-void names_init(struct names *t, uint32_t max);
 void names_fini(struct names *t);
-/* The number of S, which is added when it is new. False: there are too many. */
+/* The number of S, which is added when it is new. False: there would be more than NAMES_MAX. */
 bool names_intern(struct names *t, struct slice s, uint32_t *out) must_check;
-/* Valid until the next one is added. */
 struct slice names_get(const struct names *t, uint32_t i);
+/* How often it was interned. */
+uint64_t names_uses(const struct names *t, uint32_t i);
 
 #endif

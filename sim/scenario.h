@@ -11,7 +11,7 @@
 #include "sim/world.h"
 
 enum scenario {
-#define SCENARIO(name, doc) SCENARIO_##name,
+#define SCENARIO(name, ...) SCENARIO_##name,
 #include "sim/scenario.def"
 #undef SCENARIO
     SCENARIOS
@@ -19,7 +19,9 @@ enum scenario {
 const char *scenario_name(enum scenario s);
 const char *scenario_doc(enum scenario s);
 /* SCENARIOS when there is none of that name. */
-enum scenario scenario_find(struct slice name);
+enum scenario scenario_find(const char *name);
+/* The number of its requests, over all phases, if they are not scaled. */
+size_t scenario_requests(enum scenario s);
 
 enum {
     PLAN_PHASES_MAX = 3,
@@ -39,7 +41,7 @@ struct plan_options {
 
 struct plan_phase {
     const char *name;
-    struct trace trace;
+    size_t first, n;  /* its requests in the plan's trace */
     unsigned clients; /* 0: open loop */
     struct world_event *events;
     size_t nevents;
@@ -48,6 +50,7 @@ struct plan_phase {
 struct plan {
     enum scenario scenario;
     struct plan_options options;
+    struct trace trace; /* of all phases, one behind the other */
     struct plan_phase phases[PLAN_PHASES_MAX];
     size_t nphases;
     size_t main; /* the phase that counts; caches are examined after it */
@@ -55,16 +58,14 @@ struct plan {
 
 /* A plan of any scenario but replay. Errors: ERR_TOO_LARGE: too many requests or objects. */
 enum err plan_create(enum scenario s, const struct plan_options *o, struct plan **out) must_check;
-/* A replay: FIRST and SECOND are taken, and empty afterwards. */
-struct plan *plan_replay(const struct plan_options *o, struct trace *first, struct trace *second);
+/* A replay of T, which is taken, and empty afterwards; its due times do not decrease. */
+struct plan *plan_replay(const struct plan_options *o, struct trace *t);
 /* NULL is fine. */
 void plan_destroy(struct plan *p);
-size_t plan_requests(const struct plan *p);
 
-/* The class of each request, by phase. */
 struct plan_classes {
     struct names names;
-    uint32_t *of[PLAN_PHASES_MAX];
+    uint32_t *of; /* each request of the plan's trace */
 };
 
 /* One more number, of this scenario. */
@@ -89,14 +90,13 @@ struct plan_result {
     struct plan_window windows[PLAN_WINDOWS]; /* of all phases, one behind the other */
     size_t nwindows;
     size_t begins[PLAN_PHASES_MAX]; /* the window in which each phase begins */
-    /* Shares of the requests of the main phase, the busiest worker first; free(). */
-    double *shares;
+    /* Shares of the requests of the main phase, the busiest worker first. */
+    double shares[WORLD_WORKERS_MAX];
     unsigned nshares;
 };
 
 /* Of each request in the plan C has the class. Deterministic. */
 void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
               struct plan_result *out);
-void plan_result_fini(struct plan_result *r);
 
 #endif

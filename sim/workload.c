@@ -13,8 +13,6 @@
 
 /* ---- traces ---- */
 
-enum { FIRST_ROOM = 1024 };
-
 void trace_fini(struct trace *t)
 {
     free(t->requests);
@@ -24,26 +22,6 @@ void trace_fini(struct trace *t)
     *t = (struct trace){0};
 }
 
-/* Room for N more of BYTES each behind the COUNT that are there. */
-static void *reserve(void *items, size_t count, size_t n, size_t *room, size_t bytes)
-{
-    if (count + n <= *room)
-        return items;
-    if (*room == 0)
-        *room = FIRST_ROOM;
-    while (*room < count + n)
-        *room *= 2;
-    return xrealloc(items, *room * bytes);
-}
-
-static uint32_t add_text(struct trace *t, struct slice s)
-{
-    uint32_t at = (uint32_t)t->text.len;
-
-    text_add(&t->text, s);
-    return at;
-}
-
 enum err trace_add_page(struct trace *t, struct slice host, struct slice path,
                         const uint64_t *objects, size_t n, uint32_t *out)
 {
@@ -51,15 +29,16 @@ enum err trace_add_page(struct trace *t, struct slice host, struct slice path,
     if (t->npages == TRACE_REQUESTS_MAX || t->nobjects + n > TRACE_OBJECTS_MAX ||
         host.len + path.len > TRACE_TEXT_MAX - t->text.len)
         return ERR_TOO_LARGE;
-    t->pages = reserve(t->pages, t->npages, 1, &t->pages_room, sizeof(t->pages[0]));
-    t->objects = reserve(t->objects, t->nobjects, n, &t->objects_room, sizeof(t->objects[0]));
+    t->pages = xgrow(t->pages, t->npages + 1, &t->pages_room, sizeof(t->pages[0]));
+    t->objects = xgrow(t->objects, t->nobjects + n, &t->objects_room, sizeof(t->objects[0]));
     struct trace_page *p = &t->pages[t->npages];
-    p->host = add_text(t, host);
-    p->host_len = (uint32_t)host.len;
-    p->path = add_text(t, path);
-    p->path_len = (uint32_t)path.len;
-    p->object = (uint32_t)t->nobjects;
-    p->nobjects = (uint32_t)n;
+    *p = (struct trace_page){.host = (uint32_t)t->text.len,
+                             .host_len = (uint32_t)host.len,
+                             .path_len = (uint32_t)path.len,
+                             .object = (uint32_t)t->nobjects,
+                             .nobjects = (uint32_t)n};
+    text_add(&t->text, host);
+    text_add(&t->text, path);
     if (n != 0)
         memcpy(t->objects + t->nobjects, objects, n * sizeof(objects[0]));
     t->nobjects += n;
@@ -75,25 +54,19 @@ enum err trace_add_request(struct trace *t, const struct trace_request *r)
     ASSERT(r->tag < TRACE_TAGS);
     if (t->n == TRACE_REQUESTS_MAX)
         return ERR_TOO_LARGE;
-    ASSERT(t->n == 0 || t->requests[t->n - 1].due_ns <= r->due_ns);
-    t->requests = reserve(t->requests, t->n, 1, &t->room, sizeof(t->requests[0]));
+    t->requests = xgrow(t->requests, t->n + 1, &t->room, sizeof(t->requests[0]));
     t->requests[t->n++] = *r;
     return ERR_OK;
 }
 
-static struct slice text_at(const struct trace *t, uint32_t at, uint32_t len)
-{
-    return (struct slice){len != 0 ? t->text.p + at : "", len};
-}
-
 struct slice trace_host(const struct trace *t, const struct trace_page *p)
 {
-    return text_at(t, p->host, p->host_len);
+    return (struct slice){t->text.p + p->host, p->host_len};
 }
 
 struct slice trace_path(const struct trace *t, const struct trace_page *p)
 {
-    return text_at(t, p->path, p->path_len);
+    return (struct slice){t->text.p + p->host + p->host_len, p->path_len};
 }
 
 /* ---- workloads ---- */
@@ -177,14 +150,14 @@ static int by_value(const void *a, const void *b)
 /* Sorted, each once; how many are left. */
 static size_t sort_unique(int64_t *v, size_t n)
 {
-    size_t kept = 0;
+    size_t left = 0;
 
     qsort(v, n, sizeof(v[0]), by_value);
     for (size_t i = 0; i < n; ++i) {
-        if (kept == 0 || v[kept - 1] != v[i])
-            v[kept++] = v[i];
+        if (left == 0 || v[left - 1] != v[i])
+            v[left++] = v[i];
     }
-    return kept;
+    return left;
 }
 
 static enum err add_page(uint32_t site, const int64_t *ids, size_t n, struct trace *out,
@@ -260,8 +233,6 @@ enum err workload_draw(const struct workload *w, const struct workload_part *par
 
     ASSERT(w->sites >= 1);
     ASSERT(w->request_objects <= TRACE_PAGE_OBJECTS_MAX);
-    if (out->n != 0)
-        d.due_s = (double)out->requests[out->n - 1].due_ns / NS;
     for (size_t i = 0; i < part->n && e == ERR_OK; ++i)
         e = draw_request(&d, i, out);
     free(d.cumulative);

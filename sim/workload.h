@@ -20,12 +20,12 @@
 enum {
     /* Requests of one trace: ten minutes of a busy machine, a day of most; 64 MiB. */
     TRACE_REQUESTS_MAX = 4 << 20,
-    /* Objects that all its pages list: 256 MiB. */
-    TRACE_OBJECTS_MAX = 32 << 20,
+    /* Objects that all its pages list: 768 MiB. */
+    TRACE_OBJECTS_MAX = 96 << 20,
     /* Of one page. */
     TRACE_PAGE_OBJECTS_MAX = 1000,
     /* Bytes of all hosts and paths. */
-    TRACE_TEXT_MAX = 1 << 30,
+    TRACE_TEXT_MAX = INT32_MAX,
     /* Maximum cost of a request, in base costs. */
     TRACE_FACTOR_MAX = 1000,
 };
@@ -33,14 +33,14 @@ enum {
 enum { TRACE_TAG_NORMAL = 0, TRACE_TAG_SPECIAL = 1, TRACE_TAGS = 2 };
 
 struct trace_page {
-    uint32_t host, host_len; /* in trace->text */
-    uint32_t path, path_len;
+    uint32_t host, host_len; /* in trace->text; the path follows */
+    uint32_t path_len;
     uint32_t object; /* its first, in trace->objects */
     uint32_t nobjects;
 };
 
 struct trace_request {
-    uint64_t due_ns; /* from the start of the trace; open loop */
+    uint64_t due_ns; /* from the start of its phase; open loop */
     uint32_t page;
     uint16_t factor; /* its base cost is so many times that of others; >= 1 */
     uint16_t tag;    /* groups requests in the figures: 0 .. TRACE_TAGS - 1 */
@@ -65,7 +65,7 @@ void trace_fini(struct trace *t);
  */
 enum err trace_add_page(struct trace *t, struct slice host, struct slice path,
                         const uint64_t *objects, size_t n, uint32_t *out) must_check;
-/* Add a request for a page that is there, due no earlier than the one before. Errors: as above. */
+/* Add a request for a page that is there. Errors: as above. */
 enum err trace_add_request(struct trace *t, const struct trace_request *r) must_check;
 struct slice trace_host(const struct trace *t, const struct trace_page *p);
 struct slice trace_path(const struct trace *t, const struct trace_page *p);

@@ -15,8 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WORLD_NS_PER_MS UINT64_C(1000000)
-#define WORLD_NS_PER_US UINT64_C(1000)
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_US UINT64_C(1000)
+
+static const char NAME[] = "w";
 
 /* A request in flight. */
 struct job {
@@ -28,11 +30,15 @@ struct job {
     size_t request;
     uint64_t start_ns, sent_ns, service_ns;
     uint16_t hits, loads;
+    /* Not a request, but the report of a response to the other balancers, of so many requests in
+     * flight. */
+    bool is_report;
+    uint64_t in_flight;
 };
 
 /* A worker. Each balancer knows it by a struct worker of its own. */
 struct member {
-    unsigned index;
+    unsigned index; /* its name is NAME with this number */
     bool up;
     unsigned life;
     struct worker **known; /* by balancer */
@@ -64,22 +70,31 @@ struct world {
     size_t in_flight;
 };
 
-static uint64_t world_now_ms(const struct world *w)
+static uint64_t now_ms(const struct world *w)
 {
-    return w->now_ns / WORLD_NS_PER_MS;
+    return w->now_ns / NS_PER_MS;
 }
 
-static uint64_t world_now_us(const struct world *w)
+static uint64_t now_us(const struct world *w)
 {
-    return w->now_ns / WORLD_NS_PER_US;
+    return w->now_ns / NS_PER_US;
 }
 
-static struct job *world_take_job(struct world *w);
-static void world_send(struct world *w, struct job *j);
+static void send_job(struct world *w, struct job *j);
 
-/* ---- workers start, announce that they will leave, are replaced, and die ---- */
+static struct job *take_job(struct world *w)
+{
+    struct list *free_node = list_pop_front(&w->free_jobs);
+    struct job *j =
+        free_node != NULL ? list_entry(free_node, struct job, node) : xmalloc(sizeof(*j));
 
-static void world_send_resume(struct world *w, struct member *m)
+    *j = (struct job){0};
+    return j;
+}
+
+/* ---- workers start, drain, are replaced, and are killed ---- */
+
+static void send_resume(struct world *w, struct member *m)
 {
     struct resume r = {0};
 
@@ -89,8 +104,8 @@ static void world_send_resume(struct world *w, struct member *m)
     resume_fini(&r);
 }
 
-/* The worker begins a life: cold, and knowing nothing. */
-static void world_start_member(struct world *w, struct member *m)
+/* Starts a process with an empty cache and without measurements. */
+static void start_member(struct world *w, struct member *m)
 {
     enum { CLASSES_MAX = 100000 };
     char name[24];
@@ -106,7 +121,7 @@ static void world_start_member(struct world *w, struct member *m)
     m->meter = meter_create(&s);
     m->homes = home_records_create(CLASSES_MAX);
     m->homes_reported = 0;
-    snprintf(name, sizeof(name), "w%u", m->index);
+    snprintf(name, sizeof(name), "%s%u", NAME, m->index);
     snprintf(incarnation, sizeof(incarnation), "%u", m->life);
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         struct worker_options o = {.name = slice_of(name),
@@ -115,7 +130,7 @@ static void world_start_member(struct world *w, struct member *m)
                                    .context = m};
         m->known[b] = worker_create(&o);
     }
-    world_send_resume(w, m);
+    send_resume(w, m);
 }
 
 /* Ends the process, with its cache; the balancers still have their records of the worker. */
@@ -124,41 +139,33 @@ static void end_process(struct member *m)
     ASSERT(m->up);
     m->up = false;
     meter_destroy(m->meter);
-    m->meter = NULL;
     home_records_destroy(m->homes);
-    m->homes = NULL;
     lru_clear(m->cache);
 }
 
-static void world_stop_member(struct world *w, struct member *m)
-{
-    for (unsigned b = 0; b < w->options.balancers; ++b)
-        pool_remove(w->pools[b], m->known[b], NULL);
-    end_process(m);
-}
-
-/* The balancers no longer have a record of it. */
-static void world_forget_member(struct world *w, struct member *m)
+/* Ends the process and removes it from the pools; requests in flight hold references to the pools'
+ * records. */
+static void stop_member(struct world *w, struct member *m)
 {
     for (unsigned b = 0; b < w->options.balancers; ++b) {
+        pool_remove(w->pools[b], m->known[b], NULL);
         worker_unref(m->known[b]);
-        m->known[b] = NULL;
     }
+    end_process(m);
 }
 
 /* The process has exited; its requests are sent again, in order. Their ends, which are in the queue
  * of events, are recognized by LIFE. */
 static void kill_member(struct world *w, struct member *m)
 {
-    struct pool_served how = {.now_us = world_now_us(w), .failed = true};
+    struct pool_served how = {.now_us = now_us(w), .failed = true};
     struct list lost;
-    struct list *it;
 
     list_init(&lost);
-    world_stop_member(w, m);
+    stop_member(w, m);
     while (!list_empty(&m->jobs)) {
         struct job *old = list_entry(m->jobs.next, struct job, node);
-        struct job *j = world_take_job(w);
+        struct job *j = take_job(w);
 
         /* The old one stays where the queue of events knows it. */
         j->balancer = old->balancer;
@@ -169,11 +176,8 @@ static void kill_member(struct world *w, struct member *m)
         list_push_back(&lost, &j->node);
     }
     m->in_flight = 0;
-    world_forget_member(w, m);
-    while ((it = lost.next) != &lost) {
-        list_remove(it);
-        world_send(w, list_entry(it, struct job, node));
-    }
+    while (!list_empty(&lost))
+        send_job(w, list_entry(list_pop_front(&lost), struct job, node));
 }
 
 static void drain_member(struct world *w, struct member *m)
@@ -184,7 +188,7 @@ static void drain_member(struct world *w, struct member *m)
     }
 }
 
-/* The old process's requests in flight are not jobs of the member any more (finish_past). */
+/* The old process's requests in flight are not jobs of the member any more (finish). */
 static void replace_member(struct world *w, struct member *m)
 {
     struct worker *old[WORLD_BALANCERS_MAX] = {NULL};
@@ -195,7 +199,7 @@ static void replace_member(struct world *w, struct member *m)
     while (!list_empty(&m->jobs))
         list_remove(m->jobs.next);
     m->in_flight = 0;
-    world_start_member(w, m);
+    start_member(w, m);
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         pool_hand_over(w->pools[b], old[b], m->known[b]);
         pool_remove(w->pools[b], old[b], NULL);
@@ -203,7 +207,7 @@ static void replace_member(struct world *w, struct member *m)
     }
 }
 
-static void world_change(struct world *w, const struct world_event *e)
+static void change_member(struct world *w, const struct world_event *e)
 {
     ASSERT(e->worker < w->options.workers);
     struct member *m = &w->members[e->worker];
@@ -211,7 +215,7 @@ static void world_change(struct world *w, const struct world_event *e)
     if (e->change == WORLD_KILL && m->up)
         kill_member(w, m);
     else if (e->change == WORLD_START && !m->up)
-        world_start_member(w, m);
+        start_member(w, m);
     else if (e->change == WORLD_DRAIN && m->up)
         drain_member(w, m);
     else if (e->change == WORLD_REPLACE && m->up)
@@ -263,7 +267,7 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
         list_init(&m->jobs);
         /* Not all in the same moment. */
         m->published_ns = w->now_ns - o->homes_delay_ns * i / o->workers;
-        world_start_member(w, m);
+        start_member(w, m);
     }
     return w;
 }
@@ -275,10 +279,8 @@ void world_destroy(struct world *w)
     for (unsigned i = 0; i < w->options.workers; ++i) {
         struct member *m = &w->members[i];
 
-        if (m->up) {
-            world_stop_member(w, m);
-            world_forget_member(w, m);
-        }
+        if (m->up)
+            stop_member(w, m);
         lru_destroy(m->cache);
         free(m->known);
     }
@@ -332,19 +334,10 @@ static void serve(struct world *w, struct member *m, struct job *j)
     j->life = m->life;
     list_push_back(&m->jobs, &j->node);
     ++m->in_flight;
-    event_queue_add(&w->events, m->free_ns, j, 0);
+    event_queue_add(&w->events, m->free_ns, j);
 }
 
-/* ---- a request's way ---- */
-
-static struct job *world_take_job(struct world *w)
-{
-    if (list_empty(&w->free_jobs))
-        return xcalloc(1, sizeof(struct job));
-    struct job *j = list_entry(w->free_jobs.next, struct job, node);
-    list_remove(&j->node);
-    return j;
-}
+/* ---- a request's path ---- */
 
 static struct slice class_of(const struct world *w, size_t request)
 {
@@ -356,9 +349,9 @@ static void record(struct world *w, const struct job *j, bool failed)
     struct world_record *r = &w->records[j->request];
 
     *r = (struct world_record){
-        .start_us = (j->start_ns - w->begin_ns) / WORLD_NS_PER_US,
-        .latency_us = (w->now_ns - j->start_ns) / WORLD_NS_PER_US,
-        .service_us = j->service_ns / WORLD_NS_PER_US,
+        .start_us = (j->start_ns - w->begin_ns) / NS_PER_US,
+        .latency_us = (w->now_ns - j->start_ns) / NS_PER_US,
+        .service_us = j->service_ns / NS_PER_US,
         .cls = w->run->classes[j->request],
         .worker = failed ? 0 : (uint16_t)j->member->index,
         .hits = j->hits,
@@ -369,24 +362,24 @@ static void record(struct world *w, const struct job *j, bool failed)
 }
 
 /* Reports to the worker, with the request, what the policy decided about the class's homes. */
-static void tell(struct world *w, const struct job *j)
+static void report_home(struct world *w, const struct job *j)
 {
     const struct pool_pick *p = &j->pick;
     struct slice from = p->home_from != NULL ? slice_of(worker_name(p->home_from)) : SLICE_NULL;
 
     if (p->reported != POOL_REPORTED_PASSING)
-        home_records_use(j->member->homes, class_of(w, j->request), p->home, from, world_now_us(w));
+        home_records_use(j->member->homes, class_of(w, j->request), p->home, from, now_us(w));
 }
 
 /* To a worker, or nowhere. */
-static void world_send(struct world *w, struct job *j)
+static void send_job(struct world *w, struct job *j)
 {
     struct pool_request r = {.cls = class_of(w, j->request)};
 
-    if (pool_get(w->pools[j->balancer], &r, world_now_us(w), &j->pick) == ERR_OK) {
+    if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
         j->sent_ns = w->now_ns;
         serve(w, worker_context(j->pick.worker), j);
-        tell(w, j);
+        report_home(w, j);
         return;
     }
     j->service_ns = 0;
@@ -398,63 +391,49 @@ static void world_send(struct world *w, struct job *j)
 /* The other balancers receive the report later. */
 static void spread_report(struct world *w, const struct job *j, uint64_t total)
 {
-    enum { BALANCER_BITS = 8, LIFE_BITS = 16, TOTAL_BITS = 24 };
-    uint64_t value = (uint64_t)j->balancer | (uint64_t)(j->life & 0xffff) << BALANCER_BITS |
-                     total << (BALANCER_BITS + LIFE_BITS);
-
     if (w->options.balancers == 1 || w->options.report_delay_ns == 0)
         return;
-    event_queue_add(&w->events, w->now_ns + w->options.report_delay_ns, NULL,
-                    value | (uint64_t)j->member->index << (BALANCER_BITS + LIFE_BITS + TOTAL_BITS));
+    struct job *report = take_job(w);
+    *report = (struct job){.member = j->member,
+                           .life = j->life,
+                           .balancer = j->balancer,
+                           .is_report = true,
+                           .in_flight = total};
+    event_queue_add(&w->events, w->now_ns + w->options.report_delay_ns, report);
 }
 
-static void hear_report(struct world *w, uint64_t value)
+static void receive_report(struct world *w, const struct job *j)
 {
-    const struct member *m = &w->members[value >> 48];
-    uint64_t total = value >> 24 & WORKER_REPORT_MAX;
-
-    if (!m->up || (m->life & 0xffff) != (value >> 8 & 0xffff))
-        return;
     for (unsigned b = 0; b < w->options.balancers; ++b) {
-        if (b != (value & 0xff))
-            worker_report(m->known[b], total, world_now_ms(w));
+        if (b != j->balancer)
+            worker_report(j->member->known[b], j->in_flight, now_ms(w));
     }
 }
 
-static void finish(struct world *w, struct job *j)
+/* The response of a process that was replaced meanwhile (PAST) does not describe its replacement.
+ */
+static void finish(struct world *w, struct job *j, bool past)
 {
     struct member *m = j->member;
     struct slice cls = class_of(w, j->request);
     uint64_t total = m->in_flight < WORKER_REPORT_MAX ? m->in_flight : WORKER_REPORT_MAX;
-
     uint64_t service_ns = w->options.queue_is_service ? w->now_ns - j->sent_ns : j->service_ns;
-    struct pool_served how = {.now_us = world_now_us(w),
-                              .service_us = service_ns / WORLD_NS_PER_US};
+    struct pool_served how = {.now_us = now_us(w), .service_us = service_ns / NS_PER_US};
+    bool resume_due = false;
 
     record(w, j, false);
-    worker_report(j->pick.worker, total, world_now_ms(w));
-    spread_report(w, j, total);
-    bool due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
-    home_records_served(m->homes, cls, j->service_ns / WORLD_NS_PER_US, world_now_us(w));
-    pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
-    --m->in_flight;
-    --w->in_flight;
-    list_remove(&j->node);
-    list_push_back(&w->free_jobs, &j->node);
-    if (due)
-        world_send_resume(w, m);
-}
-
-/* The response of a process that was replaced meanwhile does not describe its replacement. */
-static void finish_past(struct world *w, struct job *j)
-{
-    struct pool_served how = {.now_us = world_now_us(w),
-                              .service_us = j->service_ns / WORLD_NS_PER_US};
-
-    record(w, j, false);
+    if (!past) {
+        worker_report(j->pick.worker, total, now_ms(w));
+        spread_report(w, j, total);
+        resume_due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
+        home_records_served(m->homes, cls, j->service_ns / NS_PER_US, now_us(w));
+        --m->in_flight;
+        list_remove(&j->node);
+    }
     pool_put(w->pools[j->balancer], &j->pick, &how, NULL);
     --w->in_flight;
-    list_push_back(&w->free_jobs, &j->node);
+    if (resume_due)
+        send_resume(w, m);
 }
 
 /* ---- where classes live ---- */
@@ -464,23 +443,17 @@ struct published {
     const struct member *by;
 };
 
-static struct member *member_by_name(const struct world *w, struct slice name)
-{
-    for (unsigned i = 0; i < w->options.workers; ++i) {
-        struct member *m = &w->members[i];
-
-        if (m->up && slice_is(name, worker_name(m->known[0])))
-            return m;
-    }
-    return NULL;
-}
-
 static void publish_one(void *context, const struct home_record *r)
 {
     const struct published *p = context;
     struct world *w = p->world;
-    const struct member *from = r->kind == HOME_MOVE ? member_by_name(w, r->from) : NULL;
+    struct slice number = r->from;
+    const struct member *from = NULL;
+    uint64_t i;
 
+    (void)slice_cut(&number, NAME[0]);
+    if (r->kind == HOME_MOVE && parse_u64(number, w->options.workers - 1, &i) && w->members[i].up)
+        from = &w->members[i];
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         struct pool_home home = {.cls = r->cls,
                                  .kind = r->kind,
@@ -489,7 +462,7 @@ static void publish_one(void *context, const struct home_record *r)
                                  .used_us = r->used_us,
                                  .rate = r->rate};
 
-        pool_new_homes(w->pools[b], p->by->known[b], &home, 1, world_now_us(w));
+        pool_new_homes(w->pools[b], p->by->known[b], &home, 1, now_us(w));
     }
 }
 
@@ -516,8 +489,8 @@ static void publish(struct world *w)
 
         if (!is_due(w, m))
             continue;
-        m->homes_reported = home_records_changed(m->homes, m->homes_reported, SIZE_MAX,
-                                                 world_now_us(w), publish_one, &p);
+        m->homes_reported =
+            home_records_changed(m->homes, m->homes_reported, SIZE_MAX, now_us(w), publish_one, &p);
         m->published_ns = w->now_ns;
     }
 }
@@ -531,7 +504,7 @@ static uint64_t next_due(const struct world *w)
 {
     const struct world_run *run = w->run;
 
-    if (w->next == run->trace->n)
+    if (w->next == run->first + run->n)
         return NEVER_NS;
     if (run->clients != 0)
         return w->in_flight < run->clients ? w->now_ns : NEVER_NS;
@@ -544,15 +517,15 @@ static void issue(struct world *w)
 {
     const struct world_run *run = w->run;
 
-    while (w->next_event < run->nevents && run->events[w->next_event].at == w->next)
-        world_change(w, &run->events[w->next_event++]);
+    while (w->next_event < run->nevents && run->first + run->events[w->next_event].at == w->next)
+        change_member(w, &run->events[w->next_event++]);
     publish(w);
-    struct job *j = world_take_job(w);
+    struct job *j = take_job(w);
     j->request = w->next++;
     j->balancer = (unsigned)(w->turn++ % w->options.balancers);
     j->start_ns = w->now_ns;
     ++w->in_flight;
-    world_send(w, j);
+    send_job(w, j);
 }
 
 static void happen(struct world *w)
@@ -561,14 +534,12 @@ static void happen(struct world *w)
     struct job *j = e.what;
 
     w->now_ns = e.at_ns;
-    if (j == NULL)
-        hear_report(w, e.value);
-    else if (j->life == j->member->life && j->member->up)
-        finish(w, j);
-    else if (j->pick.worker != NULL)
-        finish_past(w, j);
-    else
-        list_push_back(&w->free_jobs, &j->node);
+    bool past = !j->member->up || j->life != j->member->life;
+    if (j->is_report && !past)
+        receive_report(w, j);
+    else if (!j->is_report && (!past || j->pick.worker != NULL))
+        finish(w, j, past);
+    list_push_back(&w->free_jobs, &j->node);
 }
 
 void world_run(struct world *w, const struct world_run *run, struct world_record *out)
@@ -577,7 +548,8 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
     w->run = run;
     w->records = out;
     w->begin_ns = w->now_ns;
-    w->next = w->next_event = 0;
+    w->next = run->first;
+    w->next_event = 0;
     for (;;) {
         uint64_t due = next_due(w);
         const struct queued_event *e = event_queue_peek(&w->events);
@@ -591,7 +563,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
             break;
         }
     }
-    ASSERT(w->next == run->trace->n);
+    ASSERT(w->next == run->first + run->n);
     ASSERT(w->in_flight == 0);
     w->run = NULL;
     w->now_ns += PAUSE_NS;
@@ -652,74 +624,9 @@ void world_add_shadow(const struct world *w, int times, struct pool_shadow_count
 static const double US_PER_S = 1e6;
 static const double US_PER_MS = 1e3;
 
-/* Sums over the records of a part. */
-struct sums {
-    size_t n, ok;
-    uint64_t begin_us, end_us;
-    uint64_t hits, loads, latency_us, service_us;
-    uint64_t *latencies;
-    uint64_t *requests, *busy_us; /* by worker */
-};
-
 static bool is_part(const struct world_record *r, const struct figures_part *part)
 {
     return part->tag < 0 || r->tag == part->tag;
-}
-
-static void add(struct sums *s, const struct world_record *r)
-{
-    uint64_t end_us = r->start_us + r->latency_us;
-
-    if (s->n++ == 0 || r->start_us < s->begin_us)
-        s->begin_us = r->start_us;
-    if (end_us > s->end_us)
-        s->end_us = end_us;
-    if (r->failed)
-        return;
-    s->latencies[s->ok++] = r->latency_us;
-    s->latency_us += r->latency_us;
-    s->service_us += r->service_us;
-    s->hits += r->hits;
-    s->loads += r->loads;
-    ++s->requests[r->worker];
-    s->busy_us[r->worker] += r->service_us;
-}
-
-/* The latency that so many of a hundred do not exceed. */
-static double percentile(const struct sums *s, unsigned percent)
-{
-    return (double)s->latencies[s->ok * percent / 100] / US_PER_MS;
-}
-
-static uint64_t largest(const uint64_t *v, unsigned n)
-{
-    uint64_t most = 0;
-
-    for (unsigned i = 0; i < n; ++i)
-        most = v[i] > most ? v[i] : most;
-    return most;
-}
-
-static void fill(const struct sums *s, unsigned nworkers, struct figures *out)
-{
-    double ok = (double)s->ok;
-    uint64_t objects = s->hits + s->loads;
-
-    out->wall_s = (double)(s->end_us - s->begin_us) / US_PER_S;
-    out->rate = ok / fmax(out->wall_s, 1e-9);
-    out->loads = (double)s->loads / ok;
-    out->hit_share = (double)s->hits / (double)(objects != 0 ? objects : 1);
-    out->mean_ms = (double)s->latency_us / ok / US_PER_MS;
-    out->p50_ms = percentile(s, 50);
-    out->p90_ms = percentile(s, 90);
-    out->p99_ms = percentile(s, 99);
-    out->max_ms = (double)s->latencies[s->ok - 1] / US_PER_MS;
-    out->share_max = (double)largest(s->requests, nworkers) * nworkers / ok;
-    out->busy_max =
-        (double)largest(s->busy_us, nworkers) * nworkers / fmax((double)s->service_us, 1);
-    out->busy = (double)s->service_us / US_PER_S / fmax(out->wall_s, 1e-9) / nworkers;
-    for (unsigned i = 0; i < nworkers; ++i)
-        out->workers += s->requests[i] != 0;
 }
 
 /*
@@ -752,36 +659,81 @@ static double class_workers(const struct world_record *records, const struct fig
     return classes != 0 ? (double)workers / (double)classes : 0;
 }
 
+/* The latency in milliseconds that PERCENT of N do not exceed. */
+static double percentile(const uint64_t *sorted_us, size_t n, unsigned percent)
+{
+    return (double)sorted_us[n * percent / 100] / US_PER_MS;
+}
+
+/* The busiest worker's requests or work, over the mean of NWORKERS. */
+static double busiest(const uint64_t *of_workers, unsigned nworkers, double sum)
+{
+    uint64_t most = 0;
+
+    for (unsigned i = 0; i < nworkers; ++i)
+        most = of_workers[i] > most ? of_workers[i] : most;
+    return (double)most * nworkers / sum;
+}
+
 void figures_of(const struct world_record *records, const struct figures_part *part,
                 unsigned nworkers, struct figures *out)
 {
-    size_t n = part->to - part->from;
-    struct sums s = {0};
+    uint64_t *latencies = xcalloc(part->to - part->from + 1, sizeof(latencies[0]));
+    uint64_t *requests = xcalloc(nworkers, sizeof(requests[0]));
+    uint64_t *busy_us = xcalloc(nworkers, sizeof(busy_us[0]));
+    uint64_t begin_us = UINT64_MAX, end_us = 0;
+    uint64_t hits = 0, loads = 0, latency_us = 0, service_us = 0;
+    size_t n = 0;
 
     ASSERT(part->from <= part->to);
-    s.latencies = xcalloc(n != 0 ? n : 1, sizeof(s.latencies[0]));
-    s.requests = xcalloc(nworkers, sizeof(s.requests[0]));
-    s.busy_us = xcalloc(nworkers, sizeof(s.busy_us[0]));
+    *out = (struct figures){0};
     for (size_t i = part->from; i < part->to; ++i) {
-        if (is_part(&records[i], part))
-            add(&s, &records[i]);
+        const struct world_record *r = &records[i];
+
+        if (!is_part(r, part))
+            continue;
+        ++out->n;
+        begin_us = r->start_us < begin_us ? r->start_us : begin_us;
+        end_us = r->start_us + r->latency_us > end_us ? r->start_us + r->latency_us : end_us;
+        if (r->failed)
+            continue;
+        latencies[n++] = r->latency_us;
+        latency_us += r->latency_us;
+        service_us += r->service_us;
+        hits += r->hits;
+        loads += r->loads;
+        out->workers += requests[r->worker]++ == 0;
+        busy_us[r->worker] += r->service_us;
     }
-    *out = (struct figures){.n = s.n, .failed = s.n - s.ok};
-    if (s.ok != 0) {
-        qsort(s.latencies, s.ok, sizeof(s.latencies[0]), by_value);
-        fill(&s, nworkers, out);
-        out->class_workers = class_workers(records, part, s.latencies);
+    out->failed = out->n - n;
+    if (n != 0) {
+        double served = (double)n;
+
+        qsort(latencies, n, sizeof(latencies[0]), by_value);
+        out->wall_s = (double)(end_us - begin_us) / US_PER_S;
+        out->rate = served / fmax(out->wall_s, 1e-9);
+        out->loads = (double)loads / served;
+        out->hit_share = (double)hits / fmax((double)(hits + loads), 1);
+        out->mean_ms = (double)latency_us / served / US_PER_MS;
+        out->p50_ms = percentile(latencies, n, 50);
+        out->p90_ms = percentile(latencies, n, 90);
+        out->p99_ms = percentile(latencies, n, 99);
+        out->max_ms = (double)latencies[n - 1] / US_PER_MS;
+        out->share_max = busiest(requests, nworkers, served);
+        out->busy_max = busiest(busy_us, nworkers, fmax((double)service_us, 1));
+        out->busy = (double)service_us / US_PER_S / fmax(out->wall_s, 1e-9) / nworkers;
+        out->class_workers = class_workers(records, part, latencies);
     }
-    free(s.busy_us);
-    free(s.requests);
-    free(s.latencies);
+    free(busy_us);
+    free(requests);
+    free(latencies);
 }
 
 double figures_share(const struct world_record *records, const struct figures_part *part,
                      unsigned first, unsigned last)
 {
     size_t all = 0;
-    size_t theirs = 0;
+    size_t selected = 0;
 
     for (size_t i = part->from; i < part->to; ++i) {
         const struct world_record *r = &records[i];
@@ -789,7 +741,7 @@ double figures_share(const struct world_record *records, const struct figures_pa
         if (r->failed || !is_part(r, part))
             continue;
         ++all;
-        theirs += r->worker >= first && r->worker < last;
+        selected += r->worker >= first && r->worker < last;
     }
-    return all != 0 ? (double)theirs / (double)all : 0;
+    return all != 0 ? (double)selected / (double)all : 0;
 }

@@ -67,11 +67,12 @@ struct world_event {
 /* Requests, and how they come. */
 struct world_run {
     const struct trace *trace;
-    const uint32_t *classes; /* of each request, in NAMES */
+    size_t first, n;         /* the requests of TRACE that come */
+    const uint32_t *classes; /* of each request of TRACE, in NAMES */
     const struct names *names;
     unsigned clients; /* each asks again when it has its answer; 0: when requests are due */
     double speed;     /* due times are divided by it; > 0 */
-    const struct world_event *events; /* by AT */
+    const struct world_event *events; /* by AT, which counts from FIRST */
     size_t nevents;
 };
 
@@ -89,7 +90,7 @@ struct world_record {
 
 /*
  * Run until all requests have their answers; then a moment passes.
- *   out  room for as many as the trace has
+ *   out  room for as many as the trace has, each at the place of its request
  */
 void world_run(struct world *w, const struct world_run *run, struct world_record *out);
 
@@ -121,7 +122,7 @@ struct figures {
     double share_max;     /* requests of the busiest worker, over the mean */
     double busy_max;      /* seconds of work of the busiest worker, over the mean */
     double busy;          /* seconds of work, over what all workers could have done */
-    unsigned workers;     /* that got any */
+    double workers;       /* number that got any */
     double class_workers; /* mean number that a class had, of classes with FIGURES_CLASS_MIN */
 };
 

@@ -57,6 +57,19 @@ void *xrealloc(void *p, size_t bytes)
     return checked(realloc(p, bytes != 0 ? bytes : 1));
 }
 
+void *xgrow(void *p, size_t n, size_t *room, size_t bytes)
+{
+    enum { FIRST_ROOM = 16 };
+
+    if (n <= *room && p != NULL)
+        return p;
+    if (*room == 0)
+        *room = FIRST_ROOM;
+    while (*room < n)
+        *room *= 2;
+    return xrealloc(p, *room * bytes);
+}
+
 char *xstrdup(const char *s)
 {
     return s != NULL ? checked(strdup(s)) : NULL;

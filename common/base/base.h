@@ -64,6 +64,9 @@ void *xcalloc(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
 enum { CACHE_LINE_BYTES = 64 };
 void *xcalloc_lines(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
 void *xrealloc(void *p, size_t bytes) returns_nonnull_;
+/* Returns P with room for at least N elements of BYTES each. *ROOM, the number that fits, is
+ * doubled as often as it takes; P may be NULL if it is 0. */
+void *xgrow(void *p, size_t n, size_t *room, size_t bytes) returns_nonnull_;
 /* Returns a NUL-terminated copy; xstrdup(NULL) returns NULL. */
 char *xstrdup(const char *s);
 char *xslicedup(struct slice s) returns_nonnull_;

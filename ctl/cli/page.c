@@ -15,12 +15,34 @@ void table_init(struct table *t, const struct table_column *columns, size_t ncol
     memcpy(t->columns, columns, ncolumns * sizeof(columns[0]));
 }
 
+void table_begin(struct table *t, const char *titles)
+{
+    char *rest = xstrdup(titles);
+    const char *title;
+
+    *t = (struct table){.titles = rest};
+    while ((title = strsep(&rest, "|")) != NULL) {
+        bool right = title[0] == '>';
+
+        ASSERT(t->ncolumns < TABLE_COLUMNS_MAX);
+        t->columns[t->ncolumns++] = (struct table_column){title + right, right};
+    }
+}
+
+void table_end(struct table *t, struct text *out)
+{
+    table_print(t, 2, out);
+    table_fini(t);
+}
+
 void table_fini(struct table *t)
 {
     for (size_t i = 0; i < t->ncells; ++i)
         free(t->cells[i]);
     free(t->cells);
     free(t->styles);
+    free(t->titles);
+    t->titles = NULL;
     t->cells = NULL;
     t->styles = NULL;
     t->ncells = 0;

@@ -31,6 +31,7 @@ enum table_style { TABLE_PLAIN, TABLE_GOOD, TABLE_WARNING, TABLE_BAD, TABLE_FAIN
 struct table {
     struct table_column columns[TABLE_COLUMNS_MAX];
     size_t ncolumns;
+    char *titles;                 /* of table_begin() */
     const struct page_column *of; /* for page_add_row() */
     char **cells;                 /* row after row */
     size_t ncells;
@@ -40,6 +41,10 @@ struct table {
 
 void table_init(struct table *t, const struct table_column *columns, size_t ncolumns);
 void table_fini(struct table *t);
+/* The same with columns as text: "policy|>loads|>rate", '>' before those of numbers. */
+void table_begin(struct table *t, const char *titles);
+/* Prints the table, indented by 2, and frees it. */
+void table_end(struct table *t, struct text *out);
 /* The next cell, from left to right; a row ends with its last column. */
 void table_add(struct table *t, struct slice cell);
 void table_addf(struct table *t, const char *fmt, ...) printf_like(2, 3);

@@ -11,7 +11,6 @@
 #include "common/wire/url_line.h"
 #include "ctl/cli/ctl.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 /* A line as it is read, and where unescaped bytes go. */
@@ -34,6 +33,7 @@ const char *access_fault_text(enum access_fault f)
         [ACCESS_FAULT_STATUS] = "no status between 100 and 599, or no valid number of bytes",
         [ACCESS_FAULT_QUOTES] = "unterminated quoted field, or unknown escape",
         [ACCESS_FAULT_JSON] = "not a JSON object with time, method and target",
+        [ACCESS_FAULT_URL] = "invalid URL",
     };
 
     ASSERT((unsigned)f < ACCESS_FAULTS);
@@ -56,7 +56,7 @@ static bool take(struct reading *r, char c)
     return true;
 }
 
-/* Up to the next blank, which goes too; not empty. */
+/* The bytes up to the next blank, which is skipped; not empty. */
 static bool take_word(struct reading *r, struct slice *out)
 {
     size_t n = slice_find(r->rest, ' ');
@@ -117,95 +117,60 @@ static bool take_quoted(struct reading *r, struct slice *out)
 
 /* ---- time ---- */
 
-/* Two or four digits at AT. */
-static bool digits(struct slice s, size_t at, size_t n, uint64_t max, unsigned *out)
+/* Whether S is as FORM, in which 9 is any digit, a any letter, + a sign, and others are themselves.
+ */
+static bool fits(struct slice s, const char *form)
 {
-    uint64_t v;
-
-    if (at + n > s.len || !parse_u64((struct slice){s.p + at, n}, max, &v))
+    if (s.len != strlen(form))
         return false;
-    *out = (unsigned)v;
-    return true;
-}
+    for (size_t i = 0; i < s.len; ++i) {
+        char c = s.p[i];
+        char letter = ascii_lower(c);
 
-/* Seconds from 1970-01-01 to a day of the Gregorian calendar. */
-static uint64_t day_s(unsigned year, unsigned month, unsigned day)
-{
-    struct tm t = {.tm_year = (int)year - 1900, .tm_mon = (int)month - 1, .tm_mday = (int)day};
-
-    return (uint64_t)timegm(&t);
-}
-
-/* HH:MM:SS at AT, in seconds. */
-static bool clock_at(struct slice s, size_t at, uint64_t *out)
-{
-    unsigned hour;
-    unsigned minute;
-    unsigned second;
-
-    if (at + 8 > s.len || s.p[at + 2] != ':' || s.p[at + 5] != ':' ||
-        !digits(s, at, 2, 23, &hour) || !digits(s, at + 3, 2, 59, &minute) ||
-        !digits(s, at + 6, 2, 60, &second))
-        return false;
-    *out = hour * 3600 + minute * 60 + second;
-    return true;
-}
-
-static bool month_at(struct slice s, size_t at, unsigned *out)
-{
-    static const char names[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-
-    for (unsigned m = 0; m < 12; ++m) {
-        if (memcmp(s.p + at, names + (size_t)m * 3, 3) == 0) {
-            *out = m + 1;
-            return true;
-        }
+        if (form[i] == '9'   ? c < '0' || c > '9'
+            : form[i] == 'a' ? letter < 'a' || letter > 'z'
+            : form[i] == '+' ? c != '+' && c != '-'
+                             : c != form[i])
+            return false;
     }
-    return false;
+    return true;
 }
 
-/* "22/Nov/2026:06:25:00 +0000" */
+/* S, which is as FORM, in FORMAT of strptime, in seconds since 1970. */
+static bool read_time(struct slice s, const char *form, const char *format, uint64_t *out_s)
+{
+    struct tm t = {0};
+    char copy[32] = "";
+
+    if (!fits(s, form))
+        return false;
+    memcpy(copy, s.p, s.len);
+    if (strptime(copy, format, &t) == NULL || t.tm_year <= 70)
+        return false;
+    int64_t zone_s = t.tm_gmtoff; /* timegm resets it */
+    *out_s = (uint64_t)(timegm(&t) - zone_s);
+    return true;
+}
+
 static bool read_clf_time(struct slice s, uint64_t *out_ms)
 {
-    enum { LEN = 26, CLOCK = 12, ZONE = 20 };
-    unsigned day;
-    unsigned month;
-    unsigned year;
-    unsigned hours;
-    unsigned minutes;
     uint64_t seconds;
 
-    if (s.len != LEN || s.p[2] != '/' || s.p[6] != '/' || s.p[11] != ':' || s.p[ZONE] != ' ' ||
-        (s.p[ZONE + 1] != '+' && s.p[ZONE + 1] != '-'))
+    if (!read_time(s, "99/aaa/9999:99:99:99 +9999", "%d/%b/%Y:%H:%M:%S %z", &seconds))
         return false;
-    if (!digits(s, 0, 2, 31, &day) || !month_at(s, 3, &month) || !digits(s, 7, 4, 9999, &year) ||
-        !clock_at(s, CLOCK, &seconds) || !digits(s, ZONE + 2, 2, 23, &hours) ||
-        !digits(s, ZONE + 4, 2, 59, &minutes) || day == 0 || year < 1971)
-        return false;
-    seconds += day_s(year, month, day);
-    uint64_t zone = hours * 3600 + minutes * 60;
-    *out_ms = (s.p[ZONE + 1] == '+' ? seconds - zone : seconds + zone) * 1000;
+    *out_ms = seconds * 1000;
     return true;
 }
 
-/* "2026-11-22T06:25:00.123Z" */
 static bool read_iso_time(struct slice s, uint64_t *out_ms)
 {
-    enum { LEN = 24, CLOCK = 11 };
-    unsigned year;
-    unsigned month;
-    unsigned day;
-    unsigned ms;
     uint64_t seconds;
+    uint64_t ms;
 
-    if (s.len != LEN || s.p[4] != '-' || s.p[7] != '-' || s.p[10] != 'T' || s.p[19] != '.' ||
-        s.p[23] != 'Z')
+    if (!read_time(s, "9999-99-99T99:99:99.999Z", "%Y-%m-%dT%H:%M:%S", &seconds) ||
+        !parse_u64((struct slice){s.p + 20, 3}, 999, &ms))
         return false;
-    if (!digits(s, 0, 4, 9999, &year) || !digits(s, 5, 2, 12, &month) ||
-        !digits(s, 8, 2, 31, &day) || !clock_at(s, CLOCK, &seconds) ||
-        !digits(s, 20, 3, 999, &ms) || year < 1971 || month == 0 || day == 0)
-        return false;
-    *out_ms = (day_s(year, month, day) + seconds) * 1000 + ms;
+    *out_ms = seconds * 1000 + ms;
     return true;
 }
 
@@ -311,7 +276,7 @@ static enum access_fault read_request(struct reading *r, struct slice request)
 /* ---- combined ---- */
 
 /* [HOST] CLIENT IDENTITY USER, up to the time's bracket. */
-static enum access_fault read_who(struct reading *r)
+static enum access_fault read_client(struct reading *r)
 {
     enum { WORDS_MAX = 4 };
     struct slice words[WORDS_MAX];
@@ -359,7 +324,7 @@ static enum access_fault read_ours(struct reading *r)
         size_t end = slice_find(r->rest, '=');
         struct slice value;
 
-        /* Whatever others write there is theirs. */
+        /* The format of other programs is not known. */
         if (end == SIZE_MAX)
             return ACCESS_FAULT_NONE;
         struct slice key = {r->rest.p, end};
@@ -394,7 +359,7 @@ static enum access_fault read_rest(struct reading *r)
 
 static enum access_fault read_combined(struct reading *r)
 {
-    enum access_fault f = read_who(r);
+    enum access_fault f = read_client(r);
     struct slice request;
     bool more = false;
 
@@ -418,7 +383,7 @@ static enum access_fault read_combined(struct reading *r)
 /* ---- JSON ---- */
 
 /* A member as text, in the room; it was read from at least as many bytes. */
-static struct slice keep(struct reading *r, const json_t *object, const char *name)
+static struct slice copy_member(struct reading *r, const json_t *object, const char *name)
 {
     struct slice s = json_text(object, name);
     char *begin = r->room;
@@ -439,10 +404,10 @@ static enum access_fault read_members(struct reading *r, const json_t *o)
         return ACCESS_FAULT_TIME;
     if (!set_host(r, json_text(o, "host")))
         return ACCESS_FAULT_HOST;
-    out->method = keep(r, o, "method");
-    out->client = keep(r, o, "client");
-    out->referer = keep(r, o, "referer");
-    out->agent = keep(r, o, "agent");
+    out->method = copy_member(r, o, "method");
+    out->client = copy_member(r, o, "client");
+    out->referer = copy_member(r, o, "referer");
+    out->agent = copy_member(r, o, "agent");
     if (!http1_is_token(out->method))
         return ACCESS_FAULT_REQUEST;
     if (!json_is_integer(status) || json_integer_value(status) < 100 ||
@@ -451,7 +416,7 @@ static enum access_fault read_members(struct reading *r, const json_t *o)
     out->status = (unsigned)json_integer_value(status);
     if (json_is_integer(service) && json_integer_value(service) > 0)
         out->service_us = (uint64_t)json_integer_value(service);
-    return set_target(r, keep(r, o, "target"));
+    return set_target(r, copy_member(r, o, "target"));
 }
 
 static enum access_fault read_json(struct reading *r)
@@ -480,30 +445,12 @@ enum access_fault access_line_parse(struct slice line, char *room, struct access
 enum err requests_open(const char *file, struct requests *out, struct diag *d)
 {
     *out = (struct requests){.file = file, .in = ctl_open(file, d)};
-    if (out->in == NULL)
-        return ERR_SYSTEM;
-    out->line = xmalloc(ACCESS_LINE_MAX + 1);
-    out->room = xmalloc(ACCESS_LINE_MAX + 1 + ACCESS_HOST_MAX);
-    return ERR_OK;
+    return out->in != NULL ? ERR_OK : ERR_SYSTEM;
 }
 
 enum err requests_close(struct requests *r, struct diag *d)
 {
-    enum err e = ctl_close(r->in, r->file, d);
-
-    free(r->line);
-    free(r->room);
-    r->line = r->room = NULL;
-    r->in = NULL;
-    return e;
-}
-
-static void note_bad(struct requests *r, const char *why)
-{
-    if (r->first_bad != 0)
-        return;
-    r->first_bad = r->lines;
-    r->bad_why = why;
+    return ctl_close(r->in, r->file, d);
 }
 
 static bool is_url(struct slice line)
@@ -512,36 +459,23 @@ static bool is_url(struct slice line)
            slice_starts(line, SLICE_LIT("https://"));
 }
 
-static bool take_url(struct requests *r, struct slice line, struct access_line *out)
+/* Returns NULL, or what is wrong with the URL. */
+static const char *read_url(struct slice line, char *room, struct access_line *out)
 {
     struct url_line u;
     const char *why = url_line_parse(line, &u);
 
-    if (why != NULL) {
-        ++r->bad_urls;
-        note_bad(r, why);
-        return false;
-    }
+    if (why != NULL)
+        return why;
     struct slice host = host_without_port(u.host);
-    ascii_lower_copy(r->room, host);
+    ascii_lower_copy(room, host);
     *out = (struct access_line){
         .method = SLICE_LIT("GET"),
         .path = u.path,
         .query = u.query,
-        .host = {r->room, host.len},
+        .host = {room, host.len},
     };
-    return true;
-}
-
-static bool take_log_line(struct requests *r, struct slice line, struct access_line *out)
-{
-    enum access_fault f = access_line_parse(line, r->room, out);
-
-    if (f == ACCESS_FAULT_NONE)
-        return true;
-    ++r->faults[f];
-    note_bad(r, access_fault_text(f));
-    return false;
+    return NULL;
 }
 
 bool requests_next(struct requests *r, struct access_line *out)
@@ -549,18 +483,57 @@ bool requests_next(struct requests *r, struct access_line *out)
     struct slice line;
 
     while (ctl_read_line(r->in, r->line, ACCESS_LINE_MAX, &line)) {
+        const char *why = NULL;
+        enum access_fault f = ACCESS_FAULT_NONE;
+
         ++r->lines;
         if (!r->logs_only && (line.len == 0 || line.p[0] == '#'))
             continue;
-        if (!r->logs_only && is_url(line) ? take_url(r, line, out) : take_log_line(r, line, out))
+        if (!r->logs_only && is_url(line)) {
+            why = read_url(line, r->room, out);
+            f = why != NULL ? ACCESS_FAULT_URL : ACCESS_FAULT_NONE;
+        } else {
+            f = access_line_parse(line, r->room, out);
+            why = access_fault_text(f);
+        }
+        if (f == ACCESS_FAULT_NONE) {
+            r->is_fine = r->is_fine || out->time_ms % 1000 != 0;
+            r->last_ms = out->time_ms > r->last_ms ? out->time_ms : r->last_ms;
+            out->time_ms = r->last_ms;
             return true;
+        }
+        if (r->first_bad == 0)
+            r->bad_why = why;
+        r->first_bad = r->first_bad != 0 ? r->first_bad : r->lines;
+        ++r->faults[f];
     }
     return false;
 }
 
+static uint64_t *due_at(uint64_t *first_ns, size_t stride, size_t i)
+{
+    return (void *)((char *)first_ns + i * stride);
+}
+
+void requests_spread(const struct requests *r, uint64_t *first_ns, size_t stride, size_t n)
+{
+    uint64_t span_ns = r->is_fine ? 1000000 : 1000000000;
+
+    for (size_t i = 0; i < n;) {
+        uint64_t begin_ns = *due_at(first_ns, stride, i);
+        size_t end = i;
+
+        while (end < n && *due_at(first_ns, stride, end) == begin_ns)
+            ++end;
+        for (size_t k = i; k < end; ++k)
+            *due_at(first_ns, stride, k) += span_ns * (k - i) / (end - i);
+        i = end;
+    }
+}
+
 size_t requests_bad(const struct requests *r)
 {
-    size_t n = r->bad_urls;
+    size_t n = 0;
 
     for (size_t i = 0; i < ACCESS_FAULTS; ++i)
         n += r->faults[i];

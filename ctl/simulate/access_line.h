@@ -30,6 +30,7 @@ enum access_fault {
     ACCESS_FAULT_STATUS,
     ACCESS_FAULT_QUOTES,
     ACCESS_FAULT_JSON,
+    ACCESS_FAULT_URL, /* of a list of URLs */
     ACCESS_FAULTS
 };
 const char *access_fault_text(enum access_fault f);
@@ -40,16 +41,16 @@ struct access_line {
     struct slice path;           /* of the target, as it was sent; begins with '/', or is "*" */
     struct slice query;          /* behind the '?', or empty */
     struct slice host;           /* lower case, without port; empty: not in the line */
-    struct slice client;         /* as it stands there */
+    struct slice client;         /* not parsed */
     struct slice referer, agent; /* empty: none */
     uint64_t service_us;         /* only in resumelb's own lines; 0: unknown */
     unsigned status;
 };
 
 /*
- * Read LINE, without its end. What stands there escaped is unescaped.
+ * Reads LINE, without its end. Escapes are resolved.
  *   room  as many bytes as the line has and ACCESS_HOST_MAX more, where slices of OUT may point to
- * Returns ACCESS_FAULT_NONE, or what is wrong; OUT is then of no use.
+ * Returns ACCESS_FAULT_NONE, or the error; OUT is then undefined.
  */
 enum access_fault access_line_parse(struct slice line, char *room,
                                     struct access_line *out) must_check;
@@ -65,24 +66,32 @@ enum access_fault access_line_parse(struct slice line, char *room,
 struct requests {
     FILE *in;
     const char *file;
-    char *line, *room;
+    char line[ACCESS_LINE_MAX + 1];
+    char room[ACCESS_LINE_MAX + 1 + ACCESS_HOST_MAX];
     bool logs_only;
     size_t lines;                 /* read */
-    size_t faults[ACCESS_FAULTS]; /* lines that are not valid log lines */
-    size_t bad_urls;
-    size_t first_bad;    /* line number; 0: none */
-    const char *bad_why; /* that */
+    size_t faults[ACCESS_FAULTS]; /* lines that were left out */
+    size_t first_bad;             /* line number; 0: none */
+    const char *bad_why;          /* that */
+    uint64_t last_ms;             /* time of the latest request */
+    bool is_fine;                 /* times have milliseconds */
 };
 
 /* FILE, "-": standard input. Problems to D. */
 enum err requests_open(const char *file, struct requests *out, struct diag *d) must_check;
 /*
  * The next one; false: there are no more. Its slices are good until the next call. Of a URL the
- * method is GET, the host is without port and the rest unknown.
+ * method is GET, the host is without port and the rest unknown. A log's times do not decrease: a
+ * line is written when its request is done, and then has the time of the one before.
  */
 bool requests_next(struct requests *r, struct access_line *out) must_check;
 /* ERR_SYSTEM: it could not be read to its end; why to D. */
 enum err requests_close(struct requests *r, struct diag *d);
+/*
+ * Spreads due times that are equal over a second, or over a millisecond if R has those: *FIRST_NS
+ * and N - 1 further ones, each STRIDE bytes behind the one before. They do not decrease.
+ */
+void requests_spread(const struct requests *r, uint64_t *first_ns, size_t stride, size_t n);
 /* Lines that were left out, and why; nothing when there were none. */
 void requests_print_bad(const struct requests *r, struct text *out);
 size_t requests_bad(const struct requests *r);

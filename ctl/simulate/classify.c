@@ -42,6 +42,19 @@ void classify_sort(struct class_counts *c)
         qsort(c->classes, c->n, sizeof(c->classes[0]), compare);
 }
 
+void classify_collect(const struct simulate_classifier *c, struct class_counts *out)
+{
+    const struct names *names = &c->classes.names;
+
+    *out = (struct class_counts){.label = c->label, .n = names->n};
+    out->classes = xcalloc(names->n, sizeof(out->classes[0]));
+    for (uint32_t i = 0; i < names->n; ++i) {
+        out->classes[i] = (struct class_count){names_get(names, i), names_uses(names, i), i};
+        out->requests += names_uses(names, i);
+    }
+    classify_sort(out);
+}
+
 void classify_facts(const struct class_counts *c, struct class_facts *out)
 {
     double entropy = 0;
@@ -98,20 +111,13 @@ size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_
 
 enum {
     TOP_DEFAULT = 20,
-    TOP_MAX = SIMULATE_CLASSES_MAX,
+    TOP_MAX = NAMES_MAX,
     REQUESTS_MAX = 100000000, /* hours of work */
-};
-
-struct counting {
-    struct simulate_classifier classifier;
-    uint64_t *requests; /* by number of its class */
-    size_t room;
 };
 
 struct classify_run {
     struct ctl_options o;
-    struct counting of[SIMULATE_CLASSIFIERS_MAX];
-    size_t n;
+    struct simulate_classifiers classifiers;
     const char *config_file;
     uint64_t limit;
     bool cut; /* there was more than --requests, or than there is room for */
@@ -119,33 +125,7 @@ struct classify_run {
     uint64_t requests;
 };
 
-static void run_fini(struct classify_run *r)
-{
-    for (size_t i = 0; i < r->n; ++i) {
-        simulate_classifier_fini(&r->of[i].classifier);
-        free(r->of[i].requests);
-    }
-}
-
 /* ---- the command line ---- */
-
-static int take_spec(struct classify_run *r, const char *spec)
-{
-    struct diag d = {0};
-
-    if (r->n == SIMULATE_CLASSIFIERS_MAX)
-        return ctl_usage_error(r->o.command, "--classifier: too many", spec);
-    if (!simulate_read_classifier(spec, &r->of[r->n].classifier, &d))
-        return ctl_usage_problems(r->o.command, &d);
-    ++r->n;
-    return CTL_OK;
-}
-
-static int take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *value)
-{
-    (void)f;
-    return take_spec(container_of(o, struct classify_run, o), value);
-}
 
 /* The value of `classifier` of a load balancer's configuration. NULL on error, which is in D. */
 static const struct config_node *find_classifier(const struct config *c, const char *application,
@@ -170,10 +150,10 @@ static const struct config_node *find_classifier(const struct config *c, const c
 /* The classifier that a load balancer is configured with; plugins too. */
 static int take_configured(struct classify_run *r)
 {
-    struct simulate_classifier *c = &r->of[r->n].classifier;
+    struct simulate_classifier *c = &r->classifiers.all[r->classifiers.n];
     struct diag d = {0};
 
-    if (r->n == SIMULATE_CLASSIFIERS_MAX)
+    if (r->classifiers.n == SIMULATE_CLASSIFIERS_MAX)
         return ctl_usage_error(r->o.command, "--config: too many classifiers", NULL);
     if (!config_read(r->config_file, &c->config, &d))
         return ctl_usage_problems(r->o.command, &d);
@@ -184,7 +164,7 @@ static int take_configured(struct classify_run *r)
         return ctl_usage_problems(r->o.command, &d);
     }
     c->label = xstrdup(r->config_file);
-    ++r->n;
+    ++r->classifiers.n;
     return CTL_OK;
 }
 
@@ -201,42 +181,25 @@ static int parse(struct classify_run *r, const struct ctl_command *c, int argc, 
         return ctl_usage_error(c, "--application is for --config", NULL);
     if (r->config_file != NULL)
         code = take_configured(r);
-    else if (r->n == 0)
-        code = take_spec(r, "host");
+    else if (r->classifiers.n == 0)
+        code = simulate_add_classifier(&r->o, &r->classifiers, "host");
     return code == CTL_OK ? -1 : code;
 }
 
 /* ---- counting ---- */
 
-/* False: there are too many classes. */
-static bool count(struct counting *c, const struct access_line *l)
-{
-    uint32_t cls = 0;
-
-    if (!simulate_classify(&c->classifier, l, &cls))
-        return false;
-    if (cls >= c->room) {
-        size_t room = c->room != 0 ? c->room * 2 : 1024;
-
-        c->requests = xrealloc(c->requests, room * sizeof(c->requests[0]));
-        memset(c->requests + c->room, 0, (room - c->room) * sizeof(c->requests[0]));
-        c->room = room;
-    }
-    ++c->requests[cls];
-    return true;
-}
-
 static enum err count_all(struct classify_run *r, struct diag *d)
 {
     struct access_line l;
+    uint32_t cls;
     enum err e = requests_open(r->o.words[0], &r->in, d);
 
     if (e != ERR_OK)
         return e;
     while (!r->cut && requests_next(&r->in, &l)) {
         r->cut = r->requests == r->limit;
-        for (size_t i = 0; i < r->n && !r->cut; ++i)
-            r->cut = !count(&r->of[i], &l);
+        for (size_t i = 0; i < r->classifiers.n && !r->cut; ++i)
+            r->cut = !simulate_classify(&r->classifiers.all[i], &l, &cls);
         r->requests += !r->cut;
     }
     e = requests_close(&r->in, d);
@@ -248,33 +211,14 @@ static enum err count_all(struct classify_run *r, struct diag *d)
     return e;
 }
 
-static void collect(const struct classify_run *r, const struct counting *c,
-                    struct class_counts *out)
-{
-    const struct names *names = &c->classifier.classes.names;
-
-    *out = (struct class_counts){.label = c->classifier.label, .requests = r->requests};
-    out->classes = xcalloc(names->n, sizeof(out->classes[0]));
-    for (uint32_t i = 0; i < names->n; ++i) {
-        /* A request that another classifier had no room for may have made a class here. */
-        if (c->requests[i] != 0)
-            out->classes[out->n++] =
-                (struct class_count){.name = names_get(names, i), .requests = c->requests[i]};
-    }
-    classify_sort(out);
-}
-
 /* ---- what is printed ---- */
-
-static const struct table_column columns[] = {
-    {"class", false}, {"requests", true}, {"share", true}, {"together", true}};
 
 static void print_table(const struct class_counts *c, uint64_t top, struct text *out)
 {
     struct table t;
     uint64_t sum = 0;
 
-    table_init(&t, columns, ARRAY_LEN(columns));
+    table_begin(&t, "class|>requests|>share|>together");
     for (size_t i = 0; i < c->n && (top == 0 || i < top); ++i) {
         const struct class_count *k = &c->classes[i];
 
@@ -284,8 +228,7 @@ static void print_table(const struct class_counts *c, uint64_t top, struct text 
         table_addf(&t, "%.2f %%", 100 * (double)k->requests / (double)c->requests);
         table_addf(&t, "%.1f %%", 100 * (double)sum / (double)c->requests);
     }
-    table_print(&t, 2, out);
-    table_fini(&t);
+    table_end(&t, out);
     if (top != 0 && c->n > top)
         text_addf(out, "  ... and %zu more (--top 0 shows all)\n", c->n - (size_t)top);
 }
@@ -356,10 +299,10 @@ static void print_all(struct classify_run *r, struct text *out)
                   r->cut ? " (there are more: --requests, or too many classes)" : "");
         requests_print_bad(&r->in, out);
     }
-    for (size_t i = 0; i < r->n; ++i) {
+    for (size_t i = 0; i < r->classifiers.n; ++i) {
         struct class_counts c;
 
-        collect(r, &r->of[i], &c);
+        classify_collect(&r->classifiers.all[i], &c);
         if (r->o.json)
             put_counts(&c, r->o.top, &w);
         else
@@ -387,7 +330,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
             print_all(&r, &out);
         code = ctl_finish(e, &out, &d);
     }
-    run_fini(&r);
+    simulate_classifiers_fini(&r.classifiers);
     return code;
 }
 
@@ -395,7 +338,7 @@ static const struct ctl_flag flags[] = {
     {'c', "classifier", "SPEC", "host segment path regex:",
      "host (default), segment (of the path: its first), path or regex:VARIABLE:PATTERN; may be "
      "given several times",
-     CTL_OWN(take_classifier)},
+     SIMULATE_CLASSIFIERS(struct classify_run, classifiers, SIMULATE_CLASSIFIERS_MAX)},
     {0, "config", "FILE", CTL_FILES, "the one that a load balancer is configured with",
      CTL_TEXT(struct classify_run, config_file)},
     {'A', "application", "NAME", NULL, "... for this application",

@@ -29,7 +29,7 @@ static bool is_sendable(struct slice s)
     return true;
 }
 
-static size_t keep(struct text *texts, struct slice a, const char *between, struct slice b)
+static size_t store(struct text *texts, struct slice a, const char *between, struct slice b)
 {
     size_t at = texts->len;
 
@@ -41,44 +41,17 @@ static size_t keep(struct text *texts, struct slice a, const char *between, stru
 }
 
 /* False: there are too many classes. */
-static bool take_request(struct playback *p, const struct access_line *l, uint64_t due_us)
+static bool take_request(struct playback *p, const struct access_line *l, uint64_t first_ms)
 {
-    struct playback_request q = {.due_us = due_us};
+    struct playback_request q = {.due_ns = (l->time_ms - first_ms) * 1000000};
 
-    if (!simulate_classify(&p->classifier, l, &q.cls))
+    if (!simulate_classify(&p->classifiers.all[0], l, &q.cls))
         return false;
-    if (p->n == p->room) {
-        p->room = p->room != 0 ? p->room * 2 : 1024;
-        p->requests = xrealloc(p->requests, p->room * sizeof(p->requests[0]));
-    }
-    q.host_at = keep(&p->texts, l->host, "", SLICE_LIT(""));
-    q.target_at = keep(&p->texts, l->path, l->query.len != 0 ? "?" : "", l->query);
+    p->requests = xgrow(p->requests, p->n + 1, &p->room, sizeof(p->requests[0]));
+    q.host_at = store(&p->texts, l->host, "", SLICE_LIT(""));
+    q.target_at = store(&p->texts, l->path, l->query.len != 0 ? "?" : "", l->query);
     p->requests[p->n++] = q;
     return true;
-}
-
-/* Requests of one second are spread over it, as logs have no finer times. Times may decrease a
- * little, as a line is written when its request is done; then the previous time is used. */
-static void spread(struct playback *p)
-{
-    enum { SECOND_US = 1000000 };
-
-    for (size_t i = 1; i < p->n; ++i) {
-        if (p->requests[i].due_us < p->requests[i - 1].due_us)
-            p->requests[i].due_us = p->requests[i - 1].due_us;
-    }
-    for (size_t i = 0; i < p->n;) {
-        uint64_t begin_us = p->requests[i].due_us;
-        size_t end = i;
-
-        while (end < p->n && p->requests[end].due_us == begin_us)
-            ++end;
-        for (size_t k = i; k < end && begin_us % SECOND_US == 0; ++k)
-            p->requests[k].due_us = begin_us + SECOND_US * (k - i) / (end - i);
-        i = end;
-    }
-    for (size_t i = p->n; i-- != 0;)
-        p->requests[i].due_us -= p->requests[0].due_us;
 }
 
 /* Read p->o.words[0]. */
@@ -86,6 +59,7 @@ static enum err playback_read(struct playback *p, struct diag *d)
 {
     struct requests in;
     struct access_line l;
+    uint64_t first_ms = 0;
     enum err e = requests_open(p->o.words[0], &in, d);
 
     if (e != ERR_OK)
@@ -96,7 +70,9 @@ static enum err playback_read(struct playback *p, struct diag *d)
             ++p->others;
             continue;
         }
-        if (!take_request(p, &l, l.time_ms * 1000)) {
+        if (p->n == 0)
+            first_ms = l.time_ms;
+        if (!take_request(p, &l, first_ms)) {
             diag_add(d, p->o.words[0], 0, 0, "too many classes");
             e = ERR_TOO_LARGE;
         }
@@ -109,7 +85,8 @@ static enum err playback_read(struct playback *p, struct diag *d)
                  in.bad_why != NULL ? in.bad_why : "");
         e = ERR_SYNTAX;
     }
-    spread(p);
+    if (e == ERR_OK)
+        requests_spread(&in, &p->requests[0].due_ns, sizeof(p->requests[0]), p->n);
     return e;
 }
 
@@ -132,7 +109,6 @@ struct player;
 struct client {
     struct list node; /* in player.idle */
     struct player *player;
-    struct http1_connect *attempt;
     struct http1_conn *conn;
     struct loop_deferred next;
     size_t request;
@@ -150,7 +126,6 @@ struct player {
     uint64_t started_us;
     size_t next; /* request */
     size_t running;
-    bool over; /* interrupted: nothing new is begun */
     sigset_t ending;
 };
 
@@ -180,7 +155,7 @@ static void now_idle(struct loop_deferred *d)
     list_push_front(&y->idle, &c->node);
     --y->running;
     begin(y);
-    if (y->running == 0 && (y->over || y->next == y->p->n))
+    if (y->running == 0 && (y->p->interrupted || y->next == y->p->n))
         loop_stop(y->loop);
 }
 
@@ -202,23 +177,17 @@ static void finish(struct client *c, enum err e)
 
 /* ---- events ---- */
 
-static void take_loads(struct client *c, const struct http1_head *head)
+static void on_head(void *context, const struct http1_head *head, bool final)
 {
+    struct client *c = context;
     uint64_t n = 0;
 
+    record(c)->status = (uint16_t)head->status;
     for (size_t i = 0; i < head->nheaders; ++i) {
         if (slice_eq_nocase(head->headers[i].name, slice_of(c->player->p->loads_header)) &&
             parse_u64(head->headers[i].value, PLAYBACK_NO_LOADS - 1, &n))
             record(c)->loads = (uint32_t)n;
     }
-}
-
-static void on_head(void *context, const struct http1_head *head, bool final)
-{
-    struct client *c = context;
-
-    record(c)->status = (uint16_t)head->status;
-    take_loads(c, head);
     if (final)
         finish(c, ERR_OK);
 }
@@ -271,7 +240,6 @@ static void on_connected(void *context, struct http1_conn *conn, enum err e)
 {
     struct client *c = context;
 
-    c->attempt = NULL;
     c->conn = conn;
     if (conn != NULL)
         send_request(c);
@@ -286,8 +254,7 @@ static void ask(struct client *c)
     if (c->conn != NULL)
         send_request(c);
     else
-        c->attempt =
-            http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);
+        (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);
 }
 
 /* ---- when ---- */
@@ -297,12 +264,13 @@ static void begin(struct player *y)
 {
     struct playback *p = y->p;
 
-    while (!y->over && y->next < p->n && !list_empty(&y->idle)) {
+    while (!p->interrupted && y->next < p->n && !list_empty(&y->idle)) {
         uint64_t now_us = clock_mono_us();
         uint64_t due_us = now_us;
 
         if (p->speed > 0)
-            due_us = y->started_us + (uint64_t)((double)p->requests[y->next].due_us / p->speed);
+            due_us =
+                y->started_us + (uint64_t)((double)p->requests[y->next].due_ns / 1e3 / p->speed);
         if (due_us > now_us + PACE_AHEAD_US) {
             timer_start(y->loop, &y->pace, (due_us - now_us) / 1000);
             return;
@@ -329,7 +297,7 @@ static void check(struct timer *t)
     static const struct timespec at_once;
 
     if (sigtimedwait(&y->ending, NULL, &at_once) > 0) {
-        y->over = y->p->interrupted = true;
+        y->p->interrupted = true; /* nothing new is begun */
         timer_stop(&y->pace);
         if (y->running == 0)
             loop_stop(y->loop);
@@ -426,38 +394,6 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
     free(latencies);
 }
 
-/* ---- classes, the largest first ---- */
-
-struct ranked {
-    uint32_t cls;
-    size_t requests;
-};
-
-static int compare_ranked(const void *a, const void *b)
-{
-    const struct ranked *x = a;
-    const struct ranked *y = b;
-
-    if (x->requests != y->requests)
-        return x->requests > y->requests ? -1 : 1;
-    return x->cls < y->cls ? -1 : x->cls > y->cls;
-}
-
-/* The classes that are to be shown; the caller frees them. */
-static struct ranked *rank_classes(const struct playback *p, size_t *n)
-{
-    size_t all = p->classifier.classes.names.n;
-    struct ranked *out = xcalloc(all, sizeof(out[0]));
-
-    for (size_t i = 0; i < all; ++i)
-        out[i].cls = (uint32_t)i;
-    for (size_t i = 0; i < p->n; ++i)
-        ++out[p->requests[i].cls].requests;
-    qsort(out, all, sizeof(out[0]), compare_ranked);
-    *n = p->o.top != 0 && p->o.top < all ? (size_t)p->o.top : all;
-    return out;
-}
-
 /* ---- text ---- */
 
 static void add_figures(struct table *t, const struct playback_figures *f)
@@ -477,13 +413,6 @@ static void add_change(struct table *t, double from, double to)
     else
         table_add(t, SLICE_LIT("-"));
 }
-
-static const struct table_column columns[] = {
-    {"class", false}, {"requests", true}, {"errors", true},   {"p50 ms", true}, {"p90 ms", true},
-    {"p99 ms", true}, {"loads", true},    {"requests", true}, {"errors", true}, {"p50 ms", true},
-    {"p90 ms", true}, {"p99 ms", true},   {"loads", true},    {"p50", true},    {"p99", true},
-};
-enum { COLUMNS_OF_ONE = 7, COLUMNS_OF_TWO = 15 };
 
 static void add_row(const struct playback *p, struct table *t, struct slice name, uint32_t cls)
 {
@@ -525,10 +454,8 @@ static void print_server(const struct playback *p, size_t i, struct text *out)
     print_errors(p, s, out);
 }
 
-static void print_text(const struct playback *p, struct text *out)
+static void print_text(const struct playback *p, const struct class_counts *shown, struct text *out)
 {
-    size_t n = 0;
-    struct ranked *ranked = rank_classes(p, &n);
     struct table t;
 
     text_add(out, text_slice(&p->bad));
@@ -538,14 +465,13 @@ static void print_text(const struct playback *p, struct text *out)
         print_server(p, i, out);
     if (p->interrupted)
         text_add(out, SLICE_LIT("interrupted: the log was not played completely\n"));
-    table_init(&t, columns, p->nservers == 2 ? COLUMNS_OF_TWO : COLUMNS_OF_ONE);
+#define COLUMNS "|>requests|>errors|>p50 ms|>p90 ms|>p99 ms|>loads"
+    table_begin(&t, p->nservers == 2 ? "class" COLUMNS COLUMNS "|>p50|>p99" : "class" COLUMNS);
     t.colours = p->o.colours;
     add_row(p, &t, SLICE_LIT("all"), UINT32_MAX);
-    for (size_t i = 0; i < n; ++i)
-        add_row(p, &t, names_get(&p->classifier.classes.names, ranked[i].cls), ranked[i].cls);
-    table_print(&t, 2, out);
-    table_fini(&t);
-    free(ranked);
+    for (size_t i = 0; i < shown->n; ++i)
+        add_row(p, &t, shown->classes[i].name, shown->classes[i].number);
+    table_end(&t, out);
 }
 
 /* ---- JSON ---- */
@@ -569,47 +495,50 @@ static void put_figures(const struct playback *p, const struct playback_server *
 }
 
 static void put_server(const struct playback *p, const struct playback_server *s,
-                       const struct ranked *ranked, size_t n, struct json_writer *w)
+                       const struct class_counts *shown, struct json_writer *w)
 {
     json_open_object(w, NULL);
     json_put_text(w, "url", slice_of(s->url));
     json_put_real(w, "seconds", s->wall_s);
     put_figures(p, s, UINT32_MAX, w);
     json_open_array(w, "classes");
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < shown->n; ++i) {
         json_open_object(w, NULL);
-        json_put_text(w, "class", names_get(&p->classifier.classes.names, ranked[i].cls));
-        put_figures(p, s, ranked[i].cls, w);
+        json_put_text(w, "class", shown->classes[i].name);
+        put_figures(p, s, shown->classes[i].number, w);
         json_close_object(w);
     }
     json_close_array(w);
     json_close_object(w);
 }
 
-static void print_json(const struct playback *p, struct text *out)
+static void print_json(const struct playback *p, const struct class_counts *shown, struct text *out)
 {
     struct json_writer w = {.out = out};
-    size_t n = 0;
-    struct ranked *ranked = rank_classes(p, &n);
 
     json_open_object(&w, NULL);
     json_put_int(&w, "left_out", (int64_t)p->others);
     json_put_bool(&w, "interrupted", p->interrupted);
     json_open_array(&w, "servers");
     for (size_t i = 0; i < p->nservers; ++i)
-        put_server(p, &p->servers[i], ranked, n, &w);
+        put_server(p, &p->servers[i], shown, &w);
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
-    free(ranked);
 }
 
 static void playback_report(const struct playback *p, struct text *out)
 {
+    struct class_counts shown; /* the largest classes */
+
+    classify_collect(&p->classifiers.all[0], &shown);
+    if (p->o.top != 0 && p->o.top < shown.n)
+        shown.n = (size_t)p->o.top;
     if (p->o.json)
-        print_json(p, out);
+        print_json(p, &shown, out);
     else
-        print_text(p, out);
+        print_text(p, &shown, out);
+    free(shown.classes);
 }
 
 /* ---- the command ---- */
@@ -627,27 +556,10 @@ static void fini(struct playback *p)
         text_fini(&p->servers[i].host);
         free(p->servers[i].records);
     }
-    simulate_classifier_fini(&p->classifier);
+    simulate_classifiers_fini(&p->classifiers);
     free(p->requests);
     text_fini(&p->texts);
     text_fini(&p->bad);
-}
-
-static int take_spec(struct playback *p, const char *spec)
-{
-    struct diag d = {0};
-
-    if (p->classifier.classifier != NULL)
-        return ctl_usage_error(p->o.command, "one --classifier is enough", NULL);
-    if (!simulate_read_classifier(spec, &p->classifier, &d))
-        return ctl_usage_problems(p->o.command, &d);
-    return CTL_OK;
-}
-
-static int take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *value)
-{
-    (void)f;
-    return take_spec(container_of(o, struct playback, o), value);
 }
 
 static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const char *value)
@@ -701,8 +613,8 @@ static int parse(struct playback *p, const struct ctl_command *c, int argc, char
     code = CTL_OK;
     for (char **url = p->o.words + 1; *url != NULL && code == CTL_OK; ++url)
         code = take_url(p, *url);
-    if (code == CTL_OK && p->classifier.classifier == NULL)
-        code = take_spec(p, "host");
+    if (code == CTL_OK && p->classifiers.n == 0)
+        code = simulate_add_classifier(&p->o, &p->classifiers, "host");
     if (p->clients == 0)
         p->clients = p->speed > 0 ? CLIENTS_PACED : CLIENTS_CLOSED;
     return code == CTL_OK ? -1 : code;
@@ -743,9 +655,9 @@ static const struct ctl_flag flags[] = {
      CTL_NUMBER(struct playback, limit, 1, PLAYBACK_REQUESTS_MAX)},
     {'c', "classifier", "SPEC", "host segment path regex:",
      "classes of the report: host (default), segment, path or regex:VARIABLE:PATTERN",
-     CTL_OWN(take_classifier)},
+     SIMULATE_CLASSIFIERS(struct playback, classifiers, 1)},
     {'n', "top", "N", NULL, "number of classes (10); 0: all",
-     CTL_NUMBER(struct ctl_options, top, 0, SIMULATE_CLASSES_MAX)},
+     CTL_NUMBER(struct ctl_options, top, 0, NAMES_MAX)},
     {'t', "timeout", "SECONDS", NULL, "for a response to begin, and to continue (30)",
      ctl_take_seconds, CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1, CTL_TIMEOUT_MAX_S},
     {0, "loads-header", "NAME", NULL, "in which the server reports its loads (X-Database-Loads)",

@@ -12,32 +12,32 @@
 /* ---- options ---- */
 
 /*
- * The numbers of the model: row, option, what its value is called, default, bounds, whether it is a
- * whole number, help. The defaults are what the benchmark has (bench/affinity): the same figures
+ * The numbers of the model: row, where it goes, times what, option, what its value is called,
+ * default, bounds, help. The defaults are what the benchmark has (bench/affinity): the same figures
  * mean the same.
  */
 /* clang-format off */
 #define NUMBERS \
-    NUMBER(workers, "workers", "N", 16, 1, WORLD_WORKERS_MAX, true, "workers (16)") \
-    NUMBER(cache, "cache", "N", 2000, 1, WORLD_CACHE_MAX, true, "objects that a worker's cache holds (2000)") \
-    NUMBER(base_ms, "base-ms", "MS", 10, 0, 60000, false, "work of a request that finds all its objects (10)") \
-    NUMBER(hit_us, "hit-us", "US", 20, 0, 1e6, false, "... and for each object in the cache (20)") \
-    NUMBER(load_ms, "load-ms", "MS", 2, 0, 60000, false, "... and for each that is loaded (2)") \
-    NUMBER(db_slots, "db-slots", "N", 0, 0, WORLD_DB_SLOTS_MAX, true, "loads that all workers can have in progress at once; 0: no bound (0)") \
-    NUMBER(clients, "clients", "N", 64, 1, 1e6, true, "closed loop: number of clients, each with one request at a time (64)") \
-    NUMBER(rate, "rate", "N", 0, 0.001, 1e6, false, "open loop: requests per second, at random times") \
-    NUMBER(speed, "speed", "FACTOR", 0, 1e-6, 1e6, false, "open loop: at the times of the log, divided by this factor") \
-    NUMBER(requests, "requests", "N", 0, 2, TRACE_REQUESTS_MAX, true, "number of requests: of a log at most, of a scenario over all phases") \
-    NUMBER(sites, "sites", "N", 500, 1, WORKLOAD_SITES_MAX, true, "sites (500)") \
-    NUMBER(zipf, "zipf", "S", 0.9, 0, 10, false, "how uneven their shares are (0.9); simul: nearly even, as in simul.py") \
-    NUMBER(site_objects, "site-objects", "N", 60, 1, WORKLOAD_SITE_OBJECTS_MAX, true, "objects of a site: four standard deviations (60)") \
-    NUMBER(objects, "objects", "N", 20, 1, TRACE_PAGE_OBJECTS_MAX, true, "random objects per page (20)") \
-    NUMBER(balancers, "balancers", "N", 1, 1, WORLD_BALANCERS_MAX, true, "load balancers before the same workers (1)") \
-    NUMBER(report_delay_ms, "report-delay-ms", "MS", 0, 0, 60000, false, "delay after which balancers receive reports sent to others; 0: never (0)") \
-    NUMBER(homes_delay_ms, "homes-delay-ms", "MS", 1000, 0, 60000, false, "interval at which workers publish homes; 0: never, each balancer decides alone (1000)") \
-    NUMBER(history, "history", "N", 200, 1, 1e6, true, "requests between a worker's resumes (200)") \
-    NUMBER(seed, "seed", "N", 1, 0, 4294967295.0, true, "seed of all random numbers (1)") \
-    NUMBER(random, "random", "N", 0, 1, SIMULATE_RANDOM_MAX, true, "number of random workloads: how often is each policy among the best?")
+    NUMBER(workers, plan.world.workers, 1, "workers", "N", 16, 1, WORLD_WORKERS_MAX, "workers (16)") \
+    NUMBER(cache, plan.world.cache, 1, "cache", "N", 2000, 1, WORLD_CACHE_MAX, "objects that a worker's cache holds (2000)") \
+    NUMBER(base_ms, plan.world.base_ns, 1e6, "base-ms", "MS", 10, 0, 60000, "work of a request that finds all its objects (10)") \
+    NUMBER(hit_us, plan.world.hit_ns, 1e3, "hit-us", "US", 20, 0, 1e6, "... and for each object in the cache (20)") \
+    NUMBER(load_ms, plan.world.load_ns, 1e6, "load-ms", "MS", 2, 0, 60000, "... and for each that is loaded (2)") \
+    NUMBER(db_slots, plan.world.db_slots, 1, "db-slots", "N", 0, 0, WORLD_DB_SLOTS_MAX, "loads that all workers can have in progress at once; 0: no bound (0)") \
+    NUMBER(clients, plan.clients, 1, "clients", "N", 64, 1, 1e6, "closed loop: number of clients, each with one request at a time (64)") \
+    NUMBER(rate, plan.rate, 1, "rate", "N", 0, 0.001, 1e6, "open loop: requests per second, at random times") \
+    NUMBER(speed, plan.speed, 1, "speed", "FACTOR", 0, 1e-6, 1e6, "open loop: at the times of the log, divided by this factor") \
+    NUMBER(requests, requests, 1, "requests", "N", 0, 2, TRACE_REQUESTS_MAX, "number of requests: of a log at most, of a scenario over all phases") \
+    NUMBER(sites, plan.workload.sites, 1, "sites", "N", 500, 1, WORKLOAD_SITES_MAX, "sites (500)") \
+    NUMBER(zipf, plan.workload.zipf, 1, "zipf", "S", 0.9, 0, 10, "how uneven their shares are (0.9); simul: nearly even, as in simul.py") \
+    NUMBER(site_objects, plan.workload.site_objects, 1, "site-objects", "N", 60, 1, WORKLOAD_SITE_OBJECTS_MAX, "objects of a site: four standard deviations (60)") \
+    NUMBER(objects, plan.workload.request_objects, 1, "objects", "N", 20, 1, TRACE_PAGE_OBJECTS_MAX, "random objects per page (20)") \
+    NUMBER(balancers, plan.world.balancers, 1, "balancers", "N", 1, 1, WORLD_BALANCERS_MAX, "load balancers before the same workers (1)") \
+    NUMBER(report_delay_ms, plan.world.report_delay_ns, 1e6, "report-delay-ms", "MS", 0, 0, 60000, "delay after which balancers receive reports sent to others; 0: never (0)") \
+    NUMBER(homes_delay_ms, plan.world.homes_delay_ns, 1e6, "homes-delay-ms", "MS", 1000, 0, 60000, "interval at which workers publish homes; 0: never, each balancer decides alone (1000)") \
+    NUMBER(history, plan.world.history, 1, "history", "N", 200, 1, 1e6, "requests between a worker's resumes (200)") \
+    NUMBER(seed, plan.workload.seed, 1, "seed", "N", 1, 0, 4294967295.0, "seed of all random numbers (1)") \
+    NUMBER(random, nrandom, 1, "random", "N", 0, 1, SIMULATE_RANDOM_MAX, "number of random workloads: how often is each policy among the best?")
 /* clang-format on */
 
 enum {
@@ -45,44 +45,34 @@ enum {
     NUMBERS
 #undef NUMBER
 };
+enum number_type { UINT32, UINT64, REAL };
+#define TYPE_OF(member)                                                                            \
+    _Generic(((struct simulate *)0)->member, uint32_t : UINT32, uint64_t : UINT64, double : REAL)
 
 static const struct number {
     const char *name;
+    size_t at; /* in struct simulate */
+    enum number_type type;
+    double scale; /* the member is so many times the option's value */
     double value, min, max;
-    bool whole;
 } numbers[] = {
-#define NUMBER(row, name, called, value, min, max, whole, help) {name, value, min, max, whole},
+#define NUMBER(row, member, scale, name, called, value, min, max, help)                            \
+    {name, offsetof(struct simulate, member), TYPE_OF(member), scale, value, min, max},
     NUMBERS
 #undef NUMBER
 };
-_Static_assert(ARRAY_LEN(numbers) == SIMULATE_NUMBERS, "one value each");
 
-/* The plan's options, of the numbers. */
-static void set_options(struct simulate *s)
+static void set_number(struct simulate *s, const struct number *n, double v)
 {
-    const double *v = s->numbers;
+    void *to = (char *)s + n->at;
 
-    s->plan.world.workers = (unsigned)v[NUMBER_workers];
-    s->plan.world.cache = (uint32_t)v[NUMBER_cache];
-    s->plan.world.base_ns = (uint64_t)(v[NUMBER_base_ms] * 1e6);
-    s->plan.world.hit_ns = (uint64_t)(v[NUMBER_hit_us] * 1e3);
-    s->plan.world.load_ns = (uint64_t)(v[NUMBER_load_ms] * 1e6);
-    s->plan.world.db_slots = (unsigned)v[NUMBER_db_slots];
-    s->plan.world.history = (unsigned)v[NUMBER_history];
-    s->plan.world.balancers = (unsigned)v[NUMBER_balancers];
-    s->plan.world.report_delay_ns = (uint64_t)(v[NUMBER_report_delay_ms] * 1e6);
-    s->plan.world.homes_delay_ns = (uint64_t)(v[NUMBER_homes_delay_ms] * 1e6);
-    s->plan.workload.sites = (uint32_t)v[NUMBER_sites];
-    s->plan.workload.zipf = v[NUMBER_zipf];
-    s->plan.workload.site_objects = (uint32_t)v[NUMBER_site_objects];
-    s->plan.workload.request_objects = (uint32_t)v[NUMBER_objects];
-    s->plan.workload.seed = (uint64_t)v[NUMBER_seed];
-    s->plan.clients = (unsigned)v[NUMBER_clients];
-    s->plan.rate = v[NUMBER_rate];
-    s->plan.speed = v[NUMBER_speed];
-    s->plan.scale = 1;
-    s->requests = (size_t)v[NUMBER_requests];
-    s->nrandom = (unsigned)v[NUMBER_random];
+    v *= n->scale;
+    if (n->type == REAL)
+        *(double *)to = v;
+    else if (n->type == UINT64)
+        *(uint64_t *)to = (uint64_t)v;
+    else
+        *(uint32_t *)to = (uint32_t)v;
 }
 
 static void describe_choices(struct text *out)
@@ -106,6 +96,7 @@ static int take_number(struct ctl_options *o, const struct ctl_flag *f, const ch
     const struct number *n = &numbers[f->at];
     bool is_zipf = f->at == NUMBER_zipf;
     bool simul = is_zipf && strcmp(value, "simul") == 0;
+    bool whole = n->type != REAL && n->scale == 1;
     double v;
     char what[160];
 
@@ -115,19 +106,19 @@ static int take_number(struct ctl_options *o, const struct ctl_flag *f, const ch
     if (simul)
         return CTL_OK;
     if (parse_double(slice_of(value), &v) && v >= n->min && v <= n->max &&
-        (!n->whole || (double)(uint64_t)v == v)) {
-        s->numbers[f->at] = v;
+        (!whole || (double)(uint64_t)v == v)) {
+        set_number(s, n, v);
         return CTL_OK;
     }
     snprintf(what, sizeof(what), "--%s: expected %s from %.10g to %.10g%s, not", n->name,
-             n->whole ? "a whole number" : "a number", n->min, n->max, is_zipf ? " or simul" : "");
+             whole ? "a whole number" : "a number", n->min, n->max, is_zipf ? " or simul" : "");
     return complain(what, value);
 }
 
 static int take_scenario(struct ctl_options *o, const struct ctl_flag *f, const char *name)
 {
     struct simulate *s = container_of(o, struct simulate, o);
-    enum scenario found = scenario_find(slice_of(name));
+    enum scenario found = scenario_find(name);
 
     (void)f;
     if (strcmp(name, "all") == 0) {
@@ -139,24 +130,6 @@ static int take_scenario(struct ctl_options *o, const struct ctl_flag *f, const 
         return complain("no such scenario", name);
     s->scenarios[found] = true;
     return CTL_OK;
-}
-
-static int add_classifier(struct simulate *s, const char *spec)
-{
-    struct diag d = {0};
-
-    if (s->nclassifiers == SIMULATE_CLASSIFIERS_MAX)
-        return complain("--classifier: too many", spec);
-    if (!simulate_read_classifier(spec, &s->classifiers[s->nclassifiers], &d))
-        return ctl_usage_problems(&ctl_word_simulate, &d);
-    ++s->nclassifiers;
-    return CTL_OK;
-}
-
-static int take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *spec)
-{
-    (void)f;
-    return add_classifier(container_of(o, struct simulate, o), spec);
 }
 
 static int add_policies(struct simulate *s, const char *list)
@@ -187,69 +160,39 @@ static int add_today(struct simulate *s)
     return add_policies(s, simulate_common[0]);
 }
 
-/* ---- numbers that would change nothing ---- */
-
-static bool is_open(const struct simulate *s)
-{
-    return s->plan.rate > 0 || s->plan.speed > 0;
-}
-
-static bool is_light(const struct simulate *s)
-{
-    for (unsigned i = 0; i < SCENARIOS; ++i) {
-        if (s->scenarios[i] != (i == SCENARIO_light))
-            return false;
-    }
-    return true;
-}
-
-static bool has_log(const struct simulate *s)
-{
-    return s->log_file != NULL;
-}
-
-static bool is_drawn(const struct simulate *s)
-{
-    return s->nrandom != 0;
-}
-
-static const struct idle {
-    bool (*beside)(const struct simulate *s);
-    const char *why;
-    const char *names[10];
-} idle[] = {
-    {is_open,
-     "with --rate or --speed no client waits for a response before its next request",
-     {"clients"}},
-    {is_light, "scenario light has 8 clients", {"clients"}},
-    {has_log, "a log has its own", {"sites", "zipf", "site-objects"}},
-    {is_drawn,
-     "--random chooses it",
-     {"workers", "cache", "base-ms", "hit-us", "load-ms", "clients", "sites", "zipf",
-      "site-objects", "objects"}},
-};
-
-static bool is_given(const struct simulate *s, const char *name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(numbers); ++i) {
-        if (strcmp(numbers[i].name, name) == 0)
-            return (s->given >> i & 1) != 0;
-    }
-    UNREACHABLE();
-}
-
+/* Checks for numbers that would change nothing. */
 static int check_idle(const struct simulate *s)
 {
+#define GIVEN(row) (UINT32_C(1) << NUMBER_##row)
+    const uint32_t sites = GIVEN(sites) | GIVEN(zipf) | GIVEN(site_objects);
+    bool is_light = s->scenarios[SCENARIO_light];
     char what[64];
 
-    for (size_t i = 0; i < ARRAY_LEN(idle); ++i) {
-        if (!idle[i].beside(s))
+    for (unsigned i = 0; i < SCENARIOS; ++i)
+        is_light = is_light && s->scenarios[i] == (i == SCENARIO_light);
+    const struct {
+        bool applies;
+        uint32_t idle;
+        const char *why;
+    } cases[] = {
+        {s->plan.rate > 0 || s->plan.speed > 0, GIVEN(clients),
+         "with --rate or --speed no client waits for a response before its next request"},
+        {is_light, GIVEN(clients), "scenario light has 8 clients"},
+        {s->log_file != NULL, sites, "a log has its own"},
+        {s->nrandom != 0,
+         sites | GIVEN(workers) | GIVEN(cache) | GIVEN(base_ms) | GIVEN(hit_us) | GIVEN(load_ms) |
+             GIVEN(clients) | GIVEN(objects),
+         "--random chooses it"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); ++i) {
+        uint32_t idle = cases[i].applies ? s->given & cases[i].idle : 0;
+
+        if (idle == 0)
             continue;
-        for (size_t k = 0; k < ARRAY_LEN(idle[i].names) && idle[i].names[k] != NULL; ++k) {
-            snprintf(what, sizeof(what), "--%s changes nothing here", idle[i].names[k]);
-            if (is_given(s, idle[i].names[k]))
-                return complain(what, idle[i].why);
-        }
+        snprintf(what, sizeof(what), "--%s changes nothing here",
+                 numbers[__builtin_ctz(idle)].name);
+        return complain(what, cases[i].why);
     }
     return CTL_OK;
 }
@@ -279,64 +222,47 @@ static int complete(struct simulate *s)
     code = check_idle(s);
     if (code != CTL_OK)
         return code;
-    if (nscenarios == 0 && s->log_file == NULL)
-        s->scenarios[SCENARIO_steady] = true;
+    if (nscenarios == 0)
+        s->scenarios[s->log_file != NULL ? SCENARIO_replay : SCENARIO_steady] = true;
     if (s->npolicies == 0)
         code = add_policies(s, "all");
     if (code == CTL_OK && s->tune)
         code = add_today(s);
-    if (code == CTL_OK && s->nclassifiers == 0)
-        code = add_classifier(s, "host");
-    if (code == CTL_OK && s->tune && s->nclassifiers + 2 <= SIMULATE_CLASSIFIERS_MAX) {
-        code = add_classifier(s, "segment");
+    if (code == CTL_OK && s->classifiers.n == 0)
+        code = simulate_add_classifier(&s->o, &s->classifiers, "host");
+    if (code == CTL_OK && s->tune && s->classifiers.n + 2 <= SIMULATE_CLASSIFIERS_MAX) {
+        code = simulate_add_classifier(&s->o, &s->classifiers, "segment");
         if (code == CTL_OK)
-            code = add_classifier(s, "path");
+            code = simulate_add_classifier(&s->o, &s->classifiers, "path");
     }
     return code;
 }
 
 /* ---- the command ---- */
 
-static void simulate_fini(struct simulate *s)
-{
-    for (size_t i = 0; i < s->npolicies; ++i)
-        simulate_policy_fini(&s->policies[i]);
-    for (size_t i = 0; i < s->nclassifiers; ++i)
-        simulate_classifier_fini(&s->classifiers[i]);
-    s->npolicies = s->nclassifiers = 0;
-}
-
-void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_story *out)
+void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_runs *out)
 {
     size_t n = 0;
 
-    *out = (struct simulate_story){.simulate = s, .plan = plan};
-    out->nvariants = s->npolicies * s->nclassifiers;
+    *out = (struct simulate_runs){.simulate = s, .plan = plan};
+    out->nvariants = s->npolicies * s->classifiers.n;
     out->variants = xcalloc(out->nvariants, sizeof(out->variants[0]));
-    for (size_t c = 0; c < s->nclassifiers; ++c) {
+    for (size_t c = 0; c < s->classifiers.n; ++c) {
         for (size_t p = 0; p < s->npolicies; ++p) {
             struct simulate_variant *v = &out->variants[n++];
 
             v->policy = p;
             v->classifier = c;
-            plan_run(plan, &s->classifiers[c].classes, &s->policies[p].settings, &v->result);
+            plan_run(plan, &s->classifiers.all[c].classes, &s->policies[p].settings, &v->result);
         }
     }
-}
-
-void simulate_story_fini(struct simulate_story *t)
-{
-    for (size_t i = 0; i < t->nvariants; ++i)
-        plan_result_fini(&t->variants[i].result);
-    free(t->variants);
-    *t = (struct simulate_story){0};
 }
 
 void simulate_label(const struct simulate *s, const struct simulate_variant *v, struct text *out)
 {
     text_addf(out, "%s", s->policies[v->policy].label);
-    if (s->nclassifiers > 1)
-        text_addf(out, " by %s", s->classifiers[v->classifier].label);
+    if (s->classifiers.n > 1)
+        text_addf(out, " by %s", s->classifiers.all[v->classifier].label);
 }
 
 void simulate_add_label(struct table *table, const struct simulate *s,
@@ -351,7 +277,7 @@ void simulate_add_label(struct table *table, const struct simulate *s,
 
 const char *const simulate_common[SIMULATE_COMMON] = {"least_backlog", "classless", "round_robin"};
 
-const struct simulate_variant *simulate_baseline(const struct simulate_story *t)
+const struct simulate_variant *simulate_baseline(const struct simulate_runs *t)
 {
     for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
         for (size_t i = 0; i < t->nvariants; ++i) {
@@ -379,19 +305,22 @@ bool simulate_is_better(const struct plan *p, const struct figures *a, const str
     return closed ? a->p99_ms < b->p99_ms : a->loads < b->loads;
 }
 
-const struct simulate_variant *simulate_best(const struct simulate_story *t)
+const struct simulate_variant *simulate_best(const struct simulate_runs *t, size_t first,
+                                             size_t last)
 {
-    const struct simulate_variant *best = &t->variants[0];
+    const struct simulate_variant *best = &t->variants[first];
 
-    for (size_t i = 1; i < t->nvariants; ++i) {
-        if (t->variants[i].policy < simulate_asked(t->simulate) &&
-            simulate_is_better(t->plan, &t->variants[i].result.main, &best->result.main))
-            best = &t->variants[i];
+    for (size_t i = first + 1; i < t->nvariants; ++i) {
+        const struct simulate_variant *v = &t->variants[i];
+
+        if (v->policy >= first && v->policy < last &&
+            simulate_is_better(t->plan, &v->result.main, &best->result.main))
+            best = v;
     }
     return best;
 }
 
-static enum err write_plot(const struct simulate_story *t, struct diag *d)
+static enum err write_plot(const struct simulate_runs *t, struct diag *d)
 {
     const char *file = t->simulate->plot_file;
     struct text svg = {0};
@@ -404,111 +333,78 @@ static enum err write_plot(const struct simulate_story *t, struct diag *d)
     return e;
 }
 
-/* The plan of a scenario, of as many requests as were asked for, with all classes. */
+/* The plan of a scenario with the requested number of requests, and its classes. */
 static enum err make_plan(struct simulate *s, enum scenario which, struct plan **out,
                           struct diag *d)
 {
-    enum err e = plan_create(which, &s->plan, out);
+    struct plan_options scaled = s->plan;
 
-    if (e == ERR_OK && s->requests != 0) {
-        struct plan_options scaled = s->plan;
-
-        scaled.scale = (double)s->requests / (double)plan_requests(*out);
-        plan_destroy(*out);
-        *out = NULL;
-        e = plan_create(which, &scaled, out);
-    }
-    for (size_t i = 0; i < s->nclassifiers && e == ERR_OK; ++i) {
-        if (!simulate_classify_plan(&s->classifiers[i], *out))
-            e = ERR_TOO_LARGE;
-    }
+    if (which == SCENARIO_replay)
+        return simulate_read_log(s, out, d);
+    if (s->requests != 0)
+        scaled.scale = (double)s->requests / (double)scenario_requests(which);
+    enum err e = plan_create(which, &scaled, out);
+    if (e == ERR_OK)
+        e = simulate_classify_plan(&s->classifiers, *out);
     if (e != ERR_OK)
         diag_add(d, NULL, 0, 0, "%s: %s", scenario_name(which), err_text(e));
     return e;
 }
 
-/* One story: run, and printed unless it is for JSON. */
-static enum err tell(const struct simulate *s, const struct plan *plan,
-                     struct simulate_story *story, struct text *out, struct diag *d)
-{
-    simulate_run(s, plan, story);
-    if (!s->o.json)
-        simulate_print(story, out);
-    return s->plot_file != NULL ? write_plot(story, d) : ERR_OK;
-}
-
-static enum err tell_scenarios(struct simulate *s, struct text *out, struct diag *d)
+/* Runs each scenario, and prints it unless all are for JSON. */
+static enum err run_scenarios(struct simulate *s, struct text *out, struct diag *d)
 {
     struct plan *plans[SCENARIOS] = {NULL};
-    struct simulate_story stories[SCENARIOS] = {0};
-    const struct simulate_story *reported[SCENARIOS];
+    struct simulate_runs all[SCENARIOS] = {0};
     size_t n = 0;
     enum err e = ERR_OK;
 
     for (unsigned i = 0; i < SCENARIOS && e == ERR_OK; ++i) {
         if (!s->scenarios[i])
             continue;
-        e = make_plan(s, (enum scenario)i, &plans[i], d);
-        if (e == ERR_OK && s->tune)
-            e = simulate_tune(s, plans[i], out, d);
-        else if (e == ERR_OK)
-            e = tell(s, plans[i], &stories[i], out, d);
-        reported[n++] = &stories[i];
+        e = make_plan(s, (enum scenario)i, &plans[n], d);
+        if (e == ERR_OK && s->log_file != NULL && !s->o.json)
+            simulate_print_log(s, out);
+        if (e == ERR_OK && s->tune) {
+            e = simulate_tune(s, plans[n], out, d);
+        } else if (e == ERR_OK) {
+            simulate_run(s, plans[n], &all[n]);
+            if (!s->o.json)
+                simulate_print(&all[n], out);
+            if (s->plot_file != NULL)
+                e = write_plot(&all[n], d);
+        }
+        ++n;
     }
     if (e == ERR_OK && s->o.json)
-        simulate_print_json(reported, n, out);
-    for (unsigned i = 0; i < SCENARIOS; ++i) {
-        simulate_story_fini(&stories[i]);
-        plan_destroy(plans[i]);
+        simulate_print_json(all, n, out);
+    while (n-- != 0) {
+        free(all[n].variants);
+        plan_destroy(plans[n]);
     }
-    return e;
-}
-
-static enum err tell_log(struct simulate *s, struct text *out, struct diag *d)
-{
-    struct plan *plan = NULL;
-    struct simulate_story story = {0};
-    const struct simulate_story *reported[] = {&story};
-    enum err e = simulate_read_log(s, &plan, d);
-
-    if (e == ERR_OK && !s->o.json)
-        simulate_print_log(s, out);
-    if (e == ERR_OK && s->tune)
-        e = simulate_tune(s, plan, out, d);
-    else if (e == ERR_OK)
-        e = tell(s, plan, &story, out, d);
-    if (e == ERR_OK && s->o.json)
-        simulate_print_json(reported, 1, out);
-    simulate_story_fini(&story);
-    plan_destroy(plan);
     return e;
 }
 
 static int run_simulate(const struct ctl_command *c, int argc, char **argv)
 {
-    struct simulate s = {.nclassifiers = 0};
+    struct simulate s = {.plan.scale = 1};
     struct text out = {0};
     struct diag d = {0};
-    enum err e;
 
-    for (size_t i = 0; i < SIMULATE_NUMBERS; ++i)
-        s.numbers[i] = numbers[i].value;
+    for (size_t i = 0; i < ARRAY_LEN(numbers); ++i)
+        set_number(&s, &numbers[i], numbers[i].value);
     int code = ctl_parse(c, argc, argv, &s.o);
     if (code < 0) {
         s.log_file = s.o.words[0];
-        set_options(&s);
         code = complete(&s) == CTL_OK ? -1 : CTL_USAGE;
     }
     if (code < 0) {
-        if (s.nrandom != 0)
-            e = simulate_random(&s, &out, &d);
-        else if (s.log_file != NULL)
-            e = tell_log(&s, &out, &d);
-        else
-            e = tell_scenarios(&s, &out, &d);
+        enum err e = s.nrandom != 0 ? simulate_random(&s, &out, &d) : run_scenarios(&s, &out, &d);
         code = ctl_finish(e, &out, &d);
     }
-    simulate_fini(&s);
+    for (size_t i = 0; i < s.npolicies; ++i)
+        simulate_policy_fini(&s.policies[i]);
+    simulate_classifiers_fini(&s.classifiers);
     return code;
 }
 
@@ -518,7 +414,7 @@ static const struct ctl_flag simulate_flags[] = {
     {'c', "classifier", "SPEC", "host segment path regex:",
      "host, segment (of the path: its first), path or regex:VARIABLE:PATTERN; may be given several "
      "times (host)",
-     CTL_OWN(take_classifier)},
+     SIMULATE_CLASSIFIERS(struct simulate, classifiers, SIMULATE_CLASSIFIERS_MAX)},
     {'s', "scenario", "NAME",
      "steady light flash crawl newworkers crash drain rolling hetero shift shareddb all",
      "instead of a log; all: every scenario; may be given several times (steady)",
@@ -530,7 +426,7 @@ static const struct ctl_flag simulate_flags[] = {
     {0, "queue-is-service", NULL, NULL, "reported times include the wait at the worker",
      CTL_SET(struct simulate, plan.world.queue_is_service)},
     CTL_FLAG_HELP,
-#define NUMBER(row, name, called, value, min, max, whole, help)                                    \
+#define NUMBER(row, member, scale, name, called, value, min, max, help)                            \
     {0, name, called, NULL, help, take_number, NUMBER_##row, 0, 0},
     NUMBERS
 #undef NUMBER

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * resumelbctl simulate: what resumelb would do for an access log, or for described work. Variants,
- * a policy with its settings and a classifier each, run over the same requests (sim/); what comes
- * of it is a table, JSON, or a picture. Everything is owned by struct simulate. And what classify
- * and playback, which read the same logs, do for their tests. Main thread.
+ * a policy with its settings and a classifier each, run over the same requests (sim/); the result
+ * is a table, JSON, or a chart. Everything is owned by struct simulate. The interfaces of classify
+ * and playback, which read the same logs, are for their tests. Main thread.
  */
 #ifndef RLB_CTL_SIMULATE_SIMULATE_H
 #define RLB_CTL_SIMULATE_SIMULATE_H
@@ -18,26 +18,23 @@
 enum {
     SIMULATE_POLICIES_MAX = 24,
     SIMULATE_CLASSIFIERS_MAX = 8,
-    /* Classes that one classifier may make of a trace. */
-    SIMULATE_CLASSES_MAX = 4 << 20,
     SIMULATE_RANDOM_MAX = 1000,
-    /* Policies that know nothing of classes. */
+    /* Policies that do not use classes. */
     SIMULATE_COMMON = 3,
-    SIMULATE_NUMBERS = 20,
 };
 
 /* ---- policies ---- */
 
 struct simulate_policy {
-    char *label; /* as it was given: NAME or NAME:SETTING=VALUE:... */
+    char *label; /* of the command line: NAME or NAME:SETTING=VALUE:... */
     struct pool_settings settings;
 };
 
-/* LIST: policies with commas between, each once, with settings that it goes by; "all": each that
- * there is. Problems to D. */
+/* Appends the policies of LIST, separated by commas, each with settings that it uses; "all": every
+ * policy. Errors, such as a duplicate, to D. */
 bool simulate_read_policies(const char *list, struct simulate_policy *out, size_t *n,
                             struct diag *d) must_check;
-/* One policy, with another value of a setting; false when it has none such. */
+/* Copies FROM with another value of a setting. False if it has no such setting. */
 bool simulate_vary_policy(const struct simulate_policy *from, const char *setting,
                           const char *value, struct simulate_policy *out) must_check;
 void simulate_policy_fini(struct simulate_policy *p);
@@ -50,18 +47,29 @@ struct simulate_classifier {
     char *label;
     struct config config;
     struct classifier *classifier;
-    struct plan_classes classes; /* of the plan at hand */
+    struct plan_classes classes; /* of the current plan */
 };
 
-/* host, path, segment (the path's first), regex:VARIABLE:PATTERN. Problems to D. */
-bool simulate_read_classifier(const char *spec, struct simulate_classifier *out,
-                              struct diag *d) must_check;
-void simulate_classifier_fini(struct simulate_classifier *c);
+/* The classifiers of a command line. */
+struct simulate_classifiers {
+    struct simulate_classifier all[SIMULATE_CLASSIFIERS_MAX];
+    size_t n;
+};
+
+/* The last members of a flag that takes up to MAX of them. */
+#define SIMULATE_CLASSIFIERS(type, member, max)                                                    \
+    simulate_take_classifier, CTL_AT(type, member, struct simulate_classifiers), 0, max
+int simulate_take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *spec);
+/* SPEC: host, path, segment (the path's first), regex:VARIABLE:PATTERN. Returns CTL_OK, or the exit
+ * status after printing the reason. There must be room. */
+int simulate_add_classifier(const struct ctl_options *o, struct simulate_classifiers *c,
+                            const char *spec) must_check;
+void simulate_classifiers_fini(struct simulate_classifiers *c);
 /* The class of a request, as a number in c->classes.names. False: there are too many. */
 bool simulate_classify(struct simulate_classifier *c, const struct access_line *line,
                        uint32_t *out) must_check;
-/* The classes of a plan of described work. False: there are too many. */
-bool simulate_classify_plan(struct simulate_classifier *c, const struct plan *p) must_check;
+/* The classes of a plan of described work. ERR_TOO_LARGE: there are too many. */
+enum err simulate_classify_plan(struct simulate_classifiers *all, const struct plan *p) must_check;
 
 /* ---- everything ---- */
 
@@ -80,71 +88,71 @@ struct simulate_log {
 
 struct simulate {
     struct ctl_options o;
-    double numbers[SIMULATE_NUMBERS]; /* of the table in simulate.c */
-    uint32_t given;                   /* which of them were */
-    struct plan_options plan;         /* made of them */
+    struct plan_options plan;
+    uint32_t given; /* numbers of the table in simulate.c that are on the command line, as bits */
     struct simulate_policy policies[SIMULATE_POLICIES_MAX];
     size_t npolicies;
-    bool adds_today; /* the last policy was not asked for: the others are held against it */
-    struct simulate_classifier classifiers[SIMULATE_CLASSIFIERS_MAX];
-    size_t nclassifiers;
+    bool adds_today; /* the last policy was not requested: it is the reference */
+    struct simulate_classifiers classifiers;
     const char *log_file; /* NULL: described work; "-": standard input */
     struct simulate_log log;
     bool scenarios[SCENARIOS];
     size_t requests;  /* 0: as many as there are */
-    unsigned nrandom; /* workloads drawn at random; 0: not asked for */
+    unsigned nrandom; /* number of random workloads; 0: not requested */
     bool tune;
     const char *plot_file;
 };
 
-/* One scenario, with all its variants. */
-struct simulate_story {
+/* The runs of one scenario, one for each variant. */
+struct simulate_runs {
     const struct simulate *simulate;
     const struct plan *plan;
-    struct simulate_variant *variants;
+    struct simulate_variant *variants; /* free() */
     size_t nvariants;
 };
 
 /* Reads the log into a plan, with the classes of each classifier. */
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
 /* Runs every variant over PLAN, which must contain the classes. */
-void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_story *out);
-void simulate_story_fini(struct simulate_story *t);
+void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_runs *out);
 /* The usual policies of other load balancers, the best first. */
 extern const char *const simulate_common[SIMULATE_COMMON];
 /* Returns the variant to compare the others with: the usual policy without classes, or else the
  * last one. */
-const struct simulate_variant *simulate_baseline(const struct simulate_story *t);
-/* Returns the best of the requested policies: in a closed loop the one with the highest rate, else
- * with the lowest p99; within one percent of that, the one with the lower p99, or with fewer loads.
+const struct simulate_variant *simulate_baseline(const struct simulate_runs *t);
+/* Returns the best of the policies FIRST .. LAST - 1: in a closed loop the one with the highest
+ * rate, else with the lowest p99; within one percent of that, the one with the lower p99, or with
+ * fewer loads.
  */
-const struct simulate_variant *simulate_best(const struct simulate_story *t);
-/* How many of the policies were asked for; they come first. */
+const struct simulate_variant *simulate_best(const struct simulate_runs *t, size_t first,
+                                             size_t last);
+/* The number of requested policies; they come first. */
 static inline size_t simulate_asked(const struct simulate *s)
 {
     return s->npolicies - s->adds_today;
 }
 void simulate_label(const struct simulate *s, const struct simulate_variant *v, struct text *out);
-/* The same as the next cell of TABLE. */
+/* Adds the label of V as the next cell of TABLE. */
 void simulate_add_label(struct table *table, const struct simulate *s,
                         const struct simulate_variant *v);
-/* Whether A is to be had rather than B, of the phase of P that counts. */
+/* Whether A is better than B, as figures of the main phase of P. */
 bool simulate_is_better(const struct plan *p, const struct figures *a, const struct figures *b);
 
 /* ---- what is printed ---- */
 
 /* Prints what was simulated, then a table of results, then the description of the scenario. */
-void simulate_print(const struct simulate_story *t, struct text *out);
+void simulate_print(const struct simulate_runs *t, struct text *out);
 /* Reports the unusable parts of a log; prints nothing if there are none. */
 void simulate_print_log(const struct simulate *s, struct text *out);
 /* Describes the gain of the best variant over the baseline. */
-void simulate_print_gain(const struct simulate_story *t, struct text *out);
-void simulate_print_json(const struct simulate_story *const *stories, size_t n, struct text *out);
-/* A picture of one story (SVG). */
-void simulate_plot(const struct simulate_story *t, struct text *out);
-/* s->nrandom workloads: a line each, and how often each policy is among the best. */
+void simulate_print_gain(const struct simulate_runs *t, struct text *out);
+void simulate_print_json(const struct simulate_runs *all, size_t n, struct text *out);
+/* Writes a chart (SVG). */
+void simulate_plot(const struct simulate_runs *t, struct text *out);
+/* Runs s->nrandom workloads: prints a line for each, and how often each policy is among the best.
+ */
 enum err simulate_random(struct simulate *s, struct text *out, struct diag *d) must_check;
-/* The best of what can be set: classifier, policy and its settings, workers. */
+/* Searches the best classifier, policy, settings and number of workers, and prints them. */
 enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out,
                        struct diag *d) must_check;
 
@@ -153,9 +161,10 @@ enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out,
 struct class_count {
     struct slice name;
     uint64_t requests;
+    uint32_t number; /* of the classifier's names */
 };
 
-/* All of one classifier's. */
+/* The classes of one classifier. */
 struct class_counts {
     const char *label;
     struct class_count *classes; /* the largest first */
@@ -170,6 +179,8 @@ struct class_facts {
     double as_if_equal; /* so many classes of the same size would be as uneven (exp of entropy) */
 };
 
+/* All that C has classified; free() the classes. */
+void classify_collect(const struct simulate_classifier *c, struct class_counts *out);
 /* Sort them: the largest first, ties by name. */
 void classify_sort(struct class_counts *c);
 void classify_facts(const struct class_counts *c, struct class_facts *out);
@@ -195,7 +206,7 @@ enum {
 };
 
 struct playback_request {
-    uint64_t due_us;           /* since the first one, in the log */
+    uint64_t due_ns;           /* since the first one, in the log */
     size_t host_at, target_at; /* in playback.texts, each ends with a NUL; host: "" is unknown */
     uint32_t cls;
 };
@@ -221,12 +232,12 @@ struct playback {
     struct ctl_options o;
     struct playback_server servers[PLAYBACK_SERVERS_MAX];
     size_t nservers;
-    struct simulate_classifier classifier;
+    struct simulate_classifiers classifiers; /* one */
     struct playback_request *requests;
     size_t n, room;
     struct text texts;
     struct text bad; /* lines that were left out, in words */
-    size_t others;   /* requests that are no GETs, or that cannot be asked for */
+    size_t others;   /* requests that are not GETs, or that cannot be sent */
     uint64_t limit, clients;
     double speed; /* 0: closed loop */
     const char *loads_header;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is simulated, as it is given: policies, classifiers, and access logs.
+ * The input of a simulation: policies, classifiers, and access logs.
  */
 #include "common/config/settings.h"
 #include "ctl/simulate/simulate.h"
@@ -31,20 +31,25 @@ static const struct settings_table table = {.scope = "POOL",
                                             .n = ARRAY_LEN(rows),
                                             .bytes = sizeof(struct pool_values)};
 
-static const char POLICY[] = "policy";
+#define POLICY "policy"
 
-/* Settings that one policy alone goes by: with another they would change nothing. */
+/* Settings that one policy alone goes by: with another they would change nothing; or without any
+ * effect on simulated workers: versions, and dormant slots. */
 static const struct owned {
     const char *setting;
     enum pool_policy policy;
 } owned[] = {
-    {"variance", POOL_POLICY_RESUME},           {"backlog_history", POOL_POLICY_RESUME},
-    {"unskilled_score", POOL_POLICY_RESUME},    {"max_share", POOL_POLICY_ADAPTIVE},
-    {"max_share_always", POOL_POLICY_ADAPTIVE}, {"hash_balance_factor", POOL_POLICY_HASH},
+    {"variance", POOL_POLICY_RESUME},
+    {"backlog_history", POOL_POLICY_RESUME},
+    {"unskilled_score", POOL_POLICY_RESUME},
+    {"max_share", POOL_POLICY_ADAPTIVE},
+    {"max_share_always", POOL_POLICY_ADAPTIVE},
+    {"hash_balance_factor", POOL_POLICY_HASH},
+    {"single_version", POOL_POLICIES},
+    {"spawn_backlog", POOL_POLICIES},
+    {"spawn_after", POOL_POLICIES},
+    {POLICY, POOL_POLICIES},
 };
-
-/* Settings without effect on simulated workers: versions, and dormant slots. */
-static const char *const without_effect[] = {"single_version", "spawn_backlog", "spawn_after"};
 
 /* The choices of the setting `policy`, with '|' between. */
 static struct slice choices(void)
@@ -63,23 +68,14 @@ void simulate_policy_names(struct text *out)
     }
 }
 
-static bool obeys(const struct pool_settings *s, enum pool_policy policy)
-{
-    return s->policy == policy || (s->shadowed && s->shadow == policy);
-}
-
 /* Whether the policy of S, or the shadow beside it, could go by SETTING. */
 static bool has_effect(const struct pool_settings *s, struct slice setting)
 {
-    if (slice_is(setting, POLICY))
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(without_effect); ++i) {
-        if (slice_is(setting, without_effect[i]))
-            return false;
-    }
     for (size_t i = 0; i < ARRAY_LEN(owned); ++i) {
+        enum pool_policy by = owned[i].policy;
+
         if (slice_is(setting, owned[i].setting))
-            return obeys(s, owned[i].policy);
+            return s->policy == by || (s->shadowed && s->shadow == by);
     }
     return true;
 }
@@ -116,43 +112,27 @@ static struct slice cut_setting(struct slice *rest, struct slice *value)
     return slice_cut(value, '=');
 }
 
-static bool is_given(struct slice settings, struct slice name)
-{
-    struct slice value;
-
-    while (settings.len != 0) {
-        if (slice_eq(cut_setting(&settings, &value), name))
-            return true;
-    }
-    return false;
-}
-
 /* Whether each of SETTINGS is one of S's policy, and there once. */
 static bool check_names(const struct pool_settings *s, struct slice settings, struct diag *d)
 {
-    struct slice rest = settings, value;
+    bool given[ARRAY_LEN(rows)] = {false};
+    struct slice value;
 
-    while (rest.len != 0) {
-        struct slice name = cut_setting(&rest, &value);
+    while (settings.len != 0) {
+        struct slice name = cut_setting(&settings, &value);
+        const struct setting_row *row = settings_find(&table, name);
 
-        if (settings_find(&table, name) == NULL || !has_effect(s, name)) {
+        if (row == NULL || !has_effect(s, name)) {
             complain_of_setting(s, name, d);
             return false;
         }
-        if (is_given(rest, name)) {
+        if (given[row - rows]) {
             diag_add(d, NULL, 0, 0, "--policy: duplicate %.*s", SLICE_FMT(name));
             return false;
         }
+        given[row - rows] = true;
     }
     return true;
-}
-
-static bool check_values(const struct pool_settings *s, struct diag *d)
-{
-    if (pool_hash_balances(s->hash_balance_percent))
-        return true;
-    diag_add(d, NULL, 0, 0, "--policy: hash_balance_factor: must be above 100, or 0 for no bound");
-    return false;
 }
 
 /* NAME:SETTING=VALUE:SETTING=VALUE */
@@ -176,25 +156,17 @@ static bool read_one(struct slice spec, struct simulate_policy *out, struct diag
         good = slice_is(setting, POLICY) || set(&v, setting, value, d);
     }
     struct pool_settings settings = POOL_SETTINGS_OF(&v);
-    if (good && check_names(&settings, given, d) && check_values(&settings, d)) {
-        out->label = xslicedup(spec);
-        out->settings = settings;
-        out->settings.max_waiting = WAITING_MAX;
-    } else {
+    settings.max_waiting = WAITING_MAX;
+    good = good && check_names(&settings, given, d);
+    if (good && !pool_hash_balances(settings.hash_balance_percent)) {
+        diag_add(d, NULL, 0, 0,
+                 "--policy: hash_balance_factor: must be above 100, or 0 for no bound");
         good = false;
     }
+    if (good)
+        *out = (struct simulate_policy){.label = xslicedup(spec), .settings = settings};
     settings_fini(&table, &v);
     return good;
-}
-
-/* Whether one of the N before has that label: it would be the same line twice. */
-static bool is_there(const struct simulate_policy *policies, size_t n, struct slice label)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (slice_is(label, policies[i].label))
-            return true;
-    }
-    return false;
 }
 
 bool simulate_read_policies(const char *list, struct simulate_policy *out, size_t *n,
@@ -215,9 +187,11 @@ bool simulate_read_policies(const char *list, struct simulate_policy *out, size_
             diag_add(d, NULL, 0, 0, "--policy: more than %d", SIMULATE_POLICIES_MAX);
             return false;
         }
-        if (is_there(out, *n, spec)) {
-            diag_add(d, NULL, 0, 0, "--policy: duplicate %.*s", SLICE_FMT(spec));
-            return false;
+        for (size_t i = 0; i < *n; ++i) {
+            if (slice_is(spec, out[i].label)) {
+                diag_add(d, NULL, 0, 0, "--policy: duplicate %.*s", SLICE_FMT(spec));
+                return false;
+            }
         }
         if (!read_one(spec, &out[*n], d))
             return false;
@@ -259,7 +233,7 @@ void simulate_policy_fini(struct simulate_policy *p)
  * Requests of a log as the environment that classifiers see, and classes as numbers.
  */
 
-/* Short names for what is asked for most; the rest is a regex. */
+/* Short names of common classifiers; others are a regex. */
 static const struct {
     const char *name;
     const char *yaml;
@@ -308,7 +282,7 @@ static bool spell_out(const char *spec, struct text *yaml, struct diag *d)
     return true;
 }
 
-bool simulate_read_classifier(const char *spec, struct simulate_classifier *out, struct diag *d)
+static bool read_classifier(const char *spec, struct simulate_classifier *out, struct diag *d)
 {
     struct text yaml = {0};
 
@@ -328,23 +302,45 @@ bool simulate_read_classifier(const char *spec, struct simulate_classifier *out,
     return good;
 }
 
-static void simulate_forget_classes(struct simulate_classifier *c)
+int simulate_add_classifier(const struct ctl_options *o, struct simulate_classifiers *c,
+                            const char *spec)
 {
-    for (size_t i = 0; i < PLAN_PHASES_MAX; ++i) {
-        free(c->classes.of[i]);
-        c->classes.of[i] = NULL;
-    }
-    if (c->classes.names.slots != NULL)
-        names_fini(&c->classes.names);
+    struct diag d = {0};
+
+    if (!read_classifier(spec, &c->all[c->n], &d))
+        return ctl_usage_problems(o->command, &d);
+    ++c->n;
+    return CTL_OK;
 }
 
-void simulate_classifier_fini(struct simulate_classifier *c)
+int simulate_take_classifier(struct ctl_options *o, const struct ctl_flag *f, const char *spec)
 {
-    simulate_forget_classes(c);
-    classifier_destroy(c->classifier);
-    config_fini(&c->config);
-    free(c->label);
-    *c = (struct simulate_classifier){0};
+    struct simulate_classifiers *c = (void *)((char *)o + f->at);
+
+    if (c->n < f->max)
+        return simulate_add_classifier(o, c, spec);
+    return f->max == 1 ? ctl_usage_error(o->command, "one --classifier is enough", NULL)
+                       : ctl_usage_error(o->command, "--classifier: too many", spec);
+}
+
+static void classes_fini(struct plan_classes *c)
+{
+    free(c->of);
+    names_fini(&c->names);
+    *c = (struct plan_classes){.of = NULL};
+}
+
+void simulate_classifiers_fini(struct simulate_classifiers *all)
+{
+    for (size_t i = 0; i < all->n; ++i) {
+        struct simulate_classifier *c = &all->all[i];
+
+        classes_fini(&c->classes);
+        classifier_destroy(c->classifier);
+        config_fini(&c->config);
+        free(c->label);
+    }
+    all->n = 0;
 }
 
 /* ---- the environment ---- */
@@ -384,9 +380,6 @@ bool simulate_classify(struct simulate_classifier *c, const struct access_line *
     struct text path = {0};
     char name[CLASS_BYTES_MAX];
 
-    if (c->classes.names.slots == NULL)
-        names_init(&c->classes.names, SIMULATE_CLASSES_MAX);
-    text_clear(&path);
     path.len = percent_decode(line->path, text_reserve(&path, line->path.len), line->path.len);
     struct environment e = {.base.get = get, .line = line, .path = text_slice(&path)};
     size_t len = classifier_classify(c->classifier, &e.base, name);
@@ -394,13 +387,15 @@ bool simulate_classify(struct simulate_classifier *c, const struct access_line *
     return names_intern(&c->classes.names, (struct slice){name, len}, out);
 }
 
-bool simulate_classify_plan(struct simulate_classifier *c, const struct plan *p)
+enum err simulate_classify_plan(struct simulate_classifiers *all, const struct plan *p)
 {
-    simulate_forget_classes(c);
-    for (size_t i = 0; i < p->nphases; ++i) {
-        const struct trace *t = &p->phases[i].trace;
+    const struct trace *t = &p->trace;
 
-        c->classes.of[i] = xcalloc(t->n != 0 ? t->n : 1, sizeof(uint32_t));
+    for (size_t i = 0; i < all->n; ++i) {
+        struct simulate_classifier *c = &all->all[i];
+
+        classes_fini(&c->classes);
+        c->classes.of = xcalloc(t->n + 1, sizeof(c->classes.of[0]));
         for (size_t k = 0; k < t->n; ++k) {
             const struct trace_page *page = &t->pages[t->requests[k].page];
             struct access_line line = {.method = SLICE_LIT("GET"),
@@ -408,11 +403,11 @@ bool simulate_classify_plan(struct simulate_classifier *c, const struct plan *p)
                                        .host = trace_host(t, page),
                                        .client = SLICE_LIT("127.0.0.1")};
 
-            if (!simulate_classify(c, &line, &c->classes.of[i][k]))
-                return false;
+            if (!simulate_classify(c, &line, &c->classes.of[k]))
+                return ERR_TOO_LARGE;
         }
     }
-    return true;
+    return ERR_OK;
 }
 
 /* ---- a log as a trace ---- */
@@ -423,20 +418,15 @@ bool simulate_classify_plan(struct simulate_classifier *c, const struct plan *p)
  * navigation). Its first half is there to learn from.
  */
 
-enum { SHARED_OBJECTS = 32, SHARED_ONE_IN = 4, MS_PER_S = 1000 };
+enum { SHARED_OBJECTS = 32, SHARED_ONE_IN = 4 };
 
-static const uint64_t NS_PER_MS = 1000000;
-
-/* A log that is read, into one trace per half. */
+/* A log that is read. */
 struct reader {
     struct simulate *s;
-    struct names pages; /* HOST PATH */
-    uint32_t *page_of;  /* request -> page */
-    uint64_t *time_ms;
-    uint32_t *classes[SIMULATE_CLASSIFIERS_MAX];
-    size_t n, requests_room;
-    size_t max;
-    bool is_fine; /* times have milliseconds */
+    struct names pages; /* HOST PATH, with the numbers of the trace's pages */
+    struct trace trace;
+    size_t rooms[SIMULATE_CLASSIFIERS_MAX]; /* of each one's classes */
+    uint64_t first_ms;
 };
 
 static uint64_t hash(struct slice s)
@@ -449,14 +439,14 @@ static uint64_t hash(struct slice s)
 }
 
 /* The objects of a page; how many. Some may be drawn twice: they are fewer then. */
-static size_t page_objects(struct slice host, struct slice path, uint32_t wanted, uint64_t *out)
+static size_t page_objects(struct slice host, struct slice path, uint32_t requested, uint64_t *out)
 {
     uint64_t site = hash(host);
     struct draw d = draw_of(draw_mix(site, hash(path)));
     size_t n = 0;
 
-    for (uint32_t i = 0; i < wanted; ++i) {
-        bool shared = i < wanted / SHARED_ONE_IN;
+    for (uint32_t i = 0; i < requested; ++i) {
+        bool shared = i < requested / SHARED_ONE_IN;
         uint64_t object = shared ? draw_mix(site, draw_below(&d, SHARED_OBJECTS)) : draw_bits(&d);
         size_t k = 0;
 
@@ -468,148 +458,57 @@ static size_t page_objects(struct slice host, struct slice path, uint32_t wanted
     return n;
 }
 
-static void make_room(struct reader *r)
+static enum err add_page(struct reader *r, const struct access_line *l)
 {
-    enum { FIRST_ROOM = 4096 };
+    uint64_t objects[TRACE_PAGE_OBJECTS_MAX];
+    uint32_t page;
+    size_t n = page_objects(l->host, l->path, r->s->plan.workload.request_objects, objects);
 
-    if (r->n < r->requests_room)
-        return;
-    r->requests_room = r->requests_room != 0 ? r->requests_room * 2 : FIRST_ROOM;
-    r->page_of = xrealloc(r->page_of, r->requests_room * sizeof(r->page_of[0]));
-    r->time_ms = xrealloc(r->time_ms, r->requests_room * sizeof(r->time_ms[0]));
-    for (size_t i = 0; i < r->s->nclassifiers; ++i)
-        r->classes[i] = xrealloc(r->classes[i], r->requests_room * sizeof(uint32_t));
+    return trace_add_page(&r->trace, l->host, l->path, objects, n, &page);
 }
 
-/* Returns false if there are too many pages or classes. */
-static bool take_request(struct reader *r, const struct access_line *l)
+/* The log is CUT before L if there are too many pages or classes. Errors: ERR_TOO_LARGE. */
+static enum err take_request(struct reader *r, const struct access_line *l, bool *is_cut)
 {
+    struct simulate_classifiers *c = &r->s->classifiers;
+    size_t n = r->trace.n;
     struct text key = {0};
+    uint32_t page;
+    enum err e = ERR_OK;
 
-    make_room(r);
     text_add(&key, l->host);
     text_add_char(&key, ' ');
     text_add(&key, l->path);
-    bool good = names_intern(&r->pages, text_slice(&key), &r->page_of[r->n]);
+    bool good = names_intern(&r->pages, text_slice(&key), &page);
     text_fini(&key);
-    for (size_t i = 0; i < r->s->nclassifiers && good; ++i)
-        good = simulate_classify(&r->s->classifiers[i], l, &r->classes[i][r->n]);
-    r->time_ms[r->n] = l->time_ms;
-    r->is_fine = r->is_fine || l->time_ms % MS_PER_S != 0;
-    r->n += good;
-    return good;
-}
+    for (size_t i = 0; i < c->n && good; ++i) {
+        uint32_t **of = &c->all[i].classes.of;
 
-/* ---- from requests to traces ---- */
-
-static enum err add_page(const struct reader *r, uint32_t page, struct trace *t, uint32_t *out)
-{
-    uint64_t objects[TRACE_PAGE_OBJECTS_MAX];
-    struct slice path = names_get(&r->pages, page);
-    struct slice host = slice_cut(&path, ' ');
-    size_t n = page_objects(host, path, r->s->plan.workload.request_objects, objects);
-
-    return trace_add_page(t, host, path, objects, n, out);
-}
-
-/*
- * When a request is due. Logs have whole seconds: requests of one second are spread over it. A line
- * is written when its request is done, so times may decrease a little; then the previous time is
- * used.
- */
-static void due_times(const struct reader *r, uint64_t *due_ns)
-{
-    uint64_t last_ms = r->n != 0 ? r->time_ms[0] : 0;
-    uint64_t span_ns = (r->is_fine ? 1 : MS_PER_S) * NS_PER_MS;
-
-    for (size_t i = 0; i < r->n;) {
-        uint64_t now_ms = r->time_ms[i] > last_ms ? r->time_ms[i] : last_ms;
-        size_t end = i;
-
-        while (end < r->n && r->time_ms[end] <= now_ms)
-            ++end;
-        for (size_t k = i; k < end; ++k)
-            due_ns[k] = (now_ms - r->time_ms[0]) * NS_PER_MS + span_ns * (k - i) / (end - i);
-        last_ms = now_ms;
-        i = end;
+        *of = xgrow(*of, n + 1, &r->rooms[i], sizeof(**of));
+        good = simulate_classify(&c->all[i], l, &(*of)[n]);
     }
+    *is_cut = !good;
+    if (!good)
+        return ERR_OK;
+    if (n == 0)
+        r->first_ms = l->time_ms;
+    if (page == r->trace.npages)
+        e = add_page(r, l);
+    struct trace_request q = {
+        .due_ns = (l->time_ms - r->first_ms) * 1000000, .page = page, .factor = 1};
+    return e == ERR_OK ? trace_add_request(&r->trace, &q) : e;
 }
 
-static void rate_times(const struct reader *r, uint64_t *due_ns)
+/* Due times of a rate, in place of the log's. */
+static void rate_times(struct trace *t, const struct plan_options *o)
 {
-    struct draw d = draw_of(r->s->plan.workload.seed);
+    struct draw d = draw_of(o->workload.seed);
     double due_s = 0;
 
-    for (size_t i = 0; i < r->n; ++i) {
-        due_s += draw_exponential(&d) / r->s->plan.rate;
-        due_ns[i] = (uint64_t)(due_s * 1e9);
+    for (size_t i = 0; i < t->n; ++i) {
+        due_s += draw_exponential(&d) / o->rate;
+        t->requests[i].due_ns = (uint64_t)(due_s * 1e9);
     }
-}
-
-/* Requests FROM .. TO, the first due at once. */
-static enum err make_trace(const struct reader *r, const uint64_t *due_ns, size_t from, size_t to,
-                           struct trace *t)
-{
-    uint32_t *pages = xmalloc((r->pages.n + 1) * sizeof(pages[0]));
-    enum err e = ERR_OK;
-
-    memset(pages, 0xff, (r->pages.n + 1) * sizeof(pages[0]));
-    for (size_t i = from; i < to && e == ERR_OK; ++i) {
-        uint32_t *page = &pages[r->page_of[i]];
-
-        if (*page == UINT32_MAX)
-            e = add_page(r, r->page_of[i], t, page);
-        struct trace_request q = {.due_ns = due_ns[i] - due_ns[from], .page = *page, .factor = 1};
-        if (e == ERR_OK)
-            e = trace_add_request(t, &q);
-    }
-    free(pages);
-    return e;
-}
-
-static uint32_t *slice_classes(const uint32_t *all, size_t from, size_t to)
-{
-    uint32_t *out = xcalloc(to > from ? to - from : 1, sizeof(out[0]));
-
-    if (to > from)
-        memcpy(out, all + from, (to - from) * sizeof(out[0]));
-    return out;
-}
-
-static enum err make_plan(struct reader *r, struct plan **out)
-{
-    struct simulate *s = r->s;
-    struct trace halves[2] = {0};
-    size_t half = r->n / 2;
-    uint64_t *due_ns = xcalloc(r->n + 1, sizeof(due_ns[0]));
-
-    if (s->plan.rate > 0)
-        rate_times(r, due_ns);
-    else
-        due_times(r, due_ns);
-    s->log.span_s = r->n != 0 ? (double)(r->time_ms[r->n - 1] - r->time_ms[0]) / 1e3 : 0;
-    enum err e = make_trace(r, due_ns, 0, half, &halves[0]);
-    if (e == ERR_OK)
-        e = make_trace(r, due_ns, half, r->n, &halves[1]);
-    if (e == ERR_OK)
-        *out = plan_replay(&s->plan, &halves[0], &halves[1]);
-    for (size_t i = 0; i < s->nclassifiers && e == ERR_OK; ++i) {
-        s->classifiers[i].classes.of[0] = slice_classes(r->classes[i], 0, half);
-        s->classifiers[i].classes.of[1] = slice_classes(r->classes[i], half, r->n);
-    }
-    trace_fini(&halves[0]);
-    trace_fini(&halves[1]);
-    free(due_ns);
-    return e;
-}
-
-static void reader_fini(struct reader *r)
-{
-    for (size_t i = 0; i < SIMULATE_CLASSIFIERS_MAX; ++i)
-        free(r->classes[i]);
-    free(r->time_ms);
-    free(r->page_of);
-    names_fini(&r->pages);
 }
 
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d)
@@ -623,20 +522,29 @@ enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d
     if (e != ERR_OK)
         return e;
     log->in.logs_only = true;
-    r.max = s->requests != 0 && s->requests < TRACE_REQUESTS_MAX ? s->requests : TRACE_REQUESTS_MAX;
-    names_init(&r.pages, TRACE_REQUESTS_MAX);
-    while (!log->cut && requests_next(&log->in, &l))
-        log->cut = r.n == r.max || !take_request(&r, &l);
-    log->requests = r.n;
-    e = requests_close(&log->in, d);
-    if (e == ERR_OK && r.n < REQUESTS_MIN) {
+    while (e == ERR_OK && !log->cut && requests_next(&log->in, &l)) {
+        log->cut = r.trace.n == (s->requests != 0 ? s->requests : TRACE_REQUESTS_MAX);
+        if (!log->cut)
+            e = take_request(&r, &l, &log->cut);
+    }
+    log->requests = r.trace.n;
+    enum err closed = requests_close(&log->in, d);
+    if (e != ERR_OK) {
+        diag_add(d, s->log_file, 0, 0, "%s", err_text(e));
+    } else if (closed == ERR_OK && r.trace.n < REQUESTS_MIN) {
         diag_add(d, s->log_file, 0, 0, "fewer than two requests");
         e = ERR_SYNTAX;
-    } else if (e == ERR_OK) {
-        e = make_plan(&r, out);
-        if (e != ERR_OK)
-            diag_add(d, s->log_file, 0, 0, "%s", err_text(e));
+    } else if (closed == ERR_OK) {
+        struct trace_request *first = r.trace.requests;
+
+        log->span_s = (double)first[r.trace.n - 1].due_ns / 1e9;
+        if (s->plan.rate > 0)
+            rate_times(&r.trace, &s->plan);
+        else
+            requests_spread(&log->in, &first->due_ns, sizeof(*first), r.trace.n);
+        *out = plan_replay(&s->plan, &r.trace);
     }
-    reader_fini(&r);
-    return e;
+    trace_fini(&r.trace);
+    names_fini(&r.pages);
+    return e != ERR_OK ? e : closed;
 }

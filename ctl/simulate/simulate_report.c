@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What came of it, as tables and as JSON.
+ * Results as tables, as JSON and as a chart.
  */
 #include "common/base/json.h"
 #include "ctl/simulate/simulate.h"
@@ -8,7 +8,9 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static double share_of(uint64_t part, uint64_t all)
 {
@@ -35,7 +37,7 @@ void simulate_print_log(const struct simulate *s, struct text *out)
 
 /* ---- tables ---- */
 
-static void print_model(const struct simulate_story *t, struct text *out)
+static void print_model(const struct simulate_runs *t, struct text *out)
 {
     const struct plan_options *o = &t->plan->options;
     const struct plan_phase *phase = &t->plan->phases[t->plan->main];
@@ -52,27 +54,16 @@ static void print_model(const struct simulate_story *t, struct text *out)
         text_addf(out, "; %u balancers", o->world.balancers);
     if (phase->clients != 0)
         text_addf(out, "; %u clients", phase->clients);
-    text_addf(out, "; %zu requests, of which the %zu of '%s' are measured\n\n",
-              plan_requests(t->plan), phase->trace.n, phase->name);
+    text_addf(out, "; %zu requests, of which the %zu of '%s' are measured\n\n", t->plan->trace.n,
+              phase->n, phase->name);
 }
 
-static void print_figures(const struct simulate_story *t, struct text *out)
+static void print_figures(const struct simulate_runs *t, struct text *out)
 {
-    static const struct table_column columns[] = {{"policy", false},
-                                                  {"loads/req", true},
-                                                  {"req/s", true},
-                                                  {"p50 ms", true},
-                                                  {"p90 ms", true},
-                                                  {"p99 ms", true},
-                                                  {"busiest: requests", true},
-                                                  {"work", true},
-                                                  {"in >1 cache %", true},
-                                                  {"copies", true},
-                                                  {"workers/class", true},
-                                                  {"failed", true}};
     struct table table;
 
-    table_init(&table, columns, ARRAY_LEN(columns));
+    table_begin(&table, "policy|>loads/req|>req/s|>p50 ms|>p90 ms|>p99 ms|>busiest: requests|>work|"
+                        ">in >1 cache %|>copies|>workers/class|>failed");
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct plan_result *r = &t->variants[i].result;
         const struct figures *f = &r->main;
@@ -84,23 +75,16 @@ static void print_figures(const struct simulate_story *t, struct text *out)
                       share_of(r->overlap.cached, r->overlap.distinct), f->class_workers,
                       f->failed);
     }
-    table_print(&table, 2, out);
-    table_fini(&table);
+    table_end(&table, out);
 }
 
 /* Results of shadows, of policies with shadow_policy. */
-static void print_shadows(const struct simulate_story *t, struct text *out)
+static void print_shadows(const struct simulate_runs *t, struct text *out)
 {
-    static const struct table_column columns[] = {{"policy, with a shadow", false},
-                                                  {"differed %", true},
-                                                  {"policy: skilled %", true},
-                                                  {"shadow", true},
-                                                  {"policy: wait ms/req", true},
-                                                  {"shadow", true},
-                                                  {"overdue", true}};
     struct table table;
 
-    table_init(&table, columns, ARRAY_LEN(columns));
+    table_begin(&table, "policy, with a shadow|>differed %|>policy: skilled %|>shadow|"
+                        ">policy: wait ms/req|>shadow|>overdue");
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct pool_shadow_counts *c = &t->variants[i].result.shadow;
 
@@ -116,24 +100,24 @@ static void print_shadows(const struct simulate_story *t, struct text *out)
     }
     if (table.ncells != 0)
         text_add_char(out, '\n');
-    table_print(&table, 2, out);
-    table_fini(&table);
+    table_end(&table, out);
 }
 
 /* Results specific to this scenario. */
-static void print_extras(const struct simulate_story *t, struct text *out)
+static void print_extras(const struct simulate_runs *t, struct text *out)
 {
-    struct table_column columns[TABLE_COLUMNS_MAX] = {{"policy", false}};
     const struct plan_result *first = &t->variants[0].result;
+    struct text titles = {0};
     struct table table;
 
     if (first->nextras == 0)
         return;
-    ASSERT(first->nextras < TABLE_COLUMNS_MAX);
+    text_add(&titles, SLICE_LIT("policy"));
     for (size_t k = 0; k < first->nextras; ++k)
-        columns[k + 1] = (struct table_column){first->extras[k].title, true};
+        text_addf(&titles, "|>%s", first->extras[k].title);
     text_add_char(out, '\n');
-    table_init(&table, columns, first->nextras + 1);
+    table_begin(&table, text_cstr(&titles));
+    text_fini(&titles);
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct plan_result *r = &t->variants[i].result;
 
@@ -141,8 +125,7 @@ static void print_extras(const struct simulate_story *t, struct text *out)
         for (size_t k = 0; k < r->nextras; ++k)
             table_addf(&table, "%.*f", r->extras[k].decimals, r->extras[k].value);
     }
-    table_print(&table, 2, out);
-    table_fini(&table);
+    table_end(&table, out);
 }
 
 /* "12 % fewer", "3.4 times as many", "the same". */
@@ -161,10 +144,10 @@ static void add_change(struct text *out, double from, double to, const char *les
                   strcmp(more, "more") == 0 ? "as many" : "as high");
 }
 
-void simulate_print_gain(const struct simulate_story *t, struct text *out)
+void simulate_print_gain(const struct simulate_runs *t, struct text *out)
 {
     const struct simulate_variant *from = simulate_baseline(t);
-    const struct simulate_variant *to = simulate_best(t);
+    const struct simulate_variant *to = simulate_best(t, 0, simulate_asked(t->simulate));
     const struct figures *a = &from->result.main;
     const struct figures *b = &to->result.main;
 
@@ -187,7 +170,7 @@ void simulate_print_gain(const struct simulate_story *t, struct text *out)
     text_add(out, SLICE_LIT(")."));
 }
 
-void simulate_print(const struct simulate_story *t, struct text *out)
+void simulate_print(const struct simulate_runs *t, struct text *out)
 {
     if (out->len != 0)
         text_add_char(out, '\n');
@@ -221,7 +204,7 @@ static void put_figures(struct json_writer *w, const struct figures *f)
     json_put_real(w, "class_workers", f->class_workers);
 }
 
-static void put_variant(struct json_writer *w, const struct simulate_story *t,
+static void put_variant(struct json_writer *w, const struct simulate_runs *t,
                         const struct simulate_variant *v)
 {
     const struct plan_result *r = &v->result;
@@ -229,8 +212,8 @@ static void put_variant(struct json_writer *w, const struct simulate_story *t,
 
     json_open_object(w, NULL);
     json_put_text(w, "policy", slice_of(s->policies[v->policy].label));
-    json_put_text(w, "classifier", slice_of(s->classifiers[v->classifier].label));
-    json_put_int(w, "classes", s->classifiers[v->classifier].classes.names.n);
+    json_put_text(w, "classifier", slice_of(s->classifiers.all[v->classifier].label));
+    json_put_int(w, "classes", s->classifiers.all[v->classifier].classes.names.n);
     put_figures(w, &r->main);
     json_put_int(w, "cached", (int64_t)r->overlap.cached);
     json_put_int(w, "distinct", (int64_t)r->overlap.distinct);
@@ -265,7 +248,7 @@ static void put_model(struct json_writer *w, const struct plan *p)
     json_put_int(w, "balancers", o->world.balancers);
     json_put_int(w, "clients", p->phases[p->main].clients);
     json_put_int(w, "seed", (int64_t)o->workload.seed);
-    json_put_int(w, "requests", (int64_t)plan_requests(p));
+    json_put_int(w, "requests", (int64_t)p->trace.n);
     json_close_object(w);
 }
 
@@ -281,16 +264,16 @@ static void put_log(struct json_writer *w, const struct simulate *s)
     json_close_object(w);
 }
 
-void simulate_print_json(const struct simulate_story *const *stories, size_t n, struct text *out)
+void simulate_print_json(const struct simulate_runs *all, size_t n, struct text *out)
 {
     struct json_writer w = {.out = out};
 
     json_open_object(&w, NULL);
-    if (n != 0 && stories[0]->simulate->log_file != NULL)
-        put_log(&w, stories[0]->simulate);
+    if (n != 0 && all[0].simulate->log_file != NULL)
+        put_log(&w, all[0].simulate);
     json_open_array(&w, "scenarios");
     for (size_t i = 0; i < n; ++i) {
-        const struct simulate_story *t = stories[i];
+        const struct simulate_runs *t = &all[i];
 
         json_open_object(&w, NULL);
         json_put_text(&w, "scenario", slice_of(scenario_name(t->plan->scenario)));
@@ -352,21 +335,30 @@ static const struct bars {
 /* ---- pieces ---- */
 
 struct plot {
-    const struct simulate_story *story;
+    const struct simulate_runs *runs;
     struct text *out;
     size_t n; /* variants shown */
     const struct simulate_variant *best;
 };
 
-static void add_text(struct text *out, double x, double y, const char *style, struct slice s)
+printf_like(5, 6) static void add_text(struct text *out, double x, double y, const char *classes,
+                                       const char *fmt, ...)
 {
-    text_addf(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, style);
-    text_add_html(out, s);
+    char *words = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    if (vasprintf(&words, fmt, args) < 0)
+        out_of_memory();
+    va_end(args);
+    text_addf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, classes);
+    text_add_html(out, slice_of(words));
     text_add(out, SLICE_LIT("</text>\n"));
+    free(words);
 }
 
-/* Words in lines; returns where the next line would be. */
-static double add_words(struct text *out, double y, const char *style, struct slice s)
+/* Words in lines. */
+static void add_words(struct text *out, double y, const char *style, struct slice s)
 {
     enum { LINE = 19 };
 
@@ -380,36 +372,33 @@ static double add_words(struct text *out, double y, const char *style, struct sl
             if (n == 0)
                 n = WORDS_PER_LINE;
         }
-        add_text(out, MARGIN, y, style, (struct slice){s.p, n});
+        add_text(out, MARGIN, y, style, "%.*s", (int)n, s.p);
         y += LINE;
         s = slice_trim((struct slice){s.p + n, s.len - n});
     }
-    return y;
 }
 
 static void add_head(const struct plot *p)
 {
-    const struct plan_options *o = &p->story->plan->options;
-    const struct plan *plan = p->story->plan;
-    const struct simulate *s = p->story->simulate;
+    const struct plan_options *o = &p->runs->plan->options;
+    const struct plan *plan = p->runs->plan;
+    const struct simulate *s = p->runs->simulate;
     struct text t = {0};
 
-    add_text(p->out, MARGIN, 44, "class=\"title\"", SLICE_LIT("What would resumelb do?"));
+    add_text(p->out, MARGIN, 44, "title", "What would resumelb do?");
     if (s->log_file != NULL)
-        text_addf(&t, "%zu requests of the access log %s", s->log.requests, s->log_file);
+        add_text(p->out, MARGIN, 68, "sub", "%zu requests of the access log %s", s->log.requests,
+                 s->log_file);
     else
-        text_addf(&t, "%s: %s", scenario_name(plan->scenario), scenario_doc(plan->scenario));
-    add_text(p->out, MARGIN, 68, "class=\"sub\"", text_slice(&t));
-    text_clear(&t);
-    text_addf(&t,
-              "%u workers with caches of %" PRIu32
-              " objects; a request takes %g ms, and %g ms more for each load",
-              o->world.workers, o->world.cache, (double)o->world.base_ns / 1e6,
-              (double)o->world.load_ns / 1e6);
-    add_text(p->out, MARGIN, 87, "class=\"sub\"", text_slice(&t));
-    text_clear(&t);
-    simulate_print_gain(p->story, &t);
-    add_words(p->out, 116, "class=\"gain\"", text_slice(&t));
+        add_text(p->out, MARGIN, 68, "sub", "%s: %s", scenario_name(plan->scenario),
+                 scenario_doc(plan->scenario));
+    add_text(p->out, MARGIN, 87, "sub",
+             "%u workers with caches of %" PRIu32
+             " objects; a request takes %g ms, and %g ms more for each load",
+             o->world.workers, o->world.cache, (double)o->world.base_ns / 1e6,
+             (double)o->world.load_ns / 1e6);
+    simulate_print_gain(p->runs, &t);
+    add_words(p->out, 116, "gain", text_slice(&t));
     text_fini(&t);
 }
 
@@ -417,7 +406,7 @@ static void add_head(const struct plot *p)
 
 static double value_of(const struct plot *p, const struct bars *b, size_t variant)
 {
-    const struct figures *f = &p->story->variants[variant].result.main;
+    const struct figures *f = &p->runs->variants[variant].result.main;
 
     return *(const double *)((const char *)f + b->figure);
 }
@@ -427,25 +416,23 @@ static void add_panel(const struct plot *p, const struct bars *b, double x, doub
     enum { VALUE = 52, TITLE = 20, HINT = 37, FIRST = 48 };
     double max = 0;
     double room = width - VALUE;
-    char value[32];
 
     for (size_t i = 0; i < p->n; ++i)
         max = fmax(max, value_of(p, b, i));
     max = max > 0 ? max : 1;
-    add_text(p->out, x, HEAD + TITLE, "class=\"h\"", slice_of(b->title));
-    add_text(p->out, x, HEAD + HINT, "class=\"hint\"", slice_of(b->hint));
+    add_text(p->out, x, HEAD + TITLE, "h", "%s", b->title);
+    add_text(p->out, x, HEAD + HINT, "hint", "%s", b->hint);
     for (size_t i = 0; i < p->n; ++i) {
         double v = value_of(p, b, i);
         double y = HEAD + FIRST + (double)(i * BAR);
-        bool is_best = &p->story->variants[i] == p->best;
+        bool is_best = &p->runs->variants[i] == p->best;
 
         text_addf(p->out,
                   "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" fill=\"%s\" "
                   "opacity=\"%s\"/>\n",
                   x, y, fmax(1, room * v / max), BAR - 8, colours[i], is_best ? "1" : "0.72");
-        snprintf(value, sizeof(value), "%.*f", b->decimals, v);
-        add_text(p->out, x + fmax(1, room * v / max) + 5, y + 13.5,
-                 is_best ? "class=\"v b\"" : "class=\"v\"", slice_of(value));
+        add_text(p->out, x + fmax(1, room * v / max) + 5, y + 13.5, is_best ? "v b" : "v", "%.*f",
+                 b->decimals, v);
     }
 }
 
@@ -457,17 +444,17 @@ static double add_bars(const struct plot *p)
     struct text label = {0};
 
     for (size_t i = 0; i < p->n; ++i) {
-        const struct simulate_variant *v = &p->story->variants[i];
+        const struct simulate_variant *v = &p->runs->variants[i];
 
         text_clear(&label);
-        simulate_label(p->story->simulate, v, &label);
+        simulate_label(p->runs->simulate, v, &label);
         if (label.len > LABEL_BYTES) {
             label.len = LABEL_BYTES - 3;
             text_add(&label, SLICE_LIT("..."));
         }
         text_addf(p->out, "<g fill=\"%s\">", colours[i]);
         add_text(p->out, MARGIN, HEAD + FIRST + (double)(i * BAR) + 13.5,
-                 v == p->best ? "class=\"l b\"" : "class=\"l\"", text_slice(&label));
+                 v == p->best ? "l b" : "l", "%.*s", SLICE_FMT(text_slice(&label)));
         text_add(p->out, SLICE_LIT("</g>\n"));
     }
     text_fini(&label);
@@ -481,9 +468,19 @@ static double add_bars(const struct plot *p)
 struct chart {
     const char *title, *hint;
     double x, y, width;
-    double max; /* of the values */
     size_t points;
+    size_t first, stride; /* of the points, doubles in struct plan_result */
+    double factor;        /* they are multiplied by it */
+    bool in_time;         /* from left to right */
+    double max;           /* of the values */
 };
+
+static double point(const struct plot *p, const struct chart *c, size_t variant, size_t i)
+{
+    const char *result = (const char *)&p->runs->variants[variant].result;
+
+    return *(const double *)(result + c->first + i * c->stride) * c->factor;
+}
 
 /* A round number that is not below V / 4: about four lines across. */
 static double step_of(double v)
@@ -502,72 +499,35 @@ static double chart_y(const struct chart *c, double v)
 static void add_frame(const struct plot *p, const struct chart *c)
 {
     double step = step_of(c->max);
-    char tick[32];
 
-    add_text(p->out, c->x, c->y - 30, "class=\"h\"", slice_of(c->title));
-    add_text(p->out, c->x, c->y - 13, "class=\"hint\"", slice_of(c->hint));
+    add_text(p->out, c->x, c->y - 30, "h", "%s", c->title);
+    add_text(p->out, c->x, c->y - 13, "hint", "%s", c->hint);
     for (unsigned i = 0; i * step <= c->max * 1.0001; ++i) {
         double y = chart_y(c, i * step);
 
         text_addf(p->out,
                   "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#dfe3e8\"/>\n",
                   c->x, y, c->x + c->width, y);
-        snprintf(tick, sizeof(tick), "%g", i * step);
-        add_text(p->out, c->x - 6, y + 4, "class=\"tick\"", slice_of(tick));
+        add_text(p->out, c->x - 6, y + 4, "tick", "%g", i * step);
     }
 }
 
-static void add_line(const struct plot *p, const struct chart *c, size_t variant,
-                     double (*at)(const struct plan_result *r, size_t i))
+static void add_line(const struct plot *p, const struct chart *c, size_t variant)
 {
-    const struct simulate_variant *v = &p->story->variants[variant];
-
     text_add(p->out, SLICE_LIT("<polyline fill=\"none\" points=\""));
     for (size_t i = 0; i < c->points; ++i)
         text_addf(p->out, "%.1f,%.1f ", c->x + c->width * ((double)i + .5) / (double)c->points,
-                  chart_y(c, at(&v->result, i)));
+                  chart_y(c, point(p, c, variant, i)));
     text_addf(p->out, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"/>\n",
-              colours[variant], v == p->best ? "3" : "1.6");
-}
-
-static void add_lines(const struct plot *p, struct chart *c,
-                      double (*at)(const struct plan_result *r, size_t i))
-{
-    c->max = 0;
-    for (size_t i = 0; i < p->n; ++i) {
-        for (size_t k = 0; k < c->points; ++k)
-            c->max = fmax(c->max, at(&p->story->variants[i].result, k));
-    }
-    c->max = c->max > 0 ? c->max * 1.05 : 1;
-    add_frame(p, c);
-    /* The best on top of the others. */
-    for (size_t i = 0; i < 2 * p->n; ++i) {
-        if ((&p->story->variants[i % p->n] == p->best) == (i >= p->n))
-            add_line(p, c, i % p->n, at);
-    }
-}
-
-static double window_loads(const struct plan_result *r, size_t i)
-{
-    return r->windows[i].loads;
-}
-
-static double window_p99(const struct plan_result *r, size_t i)
-{
-    return r->windows[i].p99_ms;
-}
-
-static double share(const struct plan_result *r, size_t i)
-{
-    return r->shares[i] * r->nshares;
+              colours[variant], &p->runs->variants[variant] == p->best ? "3" : "1.6");
 }
 
 /* Where phases begin; the one that counts in bold. */
 static void mark_phases(const struct plot *p, const struct chart *c)
 {
     enum { BELOW = 16 };
-    const struct plan_result *r = &p->story->variants[0].result;
-    const struct plan *plan = p->story->plan;
+    const struct plan_result *r = &p->runs->variants[0].result;
+    const struct plan *plan = p->runs->plan;
 
     for (size_t i = 0; i < plan->nphases; ++i) {
         double x = c->x + c->width * (double)r->begins[i] / (double)r->nwindows;
@@ -576,41 +536,68 @@ static void mark_phases(const struct plot *p, const struct chart *c)
                   "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#8a929c\" "
                   "stroke-dasharray=\"4 4\"/>\n",
                   x, c->y, x, c->y + CHART + BELOW);
-        add_text(p->out, x + 4, c->y + CHART + BELOW,
-                 i == plan->main ? "class=\"hint b\"" : "class=\"hint\"",
-                 slice_of(plan->phases[i].name));
+        add_text(p->out, x + 4, c->y + CHART + BELOW, i == plan->main ? "hint b" : "hint", "%s",
+                 plan->phases[i].name);
     }
 }
 
-/* Three charts beside and below one another; returns where they end. */
+static void add_chart(const struct plot *p, struct chart *c)
+{
+    for (size_t i = 0; i < p->n; ++i) {
+        for (size_t k = 0; k < c->points; ++k)
+            c->max = fmax(c->max, point(p, c, i, k));
+    }
+    c->max = c->max > 0 ? c->max * 1.05 : 1;
+    add_frame(p, c);
+    /* The best on top of the others. */
+    for (size_t i = 0; i < 2 * p->n; ++i) {
+        if ((&p->runs->variants[i % p->n] == p->best) == (i >= p->n))
+            add_line(p, c, i % p->n);
+    }
+    if (c->in_time)
+        mark_phases(p, c);
+}
+
+/* Three charts beside one another; returns where they end. */
 static double add_charts(const struct plot *p, double y)
 {
     enum { TITLES = 56, AXIS = 34, SHARES = 300 };
-    const struct plan_result *first = &p->story->variants[0].result;
+    const struct plan_result *first = &p->runs->variants[0].result;
     double all = WIDTH - 2 * MARGIN - AXIS;
     double half = (all - SHARES - 2 * (AXIS + GAP)) / 2;
-    struct chart course = {.title = "Loads per request, over time",
-                           .hint = "as caches fill and classes find their workers",
-                           .x = MARGIN + AXIS,
-                           .y = y + TITLES,
-                           .width = half,
-                           .points = first->nwindows};
-    struct chart latency = course;
-    struct chart shares = course;
+    double x = MARGIN + AXIS;
+    struct chart charts[] = {
+        {.title = "Loads per request, over time",
+         .hint = "as caches fill and classes find their workers",
+         .width = half,
+         .points = first->nwindows,
+         .first = offsetof(struct plan_result, windows) + offsetof(struct plan_window, loads),
+         .stride = sizeof(struct plan_window),
+         .factor = 1,
+         .in_time = true},
+        {.title = "p99 response time, over time",
+         .hint = "ms",
+         .width = half,
+         .points = first->nwindows,
+         .first = offsetof(struct plan_result, windows) + offsetof(struct plan_window, p99_ms),
+         .stride = sizeof(struct plan_window),
+         .factor = 1,
+         .in_time = true},
+        {.title = "Requests of each worker",
+         .hint = "over the mean; the busiest is on the left",
+         .width = SHARES,
+         .points = first->nshares,
+         .first = offsetof(struct plan_result, shares),
+         .stride = sizeof(double),
+         .factor = first->nshares},
+    };
 
-    add_lines(p, &course, window_loads);
-    mark_phases(p, &course);
-    latency.title = "p99 response time, over time";
-    latency.hint = "ms";
-    latency.x += half + AXIS + GAP;
-    add_lines(p, &latency, window_p99);
-    mark_phases(p, &latency);
-    shares.title = "Requests of each worker";
-    shares.hint = "over the mean; the busiest is on the left";
-    shares.x = latency.x + half + AXIS + GAP;
-    shares.width = SHARES;
-    shares.points = first->nshares;
-    add_lines(p, &shares, share);
+    for (size_t i = 0; i < ARRAY_LEN(charts); ++i) {
+        charts[i].x = x;
+        charts[i].y = y + TITLES;
+        add_chart(p, &charts[i]);
+        x += charts[i].width + AXIS + GAP;
+    }
     return y + TITLES + CHART;
 }
 
@@ -621,20 +608,19 @@ static const char style[] =
     ".tick{font-size:11px;fill:#6a7480;text-anchor:end}.l{fill:inherit}.v{font-size:12.5px}"
     ".b{font-weight:700}</style>\n";
 
-void simulate_plot(const struct simulate_story *t, struct text *out)
+void simulate_plot(const struct simulate_runs *t, struct text *out)
 {
     enum { FOOT = 64 };
     struct text body = {0};
-    struct plot p = {.story = t,
+    struct plot p = {.runs = t,
                      .out = &body,
                      .n = t->nvariants < VARIANTS_MAX ? t->nvariants : VARIANTS_MAX,
-                     .best = simulate_best(t)};
+                     .best = simulate_best(t, 0, simulate_asked(t->simulate))};
 
     add_head(&p);
     double y = add_charts(&p, add_bars(&p));
     if (p.n < t->nvariants)
-        add_text(&body, MARGIN, y + FOOT - 14, "class=\"hint\"",
-                 SLICE_LIT("The first twelve are shown."));
+        add_text(&body, MARGIN, y + FOOT - 14, "hint", "The first twelve are shown.");
     int height = (int)y + FOOT;
     text_addf(out,
               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 "

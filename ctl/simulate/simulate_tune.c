@@ -19,7 +19,6 @@
  */
 
 enum measure { LOADS, RATE, P99, MEASURES };
-static const char *const measure_names[MEASURES] = {"loads/req", "req/s", "p99"};
 /* As good as the best. */
 static const double NEARLY = 0.05;
 /* A policy with this much less throughput than the best may have few loads, or a low p99, only
@@ -66,7 +65,7 @@ static double measure_of(const struct simulate_variant *v, enum measure m)
 }
 
 /* The best of all, or of those that keep up with a MEASURE of RATE of SLOWEST. */
-static double best_of(const struct simulate_story *t, enum measure m, double slowest)
+static double best_of(const struct simulate_runs *t, enum measure m, double slowest)
 {
     double best = HUGE_VAL;
 
@@ -77,34 +76,32 @@ static double best_of(const struct simulate_story *t, enum measure m, double slo
     return best;
 }
 
-static void count(const struct simulate_story *t, struct score *scores)
+static void count(const struct simulate_runs *t, struct score *scores)
 {
-    unsigned *nearly = xcalloc(t->nvariants, sizeof(nearly[0]));
     double slowest = best_of(t, RATE, HUGE_VAL) / (1 - KEEPS_UP);
 
-    for (enum measure m = 0; m < MEASURES; ++m) {
-        double best = best_of(t, m, HUGE_VAL);
-        double best_kept = best_of(t, m, slowest);
-
-        for (size_t i = 0; i < t->nvariants; ++i) {
-            double v = measure_of(&t->variants[i], m);
-            bool kept = measure_of(&t->variants[i], RATE) <= slowest;
-
-            scores[i].best[m] += v <= best;
-            scores[i].nearly[m] += v <= best * (1 + NEARLY);
-            scores[i].best_kept[m] += kept && v <= best_kept;
-            scores[i].nearly_kept[m] += kept && v <= best_kept * (1 + NEARLY);
-            nearly[i] += v <= best * (1 + NEARLY);
-        }
-    }
     for (size_t i = 0; i < t->nvariants; ++i) {
-        scores[i].all += nearly[i] == MEASURES;
-        scores[i].keeps_up += measure_of(&t->variants[i], RATE) <= slowest;
+        struct score *score = &scores[i];
+        bool kept = measure_of(&t->variants[i], RATE) <= slowest;
+        unsigned nearly = 0;
+
+        for (enum measure m = 0; m < MEASURES; ++m) {
+            double v = measure_of(&t->variants[i], m);
+            double best = best_of(t, m, HUGE_VAL);
+            double best_kept = best_of(t, m, slowest);
+
+            score->best[m] += v <= best;
+            score->nearly[m] += v <= best * (1 + NEARLY);
+            score->best_kept[m] += kept && v <= best_kept;
+            score->nearly_kept[m] += kept && v <= best_kept * (1 + NEARLY);
+            nearly += v <= best * (1 + NEARLY);
+        }
+        score->all += nearly == MEASURES;
+        score->keeps_up += kept;
     }
-    free(nearly);
 }
 
-static void add_workload(struct table *table, const struct simulate_story *t)
+static void add_workload(struct table *table, const struct simulate_runs *t)
 {
     const struct plan_options *o = &t->plan->options;
 
@@ -116,26 +113,7 @@ static void add_workload(struct table *table, const struct simulate_story *t)
                   (double)o->world.hit_ns / 1e3, (double)o->world.load_ns / 1e6);
 }
 
-static const struct table_column work_columns[] = {
-    {"seed", true},    {"workers", true}, {"cache", true},   {"clients", true},
-    {"sites", true},   {"zipf", true},    {"objects", true}, {"per request", true},
-    {"base ms", true}, {"hit us", true},  {"load ms", true},
-};
-static const struct table_column figure_columns[] = {
-    {"seed", true}, {"policy", false}, {"loads/req", true}, {"req/s", true}, {"p99 ms", true},
-};
-static const struct table_column score_columns[] = {
-    {"policy", false},     {"loads/req: best", true},   {"within 5 %", true},
-    {"req/s: best", true}, {"within 5 %", true},        {"p99: best", true},
-    {"within 5 %", true},  {"within 5 % in all", true},
-};
-
-static const struct table_column kept_columns[] = {
-    {"policy", false},    {"keeps up", true},  {"loads/req: best", true},
-    {"within 5 %", true}, {"p99: best", true}, {"within 5 %", true},
-};
-
-static void add_figures(struct table *table, const struct simulate_story *t)
+static void add_figures(struct table *table, const struct simulate_runs *t)
 {
     for (size_t i = 0; i < t->nvariants; ++i) {
         const struct figures *f = &t->variants[i].result.main;
@@ -146,57 +124,39 @@ static void add_figures(struct table *table, const struct simulate_story *t)
     }
 }
 
-static void add_label(struct table *table, const struct simulate *s, size_t variant)
-{
-    struct simulate_variant v = {.policy = variant % s->npolicies,
-                                 .classifier = variant / s->npolicies};
-
-    simulate_add_label(table, s, &v);
-}
-
-static void print_table(struct table *table, struct text *out)
-{
-    table_print(table, 2, out);
-    table_fini(table);
-}
-
+/* Scores of all, and of those that do not pay for it with throughput. */
 static void print_scores(const struct simulate *s, const struct score *scores, struct text *out)
 {
-    struct table table;
+    struct table all;
+    struct table kept;
 
-    table_init(&table, score_columns, ARRAY_LEN(score_columns));
-    for (size_t i = 0; i < s->npolicies * s->nclassifiers; ++i) {
-        add_label(&table, s, i);
-        for (unsigned m = 0; m < MEASURES; ++m)
-            table_numbers(&table, "%u %u", scores[i].best[m], scores[i].nearly[m]);
-        table_addf(&table, "%u", scores[i].all);
+    table_begin(&all, "policy|>loads/req: best|>within 5 %|>req/s: best|>within 5 %|>p99: best|"
+                      ">within 5 %|>within 5 % in all");
+    table_begin(&kept, "policy|>keeps up|>loads/req: best|>within 5 %|>p99: best|>within 5 %");
+    for (size_t i = 0; i < s->npolicies * s->classifiers.n; ++i) {
+        const struct simulate_variant v = {.policy = i % s->npolicies,
+                                           .classifier = i / s->npolicies};
+        const struct score *score = &scores[i];
+
+        simulate_add_label(&all, s, &v);
+        simulate_add_label(&kept, s, &v);
+        table_addf(&kept, "%u", score->keeps_up);
+        for (unsigned m = 0; m < MEASURES; ++m) {
+            table_numbers(&all, "%u %u", score->best[m], score->nearly[m]);
+            if (m != RATE)
+                table_numbers(&kept, "%u %u", score->best_kept[m], score->nearly_kept[m]);
+        }
+        table_addf(&all, "%u", score->all);
     }
     text_addf(out,
-              "\nOf %u workloads, in how many is a policy the best, or within 5 %% of it (%s, %s, "
-              "%s)?\n\n",
-              s->nrandom, measure_names[LOADS], measure_names[RATE], measure_names[P99]);
-    print_table(&table, out);
-}
-
-/* The same without those that pay for it with throughput. */
-static void print_kept(const struct simulate *s, const struct score *scores, struct text *out)
-{
-    struct table table;
-
-    table_init(&table, kept_columns, ARRAY_LEN(kept_columns));
-    for (size_t i = 0; i < s->npolicies * s->nclassifiers; ++i) {
-        add_label(&table, s, i);
-        table_addf(&table, "%u", scores[i].keeps_up);
-        for (unsigned m = 0; m < MEASURES; ++m) {
-            if (m == RATE)
-                continue;
-            table_numbers(&table, "%u %u", scores[i].best_kept[m], scores[i].nearly_kept[m]);
-        }
-    }
+              "\nOf %u workloads, in how many is a policy the best, or within 5 %% of it "
+              "(loads/req, req/s, p99)?\n\n",
+              s->nrandom);
+    table_end(&all, out);
     text_add(out,
              SLICE_LIT("\nIn how many does it keep up, within 10 % of the highest req/s, and is "
                        "it the best of those that do?\n\n"));
-    print_table(&table, out);
+    table_end(&kept, out);
 }
 
 /* Run one, into the tables. */
@@ -205,21 +165,19 @@ static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2
 {
     struct plan_options o;
     struct plan *plan = NULL;
-    struct simulate_story story;
+    struct simulate_runs runs;
     enum err e;
 
     draw_options(seed, &s->plan, &o);
     e = plan_create(SCENARIO_steady, &o, &plan);
-    for (size_t i = 0; i < s->nclassifiers && e == ERR_OK; ++i) {
-        if (!simulate_classify_plan(&s->classifiers[i], plan))
-            e = ERR_TOO_LARGE;
-    }
+    if (e == ERR_OK)
+        e = simulate_classify_plan(&s->classifiers, plan);
     if (e == ERR_OK) {
-        simulate_run(s, plan, &story);
-        add_workload(&tables[0], &story);
-        add_figures(&tables[1], &story);
-        count(&story, scores);
-        simulate_story_fini(&story);
+        simulate_run(s, plan, &runs);
+        add_workload(&tables[0], &runs);
+        add_figures(&tables[1], &runs);
+        count(&runs, scores);
+        free(runs.variants);
     }
     plan_destroy(plan);
     return e;
@@ -227,12 +185,14 @@ static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2
 
 enum err simulate_random(struct simulate *s, struct text *out, struct diag *d)
 {
-    struct score *scores = xcalloc(s->npolicies * s->nclassifiers, sizeof(scores[0]));
+    struct score *scores = xcalloc(s->npolicies * s->classifiers.n, sizeof(scores[0]));
     struct table tables[2];
     enum err e = ERR_OK;
 
-    table_init(&tables[0], work_columns, ARRAY_LEN(work_columns));
-    table_init(&tables[1], figure_columns, ARRAY_LEN(figure_columns));
+    table_begin(&tables[0],
+                ">seed|>workers|>cache|>clients|>sites|>zipf|>objects|>per request|>base ms|"
+                ">hit us|>load ms");
+    table_begin(&tables[1], ">seed|policy|>loads/req|>req/s|>p99 ms");
     for (unsigned i = 0; i < s->nrandom && e == ERR_OK; ++i)
         e = run_one(s, s->plan.workload.seed + i, tables, scores);
     if (e == ERR_OK) {
@@ -241,7 +201,6 @@ enum err simulate_random(struct simulate *s, struct text *out, struct diag *d)
         text_add(out, SLICE_LIT("\nResults:\n\n"));
         table_print(&tables[1], 2, out);
         print_scores(s, scores, out);
-        print_kept(s, scores, out);
     } else {
         diag_add(d, NULL, 0, 0, "--random: %s", err_text(e));
     }
@@ -291,10 +250,8 @@ static struct figures run(const struct tuning *t, size_t classifier,
 {
     struct plan_result r;
 
-    plan_run(t->plan, &t->s->classifiers[classifier].classes, settings, &r);
-    struct figures f = r.main;
-    plan_result_fini(&r);
-    return f;
+    plan_run(t->plan, &t->s->classifiers.all[classifier].classes, settings, &r);
+    return r.main;
 }
 
 /* After the label. */
@@ -304,88 +261,49 @@ static void add_row(struct table *table, const struct figures *f)
                   f->busy_max);
 }
 
-static const struct table_column columns[] = {
-    {"", false},      {"loads/req", true}, {"req/s", true},
-    {"p50 ms", true}, {"p99 ms", true},    {"busiest", true},
-};
-
-static void copy_policy(const struct simulate_policy *from, struct simulate_policy *to)
-{
-    char *label = xstrdup(from->label);
-
-    simulate_policy_fini(to);
-    *to = *from;
-    to->label = label;
-}
+static const char columns[] = "|>loads/req|>req/s|>p50 ms|>p99 ms|>busiest";
 
 static bool same(const struct figures *a, const struct figures *b)
 {
     return a->loads == b->loads && a->rate == b->rate && a->p99_ms == b->p99_ms;
 }
 
-static struct candidate *best_candidate(struct tuning *t)
-{
-    struct candidate *best = &t->candidates[0];
-
-    for (size_t i = 1; i < t->ncandidates; ++i) {
-        if (simulate_is_better(t->plan, &t->candidates[i].figures, &best->figures))
-            best = &t->candidates[i];
-    }
-    return best;
-}
-
-/* Each policy's classifier, where it was asked for. */
-static void take_candidates(struct tuning *t, const struct simulate_story *story)
-{
-    for (size_t p = 0; p < simulate_asked(t->s); ++p) {
-        struct candidate *c = &t->candidates[t->ncandidates++];
-        bool first = true;
-
-        *c = (struct candidate){0};
-        for (size_t i = 0; i < story->nvariants; ++i) {
-            const struct simulate_variant *v = &story->variants[i];
-
-            if (v->policy != p ||
-                !(first || simulate_is_better(t->plan, &v->result.main, &c->figures)))
-                continue;
-            first = false;
-            c->classifier = v->classifier;
-            c->figures = v->result.main;
-        }
-        copy_policy(&t->s->policies[p], &c->policy);
-    }
-}
-
 /* Every policy with every classifier. */
 static void choose_classifiers(struct tuning *t)
 {
-    struct simulate_story story;
+    struct simulate_runs runs;
     struct table table;
 
-    simulate_run(t->s, t->plan, &story);
-    t->today = simulate_baseline(&story)->result.main;
-    take_candidates(t, &story);
-    table_init(&table, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < story.nvariants; ++i) {
-        simulate_add_label(&table, t->s, &story.variants[i]);
-        add_row(&table, &story.variants[i].result.main);
+    simulate_run(t->s, t->plan, &runs);
+    t->today = simulate_baseline(&runs)->result.main;
+    for (size_t p = 0; p < t->ncandidates; ++p) {
+        const struct simulate_variant *v = simulate_best(&runs, p, p + 1);
+        struct candidate *c = &t->candidates[p];
+
+        *c = (struct candidate){v->classifier, t->s->policies[p], v->result.main};
+        c->policy.label = xstrdup(c->policy.label);
+    }
+    table_begin(&table, columns);
+    for (size_t i = 0; i < runs.nvariants; ++i) {
+        simulate_add_label(&table, t->s, &runs.variants[i]);
+        add_row(&table, &runs.variants[i].result.main);
     }
     text_add(t->out, SLICE_LIT("1. Policy and classifier\n\n"));
-    print_table(&table, t->out);
+    table_end(&table, t->out);
     text_add(t->out, SLICE_LIT("\n   "));
-    simulate_print_gain(&story, t->out);
+    simulate_print_gain(&runs, t->out);
     text_add(t->out, SLICE_LIT("\n   "));
-    for (size_t i = 0; i < t->s->nclassifiers; ++i)
-        text_addf(t->out, "%s%s makes %u classes", i != 0 ? ", " : "", t->s->classifiers[i].label,
-                  t->s->classifiers[i].classes.names.n);
+    for (size_t i = 0; i < t->s->classifiers.n; ++i)
+        text_addf(t->out, "%s%s makes %u classes", i != 0 ? ", " : "",
+                  t->s->classifiers.all[i].label, t->s->classifiers.all[i].classes.names.n);
     text_add(t->out, SLICE_LIT(".\n\n"));
-    simulate_story_fini(&story);
+    free(runs.variants);
 }
 
 static void add_candidate(const struct tuning *t, struct table *table, const struct candidate *c)
 {
-    if (t->s->nclassifiers > 1)
-        table_addf(table, "%s by %s", c->policy.label, t->s->classifiers[c->classifier].label);
+    if (t->s->classifiers.n > 1)
+        table_addf(table, "%s by %s", c->policy.label, t->s->classifiers.all[c->classifier].label);
     else
         table_add(table, slice_of(c->policy.label));
     add_row(table, &c->figures);
@@ -395,32 +313,30 @@ static void add_candidate(const struct tuning *t, struct table *table, const str
 static void try_setting(const struct tuning *t, const struct tried *r, struct candidate *c,
                         struct table *table)
 {
-    struct candidate from = {0};
-
-    copy_policy(&c->policy, &from.policy);
     for (size_t i = 0; i < VALUES_MAX && r->values[i] != NULL; ++i) {
         struct candidate other = {.classifier = c->classifier};
 
-        if (!simulate_vary_policy(&from.policy, r->setting, r->values[i], &other.policy))
+        if (!simulate_vary_policy(&c->policy, r->setting, r->values[i], &other.policy))
             continue;
         other.figures = run(t, other.classifier, &other.policy.settings);
         if (!same(&other.figures, &c->figures)) {
             add_candidate(t, table, &other);
             if (simulate_is_better(t->plan, &other.figures, &c->figures)) {
-                c->figures = other.figures;
-                copy_policy(&other.policy, &c->policy);
+                struct candidate worse = *c;
+
+                *c = other;
+                other = worse;
             }
         }
         simulate_policy_fini(&other.policy);
     }
-    simulate_policy_fini(&from.policy);
 }
 
 static void choose_settings(struct tuning *t)
 {
     struct table table;
 
-    table_init(&table, columns, ARRAY_LEN(columns));
+    table_begin(&table, columns);
     for (size_t k = 0; k < t->ncandidates; ++k) {
         struct candidate *c = &t->candidates[k];
 
@@ -429,10 +345,11 @@ static void choose_settings(struct tuning *t)
             if (tried[i].policy == c->policy.settings.policy)
                 try_setting(t, &tried[i], c, &table);
         }
+        if (k == 0 || simulate_is_better(t->plan, &c->figures, &t->best->figures))
+            t->best = c;
     }
-    t->best = best_candidate(t);
     text_add(t->out, SLICE_LIT("2. Settings\n\n"));
-    print_table(&table, t->out);
+    table_end(&table, t->out);
     text_addf(
         t->out,
         "\n   The best: %s. What is within 1 %% counts as the same; what makes no difference is "
@@ -440,7 +357,7 @@ static void choose_settings(struct tuning *t)
         t->best->policy.label);
 }
 
-/* Returns true if F is not worse than the current configuration in the relevant metrics. */
+/* Whether F is not worse than today, in what counts. */
 static bool suffices(const struct tuning *t, const struct figures *f)
 {
     bool closed = t->plan->phases[t->plan->main].clients != 0;
@@ -457,7 +374,7 @@ static void choose_workers(struct tuning *t)
     unsigned last = 0;
     struct table table;
 
-    table_init(&table, columns, ARRAY_LEN(columns));
+    table_begin(&table, columns);
     for (unsigned quarter = 1; quarter <= 6; ++quarter) {
         unsigned n = all * quarter / 4;
 
@@ -475,7 +392,7 @@ static void choose_workers(struct tuning *t)
     table_add(&table, SLICE_LIT("today"));
     add_row(&table, &t->today);
     text_add(t->out, SLICE_LIT("3. Workers\n\n"));
-    print_table(&table, t->out);
+    table_end(&table, t->out);
     if (fewest != 0)
         text_addf(t->out, "\n   %u workers do what %u do today", fewest, all);
     else
@@ -487,7 +404,7 @@ static void choose_workers(struct tuning *t)
 
 enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out, struct diag *d)
 {
-    struct tuning t = {.s = s, .plan = plan, .out = out};
+    struct tuning t = {.s = s, .plan = plan, .out = out, .ncandidates = simulate_asked(s)};
 
     /* Events name workers: with fewer there would be others to kill. */
     if (plan->phases[0].nevents + plan->phases[plan->main].nevents != 0) {
@@ -498,7 +415,7 @@ enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out, 
     choose_settings(&t);
     choose_workers(&t);
     text_addf(out, "\npolicy: %s\nclassifier: %s\n", t.best->policy.label,
-              s->classifiers[t.best->classifier].label);
+              s->classifiers.all[t.best->classifier].label);
     for (size_t i = 0; i < t.ncandidates; ++i)
         simulate_policy_fini(&t.candidates[i].policy);
     return ERR_OK;

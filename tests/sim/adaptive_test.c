@@ -131,13 +131,12 @@ static void run(struct play *p, const struct phase *ph)
     const struct workload w = {
         .sites = SITES, .zipf = 0.9, .site_objects = 60, .request_objects = 20, .seed = p->seed};
     struct workload_part part = ph->part;
-    struct names names;
+    struct names names = {0};
 
     part.seed = ++p->phases;
     trace_fini(&p->trace);
     assert_int_equal(workload_draw(&w, &part, &p->trace), ERR_OK);
     uint32_t *classes = xcalloc(p->trace.n, sizeof(*classes));
-    names_init(&names, SITES + 1);
     for (size_t i = 0; i < p->trace.n; ++i) {
         const struct trace_page *page = &p->trace.pages[p->trace.requests[i].page];
 
@@ -146,6 +145,7 @@ static void run(struct play *p, const struct phase *ph)
     p->records = xrealloc(p->records, p->trace.n * sizeof(*p->records));
     world_run(p->world,
               &(struct world_run){.trace = &p->trace,
+                                  .n = p->trace.n,
                                   .classes = classes,
                                   .names = &names,
                                   .clients = ph->clients,

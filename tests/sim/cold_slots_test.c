@@ -99,7 +99,7 @@ static void begin(const struct sim *m, struct slot *s)
         s->done_ms = m->now_ms + SERVE_MS + (use_cache(s, s->first->cls) ? 0 : LOAD_MS);
 }
 
-static void tell(struct sim *m, struct slot *s)
+static void send_resume(struct sim *m, struct slot *s)
 {
     struct resume r = {0};
 
@@ -149,7 +149,7 @@ static void finish(struct sim *m, struct slot *s)
     s->used_ms = m->now_ms;
     if (meter_add(s->meter, class_of(j->cls, name), (double)(m->now_ms - s->begun_ms) / 1000,
                   false))
-        tell(m, s);
+        send_resume(m, s);
     pool_put(m->pool, &j->pick, NULL, NULL);
     ++m->served;
     m->took_ms += took_ms;
@@ -172,7 +172,7 @@ static void live(struct sim *m, int n)
         if (m->now_ms < s->since_ms + START_MS)
             return;
         enter(m, s, WARM);
-        tell(m, s);
+        send_resume(m, s);
         pool_call(m->pool, s->worker, n == m->called ? POOL_CALL_RELIEVE : POOL_CALL_NONE, NULL);
         if (n == m->called) {
             m->called = -1;
@@ -248,7 +248,7 @@ static void look(struct sim *m)
     m->called = coldest(m);
     if (m->called == -1)
         return;
-    tell(m, &m->slots[m->called]);
+    send_resume(m, &m->slots[m->called]);
     pool_call(m->pool, m->slots[m->called].worker, POOL_CALL_WAKE, NULL);
 }
 
@@ -318,7 +318,7 @@ static void start(struct sim *m, enum pool_policy policy, bool all_in, uint64_t 
         new_process(&m->slots[i]);
         enter(m, &m->slots[i], i == 0 ? WARM : COLD);
         if (i == 0 || all_in)
-            tell(m, &m->slots[i]);
+            send_resume(m, &m->slots[i]);
     }
 }
 

@@ -217,7 +217,7 @@ static void step(struct sim *s)
 {
     enum event what = ARRIVE;
     double next_s = INFINITY;
-    int who = 0;
+    int which = 0;
 
     if (s->to_worker.first != NULL)
         next_s = s->to_worker.first->due_s;
@@ -229,14 +229,14 @@ static void step(struct sim *s)
         if (s->workers[i].queue.n != 0 && s->workers[i].done_s < next_s) {
             what = FINISH;
             next_s = s->workers[i].done_s;
-            who = i;
+            which = i;
         }
     }
     for (int i = 0; i < s->nbalancers; ++i) {
         if (s->balancers[i].next_s < next_s) {
             what = ASK;
             next_s = s->balancers[i].next_s;
-            who = i;
+            which = i;
         }
     }
     s->now_s = next_s;
@@ -248,10 +248,10 @@ static void step(struct sim *s)
         take_response(s);
         return;
     case FINISH:
-        finish(s, who);
+        finish(s, which);
         return;
     case ASK:
-        ask(s, who);
+        ask(s, which);
         return;
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a simulated worker remembers: a few classes, most recently used first; -1 is none. Part of
- * the worker that has it.
+ * The cache of a simulated worker: a few classes, most recently used first; -1 is none. Embedded in
+ * the worker.
  */
 #ifndef RLB_TESTS_SIM_SMALL_CACHE_H
 #define RLB_TESTS_SIM_SMALL_CACHE_H

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -15,20 +16,22 @@ static void events_come_by_time_and_then_in_the_order_they_were_added(void **sta
     struct event_queue q = {0};
     struct draw d = draw_of(1);
     uint64_t last_ns = 0;
-    uint64_t last_added = 0;
+    static char added[EVENTS];
+    ptrdiff_t last_added = 0;
 
     (void)state;
-    for (uint64_t i = 0; i < EVENTS; ++i)
-        event_queue_add(&q, draw_below(&d, TIMES), NULL, i);
+    for (size_t i = 0; i < EVENTS; ++i)
+        event_queue_add(&q, draw_below(&d, TIMES), &added[i]);
     for (size_t i = 0; i < EVENTS; ++i) {
         assert_non_null(event_queue_peek(&q));
         struct queued_event e = event_queue_take(&q);
+        ptrdiff_t number = (char *)e.what - added;
 
         assert_true(e.at_ns >= last_ns);
         if (i != 0 && e.at_ns == last_ns)
-            assert_true(e.value > last_added);
+            assert_true(number > last_added);
         last_ns = e.at_ns;
-        last_added = e.value;
+        last_added = number;
     }
     assert_null(event_queue_peek(&q));
     event_queue_fini(&q);
@@ -37,16 +40,17 @@ static void events_come_by_time_and_then_in_the_order_they_were_added(void **sta
 static void what_is_added_meanwhile_takes_its_place(void **state)
 {
     struct event_queue q = {0};
+    int what[5];
 
     (void)state;
-    event_queue_add(&q, 10, NULL, 1);
-    event_queue_add(&q, 30, NULL, 3);
-    assert_int_equal(event_queue_take(&q).value, 1);
-    event_queue_add(&q, 20, NULL, 2);
-    event_queue_add(&q, 30, NULL, 4);
-    assert_int_equal(event_queue_take(&q).value, 2);
-    assert_int_equal(event_queue_take(&q).value, 3);
-    assert_int_equal(event_queue_take(&q).value, 4);
+    event_queue_add(&q, 10, &what[1]);
+    event_queue_add(&q, 30, &what[3]);
+    assert_ptr_equal(event_queue_take(&q).what, &what[1]);
+    event_queue_add(&q, 20, &what[2]);
+    event_queue_add(&q, 30, &what[4]);
+    assert_ptr_equal(event_queue_take(&q).what, &what[2]);
+    assert_ptr_equal(event_queue_take(&q).what, &what[3]);
+    assert_ptr_equal(event_queue_take(&q).what, &what[4]);
     event_queue_fini(&q);
 }
 
@@ -99,6 +103,27 @@ static void a_cache_agrees_with_a_plain_list(void **state)
     lru_destroy(c);
 }
 
+static void a_text_has_one_number_and_is_counted(void **state)
+{
+    enum { TEXTS = 1000 };
+    struct names t = {0};
+    char text[16];
+    uint32_t number;
+
+    (void)state;
+    for (unsigned i = 0; i < 3 * TEXTS; ++i) {
+        snprintf(text, sizeof(text), "%u", i % TEXTS);
+        assert_true(names_intern(&t, i % TEXTS != 0 ? slice_of(text) : SLICE_NULL, &number));
+        assert_int_equal(number, i % TEXTS);
+    }
+    assert_int_equal(t.n, TEXTS);
+    assert_int_equal(names_get(&t, 0).len, 0);
+    assert_true(slice_is(names_get(&t, TEXTS - 1), "999"));
+    assert_int_equal(names_uses(&t, 7), 3);
+    names_fini(&t);
+    assert_int_equal(t.n, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +131,7 @@ int main(void)
         cmocka_unit_test(what_is_added_meanwhile_takes_its_place),
         cmocka_unit_test(the_object_used_longest_ago_goes_first),
         cmocka_unit_test(a_cache_agrees_with_a_plain_list),
+        cmocka_unit_test(a_text_has_one_number_and_is_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

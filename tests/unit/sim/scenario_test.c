@@ -50,16 +50,12 @@ static struct plan_options options(double scale)
 
 static void classify_by_host(const struct plan *p, struct plan_classes *c)
 {
-    *c = (struct plan_classes){0};
-    names_init(&c->names, 10000);
-    for (size_t i = 0; i < p->nphases; ++i) {
-        const struct trace *t = &p->phases[i].trace;
+    const struct trace *t = &p->trace;
 
-        c->of[i] = xcalloc(t->n, sizeof(uint32_t));
-        for (size_t k = 0; k < t->n; ++k)
-            assert_true(names_intern(&c->names, trace_host(t, &t->pages[t->requests[k].page]),
-                                     &c->of[i][k]));
-    }
+    *c = (struct plan_classes){.of = xcalloc(t->n, sizeof(uint32_t))};
+    for (size_t k = 0; k < t->n; ++k)
+        assert_true(
+            names_intern(&c->names, trace_host(t, &t->pages[t->requests[k].page]), &c->of[k]));
 }
 
 static void run(enum scenario s, struct plan_options o, enum pool_policy policy,
@@ -72,8 +68,7 @@ static void run(enum scenario s, struct plan_options o, enum pool_policy policy,
     assert_int_equal(plan_create(s, &o, &p), ERR_OK);
     classify_by_host(p, &classes);
     plan_run(p, &classes, &settings, out);
-    for (size_t i = 0; i < p->nphases; ++i)
-        free(classes.of[i]);
+    free(classes.of);
     names_fini(&classes.names);
     plan_destroy(p);
 }
@@ -110,12 +105,10 @@ static void steady_is_that_of_the_benchmark(void **state)
     assert_between(r.main.loads, 1.0, 1.25);
     assert_between(r.main.rate, 1000, 1170);
     assert_between(r.main.p99_ms, 180, 260);
-    plan_result_fini(&r);
     run(SCENARIO_steady, options(1), POOL_POLICY_CLASSLESS, &r);
     assert_between(r.main.loads, 10.4, 10.9);
     assert_between(r.main.rate, 495, 520);
     assert_between(r.main.p99_ms, 170, 186);
-    plan_result_fini(&r);
 }
 
 static void figures_of_a_seed_stay(void **state)
@@ -127,14 +120,11 @@ static void figures_of_a_seed_stay(void **state)
     assert_int_equal(r.main.n, 2000);
     assert_int_equal(loads(&r), STEADY_RESUME_LOADS);
     assert_int_equal(r.overlap.distinct, STEADY_RESUME_DISTINCT);
-    plan_result_fini(&r);
     run(SCENARIO_steady, options(.25), POOL_POLICY_CLASSLESS, &r);
     assert_int_equal(loads(&r), STEADY_CLASSLESS_LOADS);
     assert_int_equal(r.overlap.distinct, STEADY_CLASSLESS_DISTINCT);
-    plan_result_fini(&r);
     run(SCENARIO_crash, options(.25), POOL_POLICY_RESUME, &r);
     assert_int_equal(loads(&r), CRASH_RESUME_LOADS);
-    plan_result_fini(&r);
 }
 
 static void a_run_repeats_itself(void **state)
@@ -152,8 +142,6 @@ static void a_run_repeats_itself(void **state)
         assert_memory_equal(&a.main, &b.main, sizeof(a.main));
         assert_memory_equal(a.windows, b.windows, sizeof(a.windows));
         assert_int_equal(a.main.failed, 0);
-        plan_result_fini(&a);
-        plan_result_fini(&b);
     }
 }
 
@@ -167,7 +155,6 @@ static void a_killed_worker_gets_nothing_and_its_requests_go_to_others(void **st
     /* Away for 3 of the 8 eighths, then a fair share. */
     assert_between(extra(&r, "new_share"), .8, 1.1);
     assert_between(r.shares[r.nshares - 1] * r.nshares, .5, .75);
-    plan_result_fini(&r);
 }
 
 static void a_database_of_few_loads_bounds_all(void **state)
@@ -178,7 +165,6 @@ static void a_database_of_few_loads_bounds_all(void **state)
     run(SCENARIO_shareddb, options(.5), POOL_POLICY_CLASSLESS, &r);
     /* 6 loads of 2 ms at a time are 3000 a second. */
     assert_between(r.main.rate * r.main.loads, 2200, 3000);
-    plan_result_fini(&r);
 }
 
 static void balancers_of_their_own_make_copies(void **state)
@@ -193,8 +179,6 @@ static void balancers_of_their_own_make_copies(void **state)
     run(SCENARIO_steady, o, POOL_POLICY_RESUME, &four);
     assert_true(four.main.loads > one.main.loads);
     assert_true(four.overlap.shared > one.overlap.shared);
-    plan_result_fini(&one);
-    plan_result_fini(&four);
 }
 
 static void balancers_that_share_homes_load_little_more_than_one(void **state)
@@ -213,9 +197,6 @@ static void balancers_that_share_homes_load_little_more_than_one(void **state)
     assert_true(shared.main.loads < 1.25 * one.main.loads);
     assert_true(alone.main.loads > 2 * shared.main.loads);
     assert_true(alone.overlap.shared > 2 * shared.overlap.shared);
-    plan_result_fini(&one);
-    plan_result_fini(&alone);
-    plan_result_fini(&shared);
 }
 
 static void a_slower_open_loop_waits_less(void **state)
@@ -231,8 +212,6 @@ static void a_slower_open_loop_waits_less(void **state)
     run(SCENARIO_steady, o, POOL_POLICY_RESUME, &fast);
     assert_between(slow.main.rate, 90, 110);
     assert_true(slow.main.p99_ms < fast.main.p99_ms);
-    plan_result_fini(&slow);
-    plan_result_fini(&fast);
 }
 
 int main(void)

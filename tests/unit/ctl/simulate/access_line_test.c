@@ -170,6 +170,26 @@ static void a_line_over_the_limit_is_refused(void **state)
     free(line);
 }
 
+static void equal_times_are_spread_over_what_the_log_resolves(void **state)
+{
+    struct requests r = {.is_fine = false};
+    /* Every second value is a due time, as in an array of structs. */
+    uint64_t due_ns[] = {0, 7, 0, 7, 0, 7, 0, 7, 3000000000, 7};
+
+    (void)state;
+    requests_spread(&r, due_ns, 2 * sizeof(due_ns[0]), 5);
+    assert_int_equal(due_ns[0], 0);
+    assert_int_equal(due_ns[1], 7);
+    assert_int_equal(due_ns[2], 250000000);
+    assert_int_equal(due_ns[6], 750000000);
+    assert_int_equal(due_ns[8], 3000000000);
+    uint64_t fine_ns[] = {0, 5000000, 5000000};
+    r.is_fine = true;
+    requests_spread(&r, fine_ns, sizeof(fine_ns[0]), 3);
+    assert_int_equal(fine_ns[1], 5000000);
+    assert_int_equal(fine_ns[2], 5500000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +201,7 @@ int main(void)
         cmocka_unit_test(a_line_in_json_is_read),
         cmocka_unit_test(what_is_wrong_with_a_line_is_reported),
         cmocka_unit_test(a_line_over_the_limit_is_refused),
+        cmocka_unit_test(equal_times_are_spread_over_what_the_log_resolves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

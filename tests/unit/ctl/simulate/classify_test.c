@@ -24,7 +24,8 @@ static void make(struct made *m, const uint64_t *requests, size_t n, bool namele
     for (size_t i = 0; i < n; ++i) {
         if (i != 0 || !nameless)
             snprintf(m->names[i], sizeof(m->names[i]), "c%zu", i);
-        m->classes[i] = (struct class_count){slice_of(m->names[i]), requests[i]};
+        m->classes[i] =
+            (struct class_count){.name = slice_of(m->names[i]), .requests = requests[i]};
         m->counts.requests += requests[i];
     }
     m->counts.classes = m->classes;
