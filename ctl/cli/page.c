@@ -26,11 +26,9 @@ void table_fini(struct table *t)
     t->ncells = 0;
 }
 
-void table_add(struct table *t, struct slice cell)
+/* CELL is escaped. */
+static void add_cell(struct table *t, struct slice cell)
 {
-    struct text safe = {0};
-
-    text_add_escaped(&safe, cell);
     /* Room in powers of two. */
     if ((t->ncells & (t->ncells - 1)) == 0) {
         size_t room = t->ncells == 0 ? 1 : t->ncells * 2;
@@ -39,7 +37,15 @@ void table_add(struct table *t, struct slice cell)
         t->styles = xrealloc(t->styles, room); /* more than there are rows */
     }
     t->styles[t->ncells / t->ncolumns] = TABLE_PLAIN;
-    t->cells[t->ncells++] = xslicedup(text_slice(&safe));
+    t->cells[t->ncells++] = xslicedup(cell);
+}
+
+void table_add(struct table *t, struct slice cell)
+{
+    struct text safe = {0};
+
+    text_add_escaped(&safe, cell);
+    add_cell(t, text_slice(&safe));
     text_fini(&safe);
 }
 
@@ -137,13 +143,14 @@ void table_numbers(struct table *t, const char *fmt, ...)
 
 /* ---- pages ---- */
 
+static int64_t int_of(const json_t *v)
+{
+    return json_is_real(v) ? (int64_t)json_real_value(v) : (int64_t)json_integer_value(v);
+}
+
 int64_t page_int(const json_t *object, const char *name)
 {
-    const json_t *v = json_object_get(object, name);
-
-    if (json_is_real(v))
-        return (int64_t)json_real_value(v);
-    return json_integer_value(v);
+    return int_of(json_object_get(object, name));
 }
 
 double page_number(const json_t *object, const char *name)
@@ -188,7 +195,7 @@ void page_add_cutoff(const json_t *application, struct text *out)
 
     if (policy != NULL && strcmp(policy, "resume") != 0)
         return;
-    page_add(out, application, ", cutoff {max_backlog:g}");
+    page_add(out, application, ", cutoff {max_backlog:%.4g}");
 }
 
 void page_add_duration(struct text *out, double seconds)
@@ -207,27 +214,30 @@ void page_add_duration(struct text *out, double seconds)
         text_addf(out, "%" PRIu64 "s", s);
 }
 
-static void add_member(struct text *out, const json_t *v, char kind)
+/* Formats are literals of ours. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void add_member(struct text *out, const json_t *v, struct slice kind)
 {
-    if (kind == 'd')
-        text_addf(out, "%" PRId64,
-                  json_is_real(v) ? (int64_t)json_real_value(v) : (int64_t)json_integer_value(v));
-    else if (kind == 't')
-        page_add_duration(out, json_number_value(v));
-    else if (kind == 'g' && json_is_number(v))
-        text_addf(out, "%.4g", json_number_value(v));
-    else if (kind == 'w' && json_is_string(v))
-        page_add_words(out, text_of(v));
-    else if (kind == 's' && json_is_string(v))
-        text_add_escaped(out, text_of(v));
-    else
-        text_add_char(out, '-');
-}
+    char format[32];
+    char letter = kind.len != 0 ? kind.p[0] : 's';
 
-void page_add_text(struct text *out, const json_t *object, const char *name)
-{
-    add_member(out, json_object_get(object, name), 's');
+    if (letter == 'd' || (letter == 'i' && json_is_number(v))) {
+        text_addf(out, "%" PRId64, int_of(v));
+    } else if (letter == 't' && json_is_number(v)) {
+        page_add_duration(out, json_number_value(v));
+    } else if (letter == '%' && json_is_number(v)) {
+        snprintf(format, sizeof(format), "%.*s", SLICE_FMT(kind));
+        text_addf(out, format, json_number_value(v));
+    } else if (letter == 'w' && json_is_string(v)) {
+        page_add_words(out, text_of(v));
+    } else if (letter == 's' && json_is_string(v)) {
+        text_add_escaped(out, text_of(v));
+    } else {
+        text_add_char(out, '-');
+    }
 }
+#pragma GCC diagnostic pop
 
 void page_add(struct text *out, const json_t *object, const char *format)
 {
@@ -239,7 +249,7 @@ void page_add(struct text *out, const json_t *object, const char *format)
             return;
         struct slice kind = slice_cut(&rest, '}');
         struct slice member = slice_cut(&kind, ':');
-        add_member(out, find(object, member), kind.len != 0 ? kind.p[0] : 's');
+        add_member(out, find(object, member), kind);
     }
 }
 
@@ -253,55 +263,41 @@ void page_table_init(struct table *t, const struct page_column *columns, size_t 
         t->columns[i] = (struct table_column){columns[i].title, columns[i].right};
 }
 
-const char page_duration[] = "duration";
-
-static void add_duration(struct table *t, double seconds)
-{
-    struct text shown = {0};
-
-    page_add_duration(&shown, seconds);
-    table_add(t, text_slice(&shown));
-    text_fini(&shown);
-}
-
-/* Formats are literals of ours. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 void page_add_row(struct table *t, const json_t *object)
 {
+    struct text cell = {0};
+
     for (size_t i = 0; i < t->ncolumns; ++i) {
         const struct page_column *c = &t->of[i];
-        const json_t *v = find(object, slice_of(c->member));
 
+        text_clear(&cell);
         if (c->cell != NULL)
-            c->cell(t, object);
-        else if (c->format == page_duration && json_is_number(v))
-            add_duration(t, json_number_value(v));
-        else if (c->format != NULL && json_is_number(v))
-            table_addf(t, c->format, json_number_value(v));
-        else if (c->right && c->format == NULL && json_is_real(v))
-            table_addf(t, "%" PRId64, (int64_t)json_real_value(v));
-        else if (c->right && c->format == NULL && json_is_integer(v))
-            table_addf(t, "%" PRId64, (int64_t)json_integer_value(v));
-        else if (!c->right && json_string_length(v) != 0)
-            table_add(t, text_of(v));
+            c->cell(&cell, object);
         else
-            table_add(t, SLICE_LIT("-"));
+            page_add(&cell, object, c->format);
+        if (c->cell == NULL && cell.len == 0)
+            text_add_char(&cell, '-');
+        add_cell(t, text_slice(&cell));
     }
+    text_fini(&cell);
 }
-#pragma GCC diagnostic pop
 
 void page_print_rows(const struct page_column *columns, size_t ncolumns, const json_t *rows,
-                     struct text *out)
+                     size_t top, page_style_fn style, struct text *out)
 {
     struct table t;
     const json_t *row;
     size_t i;
 
     page_table_init(&t, columns, ncolumns);
+    t.colours = style != NULL;
     json_array_foreach(rows, i, row)
     {
+        if (top != 0 && i == top)
+            break;
         page_add_row(&t, row);
+        if (style != NULL)
+            table_style(&t, style(row));
     }
     table_print(&t, 2, out);
     table_fini(&t);

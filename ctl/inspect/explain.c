@@ -12,44 +12,34 @@
 
 /* ---- the answer as text ---- */
 
-static void cell_arrow(struct table *t, const json_t *candidate)
+static void cell_arrow(struct text *out, const json_t *candidate)
 {
-    table_add(t, page_is_true(candidate, "chosen") ? SLICE_LIT(">") : SLICE_LIT(""));
+    text_add(out, page_is_true(candidate, "chosen") ? SLICE_LIT(">") : SLICE_LIT(""));
 }
 
-static void cell_verdict(struct table *t, const json_t *candidate)
+static void cell_verdict(struct text *out, const json_t *candidate)
 {
-    struct slice why = json_text(candidate, "passed_over");
-
-    if (page_is_true(candidate, "chosen"))
-        why = SLICE_LIT("gets it");
-    table_add(t, why.len != 0 ? why : SLICE_LIT("-"));
+    page_add(out, candidate, page_is_true(candidate, "chosen") ? "gets it" : "{passed_over}");
 }
 
 static const struct page_column candidate_columns[] = {
-    PAGE_CELL("", false, cell_arrow),      PAGE_TEXT("worker", "worker"),
-    PAGE_REAL("score", "score", "%.2f"),   PAGE_INT("backlog", "backlog"),
-    PAGE_REAL("work", "work_s", "%.3f s"), PAGE_CELL("", false, cell_verdict),
+    {"", false, NULL, cell_arrow},           {"worker", false, "{worker}", NULL},
+    {"score", true, "{score:%.2f}", NULL},   {"backlog", true, "{backlog:i}", NULL},
+    {"work", true, "{work_s:%.3f s}", NULL}, {"", false, NULL, cell_verdict},
 };
+
+static enum table_style candidate_style(const json_t *candidate)
+{
+    return page_is_true(candidate, "chosen") ? TABLE_GOOD : TABLE_PLAIN;
+}
 
 static void print_candidates(const json_t *page, bool colours, struct text *out)
 {
     const json_t *all = json_object_get(page, "candidates");
-    struct table t;
-    const json_t *c;
-    size_t i;
-
-    page_table_init(&t, candidate_columns, ARRAY_LEN(candidate_columns));
-    t.colours = colours;
-    json_array_foreach(all, i, c)
-    {
-        page_add_row(&t, c);
-        if (page_is_true(c, "chosen"))
-            table_style(&t, TABLE_GOOD);
-    }
-    table_print(&t, 2, out);
-    table_fini(&t);
     int64_t more = page_int(page, "considered") - (int64_t)json_array_size(all);
+
+    page_print_rows(candidate_columns, ARRAY_LEN(candidate_columns), all, 0,
+                    colours ? candidate_style : NULL, out);
     if (more > 0)
         text_addf(out, "  ... and %lld more\n", (long long)more);
 }
@@ -155,7 +145,7 @@ static void complain(const struct ctl_options *o, int status, struct slice body,
     struct text why = {0};
 
     if (json_is_string(json_object_get(page, "error")))
-        page_add_text(&why, page, "error");
+        page_add(&why, page, "{error}");
     else if (status == 401)
         text_addf(&why, "status 401 (--token-file?)");
     else

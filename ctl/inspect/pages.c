@@ -169,60 +169,45 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
 
 /* ---- limits: pool counters of each application, the keys most waited for, their daemons ---- */
 
-static void cell_mode(struct table *t, const json_t *counter)
+static void cell_mode(struct text *out, const json_t *counter)
 {
-    struct text mode = {0};
-
-    page_add(&mode, counter, "{figures.mode}");
+    page_add(out, counter, "{figures.mode}");
     if (page_is_true(json_object_get(counter, "figures"), "shadow"))
-        text_add(&mode, SLICE_LIT(", shadow"));
-    table_add(t, text_slice(&mode));
-    text_fini(&mode);
+        text_add(out, SLICE_LIT(", shadow"));
 }
 
-static void cell_slots(struct table *t, const json_t *counter)
+static void cell_slots(struct text *out, const json_t *counter)
 {
-    int64_t slots = page_int(json_object_get(counter, "figures"), "slots");
+    bool limited = page_int(json_object_get(counter, "figures"), "slots") != 0;
 
-    if (slots == 0)
-        table_add(t, SLICE_LIT("-"));
-    else
-        table_addf(t, "%" PRId64, slots);
+    page_add(out, counter, limited ? "{figures.slots:d}" : "-");
 }
 
-static void cell_longest(struct table *t, const json_t *counter)
+static void cell_longest(struct text *out, const json_t *counter)
 {
     const json_t *longest = json_object_get(json_object_get(counter, "figures"), "longest");
-    const json_t *for_s = json_object_get(longest, "for_s");
-    struct slice key = json_text(longest, "key");
-    struct text shown = {0};
+    bool known = json_is_string(json_object_get(longest, "key")) &&
+                 json_is_number(json_object_get(longest, "for_s"));
 
-    if (key.p != NULL && json_is_number(for_s)) {
-        text_addf(&shown, "%.1f s ", json_number_value(for_s));
-        text_add(&shown, key);
-    } else {
-        text_add_char(&shown, '-');
-    }
-    table_add(t, text_slice(&shown));
-    text_fini(&shown);
+    page_add(out, longest, known ? "{for_s:%.1f s} {key}" : "-");
 }
 
 static const struct page_column counter_columns[] = {
-    PAGE_TEXT("counter", "name"),
-    PAGE_TEXT("where", "figures.where"),
-    PAGE_CELL("mode", false, cell_mode),
-    PAGE_INT("held", "figures.held"),
-    PAGE_INT("workers", "figures.workers"),
-    PAGE_CELL("slots", true, cell_slots),
-    PAGE_INT("waiting", "figures.waiting"),
-    PAGE_INT("acquired", "figures.acquired"),
-    PAGE_INT("full", "figures.refused_full"),
-    PAGE_INT("late", "figures.refused_timeout"),
-    PAGE_INT("coalesced", "figures.coalesced"),
-    PAGE_INT("stale", "figures.stale"),
-    PAGE_INT("left", "figures.abandoned"),
-    PAGE_REAL("waited", "figures.waited_s", "%.1f s"),
-    PAGE_CELL("longest holder", false, cell_longest),
+    {"counter", false, "{name}", NULL},
+    {"where", false, "{figures.where}", NULL},
+    {"mode", false, NULL, cell_mode},
+    {"held", true, "{figures.held:i}", NULL},
+    {"workers", true, "{figures.workers:i}", NULL},
+    {"slots", true, NULL, cell_slots},
+    {"waiting", true, "{figures.waiting:i}", NULL},
+    {"acquired", true, "{figures.acquired:i}", NULL},
+    {"full", true, "{figures.refused_full:i}", NULL},
+    {"late", true, "{figures.refused_timeout:i}", NULL},
+    {"coalesced", true, "{figures.coalesced:i}", NULL},
+    {"stale", true, "{figures.stale:i}", NULL},
+    {"left", true, "{figures.abandoned:i}", NULL},
+    {"waited", true, "{figures.waited_s:%.1f s}", NULL},
+    {"longest holder", false, NULL, cell_longest},
 };
 
 /* Appends "  NAME: 2 TEXT" unless the figure is 0. */
@@ -258,9 +243,9 @@ static void print_remarks(const json_t *counter, struct text *out)
 }
 
 static const struct page_column key_columns[] = {
-    PAGE_TEXT("key most waited for", "key"),
-    PAGE_REAL("waited", "waited_s", "%.1f s"),
-    PAGE_INT("waits", "waits"),
+    {"key most waited for", false, "{key}", NULL},
+    {"waited", true, "{waited_s:%.1f s}", NULL},
+    {"waits", true, "{waits:i}", NULL},
 };
 
 /* Most waited for first. */
@@ -303,16 +288,16 @@ static void print_keys(const json_t *limits, size_t top, struct text *out)
     free(all);
 }
 
-static void cell_daemon_state(struct table *t, const json_t *daemon)
+static void cell_daemon_state(struct text *out, const json_t *daemon)
 {
-    table_add(t, page_is_true(daemon, "resting") ? SLICE_LIT("suspended") : SLICE_LIT("in use"));
+    text_add(out, page_is_true(daemon, "resting") ? SLICE_LIT("suspended") : SLICE_LIT("in use"));
 }
 
 static const struct page_column daemon_columns[] = {
-    PAGE_TEXT("daemon", "name"),
-    PAGE_CELL("state", false, cell_daemon_state),
-    PAGE_INT("connections", "connections"),
-    PAGE_INT("idle", "idle"),
+    {"daemon", false, "{name}", NULL},
+    {"state", false, NULL, cell_daemon_state},
+    {"connections", true, "{connections:i}", NULL},
+    {"idle", true, "{idle:i}", NULL},
 };
 
 static void print_copies(const json_t *application, struct text *out)
@@ -338,36 +323,30 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
         return;
     }
     text_add(out, SLICE_LIT(":\n"));
-    page_print_rows(counter_columns, ARRAY_LEN(counter_columns), limits, out);
+    page_print_rows(counter_columns, ARRAY_LEN(counter_columns), limits, 0, NULL, out);
     json_array_foreach(limits, i, counter)
     {
         print_remarks(counter, out);
     }
     print_keys(limits, o->top, out);
     page_print_rows(daemon_columns, ARRAY_LEN(daemon_columns),
-                    json_object_get(a, "pool_counter_servers"), out);
+                    json_object_get(a, "pool_counter_servers"), 0, NULL, out);
     print_copies(a, out);
 }
 
 /* ---- limits, of a daemon's own page: types of keys in place of applications ---- */
 
 /* Without a name: those beyond as many as it counts each by itself. */
-static void cell_type(struct table *t, const json_t *row)
+static void cell_type(struct text *out, const json_t *row)
 {
-    struct slice type = json_text(row, "type");
-
-    table_add(t, type.len != 0 ? type : SLICE_LIT("(others)"));
+    page_add(out, row, json_text(row, "type").len != 0 ? "{type}" : "(others)");
 }
 
 static const struct page_column type_columns[] = {
-    PAGE_CELL("type of key", false, cell_type),
-    PAGE_INT("held", "held"),
-    PAGE_INT("waiting", "waiting"),
-    PAGE_INT("acquired", "acquired"),
-    PAGE_INT("done", "done"),
-    PAGE_INT("full", "queue_full"),
-    PAGE_INT("late", "timeouts"),
-    PAGE_REAL("waited", "waited_s", "%.1f s"),
+    {"type of key", false, NULL, cell_type}, {"held", true, "{held:i}", NULL},
+    {"waiting", true, "{waiting:i}", NULL},  {"acquired", true, "{acquired:i}", NULL},
+    {"done", true, "{done:i}", NULL},        {"full", true, "{queue_full:i}", NULL},
+    {"late", true, "{timeouts:i}", NULL},    {"waited", true, "{waited_s:%.1f s}", NULL},
 };
 
 static bool is_daemon(const json_t *page)
@@ -378,21 +357,16 @@ static bool is_daemon(const json_t *page)
 
 static void print_daemon(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    const json_t *keys = json_object_get(page, "most_waited_for");
-    const json_t *oldest = json_object_get(page, "oldest_holder");
-    struct table t;
-
     page_add(out, page, "resumelb-poolcounter {version}, {clients:d} clients, up {uptime_s:t}\n");
-    page_print_rows(type_columns, ARRAY_LEN(type_columns), json_object_get(page, "types"), out);
-    page_table_init(&t, key_columns, ARRAY_LEN(key_columns)); /* as the daemon has sorted them */
-    for (size_t i = 0; i < json_array_size(keys) && (o->top == 0 || i < o->top); ++i)
-        page_add_row(&t, json_array_get(keys, i));
-    table_print(&t, 2, out);
-    table_fini(&t);
-    if (!json_is_object(oldest))
-        return;
-    page_add(out, oldest, "  longest holder: {key} by {client}");
-    text_addf(out, " for %.1f s\n", json_number_value(json_object_get(oldest, "held_s")));
+    page_print_rows(type_columns, ARRAY_LEN(type_columns), json_object_get(page, "types"), 0, NULL,
+                    out);
+    /* As the daemon has sorted them. */
+    page_print_rows(key_columns, ARRAY_LEN(key_columns), json_object_get(page, "most_waited_for"),
+                    o->top, NULL, out);
+    if (json_is_object(json_object_get(page, "oldest_holder")))
+        page_add(out, page,
+                 "  longest holder: {oldest_holder.key} by {oldest_holder.client} for "
+                 "{oldest_holder.held_s:%.1f s}\n");
 }
 
 enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct text *out)

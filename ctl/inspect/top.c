@@ -271,7 +271,7 @@ static unsigned name_width_of(const struct top_view *v, const struct row *rows, 
     for (size_t i = 0; i < n; ++i) {
         struct text name = {0};
 
-        page_add_text(&name, rows[i].worker, "name");
+        page_add(&name, rows[i].worker, "{name}");
         if (name.len > width)
             width = name.len;
         text_fini(&name);
@@ -343,7 +343,7 @@ static void add_name(struct text *line, const struct layout *l, const struct row
 {
     struct text name = {0};
 
-    page_add_text(&name, r->worker, "name");
+    page_add(&name, r->worker, "{name}");
     if (name.len > l->name_width && l->name_width > cut_sign.len)
         text_addf(line, "...%s", text_cstr(&name) + name.len - (l->name_width - cut_sign.len));
     else
@@ -357,7 +357,7 @@ static void draw_row(struct screen *s, const struct layout *l, const struct row 
     struct text line = {0};
     char cell[32];
 
-    page_add_text(&state, r->worker, "state");
+    page_add(&state, r->worker, "{state}");
     if (json_is_true(json_object_get(r->worker, "ejected"))) {
         text_clear(&state);
         text_add(&state, SLICE_LIT("ejected"));
@@ -530,7 +530,7 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
     end_part(&p);
     text_addf(&p.part, ", waiting %.0f", page_number(now, "waiting"));
     end_part(&p);
-    page_add(&p.part, now, ", mean {mean_backlog:g}");
+    page_add(&p.part, now, ", mean {mean_backlog:%.4g}");
     page_add_cutoff(now, &p.part);
     end_part(&p);
     text_addf(&p.part, ", classes %.0f", page_number(now, "classes"));
