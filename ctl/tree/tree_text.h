@@ -71,11 +71,14 @@ size_t tree_text_print(const struct tree_text_node *top, struct text *out, struc
 
 enum tree_text_kind { TREE_TEXT_NODE, TREE_TEXT_PROPERTY, TREE_TEXT_LINK, TREE_TEXT_PROPERTY_LINK };
 
-/* Whether LINE reads back as an item of this KIND: a node NAME (without its '/') and its type (may
- * be empty), a property and its value, a link and its target. */
-bool tree_text_reads_as(struct slice line, enum tree_text_kind kind, struct slice name,
-                        struct slice rest) must_check;
-/* Whether property KEY is a link by ARROW (" ->", " =>"): *NAME is what is before that. */
-bool tree_text_is_link(const char *key, const char *arrow, struct slice *name);
+/*
+ * Sets LINE to that of an item: a node NAME (without its '/') and its type (may be empty), a
+ * property and its value, a link and its target. Returns false if it does not read back as this
+ * item: the format cannot express it.
+ */
+bool tree_text_make_line(enum tree_text_kind kind, struct slice name, struct slice rest,
+                         struct text *line) must_check;
+/* What property KEY is, by its end (" ->", " =>"): *NAME is what is before that. */
+enum tree_text_kind tree_text_kind_of(const char *key, struct slice *name);
 
 #endif
