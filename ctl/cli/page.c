@@ -189,13 +189,11 @@ void page_add_words(struct text *out, struct slice words)
     }
 }
 
-void page_add_cutoff(const json_t *application, struct text *out)
+bool page_has_cutoff(const json_t *application)
 {
     const char *policy = json_string_value(json_object_get(application, "policy"));
 
-    if (policy != NULL && strcmp(policy, "resume") != 0)
-        return;
-    page_add(out, application, ", cutoff {max_backlog:%.4g}");
+    return policy == NULL || strcmp(policy, "resume") == 0;
 }
 
 void page_add_duration(struct text *out, double seconds)

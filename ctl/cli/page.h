@@ -72,8 +72,8 @@ void page_add_duration(struct text *out, double seconds);
  * ":d" a whole number that is 0.
  */
 void page_add(struct text *out, const json_t *object, const char *format);
-/* Adds ", cutoff 9" if the application's policy has a cutoff, or is unknown. */
-void page_add_cutoff(const json_t *application, struct text *out);
+/* Whether the application's policy has a cutoff (max_backlog), or is unknown. */
+bool page_has_cutoff(const json_t *application);
 
 /* ---- tables of objects ---- */
 

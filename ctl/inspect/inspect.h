@@ -86,6 +86,7 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
 
 enum top_key {
     TOP_NAME,
+    TOP_STATE, /* only shown */
     TOP_BACKLOG,
     TOP_MEAN,
     TOP_OLDEST,

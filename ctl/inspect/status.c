@@ -308,7 +308,7 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
 
     text_add_escaped(out, slice_of(name));
     page_add(out, a, ": policy {policy}, backlog {backlog:d} (mean {mean_backlog:%.4g}");
-    page_add_cutoff(a, out);
+    page_add(out, a, page_has_cutoff(a) ? ", cutoff {max_backlog:%.4g}" : "");
     page_add(out, a, "), waiting {waiting:d}, classes {classes:d}\n");
     print_warnings(a, o->colours, out);
     print_shares("picks", json_object_get(a, "picks"), out);
