@@ -36,9 +36,11 @@ int ctl_main(int argc, char **argv);
 
 /* ---- shared by commands ---- */
 /*
- * Ask the admin address that O names, with its token, and with ORDER (JSON) unless that is empty;
- * the answer's status and body, whatever they are. What went wrong goes to D in words. Errors:
- * those of fetch(), and of reading the token.
+ * One HTTP request to the admin address that O names, with its token, and with ORDER (JSON) unless
+ * that is empty; the answer's status and body, whatever they are, which is appended. It blocks for
+ * at most O's timeout; the bytes are bounded. What went wrong goes to D in words.
+ * Errors: ERR_SYNTAX (the address, the token), ERR_NOT_FOUND (the host), ERR_CONNECT_*,
+ * ERR_TIMEOUT, ERR_PEER_CLOSED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_SYSTEM.
  */
 enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
                  struct slice order, int *status, struct text *body, struct diag *d) must_check;
@@ -170,39 +172,5 @@ FILE *ctl_open(const char *file, struct diag *d);
 bool ctl_read_line(FILE *in, char *line, size_t max, struct slice *out) must_check;
 /* ERR_SYSTEM: it could not be read to its end; why to D. */
 enum err ctl_close(FILE *in, const char *file, struct diag *d) must_check;
-
-/* ---- one HTTP request ---- */
-
-/*
- * One HTTP request to an admin address, blocking: for a tool that asks once and ends. Everything is
- * bounded: the time in all, and the bytes taken. Nothing outlives the call; any thread.
- */
-
-enum {
-    /* A hundred workers with ten thousand skills of a hundred bytes each come near it. */
-    FETCH_BODY_MAX = 128 * 1024 * 1024,
-    FETCH_TIMEOUT_MS = 10000,
-    /* Of a host name, tried one after the other. */
-    FETCH_ADDRESSES_MAX = 8,
-    FETCH_TOKEN_MAX = 1024,
-};
-
-struct fetch_request {
-    const char *method;  /* "GET" or "POST" */
-    const char *address; /* as for the program: HOST:PORT, [IPV6]:PORT, unix:/path */
-    const char *path;    /* "/status.json" */
-    const char *token;   /* sent as "Authorization: Bearer TOKEN"; or NULL */
-    struct slice body;   /* of a POST: JSON, or empty */
-    uint64_t timeout_ms; /* for all of it */
-};
-
-/*
- * Ask, and append the body to OUT; *STATUS is the HTTP status, whatever it is. What went wrong goes
- * to D in words.
- * Errors: ERR_SYNTAX (the address), ERR_NOT_FOUND (the host), ERR_CONNECT_*, ERR_TIMEOUT,
- * ERR_PEER_CLOSED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_SYSTEM.
- */
-enum err fetch(const struct fetch_request *q, int *status, struct text *out,
-               struct diag *d) must_check;
 
 #endif

@@ -92,16 +92,26 @@ static void stop(struct peer *p)
     close(p->request);
 }
 
+/* A new file with TOKEN; PATH is its name. */
+static void write_token(const char *token, char path[200])
+{
+    snprintf(path, 200, "%s", RLB_TEST_DIR "/rlb-token-XXXXXX");
+    int fd = mkstemp(path);
+
+    assert_int_equal(write(fd, token, strlen(token)), (ssize_t)strlen(token));
+    close(fd);
+}
+
 static enum err ask(const char *address, unsigned timeout_ms, int *status, struct text *out)
 {
-    struct fetch_request q = {.method = "GET",
-                              .address = address,
-                              .path = "/status.json",
-                              .token = "secret",
-                              .timeout_ms = timeout_ms};
+    char token[200];
+    struct ctl_options o = {.address = address, .token_file = token, .timeout_ms = timeout_ms};
     struct diag d = {0};
-    enum err e = fetch(&q, status, out, &d);
 
+    write_token("secret\n", token);
+    enum err e = ctl_ask(&o, "GET", "/status.json", SLICE_NULL, status, out, &d);
+
+    unlink(token);
     /* A failure is said, once, with the address. */
     assert_int_equal(d.errors, e != ERR_OK);
     assert_true(e == ERR_OK || strncmp(d.text, address, strlen(address)) == 0);
@@ -242,14 +252,13 @@ static void unix_sockets_are_reached(void **state)
 static void expect_failure_within(unsigned timeout_ms, const char *address, enum err error,
                                   const char *words)
 {
-    struct fetch_request q = {
-        .method = "GET", .address = address, .path = "/", .timeout_ms = timeout_ms};
+    struct ctl_options o = {.address = address, .timeout_ms = timeout_ms};
     struct text out = {0};
     struct diag d = {0};
     char *says = xasprintf("%s: %s", address, words);
     int status = 0;
 
-    assert_int_equal(fetch(&q, &status, &out, &d), error);
+    assert_int_equal(ctl_ask(&o, "GET", "/", SLICE_NULL, &status, &out, &d), error);
     assert_int_equal(d.errors, 1);
     assert_non_null(strstr(d.text, says));
     free(says);
@@ -320,12 +329,10 @@ static int ask_with(const char *address, const char *token_file)
 
 static int ask_peer(const char *answer, const char *token)
 {
-    char path[] = RLB_TEST_DIR "/rlb-token-XXXXXX";
-    int fd = mkstemp(path);
+    char path[200];
     struct peer p;
 
-    assert_int_equal(write(fd, token, strlen(token)), (ssize_t)strlen(token));
-    close(fd);
+    write_token(token, path);
     start(&p, slice_of(answer), STAY_AFTER);
     int code = ask_with(p.address, path);
     stop(&p);
