@@ -237,17 +237,41 @@ static void add_member(struct text *out, const json_t *v, struct slice kind)
 }
 #pragma GCC diagnostic pop
 
+/* Whether V is neither missing, false, 0 nor empty. */
+static bool is_given(const json_t *v)
+{
+    return json_is_true(v) || json_number_value(v) != 0 || json_string_length(v) != 0 ||
+           json_object_size(v) != 0;
+}
+
 void page_add(struct text *out, const json_t *object, const char *format)
 {
-    struct slice rest = slice_of(format);
+    bool decides = false; /* the next member is the first one of a part */
+    bool shown = true;
+    size_t part = 0;
 
-    for (;;) {
-        text_add(out, slice_cut(&rest, '{'));
-        if (rest.len == 0)
-            return;
-        struct slice kind = slice_cut(&rest, '}');
-        struct slice member = slice_cut(&kind, ':');
-        add_member(out, find(object, member), kind);
+    for (struct slice rest = slice_of(format); rest.len != 0;) {
+        char c = *rest.p++;
+
+        --rest.len;
+        if (c == '[' || c == ']') {
+            decides = c == '[';
+            shown = true;
+            part = out->len;
+        } else if (c == '{') {
+            struct slice kind = slice_cut(&rest, '}');
+            const json_t *v = find(object, slice_cut(&kind, ':'));
+
+            if (decides)
+                shown = is_given(v) != slice_is(kind, "!");
+            if (!shown && decides)
+                out->len = part;
+            else if (shown && !slice_is(kind, "!") && !slice_is(kind, "?"))
+                add_member(out, v, kind);
+            decides = false;
+        } else if (shown) {
+            text_add_char(out, c);
+        }
     }
 }
 

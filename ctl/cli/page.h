@@ -69,7 +69,8 @@ void page_add_duration(struct text *out, double seconds);
  * Adds FORMAT with members of OBJECT in the place of "{member}", or of "{member.of.a.member}": a
  * text, escaped; before the brace, ":w" for words, ":i" for a whole number, ":t" for seconds as a
  * duration, and ":%..." for a number as printf formats a double. A missing member is "-", but with
- * ":d" a whole number that is 0.
+ * ":d" a whole number that is 0. A part "[...]" is left out if its first member is missing, false,
+ * 0 or empty; or, with ":!", unless it is that. ":?" and ":!" add nothing themselves.
  */
 void page_add(struct text *out, const json_t *object, const char *format);
 /* Whether the application's policy has a cutoff (max_backlog), or is unknown. */

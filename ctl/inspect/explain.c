@@ -17,15 +17,13 @@ static void cell_arrow(struct text *out, const json_t *candidate)
     text_add(out, page_is_true(candidate, "chosen") ? SLICE_LIT(">") : SLICE_LIT(""));
 }
 
-static void cell_verdict(struct text *out, const json_t *candidate)
-{
-    page_add(out, candidate, page_is_true(candidate, "chosen") ? "gets it" : "{passed_over}");
-}
-
 static const struct page_column candidate_columns[] = {
-    {"", false, NULL, cell_arrow},           {"worker", false, "{worker}", NULL},
-    {"score", true, "{score:%.2f}", NULL},   {"backlog", true, "{backlog:i}", NULL},
-    {"work", true, "{work_s:%.3f s}", NULL}, {"", false, NULL, cell_verdict},
+    {"", false, NULL, cell_arrow},
+    {"worker", false, "{worker}", NULL},
+    {"score", true, "{score:%.2f}", NULL},
+    {"backlog", true, "{backlog:i}", NULL},
+    {"work", true, "{work_s:%.3f s}", NULL},
+    {"", false, "[{chosen:?}gets it][{chosen:!}{passed_over}]", NULL},
 };
 
 static enum table_style candidate_style(const json_t *candidate)
@@ -79,14 +77,12 @@ static void print_values(const json_t *page, struct text *out)
 
 static void print_choice(const json_t *page, const struct ctl_options *o, struct text *out)
 {
+    /* Older load balancers have no reason as a sentence. */
+    page_add(out, page,
+             "[{worker:?}{worker} would be selected: {reason}\n]"
+             "[{worker:!}no worker available: the request would be queued\n]");
     if (json_is_string(json_object_get(page, "worker")))
-        page_add(out, page, "{worker} would be selected: {reason}\n");
-    else
-        text_add(out, SLICE_LIT("no worker available: the request would be queued\n"));
-    /* As a sentence; older load balancers have none. */
-    if (json_is_string(json_object_get(page, "worker")) &&
-        json_is_string(json_object_get(page, "because")))
-        page_add(out, page, "  {because}\n");
+        page_add(out, page, "[  {because}\n]");
     print_values(page, out);
     print_steps(page, out);
     print_candidates(page, o->colours, out);
@@ -105,14 +101,12 @@ static void print_shadow(const json_t *page, const struct ctl_options *o, struct
 
 enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    const json_t *cls = json_object_get(page, "class");
-
-    if (!json_is_string(cls) || !json_is_array(json_object_get(page, "candidates")))
+    if (!json_is_string(json_object_get(page, "class")) ||
+        !json_is_array(json_object_get(page, "candidates")))
         return ERR_SYNTAX;
     page_add(out, page,
-             json_string_length(cls) != 0 ? "application {application}, class {class}"
-                                          : "application {application}, class (none)");
-    page_add(out, page, ", policy {policy}, {workers:d} workers\n");
+             "application {application}, class [{class}][{class:!}(none)], policy {policy}, "
+             "{workers:d} workers\n");
     print_choice(page, o, out);
     print_shadow(page, o, out);
     return ERR_OK;

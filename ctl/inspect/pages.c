@@ -169,36 +169,13 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
 
 /* ---- limits: pool counters of each application, the keys most waited for, their daemons ---- */
 
-static void cell_mode(struct text *out, const json_t *counter)
-{
-    page_add(out, counter, "{figures.mode}");
-    if (page_is_true(json_object_get(counter, "figures"), "shadow"))
-        text_add(out, SLICE_LIT(", shadow"));
-}
-
-static void cell_slots(struct text *out, const json_t *counter)
-{
-    bool limited = page_int(json_object_get(counter, "figures"), "slots") != 0;
-
-    page_add(out, counter, limited ? "{figures.slots:d}" : "-");
-}
-
-static void cell_longest(struct text *out, const json_t *counter)
-{
-    const json_t *longest = json_object_get(json_object_get(counter, "figures"), "longest");
-    bool known = json_is_string(json_object_get(longest, "key")) &&
-                 json_is_number(json_object_get(longest, "for_s"));
-
-    page_add(out, longest, known ? "{for_s:%.1f s} {key}" : "-");
-}
-
 static const struct page_column counter_columns[] = {
     {"counter", false, "{name}", NULL},
     {"where", false, "{figures.where}", NULL},
-    {"mode", false, NULL, cell_mode},
+    {"mode", false, "{figures.mode}[{figures.shadow:?}, shadow]", NULL},
     {"held", true, "{figures.held:i}", NULL},
     {"workers", true, "{figures.workers:i}", NULL},
-    {"slots", true, NULL, cell_slots},
+    {"slots", true, "[{figures.slots:d}]", NULL},
     {"waiting", true, "{figures.waiting:i}", NULL},
     {"acquired", true, "{figures.acquired:i}", NULL},
     {"full", true, "{figures.refused_full:i}", NULL},
@@ -207,20 +184,9 @@ static const struct page_column counter_columns[] = {
     {"stale", true, "{figures.stale:i}", NULL},
     {"left", true, "{figures.abandoned:i}", NULL},
     {"waited", true, "{figures.waited_s:%.1f s}", NULL},
-    {"longest holder", false, NULL, cell_longest},
+    {"longest holder", false,
+     "[{figures.longest.key:?}{figures.longest.for_s:%.1f s} {figures.longest.key}]", NULL},
 };
-
-/* Appends "  NAME: 2 TEXT" unless the figure is 0. */
-static void print_remark(const json_t *counter, const char *figure, const char *says,
-                         struct text *out)
-{
-    int64_t n = page_int(json_object_get(counter, "figures"), figure);
-
-    if (n != 0) {
-        page_add(out, counter, "  {name}");
-        text_addf(out, ": %" PRId64 " %s\n", n, says);
-    }
-}
 
 /* Appends remarks about one counter, each in its own line. */
 static void print_remarks(const json_t *counter, struct text *out)
@@ -235,11 +201,16 @@ static void print_remarks(const json_t *counter, struct text *out)
         page_add(out, counter, "  {name}");
         page_add(out, row, ": rejected setting {name}: {why:w}\n");
     }
-    print_remark(counter, "shadow_full", "would have been rejected (shadow)", out);
-    print_remark(counter, "shadow_busy", "would have waited (shadow)", out);
-    print_remark(counter, "unreachable_open", "admitted uncounted, daemon unreachable", out);
-    print_remark(counter, "unreachable_closed", "rejected, daemon unreachable", out);
-    print_remark(counter, "lost", "locks lost at the daemon", out);
+    page_add(
+        out, counter,
+        "[{figures.shadow_full:?}  {name}: {figures.shadow_full:d} would have been rejected "
+        "(shadow)\n]"
+        "[{figures.shadow_busy:?}  {name}: {figures.shadow_busy:d} would have waited (shadow)\n]"
+        "[{figures.unreachable_open:?}  {name}: {figures.unreachable_open:d} admitted uncounted, "
+        "daemon unreachable\n]"
+        "[{figures.unreachable_closed:?}  {name}: {figures.unreachable_closed:d} rejected, daemon "
+        "unreachable\n]"
+        "[{figures.lost:?}  {name}: {figures.lost:d} locks lost at the daemon\n]");
 }
 
 static const struct page_column key_columns[] = {
@@ -288,14 +259,9 @@ static void print_keys(const json_t *limits, size_t top, struct text *out)
     free(all);
 }
 
-static void cell_daemon_state(struct text *out, const json_t *daemon)
-{
-    text_add(out, page_is_true(daemon, "resting") ? SLICE_LIT("suspended") : SLICE_LIT("in use"));
-}
-
 static const struct page_column daemon_columns[] = {
     {"daemon", false, "{name}", NULL},
-    {"state", false, NULL, cell_daemon_state},
+    {"state", false, "[{resting:?}suspended][{resting:!}in use]", NULL},
     {"connections", true, "{connections:i}", NULL},
     {"idle", true, "{idle:i}", NULL},
 };
@@ -336,17 +302,16 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
 
 /* ---- limits, of a daemon's own page: types of keys in place of applications ---- */
 
-/* Without a name: those beyond as many as it counts each by itself. */
-static void cell_type(struct text *out, const json_t *row)
-{
-    page_add(out, row, json_text(row, "type").len != 0 ? "{type}" : "(others)");
-}
-
 static const struct page_column type_columns[] = {
-    {"type of key", false, NULL, cell_type}, {"held", true, "{held:i}", NULL},
-    {"waiting", true, "{waiting:i}", NULL},  {"acquired", true, "{acquired:i}", NULL},
-    {"done", true, "{done:i}", NULL},        {"full", true, "{queue_full:i}", NULL},
-    {"late", true, "{timeouts:i}", NULL},    {"waited", true, "{waited_s:%.1f s}", NULL},
+    /* Without a name: those beyond as many as it counts each by itself. */
+    {"type of key", false, "[{type}][{type:!}(others)]", NULL},
+    {"held", true, "{held:i}", NULL},
+    {"waiting", true, "{waiting:i}", NULL},
+    {"acquired", true, "{acquired:i}", NULL},
+    {"done", true, "{done:i}", NULL},
+    {"full", true, "{queue_full:i}", NULL},
+    {"late", true, "{timeouts:i}", NULL},
+    {"waited", true, "{waited_s:%.1f s}", NULL},
 };
 
 static bool is_daemon(const json_t *page)
@@ -363,10 +328,10 @@ static void print_daemon(const json_t *page, const struct ctl_options *o, struct
     /* As the daemon has sorted them. */
     page_print_rows(key_columns, ARRAY_LEN(key_columns), json_object_get(page, "most_waited_for"),
                     o->top, NULL, out);
-    if (json_is_object(json_object_get(page, "oldest_holder")))
-        page_add(out, page,
-                 "  longest holder: {oldest_holder.key} by {oldest_holder.client} for "
-                 "{oldest_holder.held_s:%.1f s}\n");
+    page_add(
+        out, page,
+        "[{oldest_holder:?}  longest holder: {oldest_holder.key} by {oldest_holder.client} for "
+        "{oldest_holder.held_s:%.1f s}\n]");
 }
 
 enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct text *out)

@@ -27,20 +27,10 @@ static void cell_memory(struct text *out, const json_t *process)
         text_add_char(out, '-');
 }
 
-/* The state, and why it goes if it does. */
-static void cell_process_state(struct text *out, const json_t *process)
-{
-    page_add(out, process, "{state}");
-    if (page_is_true(process, "succeeds"))
-        text_add(out, SLICE_LIT(" (replacement)"));
-    if (json_is_string(json_object_get(process, "going")))
-        page_add(out, process, ", {going}");
-}
-
 static const struct page_column agent_columns[] = {
     {"slot", true, "{slot:i}", NULL},
     {"pid", true, "{pid:i}", NULL},
-    {"state", false, NULL, cell_process_state},
+    {"state", false, "{state}[{succeeds:?} (replacement)][, {going}]", NULL},
     {"sessions", true, "{sessions:i}", NULL},
     {"processed", true, "{processed:i}", NULL},
     {"uptime", true, "{uptime_s:t}", NULL},
@@ -150,12 +140,10 @@ static void print_pool(const json_t *page, struct text *out)
 {
     page_add(out, page,
              "resumelb-agent {version}, pid {pid:d}, supervisor {keeper_pid:d}, {phase}, up "
-             "{uptime_s:t}\nmax      = ");
-    if (page_int(page, "max_processes") == 0)
-        text_add(out, SLICE_LIT("no limit"));
-    else
-        page_add(out, page, "{max_processes:d}");
-    page_add(out, page, "\ncount    = {processes:d}\nactive   = {active_processes:d}\n");
+             "{uptime_s:t}\n"
+             "max      = [{max_processes:d}][{max_processes:!}no limit]\n"
+             "count    = {processes:d}\n"
+             "active   = {active_processes:d}\n");
     text_addf(out, "inactive = %" PRId64 "\n",
               page_int(page, "processes") - page_int(page, "active_processes"));
     page_add(out, page, "waiting  = {waiting:d}\n");
@@ -168,17 +156,14 @@ static void print_pool(const json_t *page, struct text *out)
  * differs from its name or may differ. */
 static void cell_state(struct text *out, const json_t *w)
 {
-    page_add(out, w, "{state}");
-    if (page_is_true(json_object_get(w, "check"), "failing"))
-        page_add(out, w, " ({check.why})");
-    if (page_is_true(w, "ejected"))
-        page_add(out, w, ", ejected ({ejected_why})");
-    else if (json_is_false(json_object_get(w, "active")) && page_is_true(w, "available"))
+    page_add(out, w,
+             "{state}[{check.failing:?} ({check.why})][{ejected:?}, ejected ({ejected_why})]");
+    if (!page_is_true(w, "ejected") && page_is_true(w, "available") &&
+        json_is_false(json_object_get(w, "active")))
         text_add(out, SLICE_LIT(", inactive"));
-    if (json_is_string(json_object_get(w, "standby")))
-        page_add(out, w,
-                 page_is_true(w, "on_standby") ? ", at its standby {standby}"
-                                               : ", standby {standby}");
+    page_add(out, w,
+             page_is_true(w, "on_standby") ? "[, at its standby {standby}]"
+                                           : "[, standby {standby}]");
 }
 
 static void cell_service(struct text *out, const json_t *w)
@@ -192,21 +177,6 @@ static void cell_service(struct text *out, const json_t *w)
         text_add_char(out, '-');
 }
 
-static void cell_connections(struct text *out, const json_t *w)
-{
-    const json_t *c = json_object_get(w, "connections");
-
-    if (!json_is_object(c)) {
-        text_add_char(out, '-');
-        return;
-    }
-    page_add(out, c, "{in_use:d}+{idle:d}");
-    if (page_int(w, "tunnels") > 0)
-        page_add(out, w, ", {tunnels:d} tunnels");
-    if (page_int(c, "waiting") > 0)
-        page_add(out, c, " ({waiting:d} waiting)");
-}
-
 static const struct page_column columns[] = {
     {"worker", false, "{name}", NULL},
     {"state", false, NULL, cell_state},
@@ -218,7 +188,10 @@ static const struct page_column columns[] = {
     {"requests", true, "{requests:i}", NULL},
     {"failures", true, "{failures:i}", NULL},
     {"service", true, NULL, cell_service},
-    {"connections", true, NULL, cell_connections},
+    {"connections", true,
+     "[{connections:?}{connections.in_use:d}+{connections.idle:d}]"
+     "[, {tunnels:d} tunnels][ ({connections.waiting:d} waiting)]",
+     NULL},
 };
 
 /* Red: it fails; yellow: it gets nothing, or requests wait for a connection to it. */
@@ -277,10 +250,9 @@ static void add_warnings(const json_t *application, struct text *out)
         text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
         text_add_char(out, '\n');
     }
-    if (json_is_string(json_object_get(tree, "confirm_removal")))
-        page_add(out, tree,
-                 "  workers held, because their registrations ended with many others: {held:d}; if "
-                 "they were removed on purpose, run: {confirm_removal}\n");
+    page_add(out, tree,
+             "[{confirm_removal:?}  workers held, because their registrations ended with many "
+             "others: {held:d}; if they were removed on purpose, run: {confirm_removal}\n]");
     json_array_foreach(json_object_get(application, "poison"), i, row)
     {
         page_add(out, row, "  kills workers, blocked: class {class}, path {path}\n");
@@ -329,10 +301,8 @@ enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct
         page_each_application(page, o, print_agent_application, out);
         return ERR_OK;
     }
-    if (json_is_string(json_object_get(page, "program")))
-        page_add(out, page,
-                 "{program} {version}, pid {pid:d}, {phase}, up {uptime_s:t}, {threads:d} "
-                 "threads\n");
+    page_add(out, page,
+             "[{program} {version}, pid {pid:d}, {phase}, up {uptime_s:t}, {threads:d} threads\n]");
     page_each_application(page, o, print_application, out);
     return ERR_OK;
 }
