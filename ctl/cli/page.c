@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/cli/page.h"
+#include "common/wire/trace_line.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -224,6 +225,8 @@ static void add_member(struct text *out, const json_t *v, struct slice kind)
         text_addf(out, "%" PRId64, int_of(v));
     } else if (letter == 't' && json_is_number(v)) {
         page_add_duration(out, json_number_value(v));
+    } else if (letter == 'T' && json_is_number(v)) {
+        trace_line_print_second((uint64_t)(json_number_value(v) * 1e6 + 0.5), out);
     } else if (letter == '%' && json_is_number(v)) {
         snprintf(format, sizeof(format), "%.*s", SLICE_FMT(kind));
         text_addf(out, format, json_number_value(v));

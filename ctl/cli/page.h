@@ -68,7 +68,8 @@ void page_add_duration(struct text *out, double seconds);
 /*
  * Adds FORMAT with members of OBJECT in the place of "{member}", or of "{member.of.a.member}": a
  * text, escaped; before the brace, ":w" for words, ":i" for a whole number, ":t" for seconds as a
- * duration, and ":%..." for a number as printf formats a double. A missing member is "-", but with
+ * duration, ":T" for seconds since the epoch as date and time, and ":%..." for a number as printf
+ * formats a double. A missing member is "-", but with
  * ":d" a whole number that is 0. A part "[...]" is left out if its first member is missing, false,
  * 0 or empty; or, with ":!", unless it is that. ":?" and ":!" add nothing themselves.
  */

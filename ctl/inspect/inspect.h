@@ -183,8 +183,8 @@ struct trace_report {
     struct trace_unfinished *unfinished; /* the first ones */
     size_t nunfinished;
     uint64_t records, requests, finished, unfinished_all, refused, again, times;
-    uint64_t starts, ends, upgrades, restarts; /* restarts: starts but for a first record */
-    uint64_t left_out;                         /* requests beyond TRACE_ACTIVE_MAX */
+    uint64_t upgrades, restarts; /* restarts: starts but for a first record */
+    uint64_t left_out;           /* requests beyond TRACE_ACTIVE_MAX */
     bool minutes_cut;
     uint64_t first_us, last_us;
     size_t busiest; /* most requests in progress at once */
