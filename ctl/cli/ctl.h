@@ -25,7 +25,6 @@ struct ctl_options {
     uint64_t timeout_ms;
     bool json;
     const char *application; /* only this one; NULL: all */
-    const char *process;     /* detach: its id */
     const char *cls;         /* resumes: only this request class */
     uint64_t top;            /* resumes: so many classes of each worker; limits: keys; 0: all */
     bool colours;            /* the terminal supports them */
@@ -132,30 +131,26 @@ int ctl_usage_error(const struct ctl_command *c, const char *what, const char *w
 int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
 
 /* ---- what most words take ---- */
+
+/* A row in a macro. */
+#define CTL_FLAG(...)                                                                              \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #define CTL_FLAG_ADDRESS                                                                           \
-    {                                                                                              \
-        'a', "address", "ADDRESS", NULL,                                                           \
-            "its admin address: HOST:PORT, [IPV6]:PORT or unix:/path (127.0.0.1:8081)",            \
-            CTL_TEXT(struct ctl_options, address)                                                  \
-    }
+    CTL_FLAG('a', "address", "ADDRESS", NULL,                                                      \
+             "its admin address: HOST:PORT, [IPV6]:PORT or unix:/path (127.0.0.1:8081)",           \
+             CTL_TEXT(struct ctl_options, address))
 #define CTL_FLAG_JSON                                                                              \
-    {                                                                                              \
-        'j', "json", NULL, NULL, "print JSON", CTL_SET(struct ctl_options, json)                   \
-    }
+    CTL_FLAG('j', "json", NULL, NULL, "print JSON", CTL_SET(struct ctl_options, json))
 #define CTL_FLAG_TOKEN                                                                             \
-    {                                                                                              \
-        'T', "token-file", "FILE", CTL_FILES, "file with the admin address's token",               \
-            CTL_TEXT(struct ctl_options, token_file)                                               \
-    }
+    CTL_FLAG('T', "token-file", "FILE", CTL_FILES, "file with the admin address's token",          \
+             CTL_TEXT(struct ctl_options, token_file))
 #define CTL_FLAG_TIMEOUT                                                                           \
-    {                                                                                              \
-        't', "timeout", "SECONDS", NULL, "how long to wait for a response (10)", ctl_take_seconds, \
-            CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1, CTL_TIMEOUT_MAX_S                 \
-    }
-#define CTL_FLAG_HELP                                                                              \
-    {                                                                                              \
-        'h', "help", NULL, NULL, "print this help", CTL_OWN(NULL)                                  \
-    }
+    CTL_FLAG('t', "timeout", "SECONDS", NULL, "how long to wait for a response (10)",              \
+             ctl_take_seconds, CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1,                \
+             CTL_TIMEOUT_MAX_S)
+#define CTL_FLAG_HELP CTL_FLAG('h', "help", NULL, NULL, "print this help", CTL_OWN(NULL))
 #define CTL_FLAGS_ASKING                                                                           \
     CTL_FLAG_ADDRESS, CTL_FLAG_JSON, CTL_FLAG_TOKEN, CTL_FLAG_TIMEOUT, CTL_FLAG_HELP
 

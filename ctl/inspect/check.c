@@ -100,16 +100,6 @@ static const struct {
 static const enum check_metric order[CHECK_METRICS] = {CHECK_MEAN_BACKLOG, CHECK_MAX_BACKLOG,
                                                        CHECK_MAX_AGE, CHECK_WORKERS};
 
-/* Whether there is anything to check except metrics. */
-static bool check_has_thresholds(const struct check_thresholds *t)
-{
-    for (size_t i = 0; i < CHECK_METRICS; ++i) {
-        if (t->warn[i].set || t->error[i].set)
-            return true;
-    }
-    return false;
-}
-
 static void add_value(enum check_metric m, double v, struct text *out)
 {
     if (metrics[m].digits >= 0)
@@ -326,7 +316,10 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         return CHECK_UNKNOWN;
     if (r.o.words[0] != NULL)
         r.o.address = r.o.words[0];
-    if (!r.t.metrics && !check_has_thresholds(&r.t)) {
+    bool wanted = r.t.metrics;
+    for (size_t i = 0; i < CHECK_METRICS; ++i)
+        wanted = wanted || r.t.warn[i].set || r.t.error[i].set;
+    if (!wanted) {
         fputs("You need to request metrics and/or alert settings\n", stdout);
         return CHECK_UNKNOWN;
     }
@@ -343,10 +336,8 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 }
 
 #define CHECK_FLAG(letter, name, metric, level, bare, help)                                        \
-    {                                                                                              \
-        letter, name, "RANGE", NULL, help, take_range,                                             \
-            offsetof(struct check_run, t.level[CHECK_##metric]), CHECK_BARE_##bare, 0              \
-    }
+    CTL_FLAG(letter, name, "RANGE", NULL, help, take_range,                                        \
+             offsetof(struct check_run, t.level[CHECK_##metric]), CHECK_BARE_##bare, 0)
 
 static const struct ctl_flag flags[] = {
     CHECK_FLAG('b', "worker-mean-backlog-warn", MEAN_BACKLOG, warn, HIGH,

@@ -11,8 +11,9 @@
 #include "common/wire/trace_line.h"
 #include "ctl/cli/ctl.h"
 
-/* Take O->process out of the pool; what came of it to OUT. */
-enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d) must_check;
+/* The agent takes process ID out of its pool permanently; what came of it to OUT. */
+enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *out,
+                    struct diag *d) must_check;
 
 /* ---- pages as text ---- */
 

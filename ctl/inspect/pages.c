@@ -448,16 +448,11 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
 }
 
 #define WATCH_FLAGS                                                                                \
-    {'w',                                                                                          \
-     "watch",                                                                                      \
-     "SECONDS",                                                                                    \
-     NULL,                                                                                         \
-     "repeat at this interval in seconds, until interrupted",                                      \
-     CTL_NUMBER(struct asking, watch_s, 1, WATCH_MAX_S)},                                          \
-    {                                                                                              \
-        0, "count", "N", NULL, "with --watch: number of times",                                    \
-            CTL_NUMBER(struct asking, count, 1, UINT32_MAX)                                        \
-    }
+    CTL_FLAG('w', "watch", "SECONDS", NULL,                                                        \
+             "repeat at this interval in seconds, until interrupted",                              \
+             CTL_NUMBER(struct asking, watch_s, 1, WATCH_MAX_S)),                                  \
+        CTL_FLAG(0, "count", "N", NULL, "with --watch: number of times",                           \
+                 CTL_NUMBER(struct asking, count, 1, UINT32_MAX))
 
 static const struct ctl_flag status_flags[] = {
     CTL_FLAGS_ASKING,
