@@ -109,21 +109,21 @@ static void add_value(enum check_metric m, double v, struct text *out)
 }
 
 /* Of an application of /status.json: workers that are there to get requests. */
-static void check_facts_read(const json_t *application, struct check_facts *out)
+static void read_facts(const json_t *application, double out[CHECK_METRICS])
 {
     const json_t *w;
     size_t i;
 
-    *out = (struct check_facts){0};
-    out->of[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
+    memset(out, 0, CHECK_METRICS * sizeof(out[0]));
+    out[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
     json_array_foreach(json_object_get(application, "workers"), i, w)
     {
         bool is_there = json_is_true(json_object_get(w, "available")) &&
                         !json_is_true(json_object_get(w, "ejected"));
 
-        out->of[CHECK_WORKERS] += is_there;
-        out->of[CHECK_MAX_BACKLOG] = fmax(out->of[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
-        out->of[CHECK_MAX_AGE] = fmax(out->of[CHECK_MAX_AGE], page_number(w, "oldest_s"));
+        out[CHECK_WORKERS] += is_there;
+        out[CHECK_MAX_BACKLOG] = fmax(out[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
+        out[CHECK_MAX_AGE] = fmax(out[CHECK_MAX_AGE], page_number(w, "oldest_s"));
     }
 }
 
@@ -166,7 +166,7 @@ static void add_metric(const struct check_thresholds *t, enum check_metric m, do
     text_add(out, SLICE_LIT(";0"));
 }
 
-enum check_state check_pool(const struct check_thresholds *t, const struct check_facts *f,
+enum check_state check_pool(const struct check_thresholds *t, const double facts[CHECK_METRICS],
                             const char *prefix, struct text *out, struct text *perf)
 {
     enum check_state state = CHECK_OK;
@@ -174,22 +174,22 @@ enum check_state check_pool(const struct check_thresholds *t, const struct check
 
     for (size_t i = 0; i < CHECK_METRICS; ++i) {
         enum check_metric m = order[i];
-        enum check_state s = check_range_alerts(&t->error[m], f->of[m])  ? CHECK_CRITICAL
-                             : check_range_alerts(&t->warn[m], f->of[m]) ? CHECK_WARNING
+        enum check_state s = check_range_alerts(&t->error[m], facts[m])  ? CHECK_CRITICAL
+                             : check_range_alerts(&t->warn[m], facts[m]) ? CHECK_WARNING
                                                                          : CHECK_OK;
 
         if (s == CHECK_OK)
             continue;
         state = s > state ? s : state;
         text_addf(out, "%s%s (", out->len != before ? " " : "", metrics[m].complaint);
-        add_value(m, f->of[m], out);
+        add_value(m, facts[m], out);
         text_add_char(out, ')');
     }
     if (state == CHECK_OK)
-        text_addf(out, "OK %.0f %.6g %.0f %.0f", f->of[CHECK_WORKERS], f->of[CHECK_MEAN_BACKLOG],
-                  f->of[CHECK_MAX_BACKLOG], f->of[CHECK_MAX_AGE]);
+        text_addf(out, "OK %.0f %.6g %.0f %.0f", facts[CHECK_WORKERS], facts[CHECK_MEAN_BACKLOG],
+                  facts[CHECK_MAX_BACKLOG], facts[CHECK_MAX_AGE]);
     for (size_t i = 0; i < CHECK_METRICS && t->metrics; ++i)
-        add_metric(t, (enum check_metric)i, f->of[i], prefix, perf);
+        add_metric(t, (enum check_metric)i, facts[i], prefix, perf);
     return state;
 }
 
@@ -217,20 +217,20 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
 
     json_object_foreach(applications, name, a)
     {
-        struct check_facts f;
+        double facts[CHECK_METRICS];
 
         /* An agent's page has applications too, but no pools. */
         if ((o->application != NULL && strcmp(o->application, name) != 0) ||
             !json_is_array(json_object_get(a, "workers")))
             continue;
-        check_facts_read(a, &f);
+        read_facts(a, facts);
         if (shown++ != 0)
             text_add(out, SLICE_LIT("; "));
         if (several) {
             add_name(name, out);
             text_add(out, SLICE_LIT(": "));
         }
-        enum check_state s = check_pool(t, &f, several ? name : NULL, out, &perf);
+        enum check_state s = check_pool(t, facts, several ? name : NULL, out, &perf);
         state = s > state ? s : state;
     }
     if (shown == 0) {

@@ -65,15 +65,11 @@ struct check_thresholds {
     bool metrics; /* print performance data */
 };
 
-struct check_facts {
-    double of[CHECK_METRICS];
-};
-
 /*
- * The state of one pool; its text is appended to OUT, its performance data to METRICS with PREFIX
- * before each label (NULL: none).
+ * The state of one pool with these values; its text is appended to OUT, its performance data to
+ * METRICS with PREFIX before each label (NULL: none).
  */
-enum check_state check_pool(const struct check_thresholds *t, const struct check_facts *f,
+enum check_state check_pool(const struct check_thresholds *t, const double facts[CHECK_METRICS],
                             const char *prefix, struct text *out, struct text *metrics);
 
 /*
@@ -151,7 +147,7 @@ struct trace_url {
     struct map_node node;
     char *path;
     uint64_t *times; /* in the application, microseconds */
-    size_t ntimes, room;
+    size_t ntimes;
     uint64_t timed, sum_us, min_us, max_us, median_us; /* median: trace_report_end */
     double impact;                                     /* seconds; likewise */
     uint64_t finished;

@@ -68,10 +68,9 @@ static void keep_time(struct trace_report *r, struct trace_url *u, uint64_t us)
     if (r->times >= TRACE_TIMES_MAX)
         return;
     ++r->times;
-    if (u->ntimes == u->room) {
-        u->room = u->room != 0 ? u->room * 2 : 8;
-        u->times = xrealloc(u->times, u->room * sizeof(u->times[0]));
-    }
+    /* Room in powers of two. */
+    if ((u->ntimes & (u->ntimes - 1)) == 0)
+        u->times = xrealloc(u->times, (u->ntimes == 0 ? 1 : u->ntimes * 2) * sizeof(u->times[0]));
     u->times[u->ntimes++] = us;
 }
 

@@ -29,77 +29,57 @@ struct walk {
     size_t unread;
 };
 
-static void remark(const struct walk *w, struct tree_text_node *n, const struct tree_record *s)
+/*
+ * The node at PATH becomes a child NAME of ABOVE, with all below; NAME NULL: it becomes ABOVE, the
+ * top of the text, which is no node itself.
+ */
+static enum err walk(struct walk *w, const char *path, const char *name, size_t depth,
+                     struct tree_text_node *above)
 {
-    if (!w->remarks)
-        return;
-    if (s->problem != NULL)
-        n->remark = xasprintf("%snot JSON: %s", s->provider ? "a provider; " : "", s->problem);
-    else if (s->provider)
-        n->remark = xstrdup("a provider");
-}
+    struct diag *d = &w->command->diag;
+    struct tree_text_node *n = above;
+    struct tree_record s = {0};
+    enum err e;
 
-static enum err walk(struct walk *w, const char *path, struct slice name, size_t depth,
-                     struct tree_text_node *above);
-
-static enum err walk_children(struct walk *w, const char *path, const struct tree_record *s,
-                              size_t depth, struct tree_text_node *n)
-{
-    enum err e = ERR_OK;
-
-    for (size_t i = 0; e == ERR_OK && i < s->nchildren; ++i) {
-        char *below = xasprintf("%s/%s", path, s->children[i]);
-
-        e = walk(w, below, slice_of(s->children[i]), depth + 1, n);
-        free(below);
-    }
-    tree_text_sort(n);
-    return e;
-}
-
-/* Whether the limits allow another node. */
-static enum err check_room(struct walk *w, const char *path, size_t depth)
-{
-    if (w->nodes++ == TREE_TEXT_NODES_MAX) {
-        diag_add(&w->command->diag, NULL, 0, 0,
-                 "%s: more than %d nodes in total: name a part of it", path, TREE_TEXT_NODES_MAX);
+    if (name != NULL && w->nodes++ == TREE_TEXT_NODES_MAX) {
+        diag_add(d, NULL, 0, 0, "%s: more than %d nodes in total: name a part of it", path,
+                 TREE_TEXT_NODES_MAX);
         return ERR_SYSTEM;
     }
     if (depth == TREE_DEPTH_MAX) {
-        diag_add(&w->command->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
-        return ERR_TOO_LARGE;
-    }
-    return ERR_OK;
-}
-
-/* The node at PATH becomes a child NAME of ABOVE, with all below. */
-static enum err walk(struct walk *w, const char *path, struct slice name, size_t depth,
-                     struct tree_text_node *above)
-{
-    struct tree_record s = {0};
-    enum err e = check_room(w, path, depth);
-
-    if (e == ERR_OK)
+        diag_add(d, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
+        e = ERR_TOO_LARGE;
+    } else {
         e = tree_command_read(w->command, path, &s);
+    }
+    bool unreadable = name != NULL && (e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE);
     if (e == ERR_NOT_FOUND && depth != 0)
         return ERR_OK; /* deleted meanwhile */
-    if (e == ERR_OK && s.provider && !w->providers) {
+    if ((e != ERR_OK && !unreadable) || (s.provider && !w->providers)) {
         tree_record_fini(&s);
-        return ERR_OK;
-    }
-    if (e != ERR_OK && e != ERR_UNSUPPORTED && e != ERR_TOO_LARGE)
         return e;
-    struct tree_text_node *n = tree_text_create(name);
-    tree_text_append(above, n);
-    if (e != ERR_OK) {
+    }
+    if (name != NULL) {
+        n = tree_text_create(slice_of(name));
+        tree_text_append(above, n);
+    }
+    if (unreadable) {
         ++w->unread;
         n->remark = xstrdup("cannot be read");
         return ERR_OK;
     }
-    json_decref(n->properties);
-    n->properties = json_incref(s.properties);
-    remark(w, n, &s);
-    e = walk_children(w, path, &s, depth, n);
+    json_object_update(n->properties, s.properties);
+    if (w->remarks && name != NULL && s.problem != NULL)
+        n->remark = xasprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem);
+    else if (w->remarks && s.provider)
+        n->remark = xstrdup("a provider");
+    for (size_t i = 0; e == ERR_OK && i < s.nchildren; ++i) {
+        char *below = xasprintf("%s/%s", path, s.children[i]);
+
+        e = walk(w, below, s.children[i], depth + 1, n);
+        free(below);
+    }
+    tree_text_sort(n);
     tree_record_fini(&s);
     return e;
 }
@@ -141,19 +121,12 @@ static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
 {
     char path[TREE_PATH_MAX + 1];
     struct tree_text_node *top = tree_text_create(SLICE_NULL);
-    struct tree_record s = {0};
     enum err e = tree_command_node(c, c->words[0], path);
 
-    bool is_top = e == ERR_OK && (path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0);
-    if (e == ERR_OK && !is_top) {
-        e = walk(w, path, slice_of(strrchr(path, '/') + 1), 0, top);
-    } else if (e == ERR_OK) {
-        e = tree_command_read(c, path, &s);
-        if (e == ERR_OK) {
-            json_object_update(top->properties, s.properties);
-            e = walk_children(w, path, &s, 0, top);
-        }
-        tree_record_fini(&s);
+    if (e == ERR_OK) {
+        bool is_top = path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0;
+
+        e = walk(w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
     }
     size_t nleft_out = e != ERR_OK ? 0
                        : c->o.json ? print_json(top, c)
