@@ -278,6 +278,17 @@ void page_add(struct text *out, const json_t *object, const char *format)
     }
 }
 
+void page_add_each(struct text *out, const json_t *objects, const char *format)
+{
+    const json_t *object;
+    size_t i;
+
+    json_array_foreach(objects, i, object)
+    {
+        page_add(out, object, format);
+    }
+}
+
 /* ---- tables of objects ---- */
 
 void page_table_init(struct table *t, const struct page_column *columns, size_t ncolumns)
@@ -332,19 +343,10 @@ void page_print_rows(const struct page_column *columns, size_t ncolumns, const j
 
 void page_print_refused(const json_t *application, struct text *out)
 {
-    const json_t *row;
-    size_t i;
-
-    json_array_foreach(json_object_get(application, "refused"), i, row)
-    {
-        page_add(out, row, "  rejected setting {name}: {why:w}\n");
-    }
-    json_array_foreach(json_object_get(application, "broken_links"), i, row)
-    {
-        text_add(out, SLICE_LIT("  a link in the tree does not resolve: "));
-        text_add_escaped(out, text_of(row));
-        text_add_char(out, '\n');
-    }
+    page_add_each(out, json_object_get(application, "refused"),
+                  "  rejected setting {name}: {why:w}\n");
+    page_add_each(out, json_object_get(application, "broken_links"),
+                  "  a link in the tree does not resolve: {}\n");
 }
 
 enum err page_check(const json_t *page, const struct ctl_options *o)

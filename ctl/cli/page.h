@@ -74,6 +74,8 @@ void page_add_duration(struct text *out, double seconds);
  * 0 or empty; or, with ":!", unless it is that. ":?" and ":!" add nothing themselves.
  */
 void page_add(struct text *out, const json_t *object, const char *format);
+/* The same for each of the array OBJECTS. "{}" is one that is a text itself. */
+void page_add_each(struct text *out, const json_t *objects, const char *format);
 /* Whether the application's policy has a cutoff (max_backlog), or is unknown. */
 bool page_has_cutoff(const json_t *application);
 

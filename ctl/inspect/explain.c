@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 
-#include "common/base/json.h"
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
 
@@ -133,20 +132,17 @@ static void make_path(const struct ctl_options *o, const char *url, struct text 
 }
 
 /* Rejections have a JSON body with the reason. */
-static void complain(const struct ctl_options *o, int status, struct slice body, struct diag *d)
+static void complain(const struct ctl_options *o, int status, const json_t *page, struct diag *d)
 {
-    json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
     struct text why = {0};
 
-    if (json_is_string(json_object_get(page, "error")))
-        page_add(&why, page, "{error}");
-    else if (status == 401)
-        text_addf(&why, "status 401 (--token-file?)");
-    else
-        text_addf(&why, "status %d; is this the admin address of a resumelb?", status);
+    page_add(&why, page, "[{error}]");
+    if (why.len == 0)
+        text_addf(&why, "status %d%s", status,
+                  status == 401 ? " (--token-file?)"
+                                : "; is this the admin address of a resumelb?");
     diag_add(d, NULL, 0, 0, "%s: %s", o->address, text_cstr(&why));
     text_fini(&why);
-    json_decref(page);
 }
 
 static enum err explain(const struct ctl_options *o, const char *url, struct text *out,
@@ -158,19 +154,18 @@ static enum err explain(const struct ctl_options *o, const char *url, struct tex
 
     make_path(o, url, &path);
     enum err e = ctl_ask(o, "GET", text_cstr(&path), SLICE_NULL, &status, &body, d);
+    json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
-        complain(o, status, text_slice(&body), d);
+        complain(o, status, page, d);
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK && o->json) {
         text_add(out, text_slice(&body));
     } else if (e == ERR_OK) {
-        json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
-
         e = page != NULL ? ctl_explain_text(page, o, out) : ERR_SYNTAX;
         if (e != ERR_OK)
             diag_add(d, NULL, 0, 0, "%s: the response is not an explanation", o->address);
-        json_decref(page);
     }
+    json_decref(page);
     text_fini(&path);
     text_fini(&body);
     return e;

@@ -3,7 +3,6 @@
  * The commands that show a page of an admin address, once or again and again; of them,
  * resumes and limits.
  */
-#include "common/base/json.h"
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
 

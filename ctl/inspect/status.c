@@ -238,25 +238,16 @@ static void print_shares(const char *label, json_t *counts, struct text *out)
 static void add_warnings(const json_t *application, struct text *out)
 {
     const json_t *tree = json_object_get(application, "tree");
-    const json_t *row;
-    size_t i;
 
     if (page_is_true(tree, "used") && json_is_false(json_object_get(tree, "connected")))
         text_add(out,
                  SLICE_LIT("  the tree cannot be reached: continuing with the last known state\n"));
-    json_array_foreach(json_object_get(tree, "refused_providers"), i, row)
-    {
-        text_add(out, SLICE_LIT("  rejected registration: "));
-        text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
-        text_add_char(out, '\n');
-    }
+    page_add_each(out, json_object_get(tree, "refused_providers"), "  rejected registration: {}\n");
     page_add(out, tree,
              "[{confirm_removal:?}  workers held, because their registrations ended with many "
              "others: {held:d}; if they were removed on purpose, run: {confirm_removal}\n]");
-    json_array_foreach(json_object_get(application, "poison"), i, row)
-    {
-        page_add(out, row, "  kills workers, blocked: class {class}, path {path}\n");
-    }
+    page_add_each(out, json_object_get(application, "poison"),
+                  "  kills workers, blocked: class {class}, path {path}\n");
     page_print_refused(application, out);
 }
 

@@ -681,23 +681,13 @@ static int read_byte(int wait_ms)
 static int read_sequence(void)
 {
     enum { NEXT_MS = 50 };
+    static const int arrows[] = {TOP_UP, TOP_DOWN, TOP_RIGHT, TOP_LEFT};
     int first = read_byte(NEXT_MS);
     int key = first == '[' || first == 'O' ? read_byte(NEXT_MS) : 0;
 
     if (key == '5' || key == '6')
         return read_byte(NEXT_MS) == '~' ? (key == '5' ? TOP_PAGE_UP : TOP_PAGE_DOWN) : 0;
-    switch (key) {
-    case 'A':
-        return TOP_UP;
-    case 'B':
-        return TOP_DOWN;
-    case 'C':
-        return TOP_RIGHT;
-    case 'D':
-        return TOP_LEFT;
-    default:
-        return 0;
-    }
+    return key >= 'A' && key <= 'D' ? arrows[key - 'A'] : 0;
 }
 
 /*
