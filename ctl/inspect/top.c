@@ -300,41 +300,29 @@ static void add_cell(struct text *line, size_t column, const char *cell)
         text_addf(line, " %*s", width, cell);
 }
 
-static void draw_titles(struct screen *s, const struct layout *l)
-{
-    struct text line = {0};
-
-    text_addf(&line, "%-*s", (int)l->name_width, "worker");
-    for (size_t i = TOP_STATE; i < TOP_KEYS; ++i) {
-        if (l->shown[i])
-            add_cell(&line, i, columns[i].title);
-    }
-    add_line(s, text_slice(&line), TABLE_FAINT);
-    text_fini(&line);
-}
-
 /* If a name is too long, its end is more significant than its beginning. */
-static void add_name(struct text *line, const struct layout *l, const struct row *r)
+static void add_name(struct text *line, size_t width, struct slice name)
 {
-    struct text name = {0};
-
-    page_add(&name, r->worker, "{name}");
-    if (name.len > l->name_width && l->name_width > cut_sign.len)
-        text_addf(line, "...%s", text_cstr(&name) + name.len - (l->name_width - cut_sign.len));
+    if (name.len > width && width > cut_sign.len)
+        text_addf(line, "...%.*s", (int)(width - cut_sign.len),
+                  name.p + name.len - (width - cut_sign.len));
     else
-        text_addf(line, "%-*s", (int)l->name_width, text_cstr(&name));
-    text_fini(&name);
+        text_addf(line, "%-*.*s", (int)width, SLICE_FMT(name));
 }
 
+/* R NULL: the titles. */
 static void draw_row(struct screen *s, const struct layout *l, const struct row *r)
 {
     struct text line = {0};
     struct text cell = {0};
 
-    add_name(&line, l, r);
+    page_add(&cell, r != NULL ? r->worker : NULL, r != NULL ? "{name}" : "worker");
+    add_name(&line, l->name_width, text_slice(&cell));
     for (size_t i = TOP_STATE; i < TOP_KEYS; ++i) {
         text_clear(&cell);
-        if (i == TOP_STATE)
+        if (r == NULL)
+            text_add(&cell, slice_of(columns[i].title));
+        else if (i == TOP_STATE)
             page_add(&cell, r->worker, page_is_true(r->worker, "ejected") ? "ejected" : "{state}");
         else if (columns[i].is_rate && !r->has_rates)
             text_add_char(&cell, '-');
@@ -343,7 +331,7 @@ static void draw_row(struct screen *s, const struct layout *l, const struct row 
         if (l->shown[i])
             add_cell(&line, i, text_cstr(&cell));
     }
-    add_line(s, text_slice(&line), row_style(r));
+    add_line(s, text_slice(&line), r != NULL ? row_style(r) : TABLE_FAINT);
     text_fini(&line);
     text_fini(&cell);
 }
@@ -389,7 +377,7 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     size_t first = v->first >= n ? (n != 0 ? n - 1 : 0) : v->first;
     struct layout l = layout_of(v, rows, n);
     draw_hidden(s, &l, first, n);
-    draw_titles(s, &l);
+    draw_row(s, &l, NULL);
     for (i = first; i < n && s->lines < v->rows; ++i)
         draw_row(s, &l, &rows[i]);
     free(rows);
