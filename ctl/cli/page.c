@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/cli/page.h"
-#include "common/wire/trace_line.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* ---- tables ---- */
 
@@ -213,6 +213,18 @@ void page_add_duration(struct text *out, double seconds)
         text_addf(out, "%" PRIu64 "s", s);
 }
 
+/* UTC, without the fraction, which is one of microseconds. */
+static void add_time(struct text *out, double seconds)
+{
+    time_t second = seconds > 0 && seconds < 1e11 ? (time_t)(seconds + 5e-7) : 0;
+    struct tm utc;
+    char shown[32];
+
+    gmtime_r(&second, &utc);
+    strftime(shown, sizeof(shown), "%Y-%m-%d %H:%M:%S", &utc);
+    text_add(out, slice_of(shown));
+}
+
 /* Formats are literals of ours. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -226,7 +238,7 @@ static void add_member(struct text *out, const json_t *v, struct slice kind)
     } else if (letter == 't' && json_is_number(v)) {
         page_add_duration(out, json_number_value(v));
     } else if (letter == 'T' && json_is_number(v)) {
-        trace_line_print_second((uint64_t)(json_number_value(v) * 1e6 + 0.5), out);
+        add_time(out, json_number_value(v));
     } else if (letter == '%' && json_is_number(v)) {
         snprintf(format, sizeof(format), "%.*s", SLICE_FMT(kind));
         text_addf(out, format, json_number_value(v));
