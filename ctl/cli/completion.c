@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl completion: what bash and zsh complete, made of the table of words. The
+ * resumelbctl completion: what bash and zsh complete, made of the table of commands. The
  * build installs its output.
  */
 #include "ctl/cli/ctl.h"
@@ -56,7 +56,7 @@ static void add_bash_reply(const char *completes, const char *end, struct text *
     text_add(out, slice_of(end));
 }
 
-static void add_bash_word(const struct ctl_command *c, struct text *out)
+static void add_bash_command(const struct ctl_command *c, struct text *out)
 {
     text_addf(out, "    %s)\n        case $prev in\n", c->name);
     for (size_t i = 0; i < c->nflags; ++i) {
@@ -117,7 +117,7 @@ static void print_bash(struct text *out)
         text_addf(out, "%s%s", i != 0 ? " " : "", ctl_commands[i]->name);
     text_add(out, SLICE_LIT("'\n        fi\n        ;;\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i)
-        add_bash_word(ctl_commands[i], out);
+        add_bash_command(ctl_commands[i], out);
     text_add(out, SLICE_LIT("    esac\n}\n\ncomplete -F _resumelbctl resumelbctl\n"));
 }
 
@@ -153,7 +153,7 @@ static void add_zsh_spec(const char *name, const char *help, const char *value,
     text_fini(&spec);
 }
 
-static void add_zsh_word(const struct ctl_command *c, struct text *out)
+static void add_zsh_command(const struct ctl_command *c, struct text *out)
 {
     text_addf(out, "    %s)\n        _arguments -s", c->name);
     for (size_t i = 0; i < c->nflags; ++i) {
@@ -197,7 +197,7 @@ static void print_zsh(struct text *out)
                             "    ((CURRENT--))\n"
                             "    case $word in\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i)
-        add_zsh_word(ctl_commands[i], out);
+        add_zsh_command(ctl_commands[i], out);
     text_add(out, SLICE_LIT("    esac\n}\n\n_resumelbctl \"$@\"\n"));
 }
 

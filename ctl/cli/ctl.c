@@ -397,7 +397,7 @@ static enum err add_token(const char *file, struct text *out, struct diag *d)
 }
 
 static enum err make_request(const struct ctl_options *o, const char *method, const char *path,
-                             struct slice order, struct text *out, struct diag *d)
+                             struct slice content, struct text *out, struct diag *d)
 {
     /* A unix socket has no host; "localhost" is one that every admin address answers to. */
     const char *host = strncmp(o->address, "unix:", 5) == 0 ? "localhost" : o->address;
@@ -406,8 +406,8 @@ static enum err make_request(const struct ctl_options *o, const char *method, co
     text_addf(out, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAccept: */*\r\n", method,
               path, host);
     if (strcmp(method, "POST") == 0)
-        text_addf(out, "Content-Length: %zu\r\n", order.len);
-    if (order.len != 0)
+        text_addf(out, "Content-Length: %zu\r\n", content.len);
+    if (content.len != 0)
         text_add(out, SLICE_LIT("Content-Type: application/json\r\n"));
     if (o->token_file != NULL) {
         text_add(out, SLICE_LIT("Authorization: Bearer "));
@@ -415,18 +415,18 @@ static enum err make_request(const struct ctl_options *o, const char *method, co
         text_add(out, SLICE_LIT("\r\n"));
     }
     text_add(out, SLICE_LIT("\r\n"));
-    text_add(out, order);
+    text_add(out, content);
     return e;
 }
 
 enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
-                 struct slice order, int *status, struct text *body, struct diag *d)
+                 struct slice content, int *status, struct text *body, struct diag *d)
 {
     struct asking a = {.out = body};
     struct text request = {0};
     struct addr all[ADDRESSES_MAX];
     size_t n = 1;
-    enum err e = make_request(o, method, path, order, &request, d);
+    enum err e = make_request(o, method, path, content, &request, d);
 
     if (e != ERR_OK) {
         text_fini(&request);
@@ -535,7 +535,7 @@ static int print_help(void)
 
 /* Index of the command in the command line to *AT, ARGC: none. Returns -1 to continue; else the
  * exit code. */
-static int find_word(int argc, char **argv, int *at)
+static int find_command(int argc, char **argv, int *at)
 {
     char letters[2 * ARRAY_LEN(leading_flags) + 3] = "+:"; /* nothing is reordered nor printed */
     struct option longs[ARRAY_LEN(leading_flags) + 1];
@@ -569,7 +569,7 @@ int ctl_main(int argc, char **argv)
     const struct ctl_command *command = NULL;
     int at = 0;
     int n = 0;
-    int code = find_word(argc, argv, &at);
+    int code = find_command(argc, argv, &at);
 
     for (size_t i = 0; code < 0 && at < argc && i < ctl_ncommands; ++i) {
         if (strcmp(argv[at], ctl_commands[i]->name) == 0)

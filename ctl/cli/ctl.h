@@ -35,14 +35,14 @@ int ctl_main(int argc, char **argv);
 
 /* ---- shared by commands ---- */
 /*
- * One HTTP request to the admin address that O names, with its token, and with ORDER (JSON) unless
- * that is empty; the answer's status and body, whatever they are, which is appended. It blocks for
- * at most O's timeout; the bytes are bounded. What went wrong goes to D in words.
- * Errors: ERR_SYNTAX (the address, the token), ERR_NOT_FOUND (the host), ERR_CONNECT_*,
- * ERR_TIMEOUT, ERR_PEER_CLOSED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_SYSTEM.
+ * One HTTP request to the admin address that O names, with its token, and with CONTENT (JSON)
+ * unless that is empty; the answer's status and body, whatever they are, which is appended. It
+ * blocks for at most O's timeout; the bytes are bounded. Problems are added to D. Errors:
+ * ERR_SYNTAX (the address, the token), ERR_NOT_FOUND (the host), ERR_CONNECT_*, ERR_TIMEOUT,
+ * ERR_PEER_CLOSED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_SYSTEM.
  */
 enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
-                 struct slice order, int *status, struct text *body, struct diag *d) must_check;
+                 struct slice content, int *status, struct text *body, struct diag *d) must_check;
 /* The body of a page; any status but 200 is ERR_BAD_RESPONSE. */
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body,
                  struct diag *d) must_check;
@@ -56,7 +56,7 @@ enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum er
 /* ---- commands ---- */
 
 /*
- * The words of the command line and their options, as tables: what is parsed, what --help prints
+ * The commands and their options, as tables: what is parsed, what --help prints
  * and what shells complete are made of the same rows. Const tables and plain functions.
  */
 
@@ -70,7 +70,7 @@ typedef int (*ctl_take_fn)(struct ctl_options *o, const struct ctl_flag *f, cons
 struct ctl_flag {
     int letter;            /* 0: it has only the long name */
     const char *name;      /* without "--" */
-    const char *value;     /* what its argument is called; NULL: it takes none */
+    const char *value;     /* name of its argument; NULL: it takes none */
     const char *completes; /* words with blanks between, or CTL_FILES; NULL: anything */
     const char *help;
     ctl_take_fn take;  /* NULL: print the help */
@@ -122,7 +122,7 @@ extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes,
 
 /*
  * Takes each option of ARGV; -h prints the help of C. Returns -1 to continue: the arguments, which
- * are not more than C has, are O's words; else the exit code.
+ * are not more than C has, are O->words; else the exit code.
  */
 int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_options *o) must_check;
 /* Prints a usage error to standard error; returns CTL_USAGE. WHICH may be NULL. */
@@ -130,7 +130,7 @@ int ctl_usage_error(const struct ctl_command *c, const char *what, const char *w
 /* The same for problems that are in D, which is freed. */
 int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
 
-/* ---- what most words take ---- */
+/* ---- what most commands take ---- */
 
 /* A row in a macro. */
 #define CTL_FLAG(...)                                                                              \

@@ -35,7 +35,7 @@ static int take_agent(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-static void make_order(const struct action_run *r, struct text *out)
+static void make_content(const struct action_run *r, struct text *out)
 {
     const char *const members[][2] = {
         {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
@@ -49,7 +49,7 @@ static void make_order(const struct action_run *r, struct text *out)
     json_close_object(&w);
 }
 
-/* Why it was refused: its own words, a line for each problem, and what to do about it. */
+/* Adds the reason of a rejection: a line for each problem that the answer has, and advice. */
 static void complain(const char *address, int status, const json_t *page, struct diag *d)
 {
     const json_t *error = json_object_get(page, "error");
@@ -84,19 +84,19 @@ static const char *done_format(const struct ctl_command *c)
     return "{application} {worker} [{changed:?}is now][{changed:!}was already] {state}\n";
 }
 
-static enum err order_at(const struct action_run *r, const char *address, struct text *out,
-                         struct diag *d)
+static enum err act_at(const struct action_run *r, const char *address, struct text *out,
+                       struct diag *d)
 {
     struct ctl_options o = r->o;
-    struct text order = {0};
+    struct text content = {0};
     struct text body = {0};
     char path[64];
     int status = 0;
 
     o.address = address;
     snprintf(path, sizeof(path), "/actions/%s", r->o.command->name);
-    make_order(r, &order);
-    enum err e = ctl_ask(&o, "POST", path, text_slice(&order), &status, &body, d);
+    make_content(r, &content);
+    enum err e = ctl_ask(&o, "POST", path, text_slice(&content), &status, &body, d);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
         complain(address, status, page, d);
@@ -111,22 +111,22 @@ static enum err order_at(const struct action_run *r, const char *address, struct
         page_add(out, page, done_format(o.command));
     }
     json_decref(page);
-    text_fini(&order);
+    text_fini(&content);
     text_fini(&body);
     return e;
 }
 
 /* Agents first, because they would send the data they still have to the load balancer again. A
  * failure does not stop the actions on the others. */
-static enum err order_all(const struct action_run *r, struct text *out, struct diag *d)
+static enum err act_at_all(const struct action_run *r, struct text *out, struct diag *d)
 {
     enum err worst = ERR_OK;
 
     for (size_t i = 0; i < r->nagents; ++i) {
-        enum err e = order_at(r, r->agents[i], out, d);
+        enum err e = act_at(r, r->agents[i], out, d);
         worst = e != ERR_OK ? e : worst;
     }
-    enum err e = order_at(r, r->o.address, out, d);
+    enum err e = act_at(r, r->o.address, out, d);
     return e != ERR_OK ? e : worst;
 }
 
@@ -137,7 +137,7 @@ enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *ou
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
     size_t len = strlen(id);
     struct text body = {0};
-    struct text said = {0};
+    struct text reply = {0};
     int status = 0;
 
     if (len == 0 || len > ADMIN_ARGUMENT_MAX || strspn(id, permitted) != len) {
@@ -148,20 +148,20 @@ enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *ou
     enum err e = ctl_ask(o, "POST", path, SLICE_NULL, &status, &body, d);
     struct slice rest = text_slice(&body);
 
-    text_add_visible(&said, slice_cut(&rest, '\n'));
+    text_add_visible(&reply, slice_cut(&rest, '\n'));
     if (e == ERR_OK && status != 200) {
         const char *advice = status == 401   ? " (--token-file?)"
                              : status == 405 ? " (is this an agent's admin address?)"
                                              : "";
 
         diag_add(d, NULL, 0, 0, "%s: status %d%s: %s", o->address, status, advice,
-                 text_cstr(&said));
+                 text_cstr(&reply));
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK) {
-        text_addf(out, "%s\n", text_cstr(&said));
+        text_addf(out, "%s\n", text_cstr(&reply));
     }
     free(path);
-    text_fini(&said);
+    text_fini(&reply);
     text_fini(&body);
     return e;
 }
@@ -199,7 +199,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     if (code >= 0)
         return code;
     enum err e =
-        c == &ctl_word_detach ? ctl_detach(&r.o, r.worker, &out, &d) : order_all(&r, &out, &d);
+        c == &ctl_word_detach ? ctl_detach(&r.o, r.worker, &out, &d) : act_at_all(&r, &out, &d);
     return ctl_finish(e, &out, &d);
 }
 

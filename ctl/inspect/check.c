@@ -118,10 +118,10 @@ static void read_facts(const json_t *application, double out[CHECK_METRICS])
     out[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
     json_array_foreach(json_object_get(application, "workers"), i, w)
     {
-        bool is_there = json_is_true(json_object_get(w, "available")) &&
+        bool eligible = json_is_true(json_object_get(w, "available")) &&
                         !json_is_true(json_object_get(w, "ejected"));
 
-        out[CHECK_WORKERS] += is_there;
+        out[CHECK_WORKERS] += eligible;
         out[CHECK_MAX_BACKLOG] = fmax(out[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
         out[CHECK_MAX_AGE] = fmax(out[CHECK_MAX_AGE], page_number(w, "oldest_s"));
     }
@@ -265,7 +265,7 @@ static int take_range(struct ctl_options *o, const struct ctl_flag *f, const cha
 }
 
 /* Appends the result line to OUT. */
-static enum check_state look(const struct check_run *r, struct text *out)
+static enum check_state fetch_state(const struct check_run *r, struct text *out)
 {
     struct diag d = {0};
     json_t *page = NULL;
@@ -316,14 +316,14 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         return CHECK_UNKNOWN;
     if (r.o.words[0] != NULL)
         r.o.address = r.o.words[0];
-    bool wanted = r.t.metrics;
+    bool requested = r.t.metrics;
     for (size_t i = 0; i < CHECK_METRICS; ++i)
-        wanted = wanted || r.t.warn[i].set || r.t.error[i].set;
-    if (!wanted) {
+        requested = requested || r.t.warn[i].set || r.t.error[i].set;
+    if (!requested) {
         fputs("You need to request metrics and/or alert settings\n", stdout);
         return CHECK_UNKNOWN;
     }
-    enum check_state state = look(&r, &line);
+    enum check_state state = fetch_state(&r, &line);
     if (r.o.json)
         add_json(state, text_slice(&line), &out);
     else

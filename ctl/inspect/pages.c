@@ -351,13 +351,13 @@ enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct
 
 enum { TOP_DEFAULT = 10, TOP_MAX = 1000000, WATCH_MAX_S = 3600 };
 
-struct page_word {
+struct page_command {
     const struct ctl_command *command;
     const char *path; /* of the admin address */
     enum err (*print)(const json_t *page, const struct ctl_options *o, struct text *out);
 };
 
-static const struct page_word pages[] = {
+static const struct page_command pages[] = {
     {&ctl_word_status, "/status.json", ctl_status_text},
     {&ctl_word_resumes, "/resumes.json", ctl_resumes_text},
     {&ctl_word_limits, "/status.json", ctl_limits_text},
@@ -370,8 +370,8 @@ struct asking {
     uint64_t count;   /* of --watch; 0: until interrupted */
 };
 
-static enum err show_page(const struct page_word *w, const struct ctl_options *o, struct text *out,
-                          struct diag *d)
+static enum err show_page(const struct page_command *w, const struct ctl_options *o,
+                          struct text *out, struct diag *d)
 {
     json_t *page = NULL;
 
@@ -398,7 +398,7 @@ static bool wait_for(uint64_t seconds, const sigset_t *ending)
 
 /* Repeats the query until the count is reached or a signal arrives. Failures are reported and do
  * not end the loop, so that the end of a restart can be observed. */
-static int watch(const struct page_word *w, const struct asking *a)
+static int watch(const struct page_command *w, const struct asking *a)
 {
     static const char home_and_clear[] = "\033[H\033[2J";
     sigset_t ending;
@@ -429,7 +429,7 @@ static int watch(const struct page_word *w, const struct asking *a)
 static int run_page(const struct ctl_command *c, int argc, char **argv)
 {
     struct asking a = {.o = {.top = TOP_DEFAULT}};
-    const struct page_word *w = pages;
+    const struct page_command *w = pages;
     struct text out = {0};
     struct diag d = {0};
     int code = ctl_parse(c, argc, argv, &a.o);

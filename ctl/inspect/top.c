@@ -523,7 +523,7 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
 /*
  * ANSI sequences that every terminal of today knows; no library. Signals are handled by what is
  * safe in a handler: tcsetattr, write, flags. The few variables here are theirs: a handler has
- * nowhere else to look.
+ * no other access to state.
  */
 
 static const char enter_text[] = "\033[?1049h\033[?25l\033[2J"; /* alternate screen, no cursor */
@@ -582,7 +582,7 @@ static void on_resize(int signal)
     resized = 1;
 }
 
-/* An error, or being stopped: first the terminal as it was, then what would have been anyway. */
+/* An error or a stop signal: restores the terminal, then runs the default action of the signal. */
 static void on_leaving(int number)
 {
     int saved = errno;
@@ -604,7 +604,7 @@ static void on_leaving(int number)
     errno = saved;
 }
 
-static void watch(int number, void (*handler)(int signal))
+static void handle(int number, void (*handler)(int signal))
 {
     struct sigaction a = {.sa_handler = handler};
 
@@ -625,11 +625,11 @@ static enum err top_terminal_open(void)
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
         return ERR_UNSUPPORTED;
     for (size_t i = 0; i < ARRAY_LEN(endings); ++i)
-        watch(endings[i], on_ending);
+        handle(endings[i], on_ending);
     for (size_t i = 0; i < ARRAY_LEN(errors); ++i)
-        watch(errors[i], on_leaving);
-    watch(SIGWINCH, on_resize);
-    watch(SIGPIPE, SIG_IGN);
+        handle(errors[i], on_leaving);
+    handle(SIGWINCH, on_resize);
+    handle(SIGPIPE, SIG_IGN);
     is_open = 1;
     enter();
     return ERR_OK;
@@ -661,7 +661,7 @@ static int read_byte(int wait_ms)
     ssize_t n = read(STDIN_FILENO, &c, 1);
     if (n == 1)
         return c;
-    /* A terminal that has gone reads as its end for ever. */
+    /* A closed terminal always reads as its end. */
     return n == 0 || errno == EINTR || errno == EAGAIN ? ((p.revents & POLLHUP) ? -1 : 0) : -1;
 }
 
@@ -718,8 +718,8 @@ static int take_sort(struct ctl_options *o, const struct ctl_flag *f, const char
     return CTL_OK;
 }
 
-/* A new page, if there is one; the last two are kept. */
-static enum err look(struct top *t)
+/* Fetches a new page; the last two are retained. */
+static enum err refresh(struct top *t)
 {
     json_t *page = NULL;
 
@@ -759,8 +759,8 @@ static void draw(struct top *t)
     text_fini(&screen);
 }
 
-/* Until it is time to look again, or the end. */
-static void wait_and_listen(struct top *t)
+/* Until the next refresh is due, or the end. */
+static void wait_for_keys(struct top *t)
 {
     uint64_t until_us = clock_mono_us() + t->view.interval_s * 1000000;
 
@@ -785,7 +785,7 @@ static void wait_and_listen(struct top *t)
 static int show(struct top *t)
 {
     /* An unreachable server is an error at the start; later it is displayed. */
-    enum err e = look(t);
+    enum err e = refresh(t);
 
     if (e == ERR_OK) {
         e = top_terminal_open();
@@ -798,9 +798,9 @@ static int show(struct top *t)
     }
     while (!t->view.quit) {
         draw(t);
-        wait_and_listen(t);
+        wait_for_keys(t);
         if (!t->view.quit)
-            (void)look(t);
+            (void)refresh(t);
     }
     is_open = 0;
     leave();

@@ -59,7 +59,7 @@ static struct trace_url *url_of(struct trace_report *r, struct slice path)
     return u;
 }
 
-static void keep_time(struct trace_report *r, struct trace_url *u, uint64_t us)
+static void store_time(struct trace_report *r, struct trace_url *u, uint64_t us)
 {
     u->min_us = u->timed == 0 || us < u->min_us ? us : u->min_us;
     u->max_us = us > u->max_us ? us : u->max_us;
@@ -88,7 +88,7 @@ static void enter(struct trace_report *r, struct active *a, enum trace_state s)
     a->state = s;
 }
 
-static void leave(struct trace_report *r, struct active *a)
+static void remove_active(struct trace_report *r, struct active *a)
 {
     --r->states[a->state];
     --r->nactive;
@@ -117,7 +117,7 @@ static void end_unfinished(struct trace_report *r, struct active *a, char *why)
         why = NULL;
     }
     free(why);
-    leave(r, a);
+    remove_active(r, a);
 }
 
 static void end_all(struct trace_report *r, const char *why)
@@ -162,14 +162,14 @@ static void end(struct trace_report *r, struct active *a, uint64_t now_us)
     if (a->answered)
         ++a->url->statuses[a->status / 100 < 6 ? a->status / 100 : 0];
     if (timed)
-        keep_time(r, a->url, app_us);
+        store_time(r, a->url, app_us);
     if (m != NULL && !r->minutes_cut) {
         ++m->finished;
         m->total_us += since(now_us, a->begun_us);
         m->timed += timed;
         m->app_us += timed ? app_us : 0;
     }
-    leave(r, a);
+    remove_active(r, a);
 }
 
 /* Further records of resumelb-agent; other servers have none. */
@@ -188,7 +188,7 @@ static void take_note(struct trace_report *r, struct active *a, const struct tra
     } else if (slice_is(name, "refused")) {
         ++a->url->refused;
         ++r->refused;
-        leave(r, a);
+        remove_active(r, a);
     } else if (slice_is(name, "failed") || slice_is(name, "cut") || slice_is(name, "gone")) {
         end_unfinished(r, a,
                        xasprintf("%.*s%s%.*s", SLICE_FMT(name), l->text.len != 0 ? ": " : "",
@@ -317,7 +317,7 @@ void trace_report_end(struct trace_report *r)
 void trace_report_fini(struct trace_report *r)
 {
     map_for_each_safe (struct active, a, &r->active, node)
-        leave(r, a);
+        remove_active(r, a);
     map_for_each_safe (struct trace_url, u, &r->urls, node) {
         map_remove(&r->urls, &u->node);
         free(u->times);

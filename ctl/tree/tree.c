@@ -168,7 +168,7 @@ static int tree_export(struct tree_command *c)
 
 struct watched {
     struct tree_command *command;
-    struct timer patience; /* until the first report */
+    struct timer reply_timer; /* until the first report */
     const char *path;
     bool reported; /* there has been a report */
     bool exists;
@@ -192,7 +192,7 @@ static void add_time(struct text *out)
 }
 
 /* Adds a line: time, path, WHAT, and NAME and "= V" if given. */
-static void say(struct watched *w, const char *what, const char *name, const json_t *v)
+static void add_line(struct watched *w, const char *what, const char *name, const json_t *v)
 {
     add_time(&w->lines);
     text_addf(&w->lines, " %s %s", w->path, what);
@@ -208,8 +208,8 @@ static void say(struct watched *w, const char *what, const char *name, const jso
 }
 
 /* Reports how NOW differs from *BEFORE, which becomes NOW (ownership is taken). */
-static void tell(struct watched *w, json_t **before, json_t *now, const char *comes,
-                 const char *goes)
+static void report(struct watched *w, json_t **before, json_t *now, const char *added,
+                   const char *removed)
 {
     const char *key;
     json_t *v;
@@ -217,14 +217,14 @@ static void tell(struct watched *w, json_t **before, json_t *now, const char *co
     json_object_foreach(*before, key, v)
     {
         if (json_object_get(now, key) == NULL)
-            say(w, goes, key, NULL);
+            add_line(w, removed, key, NULL);
     }
     json_object_foreach(now, key, v)
     {
         json_t *was = json_object_get(*before, key);
 
         if (was == NULL || !json_equal(was, v))
-            say(w, comes, key, v);
+            add_line(w, added, key, v);
     }
     json_decref(*before);
     *before = now;
@@ -248,7 +248,7 @@ static json_t *children_of(const struct tree_node *node)
     return all;
 }
 
-static void tell_problem(struct watched *w, const char *problem)
+static void report_problem(struct watched *w, const char *problem)
 {
     const char *before = w->problem != NULL ? w->problem : "";
     const char *now = problem != NULL ? problem : "";
@@ -256,9 +256,9 @@ static void tell_problem(struct watched *w, const char *problem)
     if (strcmp(before, now) == 0)
         return;
     if (now[0] != '\0')
-        say(w, "problem:", now, NULL);
+        add_line(w, "problem:", now, NULL);
     else
-        say(w, "no problem", NULL, NULL);
+        add_line(w, "no problem", NULL, NULL);
     free(w->problem);
     w->problem = xstrdup(problem);
 }
@@ -278,29 +278,29 @@ static void on_changed(void *context, const struct tree_node *node)
 {
     struct watched *w = context;
 
-    timer_stop(&w->patience);
+    timer_stop(&w->reply_timer);
     if (!w->reported || w->exists != node->exists)
-        say(w, node->exists ? "is there" : "is not there", NULL, NULL);
+        add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
     w->reported = true;
     w->exists = node->exists;
-    tell_problem(w, node->problem);
-    tell(w, &w->properties, json_incref(node->properties), "property", "no property");
+    report_problem(w, node->problem);
+    report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
-        tell(w, &w->providers, providers_of(node), "provider", "no provider");
-    tell(w, &w->children, children_of(node), "node", "no node");
+        report(w, &w->providers, providers_of(node), "provider", "no provider");
+    report(w, &w->children, children_of(node), "node", "no node");
     write_lines(w);
 }
 
 static void on_no_answer(struct timer *timer)
 {
-    struct watched *w = container_of(timer, struct watched, patience);
+    struct watched *w = container_of(timer, struct watched, reply_timer);
 
     fprintf(stderr, "resumelbctl: no reply from %s yet; waiting\n", w->command->url);
 }
 
 static void watched_fini(struct watched *w)
 {
-    timer_stop(&w->patience);
+    timer_stop(&w->reply_timer);
     json_decref(w->properties);
     json_decref(w->providers);
     json_decref(w->children);
@@ -318,8 +318,8 @@ static int tree_watch_changes(struct tree_command *c)
                         .children = json_object()};
     struct tree_watch *watch = tree_watch(c->tree, w.path, on_changed, &w);
 
-    timer_init(&w.patience, on_no_answer);
-    timer_start(c->loop, &w.patience, c->o.timeout_ms);
+    timer_init(&w.reply_timer, on_no_answer);
+    timer_start(c->loop, &w.reply_timer, c->o.timeout_ms);
     loop_run(c->loop);
     tree_unwatch(watch);
     watched_fini(&w);
@@ -373,7 +373,7 @@ static int take_trim(struct ctl_options *o, const struct ctl_flag *f, const char
     enum tree_trim trim = (enum tree_trim)f->at;
 
     (void)value;
-    if (c->trim != TREE_TRIM_TELL && c->trim != trim)
+    if (c->trim != TREE_TRIM_REPORT && c->trim != trim)
         return usage_error("expected one of --trim and --no-trim", NULL);
     c->trim = trim;
     return CTL_OK;

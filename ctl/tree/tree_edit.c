@@ -2,7 +2,7 @@
  *
  * resumelbctl tree set, get. A change is applied to what was read, and written only if the node
  * still has that version; otherwise it is read again. So simultaneous changes of different
- * properties are all kept.
+ * properties are all applied.
  */
 #include "common/base/clock.h"
 #include "common/base/file.h"
@@ -28,7 +28,7 @@ static json_t *parse_value(struct slice s)
 }
 
 /* Whether the text format can express it, so that exports are complete. */
-static bool can_be_said(enum tree_text_kind kind, struct slice name, struct slice rest)
+static bool can_express(enum tree_text_kind kind, struct slice name, struct slice rest)
 {
     struct text line = {0};
     bool can = tree_text_make_line(kind, name, rest, &line);
@@ -59,7 +59,7 @@ static bool parse_change(const char *word, json_t *set, struct diag *d)
     /* "a = b" means "a=b". */
     if (link || name.len != len)
         rest = slice_trim(rest);
-    if (!can_be_said(kind, name, link ? rest : SLICE_LIT("0"))) {
+    if (!can_express(kind, name, link ? rest : SLICE_LIT("0"))) {
         diag_add(d, NULL, 0, 0, "'%s': not a name (or target) that the text format can represent",
                  word);
         return false;
@@ -191,11 +191,11 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
                                 json_t **out)
 {
     char at[TREE_PATH_MAX + 1];
-    struct text wanted = {0};
+    struct text property = {0};
     enum err e = ERR_OK;
 
     snprintf(at, sizeof(at), "%s", path);
-    text_add(&wanted, slice_of(name));
+    text_add(&property, slice_of(name));
     *out = NULL;
     for (size_t hops = 0; e == ERR_OK && *out == NULL; ++hops) {
         struct tree_record r = {0};
@@ -207,19 +207,19 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
             break;
         }
         e = tree_command_read(c, at, &r);
-        *out = json_incref(json_object_get(r.properties, text_cstr(&wanted)));
-        struct slice link = link_of(r.properties, text_slice(&wanted));
+        *out = json_incref(json_object_get(r.properties, text_cstr(&property)));
+        struct slice link = link_of(r.properties, text_slice(&property));
         if (e == ERR_OK && *out == NULL && link.p != NULL) {
-            e = hop(c, link, at, &wanted);
+            e = hop(c, link, at, &property);
         } else if (e == ERR_OK && *out == NULL) {
             e = ERR_NOT_FOUND;
             if (hops != 0)
                 diag_add(&c->diag, NULL, 0, 0, "%s: has no property %s to link to",
-                         tree_path_shown(at), text_cstr(&wanted));
+                         tree_path_shown(at), text_cstr(&property));
         }
         tree_record_fini(&r);
     }
-    text_fini(&wanted);
+    text_fini(&property);
     return e;
 }
 
@@ -289,7 +289,8 @@ int tree_get(struct tree_command *c)
 
 /* ---- lines ---- */
 
-static void say(struct tree_command *c, const char *before, const char *path, const char *after)
+static void print_line(struct tree_command *c, const char *before, const char *path,
+                       const char *after)
 {
     text_add(&c->out, slice_of(before));
     text_add_escaped(&c->out, slice_of(path));
@@ -298,8 +299,8 @@ static void say(struct tree_command *c, const char *before, const char *path, co
 }
 
 /* "add property b = 1", "remove link b -> /c", "b change from 1 to 2". */
-static void say_change(struct tree_command *c, const char *path, const char *key, const json_t *was,
-                       const json_t *is)
+static void print_change(struct tree_command *c, const char *path, const char *key,
+                         const json_t *was, const json_t *is)
 {
     struct text *out = &c->out;
     const json_t *v = was == NULL ? is : was;
@@ -327,18 +328,18 @@ static void say_change(struct tree_command *c, const char *path, const char *key
 }
 
 /* Lists changed and removed properties by name, then added ones. */
-static void say_changes(struct tree_command *c, const char *path, json_t *was, json_t *is)
+static void print_changes(struct tree_command *c, const char *path, json_t *was, json_t *is)
 {
-    for (int coming = 0; coming < 2; ++coming) {
-        json_t *from = coming ? is : was;
+    for (int added = 0; added < 2; ++added) {
+        json_t *from = added ? is : was;
         const char **keys = json_sorted_names(from);
 
         for (size_t i = 0; i < json_object_size(from); ++i) {
             const json_t *before = json_object_get(was, keys[i]);
             const json_t *after = json_object_get(is, keys[i]);
 
-            if (coming ? before == NULL : !json_equal(before, after))
-                say_change(c, path, keys[i], before, after);
+            if (added ? before == NULL : !json_equal(before, after))
+                print_change(c, path, keys[i], before, after);
         }
         free(keys);
     }
@@ -347,10 +348,10 @@ static void say_changes(struct tree_command *c, const char *path, json_t *was, j
 /* ---- nodes that the text does not have ---- */
 
 /*
- * Delete PATH and all below, but no provider and nothing above one: *KEPT becomes true then.
+ * Delete PATH and all below, but no provider and nothing above one: *RETAINED becomes true then.
  * Errors: ERR_NOT_FOUND, ERR_BUSY (a node was created below it meanwhile).
  */
-static enum err delete_below(struct tree_command *c, const char *path, size_t depth, bool *kept)
+static enum err delete_below(struct tree_command *c, const char *path, size_t depth, bool *retained)
 {
     struct tree_record r;
     bool holds = false;
@@ -369,15 +370,15 @@ static enum err delete_below(struct tree_command *c, const char *path, size_t de
             e = ERR_OK;
         free(below);
     }
-    bool keeps = r.provider || holds;
-    if (e == ERR_OK && !c->dry_run && !keeps)
+    bool retain = r.provider || holds;
+    if (e == ERR_OK && !c->dry_run && !retain)
         e = tree_command_change(c, TREE_REMOVE, path, NULL, NULL);
-    if (e == ERR_OK && keeps) {
-        *kept = true;
-        say(c, c->dry_run ? "would not delete " : "not deleted: ", path,
-            r.provider ? ": a provider" : ": holds providers");
+    if (e == ERR_OK && retain) {
+        *retained = true;
+        print_line(c, c->dry_run ? "would not delete " : "not deleted: ", path,
+                   r.provider ? ": a provider" : ": holds providers");
     } else if (e == ERR_OK && c->dry_run) {
-        say(c, "would delete ", path, ".");
+        print_line(c, "would delete ", path, ".");
     }
     tree_record_fini(&r);
     return e;
@@ -393,18 +394,18 @@ static enum err extra_node(struct tree_command *c, const char *path, const char 
     if (e == ERR_NOT_FOUND || is_provider)
         return ERR_OK;
     /* A node that the format cannot name is never deleted. */
-    if (c->trim == TREE_TRIM_DELETE && can_be_said(TREE_TEXT_NODE, slice_of(name), SLICE_NULL)) {
-        bool kept = false;
+    if (c->trim == TREE_TRIM_DELETE && can_express(TREE_TEXT_NODE, slice_of(name), SLICE_NULL)) {
+        bool retained = false;
 
         if (e == ERR_OK)
-            e = delete_below(c, path, 0, &kept);
+            e = delete_below(c, path, 0, &retained);
         if (e == ERR_BUSY) {
-            say(c, "not deleted: ", path, ": a node was created below it meanwhile");
+            print_line(c, "not deleted: ", path, ": a node was created below it meanwhile");
             e = ERR_OK;
         }
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     }
-    say(c, "extra path not trimmed: ", path, "");
+    print_line(c, "extra path not trimmed: ", path, "");
     return e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE ? ERR_OK : e;
 }
 
@@ -434,11 +435,11 @@ static enum err change_node(struct tree_command *c, const char *path,
 
     if (there->provider) {
         if (!same)
-            say(c, "not changed: ", path, ": a provider");
+            print_line(c, "not changed: ", path, ": a provider");
         return ERR_OK;
     }
     if (c->dry_run)
-        say_changes(c, path, there->properties, n->properties);
+        print_changes(c, path, there->properties, n->properties);
     else if (!same)
         e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
     if (e == ERR_OK && c->reset_acl && !c->dry_run)
@@ -457,7 +458,7 @@ static enum err import_node(struct tree_command *c, const char *path,
     enum err e = tree_command_read(c, path, &there);
 
     if (e == ERR_NOT_FOUND && c->dry_run) {
-        say(c, "add ", path, "");
+        print_line(c, "add ", path, "");
         return ERR_OK;
     }
     if (e == ERR_NOT_FOUND) {

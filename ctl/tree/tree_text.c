@@ -16,7 +16,7 @@
 /*
  * What a line is. zc.zk tries four patterns in order ("=>", "=", "->", "/"), each with a name that
  * is as long as it can be: so "a=>b" is a property link, "/x = 1" a property, "/1.2.3.4:80" a node
- * without a type. That is kept, but for names that hold a quote: there a blank was forgotten
+ * without a type. This is the same here, except for names that contain a quote: these lack a blank
  * before the operator.
  *
  *   name  operator  rest            the name ends with the first word, or at an operator within it
@@ -30,7 +30,7 @@ struct item {
     struct slice rest; /* its type (may be empty), value, target */
 };
 
-/* A line, and what is asked of it again and again. */
+/* A line, and what each pattern needs of it. */
 struct line {
     struct slice s;
     size_t word;  /* bytes of its first word */
@@ -188,7 +188,7 @@ static const char *parse_item(struct slice text, struct item *out, size_t *at)
         out->kind = TREE_TEXT_PROPERTY_LINK;
     } else if (match(&l, SLICE_LIT("="), SIZE_MAX, out)) {
         out->kind = TREE_TEXT_PROPERTY;
-        /* No value begins so: it was to be a link. */
+        /* No value begins with it: a link was intended. */
         if (out->rest.p[0] == '>')
             return explain_mismatch(&l, at);
     } else if (match(&l, SLICE_LIT("->"), 1, out)) {
@@ -510,7 +510,7 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
                          struct diag *d)
 {
     struct reader *r = xcalloc(1, sizeof(*r));
-    bool go_on = true;
+    bool valid = true;
 
     r->file = file;
     r->diag = d;
@@ -518,11 +518,11 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
     if (bytes.len > TREE_TEXT_BYTES_MAX) {
         r->line = 1;
         complain(r, ERR_TOO_LARGE, 1, "file too long");
-        go_on = false;
+        valid = false;
     }
-    while (go_on && bytes.len != 0) {
+    while (valid && bytes.len != 0) {
         ++r->line;
-        go_on = read_line(r, slice_cut(&bytes, '\n'));
+        valid = read_line(r, slice_cut(&bytes, '\n'));
     }
     finish(r, r->top);
     enum err e = r->result;
@@ -543,7 +543,7 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
 
 struct printer {
     struct text *out;
-    struct diag *left_out; /* NULL: for people */
+    struct diag *left_out; /* NULL: for display */
     size_t nleft_out;
     struct text path;       /* of the node being printed */
     struct text line, rest; /* scratch */
@@ -580,7 +580,7 @@ static void leave_out(struct printer *p, size_t depth, const char *what, const c
     text_fini(&where);
 }
 
-/* If the format cannot express it, it is left out, or for people shown with KEY in quotes. */
+/* If the format cannot express it, it is left out, or for display shown with KEY in quotes. */
 static void print_property(struct printer *p, size_t depth, const char *key, const json_t *v)
 {
     struct slice name;

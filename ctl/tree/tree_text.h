@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tree as people write it, in zc.zk's format: one item a line, what is indented deeper belongs to
+ * A tree as text, in zc.zk's format: one item a line, what is indented deeper belongs to
  * the node above.
  *
  *   /lb : load balancer            a node, and its property `type`
@@ -63,7 +63,7 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
  * Append the children of TOP, which are sorted: reads back as the same tree. Items that the format
  * cannot express (a name with blanks, properties of TOP itself) are omitted, with everything below;
  * a comment in their place and a line in LEFT_OUT report it. Returns the number of such items.
- *   left_out  NULL: for people only, nothing is omitted; odd names are in quotes
+ *   left_out  NULL: for display only, nothing is omitted; odd names are in quotes
  */
 size_t tree_text_print(const struct tree_text_node *top, struct text *out, struct diag *left_out);
 
