@@ -230,21 +230,15 @@ static void report(struct watched *w, json_t **before, json_t *now, const char *
     *before = now;
 }
 
-static json_t *providers_of(const struct tree_node *node)
+/* Providers with their properties, or nodes below: name -> null. */
+static json_t *object_of(const struct tree_provider *items, size_t n)
 {
     json_t *all = json_object();
 
-    for (size_t i = 0; i < node->nproviders; ++i)
-        json_object_set_nocheck(all, node->providers[i].name, node->providers[i].properties);
-    return all;
-}
-
-static json_t *children_of(const struct tree_node *node)
-{
-    json_t *all = json_object();
-
-    for (size_t i = 0; i < node->nchildren; ++i)
-        json_object_set_new_nocheck(all, node->children[i].name, json_null());
+    for (size_t i = 0; i < n; ++i)
+        json_object_set_new_nocheck(all, items[i].name,
+                                    items[i].properties != NULL ? json_incref(items[i].properties)
+                                                                : json_null());
     return all;
 }
 
@@ -286,8 +280,9 @@ static void on_changed(void *context, const struct tree_node *node)
     report_problem(w, node->problem);
     report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
-        report(w, &w->providers, providers_of(node), "provider", "no provider");
-    report(w, &w->children, children_of(node), "node", "no node");
+        report(w, &w->providers, object_of(node->providers, node->nproviders), "provider",
+               "no provider");
+    report(w, &w->children, object_of(node->children, node->nchildren), "node", "no node");
     write_lines(w);
 }
 
@@ -401,15 +396,6 @@ static int take_unset(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-static const struct verb *find_verb(const char *name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(verbs); ++i) {
-        if (strcmp(verbs[i].name, name) == 0)
-            return &verbs[i];
-    }
-    return NULL;
-}
-
 /* -1: continue; otherwise the exit status. */
 static int parse_command_line(int argc, char **argv, struct tree_command *c,
                               const struct verb **verb)
@@ -420,7 +406,10 @@ static int parse_command_line(int argc, char **argv, struct tree_command *c,
         return code;
     if (c->o.words[0] == NULL)
         return usage_error("expected a verb: print, export, import, diff, set, get, watch", NULL);
-    *verb = find_verb(c->o.words[0]);
+    for (size_t i = 0; i < ARRAY_LEN(verbs); ++i) {
+        if (strcmp(verbs[i].name, c->o.words[0]) == 0)
+            *verb = &verbs[i];
+    }
     if (*verb == NULL)
         return usage_error("unknown verb", c->o.words[0]);
     c->words = c->o.words + 1;

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* ---- what is to change ---- */
 
@@ -500,24 +499,19 @@ static enum err import_children(struct tree_command *c, const char *path,
 static enum err read_stdin(struct text *out, struct diag *d)
 {
     enum { STEP = 65536 };
+    size_t n;
 
-    for (;;) {
-        ssize_t n = read(STDIN_FILENO, text_reserve(out, STEP), STEP);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            diag_add(d, "stdin", 0, 0, "%s", strerror(errno));
-            return ERR_SYSTEM;
-        }
-        if (n == 0)
-            return ERR_OK;
-        out->len += (size_t)n;
+    while ((n = fread(text_reserve(out, STEP), 1, STEP, stdin)) != 0) {
+        out->len += n;
         if (out->len > TREE_TEXT_BYTES_MAX) {
             diag_add(d, "stdin", 0, 0, "more than %d bytes", TREE_TEXT_BYTES_MAX);
             return ERR_TOO_LARGE;
         }
     }
+    if (!ferror(stdin))
+        return ERR_OK;
+    diag_add(d, "stdin", 0, 0, "%s", strerror(errno));
+    return ERR_SYSTEM;
 }
 
 static enum err read_tree(const char *file, struct tree_text_node **top, struct diag *d)
