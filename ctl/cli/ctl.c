@@ -339,38 +339,30 @@ static void on_done(struct http_fetch *f, enum err e)
 static const struct http_fetch_events events = {
     .on_head = on_head, .on_body = on_body, .done = on_done};
 
-static enum err ask_one(struct asking *a, struct loop *l, struct slice request,
-                        const struct addr *to, uint64_t timeout_ms)
-{
-    struct http_fetch_request r = {
-        .addr = to, .timeout_ms = timeout_ms, .body_max = BODY_MAX, .events = &events};
-
-    text_add(&r.bytes, request);
-    http_fetch_start(&a->fetch, l, &r);
-    while (http_fetch_running(&a->fetch))
-        loop_turn(l, TIMEOUT_MS);
-    /* Of a unix socket: it does not exist, or its backlog stays full. */
-    if (a->fetch.connect_errno == ENOENT || a->fetch.connect_errno == EAGAIN)
-        return ERR_CONNECT_FAILED;
-    return a->e;
-}
-
-static enum err ask_any(struct asking *a, struct slice request, const struct addr *all, size_t n,
-                        uint64_t timeout_ms)
+static void ask_any(struct asking *a, struct slice request, const struct addr *all, size_t n,
+                    uint64_t timeout_ms)
 {
     struct loop *l = loop_create(0);
     uint64_t due_ms = loop_due_ms(l, timeout_ms);
-    enum err e = ERR_NOT_FOUND;
     bool again = true;
 
     for (size_t i = 0; i < n && again; ++i) {
         uint64_t now_ms = loop_now_ms(l);
+        struct http_fetch_request r = {.addr = &all[i],
+                                       .timeout_ms = now_ms < due_ms ? due_ms - now_ms : 1,
+                                       .body_max = BODY_MAX,
+                                       .events = &events};
 
-        e = ask_one(a, l, request, &all[i], now_ms < due_ms ? due_ms - now_ms : 1);
+        text_add(&r.bytes, request);
+        http_fetch_start(&a->fetch, l, &r);
+        while (http_fetch_running(&a->fetch))
+            loop_turn(l, TIMEOUT_MS);
         again = a->fetch.connect_errno != 0;
     }
     loop_destroy(l);
-    return e;
+    /* Of a unix socket: it does not exist, or its backlog stays full. */
+    if (a->fetch.connect_errno == ENOENT || a->fetch.connect_errno == EAGAIN)
+        a->e = ERR_CONNECT_FAILED;
 }
 
 /* Adds the token in FILE, without the end of its line, to OUT. */
@@ -422,7 +414,7 @@ static enum err make_request(const struct ctl_options *o, const char *method, co
 enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
                  struct slice content, int *status, struct text *body, struct diag *d)
 {
-    struct asking a = {.out = body};
+    struct asking a = {.out = body, .e = ERR_NOT_FOUND};
     struct text request = {0};
     struct addr all[ADDRESSES_MAX];
     size_t n = 1;
@@ -440,7 +432,8 @@ enum err ctl_ask(const struct ctl_options *o, const char *method, const char *pa
     const char *why =
         e == ERR_SYNTAX ? "no address: expected HOST:PORT or unix:/PATH" : err_text(e);
     if (e == ERR_OK) {
-        e = ask_any(&a, text_slice(&request), all, n, o->timeout_ms);
+        ask_any(&a, text_slice(&request), all, n, o->timeout_ms);
+        e = a.e;
         why = err_text(e);
     }
     text_fini(&request);

@@ -313,12 +313,6 @@ static const struct page_column type_columns[] = {
     {"waited", true, "{waited_s:%.1f s}", NULL},
 };
 
-static bool is_daemon(const json_t *page)
-{
-    return json_is_array(json_object_get(page, "types")) &&
-           json_is_object(json_object_get(page, "counters"));
-}
-
 static void print_daemon(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     page_add(out, page, "resumelb-poolcounter {version}, {clients:d} clients, up {uptime_s:t}\n");
@@ -335,7 +329,8 @@ static void print_daemon(const json_t *page, const struct ctl_options *o, struct
 
 enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    if (is_daemon(page)) {
+    if (json_is_array(json_object_get(page, "types")) &&
+        json_is_object(json_object_get(page, "counters"))) {
         if (o->application != NULL)
             return ERR_NOT_FOUND;
         print_daemon(page, o, out);

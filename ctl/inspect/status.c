@@ -2,20 +2,13 @@
  *
  * resumelbctl status: one block per application.
  */
+#include "common/base/json.h"
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
 
 #include <inttypes.h>
 
 /* ---- an agent's page ---- */
-
-/* Whether PAGE is an agent's /status.json. */
-static bool is_agent(const json_t *page)
-{
-    const char *program = json_string_value(json_object_get(page, "program"));
-
-    return program != NULL && strcmp(program, "resumelb-agent") == 0;
-}
 
 static void cell_memory(struct text *out, const json_t *process)
 {
@@ -106,9 +99,7 @@ static void print_settings(const json_t *application, struct text *out)
 
     json_object_foreach(json_object_get(application, "settings"), name, row)
     {
-        const char *origin = json_string_value(json_object_get(row, "origin"));
-
-        if (origin == NULL || strcmp(origin, "tree") != 0)
+        if (!slice_is(json_text(row, "origin"), "tree"))
             continue;
         text_add(out, slice_of(before));
         text_add_escaped(out, slice_of(name));
@@ -287,7 +278,7 @@ enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct
 
     if (e != ERR_OK)
         return e;
-    if (is_agent(page)) {
+    if (slice_is(json_text(page, "program"), "resumelb-agent")) {
         print_pool(page, out);
         page_each_application(page, o, print_agent_application, out);
         return ERR_OK;

@@ -38,20 +38,21 @@ static const struct {
     char letter; /* '\0': no key */
     const char *what;
     const char *title;
+    const char *member; /* of the worker; NULL: it is not a number, or computed */
     unsigned width;
     unsigned rank;
     int decimals;
     bool is_rate; /* needs two pages */
 } columns[TOP_KEYS] = {
-    [TOP_NAME] = {'n', "name", "worker", 0, 0, 0, false},
-    [TOP_STATE] = {'\0', "state", "state", 9, 4, 0, false},
-    [TOP_BACKLOG] = {'b', "backlog", "backlog", 7, 1, 0, false},
-    [TOP_MEAN] = {'m', "mean backlog", "mean", 7, 7, 2, false},
-    [TOP_OLDEST] = {'o', "oldest request", "oldest s", 8, 6, 1, false},
-    [TOP_REQUESTS] = {'r', "requests/s", "req/s", 9, 2, 1, true},
-    [TOP_FAILURES] = {'f', "failures/s", "fail/s", 8, 3, 1, true},
-    [TOP_SERVICE] = {'s', "service time", "service ms", 10, 5, 2, false},
-    [TOP_SKILLS] = {'k', "skills", "skills", 7, 8, 0, false},
+    [TOP_NAME] = {'n', "name", "worker", NULL, 0, 0, 0, false},
+    [TOP_STATE] = {'\0', "state", "state", NULL, 9, 4, 0, false},
+    [TOP_BACKLOG] = {'b', "backlog", "backlog", "backlog", 7, 1, 0, false},
+    [TOP_MEAN] = {'m', "mean backlog", "mean", "mean_backlog", 7, 7, 2, false},
+    [TOP_OLDEST] = {'o', "oldest request", "oldest s", "oldest_s", 8, 6, 1, false},
+    [TOP_REQUESTS] = {'r', "requests/s", "req/s", "requests", 9, 2, 1, true},
+    [TOP_FAILURES] = {'f', "failures/s", "fail/s", "failures", 8, 3, 1, true},
+    [TOP_SERVICE] = {'s', "service time", "service ms", NULL, 10, 5, 2, false},
+    [TOP_SKILLS] = {'k', "skills", "skills", "skills", 7, 8, 0, false},
 };
 
 /* ---- keys ---- */
@@ -180,30 +181,26 @@ static const json_t *find_worker(const json_t *application, const json_t *name)
     return NULL;
 }
 
-static double rate(const json_t *then, const json_t *now, const char *name, double span_s)
-{
-    double before = page_number(then, name);
-    double after = page_number(now, name);
-
-    return (after >= before ? after - before : after) / span_s;
-}
-
 static void fill_row(struct row *r, const json_t *w, const json_t *then, double span_s)
 {
-    double requests = page_number(w, "requests");
-
     *r = (struct row){.worker = w, .has_rates = then != NULL && span_s > 0};
-    r->values[TOP_BACKLOG] = page_number(w, "backlog");
-    r->values[TOP_MEAN] = page_number(w, "mean_backlog");
-    r->values[TOP_OLDEST] = page_number(w, "oldest_s");
-    r->values[TOP_SKILLS] = page_number(w, "skills");
-    r->values[TOP_SERVICE] = requests > 0 ? page_number(w, "service_s") * 1000 / requests : 0;
-    if (!r->has_rates)
-        return;
-    r->values[TOP_REQUESTS] = rate(then, w, "requests", span_s);
-    r->values[TOP_FAILURES] = rate(then, w, "failures", span_s);
-    /* Based on those served since then: the present state. */
-    double served = requests - page_number(then, "requests");
+    for (size_t i = 0; i < TOP_KEYS; ++i) {
+        double now = columns[i].member != NULL ? page_number(w, columns[i].member) : 0;
+
+        if (!columns[i].is_rate) {
+            r->values[i] = now;
+        } else if (r->has_rates) {
+            double before = page_number(then, columns[i].member);
+
+            r->values[i] = (now >= before ? now - before : now) / span_s;
+        }
+    }
+    /* Based on the requests served since then, if there are any: the present state. */
+    double served = page_number(w, "requests") - page_number(then, "requests");
+    if (!r->has_rates || served <= 0) {
+        then = NULL;
+        served = page_number(w, "requests");
+    }
     if (served > 0)
         r->values[TOP_SERVICE] =
             (page_number(w, "service_s") - page_number(then, "service_s")) * 1000 / served;
