@@ -66,12 +66,15 @@ void page_add_words(struct text *out, struct slice words);
 /* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
 void page_add_duration(struct text *out, double seconds);
 /*
- * Adds FORMAT with members of OBJECT in the place of "{member}", or of "{member.of.a.member}": a
- * text, escaped; before the brace, ":w" for words, ":i" for a whole number, ":t" for seconds as a
- * duration, ":T" for seconds since the epoch as date and time, and ":%..." for a number as printf
- * formats a double. A missing member is "-", but with
- * ":d" a whole number that is 0. A part "[...]" is left out if its first member is missing, false,
- * 0 or empty; or, with ":!", unless it is that. ":?" and ":!" add nothing themselves.
+ * Adds FORMAT with members of OBJECT in the place of "{member}" or "{member.of.a.member}". One that
+ * is missing or of another type is "-".
+ *   {m}            a text, escaped
+ *   {m:w}          a text by page_add_words()
+ *   {m:i}, {m:d}   a whole number; with d, 0 if it is missing
+ *   {m:%.2f s}     a number, as printf formats a double
+ *   {m:t}, {m:T}   seconds as a duration; seconds since the epoch as date and time, UTC
+ *   [ ... ]        left out if the first member in it is missing, false, 0 or empty
+ *   {m:?}, {m:!}   nothing: a first member that is a condition; with !, the opposite one
  */
 void page_add(struct text *out, const json_t *object, const char *format);
 /* The same for each of the array OBJECTS. "{}" is one that is a text itself. */
@@ -93,8 +96,7 @@ typedef enum table_style (*page_style_fn)(const json_t *object);
 
 void page_table_init(struct table *t, const struct page_column *columns, size_t ncolumns);
 void page_add_row(struct table *t, const json_t *object);
-/* The first TOP (0: all) of an array of them; nothing if it is empty. STYLE NULL: without colors.
- */
+/* The first TOP (0: all) of the array ROWS; nothing if it is empty. STYLE NULL: without colors. */
 void page_print_rows(const struct page_column *columns, size_t ncolumns, const json_t *rows,
                      size_t top, page_style_fn style, struct text *out);
 

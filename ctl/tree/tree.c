@@ -31,7 +31,7 @@ struct walk {
 
 /*
  * The node at PATH becomes a child NAME of ABOVE, with all below; NAME NULL: it becomes ABOVE, the
- * top of the text, which is no node itself.
+ * top of the text, which is not a node itself.
  */
 static enum err walk(struct walk *w, const char *path, const char *name, size_t depth,
                      struct tree_text_node *above)

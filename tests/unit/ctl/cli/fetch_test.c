@@ -112,7 +112,7 @@ static enum err ask(const char *address, unsigned timeout_ms, int *status, struc
     enum err e = ctl_ask(&o, "GET", "/status.json", SLICE_NULL, status, out, &d);
 
     unlink(token);
-    /* A failure is said, once, with the address. */
+    /* A failure is reported once, with the address. */
     assert_int_equal(d.errors, e != ERR_OK);
     assert_true(e == ERR_OK || strncmp(d.text, address, strlen(address)) == 0);
     diag_fini(&d);
@@ -248,27 +248,27 @@ static void unix_sockets_are_reached(void **state)
     unlink(un.sun_path);
 }
 
-/* That ADDRESS cannot be reached, with this error and these words. */
+/* ADDRESS cannot be reached, with this error and reason. */
 static void expect_failure_within(unsigned timeout_ms, const char *address, enum err error,
-                                  const char *words)
+                                  const char *reason)
 {
     struct ctl_options o = {.address = address, .timeout_ms = timeout_ms};
     struct text out = {0};
     struct diag d = {0};
-    char *says = xasprintf("%s: %s", address, words);
+    char *expected = xasprintf("%s: %s", address, reason);
     int status = 0;
 
     assert_int_equal(ctl_ask(&o, "GET", "/", SLICE_NULL, &status, &out, &d), error);
     assert_int_equal(d.errors, 1);
-    assert_non_null(strstr(d.text, says));
-    free(says);
+    assert_non_null(strstr(d.text, expected));
+    free(expected);
     diag_fini(&d);
     text_fini(&out);
 }
 
-static void expect_nobody(const char *address, enum err error, const char *words)
+static void expect_unreachable(const char *address, enum err error, const char *reason)
 {
-    expect_failure_within(60000, address, error, words);
+    expect_failure_within(60000, address, error, reason);
 }
 
 static void one_that_cannot_be_reached_is_reported_with_the_reason(void **state)
@@ -281,25 +281,25 @@ static void one_that_cannot_be_reached_is_reported_with_the_reason(void **state)
     char address[128];
 
     (void)state;
-    expect_nobody("unix:/nonexistent", ERR_CONNECT_FAILED,
-                  "connection failed: No such file or directory");
+    expect_unreachable("unix:/nonexistent", ERR_CONNECT_FAILED,
+                       "connection failed: No such file or directory");
     /* One's own network's broadcast address takes no connections. */
-    expect_nobody("127.255.255.255:80", ERR_CONNECT_FAILED,
-                  "connection failed: Network is unreachable");
+    expect_unreachable("127.255.255.255:80", ERR_CONNECT_FAILED,
+                       "connection failed: Network is unreachable");
     assert_int_equal(bind(taken, (struct sockaddr *)&in, sizeof(in)), 0);
     assert_int_equal(getsockname(taken, (struct sockaddr *)&in, &len), 0);
     snprintf(address, sizeof(address), "127.0.0.1:%d", ntohs(in.sin_port));
-    expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
+    expect_unreachable(address, ERR_CONNECT_REFUSED, "connection refused");
 
     snprintf(un.sun_path, sizeof(un.sun_path), RLB_TEST_DIR "/rlb-closed-%d.sock", (int)getpid());
     snprintf(address, sizeof(address), "unix:%s", un.sun_path);
     assert_int_equal(bind(there, (struct sockaddr *)&un, sizeof(un)), 0);
-    expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
+    expect_unreachable(address, ERR_CONNECT_REFUSED, "connection refused");
     assert_int_equal(chmod(un.sun_path, 0), 0);
     /* Permissions do not apply to root. */
     uid_t user = geteuid();
     assert_int_equal(seteuid(user == 0 ? 65534 : user), 0);
-    expect_nobody(address, ERR_CONNECT_FAILED, "connection failed: Permission denied");
+    expect_unreachable(address, ERR_CONNECT_FAILED, "connection failed: Permission denied");
     assert_int_equal(seteuid(user), 0);
 
     assert_int_equal(chmod(un.sun_path, 0600), 0);
