@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl completion: what bash and zsh complete, made of the table of words. The
+ * resumelbctl completion: what bash and zsh complete, made of the table of commands. The
  * build installs its output.
  */
 #include "ctl/cli/ctl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+/* S with a backslash before each byte that is one of SPECIAL. */
+static void add_escaped(struct text *out, const char *s, const char *special)
+{
+    for (; *s != '\0'; ++s) {
+        if (strchr(special, *s) != NULL)
+            text_add_char(out, '\\');
+        text_add_char(out, *s);
+    }
+}
 
 /* A text within single quotes of a shell. */
 static void add_quoted(struct text *out, const char *s)
 {
     text_add_char(out, '\'');
-    for (; *s != '\0'; ++s) {
-        if (*s == '\'')
-            text_add(out, SLICE_LIT("'\\''"));
-        else
-            text_add_char(out, *s);
-    }
+    for (; *s != '\0'; ++s)
+        text_addf(out, *s == '\'' ? "'\\'%c" : "%c", *s);
     text_add_char(out, '\'');
 }
 
-/* "-a --address" of a flag, and the same of all. */
+/* "-a --address" of a flag. */
 static void add_flag_names(const struct ctl_flag *f, const char *between, struct text *out)
 {
     if (f->letter != 0)
@@ -28,28 +35,28 @@ static void add_flag_names(const struct ctl_flag *f, const char *between, struct
     text_addf(out, "--%s", f->name);
 }
 
-static void add_words(struct text *out)
+static bool is_files(const char *completes)
 {
-    for (size_t i = 0; i < ctl_ncommands; ++i)
-        text_addf(out, "%s%s", i != 0 ? " " : "", ctl_commands[i]->name);
+    return completes != NULL && strcmp(completes, CTL_FILES) == 0;
 }
 
 /* ---- bash ---- */
 
 /* The line of the script that sets COMPREPLY for a value. */
-static void add_bash_reply(const char *completes, struct text *out)
+static void add_bash_reply(const char *completes, const char *end, struct text *out)
 {
-    if (completes == NULL)
+    if (completes == NULL) {
         text_add(out, SLICE_LIT("COMPREPLY=()"));
-    else if (strcmp(completes, CTL_FILES) == 0)
+    } else if (is_files(completes)) {
         text_add(out, SLICE_LIT("_resumelbctl_files \"$cur\""));
-    else {
+    } else {
         text_add(out, SLICE_LIT("_resumelbctl_words \"$cur\" "));
         add_quoted(out, completes);
     }
+    text_add(out, slice_of(end));
 }
 
-static void add_bash_word(const struct ctl_command *c, struct text *out)
+static void add_bash_command(const struct ctl_command *c, struct text *out)
 {
     text_addf(out, "    %s)\n        case $prev in\n", c->name);
     for (size_t i = 0; i < c->nflags; ++i) {
@@ -58,20 +65,17 @@ static void add_bash_word(const struct ctl_command *c, struct text *out)
         text_add(out, SLICE_LIT("        "));
         add_flag_names(&c->flags[i], "|", out);
         text_add(out, SLICE_LIT(") "));
-        add_bash_reply(c->flags[i].completes, out);
-        text_add(out, SLICE_LIT("; return ;;\n"));
+        add_bash_reply(c->flags[i].completes, "; return ;;\n", out);
     }
     text_add(out, SLICE_LIT("        esac\n"
                             "        if [[ $cur == -* ]]; then\n"
                             "            _resumelbctl_words \"$cur\" '"));
     for (size_t i = 0; i < c->nflags; ++i) {
-        if (i != 0)
-            text_add_char(out, ' ');
+        text_addf(out, "%s", i != 0 ? " " : "");
         add_flag_names(&c->flags[i], " ", out);
     }
     text_add(out, SLICE_LIT("'\n        else\n            "));
-    add_bash_reply(c->completes, out);
-    text_add(out, SLICE_LIT("\n        fi\n        ;;\n"));
+    add_bash_reply(c->completes, "\n        fi\n        ;;\n", out);
 }
 
 static void print_bash(struct text *out)
@@ -109,80 +113,61 @@ static void print_bash(struct text *out)
                             "            _resumelbctl_words \"$cur\" '--help --version'\n"
                             "        else\n"
                             "            _resumelbctl_words \"$cur\" '"));
-    add_words(out);
+    for (size_t i = 0; i < ctl_ncommands; ++i)
+        text_addf(out, "%s%s", i != 0 ? " " : "", ctl_commands[i]->name);
     text_add(out, SLICE_LIT("'\n        fi\n        ;;\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i)
-        add_bash_word(ctl_commands[i], out);
+        add_bash_command(ctl_commands[i], out);
     text_add(out, SLICE_LIT("    esac\n}\n\ncomplete -F _resumelbctl resumelbctl\n"));
 }
 
 /* ---- zsh ---- */
 
-/* A description or value name within a spec of _arguments: brackets and colons mean something. */
-static void add_spec_text(const char *s, struct text *out)
+/* An argument of _arguments: NAME, which may have a HELP, and a value, called VALUE, or NULL. */
+static void add_zsh_spec(const char *name, const char *help, const char *value,
+                         const char *completes, struct text *out)
 {
-    for (; *s != '\0'; ++s) {
-        if (strchr("[]:\\", *s) != NULL)
-            text_add_char(out, '\\');
-        text_add_char(out, *s);
-    }
-}
-
-static void add_zsh_action(const char *completes, struct text *out)
-{
-    if (completes != NULL && strcmp(completes, CTL_FILES) == 0) {
-        text_add(out, SLICE_LIT("_files"));
-    } else if (completes != NULL) {
-        text_add_char(out, '(');
-        for (const char *p = completes; *p != '\0'; ++p) {
-            if (*p == ':')
-                text_add_char(out, '\\');
-            text_add_char(out, *p);
-        }
-        text_add_char(out, ')');
-    }
-}
-
-static void add_zsh_spec(const struct ctl_flag *f, const char *name, struct text *out)
-{
+    static const char special[] = "[]:\\";
     struct text spec = {0};
 
-    text_addf(&spec, "*%s[", name);
-    add_spec_text(f->help, &spec);
-    text_add_char(&spec, ']');
-    if (f->value != NULL) {
+    text_addf(&spec, "*%s", name);
+    if (help != NULL) {
+        text_add_char(&spec, '[');
+        add_escaped(&spec, help, special);
+        text_add_char(&spec, ']');
+    }
+    if (value != NULL) {
         text_add_char(&spec, ':');
-        add_spec_text(f->value, &spec);
+        add_escaped(&spec, value, special);
         text_add_char(&spec, ':');
-        add_zsh_action(f->completes, &spec);
+    }
+    if (is_files(completes)) {
+        text_add(&spec, SLICE_LIT("_files"));
+    } else if (completes != NULL) {
+        text_add_char(&spec, '(');
+        add_escaped(&spec, completes, ":");
+        text_add_char(&spec, ')');
     }
     text_add(out, SLICE_LIT(" \\\n            "));
     add_quoted(out, text_cstr(&spec));
     text_fini(&spec);
 }
 
-static void add_zsh_word(const struct ctl_command *c, struct text *out)
+static void add_zsh_command(const struct ctl_command *c, struct text *out)
 {
-    struct text rest = {0};
-
     text_addf(out, "    %s)\n        _arguments -s", c->name);
     for (size_t i = 0; i < c->nflags; ++i) {
+        const struct ctl_flag *f = &c->flags[i];
         char name[64];
 
-        snprintf(name, sizeof(name), "-%c", c->flags[i].letter);
-        if (c->flags[i].letter != 0)
-            add_zsh_spec(&c->flags[i], name, out);
-        snprintf(name, sizeof(name), "--%s", c->flags[i].name);
-        add_zsh_spec(&c->flags[i], name, out);
+        snprintf(name, sizeof(name), "-%c", f->letter);
+        if (f->letter != 0)
+            add_zsh_spec(name, f->help, f->value, f->completes, out);
+        snprintf(name, sizeof(name), "--%s", f->name);
+        add_zsh_spec(name, f->help, f->value, f->completes, out);
     }
-    text_add(&rest, SLICE_LIT("*:"));
-    add_spec_text(c->arguments != NULL ? c->arguments : "nothing", &rest);
-    text_add_char(&rest, ':');
-    add_zsh_action(c->completes, &rest);
-    text_add(out, SLICE_LIT(" \\\n            "));
-    add_quoted(out, text_cstr(&rest));
+    add_zsh_spec("", NULL, c->arguments != NULL ? c->arguments : "nothing", c->completes, out);
     text_add(out, SLICE_LIT("\n        ;;\n"));
-    text_fini(&rest);
 }
 
 static void print_zsh(struct text *out)
@@ -195,13 +180,12 @@ static void print_zsh(struct text *out)
                             "    local -a commands\n"
                             "    commands=(\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i) {
-        struct text row = {0};
+        char *row = xasprintf("%s:%s", ctl_commands[i]->name, ctl_commands[i]->summary);
 
-        text_addf(&row, "%s:%s", ctl_commands[i]->name, ctl_commands[i]->summary);
         text_add(out, SLICE_LIT("        "));
-        add_quoted(out, text_cstr(&row));
+        add_quoted(out, row);
         text_add_char(out, '\n');
-        text_fini(&row);
+        free(row);
     }
     text_add(out, SLICE_LIT("    )\n"
                             "    if ((CURRENT == 2)); then\n"
@@ -213,7 +197,7 @@ static void print_zsh(struct text *out)
                             "    ((CURRENT--))\n"
                             "    case $word in\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i)
-        add_zsh_word(ctl_commands[i], out);
+        add_zsh_command(ctl_commands[i], out);
     text_add(out, SLICE_LIT("    esac\n}\n\n_resumelbctl \"$@\"\n"));
 }
 

@@ -124,8 +124,11 @@ static int print_command_help(const struct ctl_command *c)
 
 /* ---- options ---- */
 
-/* What getopt returns for an option that has no letter: this, and its row. */
-enum { NO_LETTER = 256 };
+enum {
+    TIMEOUT_MS = 10000,
+    /* What getopt returns for an option that has no letter: this, and its row. */
+    NO_LETTER = 256,
+};
 
 /* The rows as getopt wants them; LETTERS has room for two bytes a row, and one. */
 static void make_options(const struct ctl_command *c, char *letters, struct option *longs)
@@ -209,7 +212,7 @@ int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_opt
     if (o->address == NULL)
         o->address = "127.0.0.1:8081";
     if (o->timeout_ms == 0)
-        o->timeout_ms = FETCH_TIMEOUT_MS;
+        o->timeout_ms = TIMEOUT_MS;
     o->colours = shows_colours();
     return -1;
 }
@@ -302,22 +305,25 @@ enum err ctl_close(FILE *in, const char *file, struct diag *d)
  * within one deadline.
  */
 
+enum {
+    /* A hundred workers with ten thousand skills of a hundred bytes each come near it. */
+    BODY_MAX = 128 * 1024 * 1024,
+    ADDRESSES_MAX = 8,
+    TOKEN_MAX = 1024,
+};
+
 struct asking {
     struct http_fetch fetch;
     struct text *out;
-    bool done;
     enum err e;
 };
 
 static void on_head(struct http_fetch *f, const struct http1_head *head)
 {
-    struct asking *a = container_of(f, struct asking, fetch);
-
-    if (head->framing != HTTP1_BODY_LENGTH || head->content_length <= FETCH_BODY_MAX)
+    if (head->framing != HTTP1_BODY_LENGTH || head->content_length <= BODY_MAX)
         return;
     http_fetch_stop(f);
-    a->done = true;
-    a->e = ERR_TOO_LARGE;
+    container_of(f, struct asking, fetch)->e = ERR_TOO_LARGE;
 }
 
 static void on_body(struct http_fetch *f, struct slice bytes)
@@ -327,144 +333,123 @@ static void on_body(struct http_fetch *f, struct slice bytes)
 
 static void on_done(struct http_fetch *f, enum err e)
 {
-    struct asking *a = container_of(f, struct asking, fetch);
-
-    a->done = true;
-    a->e = e;
+    container_of(f, struct asking, fetch)->e = e;
 }
 
 static const struct http_fetch_events events = {
     .on_head = on_head, .on_body = on_body, .done = on_done};
 
-static struct text request_bytes(const struct fetch_request *q)
-{
-    struct text t = {0};
-    /* A unix socket has no host; "localhost" is one that every admin address answers to. */
-    const char *host = strncmp(q->address, "unix:", 5) == 0 ? "localhost" : q->address;
-
-    text_addf(&t, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAccept: */*\r\n", q->method,
-              q->path, host);
-    if (strcmp(q->method, "POST") == 0)
-        text_addf(&t, "Content-Length: %zu\r\n", q->body.len);
-    if (q->body.len != 0)
-        text_add(&t, SLICE_LIT("Content-Type: application/json\r\n"));
-    if (q->token != NULL)
-        text_addf(&t, "Authorization: Bearer %s\r\n", q->token);
-    text_add(&t, SLICE_LIT("\r\n"));
-    text_add(&t, q->body);
-    return t;
-}
-
-static enum err ask_one(struct asking *a, struct loop *l, const struct fetch_request *q,
-                        const struct addr *to, uint64_t timeout_ms)
-{
-    const struct http_fetch_request r = {.addr = to,
-                                         .bytes = request_bytes(q),
-                                         .timeout_ms = timeout_ms,
-                                         .body_max = FETCH_BODY_MAX,
-                                         .events = &events};
-
-    a->done = false;
-    http_fetch_start(&a->fetch, l, &r);
-    while (!a->done)
-        loop_turn(l, FETCH_TIMEOUT_MS);
-    /* Of a unix socket: it does not exist, or its backlog stays full. */
-    if (a->fetch.connect_errno == ENOENT || a->fetch.connect_errno == EAGAIN)
-        return ERR_CONNECT_FAILED;
-    return a->e;
-}
-
-static enum err ask_any(struct asking *a, const struct fetch_request *q, const struct addr *all,
-                        size_t n)
+static void ask_any(struct asking *a, struct slice request, const struct addr *all, size_t n,
+                    uint64_t timeout_ms)
 {
     struct loop *l = loop_create(0);
-    uint64_t due_ms = loop_due_ms(l, q->timeout_ms);
-    enum err e = ERR_NOT_FOUND;
+    uint64_t due_ms = loop_due_ms(l, timeout_ms);
     bool again = true;
 
     for (size_t i = 0; i < n && again; ++i) {
         uint64_t now_ms = loop_now_ms(l);
+        struct http_fetch_request r = {.addr = &all[i],
+                                       .timeout_ms = now_ms < due_ms ? due_ms - now_ms : 1,
+                                       .body_max = BODY_MAX,
+                                       .events = &events};
 
-        e = ask_one(a, l, q, &all[i], now_ms < due_ms ? due_ms - now_ms : 1);
+        text_add(&r.bytes, request);
+        http_fetch_start(&a->fetch, l, &r);
+        while (http_fetch_running(&a->fetch))
+            loop_turn(l, TIMEOUT_MS);
         again = a->fetch.connect_errno != 0;
     }
     loop_destroy(l);
+    /* Of a unix socket: it does not exist, or its backlog stays full. */
+    if (a->fetch.connect_errno == ENOENT || a->fetch.connect_errno == EAGAIN)
+        a->e = ERR_CONNECT_FAILED;
+}
+
+/* Adds the token in FILE, without the end of its line, to OUT. */
+static enum err add_token(const char *file, struct text *out, struct diag *d)
+{
+    struct text bytes = {0};
+    enum err e = file_read(file, TOKEN_MAX, &bytes);
+
+    if (e != ERR_OK)
+        diag_add(d, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+    while (bytes.len != 0 && (bytes.p[bytes.len - 1] == '\n' || bytes.p[bytes.len - 1] == '\r'))
+        --bytes.len;
+    for (size_t i = 0; e == ERR_OK && i < bytes.len; ++i) {
+        /* It becomes part of a header line. */
+        if (bytes.p[i] <= ' ' || bytes.p[i] >= 0x7f) {
+            diag_add(d, file, 0, 0,
+                     "not a token: it contains blanks or other bytes that are not permitted");
+            e = ERR_SYNTAX;
+        }
+    }
+    text_add(out, text_slice(&bytes));
+    text_fini(&bytes);
     return e;
 }
 
-enum err fetch(const struct fetch_request *q, int *status, struct text *out, struct diag *d)
+static enum err make_request(const struct ctl_options *o, const char *method, const char *path,
+                             struct slice content, struct text *out, struct diag *d)
 {
-    struct asking a = {.out = out};
-    struct addr all[FETCH_ADDRESSES_MAX];
-    size_t n = 1;
-    enum err e = addr_parse(slice_of(q->address), &all[0]);
+    /* A unix socket has no host; "localhost" is one that every admin address answers to. */
+    const char *host = strncmp(o->address, "unix:", 5) == 0 ? "localhost" : o->address;
+    enum err e = ERR_OK;
 
+    text_addf(out, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAccept: */*\r\n", method,
+              path, host);
+    if (strcmp(method, "POST") == 0)
+        text_addf(out, "Content-Length: %zu\r\n", content.len);
+    if (content.len != 0)
+        text_add(out, SLICE_LIT("Content-Type: application/json\r\n"));
+    if (o->token_file != NULL) {
+        text_add(out, SLICE_LIT("Authorization: Bearer "));
+        e = add_token(o->token_file, out, d);
+        text_add(out, SLICE_LIT("\r\n"));
+    }
+    text_add(out, SLICE_LIT("\r\n"));
+    text_add(out, content);
+    return e;
+}
+
+enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
+                 struct slice content, int *status, struct text *body, struct diag *d)
+{
+    struct asking a = {.out = body, .e = ERR_NOT_FOUND};
+    struct text request = {0};
+    struct addr all[ADDRESSES_MAX];
+    size_t n = 1;
+    enum err e = make_request(o, method, path, content, &request, d);
+
+    if (e != ERR_OK) {
+        text_fini(&request);
+        return e;
+    }
+    e = addr_parse(slice_of(o->address), &all[0]);
     if (e == ERR_UNSUPPORTED) {
-        n = FETCH_ADDRESSES_MAX;
-        e = addr_resolve(slice_of(q->address), all, &n);
+        n = ADDRESSES_MAX;
+        e = addr_resolve(slice_of(o->address), all, &n);
     }
     const char *why =
         e == ERR_SYNTAX ? "no address: expected HOST:PORT or unix:/PATH" : err_text(e);
-
     if (e == ERR_OK) {
-        e = ask_any(&a, q, all, n);
+        ask_any(&a, text_slice(&request), all, n, o->timeout_ms);
+        e = a.e;
         why = err_text(e);
     }
+    text_fini(&request);
     int error = a.fetch.connect_errno;
 
     if (e == ERR_OK)
         *status = a.fetch.status;
     else if (e == ERR_CONNECT_FAILED || e == ERR_SYSTEM)
-        diag_add(d, NULL, 0, 0, "%s: %s: %s", q->address, why,
+        diag_add(d, NULL, 0, 0, "%s: %s: %s", o->address, why,
                  error == EAGAIN ? "too busy" : strerror(error));
     else
-        diag_add(d, NULL, 0, 0, "%s: %s", q->address, why);
+        diag_add(d, NULL, 0, 0, "%s: %s", o->address, why);
     return e;
 }
 
-/* ---- the admin address ---- */
-
-/* The token in FILE, without the end of its line, into OUT. */
-static enum err read_token(const char *file, struct text *out, struct diag *d)
-{
-    enum err e = file_read(file, FETCH_TOKEN_MAX, out);
-
-    if (e != ERR_OK) {
-        diag_add(d, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
-        return e;
-    }
-    while (out->len != 0 && (out->p[out->len - 1] == '\n' || out->p[out->len - 1] == '\r'))
-        --out->len;
-    for (size_t i = 0; i < out->len; ++i) {
-        /* It becomes part of a header line. */
-        if (out->p[i] <= ' ' || out->p[i] >= 0x7f) {
-            diag_add(d, file, 0, 0,
-                     "not a token: it contains blanks or other bytes that are not permitted");
-            return ERR_SYNTAX;
-        }
-    }
-    return ERR_OK;
-}
-
-enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
-                 struct slice order, int *status, struct text *body, struct diag *d)
-{
-    struct text token = {0};
-    enum err e = o->token_file != NULL ? read_token(o->token_file, &token, d) : ERR_OK;
-
-    if (e == ERR_OK) {
-        const struct fetch_request q = {.method = method,
-                                        .address = o->address,
-                                        .path = path,
-                                        .token = o->token_file != NULL ? text_cstr(&token) : NULL,
-                                        .body = order,
-                                        .timeout_ms = o->timeout_ms};
-
-        e = fetch(&q, status, body, d);
-    }
-    text_fini(&token);
-    return e;
-}
+/* ---- pages ---- */
 
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body, struct diag *d)
 {
@@ -511,13 +496,16 @@ enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum er
 /* ---- the command line ---- */
 
 /* Options permitted before the command: those that most commands have. */
-static const struct ctl_flag leading[] = {
+static const struct ctl_flag leading_flags[] = {
     CTL_FLAGS_ASKING,
     {.letter = 'c', .name = "class", .value = "CLASS"},
     {.letter = 'n', .name = "top", .value = "N"},
+    {.letter = 'v', .name = "version"},
 };
+static const struct ctl_command leading = {.flags = leading_flags,
+                                           .nflags = ARRAY_LEN(leading_flags)};
 
-static void print_help(void)
+static int print_help(void)
 {
     struct text out = {0};
 
@@ -535,60 +523,37 @@ static void print_help(void)
                   "version.\n"
                   "Exit status: 0 success; 1 server unreachable or error response; 2 usage error\n"
                   "            (check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)\n"));
-    (void)ctl_finish(ERR_OK, &out, &(struct diag){0});
+    return ctl_finish(ERR_OK, &out, &(struct diag){0});
 }
 
-/* The row for ARG ("-x", "-xVALUE", "--name", "--name=VALUE"); *ATTACHED: its value is in it. */
-static const struct ctl_flag *find_leading(const char *arg, bool *attached)
+/* Index of the command in the command line to *AT, ARGC: none. Returns -1 to continue; else the
+ * exit code. */
+static int find_command(int argc, char **argv, int *at)
 {
-    struct slice rest = slice_of(arg);
-    bool is_long = slice_starts(rest, SLICE_LIT("--"));
-    struct slice name = {arg + 2, rest.len - (rest.len < 2 ? rest.len : 2)};
+    char letters[2 * ARRAY_LEN(leading_flags) + 3] = "+:"; /* nothing is reordered nor printed */
+    struct option longs[ARRAY_LEN(leading_flags) + 1];
+    int letter;
 
-    *attached = is_long ? slice_find(name, '=') != SIZE_MAX : rest.len > 2;
-    name = slice_cut(&name, '=');
-    for (size_t i = 0; i < ARRAY_LEN(leading); ++i) {
-        if (is_long ? slice_is(name, leading[i].name) : arg[1] == leading[i].letter)
-            return &leading[i];
-    }
-    return NULL;
-}
+    make_options(&leading, letters + 2, longs);
+    optind = 0; /* reset: a test parses more than once */
+    for (;;) {
+        const char *arg = argv[optind != 0 ? optind : 1];
 
-/* Index of the command in the command line, 0: none. CTL_OK, or the exit status. */
-static int find_word(int argc, char **argv, int *at)
-{
-    *at = 0;
-    for (int i = 1; i < argc; ++i) {
-        bool attached = false;
-
-        if (argv[i][0] != '-' || argv[i][1] == '\0') {
-            *at = i;
-            return CTL_OK;
+        letter = getopt_long(argc, argv, letters, longs, NULL);
+        if (letter == '?')
+            return ctl_usage_error(NULL, "unknown option before the command", arg);
+        if (letter == -1 || letter == ':') {
+            *at = optind;
+            return -1;
         }
-        const struct ctl_flag *f = find_leading(argv[i], &attached);
-        if (f == NULL)
-            return ctl_usage_error(NULL, "unknown option before the command", argv[i]);
-        i += f->value != NULL && !attached;
-    }
-    return CTL_OK;
-}
-
-/* Returns -1 to continue; else the exit code. */
-static int run_without_word(int argc, char **argv)
-{
-    for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "-v") == 0 || strcmp(argv[i], "--version") == 0) {
+        letter = find_flag(&leading, letter)->letter;
+        if (letter == 'h')
+            return print_help();
+        if (letter == 'v') {
             printf("resumelbctl %s\n", RLB_VERSION);
             return CTL_OK;
         }
-        if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
-            print_help();
-            return CTL_OK;
-        }
-        if (argv[i][0] != '-')
-            break;
     }
-    return -1;
 }
 
 int ctl_main(int argc, char **argv)
@@ -596,30 +561,23 @@ int ctl_main(int argc, char **argv)
     char **args = xcalloc((size_t)argc + 1, sizeof(args[0]));
     const struct ctl_command *command = NULL;
     int at = 0;
-    int code = run_without_word(argc, argv);
+    int n = 0;
+    int code = find_command(argc, argv, &at);
 
-    if (code < 0)
-        code = find_word(argc, argv, &at) == CTL_OK ? -1 : CTL_USAGE;
-    if (code < 0 && at == 0)
-        code = ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
-    if (code < 0) {
-        for (size_t i = 0; i < ctl_ncommands; ++i) {
-            if (strcmp(argv[at], ctl_commands[i]->name) == 0)
-                command = ctl_commands[i];
-        }
-        if (command == NULL)
-            code = ctl_usage_error(NULL, "unknown command", argv[at]);
+    for (size_t i = 0; code < 0 && at < argc && i < ctl_ncommands; ++i) {
+        if (strcmp(argv[at], ctl_commands[i]->name) == 0)
+            command = ctl_commands[i];
     }
-    if (code < 0) {
-        int n = 0;
-
-        for (int i = 0; i < argc; ++i) {
-            if (i != at)
-                args[n++] = argv[i];
-        }
-        ASSERT(command != NULL);
+    for (int i = 0; i < argc; ++i) {
+        if (i != at)
+            args[n++] = argv[i];
+    }
+    if (command != NULL)
         code = command->run(command, n, args);
-    }
+    else if (code < 0 && at < argc)
+        code = ctl_usage_error(NULL, "unknown command", argv[at]);
+    else if (code < 0)
+        code = ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
     free(args);
     return code;
 }

@@ -25,7 +25,6 @@ struct ctl_options {
     uint64_t timeout_ms;
     bool json;
     const char *application; /* only this one; NULL: all */
-    const char *process;     /* detach: its id */
     const char *cls;         /* resumes: only this request class */
     uint64_t top;            /* resumes: so many classes of each worker; limits: keys; 0: all */
     bool colours;            /* the terminal supports them */
@@ -36,12 +35,14 @@ int ctl_main(int argc, char **argv);
 
 /* ---- shared by commands ---- */
 /*
- * Ask the admin address that O names, with its token, and with ORDER (JSON) unless that is empty;
- * the answer's status and body, whatever they are. What went wrong goes to D in words. Errors:
- * those of fetch(), and of reading the token.
+ * One HTTP request to the admin address that O names, with its token, and with CONTENT (JSON)
+ * unless that is empty; the answer's status and body, whatever they are, which is appended. It
+ * blocks for at most O's timeout; the bytes are bounded. Problems are added to D. Errors:
+ * ERR_SYNTAX (the address, the token), ERR_NOT_FOUND (the host), ERR_CONNECT_*, ERR_TIMEOUT,
+ * ERR_PEER_CLOSED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_SYSTEM.
  */
 enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
-                 struct slice order, int *status, struct text *body, struct diag *d) must_check;
+                 struct slice content, int *status, struct text *body, struct diag *d) must_check;
 /* The body of a page; any status but 200 is ERR_BAD_RESPONSE. */
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body,
                  struct diag *d) must_check;
@@ -55,7 +56,7 @@ enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum er
 /* ---- commands ---- */
 
 /*
- * The words of the command line and their options, as tables: what is parsed, what --help prints
+ * The commands and their options, as tables: what is parsed, what --help prints
  * and what shells complete are made of the same rows. Const tables and plain functions.
  */
 
@@ -69,7 +70,7 @@ typedef int (*ctl_take_fn)(struct ctl_options *o, const struct ctl_flag *f, cons
 struct ctl_flag {
     int letter;            /* 0: it has only the long name */
     const char *name;      /* without "--" */
-    const char *value;     /* what its argument is called; NULL: it takes none */
+    const char *value;     /* name of its argument; NULL: it takes none */
     const char *completes; /* words with blanks between, or CTL_FILES; NULL: anything */
     const char *help;
     ctl_take_fn take;  /* NULL: print the help */
@@ -121,7 +122,7 @@ extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes,
 
 /*
  * Takes each option of ARGV; -h prints the help of C. Returns -1 to continue: the arguments, which
- * are not more than C has, are O's words; else the exit code.
+ * are not more than C has, are O->words; else the exit code.
  */
 int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_options *o) must_check;
 /* Prints a usage error to standard error; returns CTL_USAGE. WHICH may be NULL. */
@@ -129,31 +130,27 @@ int ctl_usage_error(const struct ctl_command *c, const char *what, const char *w
 /* The same for problems that are in D, which is freed. */
 int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
 
-/* ---- what most words take ---- */
+/* ---- what most commands take ---- */
+
+/* A row in a macro. */
+#define CTL_FLAG(...)                                                                              \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #define CTL_FLAG_ADDRESS                                                                           \
-    {                                                                                              \
-        'a', "address", "ADDRESS", NULL,                                                           \
-            "its admin address: HOST:PORT, [IPV6]:PORT or unix:/path (127.0.0.1:8081)",            \
-            CTL_TEXT(struct ctl_options, address)                                                  \
-    }
+    CTL_FLAG('a', "address", "ADDRESS", NULL,                                                      \
+             "its admin address: HOST:PORT, [IPV6]:PORT or unix:/path (127.0.0.1:8081)",           \
+             CTL_TEXT(struct ctl_options, address))
 #define CTL_FLAG_JSON                                                                              \
-    {                                                                                              \
-        'j', "json", NULL, NULL, "print JSON", CTL_SET(struct ctl_options, json)                   \
-    }
+    CTL_FLAG('j', "json", NULL, NULL, "print JSON", CTL_SET(struct ctl_options, json))
 #define CTL_FLAG_TOKEN                                                                             \
-    {                                                                                              \
-        'T', "token-file", "FILE", CTL_FILES, "file with the admin address's token",               \
-            CTL_TEXT(struct ctl_options, token_file)                                               \
-    }
+    CTL_FLAG('T', "token-file", "FILE", CTL_FILES, "file with the admin address's token",          \
+             CTL_TEXT(struct ctl_options, token_file))
 #define CTL_FLAG_TIMEOUT                                                                           \
-    {                                                                                              \
-        't', "timeout", "SECONDS", NULL, "how long to wait for a response (10)", ctl_take_seconds, \
-            CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1, CTL_TIMEOUT_MAX_S                 \
-    }
-#define CTL_FLAG_HELP                                                                              \
-    {                                                                                              \
-        'h', "help", NULL, NULL, "print this help", CTL_OWN(NULL)                                  \
-    }
+    CTL_FLAG('t', "timeout", "SECONDS", NULL, "how long to wait for a response (10)",              \
+             ctl_take_seconds, CTL_AT(struct ctl_options, timeout_ms, uint64_t), 1,                \
+             CTL_TIMEOUT_MAX_S)
+#define CTL_FLAG_HELP CTL_FLAG('h', "help", NULL, NULL, "print this help", CTL_OWN(NULL))
 #define CTL_FLAGS_ASKING                                                                           \
     CTL_FLAG_ADDRESS, CTL_FLAG_JSON, CTL_FLAG_TOKEN, CTL_FLAG_TIMEOUT, CTL_FLAG_HELP
 
@@ -170,39 +167,5 @@ FILE *ctl_open(const char *file, struct diag *d);
 bool ctl_read_line(FILE *in, char *line, size_t max, struct slice *out) must_check;
 /* ERR_SYSTEM: it could not be read to its end; why to D. */
 enum err ctl_close(FILE *in, const char *file, struct diag *d) must_check;
-
-/* ---- one HTTP request ---- */
-
-/*
- * One HTTP request to an admin address, blocking: for a tool that asks once and ends. Everything is
- * bounded: the time in all, and the bytes taken. Nothing outlives the call; any thread.
- */
-
-enum {
-    /* A hundred workers with ten thousand skills of a hundred bytes each come near it. */
-    FETCH_BODY_MAX = 128 * 1024 * 1024,
-    FETCH_TIMEOUT_MS = 10000,
-    /* Of a host name, tried one after the other. */
-    FETCH_ADDRESSES_MAX = 8,
-    FETCH_TOKEN_MAX = 1024,
-};
-
-struct fetch_request {
-    const char *method;  /* "GET" or "POST" */
-    const char *address; /* as for the program: HOST:PORT, [IPV6]:PORT, unix:/path */
-    const char *path;    /* "/status.json" */
-    const char *token;   /* sent as "Authorization: Bearer TOKEN"; or NULL */
-    struct slice body;   /* of a POST: JSON, or empty */
-    uint64_t timeout_ms; /* for all of it */
-};
-
-/*
- * Ask, and append the body to OUT; *STATUS is the HTTP status, whatever it is. What went wrong goes
- * to D in words.
- * Errors: ERR_SYNTAX (the address), ERR_NOT_FOUND (the host), ERR_CONNECT_*, ERR_TIMEOUT,
- * ERR_PEER_CLOSED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_SYSTEM.
- */
-enum err fetch(const struct fetch_request *q, int *status, struct text *out,
-               struct diag *d) must_check;
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* ---- tables ---- */
 
@@ -48,11 +49,9 @@ void table_fini(struct table *t)
     t->ncells = 0;
 }
 
-void table_add(struct table *t, struct slice cell)
+/* CELL is escaped. */
+static void add_cell(struct table *t, struct slice cell)
 {
-    struct text safe = {0};
-
-    text_add_escaped(&safe, cell);
     /* Room in powers of two. */
     if ((t->ncells & (t->ncells - 1)) == 0) {
         size_t room = t->ncells == 0 ? 1 : t->ncells * 2;
@@ -61,7 +60,15 @@ void table_add(struct table *t, struct slice cell)
         t->styles = xrealloc(t->styles, room); /* more than there are rows */
     }
     t->styles[t->ncells / t->ncolumns] = TABLE_PLAIN;
-    t->cells[t->ncells++] = xslicedup(text_slice(&safe));
+    t->cells[t->ncells++] = xslicedup(cell);
+}
+
+void table_add(struct table *t, struct slice cell)
+{
+    struct text safe = {0};
+
+    text_add_escaped(&safe, cell);
+    add_cell(t, text_slice(&safe));
     text_fini(&safe);
 }
 
@@ -159,13 +166,14 @@ void table_numbers(struct table *t, const char *fmt, ...)
 
 /* ---- pages ---- */
 
+static int64_t int_of(const json_t *v)
+{
+    return json_is_real(v) ? (int64_t)json_real_value(v) : (int64_t)json_integer_value(v);
+}
+
 int64_t page_int(const json_t *object, const char *name)
 {
-    const json_t *v = json_object_get(object, name);
-
-    if (json_is_real(v))
-        return (int64_t)json_real_value(v);
-    return json_integer_value(v);
+    return int_of(json_object_get(object, name));
 }
 
 double page_number(const json_t *object, const char *name)
@@ -204,13 +212,11 @@ void page_add_words(struct text *out, struct slice words)
     }
 }
 
-void page_add_cutoff(const json_t *application, struct text *out)
+bool page_has_cutoff(const json_t *application)
 {
     const char *policy = json_string_value(json_object_get(application, "policy"));
 
-    if (policy != NULL && strcmp(policy, "resume") != 0)
-        return;
-    page_add(out, application, ", cutoff {max_backlog:g}");
+    return policy == NULL || strcmp(policy, "resume") == 0;
 }
 
 void page_add_duration(struct text *out, double seconds)
@@ -229,39 +235,91 @@ void page_add_duration(struct text *out, double seconds)
         text_addf(out, "%" PRIu64 "s", s);
 }
 
-static void add_member(struct text *out, const json_t *v, char kind)
+/* UTC, without the fraction, which is one of microseconds. */
+static void add_time(struct text *out, double seconds)
 {
-    if (kind == 'd')
-        text_addf(out, "%" PRId64,
-                  json_is_real(v) ? (int64_t)json_real_value(v) : (int64_t)json_integer_value(v));
-    else if (kind == 't')
-        page_add_duration(out, json_number_value(v));
-    else if (kind == 'g' && json_is_number(v))
-        text_addf(out, "%.4g", json_number_value(v));
-    else if (kind == 'w' && json_is_string(v))
-        page_add_words(out, text_of(v));
-    else if (kind == 's' && json_is_string(v))
-        text_add_escaped(out, text_of(v));
-    else
-        text_add_char(out, '-');
+    time_t second = seconds > 0 && seconds < 1e11 ? (time_t)(seconds + 5e-7) : 0;
+    struct tm utc;
+    char shown[32];
+
+    gmtime_r(&second, &utc);
+    strftime(shown, sizeof(shown), "%Y-%m-%d %H:%M:%S", &utc);
+    text_add(out, slice_of(shown));
 }
 
-void page_add_text(struct text *out, const json_t *object, const char *name)
+/* Formats are literals of ours. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void add_member(struct text *out, const json_t *v, struct slice kind)
 {
-    add_member(out, json_object_get(object, name), 's');
+    char format[32];
+    char letter = kind.len != 0 ? kind.p[0] : 's';
+
+    if (letter == 'd' || (letter == 'i' && json_is_number(v))) {
+        text_addf(out, "%" PRId64, int_of(v));
+    } else if (letter == 't' && json_is_number(v)) {
+        page_add_duration(out, json_number_value(v));
+    } else if (letter == 'T' && json_is_number(v)) {
+        add_time(out, json_number_value(v));
+    } else if (letter == '%' && json_is_number(v)) {
+        snprintf(format, sizeof(format), "%.*s", SLICE_FMT(kind));
+        text_addf(out, format, json_number_value(v));
+    } else if (letter == 'w' && json_is_string(v)) {
+        page_add_words(out, text_of(v));
+    } else if (letter == 's' && json_is_string(v)) {
+        text_add_escaped(out, text_of(v));
+    } else {
+        text_add_char(out, '-');
+    }
+}
+#pragma GCC diagnostic pop
+
+/* Whether V is neither missing, false, 0 nor empty. */
+static bool is_given(const json_t *v)
+{
+    return json_is_true(v) || json_number_value(v) != 0 || json_string_length(v) != 0 ||
+           json_object_size(v) != 0;
 }
 
 void page_add(struct text *out, const json_t *object, const char *format)
 {
-    struct slice rest = slice_of(format);
+    bool decides = false; /* the next member is the first one of a part */
+    bool shown = true;
+    size_t part = 0;
 
-    for (;;) {
-        text_add(out, slice_cut(&rest, '{'));
-        if (rest.len == 0)
-            return;
-        struct slice kind = slice_cut(&rest, '}');
-        struct slice member = slice_cut(&kind, ':');
-        add_member(out, find(object, member), kind.len != 0 ? kind.p[0] : 's');
+    for (struct slice rest = slice_of(format); rest.len != 0;) {
+        char c = *rest.p++;
+
+        --rest.len;
+        if (c == '[' || c == ']') {
+            decides = c == '[';
+            shown = true;
+            part = out->len;
+        } else if (c == '{') {
+            struct slice kind = slice_cut(&rest, '}');
+            const json_t *v = find(object, slice_cut(&kind, ':'));
+
+            if (decides)
+                shown = is_given(v) != slice_is(kind, "!");
+            if (!shown && decides)
+                out->len = part;
+            else if (shown && !slice_is(kind, "!") && !slice_is(kind, "?"))
+                add_member(out, v, kind);
+            decides = false;
+        } else if (shown) {
+            text_add_char(out, c);
+        }
+    }
+}
+
+void page_add_each(struct text *out, const json_t *objects, const char *format)
+{
+    const json_t *object;
+    size_t i;
+
+    json_array_foreach(objects, i, object)
+    {
+        page_add(out, object, format);
     }
 }
 
@@ -275,55 +333,41 @@ void page_table_init(struct table *t, const struct page_column *columns, size_t 
         t->columns[i] = (struct table_column){columns[i].title, columns[i].right};
 }
 
-const char page_duration[] = "duration";
-
-static void add_duration(struct table *t, double seconds)
-{
-    struct text shown = {0};
-
-    page_add_duration(&shown, seconds);
-    table_add(t, text_slice(&shown));
-    text_fini(&shown);
-}
-
-/* Formats are literals of ours. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 void page_add_row(struct table *t, const json_t *object)
 {
+    struct text cell = {0};
+
     for (size_t i = 0; i < t->ncolumns; ++i) {
         const struct page_column *c = &t->of[i];
-        const json_t *v = find(object, slice_of(c->member));
 
+        text_clear(&cell);
         if (c->cell != NULL)
-            c->cell(t, object);
-        else if (c->format == page_duration && json_is_number(v))
-            add_duration(t, json_number_value(v));
-        else if (c->format != NULL && json_is_number(v))
-            table_addf(t, c->format, json_number_value(v));
-        else if (c->right && c->format == NULL && json_is_real(v))
-            table_addf(t, "%" PRId64, (int64_t)json_real_value(v));
-        else if (c->right && c->format == NULL && json_is_integer(v))
-            table_addf(t, "%" PRId64, (int64_t)json_integer_value(v));
-        else if (!c->right && json_string_length(v) != 0)
-            table_add(t, text_of(v));
+            c->cell(&cell, object);
         else
-            table_add(t, SLICE_LIT("-"));
+            page_add(&cell, object, c->format);
+        if (c->cell == NULL && cell.len == 0)
+            text_add_char(&cell, '-');
+        add_cell(t, text_slice(&cell));
     }
+    text_fini(&cell);
 }
-#pragma GCC diagnostic pop
 
 void page_print_rows(const struct page_column *columns, size_t ncolumns, const json_t *rows,
-                     struct text *out)
+                     size_t top, page_style_fn style, struct text *out)
 {
     struct table t;
     const json_t *row;
     size_t i;
 
     page_table_init(&t, columns, ncolumns);
+    t.colours = style != NULL;
     json_array_foreach(rows, i, row)
     {
+        if (top != 0 && i == top)
+            break;
         page_add_row(&t, row);
+        if (style != NULL)
+            table_style(&t, style(row));
     }
     table_print(&t, 2, out);
     table_fini(&t);
@@ -333,19 +377,10 @@ void page_print_rows(const struct page_column *columns, size_t ncolumns, const j
 
 void page_print_refused(const json_t *application, struct text *out)
 {
-    const json_t *row;
-    size_t i;
-
-    json_array_foreach(json_object_get(application, "refused"), i, row)
-    {
-        page_add(out, row, "  rejected setting {name}: {why:w}\n");
-    }
-    json_array_foreach(json_object_get(application, "broken_links"), i, row)
-    {
-        text_add(out, SLICE_LIT("  a link in the tree does not resolve: "));
-        text_add_escaped(out, text_of(row));
-        text_add_char(out, '\n');
-    }
+    page_add_each(out, json_object_get(application, "refused"),
+                  "  rejected setting {name}: {why:w}\n");
+    page_add_each(out, json_object_get(application, "broken_links"),
+                  "  a link in the tree does not resolve: {}\n");
 }
 
 enum err page_check(const json_t *page, const struct ctl_options *o)

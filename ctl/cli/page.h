@@ -65,57 +65,45 @@ int64_t page_int(const json_t *object, const char *name);
 /* As double; likewise. */
 double page_number(const json_t *object, const char *name);
 bool page_is_true(const json_t *object, const char *name);
-/* Adds a text on one line, "-" if it is missing. */
-void page_add_text(struct text *out, const json_t *object, const char *name);
 /* Adds the program's text to a line for a human reader: quotes are not escaped; terminal control
  * characters are. */
 void page_add_words(struct text *out, struct slice words);
 /* Seconds as "3d 4h", "2h 5m", "1m 7s", "12s". */
 void page_add_duration(struct text *out, double seconds);
 /*
- * Adds FORMAT with members of OBJECT in the place of "{member}", or of "{member.of.a.member}": a
- * text; with ":d" before the brace a whole number, ":g" a number, ":t" seconds as a duration, ":w"
- * words. What is missing is "-", but a whole number then is 0.
+ * Adds FORMAT with members of OBJECT in the place of "{member}" or "{member.of.a.member}". One that
+ * is missing or of another type is "-".
+ *   {m}            a text, escaped
+ *   {m:w}          a text by page_add_words()
+ *   {m:i}, {m:d}   a whole number; with d, 0 if it is missing
+ *   {m:%.2f s}     a number, as printf formats a double
+ *   {m:t}, {m:T}   seconds as a duration; seconds since the epoch as date and time, UTC
+ *   [ ... ]        left out if the first member in it is missing, false, 0 or empty
+ *   {m:?}, {m:!}   nothing: a first member that is a condition; with !, the opposite one
  */
 void page_add(struct text *out, const json_t *object, const char *format);
-/* Adds ", cutoff 9" if the application's policy has a cutoff, or is unknown. */
-void page_add_cutoff(const json_t *application, struct text *out);
+/* The same for each of the array OBJECTS. "{}" is one that is a text itself. */
+void page_add_each(struct text *out, const json_t *objects, const char *format);
+/* Whether the application's policy has a cutoff (max_backlog), or is unknown. */
+bool page_has_cutoff(const json_t *application);
 
 /* ---- tables of objects ---- */
 
-/* A column: a member of each object, whole numbers on the right, others as FORMAT has a double or
- * page_duration, and texts; or what CELL adds. "-" if it is missing. */
-extern const char page_duration[];
+/* A cell is what FORMAT makes of the object (page_add(); "-" if that is empty), or what CELL adds,
+ * escaped. */
 struct page_column {
     const char *title;
     bool right;
-    const char *member; /* or "member.of.a.member" */
     const char *format;
-    void (*cell)(struct table *t, const json_t *object);
+    void (*cell)(struct text *out, const json_t *object);
 };
-
-#define PAGE_TEXT(title, member)                                                                   \
-    {                                                                                              \
-        title, false, member, NULL, NULL                                                           \
-    }
-#define PAGE_INT(title, member)                                                                    \
-    {                                                                                              \
-        title, true, member, NULL, NULL                                                            \
-    }
-#define PAGE_REAL(title, member, format)                                                           \
-    {                                                                                              \
-        title, true, member, format, NULL                                                          \
-    }
-#define PAGE_CELL(title, right, cell)                                                              \
-    {                                                                                              \
-        title, right, NULL, NULL, cell                                                             \
-    }
+typedef enum table_style (*page_style_fn)(const json_t *object);
 
 void page_table_init(struct table *t, const struct page_column *columns, size_t ncolumns);
 void page_add_row(struct table *t, const json_t *object);
-/* An array of them, whole; nothing if it is empty. */
+/* The first TOP (0: all) of the array ROWS; nothing if it is empty. STYLE NULL: without colors. */
 void page_print_rows(const struct page_column *columns, size_t ncolumns, const json_t *rows,
-                     struct text *out);
+                     size_t top, page_style_fn style, struct text *out);
 
 /* ---- applications ---- */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * resumelbctl drain, undrain, confirm-removal, forget, reload: actions at an admin address, with
- * its actions_token. Scores must also be removed from the agents, which would report them again;
- * these are named one by one. The token is only sent to addresses that the operator has typed:
- * those in the tree or on the status page may be written by others.
+ * its actions_token; detach: one at an agent's. Scores must also be removed from the agents, which
+ * would report them again; these are named one by one. The token is only sent to addresses that the
+ * operator has typed: those in the tree or on the status page may be written by others.
  */
 #include "common/base/json.h"
 #include "common/base/limits.h"
@@ -12,12 +12,13 @@
 #include "ctl/inspect/inspect.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { AGENTS_MAX = 64 };
 
 struct action_run {
     struct ctl_options o;
-    const char *worker;
+    const char *worker; /* detach: the id of a process */
     const char *agents[AGENTS_MAX];
     size_t nagents;
     bool all;
@@ -34,21 +35,21 @@ static int take_agent(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-static void make_order(const struct action_run *r, struct text *out)
+static void make_content(const struct action_run *r, struct text *out)
 {
+    const char *const members[][2] = {
+        {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
     struct json_writer w = {.out = out};
 
     json_open_object(&w, NULL);
-    if (r->o.application != NULL)
-        json_put_text(&w, "application", slice_of(r->o.application));
-    if (r->worker != NULL)
-        json_put_text(&w, "worker", slice_of(r->worker));
-    if (r->o.cls != NULL)
-        json_put_text(&w, "class", slice_of(r->o.cls));
+    for (size_t i = 0; i < ARRAY_LEN(members); ++i) {
+        if (members[i][1] != NULL)
+            json_put_text(&w, members[i][0], slice_of(members[i][1]));
+    }
     json_close_object(&w);
 }
 
-/* Why it was refused: its own words, a line for each problem, and what to do about it. */
+/* Adds the reason of a rejection: a line for each problem that the answer has, and advice. */
 static void complain(const char *address, int status, const json_t *page, struct diag *d)
 {
     const json_t *error = json_object_get(page, "error");
@@ -71,38 +72,31 @@ static void complain(const char *address, int status, const json_t *page, struct
     } while (rest.len != 0);
 }
 
-/* "deleted 7 scores of 2 workers" */
-static void add_done(const struct action_run *r, const char *address, const json_t *page,
-                     struct text *out)
+/* What was done, by the answer. */
+static const char *done_format(const struct ctl_command *c)
 {
-    const struct ctl_command *c = r->o.command;
-
-    text_addf(out, "%s: ", address);
     if (c == &ctl_word_forget)
-        page_add(out, page, "deleted {scores:d} scores of {workers:d} workers\n");
-    else if (c == &ctl_word_reload)
-        text_add(out, SLICE_LIT("reloaded\n"));
-    else if (c == &ctl_word_confirm_removal)
-        page_add(out, page, "{application} released {workers:d} held workers\n");
-    else
-        page_add(out, page,
-                 page_is_true(page, "changed") ? "{application} {worker} is now {state}\n"
-                                               : "{application} {worker} was already {state}\n");
+        return "deleted {scores:d} scores of {workers:d} workers\n";
+    if (c == &ctl_word_reload)
+        return "reloaded\n";
+    if (c == &ctl_word_confirm_removal)
+        return "{application} released {workers:d} held workers\n";
+    return "{application} {worker} [{changed:?}is now][{changed:!}was already] {state}\n";
 }
 
-static enum err order_at(const struct action_run *r, const char *address, struct text *out,
-                         struct diag *d)
+static enum err act_at(const struct action_run *r, const char *address, struct text *out,
+                       struct diag *d)
 {
     struct ctl_options o = r->o;
-    struct text order = {0};
+    struct text content = {0};
     struct text body = {0};
     char path[64];
     int status = 0;
 
     o.address = address;
     snprintf(path, sizeof(path), "/actions/%s", r->o.command->name);
-    make_order(r, &order);
-    enum err e = ctl_ask(&o, "POST", path, text_slice(&order), &status, &body, d);
+    make_content(r, &content);
+    enum err e = ctl_ask(&o, "POST", path, text_slice(&content), &status, &body, d);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
         complain(address, status, page, d);
@@ -113,26 +107,63 @@ static enum err order_at(const struct action_run *r, const char *address, struct
     } else if (e == ERR_OK && r->o.json) {
         text_add(out, text_slice(&body));
     } else if (e == ERR_OK) {
-        add_done(r, address, page, out);
+        text_addf(out, "%s: ", address);
+        page_add(out, page, done_format(o.command));
     }
     json_decref(page);
-    text_fini(&order);
+    text_fini(&content);
     text_fini(&body);
     return e;
 }
 
 /* Agents first, because they would send the data they still have to the load balancer again. A
  * failure does not stop the actions on the others. */
-static enum err order_all(const struct action_run *r, struct text *out, struct diag *d)
+static enum err act_at_all(const struct action_run *r, struct text *out, struct diag *d)
 {
     enum err worst = ERR_OK;
 
     for (size_t i = 0; i < r->nagents; ++i) {
-        enum err e = order_at(r, r->agents[i], out, d);
+        enum err e = act_at(r, r->agents[i], out, d);
         worst = e != ERR_OK ? e : worst;
     }
-    enum err e = order_at(r, r->o.address, out, d);
+    enum err e = act_at(r, r->o.address, out, d);
     return e != ERR_OK ? e : worst;
+}
+
+enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *out, struct diag *d)
+{
+    /* It becomes part of a path. */
+    static const char permitted[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+    size_t len = strlen(id);
+    struct text body = {0};
+    struct text reply = {0};
+    int status = 0;
+
+    if (len == 0 || len > ADMIN_ARGUMENT_MAX || strspn(id, permitted) != len) {
+        diag_add(d, NULL, 0, 0, "not the id of a process, which status shows: '%s'", id);
+        return ERR_SYNTAX;
+    }
+    char *path = xasprintf("/processes/%s/detach", id);
+    enum err e = ctl_ask(o, "POST", path, SLICE_NULL, &status, &body, d);
+    struct slice rest = text_slice(&body);
+
+    text_add_visible(&reply, slice_cut(&rest, '\n'));
+    if (e == ERR_OK && status != 200) {
+        const char *advice = status == 401   ? " (--token-file?)"
+                             : status == 405 ? " (is this an agent's admin address?)"
+                                             : "";
+
+        diag_add(d, NULL, 0, 0, "%s: status %d%s: %s", o->address, status, advice,
+                 text_cstr(&reply));
+        e = ERR_BAD_RESPONSE;
+    } else if (e == ERR_OK) {
+        text_addf(out, "%s\n", text_cstr(&reply));
+    }
+    free(path);
+    text_fini(&reply);
+    text_fini(&body);
+    return e;
 }
 
 /* Returns -1 to continue; else the exit code. */
@@ -140,15 +171,18 @@ static int complete(struct action_run *r)
 {
     const struct ctl_command *c = r->o.command;
     bool is_forget = c == &ctl_word_forget;
+    bool is_detach = c == &ctl_word_detach;
 
     if (!is_forget && c != &ctl_word_reload) {
         r->worker = r->o.words[0];
+        if (r->worker == NULL && is_detach)
+            return ctl_usage_error(c, "expected the id of a process, which status shows", NULL);
         if (r->worker == NULL && c != &ctl_word_confirm_removal)
             return ctl_usage_error(c, "expected a worker, as status shows it", NULL);
     }
     if (is_forget && r->all == (r->o.cls != NULL || r->worker != NULL))
         return ctl_usage_error(c, "expected --class, --worker, both, or --all", NULL);
-    if (r->o.token_file == NULL)
+    if (r->o.token_file == NULL && !is_detach)
         return ctl_usage_error(c, "--token-file is required, with the admin's actions_token", NULL);
     return -1;
 }
@@ -164,14 +198,14 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         code = complete(&r);
     if (code >= 0)
         return code;
-    return ctl_finish(order_all(&r, &out, &d), &out, &d);
+    enum err e =
+        c == &ctl_word_detach ? ctl_detach(&r.o, r.worker, &out, &d) : act_at_all(&r, &out, &d);
+    return ctl_finish(e, &out, &d);
 }
 
 #define ACTION_FLAG_APPLICATION                                                                    \
-    {                                                                                              \
-        'p', "application", "NAME", NULL, "of this application",                                   \
-            CTL_TEXT(struct ctl_options, application)                                              \
-    }
+    CTL_FLAG('p', "application", "NAME", NULL, "of this application",                              \
+             CTL_TEXT(struct ctl_options, application))
 
 static const struct ctl_flag drain_flags[] = {ACTION_FLAG_APPLICATION, CTL_FLAGS_ASKING};
 const struct ctl_command ctl_word_drain = {
@@ -232,75 +266,11 @@ const struct ctl_command ctl_word_reload = {
     .run = run,
 };
 
-/* ---- detach: the agent takes a process out of its pool permanently ---- */
-
-/* Letters, digits, '-', '_' and '.': it becomes part of a path. */
-static bool is_id(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        char c = ascii_lower(s.p[i]);
-
-        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.')
-            return false;
-    }
-    return s.len != 0 && s.len <= ADMIN_ARGUMENT_MAX;
-}
-
-enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d)
-{
-    struct text body = {0};
-    struct text said = {0};
-    char path[ADMIN_ARGUMENT_MAX + sizeof("/processes//detach")];
-    int status = 0;
-
-    if (!is_id(slice_of(o->process))) {
-        diag_add(d, NULL, 0, 0, "not the id of a process, which status shows: '%s'", o->process);
-        return ERR_SYNTAX;
-    }
-    snprintf(path, sizeof(path), "/processes/%s/detach", o->process);
-    enum err e = ctl_ask(o, "POST", path, SLICE_NULL, &status, &body, d);
-    if (e == ERR_OK) {
-        struct slice rest = text_slice(&body);
-
-        text_add_visible(&said, slice_cut(&rest, '\n'));
-        text_add_char(&said, '\n');
-    }
-    if (e == ERR_OK && status != 200) {
-        const char *advice = status == 401   ? " (--token-file?)"
-                             : status == 405 ? " (is this an agent's admin address?)"
-                                             : "";
-
-        diag_add(d, NULL, 0, 0, "%s: status %d%s: %.*s", o->address, status, advice,
-                 (int)said.len - 1, said.p);
-        e = ERR_BAD_RESPONSE;
-    } else if (e == ERR_OK) {
-        text_add(out, text_slice(&said));
-    }
-    text_fini(&said);
-    text_fini(&body);
-    return e;
-}
-
-static int run_detach(const struct ctl_command *c, int argc, char **argv)
-{
-    struct ctl_options o = {0};
-    struct text out = {0};
-    struct diag d = {0};
-    int code = ctl_parse(c, argc, argv, &o);
-
-    if (code >= 0)
-        return code;
-    o.process = o.words[0];
-    if (o.process == NULL)
-        return ctl_usage_error(c, "expected the id of a process, which status shows", NULL);
-    return ctl_finish(ctl_detach(&o, &out, &d), &out, &d);
-}
-
 const struct ctl_command ctl_word_detach = {
     .name = "detach",
     .arguments = "ID",
     .summary = "detach this process from its slot, and stop it when its requests are done",
     .flags = asking_flags,
     .nflags = ARRAY_LEN(asking_flags),
-    .run = run_detach,
+    .run = run,
 };

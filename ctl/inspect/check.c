@@ -100,16 +100,6 @@ static const struct {
 static const enum check_metric order[CHECK_METRICS] = {CHECK_MEAN_BACKLOG, CHECK_MAX_BACKLOG,
                                                        CHECK_MAX_AGE, CHECK_WORKERS};
 
-/* Whether there is anything to check except metrics. */
-static bool check_has_thresholds(const struct check_thresholds *t)
-{
-    for (size_t i = 0; i < CHECK_METRICS; ++i) {
-        if (t->warn[i].set || t->error[i].set)
-            return true;
-    }
-    return false;
-}
-
 static void add_value(enum check_metric m, double v, struct text *out)
 {
     if (metrics[m].digits >= 0)
@@ -119,21 +109,21 @@ static void add_value(enum check_metric m, double v, struct text *out)
 }
 
 /* Of an application of /status.json: workers that are there to get requests. */
-static void check_facts_read(const json_t *application, struct check_facts *out)
+static void read_facts(const json_t *application, double out[CHECK_METRICS])
 {
     const json_t *w;
     size_t i;
 
-    *out = (struct check_facts){0};
-    out->of[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
+    memset(out, 0, CHECK_METRICS * sizeof(out[0]));
+    out[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
     json_array_foreach(json_object_get(application, "workers"), i, w)
     {
-        bool is_there = json_is_true(json_object_get(w, "available")) &&
+        bool eligible = json_is_true(json_object_get(w, "available")) &&
                         !json_is_true(json_object_get(w, "ejected"));
 
-        out->of[CHECK_WORKERS] += is_there;
-        out->of[CHECK_MAX_BACKLOG] = fmax(out->of[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
-        out->of[CHECK_MAX_AGE] = fmax(out->of[CHECK_MAX_AGE], page_number(w, "oldest_s"));
+        out[CHECK_WORKERS] += eligible;
+        out[CHECK_MAX_BACKLOG] = fmax(out[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
+        out[CHECK_MAX_AGE] = fmax(out[CHECK_MAX_AGE], page_number(w, "oldest_s"));
     }
 }
 
@@ -176,7 +166,7 @@ static void add_metric(const struct check_thresholds *t, enum check_metric m, do
     text_add(out, SLICE_LIT(";0"));
 }
 
-enum check_state check_pool(const struct check_thresholds *t, const struct check_facts *f,
+enum check_state check_pool(const struct check_thresholds *t, const double facts[CHECK_METRICS],
                             const char *prefix, struct text *out, struct text *perf)
 {
     enum check_state state = CHECK_OK;
@@ -184,22 +174,22 @@ enum check_state check_pool(const struct check_thresholds *t, const struct check
 
     for (size_t i = 0; i < CHECK_METRICS; ++i) {
         enum check_metric m = order[i];
-        enum check_state s = check_range_alerts(&t->error[m], f->of[m])  ? CHECK_CRITICAL
-                             : check_range_alerts(&t->warn[m], f->of[m]) ? CHECK_WARNING
+        enum check_state s = check_range_alerts(&t->error[m], facts[m])  ? CHECK_CRITICAL
+                             : check_range_alerts(&t->warn[m], facts[m]) ? CHECK_WARNING
                                                                          : CHECK_OK;
 
         if (s == CHECK_OK)
             continue;
         state = s > state ? s : state;
         text_addf(out, "%s%s (", out->len != before ? " " : "", metrics[m].complaint);
-        add_value(m, f->of[m], out);
+        add_value(m, facts[m], out);
         text_add_char(out, ')');
     }
     if (state == CHECK_OK)
-        text_addf(out, "OK %.0f %.6g %.0f %.0f", f->of[CHECK_WORKERS], f->of[CHECK_MEAN_BACKLOG],
-                  f->of[CHECK_MAX_BACKLOG], f->of[CHECK_MAX_AGE]);
+        text_addf(out, "OK %.0f %.6g %.0f %.0f", facts[CHECK_WORKERS], facts[CHECK_MEAN_BACKLOG],
+                  facts[CHECK_MAX_BACKLOG], facts[CHECK_MAX_AGE]);
     for (size_t i = 0; i < CHECK_METRICS && t->metrics; ++i)
-        add_metric(t, (enum check_metric)i, f->of[i], prefix, perf);
+        add_metric(t, (enum check_metric)i, facts[i], prefix, perf);
     return state;
 }
 
@@ -227,20 +217,20 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
 
     json_object_foreach(applications, name, a)
     {
-        struct check_facts f;
+        double facts[CHECK_METRICS];
 
         /* An agent's page has applications too, but no pools. */
         if ((o->application != NULL && strcmp(o->application, name) != 0) ||
             !json_is_array(json_object_get(a, "workers")))
             continue;
-        check_facts_read(a, &f);
+        read_facts(a, facts);
         if (shown++ != 0)
             text_add(out, SLICE_LIT("; "));
         if (several) {
             add_name(name, out);
             text_add(out, SLICE_LIT(": "));
         }
-        enum check_state s = check_pool(t, &f, several ? name : NULL, out, &perf);
+        enum check_state s = check_pool(t, facts, several ? name : NULL, out, &perf);
         state = s > state ? s : state;
     }
     if (shown == 0) {
@@ -275,7 +265,7 @@ static int take_range(struct ctl_options *o, const struct ctl_flag *f, const cha
 }
 
 /* Appends the result line to OUT. */
-static enum check_state look(const struct check_run *r, struct text *out)
+static enum check_state fetch_state(const struct check_run *r, struct text *out)
 {
     struct diag d = {0};
     json_t *page = NULL;
@@ -326,11 +316,14 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         return CHECK_UNKNOWN;
     if (r.o.words[0] != NULL)
         r.o.address = r.o.words[0];
-    if (!r.t.metrics && !check_has_thresholds(&r.t)) {
+    bool requested = r.t.metrics;
+    for (size_t i = 0; i < CHECK_METRICS; ++i)
+        requested = requested || r.t.warn[i].set || r.t.error[i].set;
+    if (!requested) {
         fputs("You need to request metrics and/or alert settings\n", stdout);
         return CHECK_UNKNOWN;
     }
-    enum check_state state = look(&r, &line);
+    enum check_state state = fetch_state(&r, &line);
     if (r.o.json)
         add_json(state, text_slice(&line), &out);
     else
@@ -343,10 +336,8 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 }
 
 #define CHECK_FLAG(letter, name, metric, level, bare, help)                                        \
-    {                                                                                              \
-        letter, name, "RANGE", NULL, help, take_range,                                             \
-            offsetof(struct check_run, t.level[CHECK_##metric]), CHECK_BARE_##bare, 0              \
-    }
+    CTL_FLAG(letter, name, "RANGE", NULL, help, take_range,                                        \
+             offsetof(struct check_run, t.level[CHECK_##metric]), CHECK_BARE_##bare, 0)
 
 static const struct ctl_flag flags[] = {
     CHECK_FLAG('b', "worker-mean-backlog-warn", MEAN_BACKLOG, warn, HIGH,

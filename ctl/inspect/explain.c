@@ -6,50 +6,37 @@
  */
 #include <stdio.h>
 
-#include "common/base/json.h"
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
 
 /* ---- the answer as text ---- */
 
-static void cell_arrow(struct table *t, const json_t *candidate)
+static void cell_arrow(struct text *out, const json_t *candidate)
 {
-    table_add(t, page_is_true(candidate, "chosen") ? SLICE_LIT(">") : SLICE_LIT(""));
-}
-
-static void cell_verdict(struct table *t, const json_t *candidate)
-{
-    struct slice why = json_text(candidate, "passed_over");
-
-    if (page_is_true(candidate, "chosen"))
-        why = SLICE_LIT("gets it");
-    table_add(t, why.len != 0 ? why : SLICE_LIT("-"));
+    text_add(out, page_is_true(candidate, "chosen") ? SLICE_LIT(">") : SLICE_LIT(""));
 }
 
 static const struct page_column candidate_columns[] = {
-    PAGE_CELL("", false, cell_arrow),      PAGE_TEXT("worker", "worker"),
-    PAGE_REAL("score", "score", "%.2f"),   PAGE_INT("backlog", "backlog"),
-    PAGE_REAL("work", "work_s", "%.3f s"), PAGE_CELL("", false, cell_verdict),
+    {"", false, NULL, cell_arrow},
+    {"worker", false, "{worker}", NULL},
+    {"score", true, "{score:%.2f}", NULL},
+    {"backlog", true, "{backlog:i}", NULL},
+    {"work", true, "{work_s:%.3f s}", NULL},
+    {"", false, "[{chosen:?}gets it][{chosen:!}{passed_over}]", NULL},
 };
+
+static enum table_style candidate_style(const json_t *candidate)
+{
+    return page_is_true(candidate, "chosen") ? TABLE_GOOD : TABLE_PLAIN;
+}
 
 static void print_candidates(const json_t *page, bool colours, struct text *out)
 {
     const json_t *all = json_object_get(page, "candidates");
-    struct table t;
-    const json_t *c;
-    size_t i;
-
-    page_table_init(&t, candidate_columns, ARRAY_LEN(candidate_columns));
-    t.colours = colours;
-    json_array_foreach(all, i, c)
-    {
-        page_add_row(&t, c);
-        if (page_is_true(c, "chosen"))
-            table_style(&t, TABLE_GOOD);
-    }
-    table_print(&t, 2, out);
-    table_fini(&t);
     int64_t more = page_int(page, "considered") - (int64_t)json_array_size(all);
+
+    page_print_rows(candidate_columns, ARRAY_LEN(candidate_columns), all, 0,
+                    colours ? candidate_style : NULL, out);
     if (more > 0)
         text_addf(out, "  ... and %lld more\n", (long long)more);
 }
@@ -89,14 +76,12 @@ static void print_values(const json_t *page, struct text *out)
 
 static void print_choice(const json_t *page, const struct ctl_options *o, struct text *out)
 {
+    /* Older load balancers have no reason as a sentence. */
+    page_add(out, page,
+             "[{worker:?}{worker} would be selected: {reason}\n]"
+             "[{worker:!}no worker available: the request would be queued\n]");
     if (json_is_string(json_object_get(page, "worker")))
-        page_add(out, page, "{worker} would be selected: {reason}\n");
-    else
-        text_add(out, SLICE_LIT("no worker available: the request would be queued\n"));
-    /* As a sentence; older load balancers have none. */
-    if (json_is_string(json_object_get(page, "worker")) &&
-        json_is_string(json_object_get(page, "because")))
-        page_add(out, page, "  {because}\n");
+        page_add(out, page, "[  {because}\n]");
     print_values(page, out);
     print_steps(page, out);
     print_candidates(page, o->colours, out);
@@ -115,14 +100,12 @@ static void print_shadow(const json_t *page, const struct ctl_options *o, struct
 
 enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    const json_t *cls = json_object_get(page, "class");
-
-    if (!json_is_string(cls) || !json_is_array(json_object_get(page, "candidates")))
+    if (!json_is_string(json_object_get(page, "class")) ||
+        !json_is_array(json_object_get(page, "candidates")))
         return ERR_SYNTAX;
     page_add(out, page,
-             json_string_length(cls) != 0 ? "application {application}, class {class}"
-                                          : "application {application}, class (none)");
-    page_add(out, page, ", policy {policy}, {workers:d} workers\n");
+             "application {application}, class [{class}][{class:!}(none)], policy {policy}, "
+             "{workers:d} workers\n");
     print_choice(page, o, out);
     print_shadow(page, o, out);
     return ERR_OK;
@@ -149,20 +132,17 @@ static void make_path(const struct ctl_options *o, const char *url, struct text 
 }
 
 /* Rejections have a JSON body with the reason. */
-static void complain(const struct ctl_options *o, int status, struct slice body, struct diag *d)
+static void complain(const struct ctl_options *o, int status, const json_t *page, struct diag *d)
 {
-    json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
     struct text why = {0};
 
-    if (json_is_string(json_object_get(page, "error")))
-        page_add_text(&why, page, "error");
-    else if (status == 401)
-        text_addf(&why, "status 401 (--token-file?)");
-    else
-        text_addf(&why, "status %d; is this the admin address of a resumelb?", status);
+    page_add(&why, page, "[{error}]");
+    if (why.len == 0)
+        text_addf(&why, "status %d%s", status,
+                  status == 401 ? " (--token-file?)"
+                                : "; is this the admin address of a resumelb?");
     diag_add(d, NULL, 0, 0, "%s: %s", o->address, text_cstr(&why));
     text_fini(&why);
-    json_decref(page);
 }
 
 static enum err explain(const struct ctl_options *o, const char *url, struct text *out,
@@ -174,19 +154,18 @@ static enum err explain(const struct ctl_options *o, const char *url, struct tex
 
     make_path(o, url, &path);
     enum err e = ctl_ask(o, "GET", text_cstr(&path), SLICE_NULL, &status, &body, d);
+    json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
-        complain(o, status, text_slice(&body), d);
+        complain(o, status, page, d);
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK && o->json) {
         text_add(out, text_slice(&body));
     } else if (e == ERR_OK) {
-        json_t *page = json_loadb(body.p != NULL ? body.p : "", body.len, 0, NULL);
-
         e = page != NULL ? ctl_explain_text(page, o, out) : ERR_SYNTAX;
         if (e != ERR_OK)
             diag_add(d, NULL, 0, 0, "%s: the response is not an explanation", o->address);
-        json_decref(page);
     }
+    json_decref(page);
     text_fini(&path);
     text_fini(&body);
     return e;

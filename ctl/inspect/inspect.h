@@ -11,8 +11,9 @@
 #include "common/wire/trace_line.h"
 #include "ctl/cli/ctl.h"
 
-/* Take O->process out of the pool; what came of it to OUT. */
-enum err ctl_detach(const struct ctl_options *o, struct text *out, struct diag *d) must_check;
+/* The agent takes process ID out of its pool permanently; what came of it to OUT. */
+enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *out,
+                    struct diag *d) must_check;
 
 /* ---- pages as text ---- */
 
@@ -64,15 +65,11 @@ struct check_thresholds {
     bool metrics; /* print performance data */
 };
 
-struct check_facts {
-    double of[CHECK_METRICS];
-};
-
 /*
- * The state of one pool; its text is appended to OUT, its performance data to METRICS with PREFIX
- * before each label (NULL: none).
+ * The state of one pool with these values; its text is appended to OUT, its performance data to
+ * METRICS with PREFIX before each label (NULL: none).
  */
-enum check_state check_pool(const struct check_thresholds *t, const struct check_facts *f,
+enum check_state check_pool(const struct check_thresholds *t, const double facts[CHECK_METRICS],
                             const char *prefix, struct text *out, struct text *metrics);
 
 /*
@@ -86,6 +83,7 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
 
 enum top_key {
     TOP_NAME,
+    TOP_STATE, /* only shown */
     TOP_BACKLOG,
     TOP_MEAN,
     TOP_OLDEST,
@@ -149,7 +147,7 @@ struct trace_url {
     struct map_node node;
     char *path;
     uint64_t *times; /* in the application, microseconds */
-    size_t ntimes, room;
+    size_t ntimes;
     uint64_t timed, sum_us, min_us, max_us, median_us; /* median: trace_report_end */
     double impact;                                     /* seconds; likewise */
     uint64_t finished;
@@ -182,8 +180,8 @@ struct trace_report {
     struct trace_unfinished *unfinished; /* the first ones */
     size_t nunfinished;
     uint64_t records, requests, finished, unfinished_all, refused, again, times;
-    uint64_t starts, ends, upgrades, restarts; /* restarts: starts but for a first record */
-    uint64_t left_out;                         /* requests beyond TRACE_ACTIVE_MAX */
+    uint64_t upgrades, restarts; /* restarts: starts but for a first record */
+    uint64_t left_out;           /* requests beyond TRACE_ACTIVE_MAX */
     bool minutes_cut;
     uint64_t first_us, last_us;
     size_t busiest; /* most requests in progress at once */

@@ -3,7 +3,6 @@
  * The commands that show a page of an admin address, once or again and again; of them,
  * resumes and limits.
  */
-#include "common/base/json.h"
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
 
@@ -169,73 +168,24 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
 
 /* ---- limits: pool counters of each application, the keys most waited for, their daemons ---- */
 
-static void cell_mode(struct table *t, const json_t *counter)
-{
-    struct text mode = {0};
-
-    page_add(&mode, counter, "{figures.mode}");
-    if (page_is_true(json_object_get(counter, "figures"), "shadow"))
-        text_add(&mode, SLICE_LIT(", shadow"));
-    table_add(t, text_slice(&mode));
-    text_fini(&mode);
-}
-
-static void cell_slots(struct table *t, const json_t *counter)
-{
-    int64_t slots = page_int(json_object_get(counter, "figures"), "slots");
-
-    if (slots == 0)
-        table_add(t, SLICE_LIT("-"));
-    else
-        table_addf(t, "%" PRId64, slots);
-}
-
-static void cell_longest(struct table *t, const json_t *counter)
-{
-    const json_t *longest = json_object_get(json_object_get(counter, "figures"), "longest");
-    const json_t *for_s = json_object_get(longest, "for_s");
-    struct slice key = json_text(longest, "key");
-    struct text shown = {0};
-
-    if (key.p != NULL && json_is_number(for_s)) {
-        text_addf(&shown, "%.1f s ", json_number_value(for_s));
-        text_add(&shown, key);
-    } else {
-        text_add_char(&shown, '-');
-    }
-    table_add(t, text_slice(&shown));
-    text_fini(&shown);
-}
-
 static const struct page_column counter_columns[] = {
-    PAGE_TEXT("counter", "name"),
-    PAGE_TEXT("where", "figures.where"),
-    PAGE_CELL("mode", false, cell_mode),
-    PAGE_INT("held", "figures.held"),
-    PAGE_INT("workers", "figures.workers"),
-    PAGE_CELL("slots", true, cell_slots),
-    PAGE_INT("waiting", "figures.waiting"),
-    PAGE_INT("acquired", "figures.acquired"),
-    PAGE_INT("full", "figures.refused_full"),
-    PAGE_INT("late", "figures.refused_timeout"),
-    PAGE_INT("coalesced", "figures.coalesced"),
-    PAGE_INT("stale", "figures.stale"),
-    PAGE_INT("left", "figures.abandoned"),
-    PAGE_REAL("waited", "figures.waited_s", "%.1f s"),
-    PAGE_CELL("longest holder", false, cell_longest),
+    {"counter", false, "{name}", NULL},
+    {"where", false, "{figures.where}", NULL},
+    {"mode", false, "{figures.mode}[{figures.shadow:?}, shadow]", NULL},
+    {"held", true, "{figures.held:i}", NULL},
+    {"workers", true, "{figures.workers:i}", NULL},
+    {"slots", true, "[{figures.slots:d}]", NULL},
+    {"waiting", true, "{figures.waiting:i}", NULL},
+    {"acquired", true, "{figures.acquired:i}", NULL},
+    {"full", true, "{figures.refused_full:i}", NULL},
+    {"late", true, "{figures.refused_timeout:i}", NULL},
+    {"coalesced", true, "{figures.coalesced:i}", NULL},
+    {"stale", true, "{figures.stale:i}", NULL},
+    {"left", true, "{figures.abandoned:i}", NULL},
+    {"waited", true, "{figures.waited_s:%.1f s}", NULL},
+    {"longest holder", false,
+     "[{figures.longest.key:?}{figures.longest.for_s:%.1f s} {figures.longest.key}]", NULL},
 };
-
-/* Appends "  NAME: 2 TEXT" unless the figure is 0. */
-static void print_remark(const json_t *counter, const char *figure, const char *says,
-                         struct text *out)
-{
-    int64_t n = page_int(json_object_get(counter, "figures"), figure);
-
-    if (n != 0) {
-        page_add(out, counter, "  {name}");
-        text_addf(out, ": %" PRId64 " %s\n", n, says);
-    }
-}
 
 /* Appends remarks about one counter, each in its own line. */
 static void print_remarks(const json_t *counter, struct text *out)
@@ -250,17 +200,22 @@ static void print_remarks(const json_t *counter, struct text *out)
         page_add(out, counter, "  {name}");
         page_add(out, row, ": rejected setting {name}: {why:w}\n");
     }
-    print_remark(counter, "shadow_full", "would have been rejected (shadow)", out);
-    print_remark(counter, "shadow_busy", "would have waited (shadow)", out);
-    print_remark(counter, "unreachable_open", "admitted uncounted, daemon unreachable", out);
-    print_remark(counter, "unreachable_closed", "rejected, daemon unreachable", out);
-    print_remark(counter, "lost", "locks lost at the daemon", out);
+    page_add(
+        out, counter,
+        "[{figures.shadow_full:?}  {name}: {figures.shadow_full:d} would have been rejected "
+        "(shadow)\n]"
+        "[{figures.shadow_busy:?}  {name}: {figures.shadow_busy:d} would have waited (shadow)\n]"
+        "[{figures.unreachable_open:?}  {name}: {figures.unreachable_open:d} admitted uncounted, "
+        "daemon unreachable\n]"
+        "[{figures.unreachable_closed:?}  {name}: {figures.unreachable_closed:d} rejected, daemon "
+        "unreachable\n]"
+        "[{figures.lost:?}  {name}: {figures.lost:d} locks lost at the daemon\n]");
 }
 
 static const struct page_column key_columns[] = {
-    PAGE_TEXT("key most waited for", "key"),
-    PAGE_REAL("waited", "waited_s", "%.1f s"),
-    PAGE_INT("waits", "waits"),
+    {"key most waited for", false, "{key}", NULL},
+    {"waited", true, "{waited_s:%.1f s}", NULL},
+    {"waits", true, "{waits:i}", NULL},
 };
 
 /* Most waited for first. */
@@ -303,16 +258,11 @@ static void print_keys(const json_t *limits, size_t top, struct text *out)
     free(all);
 }
 
-static void cell_daemon_state(struct table *t, const json_t *daemon)
-{
-    table_add(t, page_is_true(daemon, "resting") ? SLICE_LIT("suspended") : SLICE_LIT("in use"));
-}
-
 static const struct page_column daemon_columns[] = {
-    PAGE_TEXT("daemon", "name"),
-    PAGE_CELL("state", false, cell_daemon_state),
-    PAGE_INT("connections", "connections"),
-    PAGE_INT("idle", "idle"),
+    {"daemon", false, "{name}", NULL},
+    {"state", false, "[{resting:?}suspended][{resting:!}in use]", NULL},
+    {"connections", true, "{connections:i}", NULL},
+    {"idle", true, "{idle:i}", NULL},
 };
 
 static void print_copies(const json_t *application, struct text *out)
@@ -338,66 +288,49 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
         return;
     }
     text_add(out, SLICE_LIT(":\n"));
-    page_print_rows(counter_columns, ARRAY_LEN(counter_columns), limits, out);
+    page_print_rows(counter_columns, ARRAY_LEN(counter_columns), limits, 0, NULL, out);
     json_array_foreach(limits, i, counter)
     {
         print_remarks(counter, out);
     }
     print_keys(limits, o->top, out);
     page_print_rows(daemon_columns, ARRAY_LEN(daemon_columns),
-                    json_object_get(a, "pool_counter_servers"), out);
+                    json_object_get(a, "pool_counter_servers"), 0, NULL, out);
     print_copies(a, out);
 }
 
 /* ---- limits, of a daemon's own page: types of keys in place of applications ---- */
 
-/* Without a name: those beyond as many as it counts each by itself. */
-static void cell_type(struct table *t, const json_t *row)
-{
-    struct slice type = json_text(row, "type");
-
-    table_add(t, type.len != 0 ? type : SLICE_LIT("(others)"));
-}
-
 static const struct page_column type_columns[] = {
-    PAGE_CELL("type of key", false, cell_type),
-    PAGE_INT("held", "held"),
-    PAGE_INT("waiting", "waiting"),
-    PAGE_INT("acquired", "acquired"),
-    PAGE_INT("done", "done"),
-    PAGE_INT("full", "queue_full"),
-    PAGE_INT("late", "timeouts"),
-    PAGE_REAL("waited", "waited_s", "%.1f s"),
+    /* Without a name: those beyond as many as it counts each by itself. */
+    {"type of key", false, "[{type}][{type:!}(others)]", NULL},
+    {"held", true, "{held:i}", NULL},
+    {"waiting", true, "{waiting:i}", NULL},
+    {"acquired", true, "{acquired:i}", NULL},
+    {"done", true, "{done:i}", NULL},
+    {"full", true, "{queue_full:i}", NULL},
+    {"late", true, "{timeouts:i}", NULL},
+    {"waited", true, "{waited_s:%.1f s}", NULL},
 };
-
-static bool is_daemon(const json_t *page)
-{
-    return json_is_array(json_object_get(page, "types")) &&
-           json_is_object(json_object_get(page, "counters"));
-}
 
 static void print_daemon(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    const json_t *keys = json_object_get(page, "most_waited_for");
-    const json_t *oldest = json_object_get(page, "oldest_holder");
-    struct table t;
-
     page_add(out, page, "resumelb-poolcounter {version}, {clients:d} clients, up {uptime_s:t}\n");
-    page_print_rows(type_columns, ARRAY_LEN(type_columns), json_object_get(page, "types"), out);
-    page_table_init(&t, key_columns, ARRAY_LEN(key_columns)); /* as the daemon has sorted them */
-    for (size_t i = 0; i < json_array_size(keys) && (o->top == 0 || i < o->top); ++i)
-        page_add_row(&t, json_array_get(keys, i));
-    table_print(&t, 2, out);
-    table_fini(&t);
-    if (!json_is_object(oldest))
-        return;
-    page_add(out, oldest, "  longest holder: {key} by {client}");
-    text_addf(out, " for %.1f s\n", json_number_value(json_object_get(oldest, "held_s")));
+    page_print_rows(type_columns, ARRAY_LEN(type_columns), json_object_get(page, "types"), 0, NULL,
+                    out);
+    /* As the daemon has sorted them. */
+    page_print_rows(key_columns, ARRAY_LEN(key_columns), json_object_get(page, "most_waited_for"),
+                    o->top, NULL, out);
+    page_add(
+        out, page,
+        "[{oldest_holder:?}  longest holder: {oldest_holder.key} by {oldest_holder.client} for "
+        "{oldest_holder.held_s:%.1f s}\n]");
 }
 
 enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    if (is_daemon(page)) {
+    if (json_is_array(json_object_get(page, "types")) &&
+        json_is_object(json_object_get(page, "counters"))) {
         if (o->application != NULL)
             return ERR_NOT_FOUND;
         print_daemon(page, o, out);
@@ -413,13 +346,13 @@ enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct
 
 enum { TOP_DEFAULT = 10, TOP_MAX = 1000000, WATCH_MAX_S = 3600 };
 
-struct page_word {
+struct page_command {
     const struct ctl_command *command;
     const char *path; /* of the admin address */
     enum err (*print)(const json_t *page, const struct ctl_options *o, struct text *out);
 };
 
-static const struct page_word pages[] = {
+static const struct page_command pages[] = {
     {&ctl_word_status, "/status.json", ctl_status_text},
     {&ctl_word_resumes, "/resumes.json", ctl_resumes_text},
     {&ctl_word_limits, "/status.json", ctl_limits_text},
@@ -432,8 +365,8 @@ struct asking {
     uint64_t count;   /* of --watch; 0: until interrupted */
 };
 
-static enum err show_page(const struct page_word *w, const struct ctl_options *o, struct text *out,
-                          struct diag *d)
+static enum err show_page(const struct page_command *w, const struct ctl_options *o,
+                          struct text *out, struct diag *d)
 {
     json_t *page = NULL;
 
@@ -460,7 +393,7 @@ static bool wait_for(uint64_t seconds, const sigset_t *ending)
 
 /* Repeats the query until the count is reached or a signal arrives. Failures are reported and do
  * not end the loop, so that the end of a restart can be observed. */
-static int watch(const struct page_word *w, const struct asking *a)
+static int watch(const struct page_command *w, const struct asking *a)
 {
     static const char home_and_clear[] = "\033[H\033[2J";
     sigset_t ending;
@@ -491,7 +424,7 @@ static int watch(const struct page_word *w, const struct asking *a)
 static int run_page(const struct ctl_command *c, int argc, char **argv)
 {
     struct asking a = {.o = {.top = TOP_DEFAULT}};
-    const struct page_word *w = pages;
+    const struct page_command *w = pages;
     struct text out = {0};
     struct diag d = {0};
     int code = ctl_parse(c, argc, argv, &a.o);
@@ -509,16 +442,11 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
 }
 
 #define WATCH_FLAGS                                                                                \
-    {'w',                                                                                          \
-     "watch",                                                                                      \
-     "SECONDS",                                                                                    \
-     NULL,                                                                                         \
-     "repeat at this interval in seconds, until interrupted",                                      \
-     CTL_NUMBER(struct asking, watch_s, 1, WATCH_MAX_S)},                                          \
-    {                                                                                              \
-        0, "count", "N", NULL, "with --watch: number of times",                                    \
-            CTL_NUMBER(struct asking, count, 1, UINT32_MAX)                                        \
-    }
+    CTL_FLAG('w', "watch", "SECONDS", NULL,                                                        \
+             "repeat at this interval in seconds, until interrupted",                              \
+             CTL_NUMBER(struct asking, watch_s, 1, WATCH_MAX_S)),                                  \
+        CTL_FLAG(0, "count", "N", NULL, "with --watch: number of times",                           \
+                 CTL_NUMBER(struct asking, count, 1, UINT32_MAX))
 
 static const struct ctl_flag status_flags[] = {
     CTL_FLAGS_ASKING,

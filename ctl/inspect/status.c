@@ -2,6 +2,7 @@
  *
  * resumelbctl status: one block per application.
  */
+#include "common/base/json.h"
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
 
@@ -9,93 +10,67 @@
 
 /* ---- an agent's page ---- */
 
-/* Whether PAGE is an agent's /status.json. */
-static bool is_agent(const json_t *page)
-{
-    const char *program = json_string_value(json_object_get(page, "program"));
-
-    return program != NULL && strcmp(program, "resumelb-agent") == 0;
-}
-
-static void cell_memory(struct table *t, const json_t *process)
+static void cell_memory(struct text *out, const json_t *process)
 {
     const json_t *v = json_object_get(process, "memory_bytes");
 
     if (json_is_number(v))
-        table_addf(t, "%.0fM", json_number_value(v) / (1024 * 1024));
+        text_addf(out, "%.0fM", json_number_value(v) / (1024 * 1024));
     else
-        table_add(t, SLICE_LIT("-"));
-}
-
-/* The state, and why it goes if it does. */
-static void cell_process_state(struct table *t, const json_t *process)
-{
-    struct text shown = {0};
-
-    page_add_text(&shown, process, "state");
-    if (page_is_true(process, "succeeds"))
-        text_add(&shown, SLICE_LIT(" (replacement)"));
-    if (json_is_string(json_object_get(process, "going")))
-        page_add(&shown, process, ", {going}");
-    table_add(t, text_slice(&shown));
-    text_fini(&shown);
+        text_add_char(out, '-');
 }
 
 static const struct page_column agent_columns[] = {
-    PAGE_INT("slot", "slot"),
-    PAGE_INT("pid", "pid"),
-    PAGE_CELL("state", false, cell_process_state),
-    PAGE_INT("sessions", "sessions"),
-    PAGE_INT("processed", "processed"),
-    PAGE_REAL("uptime", "uptime_s", page_duration),
-    PAGE_REAL("last used", "last_used_s", page_duration),
-    PAGE_REAL("cpu", "cpu_percent", "%.0f%%"),
-    PAGE_CELL("memory", true, cell_memory),
-    PAGE_INT("queue", "waiting"),
-    PAGE_TEXT("version", "version"),
-    PAGE_TEXT("id", "id"),
+    {"slot", true, "{slot:i}", NULL},
+    {"pid", true, "{pid:i}", NULL},
+    {"state", false, "{state}[{succeeds:?} (replacement)][, {going}]", NULL},
+    {"sessions", true, "{sessions:i}", NULL},
+    {"processed", true, "{processed:i}", NULL},
+    {"uptime", true, "{uptime_s:t}", NULL},
+    {"last used", true, "{last_used_s:t}", NULL},
+    {"cpu", true, "{cpu_percent:%.0f%%}", NULL},
+    {"memory", true, NULL, cell_memory},
+    {"queue", true, "{waiting:i}", NULL},
+    {"version", false, "{version}", NULL},
+    {"id", false, "{id}", NULL},
 };
 
-/* Process P, in what holds its slot's number; WAITING: what waits at the slot, or NULL. */
-static void add_process(struct table *t, const json_t *slot, json_t *p, json_t *waiting,
-                        bool succeeds)
+/* Process P, unless it is none, in what holds its slot's number; WAITING: what waits at the slot,
+ * or NULL. */
+static void add_process(json_t *rows, const json_t *slot, json_t *p, json_t *waiting, bool succeeds)
 {
-    json_t *row = json_object();
+    json_t *row = json_copy(p);
 
-    json_object_update(row, p);
+    if (!json_is_object(row)) {
+        json_decref(row);
+        return;
+    }
     json_object_del(row, "waiting");
     json_object_set(row, "waiting", waiting);
     json_object_set_new(row, "slot", json_integer(page_int(slot, "slot")));
     json_object_set_new(row, "succeeds", json_boolean(succeeds));
-    page_add_row(t, row);
-    json_decref(row);
+    json_array_append_new(rows, row);
 }
 
 static void print_processes(const json_t *application, struct text *out)
 {
-    struct table t;
+    json_t *rows = json_array();
     json_t *v;
     size_t i;
 
-    page_table_init(&t, agent_columns, ARRAY_LEN(agent_columns));
     json_array_foreach(json_object_get(application, "slots"), i, v)
     {
-        json_t *process = json_object_get(v, "process");
-        json_t *successor = json_object_get(v, "successor");
-
-        if (json_is_object(process))
-            add_process(&t, v, process, json_object_get(v, "waiting"), false);
-        if (json_is_object(successor))
-            add_process(&t, v, successor, NULL, true);
+        add_process(rows, v, json_object_get(v, "process"), json_object_get(v, "waiting"), false);
+        add_process(rows, v, json_object_get(v, "successor"), NULL, true);
     }
     json_array_foreach(json_object_get(application, "leaving"), i, v)
     {
-        add_process(&t, v, v, NULL, false);
+        add_process(rows, v, v, NULL, false);
     }
-    if (t.ncells == 0)
+    if (json_array_size(rows) == 0)
         text_add(out, SLICE_LIT("  no processes\n"));
-    table_print(&t, 2, out);
-    table_fini(&t);
+    page_print_rows(agent_columns, ARRAY_LEN(agent_columns), rows, 0, NULL, out);
+    json_decref(rows);
 }
 
 static void print_failure(const json_t *application, struct text *out)
@@ -124,9 +99,7 @@ static void print_settings(const json_t *application, struct text *out)
 
     json_object_foreach(json_object_get(application, "settings"), name, row)
     {
-        const char *origin = json_string_value(json_object_get(row, "origin"));
-
-        if (origin == NULL || strcmp(origin, "tree") != 0)
+        if (!slice_is(json_text(row, "origin"), "tree"))
             continue;
         text_add(out, slice_of(before));
         text_add_escaped(out, slice_of(name));
@@ -158,12 +131,10 @@ static void print_pool(const json_t *page, struct text *out)
 {
     page_add(out, page,
              "resumelb-agent {version}, pid {pid:d}, supervisor {keeper_pid:d}, {phase}, up "
-             "{uptime_s:t}\nmax      = ");
-    if (page_int(page, "max_processes") == 0)
-        text_add(out, SLICE_LIT("no limit"));
-    else
-        page_add(out, page, "{max_processes:d}");
-    page_add(out, page, "\ncount    = {processes:d}\nactive   = {active_processes:d}\n");
+             "{uptime_s:t}\n"
+             "max      = [{max_processes:d}][{max_processes:!}no limit]\n"
+             "count    = {processes:d}\n"
+             "active   = {active_processes:d}\n");
     text_addf(out, "inactive = %" PRId64 "\n",
               page_int(page, "processes") - page_int(page, "active_processes"));
     page_add(out, page, "waiting  = {waiting:d}\n");
@@ -174,66 +145,44 @@ static void print_pool(const json_t *page, struct text *out)
 
 /* Reasons other than its state for which a worker gets no requests now; and its address, if that
  * differs from its name or may differ. */
-static void cell_state(struct table *t, const json_t *w)
+static void cell_state(struct text *out, const json_t *w)
 {
-    struct text state = {0};
-
-    page_add_text(&state, w, "state");
-    if (page_is_true(json_object_get(w, "check"), "failing"))
-        page_add(&state, w, " ({check.why})");
-    if (page_is_true(w, "ejected"))
-        page_add(&state, w, ", ejected ({ejected_why})");
-    else if (json_is_false(json_object_get(w, "active")) && page_is_true(w, "available"))
-        text_add(&state, SLICE_LIT(", inactive"));
-    if (json_is_string(json_object_get(w, "standby")))
-        page_add(&state, w,
-                 page_is_true(w, "on_standby") ? ", at its standby {standby}"
-                                               : ", standby {standby}");
-    table_add(t, text_slice(&state));
-    text_fini(&state);
+    page_add(out, w,
+             "{state}[{check.failing:?} ({check.why})][{ejected:?}, ejected ({ejected_why})]");
+    if (!page_is_true(w, "ejected") && page_is_true(w, "available") &&
+        json_is_false(json_object_get(w, "active")))
+        text_add(out, SLICE_LIT(", inactive"));
+    page_add(out, w,
+             page_is_true(w, "on_standby") ? "[, at its standby {standby}]"
+                                           : "[, standby {standby}]");
 }
 
-static void cell_service(struct table *t, const json_t *w)
+static void cell_service(struct text *out, const json_t *w)
 {
     int64_t requests = page_int(w, "requests");
     const json_t *total = json_object_get(w, "service_s");
 
     if (requests > 0 && json_is_number(total))
-        table_addf(t, "%.2f ms", json_number_value(total) * 1000 / (double)requests);
+        text_addf(out, "%.2f ms", json_number_value(total) * 1000 / (double)requests);
     else
-        table_add(t, SLICE_LIT("-"));
-}
-
-static void cell_connections(struct table *t, const json_t *w)
-{
-    const json_t *c = json_object_get(w, "connections");
-    struct text cell = {0};
-
-    if (!json_is_object(c)) {
-        table_add(t, SLICE_LIT("-"));
-        return;
-    }
-    page_add(&cell, c, "{in_use:d}+{idle:d}");
-    if (page_int(w, "tunnels") > 0)
-        page_add(&cell, w, ", {tunnels:d} tunnels");
-    if (page_int(c, "waiting") > 0)
-        page_add(&cell, c, " ({waiting:d} waiting)");
-    table_add(t, text_slice(&cell));
-    text_fini(&cell);
+        text_add_char(out, '-');
 }
 
 static const struct page_column columns[] = {
-    PAGE_TEXT("worker", "name"),
-    PAGE_CELL("state", false, cell_state),
-    PAGE_TEXT("version", "version"),
-    PAGE_INT("backlog", "backlog"),
-    PAGE_REAL("mean", "mean_backlog", "%.2f"),
-    PAGE_REAL("oldest", "oldest_s", "%.1f s"),
-    PAGE_INT("skills", "skills"),
-    PAGE_INT("requests", "requests"),
-    PAGE_INT("failures", "failures"),
-    PAGE_CELL("service", true, cell_service),
-    PAGE_CELL("connections", true, cell_connections),
+    {"worker", false, "{name}", NULL},
+    {"state", false, NULL, cell_state},
+    {"version", false, "{version}", NULL},
+    {"backlog", true, "{backlog:i}", NULL},
+    {"mean", true, "{mean_backlog:%.2f}", NULL},
+    {"oldest", true, "{oldest_s:%.1f s}", NULL},
+    {"skills", true, "{skills:i}", NULL},
+    {"requests", true, "{requests:i}", NULL},
+    {"failures", true, "{failures:i}", NULL},
+    {"service", true, NULL, cell_service},
+    {"connections", true,
+     "[{connections:?}{connections.in_use:d}+{connections.idle:d}]"
+     "[, {tunnels:d} tunnels][ ({connections.waiting:d} waiting)]",
+     NULL},
 };
 
 /* Red: it fails; yellow: it gets nothing, or requests wait for a connection to it. */
@@ -245,28 +194,6 @@ static enum table_style worker_style(const json_t *w)
         page_int(json_object_get(w, "connections"), "waiting") > 0)
         return TABLE_WARNING;
     return json_is_false(json_object_get(w, "active")) ? TABLE_FAINT : TABLE_PLAIN;
-}
-
-static void print_workers(const json_t *application, bool colours, struct text *out)
-{
-    const json_t *workers = json_object_get(application, "workers");
-    struct table t;
-    const json_t *w;
-    size_t i;
-
-    if (json_array_size(workers) == 0) {
-        text_add(out, SLICE_LIT("  no workers\n"));
-        return;
-    }
-    page_table_init(&t, columns, ARRAY_LEN(columns));
-    t.colours = colours;
-    json_array_foreach(workers, i, w)
-    {
-        page_add_row(&t, w);
-        table_style(&t, worker_style(w));
-    }
-    table_print(&t, 2, out);
-    table_fini(&t);
 }
 
 /* "LABEL: name 12 (80.0 %), ..." of what is not 0; nothing when all is. */
@@ -302,26 +229,16 @@ static void print_shares(const char *label, json_t *counts, struct text *out)
 static void add_warnings(const json_t *application, struct text *out)
 {
     const json_t *tree = json_object_get(application, "tree");
-    const json_t *row;
-    size_t i;
 
     if (page_is_true(tree, "used") && json_is_false(json_object_get(tree, "connected")))
         text_add(out,
                  SLICE_LIT("  the tree cannot be reached: continuing with the last known state\n"));
-    json_array_foreach(json_object_get(tree, "refused_providers"), i, row)
-    {
-        text_add(out, SLICE_LIT("  rejected registration: "));
-        text_add_escaped(out, (struct slice){json_string_value(row), json_string_length(row)});
-        text_add_char(out, '\n');
-    }
-    if (json_is_string(json_object_get(tree, "confirm_removal")))
-        page_add(out, tree,
-                 "  workers held, because their registrations ended with many others: {held:d}; if "
-                 "they were removed on purpose, run: {confirm_removal}\n");
-    json_array_foreach(json_object_get(application, "poison"), i, row)
-    {
-        page_add(out, row, "  kills workers, blocked: class {class}, path {path}\n");
-    }
+    page_add_each(out, json_object_get(tree, "refused_providers"), "  rejected registration: {}\n");
+    page_add(out, tree,
+             "[{confirm_removal:?}  workers held, because their registrations ended with many "
+             "others: {held:d}; if they were removed on purpose, run: {confirm_removal}\n]");
+    page_add_each(out, json_object_get(application, "poison"),
+                  "  kills workers, blocked: class {class}, path {path}\n");
     page_print_refused(application, out);
 }
 
@@ -341,14 +258,18 @@ static void print_warnings(const json_t *application, bool colours, struct text 
 static void print_application(const char *name, json_t *a, const struct ctl_options *o,
                               struct text *out)
 {
+    const json_t *workers = json_object_get(a, "workers");
+
     text_add_escaped(out, slice_of(name));
-    page_add(out, a, ": policy {policy}, backlog {backlog:d} (mean {mean_backlog:g}");
-    page_add_cutoff(a, out);
+    page_add(out, a, ": policy {policy}, backlog {backlog:d} (mean {mean_backlog:%.4g}");
+    page_add(out, a, page_has_cutoff(a) ? ", cutoff {max_backlog:%.4g}" : "");
     page_add(out, a, "), waiting {waiting:d}, classes {classes:d}\n");
     print_warnings(a, o->colours, out);
     print_shares("picks", json_object_get(a, "picks"), out);
     print_shares("outcomes", json_object_get(a, "outcomes"), out);
-    print_workers(a, o->colours, out);
+    if (json_array_size(workers) == 0)
+        text_add(out, SLICE_LIT("  no workers\n"));
+    page_print_rows(columns, ARRAY_LEN(columns), workers, 0, o->colours ? worker_style : NULL, out);
 }
 
 enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct text *out)
@@ -357,15 +278,13 @@ enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct
 
     if (e != ERR_OK)
         return e;
-    if (is_agent(page)) {
+    if (slice_is(json_text(page, "program"), "resumelb-agent")) {
         print_pool(page, out);
         page_each_application(page, o, print_agent_application, out);
         return ERR_OK;
     }
-    if (json_is_string(json_object_get(page, "program")))
-        page_add(out, page,
-                 "{program} {version}, pid {pid:d}, {phase}, up {uptime_s:t}, {threads:d} "
-                 "threads\n");
+    page_add(out, page,
+             "[{program} {version}, pid {pid:d}, {phase}, up {uptime_s:t}, {threads:d} threads\n]");
     page_each_application(page, o, print_application, out);
     return ERR_OK;
 }

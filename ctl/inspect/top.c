@@ -4,6 +4,7 @@
  * TRY_MS.
  */
 #include "common/base/clock.h"
+#include "common/base/json.h"
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
 
@@ -26,122 +27,102 @@
  * the new instance.
  */
 
-enum { HEAD_LINES = 4, STEP_MAX_S = 60 };
+enum { HEAD_LINES = 4, INTERVAL_MAX_S = 60 };
 
+/*
+ * What workers are sorted by; but for the name, also the columns after it, from left to right. The
+ * lower the rank, the longer a column stays where there is little room; that of the key sorted by
+ * stays the longest.
+ */
 static const struct {
-    char letter;
+    char letter; /* '\0': no key */
     const char *what;
-    bool ascending; /* by nature: names */
-} keys[TOP_KEYS] = {
-    [TOP_NAME] = {'n', "name", true},
-    [TOP_BACKLOG] = {'b', "backlog", false},
-    [TOP_MEAN] = {'m', "mean backlog", false},
-    [TOP_OLDEST] = {'o', "oldest request", false},
-    [TOP_REQUESTS] = {'r', "requests/s", false},
-    [TOP_FAILURES] = {'f', "failures/s", false},
-    [TOP_SERVICE] = {'s', "service time", false},
-    [TOP_SKILLS] = {'k', "skills", false},
-};
-
-/* After the name of the worker, from left to right. The lower the rank, the longer one stays where
- * there is little room; that of the key sorted by stays the longest. */
-enum column {
-    COLUMN_STATE,
-    COLUMN_BACKLOG,
-    COLUMN_MEAN,
-    COLUMN_OLDEST,
-    COLUMN_REQUESTS,
-    COLUMN_FAILURES,
-    COLUMN_SERVICE,
-    COLUMN_SKILLS,
-    COLUMNS
-};
-static const struct {
     const char *title;
+    const char *member; /* of the worker; NULL: it is not a number, or computed */
     unsigned width;
     unsigned rank;
-    enum top_key key; /* TOP_NAME: it is none */
     int decimals;
     bool is_rate; /* needs two pages */
-} columns[COLUMNS] = {
-    [COLUMN_STATE] = {"state", 9, 3, TOP_NAME, 0, false},
-    [COLUMN_BACKLOG] = {"backlog", 7, 0, TOP_BACKLOG, 0, false},
-    [COLUMN_MEAN] = {"mean", 7, 6, TOP_MEAN, 2, false},
-    [COLUMN_OLDEST] = {"oldest s", 8, 5, TOP_OLDEST, 1, false},
-    [COLUMN_REQUESTS] = {"req/s", 9, 1, TOP_REQUESTS, 1, true},
-    [COLUMN_FAILURES] = {"fail/s", 8, 2, TOP_FAILURES, 1, true},
-    [COLUMN_SERVICE] = {"service ms", 10, 4, TOP_SERVICE, 2, false},
-    [COLUMN_SKILLS] = {"skills", 7, 7, TOP_SKILLS, 0, false},
+} columns[TOP_KEYS] = {
+    [TOP_NAME] = {'n', "name", "worker", NULL, 0, 0, 0, false},
+    [TOP_STATE] = {'\0', "state", "state", NULL, 9, 4, 0, false},
+    [TOP_BACKLOG] = {'b', "backlog", "backlog", "backlog", 7, 1, 0, false},
+    [TOP_MEAN] = {'m', "mean backlog", "mean", "mean_backlog", 7, 7, 2, false},
+    [TOP_OLDEST] = {'o', "oldest request", "oldest s", "oldest_s", 8, 6, 1, false},
+    [TOP_REQUESTS] = {'r', "requests/s", "req/s", "requests", 9, 2, 1, true},
+    [TOP_FAILURES] = {'f', "failures/s", "fail/s", "failures", 8, 3, 1, true},
+    [TOP_SERVICE] = {'s', "service time", "service ms", NULL, 10, 5, 2, false},
+    [TOP_SKILLS] = {'k', "skills", "skills", "skills", 7, 8, 0, false},
 };
 
 /* ---- keys ---- */
 
 static void scroll(struct top_view *v, long lines)
 {
-    if (lines < 0 && v->first < (size_t)-lines)
-        v->first = 0;
-    else
-        v->first += (size_t)lines;
+    long first = (long)v->first + lines;
+
+    v->first = first > 0 ? (size_t)first : 0;
 }
 
 bool top_press(struct top_view *v, int key)
 {
     long page = v->rows > HEAD_LINES + 2 ? (long)v->rows - HEAD_LINES - 2 : 1;
 
-    for (size_t i = 0; i < TOP_KEYS; ++i) {
-        if (key == keys[i].letter) {
-            v->key = (enum top_key)i;
-            v->first = 0;
-            return true;
-        }
+    for (int i = 0; i < TOP_KEYS; ++i) {
+        if (key != columns[i].letter || key == '\0')
+            continue;
+        v->key = (enum top_key)i;
+        v->first = 0;
+        return true;
     }
     switch (key) {
     case 'q':
         v->quit = true;
-        return true;
+        break;
     case 'R':
         v->reverse = !v->reverse;
-        return true;
+        break;
     case 'p':
     case ' ':
         v->paused = !v->paused;
-        return true;
+        break;
     case 'h':
     case '?':
         v->help = !v->help;
-        return true;
+        break;
     case 'a':
     case '\t':
         ++v->application;
         v->first = 0;
-        return true;
+        break;
     case '+':
-        v->interval_s += v->interval_s < STEP_MAX_S;
-        return true;
+        v->interval_s += v->interval_s < INTERVAL_MAX_S;
+        break;
     case '-':
         v->interval_s -= v->interval_s > 1;
-        return true;
+        break;
     case TOP_UP:
         scroll(v, -1);
-        return true;
+        break;
     case TOP_DOWN:
         scroll(v, 1);
-        return true;
+        break;
     case TOP_LEFT:
         v->shift -= v->shift != 0;
-        return true;
+        break;
     case TOP_RIGHT:
-        v->shift += v->shift + 1 < COLUMNS;
-        return true;
+        v->shift += TOP_STATE + v->shift + 1 < TOP_KEYS;
+        break;
     case TOP_PAGE_UP:
         scroll(v, -page);
-        return true;
+        break;
     case TOP_PAGE_DOWN:
         scroll(v, page);
-        return true;
+        break;
     default:
         return false;
     }
+    return true;
 }
 
 /* ---- lines ---- */
@@ -200,30 +181,26 @@ static const json_t *find_worker(const json_t *application, const json_t *name)
     return NULL;
 }
 
-static double rate(const json_t *then, const json_t *now, const char *name, double span_s)
-{
-    double before = page_number(then, name);
-    double after = page_number(now, name);
-
-    return (after >= before ? after - before : after) / span_s;
-}
-
 static void fill_row(struct row *r, const json_t *w, const json_t *then, double span_s)
 {
-    double requests = page_number(w, "requests");
-
     *r = (struct row){.worker = w, .has_rates = then != NULL && span_s > 0};
-    r->values[TOP_BACKLOG] = page_number(w, "backlog");
-    r->values[TOP_MEAN] = page_number(w, "mean_backlog");
-    r->values[TOP_OLDEST] = page_number(w, "oldest_s");
-    r->values[TOP_SKILLS] = page_number(w, "skills");
-    r->values[TOP_SERVICE] = requests > 0 ? page_number(w, "service_s") * 1000 / requests : 0;
-    if (!r->has_rates)
-        return;
-    r->values[TOP_REQUESTS] = rate(then, w, "requests", span_s);
-    r->values[TOP_FAILURES] = rate(then, w, "failures", span_s);
-    /* Based on those served since then: the present state. */
-    double served = requests - page_number(then, "requests");
+    for (size_t i = 0; i < TOP_KEYS; ++i) {
+        double now = columns[i].member != NULL ? page_number(w, columns[i].member) : 0;
+
+        if (!columns[i].is_rate) {
+            r->values[i] = now;
+        } else if (r->has_rates) {
+            double before = page_number(then, columns[i].member);
+
+            r->values[i] = (now >= before ? now - before : now) / span_s;
+        }
+    }
+    /* Based on the requests served since then, if there are any: the present state. */
+    double served = page_number(w, "requests") - page_number(then, "requests");
+    if (!r->has_rates || served <= 0) {
+        then = NULL;
+        served = page_number(w, "requests");
+    }
     if (served > 0)
         r->values[TOP_SERVICE] =
             (page_number(w, "service_s") - page_number(then, "service_s")) * 1000 / served;
@@ -234,12 +211,11 @@ static int compare_rows(const void *a, const void *b, void *context)
     const struct row *x = a;
     const struct row *y = b;
     const struct top_view *v = context;
-    const char *x_name = json_string_value(json_object_get(x->worker, "name"));
-    const char *y_name = json_string_value(json_object_get(y->worker, "name"));
-    int by_name = strcmp(x_name != NULL ? x_name : "", y_name != NULL ? y_name : "");
-    int order = by_name;
+    struct slice x_name = json_text(x->worker, "name");
+    struct slice y_name = json_text(y->worker, "name");
+    int order = strcmp(x_name.p != NULL ? x_name.p : "", y_name.p != NULL ? y_name.p : "");
 
-    if (v->key != TOP_NAME && x->values[v->key] != y->values[v->key])
+    if (x->values[v->key] != y->values[v->key])
         order = x->values[v->key] > y->values[v->key] ? -1 : 1;
     return v->reverse ? -order : order;
 }
@@ -258,7 +234,7 @@ static enum table_style row_style(const struct row *r)
 /* Columns of the table of workers. */
 struct layout {
     unsigned name_width;
-    bool shown[COLUMNS];
+    bool shown[TOP_KEYS];
     size_t hidden;
 };
 
@@ -267,38 +243,38 @@ static unsigned name_width_of(const struct top_view *v, const struct row *rows, 
 {
     size_t most = v->columns / 2;
     size_t width = strlen("worker");
+    struct text name = {0};
 
     for (size_t i = 0; i < n; ++i) {
-        struct text name = {0};
-
-        page_add_text(&name, rows[i].worker, "name");
+        text_clear(&name);
+        page_add(&name, rows[i].worker, "{name}");
         if (name.len > width)
             width = name.len;
-        text_fini(&name);
     }
+    text_fini(&name);
     return (unsigned)(width > most && most > strlen("worker") ? most : width);
 }
 
-/* The columns from SHIFT on that fit, the most important first. */
-static void fit(const struct top_view *v, size_t shift, struct layout *out)
+/* The columns but for the first SHIFT that fit, the most important first. Returns whether all do.
+ */
+static bool fit(const struct top_view *v, size_t shift, struct layout *out)
 {
     unsigned used = out->name_width;
     bool full = false;
 
     memset(out->shown, 0, sizeof(out->shown));
-    out->hidden = 0;
-    for (unsigned rank = 0; rank <= COLUMNS; ++rank) {
-        for (size_t i = shift; i < COLUMNS; ++i) {
-            bool sorted_by = v->key != TOP_NAME && columns[i].key == v->key;
-
-            if (rank != (sorted_by ? 0 : columns[i].rank + 1))
+    out->hidden = shift;
+    for (unsigned rank = 0; rank < TOP_KEYS; ++rank) {
+        for (size_t i = TOP_STATE + shift; i < TOP_KEYS; ++i) {
+            if (rank != (i == v->key ? 0 : columns[i].rank))
                 continue;
             full = full || used + 1 + columns[i].width > v->columns;
             out->shown[i] = !full;
             used += out->shown[i] ? 1 + columns[i].width : 0;
-            out->hidden += !out->shown[i];
+            out->hidden += full;
         }
     }
+    return !full;
 }
 
 /* Scrolled no further than it takes to see the last column. */
@@ -306,12 +282,8 @@ static struct layout layout_of(const struct top_view *v, const struct row *rows,
 {
     struct layout l = {.name_width = name_width_of(v, rows, n)};
 
-    fit(v, 0, &l);
-    for (size_t shift = 1; shift <= v->shift && l.hidden != 0; ++shift)
-        fit(v, shift, &l);
-    l.hidden = 0;
-    for (size_t i = 0; i < COLUMNS; ++i)
-        l.hidden += !l.shown[i];
+    for (size_t shift = 0; !fit(v, shift, &l) && shift < v->shift;)
+        ++shift;
     return l;
 }
 
@@ -319,61 +291,46 @@ static void add_cell(struct text *line, size_t column, const char *cell)
 {
     int width = (int)columns[column].width;
 
-    if (column == COLUMN_STATE)
+    if (column == TOP_STATE)
         text_addf(line, " %-*.*s", width, width, cell);
     else
         text_addf(line, " %*s", width, cell);
 }
 
-static void draw_titles(struct screen *s, const struct layout *l)
-{
-    struct text line = {0};
-
-    text_addf(&line, "%-*s", (int)l->name_width, "worker");
-    for (size_t i = 0; i < COLUMNS; ++i) {
-        if (l->shown[i])
-            add_cell(&line, i, columns[i].title);
-    }
-    add_line(s, text_slice(&line), TABLE_FAINT);
-    text_fini(&line);
-}
-
 /* If a name is too long, its end is more significant than its beginning. */
-static void add_name(struct text *line, const struct layout *l, const struct row *r)
+static void add_name(struct text *line, size_t width, struct slice name)
 {
-    struct text name = {0};
-
-    page_add_text(&name, r->worker, "name");
-    if (name.len > l->name_width && l->name_width > cut_sign.len)
-        text_addf(line, "...%s", text_cstr(&name) + name.len - (l->name_width - cut_sign.len));
+    if (name.len > width && width > cut_sign.len)
+        text_addf(line, "...%.*s", (int)(width - cut_sign.len),
+                  name.p + name.len - (width - cut_sign.len));
     else
-        text_addf(line, "%-*s", (int)l->name_width, text_cstr(&name));
-    text_fini(&name);
+        text_addf(line, "%-*.*s", (int)width, SLICE_FMT(name));
 }
 
+/* R NULL: the titles. */
 static void draw_row(struct screen *s, const struct layout *l, const struct row *r)
 {
-    struct text state = {0};
     struct text line = {0};
-    char cell[32];
+    struct text cell = {0};
 
-    page_add_text(&state, r->worker, "state");
-    if (json_is_true(json_object_get(r->worker, "ejected"))) {
-        text_clear(&state);
-        text_add(&state, SLICE_LIT("ejected"));
+    page_add(&cell, r != NULL ? r->worker : NULL, r != NULL ? "{name}" : "worker");
+    add_name(&line, l->name_width, text_slice(&cell));
+    for (size_t i = TOP_STATE; i < TOP_KEYS; ++i) {
+        text_clear(&cell);
+        if (r == NULL)
+            text_add(&cell, slice_of(columns[i].title));
+        else if (i == TOP_STATE)
+            page_add(&cell, r->worker, page_is_true(r->worker, "ejected") ? "ejected" : "{state}");
+        else if (columns[i].is_rate && !r->has_rates)
+            text_add_char(&cell, '-');
+        else
+            text_addf(&cell, "%.*f", columns[i].decimals, r->values[i]);
+        if (l->shown[i])
+            add_cell(&line, i, text_cstr(&cell));
     }
-    add_name(&line, l, r);
-    for (size_t i = 0; i < COLUMNS; ++i) {
-        if (!l->shown[i])
-            continue;
-        snprintf(cell, sizeof(cell), "%.*f", columns[i].decimals, r->values[columns[i].key]);
-        if (columns[i].is_rate && !r->has_rates)
-            snprintf(cell, sizeof(cell), "-");
-        add_cell(&line, i, i == COLUMN_STATE ? text_cstr(&state) : cell);
-    }
-    add_line(s, text_slice(&line), row_style(r));
-    text_fini(&state);
+    add_line(s, text_slice(&line), r != NULL ? row_style(r) : TABLE_FAINT);
     text_fini(&line);
+    text_fini(&cell);
 }
 
 /* Appends what is not on the screen; an empty line if nothing is hidden. */
@@ -389,7 +346,7 @@ static void draw_hidden(struct screen *s, const struct layout *l, size_t first, 
         text_addf(&line, "workers %zu to %zu of %zu (up, down)", first + 1, last, n);
     if (line.len != 0 && l->hidden != 0)
         text_add(&line, SLICE_LIT("; "));
-    for (size_t i = 0; i < COLUMNS; ++i) {
+    for (size_t i = TOP_STATE; i < TOP_KEYS; ++i) {
         if (l->shown[i])
             continue;
         text_addf(&line, "%s%s", before, columns[i].title);
@@ -417,7 +374,7 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     size_t first = v->first >= n ? (n != 0 ? n - 1 : 0) : v->first;
     struct layout l = layout_of(v, rows, n);
     draw_hidden(s, &l, first, n);
-    draw_titles(s, &l);
+    draw_row(s, &l, NULL);
     for (i = first; i < n && s->lines < v->rows; ++i)
         draw_row(s, &l, &rows[i]);
     free(rows);
@@ -431,7 +388,9 @@ static void draw_help(struct screen *s)
 
     add_line(s, SLICE_LIT(""), TABLE_PLAIN);
     for (size_t i = 0; i < TOP_KEYS; ++i) {
-        snprintf(line, sizeof(line), "  %c       sort by %s", keys[i].letter, keys[i].what);
+        if (columns[i].letter == '\0')
+            continue;
+        snprintf(line, sizeof(line), "  %c       sort by %s", columns[i].letter, columns[i].what);
         add_line(s, slice_of(line), TABLE_PLAIN);
     }
     add_line(s, SLICE_LIT("R       reverse order"), TABLE_PLAIN);
@@ -479,8 +438,8 @@ static void draw_head(struct screen *s, const json_t *page, const char *problem)
     struct text line = {0};
 
     page_add(&line, page, "{program} {version}, {phase}, up {uptime_s:t}");
-    text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s, keys[v->key].what,
-              v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
+    text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s,
+              columns[v->key].what, v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
     add_line(s, text_slice(&line), TABLE_PLAIN);
     text_fini(&line);
     if (problem != NULL) {
@@ -492,52 +451,46 @@ static void draw_head(struct screen *s, const json_t *page, const char *problem)
     }
 }
 
-/* Parts of a line, the most important first: the first that does not fit, and all after it, are
- * left out whole. */
-struct parts {
-    unsigned columns;
-    struct text line, part;
-    bool full;
-};
-
-static void end_part(struct parts *p)
+/* Adds PART of a line, unless it does not fit: then "...", and *FULL becomes true. */
+static void add_part(struct text *line, struct slice part, unsigned width, bool *full)
 {
     const struct slice sign = SLICE_LIT(", ...");
 
-    if (!p->full && p->line.len + p->part.len + sign.len > p->columns) {
-        p->full = true;
-        text_add(&p->line, sign);
-    }
-    if (!p->full)
-        text_add(&p->line, text_slice(&p->part));
-    text_clear(&p->part);
+    if (*full)
+        return;
+    *full = line->len + part.len + sign.len > width;
+    text_add(line, *full ? sign : part);
 }
 
 static void draw_application(struct screen *s, const char *name, const json_t *then,
                              const json_t *now, double span_s)
 {
-    struct parts p = {.columns = s->view->columns};
+    /* The most important first. */
+    const char *const parts[] = {", backlog {backlog:d}", ", waiting {waiting:d}",
+                                 page_has_cutoff(now)
+                                     ? ", mean {mean_backlog:%.4g}, cutoff {max_backlog:%.4g}"
+                                     : ", mean {mean_backlog:%.4g}",
+                                 ", classes {classes:d}"};
+    struct text line = {0};
+    struct text part = {0};
+    bool full = false;
 
-    text_add_escaped(&p.line, slice_of(name));
-    page_add(&p.line, now, ": policy {policy}");
-    text_addf(&p.line, ", %zu workers", json_array_size(json_object_get(now, "workers")));
+    text_add_escaped(&line, slice_of(name));
+    page_add(&line, now, ": policy {policy}");
+    text_addf(&line, ", %zu workers", json_array_size(json_object_get(now, "workers")));
     if (then != NULL && span_s > 0) {
         double grown = total(now, "requests") - total(then, "requests");
-        text_addf(&p.part, ", %.1f requests/s", grown > 0 ? grown / span_s : 0);
-        end_part(&p);
+        text_addf(&part, ", %.1f requests/s", grown > 0 ? grown / span_s : 0);
+        add_part(&line, text_slice(&part), s->view->columns, &full);
     }
-    text_addf(&p.part, ", backlog %.0f", page_number(now, "backlog"));
-    end_part(&p);
-    text_addf(&p.part, ", waiting %.0f", page_number(now, "waiting"));
-    end_part(&p);
-    page_add(&p.part, now, ", mean {mean_backlog:g}");
-    page_add_cutoff(now, &p.part);
-    end_part(&p);
-    text_addf(&p.part, ", classes %.0f", page_number(now, "classes"));
-    end_part(&p);
-    add_line(s, text_slice(&p.line), TABLE_PLAIN);
-    text_fini(&p.line);
-    text_fini(&p.part);
+    for (size_t i = 0; i < ARRAY_LEN(parts); ++i) {
+        text_clear(&part);
+        page_add(&part, now, parts[i]);
+        add_part(&line, text_slice(&part), s->view->columns, &full);
+    }
+    add_line(s, text_slice(&line), TABLE_PLAIN);
+    text_fini(&line);
+    text_fini(&part);
 }
 
 void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
@@ -567,7 +520,7 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
 /*
  * ANSI sequences that every terminal of today knows; no library. Signals are handled by what is
  * safe in a handler: tcsetattr, write, flags. The few variables here are theirs: a handler has
- * nowhere else to look.
+ * no other access to state.
  */
 
 static const char enter_text[] = "\033[?1049h\033[?25l\033[2J"; /* alternate screen, no cursor */
@@ -626,7 +579,7 @@ static void on_resize(int signal)
     resized = 1;
 }
 
-/* An error, or being stopped: first the terminal as it was, then what would have been anyway. */
+/* An error or a stop signal: restores the terminal, then runs the default action of the signal. */
 static void on_leaving(int number)
 {
     int saved = errno;
@@ -648,7 +601,7 @@ static void on_leaving(int number)
     errno = saved;
 }
 
-static void watch(int number, void (*handler)(int signal))
+static void handle(int number, void (*handler)(int signal))
 {
     struct sigaction a = {.sa_handler = handler};
 
@@ -669,11 +622,11 @@ static enum err top_terminal_open(void)
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
         return ERR_UNSUPPORTED;
     for (size_t i = 0; i < ARRAY_LEN(endings); ++i)
-        watch(endings[i], on_ending);
+        handle(endings[i], on_ending);
     for (size_t i = 0; i < ARRAY_LEN(errors); ++i)
-        watch(errors[i], on_leaving);
-    watch(SIGWINCH, on_resize);
-    watch(SIGPIPE, SIG_IGN);
+        handle(errors[i], on_leaving);
+    handle(SIGWINCH, on_resize);
+    handle(SIGPIPE, SIG_IGN);
     is_open = 1;
     enter();
     return ERR_OK;
@@ -705,7 +658,7 @@ static int read_byte(int wait_ms)
     ssize_t n = read(STDIN_FILENO, &c, 1);
     if (n == 1)
         return c;
-    /* A terminal that has gone reads as its end for ever. */
+    /* A closed terminal always reads as its end. */
     return n == 0 || errno == EINTR || errno == EAGAIN ? ((p.revents & POLLHUP) ? -1 : 0) : -1;
 }
 
@@ -713,23 +666,13 @@ static int read_byte(int wait_ms)
 static int read_sequence(void)
 {
     enum { NEXT_MS = 50 };
+    static const int arrows[] = {TOP_UP, TOP_DOWN, TOP_RIGHT, TOP_LEFT};
     int first = read_byte(NEXT_MS);
     int key = first == '[' || first == 'O' ? read_byte(NEXT_MS) : 0;
 
     if (key == '5' || key == '6')
         return read_byte(NEXT_MS) == '~' ? (key == '5' ? TOP_PAGE_UP : TOP_PAGE_DOWN) : 0;
-    switch (key) {
-    case 'A':
-        return TOP_UP;
-    case 'B':
-        return TOP_DOWN;
-    case 'C':
-        return TOP_RIGHT;
-    case 'D':
-        return TOP_LEFT;
-    default:
-        return 0;
-    }
+    return key >= 'A' && key <= 'D' ? arrows[key - 'A'] : 0;
 }
 
 /*
@@ -753,7 +696,7 @@ static int top_terminal_key(unsigned ms)
 
 /* ---- the command ---- */
 
-enum { TRY_MS = 2000, INTERVAL_S = 2, INTERVAL_MAX_S = 60 };
+enum { TRY_MS = 2000, INTERVAL_S = 2 };
 
 struct top {
     struct ctl_options o;
@@ -772,8 +715,8 @@ static int take_sort(struct ctl_options *o, const struct ctl_flag *f, const char
     return CTL_OK;
 }
 
-/* A new page, if there is one; the last two are kept. */
-static enum err look(struct top *t)
+/* Fetches a new page; the last two are retained. */
+static enum err refresh(struct top *t)
 {
     json_t *page = NULL;
 
@@ -813,8 +756,8 @@ static void draw(struct top *t)
     text_fini(&screen);
 }
 
-/* Until it is time to look again, or the end. */
-static void wait_and_listen(struct top *t)
+/* Until the next refresh is due, or the end. */
+static void wait_for_keys(struct top *t)
 {
     uint64_t until_us = clock_mono_us() + t->view.interval_s * 1000000;
 
@@ -839,7 +782,7 @@ static void wait_and_listen(struct top *t)
 static int show(struct top *t)
 {
     /* An unreachable server is an error at the start; later it is displayed. */
-    enum err e = look(t);
+    enum err e = refresh(t);
 
     if (e == ERR_OK) {
         e = top_terminal_open();
@@ -852,9 +795,9 @@ static int show(struct top *t)
     }
     while (!t->view.quit) {
         draw(t);
-        wait_and_listen(t);
+        wait_for_keys(t);
         if (!t->view.quit)
-            (void)look(t);
+            (void)refresh(t);
     }
     is_open = 0;
     leave();

@@ -59,7 +59,7 @@ static struct trace_url *url_of(struct trace_report *r, struct slice path)
     return u;
 }
 
-static void keep_time(struct trace_report *r, struct trace_url *u, uint64_t us)
+static void store_time(struct trace_report *r, struct trace_url *u, uint64_t us)
 {
     u->min_us = u->timed == 0 || us < u->min_us ? us : u->min_us;
     u->max_us = us > u->max_us ? us : u->max_us;
@@ -68,10 +68,9 @@ static void keep_time(struct trace_report *r, struct trace_url *u, uint64_t us)
     if (r->times >= TRACE_TIMES_MAX)
         return;
     ++r->times;
-    if (u->ntimes == u->room) {
-        u->room = u->room != 0 ? u->room * 2 : 8;
-        u->times = xrealloc(u->times, u->room * sizeof(u->times[0]));
-    }
+    /* Room in powers of two. */
+    if ((u->ntimes & (u->ntimes - 1)) == 0)
+        u->times = xrealloc(u->times, (u->ntimes == 0 ? 1 : u->ntimes * 2) * sizeof(u->times[0]));
     u->times[u->ntimes++] = us;
 }
 
@@ -89,7 +88,7 @@ static void enter(struct trace_report *r, struct active *a, enum trace_state s)
     a->state = s;
 }
 
-static void leave(struct trace_report *r, struct active *a)
+static void remove_active(struct trace_report *r, struct active *a)
 {
     --r->states[a->state];
     --r->nactive;
@@ -98,44 +97,33 @@ static void leave(struct trace_report *r, struct active *a)
     free(a);
 }
 
-/* NAME and TEXT are the reason. */
-static void note_unfinished(struct trace_report *r, const struct active *a, struct slice name,
-                            struct slice text)
-{
-    struct text why = {0};
-
-    if (r->nunfinished == TRACE_UNFINISHED_MAX)
-        return;
-    r->unfinished = xrealloc(r->unfinished, (r->nunfinished + 1) * sizeof(r->unfinished[0]));
-    struct trace_unfinished *u = &r->unfinished[r->nunfinished++];
-
-    text_add(&why, name);
-    if (text.len != 0)
-        text_add(&why, SLICE_LIT(": "));
-    text_add(&why, text);
-    *u = (struct trace_unfinished){.url = a->url,
-                                   .method = xstrdup(a->method),
-                                   .why = xslicedup(text_slice(&why)),
-                                   .state = a->state,
-                                   .begun_us = a->begun_us,
-                                   .age_us = since(r->last_us, a->begun_us)};
-    memcpy(u->id, a->id, sizeof(u->id));
-    text_fini(&why);
-}
-
-static void end_unfinished(struct trace_report *r, struct active *a, struct slice name,
-                           struct slice text)
+/* Ownership of WHY is taken. */
+static void end_unfinished(struct trace_report *r, struct active *a, char *why)
 {
     ++a->url->unfinished;
     ++r->unfinished_all;
-    note_unfinished(r, a, name, text);
-    leave(r, a);
+    if (r->nunfinished < TRACE_UNFINISHED_MAX) {
+        r->unfinished = xrealloc(r->unfinished, (r->nunfinished + 1) * sizeof(r->unfinished[0]));
+        struct trace_unfinished *u = &r->unfinished[r->nunfinished++];
+
+        *u = (struct trace_unfinished){.url = a->url,
+                                       .method = a->method,
+                                       .why = why,
+                                       .state = a->state,
+                                       .begun_us = a->begun_us,
+                                       .age_us = since(r->last_us, a->begun_us)};
+        memcpy(u->id, a->id, sizeof(u->id));
+        a->method = NULL;
+        why = NULL;
+    }
+    free(why);
+    remove_active(r, a);
 }
 
-static void end_all(struct trace_report *r, struct slice why)
+static void end_all(struct trace_report *r, const char *why)
 {
     map_for_each_safe (struct active, a, &r->active, node)
-        end_unfinished(r, a, why, SLICE_NULL);
+        end_unfinished(r, a, xstrdup(why));
 }
 
 static void begin(struct trace_report *r, const struct trace_line *l)
@@ -143,7 +131,7 @@ static void begin(struct trace_report *r, const struct trace_line *l)
     struct active *a = find(r, l->id);
 
     if (a != NULL)
-        end_unfinished(r, a, SLICE_LIT("another request has its name"), SLICE_NULL);
+        end_unfinished(r, a, xstrdup("another request has its name"));
     ++r->requests;
     if (r->nactive == TRACE_ACTIVE_MAX) {
         ++r->left_out;
@@ -174,14 +162,14 @@ static void end(struct trace_report *r, struct active *a, uint64_t now_us)
     if (a->answered)
         ++a->url->statuses[a->status / 100 < 6 ? a->status / 100 : 0];
     if (timed)
-        keep_time(r, a->url, app_us);
+        store_time(r, a->url, app_us);
     if (m != NULL && !r->minutes_cut) {
         ++m->finished;
         m->total_us += since(now_us, a->begun_us);
         m->timed += timed;
         m->app_us += timed ? app_us : 0;
     }
-    leave(r, a);
+    remove_active(r, a);
 }
 
 /* Further records of resumelb-agent; other servers have none. */
@@ -200,9 +188,11 @@ static void take_note(struct trace_report *r, struct active *a, const struct tra
     } else if (slice_is(name, "refused")) {
         ++a->url->refused;
         ++r->refused;
-        leave(r, a);
+        remove_active(r, a);
     } else if (slice_is(name, "failed") || slice_is(name, "cut") || slice_is(name, "gone")) {
-        end_unfinished(r, a, name, l->text);
+        end_unfinished(r, a,
+                       xasprintf("%.*s%s%.*s", SLICE_FMT(name), l->text.len != 0 ? ": " : "",
+                                 SLICE_FMT(l->text)));
     }
 }
 
@@ -262,12 +252,10 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
     take_time(r, l->time_us);
     if (l->stage == 'S') {
-        end_all(r, SLICE_LIT("the server was restarted"));
-        ++r->starts;
+        end_all(r, "the server was restarted");
         r->restarts += r->records != 0;
     } else if (l->stage == 'X') {
-        end_all(r, SLICE_LIT("the server ended"));
-        ++r->ends;
+        end_all(r, "the server ended");
     } else if (l->stage == 'B') {
         begin(r, l);
     } else {
@@ -317,7 +305,7 @@ void trace_report_end(struct trace_report *r)
     size_t i = 0;
 
     close_minute(r);
-    end_all(r, SLICE_LIT("in progress at the end of the log"));
+    end_all(r, "in progress at the end of the log");
     r->by_impact = xcalloc(r->nurls + 1, sizeof(r->by_impact[0]));
     map_for_each (struct trace_url, u, &r->urls, node) {
         settle(u);
@@ -329,7 +317,7 @@ void trace_report_end(struct trace_report *r)
 void trace_report_fini(struct trace_report *r)
 {
     map_for_each_safe (struct active, a, &r->active, node)
-        leave(r, a);
+        remove_active(r, a);
     map_for_each_safe (struct trace_url, u, &r->urls, node) {
         map_remove(&r->urls, &u->node);
         free(u->times);
@@ -361,130 +349,6 @@ static double mean_seconds(uint64_t sum_us, uint64_t n)
 static bool shown(size_t i, uint64_t top)
 {
     return top == 0 || i < top;
-}
-
-/* ---- tables ---- */
-
-static void print_head(const struct trace_report *r, const struct trace_print *p, struct text *out)
-{
-    text_addf(out, "%" PRIu64 " records, ", r->records);
-    trace_line_print_second(r->first_us, out);
-    text_add(out, SLICE_LIT(" to "));
-    trace_line_print_second(r->last_us, out);
-    text_addf(out,
-              "\n%" PRIu64 " requests: %" PRIu64 " finished, %" PRIu64 " unfinished, %" PRIu64
-              " rejected; %" PRIu64 " sent again\n",
-              r->requests, r->finished, r->unfinished_all, r->refused, r->again);
-    text_addf(out, "%" PRIu64 " restarts, %" PRIu64 " upgrades\n", r->restarts, r->upgrades);
-    if (r->busiest != 0) {
-        text_addf(out, "busiest moment: %zu requests in progress at ", r->busiest);
-        trace_line_print_second(r->busiest_us, out);
-        text_add_char(out, '\n');
-    }
-    if (p->bad_lines != 0)
-        text_addf(out, "%" PRIu64 " lines skipped; the first, line %" PRIu64 ": %s\n", p->bad_lines,
-                  p->first_bad, p->bad_why);
-    if (r->left_out != 0)
-        text_addf(out, "%" PRIu64 " requests skipped: too many in progress at once\n", r->left_out);
-}
-
-static void print_minutes(const struct trace_report *r, struct text *out)
-{
-    static const struct table_column columns[] = {
-        {"minute", false}, {"most", true},  {"input", true},  {"waiting", true}, {"app", true},
-        {"output", true},  {"ended", true}, {"mean s", true}, {"app s", true},
-    };
-    struct table t;
-    struct text at = {0};
-
-    table_init(&t, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < r->nminutes; ++i) {
-        const struct trace_minute *m = &r->minutes[i];
-
-        text_clear(&at);
-        trace_line_print_second(m->at_us, &at);
-        table_add(&t, (struct slice){at.p, at.len - strlen(":00")});
-        table_addf(&t, "%zu", m->most);
-        for (size_t s = 0; s < TRACE_STATES; ++s)
-            table_addf(&t, "%zu", m->states[s]);
-        table_numbers(&t, "%" PRIu64 " %.3f %.3f", m->finished,
-                      mean_seconds(m->total_us, m->finished), mean_seconds(m->app_us, m->timed));
-    }
-    text_add(out, SLICE_LIT("\nrequests in progress at the end of each minute\n"));
-    table_print(&t, 2, out);
-    if (r->minutes_cut)
-        text_add(out, SLICE_LIT("  ... and more\n"));
-    table_fini(&t);
-    text_fini(&at);
-}
-
-static void print_urls(const struct trace_report *r, uint64_t top, struct text *out)
-{
-    static const struct table_column columns[] = {
-        {"impact", true}, {"count", true},      {"min", true},     {"median", true}, {"mean", true},
-        {"max", true},    {"unfinished", true}, {"refused", true}, {"2xx", true},    {"3xx", true},
-        {"4xx", true},    {"5xx", true},        {"URL", false},
-    };
-    struct table t;
-
-    table_init(&t, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < r->nurls && shown(i, top); ++i) {
-        const struct trace_url *u = r->by_impact[i];
-
-        table_numbers(&t, "%.1f %" PRIu64 " %.3f %.3f %.3f %.3f %" PRIu64 " %" PRIu64, u->impact,
-                      u->finished, seconds(u->min_us), seconds(u->median_us),
-                      mean_seconds(u->sum_us, u->timed), seconds(u->max_us), u->unfinished,
-                      u->refused);
-        for (size_t s = 2; s < ARRAY_LEN(u->statuses); ++s)
-            table_addf(&t, "%" PRIu64, u->statuses[s]);
-        table_add(&t, slice_of(u->path));
-    }
-    if (r->nurls != 0)
-        text_add(out, SLICE_LIT("\nseconds in the application, by URL\n"));
-    table_print(&t, 2, out);
-    table_fini(&t);
-    if (!shown(r->nurls - 1, top) && r->nurls != 0)
-        text_addf(out, "  ... and %zu more (--top 0 shows all)\n", r->nurls - (size_t)top);
-}
-
-static void print_unfinished(const struct trace_report *r, uint64_t top, struct text *out)
-{
-    static const struct table_column columns[] = {{"request", false}, {"began", false},
-                                                  {"after s", true},  {"was in", false},
-                                                  {"why", false},     {"URL", false}};
-    struct table t;
-    struct text at = {0};
-    size_t n = 0;
-
-    table_init(&t, columns, ARRAY_LEN(columns));
-    for (; n < r->nunfinished && shown(n, top); ++n) {
-        const struct trace_unfinished *u = &r->unfinished[n];
-
-        text_clear(&at);
-        trace_line_print_second(u->begun_us, &at);
-        table_add(&t, slice_of(u->id));
-        table_add(&t, text_slice(&at));
-        table_addf(&t, "%.3f", seconds(u->age_us));
-        table_add(&t, slice_of(trace_state_name(u->state)));
-        table_add(&t, slice_of(u->why));
-        table_addf(&t, "%s %s", u->method, u->url->path);
-    }
-    if (n != 0)
-        text_add(out, SLICE_LIT("\nunfinished requests\n"));
-    table_print(&t, 2, out);
-    if (r->unfinished_all > n)
-        text_addf(out, "  ... and %" PRIu64 " more\n", r->unfinished_all - n);
-    table_fini(&t);
-    text_fini(&at);
-}
-
-void trace_report_print(const struct trace_report *r, const struct trace_print *p, struct text *out)
-{
-    print_head(r, p, out);
-    if (p->minutes)
-        print_minutes(r, out);
-    print_urls(r, p->top, out);
-    print_unfinished(r, p->top, out);
 }
 
 /* ---- JSON ---- */
@@ -587,6 +451,98 @@ void trace_report_json(const struct trace_report *r, const struct trace_print *p
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
+}
+
+/* ---- text: of the JSON ---- */
+
+static void cell_minute(struct text *out, const json_t *minute)
+{
+    page_add(out, minute, "{at:T}");
+    out->len -= strlen(":00");
+}
+
+static const struct page_column minute_columns[] = {
+    {"minute", false, NULL, cell_minute},
+    {"most", true, "{most:i}", NULL},
+    {"input", true, "{input:i}", NULL},
+    {"waiting", true, "{waiting:i}", NULL},
+    {"app", true, "{application:i}", NULL},
+    {"output", true, "{output:i}", NULL},
+    {"ended", true, "{finished:i}", NULL},
+    {"mean s", true, "{mean_s:%.3f}", NULL},
+    {"app s", true, "{application_mean_s:%.3f}", NULL},
+};
+
+static const struct page_column url_columns[] = {
+    {"impact", true, "{impact_s:%.1f}", NULL},
+    {"count", true, "{count:i}", NULL},
+    {"min", true, "{min_s:%.3f}", NULL},
+    {"median", true, "{median_s:%.3f}", NULL},
+    {"mean", true, "{mean_s:%.3f}", NULL},
+    {"max", true, "{max_s:%.3f}", NULL},
+    {"unfinished", true, "{unfinished:i}", NULL},
+    {"refused", true, "{refused:i}", NULL},
+    {"2xx", true, "{statuses.2xx:i}", NULL},
+    {"3xx", true, "{statuses.3xx:i}", NULL},
+    {"4xx", true, "{statuses.4xx:i}", NULL},
+    {"5xx", true, "{statuses.5xx:i}", NULL},
+    {"URL", false, "{url:w}", NULL},
+};
+
+static const struct page_column unfinished_columns[] = {
+    {"request", false, "{id:w}", NULL},        {"began", false, "{began:T}", NULL},
+    {"after s", true, "{after_s:%.3f}", NULL}, {"was in", false, "{state}", NULL},
+    {"why", false, "{why:w}", NULL},           {"URL", false, "{method:w} {url:w}", NULL},
+};
+
+static void print_page(const struct trace_report *r, const struct trace_print *p,
+                       const json_t *page, struct text *out)
+{
+    const json_t *urls = json_object_get(page, "urls");
+    const json_t *unfinished = json_object_get(page, "unfinished");
+    size_t n = json_array_size(unfinished);
+
+    page_add(out, page,
+             "{records:d} records, {from:T} to {to:T}\n"
+             "{requests:d} requests: {finished:d} finished, {unfinished_requests:d} unfinished, "
+             "{refused:d} rejected; {sent_again:d} sent again\n"
+             "{restarts:d} restarts, {upgrades:d} upgrades\n"
+             "[{busiest.requests:?}busiest moment: {busiest.requests:d} requests in progress at "
+             "{busiest.at:T}\n]");
+    if (p->bad_lines != 0)
+        text_addf(out, "%" PRIu64 " lines skipped; the first, line %" PRIu64 ": %s\n", p->bad_lines,
+                  p->first_bad, p->bad_why);
+    page_add(out, page, "[{left_out:d} requests skipped: too many in progress at once\n]");
+    if (p->minutes) {
+        text_add(out, SLICE_LIT("\nrequests in progress at the end of each minute\n"));
+        page_print_rows(minute_columns, ARRAY_LEN(minute_columns), json_object_get(page, "minutes"),
+                        0, NULL, out);
+        if (r->minutes_cut)
+            text_add(out, SLICE_LIT("  ... and more\n"));
+    }
+    if (r->nurls != 0)
+        text_add(out, SLICE_LIT("\nseconds in the application, by URL\n"));
+    page_print_rows(url_columns, ARRAY_LEN(url_columns), urls, 0, NULL, out);
+    if (r->nurls > json_array_size(urls))
+        text_addf(out, "  ... and %zu more (--top 0 shows all)\n",
+                  r->nurls - json_array_size(urls));
+    if (n != 0)
+        text_add(out, SLICE_LIT("\nunfinished requests\n"));
+    page_print_rows(unfinished_columns, ARRAY_LEN(unfinished_columns), unfinished, 0, NULL, out);
+    if (r->unfinished_all > n)
+        text_addf(out, "  ... and %" PRIu64 " more\n", r->unfinished_all - n);
+}
+
+void trace_report_print(const struct trace_report *r, const struct trace_print *p, struct text *out)
+{
+    struct text bytes = {0};
+
+    trace_report_json(r, p, &bytes);
+    json_t *page = json_loadb(bytes.p, bytes.len, 0, NULL);
+    text_fini(&bytes);
+    ASSERT(page != NULL);
+    print_page(r, p, page, out);
+    json_decref(page);
 }
 
 /* ---- the command ---- */

@@ -29,77 +29,57 @@ struct walk {
     size_t unread;
 };
 
-static void remark(const struct walk *w, struct tree_text_node *n, const struct tree_record *s)
+/*
+ * The node at PATH becomes a child NAME of ABOVE, with all below; NAME NULL: it becomes ABOVE, the
+ * top of the text, which is not a node itself.
+ */
+static enum err walk(struct walk *w, const char *path, const char *name, size_t depth,
+                     struct tree_text_node *above)
 {
-    if (!w->remarks)
-        return;
-    if (s->problem != NULL)
-        n->remark = xasprintf("%snot JSON: %s", s->provider ? "a provider; " : "", s->problem);
-    else if (s->provider)
-        n->remark = xstrdup("a provider");
-}
+    struct diag *d = &w->command->diag;
+    struct tree_text_node *n = above;
+    struct tree_record s = {0};
+    enum err e;
 
-static enum err walk(struct walk *w, const char *path, struct slice name, size_t depth,
-                     struct tree_text_node *above);
-
-static enum err walk_children(struct walk *w, const char *path, const struct tree_record *s,
-                              size_t depth, struct tree_text_node *n)
-{
-    enum err e = ERR_OK;
-
-    for (size_t i = 0; e == ERR_OK && i < s->nchildren; ++i) {
-        char *below = xasprintf("%s/%s", path, s->children[i]);
-
-        e = walk(w, below, slice_of(s->children[i]), depth + 1, n);
-        free(below);
-    }
-    tree_text_sort(n);
-    return e;
-}
-
-/* Whether the limits allow another node. */
-static enum err check_room(struct walk *w, const char *path, size_t depth)
-{
-    if (w->nodes++ == TREE_TEXT_NODES_MAX) {
-        diag_add(&w->command->diag, NULL, 0, 0,
-                 "%s: more than %d nodes in total: name a part of it", path, TREE_TEXT_NODES_MAX);
+    if (name != NULL && w->nodes++ == TREE_TEXT_NODES_MAX) {
+        diag_add(d, NULL, 0, 0, "%s: more than %d nodes in total: name a part of it", path,
+                 TREE_TEXT_NODES_MAX);
         return ERR_SYSTEM;
     }
     if (depth == TREE_DEPTH_MAX) {
-        diag_add(&w->command->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
-        return ERR_TOO_LARGE;
-    }
-    return ERR_OK;
-}
-
-/* The node at PATH becomes a child NAME of ABOVE, with all below. */
-static enum err walk(struct walk *w, const char *path, struct slice name, size_t depth,
-                     struct tree_text_node *above)
-{
-    struct tree_record s = {0};
-    enum err e = check_room(w, path, depth);
-
-    if (e == ERR_OK)
+        diag_add(d, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
+        e = ERR_TOO_LARGE;
+    } else {
         e = tree_command_read(w->command, path, &s);
+    }
+    bool unreadable = name != NULL && (e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE);
     if (e == ERR_NOT_FOUND && depth != 0)
         return ERR_OK; /* deleted meanwhile */
-    if (e == ERR_OK && s.provider && !w->providers) {
+    if ((e != ERR_OK && !unreadable) || (s.provider && !w->providers)) {
         tree_record_fini(&s);
-        return ERR_OK;
-    }
-    if (e != ERR_OK && e != ERR_UNSUPPORTED && e != ERR_TOO_LARGE)
         return e;
-    struct tree_text_node *n = tree_text_create(name);
-    tree_text_append(above, n);
-    if (e != ERR_OK) {
+    }
+    if (name != NULL) {
+        n = tree_text_create(slice_of(name));
+        tree_text_append(above, n);
+    }
+    if (unreadable) {
         ++w->unread;
         n->remark = xstrdup("cannot be read");
         return ERR_OK;
     }
-    json_decref(n->properties);
-    n->properties = json_incref(s.properties);
-    remark(w, n, &s);
-    e = walk_children(w, path, &s, depth, n);
+    json_object_update(n->properties, s.properties);
+    if (w->remarks && name != NULL && s.problem != NULL)
+        n->remark = xasprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem);
+    else if (w->remarks && s.provider)
+        n->remark = xstrdup("a provider");
+    for (size_t i = 0; e == ERR_OK && i < s.nchildren; ++i) {
+        char *below = xasprintf("%s/%s", path, s.children[i]);
+
+        e = walk(w, below, s.children[i], depth + 1, n);
+        free(below);
+    }
+    tree_text_sort(n);
     tree_record_fini(&s);
     return e;
 }
@@ -141,19 +121,12 @@ static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
 {
     char path[TREE_PATH_MAX + 1];
     struct tree_text_node *top = tree_text_create(SLICE_NULL);
-    struct tree_record s = {0};
     enum err e = tree_command_node(c, c->words[0], path);
 
-    bool is_top = e == ERR_OK && (path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0);
-    if (e == ERR_OK && !is_top) {
-        e = walk(w, path, slice_of(strrchr(path, '/') + 1), 0, top);
-    } else if (e == ERR_OK) {
-        e = tree_command_read(c, path, &s);
-        if (e == ERR_OK) {
-            json_object_update(top->properties, s.properties);
-            e = walk_children(w, path, &s, 0, top);
-        }
-        tree_record_fini(&s);
+    if (e == ERR_OK) {
+        bool is_top = path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0;
+
+        e = walk(w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
     }
     size_t nleft_out = e != ERR_OK ? 0
                        : c->o.json ? print_json(top, c)
@@ -195,7 +168,7 @@ static int tree_export(struct tree_command *c)
 
 struct watched {
     struct tree_command *command;
-    struct timer patience; /* until the first report */
+    struct timer reply_timer; /* until the first report */
     const char *path;
     bool reported; /* there has been a report */
     bool exists;
@@ -219,7 +192,7 @@ static void add_time(struct text *out)
 }
 
 /* Adds a line: time, path, WHAT, and NAME and "= V" if given. */
-static void say(struct watched *w, const char *what, const char *name, const json_t *v)
+static void add_line(struct watched *w, const char *what, const char *name, const json_t *v)
 {
     add_time(&w->lines);
     text_addf(&w->lines, " %s %s", w->path, what);
@@ -235,8 +208,8 @@ static void say(struct watched *w, const char *what, const char *name, const jso
 }
 
 /* Reports how NOW differs from *BEFORE, which becomes NOW (ownership is taken). */
-static void tell(struct watched *w, json_t **before, json_t *now, const char *comes,
-                 const char *goes)
+static void report(struct watched *w, json_t **before, json_t *now, const char *added,
+                   const char *removed)
 {
     const char *key;
     json_t *v;
@@ -244,38 +217,32 @@ static void tell(struct watched *w, json_t **before, json_t *now, const char *co
     json_object_foreach(*before, key, v)
     {
         if (json_object_get(now, key) == NULL)
-            say(w, goes, key, NULL);
+            add_line(w, removed, key, NULL);
     }
     json_object_foreach(now, key, v)
     {
         json_t *was = json_object_get(*before, key);
 
         if (was == NULL || !json_equal(was, v))
-            say(w, comes, key, v);
+            add_line(w, added, key, v);
     }
     json_decref(*before);
     *before = now;
 }
 
-static json_t *providers_of(const struct tree_node *node)
+/* Providers with their properties, or nodes below: name -> null. */
+static json_t *object_of(const struct tree_provider *items, size_t n)
 {
     json_t *all = json_object();
 
-    for (size_t i = 0; i < node->nproviders; ++i)
-        json_object_set_nocheck(all, node->providers[i].name, node->providers[i].properties);
+    for (size_t i = 0; i < n; ++i)
+        json_object_set_new_nocheck(all, items[i].name,
+                                    items[i].properties != NULL ? json_incref(items[i].properties)
+                                                                : json_null());
     return all;
 }
 
-static json_t *children_of(const struct tree_node *node)
-{
-    json_t *all = json_object();
-
-    for (size_t i = 0; i < node->nchildren; ++i)
-        json_object_set_new_nocheck(all, node->children[i].name, json_null());
-    return all;
-}
-
-static void tell_problem(struct watched *w, const char *problem)
+static void report_problem(struct watched *w, const char *problem)
 {
     const char *before = w->problem != NULL ? w->problem : "";
     const char *now = problem != NULL ? problem : "";
@@ -283,9 +250,9 @@ static void tell_problem(struct watched *w, const char *problem)
     if (strcmp(before, now) == 0)
         return;
     if (now[0] != '\0')
-        say(w, "problem:", now, NULL);
+        add_line(w, "problem:", now, NULL);
     else
-        say(w, "no problem", NULL, NULL);
+        add_line(w, "no problem", NULL, NULL);
     free(w->problem);
     w->problem = xstrdup(problem);
 }
@@ -305,29 +272,30 @@ static void on_changed(void *context, const struct tree_node *node)
 {
     struct watched *w = context;
 
-    timer_stop(&w->patience);
+    timer_stop(&w->reply_timer);
     if (!w->reported || w->exists != node->exists)
-        say(w, node->exists ? "is there" : "is not there", NULL, NULL);
+        add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
     w->reported = true;
     w->exists = node->exists;
-    tell_problem(w, node->problem);
-    tell(w, &w->properties, json_incref(node->properties), "property", "no property");
+    report_problem(w, node->problem);
+    report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
-        tell(w, &w->providers, providers_of(node), "provider", "no provider");
-    tell(w, &w->children, children_of(node), "node", "no node");
+        report(w, &w->providers, object_of(node->providers, node->nproviders), "provider",
+               "no provider");
+    report(w, &w->children, object_of(node->children, node->nchildren), "node", "no node");
     write_lines(w);
 }
 
 static void on_no_answer(struct timer *timer)
 {
-    struct watched *w = container_of(timer, struct watched, patience);
+    struct watched *w = container_of(timer, struct watched, reply_timer);
 
     fprintf(stderr, "resumelbctl: no reply from %s yet; waiting\n", w->command->url);
 }
 
 static void watched_fini(struct watched *w)
 {
-    timer_stop(&w->patience);
+    timer_stop(&w->reply_timer);
     json_decref(w->properties);
     json_decref(w->providers);
     json_decref(w->children);
@@ -345,8 +313,8 @@ static int tree_watch_changes(struct tree_command *c)
                         .children = json_object()};
     struct tree_watch *watch = tree_watch(c->tree, w.path, on_changed, &w);
 
-    timer_init(&w.patience, on_no_answer);
-    timer_start(c->loop, &w.patience, c->o.timeout_ms);
+    timer_init(&w.reply_timer, on_no_answer);
+    timer_start(c->loop, &w.reply_timer, c->o.timeout_ms);
     loop_run(c->loop);
     tree_unwatch(watch);
     watched_fini(&w);
@@ -400,7 +368,7 @@ static int take_trim(struct ctl_options *o, const struct ctl_flag *f, const char
     enum tree_trim trim = (enum tree_trim)f->at;
 
     (void)value;
-    if (c->trim != TREE_TRIM_TELL && c->trim != trim)
+    if (c->trim != TREE_TRIM_REPORT && c->trim != trim)
         return usage_error("expected one of --trim and --no-trim", NULL);
     c->trim = trim;
     return CTL_OK;
@@ -428,15 +396,6 @@ static int take_unset(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-static const struct verb *find_verb(const char *name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(verbs); ++i) {
-        if (strcmp(verbs[i].name, name) == 0)
-            return &verbs[i];
-    }
-    return NULL;
-}
-
 /* -1: continue; otherwise the exit status. */
 static int parse_command_line(int argc, char **argv, struct tree_command *c,
                               const struct verb **verb)
@@ -447,7 +406,10 @@ static int parse_command_line(int argc, char **argv, struct tree_command *c,
         return code;
     if (c->o.words[0] == NULL)
         return usage_error("expected a verb: print, export, import, diff, set, get, watch", NULL);
-    *verb = find_verb(c->o.words[0]);
+    for (size_t i = 0; i < ARRAY_LEN(verbs); ++i) {
+        if (strcmp(verbs[i].name, c->o.words[0]) == 0)
+            *verb = &verbs[i];
+    }
     if (*verb == NULL)
         return usage_error("unknown verb", c->o.words[0]);
     c->words = c->o.words + 1;

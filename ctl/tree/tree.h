@@ -12,7 +12,7 @@
 #include "ctl/tree/tree_text.h"
 
 /* The treatment of nodes that are in the tree but not in the text. */
-enum tree_trim { TREE_TRIM_TELL, TREE_TRIM_DELETE, TREE_TRIM_IGNORE };
+enum tree_trim { TREE_TRIM_REPORT, TREE_TRIM_DELETE, TREE_TRIM_IGNORE };
 
 enum {
     /* Properties changed by one `set`. */

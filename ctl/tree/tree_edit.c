@@ -2,7 +2,7 @@
  *
  * resumelbctl tree set, get. A change is applied to what was read, and written only if the node
  * still has that version; otherwise it is read again. So simultaneous changes of different
- * properties are all kept.
+ * properties are all applied.
  */
 #include "common/base/clock.h"
 #include "common/base/file.h"
@@ -13,54 +13,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* ---- what is to change ---- */
-
-struct change {
-    char *key;
-    json_t *value; /* NULL: it is removed */
-};
-
-struct changes {
-    struct change items[2 * TREE_CHANGES_MAX];
-    size_t n;
-};
-
-static void changes_destroy(struct changes *all)
-{
-    for (size_t i = 0; i < all->n; ++i) {
-        free(all->items[i].key);
-        json_decref(all->items[i].value);
-    }
-    free(all);
-}
-
-/* Where "=>", "->" or "=" begins in S, whichever is first; SIZE_MAX. */
-static size_t find_operator(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] == '=' || (s.p[i] == '-' && i + 1 < s.len && s.p[i + 1] == '>'))
-            return i;
-    }
-    return SIZE_MAX;
-}
-
-/* Whether the text format can express NAME OP REST, so that exports are complete. */
-static bool can_be_said(struct slice name, const char *op, struct slice rest)
-{
-    enum tree_text_kind kind = strcmp(op, "=") == 0    ? TREE_TEXT_PROPERTY
-                               : strcmp(op, "->") == 0 ? TREE_TEXT_LINK
-                                                       : TREE_TEXT_PROPERTY_LINK;
-    struct text line = {0};
-
-    text_add(&line, name);
-    text_addf(&line, " %s ", op);
-    text_add(&line, rest);
-    bool can = tree_text_reads_as(text_slice(&line), kind, name, rest);
-    text_fini(&line);
-    return can;
-}
 
 /* JSON if it parses, otherwise the text itself; NULL: it is not UTF-8. */
 static json_t *parse_value(struct slice s)
@@ -72,115 +26,111 @@ static json_t *parse_value(struct slice s)
     return literal_is_text(s) ? json_stringn(s.p, s.len) : NULL;
 }
 
-static bool parse_change(const char *word, struct change *out, struct diag *d)
+/* Whether the text format can express it, so that exports are complete. */
+static bool can_express(enum tree_text_kind kind, struct slice name, struct slice rest)
 {
-    struct slice s = slice_of(word);
-    size_t at = find_operator(s);
-    bool link = at != SIZE_MAX && at + 1 < s.len && s.p[at + 1] == '>';
-    struct slice name = at != SIZE_MAX ? slice_trim((struct slice){s.p, at}) : SLICE_NULL;
-    size_t behind = at + (link ? 2 : 1);
+    struct text line = {0};
+    bool can = tree_text_make_line(kind, name, rest, &line);
 
-    if (at == SIZE_MAX) {
+    text_fini(&line);
+    return can;
+}
+
+/* Adds the change WORD to SET. Returns false if it is invalid, which is in D. */
+static bool parse_change(const char *word, json_t *set, struct diag *d)
+{
+    const char *op = word;
+
+    while (*op != '\0' && *op != '=' && (op[0] != '-' || op[1] != '>'))
+        ++op;
+    if (*op == '\0') {
         diag_add(d, NULL, 0, 0, "'%s': want NAME=VALUE, 'NAME->PATH' or 'NAME=>PATH PROPERTY'",
                  word);
         return false;
     }
-    struct slice rest = {s.p + behind, s.len - behind};
+    size_t len = (size_t)(op - word);
+    struct slice name = slice_trim((struct slice){word, len});
+    enum tree_text_kind kind = op[1] != '>' ? TREE_TEXT_PROPERTY
+                               : *op == '-' ? TREE_TEXT_LINK
+                                            : TREE_TEXT_PROPERTY_LINK;
+    bool link = kind != TREE_TEXT_PROPERTY;
+    struct slice rest = slice_of(op + 1 + link);
     /* "a = b" means "a=b". */
-    if (link || name.len != at)
+    if (link || name.len != len)
         rest = slice_trim(rest);
-    const char *op = link ? (s.p[at] == '-' ? "->" : "=>") : "=";
-    if (!can_be_said(name, op, link ? rest : SLICE_LIT("0"))) {
+    if (!can_express(kind, name, link ? rest : SLICE_LIT("0"))) {
         diag_add(d, NULL, 0, 0, "'%s': not a name (or target) that the text format can represent",
                  word);
         return false;
     }
-    out->value = link ? json_stringn(rest.p, rest.len) : parse_value(rest);
-    if (out->value == NULL) {
+    json_t *v = link ? json_stringn(rest.p, rest.len) : parse_value(rest);
+    if (v == NULL) {
         diag_add(d, NULL, 0, 0, "'%.*s': its value is not UTF-8 text", SLICE_FMT(name));
         return false;
     }
-    out->key = xasprintf("%.*s%s%s", SLICE_FMT(name), link ? " " : "", link ? op : "");
+    char *key = xasprintf("%.*s%s%.*s", SLICE_FMT(name), link ? " " : "", link ? 2 : 0, op);
+    json_object_set_new(set, key, v);
+    free(key);
     return true;
 }
 
-/* NULL: one of them is invalid, which is in the diag. */
-static struct changes *parse_changes(struct tree_command *c)
+/* The properties to set, an object; NULL: one of them is invalid, which is in the diag. */
+static json_t *parse_changes(struct tree_command *c)
 {
-    struct changes *all = xcalloc(1, sizeof(*all));
+    json_t *set = json_object();
+    bool valid = true;
 
-    for (size_t i = 1; i < c->nwords; ++i) {
-        if (!parse_change(c->words[i], &all->items[all->n], &c->diag)) {
-            changes_destroy(all);
-            return NULL;
-        }
-        ++all->n;
+    for (size_t i = 1; valid && i < c->nwords; ++i)
+        valid = parse_change(c->words[i], set, &c->diag);
+    if (valid && c->nwords < 2 && c->nunset == 0 && !c->create && !c->reset_acl) {
+        diag_add(&c->diag, NULL, 0, 0, "nothing to set: expected NAME=VALUE or --unset NAME");
+        valid = false;
     }
-    for (size_t i = 0; i < c->nunset; ++i)
-        all->items[all->n++] = (struct change){xstrdup(c->unset[i]), NULL};
-    if (all->n != 0 || c->create || c->reset_acl)
-        return all;
-    diag_add(&c->diag, NULL, 0, 0, "nothing to set: expected NAME=VALUE or --unset NAME");
-    changes_destroy(all);
+    if (valid)
+        return set;
+    json_decref(set);
     return NULL;
-}
-
-/* A copy of PROPERTIES (NULL: none) with the changes made. */
-static json_t *apply(const struct changes *all, json_t *properties)
-{
-    json_t *v = properties != NULL ? json_copy(properties) : json_object();
-
-    for (size_t i = 0; i < all->n; ++i) {
-        if (all->items[i].value != NULL)
-            json_object_set(v, all->items[i].key, all->items[i].value);
-        else
-            json_object_del(v, all->items[i].key);
-    }
-    return v;
 }
 
 /* ---- set ---- */
 
 /* One try. ERR_BUSY: the node was changed meanwhile. */
-static enum err change_once(struct tree_command *c, const char *path, const struct changes *all)
+static enum err change_once(struct tree_command *c, const char *path, json_t *set)
 {
     struct tree_record r;
-    json_t *v = NULL;
     enum err e = tree_command_read(c, path, &r);
+    bool create = e == ERR_NOT_FOUND && c->create;
 
-    if (e == ERR_NOT_FOUND && c->create) {
-        v = apply(all, NULL);
-        e = tree_command_change(c, TREE_CREATE, path, v, NULL);
-        json_decref(v);
-        return e == ERR_EXISTS ? ERR_BUSY : e;
-    }
     if (e == ERR_OK && r.problem != NULL) {
         diag_add(&c->diag, NULL, 0, 0, "%s: its data is not JSON (%s): an import replaces it whole",
                  tree_path_shown(path), r.problem);
         e = ERR_UNSUPPORTED;
     }
-    if (e == ERR_OK) {
-        v = apply(all, r.properties);
-        if (!json_equal(v, r.properties))
-            e = tree_command_change(c, TREE_WRITE, path, v, &r.version);
-    }
+    json_t *v = create ? json_object() : json_copy(r.properties);
+    json_object_update(v, set);
+    for (size_t i = 0; i < c->nunset; ++i)
+        json_object_del(v, c->unset[i]);
+    if (create)
+        e = tree_command_change(c, TREE_CREATE, path, v, NULL);
+    else if (e == ERR_OK && !json_equal(v, r.properties))
+        e = tree_command_change(c, TREE_WRITE, path, v, &r.version);
     json_decref(v);
     tree_record_fini(&r);
-    return e;
+    return e == ERR_EXISTS ? ERR_BUSY : e;
 }
 
 int tree_set(struct tree_command *c)
 {
     char path[TREE_PATH_MAX + 1];
-    struct changes *all = parse_changes(c);
+    json_t *set = parse_changes(c);
 
-    if (all == NULL)
+    if (set == NULL)
         return CTL_USAGE;
     uint64_t deadline_us = clock_mono_us() + (uint64_t)c->o.timeout_ms * 1000;
     enum err e = tree_command_path(c, c->words[0], path);
     if (e == ERR_OK || (e == ERR_NOT_FOUND && c->create)) {
         do
-            e = change_once(c, path, all);
+            e = change_once(c, path, set);
         while (e == ERR_BUSY && clock_mono_us() < deadline_us);
         if (e == ERR_BUSY)
             diag_add(&c->diag, NULL, 0, 0, "%s: changed by others too often", c->words[0]);
@@ -190,7 +140,7 @@ int tree_set(struct tree_command *c)
                  c->url);
     if (e == ERR_OK && c->reset_acl)
         e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
-    changes_destroy(all);
+    json_decref(set);
     return e == ERR_OK ? CTL_OK : CTL_FAILED;
 }
 
@@ -240,11 +190,11 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
                                 json_t **out)
 {
     char at[TREE_PATH_MAX + 1];
-    struct text wanted = {0};
+    struct text property = {0};
     enum err e = ERR_OK;
 
     snprintf(at, sizeof(at), "%s", path);
-    text_add(&wanted, slice_of(name));
+    text_add(&property, slice_of(name));
     *out = NULL;
     for (size_t hops = 0; e == ERR_OK && *out == NULL; ++hops) {
         struct tree_record r = {0};
@@ -256,19 +206,19 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
             break;
         }
         e = tree_command_read(c, at, &r);
-        *out = json_incref(json_object_get(r.properties, text_cstr(&wanted)));
-        struct slice link = link_of(r.properties, text_slice(&wanted));
+        *out = json_incref(json_object_get(r.properties, text_cstr(&property)));
+        struct slice link = link_of(r.properties, text_slice(&property));
         if (e == ERR_OK && *out == NULL && link.p != NULL) {
-            e = hop(c, link, at, &wanted);
+            e = hop(c, link, at, &property);
         } else if (e == ERR_OK && *out == NULL) {
             e = ERR_NOT_FOUND;
             if (hops != 0)
                 diag_add(&c->diag, NULL, 0, 0, "%s: has no property %s to link to",
-                         tree_path_shown(at), text_cstr(&wanted));
+                         tree_path_shown(at), text_cstr(&property));
         }
         tree_record_fini(&r);
     }
-    text_fini(&wanted);
+    text_fini(&property);
     return e;
 }
 
@@ -287,14 +237,12 @@ static enum err get_all(struct tree_command *c, const char *path, json_t **out)
     {
         struct slice name;
         json_t *linked = NULL;
+        enum tree_text_kind kind = tree_text_kind_of(key, &name);
 
-        if (tree_text_is_link(key, " ->", &name))
-            continue;
-        if (!tree_text_is_link(key, " =>", &name)) {
+        if (kind == TREE_TEXT_PROPERTY)
             json_object_set(*out, key, v);
-            continue;
-        }
-        if (json_object_getn(r.properties, name.p, name.len) != NULL)
+        if (kind != TREE_TEXT_PROPERTY_LINK ||
+            json_object_getn(r.properties, name.p, name.len) != NULL)
             continue;
         char *own = xslicedup(name);
         enum err e = follow_property(c, path, own, &linked);
@@ -338,78 +286,59 @@ int tree_get(struct tree_command *c)
  * their processes and are not changed.
  */
 
-struct import {
-    struct tree_command *command;
-    bool dry;
-};
-
 /* ---- lines ---- */
 
-static void add_path(struct import *x, const char *path)
+static void print_line(struct tree_command *c, const char *before, const char *path,
+                       const char *after)
 {
-    text_add_escaped(&x->command->out, slice_of(path));
+    text_add(&c->out, slice_of(before));
+    text_add_escaped(&c->out, slice_of(path));
+    text_add(&c->out, slice_of(after));
+    text_add_char(&c->out, '\n');
 }
 
-static void say(struct import *x, const char *before, const char *path, const char *after)
+/* "add property b = 1", "remove link b -> /c", "b change from 1 to 2". */
+static void print_change(struct tree_command *c, const char *path, const char *key,
+                         const json_t *was, const json_t *is)
 {
-    text_add(&x->command->out, slice_of(before));
-    add_path(x, path);
-    text_add(&x->command->out, slice_of(after));
-    text_add_char(&x->command->out, '\n');
-}
-
-static bool is_link(const char *key)
-{
+    struct text *out = &c->out;
+    const json_t *v = was == NULL ? is : was;
     struct slice name;
+    bool link = tree_text_kind_of(key, &name) != TREE_TEXT_PROPERTY;
 
-    return tree_text_is_link(key, " ->", &name) || tree_text_is_link(key, " =>", &name);
-}
-
-/* "b = 1", or "b -> /c" of a link. */
-static void add_property(struct text *out, const char *key, const json_t *v)
-{
-    text_add_escaped(out, slice_of(key));
-    text_add(out, is_link(key) ? SLICE_LIT(" ") : SLICE_LIT(" = "));
-    if (is_link(key) && json_is_string(v))
-        text_add_escaped(out, slice_of(json_string_value(v)));
-    else
-        literal_print(v, out);
-}
-
-static void say_change(struct import *x, const char *path, const char *key, const json_t *was,
-                       const json_t *is)
-{
-    struct text *out = &x->command->out;
-    bool link = is_link(key);
-
-    add_path(x, path);
-    if (was == NULL || is == NULL) {
-        text_addf(out, " %s %s ", was == NULL ? "add" : "remove", link ? "link" : "property");
-        add_property(out, key, was == NULL ? is : was);
-    } else {
-        text_add_char(out, ' ');
-        text_add_escaped(out, (struct slice){key, strlen(key) - (link ? strlen(" ->") : 0)});
+    text_add_escaped(out, slice_of(path));
+    text_add_char(out, ' ');
+    if (was != NULL && is != NULL) {
+        text_add_escaped(out, name);
         text_add(out, link ? SLICE_LIT(" link change from ") : SLICE_LIT(" change from "));
         literal_print(was, out);
         text_add(out, SLICE_LIT(" to "));
         literal_print(is, out);
+    } else {
+        text_addf(out, "%s %s ", was == NULL ? "add" : "remove", link ? "link" : "property");
+        text_add_escaped(out, slice_of(key));
+        text_add(out, link ? SLICE_LIT(" ") : SLICE_LIT(" = "));
+        if (link && json_is_string(v))
+            text_add_escaped(out, slice_of(json_string_value(v)));
+        else
+            literal_print(v, out);
     }
     text_add_char(out, '\n');
 }
 
 /* Lists changed and removed properties by name, then added ones. */
-static void say_changes(struct import *x, const char *path, json_t *was, json_t *is)
+static void print_changes(struct tree_command *c, const char *path, json_t *was, json_t *is)
 {
-    for (int coming = 0; coming < 2; ++coming) {
-        json_t *from = coming ? is : was;
+    for (int added = 0; added < 2; ++added) {
+        json_t *from = added ? is : was;
         const char **keys = json_sorted_names(from);
 
         for (size_t i = 0; i < json_object_size(from); ++i) {
             const json_t *before = json_object_get(was, keys[i]);
             const json_t *after = json_object_get(is, keys[i]);
 
-            if (coming ? before == NULL : !json_equal(before, after))
-                say_change(x, path, keys[i], before, after);
+            if (added ? before == NULL : !json_equal(before, after))
+                print_change(c, path, keys[i], before, after);
         }
         free(keys);
     }
@@ -417,32 +346,12 @@ static void say_changes(struct import *x, const char *path, json_t *was, json_t 
 
 /* ---- nodes that the text does not have ---- */
 
-static enum err delete_below(struct import *x, const char *path, size_t depth, bool *kept);
-
-static enum err delete_children(struct import *x, const char *path, const struct tree_record *r,
-                                size_t depth, bool *kept)
-{
-    enum err e = ERR_OK;
-
-    for (size_t i = 0; e == ERR_OK && i < r->nchildren; ++i) {
-        char *below = xasprintf("%s/%s", path, r->children[i]);
-
-        e = delete_below(x, below, depth + 1, kept);
-        /* Deleted by others. */
-        if (e == ERR_NOT_FOUND)
-            e = ERR_OK;
-        free(below);
-    }
-    return e;
-}
-
 /*
- * Delete PATH and all below, but no provider and nothing above one: *KEPT becomes true then.
+ * Delete PATH and all below, but no provider and nothing above one: *RETAINED becomes true then.
  * Errors: ERR_NOT_FOUND, ERR_BUSY (a node was created below it meanwhile).
  */
-static enum err delete_below(struct import *x, const char *path, size_t depth, bool *kept)
+static enum err delete_below(struct tree_command *c, const char *path, size_t depth, bool *retained)
 {
-    struct tree_command *c = x->command;
     struct tree_record r;
     bool holds = false;
     enum err e = tree_command_read(c, path, &r);
@@ -451,36 +360,31 @@ static enum err delete_below(struct import *x, const char *path, size_t depth, b
         diag_add(&c->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
         e = ERR_TOO_LARGE;
     }
-    if (e == ERR_OK && !r.provider)
-        e = delete_children(x, path, &r, depth, &holds);
-    bool keeps = r.provider || holds;
-    if (e == ERR_OK && !x->dry && !keeps)
+    for (size_t i = 0; e == ERR_OK && !r.provider && i < r.nchildren; ++i) {
+        char *below = xasprintf("%s/%s", path, r.children[i]);
+
+        e = delete_below(c, below, depth + 1, &holds);
+        /* Deleted by others. */
+        if (e == ERR_NOT_FOUND)
+            e = ERR_OK;
+        free(below);
+    }
+    bool retain = r.provider || holds;
+    if (e == ERR_OK && !c->dry_run && !retain)
         e = tree_command_change(c, TREE_REMOVE, path, NULL, NULL);
-    if (e == ERR_OK && keeps) {
-        *kept = true;
-        say(x, x->dry ? "would not delete " : "not deleted: ", path,
-            r.provider ? ": a provider" : ": holds providers");
-    } else if (e == ERR_OK && x->dry) {
-        say(x, "would delete ", path, ".");
+    if (e == ERR_OK && retain) {
+        *retained = true;
+        print_line(c, c->dry_run ? "would not delete " : "not deleted: ", path,
+                   r.provider ? ": a provider" : ": holds providers");
+    } else if (e == ERR_OK && c->dry_run) {
+        print_line(c, "would delete ", path, ".");
     }
     tree_record_fini(&r);
     return e;
 }
 
-/* Whether the format can express the name. A node that it cannot name is never deleted. */
-static bool can_be_named(const char *name)
+static enum err extra_node(struct tree_command *c, const char *path, const char *name)
 {
-    struct text line = {0};
-
-    text_addf(&line, "/%s", name);
-    bool can = tree_text_reads_as(text_slice(&line), TREE_TEXT_NODE, slice_of(name), SLICE_NULL);
-    text_fini(&line);
-    return can;
-}
-
-static enum err extra_node(struct import *x, const char *path, const char *name)
-{
-    struct tree_command *c = x->command;
     struct tree_record r;
     enum err e = tree_command_read(c, path, &r);
     bool is_provider = r.provider;
@@ -488,23 +392,24 @@ static enum err extra_node(struct import *x, const char *path, const char *name)
     tree_record_fini(&r);
     if (e == ERR_NOT_FOUND || is_provider)
         return ERR_OK;
-    if (c->trim == TREE_TRIM_DELETE && can_be_named(name)) {
-        bool kept = false;
+    /* A node that the format cannot name is never deleted. */
+    if (c->trim == TREE_TRIM_DELETE && can_express(TREE_TEXT_NODE, slice_of(name), SLICE_NULL)) {
+        bool retained = false;
 
         if (e == ERR_OK)
-            e = delete_below(x, path, 0, &kept);
+            e = delete_below(c, path, 0, &retained);
         if (e == ERR_BUSY) {
-            say(x, "not deleted: ", path, ": a node was created below it meanwhile");
+            print_line(c, "not deleted: ", path, ": a node was created below it meanwhile");
             e = ERR_OK;
         }
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     }
-    say(x, "extra path not trimmed: ", path, "");
+    print_line(c, "extra path not trimmed: ", path, "");
     return e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE ? ERR_OK : e;
 }
 
-static enum err extra_nodes(struct import *x, const char *path, const struct tree_text_node *n,
-                            const struct tree_record *there)
+static enum err extra_nodes(struct tree_command *c, const char *path,
+                            const struct tree_text_node *n, const struct tree_record *there)
 {
     enum err e = ERR_OK;
 
@@ -512,7 +417,7 @@ static enum err extra_nodes(struct import *x, const char *path, const struct tre
         if (tree_text_find(n, there->children[i]) != NULL)
             continue;
         char *below = xasprintf("%s/%s", path, there->children[i]);
-        e = extra_node(x, below, there->children[i]);
+        e = extra_node(c, below, there->children[i]);
         free(below);
     }
     return e;
@@ -521,66 +426,67 @@ static enum err extra_nodes(struct import *x, const char *path, const struct tre
 /* ---- nodes of the text ---- */
 
 /* PATH exists: it gets the properties of N. */
-static enum err change_node(struct import *x, const char *path, const struct tree_text_node *n,
-                            const struct tree_record *there)
+static enum err change_node(struct tree_command *c, const char *path,
+                            const struct tree_text_node *n, const struct tree_record *there)
 {
-    struct tree_command *c = x->command;
     bool same = json_equal(there->properties, n->properties);
     enum err e = ERR_OK;
 
     if (there->provider) {
         if (!same)
-            say(x, "not changed: ", path, ": a provider");
+            print_line(c, "not changed: ", path, ": a provider");
         return ERR_OK;
     }
-    if (x->dry)
-        say_changes(x, path, there->properties, n->properties);
+    if (c->dry_run)
+        print_changes(c, path, there->properties, n->properties);
     else if (!same)
         e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
-    if (e == ERR_OK && c->reset_acl && !x->dry)
+    if (e == ERR_OK && c->reset_acl && !c->dry_run)
         e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
     return e;
 }
 
-static enum err import_children(struct import *x, const char *path, const struct tree_text_node *n);
+static enum err import_children(struct tree_command *c, const char *path,
+                                const struct tree_text_node *n);
 
 /* Applies N, with all below, to PATH. */
-static enum err import_node(struct import *x, const char *path, const struct tree_text_node *n)
+static enum err import_node(struct tree_command *c, const char *path,
+                            const struct tree_text_node *n)
 {
-    struct tree_command *c = x->command;
     struct tree_record there;
     enum err e = tree_command_read(c, path, &there);
 
-    if (e == ERR_NOT_FOUND && x->dry) {
-        say(x, "add ", path, "");
+    if (e == ERR_NOT_FOUND && c->dry_run) {
+        print_line(c, "add ", path, "");
         return ERR_OK;
     }
     if (e == ERR_NOT_FOUND) {
         e = tree_command_change(c, TREE_CREATE, path, n->properties, NULL);
         if (e == ERR_EXISTS)
             e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
-        return e == ERR_OK ? import_children(x, path, n) : e;
+        return e == ERR_OK ? import_children(c, path, n) : e;
     }
     if (e != ERR_OK)
         return e;
-    e = change_node(x, path, n, &there);
+    e = change_node(c, path, n, &there);
     if (e == ERR_OK && c->trim != TREE_TRIM_IGNORE)
-        e = extra_nodes(x, path, n, &there);
+        e = extra_nodes(c, path, n, &there);
     tree_record_fini(&there);
-    return e == ERR_OK ? import_children(x, path, n) : e;
+    return e == ERR_OK ? import_children(c, path, n) : e;
 }
 
-static enum err import_children(struct import *x, const char *path, const struct tree_text_node *n)
+static enum err import_children(struct tree_command *c, const char *path,
+                                const struct tree_text_node *n)
 {
     enum err e = ERR_OK;
 
     for (size_t i = 0; e == ERR_OK && i < n->nchildren; ++i) {
         char *below = xasprintf("%s/%s", path, n->children[i]->name);
 
-        e = import_node(x, below, n->children[i]);
+        e = import_node(c, below, n->children[i]);
         /* Deleted by others between two of our operations. */
         if (e == ERR_NOT_FOUND) {
-            diag_add(&x->command->diag, NULL, 0, 0, "%s: removed meanwhile: import again", below);
+            diag_add(&c->diag, NULL, 0, 0, "%s: removed meanwhile: import again", below);
             e = ERR_SYSTEM;
         }
         free(below);
@@ -593,24 +499,19 @@ static enum err import_children(struct import *x, const char *path, const struct
 static enum err read_stdin(struct text *out, struct diag *d)
 {
     enum { STEP = 65536 };
+    size_t n;
 
-    for (;;) {
-        ssize_t n = read(STDIN_FILENO, text_reserve(out, STEP), STEP);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            diag_add(d, "stdin", 0, 0, "%s", strerror(errno));
-            return ERR_SYSTEM;
-        }
-        if (n == 0)
-            return ERR_OK;
-        out->len += (size_t)n;
+    while ((n = fread(text_reserve(out, STEP), 1, STEP, stdin)) != 0) {
+        out->len += n;
         if (out->len > TREE_TEXT_BYTES_MAX) {
             diag_add(d, "stdin", 0, 0, "more than %d bytes", TREE_TEXT_BYTES_MAX);
             return ERR_TOO_LARGE;
         }
     }
+    if (!ferror(stdin))
+        return ERR_OK;
+    diag_add(d, "stdin", 0, 0, "%s", strerror(errno));
+    return ERR_SYSTEM;
 }
 
 static enum err read_tree(const char *file, struct tree_text_node **top, struct diag *d)
@@ -627,10 +528,9 @@ static enum err read_tree(const char *file, struct tree_text_node **top, struct 
     return e;
 }
 
-static enum err import_text(struct tree_command *c, bool dry)
+static enum err import_text(struct tree_command *c)
 {
     char path[TREE_PATH_MAX + 1];
-    struct import x = {c, dry};
     struct tree_text_node *top = NULL;
     enum err e = read_tree(c->words[0], &top, &c->diag);
 
@@ -638,19 +538,20 @@ static enum err import_text(struct tree_command *c, bool dry)
         return e;
     e = tree_command_path(c, c->nwords > 1 ? c->words[1] : NULL, path);
     if (e == ERR_OK || e == ERR_NOT_FOUND)
-        e = import_children(&x, path, top);
+        e = import_children(c, path, top);
     tree_text_destroy(top);
     return e;
 }
 
 int tree_import(struct tree_command *c)
 {
-    return import_text(c, c->dry_run) == ERR_OK ? CTL_OK : CTL_FAILED;
+    return import_text(c) == ERR_OK ? CTL_OK : CTL_FAILED;
 }
 
 int tree_diff(struct tree_command *c)
 {
-    if (import_text(c, true) != ERR_OK)
+    c->dry_run = true;
+    if (import_text(c) != ERR_OK)
         return CTL_USAGE;
     return c->out.len == 0 ? CTL_OK : CTL_FAILED;
 }

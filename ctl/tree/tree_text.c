@@ -16,7 +16,7 @@
 /*
  * What a line is. zc.zk tries four patterns in order ("=>", "=", "->", "/"), each with a name that
  * is as long as it can be: so "a=>b" is a property link, "/x = 1" a property, "/1.2.3.4:80" a node
- * without a type. That is kept, but for names that hold a quote: there a blank was forgotten
+ * without a type. This is the same here, except for names that contain a quote: these lack a blank
  * before the operator.
  *
  *   name  operator  rest            the name ends with the first word, or at an operator within it
@@ -30,13 +30,16 @@ struct item {
     struct slice rest; /* its type (may be empty), value, target */
 };
 
-/* A line, and what is asked of it again and again. */
+/* A line, and what each pattern needs of it. */
 struct line {
     struct slice s;
     size_t word;  /* bytes of its first word */
     size_t after; /* where the second begins; the end if there is none */
     size_t words; /* from there on, counted up to 4: more than any rest may have */
 };
+
+static const char *const operators[] = {
+    [TREE_TEXT_PROPERTY] = " =", [TREE_TEXT_LINK] = " ->", [TREE_TEXT_PROPERTY_LINK] = " =>"};
 
 static bool is_blank(char c)
 {
@@ -57,7 +60,7 @@ static size_t skip_blanks(struct slice s, size_t at)
     return at;
 }
 
-static struct line look_at(struct slice s)
+static struct line split_line(struct slice s)
 {
     struct line l = {.s = s, .word = skip_word(s, 0)};
 
@@ -78,25 +81,18 @@ static bool operator_at(const struct line *l, size_t at, struct slice op)
  */
 static bool match(const struct line *l, struct slice op, size_t max, struct item *out)
 {
-    /* Behind the first word: then OP begins the second. */
-    if (operator_at(l, l->after, op)) {
-        size_t rest = skip_blanks(l->s, l->after + op.len);
-        /* The second word may be OP alone, or more than that. */
-        size_t glued = l->after + op.len < l->s.len && !is_blank(l->s.p[l->after + op.len]);
+    for (size_t end = l->word; end != 0; --end) {
+        /* Behind the first word, OP begins the second. */
+        bool apart = end == l->word;
+        size_t behind = (apart ? l->after : end) + op.len;
 
-        if (rest < l->s.len && (max == SIZE_MAX || l->words - 1 + glued <= max)) {
-            out->name = (struct slice){l->s.p, l->word};
-            out->rest = (struct slice){l->s.p + rest, l->s.len - rest};
-            return true;
-        }
-    }
-    for (size_t end = l->word; end-- > 1;) {
-        if (!operator_at(l, end, op) || end + op.len > l->word)
+        if (!operator_at(l, behind - op.len, op) || (!apart && behind > l->word))
             continue;
-        size_t rest = skip_blanks(l->s, end + op.len);
-        size_t words = l->words + (end + op.len < l->word);
+        size_t rest = skip_blanks(l->s, behind);
+        /* The word of OP may be OP alone, or more than that. */
+        bool glued = behind < l->s.len && !is_blank(l->s.p[behind]);
 
-        if (rest < l->s.len && (max == SIZE_MAX || words <= max)) {
+        if (rest < l->s.len && (max == SIZE_MAX || l->words - apart + glued <= max)) {
             out->name = (struct slice){l->s.p, end};
             out->rest = (struct slice){l->s.p + rest, l->s.len - rest};
             return true;
@@ -185,14 +181,14 @@ static const char *explain_mismatch(const struct line *l, size_t *at)
  */
 static const char *parse_item(struct slice text, struct item *out, size_t *at)
 {
-    struct line l = look_at(text);
+    struct line l = split_line(text);
 
     *at = 0;
     if (match(&l, SLICE_LIT("=>"), 2, out)) {
         out->kind = TREE_TEXT_PROPERTY_LINK;
     } else if (match(&l, SLICE_LIT("="), SIZE_MAX, out)) {
         out->kind = TREE_TEXT_PROPERTY;
-        /* No value begins so: it was to be a link. */
+        /* No value begins with it: a link was intended. */
         if (out->rest.p[0] == '>')
             return explain_mismatch(&l, at);
     } else if (match(&l, SLICE_LIT("->"), 1, out)) {
@@ -211,24 +207,34 @@ static const char *parse_item(struct slice text, struct item *out, size_t *at)
     return why;
 }
 
-bool tree_text_reads_as(struct slice line, enum tree_text_kind kind, struct slice name,
-                        struct slice rest)
+bool tree_text_make_line(enum tree_text_kind kind, struct slice name, struct slice rest,
+                         struct text *line)
 {
     struct item item;
     size_t at = 0;
 
-    return line.len != 0 && slice_eq(slice_trim(line), line) && line.p[0] != '#' &&
-           line.len <= TREE_TEXT_LINE_MAX && parse_item(line, &item, &at) == NULL &&
-           item.kind == kind && slice_eq(item.name, name) && slice_eq(item.rest, rest);
+    text_clear(line);
+    text_add(line, kind == TREE_TEXT_NODE ? SLICE_LIT("/") : SLICE_LIT(""));
+    text_add(line, name);
+    if (kind != TREE_TEXT_NODE || rest.len != 0)
+        text_addf(line, "%s ", kind == TREE_TEXT_NODE ? " :" : operators[kind]);
+    text_add(line, rest);
+    struct slice s = text_slice(line);
+    return slice_eq(slice_trim(s), s) && s.p[0] != '#' && s.len <= TREE_TEXT_LINE_MAX &&
+           parse_item(s, &item, &at) == NULL && item.kind == kind && slice_eq(item.name, name) &&
+           slice_eq(item.rest, rest);
 }
 
-bool tree_text_is_link(const char *key, const char *arrow, struct slice *name)
+enum tree_text_kind tree_text_kind_of(const char *key, struct slice *name)
 {
     *name = slice_of(key);
-    if (!slice_ends(*name, slice_of(arrow)))
-        return false;
-    name->len -= strlen(arrow);
-    return true;
+    for (int kind = TREE_TEXT_LINK; kind <= TREE_TEXT_PROPERTY_LINK; ++kind) {
+        if (slice_ends(*name, slice_of(operators[kind]))) {
+            name->len -= strlen(operators[kind]);
+            return (enum tree_text_kind)kind;
+        }
+    }
+    return TREE_TEXT_PROPERTY;
 }
 
 /* ---- trees ---- */
@@ -315,6 +321,11 @@ struct reader {
     struct tree_text_node *top;
 };
 
+static struct slice string_of(const json_t *v)
+{
+    return (struct slice){json_string_value(v), json_string_length(v)};
+}
+
 static void complain(struct reader *r, enum err e, size_t column, const char *why)
 {
     if (r->result == ERR_OK)
@@ -356,8 +367,7 @@ static void add_property(struct reader *r, struct level *l, struct slice key, js
                          size_t column)
 {
     json_t *properties = l->parent->properties;
-    bool text = !json_is_string(v) ||
-                literal_is_text((struct slice){json_string_value(v), json_string_length(v)});
+    bool text = !json_is_string(v) || literal_is_text(string_of(v));
 
     if (json_object_getn(properties, key.p, key.len) != NULL) {
         complain(r, ERR_SYNTAX, column, "duplicate property");
@@ -373,28 +383,27 @@ static void add_property(struct reader *r, struct level *l, struct slice key, js
     json_decref(v);
 }
 
-static void add_link(struct reader *r, struct level *l, const struct item *item, const char *arrow,
-                     size_t column)
-{
-    struct text key = {0};
-
-    text_add(&key, item->name);
-    text_add(&key, slice_of(arrow));
-    add_property(r, l, text_slice(&key), json_stringn(item->rest.p, item->rest.len), column);
-    text_fini(&key);
-}
-
-static void add_value(struct reader *r, struct level *l, const struct item *item, size_t column,
-                      size_t value_column)
+/* A property or link; REST_COLUMN: of its value or target. */
+static void add_item(struct reader *r, struct level *l, const struct item *item, size_t column,
+                     size_t rest_column)
 {
     struct literal_problem p = {0};
+    struct text key = {0};
     json_t *v = NULL;
-    enum err e = literal_parse(item->rest, &l->entries, &v, &p);
+    enum err e = ERR_OK;
 
+    text_add(&key, item->name);
+    if (item->kind == TREE_TEXT_PROPERTY) {
+        e = literal_parse(item->rest, &l->entries, &v, &p);
+    } else {
+        text_add(&key, slice_of(operators[item->kind]));
+        v = json_stringn(item->rest.p, item->rest.len);
+    }
     if (e != ERR_OK)
-        complain(r, e, value_column + p.at, p.why);
+        complain(r, e, rest_column + p.at, p.why);
     else
-        add_property(r, l, item->name, v, column);
+        add_property(r, l, text_slice(&key), v, column);
+    text_fini(&key);
 }
 
 static void add_node(struct reader *r, struct level *l, const struct item *item, size_t column)
@@ -434,20 +443,10 @@ static bool read_item(struct reader *r, struct slice line, size_t indent)
         complain(r, ERR_TOO_LARGE, column, "too many nodes");
         return false;
     }
-    switch (item.kind) {
-    case TREE_TEXT_NODE:
+    if (item.kind == TREE_TEXT_NODE)
         add_node(r, l, &item, column);
-        break;
-    case TREE_TEXT_PROPERTY:
-        add_value(r, l, &item, column, column + (size_t)(item.rest.p - line.p));
-        break;
-    case TREE_TEXT_LINK:
-        add_link(r, l, &item, " ->", column);
-        break;
-    case TREE_TEXT_PROPERTY_LINK:
-        add_link(r, l, &item, " =>", column);
-        break;
-    }
+    else
+        add_item(r, l, &item, column, column + (size_t)(item.rest.p - line.p));
     return true;
 }
 
@@ -511,7 +510,7 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
                          struct diag *d)
 {
     struct reader *r = xcalloc(1, sizeof(*r));
-    bool go_on = true;
+    bool valid = true;
 
     r->file = file;
     r->diag = d;
@@ -519,11 +518,11 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
     if (bytes.len > TREE_TEXT_BYTES_MAX) {
         r->line = 1;
         complain(r, ERR_TOO_LARGE, 1, "file too long");
-        go_on = false;
+        valid = false;
     }
-    while (go_on && bytes.len != 0) {
+    while (valid && bytes.len != 0) {
         ++r->line;
-        go_on = read_line(r, slice_cut(&bytes, '\n'));
+        valid = read_line(r, slice_cut(&bytes, '\n'));
     }
     finish(r, r->top);
     enum err e = r->result;
@@ -544,10 +543,10 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
 
 struct printer {
     struct text *out;
-    struct diag *left_out; /* NULL: for people */
+    struct diag *left_out; /* NULL: for display */
     size_t nleft_out;
-    struct text path; /* of the node being printed */
-    struct text line; /* scratch */
+    struct text path;       /* of the node being printed */
+    struct text line, rest; /* scratch */
 };
 
 static void add_indent(struct printer *p, size_t depth)
@@ -581,18 +580,18 @@ static void leave_out(struct printer *p, size_t depth, const char *what, const c
     text_fini(&where);
 }
 
-static struct slice string_of(const json_t *v)
+/* If the format cannot express it, it is left out, or for display shown with KEY in quotes. */
+static void print_property(struct printer *p, size_t depth, const char *key, const json_t *v)
 {
-    return (struct slice){json_string_value(v), json_string_length(v)};
-}
+    struct slice name;
+    enum tree_text_kind kind = tree_text_kind_of(key, &name);
 
-/*
- * The scratch line if it FITS. Else KEY is odd: it is left out, or for people quoted, with OP and
- * V.
- */
-static void finish_line(struct printer *p, size_t depth, bool fits, const char *key, const char *op,
-                        const json_t *v)
-{
+    text_clear(&p->rest);
+    if (kind == TREE_TEXT_PROPERTY)
+        literal_print(v, &p->rest);
+    else
+        text_add(&p->rest, string_of(v));
+    bool fits = p->rest.len != 0 && tree_text_make_line(kind, name, text_slice(&p->rest), &p->line);
     if (!fits && p->left_out != NULL) {
         leave_out(p, depth, "a property or link with an odd name or target", key);
         return;
@@ -600,86 +599,35 @@ static void finish_line(struct printer *p, size_t depth, bool fits, const char *
     if (!fits) {
         text_clear(&p->line);
         literal_print_string(slice_of(key), &p->line);
-        text_add(&p->line, slice_of(op));
+        text_add(&p->line, kind == TREE_TEXT_PROPERTY ? SLICE_LIT(" = ") : SLICE_LIT(" "));
         literal_print(v, &p->line);
     }
     add_line(p, depth);
 }
 
-static void print_link(struct printer *p, size_t depth, const char *key, const json_t *v,
-                       enum tree_text_kind kind)
-{
-    struct slice name = SLICE_NULL;
-    struct slice target = json_is_string(v) ? string_of(v) : SLICE_NULL;
-
-    tree_text_is_link(key, kind == TREE_TEXT_LINK ? " ->" : " =>", &name);
-    text_clear(&p->line);
-    text_addf(&p->line, "%s ", key);
-    text_add(&p->line, target);
-    finish_line(p, depth,
-                target.len != 0 && tree_text_reads_as(text_slice(&p->line), kind, name, target),
-                key, " ", v);
-}
-
-static void print_property(struct printer *p, size_t depth, const char *key, const json_t *v)
-{
-    text_clear(&p->line);
-    text_addf(&p->line, "%s = ", key);
-    size_t value = p->line.len;
-    literal_print(v, &p->line);
-    struct slice rest = {p->line.p + value, p->line.len - value};
-    finish_line(p, depth,
-                tree_text_reads_as(text_slice(&p->line), TREE_TEXT_PROPERTY, slice_of(key), rest),
-                key, " = ", v);
-}
-
-/* All but the type if the node's own line has it; then, behind them, the node links. */
+/* All but the type if the node's own line has it; the node links after the others. */
 static void print_properties(struct printer *p, size_t depth, json_t *properties, bool typed)
 {
     const char **keys = json_sorted_names(properties);
     struct slice unused;
 
-    for (size_t i = 0; i < json_object_size(properties); ++i) {
-        const json_t *v = json_object_get(properties, keys[i]);
-
-        if ((typed && strcmp(keys[i], "type") == 0) || tree_text_is_link(keys[i], " ->", &unused))
-            continue;
-        if (tree_text_is_link(keys[i], " =>", &unused))
-            print_link(p, depth, keys[i], v, TREE_TEXT_PROPERTY_LINK);
-        else
-            print_property(p, depth, keys[i], v);
-    }
-    for (size_t i = 0; i < json_object_size(properties); ++i) {
-        if (tree_text_is_link(keys[i], " ->", &unused))
-            print_link(p, depth, keys[i], json_object_get(properties, keys[i]), TREE_TEXT_LINK);
+    for (int links = 0; links < 2; ++links) {
+        for (size_t i = 0; i < json_object_size(properties); ++i) {
+            if (links == (tree_text_kind_of(keys[i], &unused) == TREE_TEXT_LINK) &&
+                !(typed && strcmp(keys[i], "type") == 0))
+                print_property(p, depth, keys[i], json_object_get(properties, keys[i]));
+        }
     }
     free(keys);
 }
 
-/* Appends "/name : type", or "/name" if the type is not representable. False: neither is. */
-static bool make_node_line(struct printer *p, const struct tree_text_node *n, bool *typed)
-{
-    const json_t *type = json_object_get(n->properties, "type");
-
-    *typed = false;
-    if (json_is_string(type) && json_string_length(type) != 0) {
-        text_clear(&p->line);
-        text_addf(&p->line, "/%s : ", n->name);
-        text_add(&p->line, string_of(type));
-        *typed = tree_text_reads_as(text_slice(&p->line), TREE_TEXT_NODE, slice_of(n->name),
-                                    string_of(type));
-        if (*typed)
-            return true;
-    }
-    text_clear(&p->line);
-    text_addf(&p->line, "/%s", n->name);
-    return tree_text_reads_as(text_slice(&p->line), TREE_TEXT_NODE, slice_of(n->name), SLICE_NULL);
-}
-
 static void print_node(struct printer *p, const struct tree_text_node *n, size_t depth)
 {
-    bool typed = false;
-    bool fits = make_node_line(p, n, &typed);
+    struct slice name = slice_of(n->name);
+    struct slice type = json_text(n->properties, "type");
+    /* A type that the format cannot express is printed as a property. */
+    bool typed = type.len != 0 && tree_text_make_line(TREE_TEXT_NODE, name, type, &p->line);
+    bool fits = typed || tree_text_make_line(TREE_TEXT_NODE, name, SLICE_NULL, &p->line);
 
     if (!fits && p->left_out != NULL) {
         leave_out(p, depth, "a node with an odd name", NULL);
@@ -688,7 +636,7 @@ static void print_node(struct printer *p, const struct tree_text_node *n, size_t
     if (!fits) {
         text_clear(&p->line);
         text_add_char(&p->line, '/');
-        literal_print_string(slice_of(n->name), &p->line);
+        literal_print_string(name, &p->line);
     }
     add_line(p, depth);
     if (n->remark != NULL) {
@@ -724,5 +672,6 @@ size_t tree_text_print(const struct tree_text_node *top, struct text *out, struc
     }
     text_fini(&p.path);
     text_fini(&p.line);
+    text_fini(&p.rest);
     return p.nleft_out;
 }

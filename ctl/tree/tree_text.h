@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tree as people write it, in zc.zk's format: one item a line, what is indented deeper belongs to
+ * A tree as text, in zc.zk's format: one item a line, what is indented deeper belongs to
  * the node above.
  *
  *   /lb : load balancer            a node, and its property `type`
@@ -63,7 +63,7 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
  * Append the children of TOP, which are sorted: reads back as the same tree. Items that the format
  * cannot express (a name with blanks, properties of TOP itself) are omitted, with everything below;
  * a comment in their place and a line in LEFT_OUT report it. Returns the number of such items.
- *   left_out  NULL: for people only, nothing is omitted; odd names are in quotes
+ *   left_out  NULL: for display only, nothing is omitted; odd names are in quotes
  */
 size_t tree_text_print(const struct tree_text_node *top, struct text *out, struct diag *left_out);
 
@@ -71,11 +71,14 @@ size_t tree_text_print(const struct tree_text_node *top, struct text *out, struc
 
 enum tree_text_kind { TREE_TEXT_NODE, TREE_TEXT_PROPERTY, TREE_TEXT_LINK, TREE_TEXT_PROPERTY_LINK };
 
-/* Whether LINE reads back as an item of this KIND: a node NAME (without its '/') and its type (may
- * be empty), a property and its value, a link and its target. */
-bool tree_text_reads_as(struct slice line, enum tree_text_kind kind, struct slice name,
-                        struct slice rest) must_check;
-/* Whether property KEY is a link by ARROW (" ->", " =>"): *NAME is what is before that. */
-bool tree_text_is_link(const char *key, const char *arrow, struct slice *name);
+/*
+ * Sets LINE to that of an item: a node NAME (without its '/') and its type (may be empty), a
+ * property and its value, a link and its target. Returns false if it does not read back as this
+ * item: the format cannot express it.
+ */
+bool tree_text_make_line(enum tree_text_kind kind, struct slice name, struct slice rest,
+                         struct text *line) must_check;
+/* What property KEY is, by its end (" ->", " =>"): *NAME is what is before that. */
+enum tree_text_kind tree_text_kind_of(const char *key, struct slice *name);
 
 #endif

@@ -92,17 +92,27 @@ static void stop(struct peer *p)
     close(p->request);
 }
 
+/* A new file with TOKEN; PATH is its name. */
+static void write_token(const char *token, char path[200])
+{
+    snprintf(path, 200, "%s", RLB_TEST_DIR "/rlb-token-XXXXXX");
+    int fd = mkstemp(path);
+
+    assert_int_equal(write(fd, token, strlen(token)), (ssize_t)strlen(token));
+    close(fd);
+}
+
 static enum err ask(const char *address, unsigned timeout_ms, int *status, struct text *out)
 {
-    struct fetch_request q = {.method = "GET",
-                              .address = address,
-                              .path = "/status.json",
-                              .token = "secret",
-                              .timeout_ms = timeout_ms};
+    char token[200];
+    struct ctl_options o = {.address = address, .token_file = token, .timeout_ms = timeout_ms};
     struct diag d = {0};
-    enum err e = fetch(&q, status, out, &d);
 
-    /* A failure is said, once, with the address. */
+    write_token("secret\n", token);
+    enum err e = ctl_ask(&o, "GET", "/status.json", SLICE_NULL, status, out, &d);
+
+    unlink(token);
+    /* A failure is reported once, with the address. */
     assert_int_equal(d.errors, e != ERR_OK);
     assert_true(e == ERR_OK || strncmp(d.text, address, strlen(address)) == 0);
     diag_fini(&d);
@@ -238,28 +248,27 @@ static void unix_sockets_are_reached(void **state)
     unlink(un.sun_path);
 }
 
-/* That ADDRESS cannot be reached, with this error and these words. */
+/* ADDRESS cannot be reached, with this error and reason. */
 static void expect_failure_within(unsigned timeout_ms, const char *address, enum err error,
-                                  const char *words)
+                                  const char *reason)
 {
-    struct fetch_request q = {
-        .method = "GET", .address = address, .path = "/", .timeout_ms = timeout_ms};
+    struct ctl_options o = {.address = address, .timeout_ms = timeout_ms};
     struct text out = {0};
     struct diag d = {0};
-    char *says = xasprintf("%s: %s", address, words);
+    char *expected = xasprintf("%s: %s", address, reason);
     int status = 0;
 
-    assert_int_equal(fetch(&q, &status, &out, &d), error);
+    assert_int_equal(ctl_ask(&o, "GET", "/", SLICE_NULL, &status, &out, &d), error);
     assert_int_equal(d.errors, 1);
-    assert_non_null(strstr(d.text, says));
-    free(says);
+    assert_non_null(strstr(d.text, expected));
+    free(expected);
     diag_fini(&d);
     text_fini(&out);
 }
 
-static void expect_nobody(const char *address, enum err error, const char *words)
+static void expect_unreachable(const char *address, enum err error, const char *reason)
 {
-    expect_failure_within(60000, address, error, words);
+    expect_failure_within(60000, address, error, reason);
 }
 
 static void one_that_cannot_be_reached_is_reported_with_the_reason(void **state)
@@ -272,25 +281,25 @@ static void one_that_cannot_be_reached_is_reported_with_the_reason(void **state)
     char address[128];
 
     (void)state;
-    expect_nobody("unix:/nonexistent", ERR_CONNECT_FAILED,
-                  "connection failed: No such file or directory");
+    expect_unreachable("unix:/nonexistent", ERR_CONNECT_FAILED,
+                       "connection failed: No such file or directory");
     /* One's own network's broadcast address takes no connections. */
-    expect_nobody("127.255.255.255:80", ERR_CONNECT_FAILED,
-                  "connection failed: Network is unreachable");
+    expect_unreachable("127.255.255.255:80", ERR_CONNECT_FAILED,
+                       "connection failed: Network is unreachable");
     assert_int_equal(bind(taken, (struct sockaddr *)&in, sizeof(in)), 0);
     assert_int_equal(getsockname(taken, (struct sockaddr *)&in, &len), 0);
     snprintf(address, sizeof(address), "127.0.0.1:%d", ntohs(in.sin_port));
-    expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
+    expect_unreachable(address, ERR_CONNECT_REFUSED, "connection refused");
 
     snprintf(un.sun_path, sizeof(un.sun_path), RLB_TEST_DIR "/rlb-closed-%d.sock", (int)getpid());
     snprintf(address, sizeof(address), "unix:%s", un.sun_path);
     assert_int_equal(bind(there, (struct sockaddr *)&un, sizeof(un)), 0);
-    expect_nobody(address, ERR_CONNECT_REFUSED, "connection refused");
+    expect_unreachable(address, ERR_CONNECT_REFUSED, "connection refused");
     assert_int_equal(chmod(un.sun_path, 0), 0);
     /* Permissions do not apply to root. */
     uid_t user = geteuid();
     assert_int_equal(seteuid(user == 0 ? 65534 : user), 0);
-    expect_nobody(address, ERR_CONNECT_FAILED, "connection failed: Permission denied");
+    expect_unreachable(address, ERR_CONNECT_FAILED, "connection failed: Permission denied");
     assert_int_equal(seteuid(user), 0);
 
     assert_int_equal(chmod(un.sun_path, 0600), 0);
@@ -320,12 +329,10 @@ static int ask_with(const char *address, const char *token_file)
 
 static int ask_peer(const char *answer, const char *token)
 {
-    char path[] = RLB_TEST_DIR "/rlb-token-XXXXXX";
-    int fd = mkstemp(path);
+    char path[200];
     struct peer p;
 
-    assert_int_equal(write(fd, token, strlen(token)), (ssize_t)strlen(token));
-    close(fd);
+    write_token(token, path);
     start(&p, slice_of(answer), STAY_AFTER);
     int code = ask_with(p.address, path);
     stop(&p);

@@ -92,6 +92,32 @@ static void durations_have_two_parts_at_most(void **state)
     }
 }
 
+static void formats_show_members_and_leave_out_parts(void **state)
+{
+    static const struct {
+        const char *format, *text;
+    } rows[] = {
+        {"{s}, {n}, {none}, {o.s}", "a\\x22, -, -, b"},
+        {"{s:w}", "a\""},
+        {"{n:i} {n:d} {none:i} {none:d} {r:i}", "7 7 - 0 2"},
+        {"{r:%.1f s} {s:%.1f s} {n:t} {n:T}", "2.5 s - 7s 1970-01-01 00:00:07"},
+        {"x[, {none}][, {empty}][, {zero:d}][, {n:d}]y", "x, 7y"},
+        {"[{yes:?}1][{no:?}2][{yes:!}3][{no:!}4 {s:w}][{none:!}5]", "14 a\"5"},
+    };
+    json_t *v = json_pack("{s:s, s:i, s:f, s:s, s:i, s:b, s:b, s:{s:s}}", "s", "a\"", "n", 7, "r",
+                          2.5, "empty", "", "zero", 0, "yes", 1, "no", 0, "o", "s", "b");
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
+        struct text out = {0};
+
+        page_add(&out, v, rows[i].format);
+        assert_string_equal(text_cstr(&out), rows[i].text);
+        text_fini(&out);
+    }
+    json_decref(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +126,7 @@ int main(void)
         cmocka_unit_test(cells_cannot_command_the_terminal),
         cmocka_unit_test(many_rows_are_kept),
         cmocka_unit_test(durations_have_two_parts_at_most),
+        cmocka_unit_test(formats_show_members_and_leave_out_parts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

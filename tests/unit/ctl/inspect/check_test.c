@@ -175,12 +175,12 @@ static void each_application_is_reported_and_one_can_be_chosen(void **state)
 static void labels_of_several_applications_are_quoted(void **state)
 {
     struct check_thresholds t = {.metrics = true};
-    struct check_facts f = {{2, 0, 0, 0}};
+    const double facts[CHECK_METRICS] = {[CHECK_WORKERS] = 2};
     struct text out = {0};
     struct text perf = {0};
 
     (void)state;
-    assert_int_equal(check_pool(&t, &f, "it's=|x", &out, &perf), CHECK_OK);
+    assert_int_equal(check_pool(&t, facts, "it's=|x", &out, &perf), CHECK_OK);
     assert_string_equal(text_cstr(&perf),
                         "'it''s__x workers'=2;;;0 'it''s__x mean_backlog'=0;;;0 "
                         "'it''s__x max_backlog'=0;;;0 'it''s__x max_age'=0.0s;;;0");
