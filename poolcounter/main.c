@@ -101,12 +101,6 @@ static const char *refuse(void *context)
     return p->handed_over ? "shutting down" : NULL;
 }
 
-static void pass_admin(void *context, int fd, void *tag)
-{
-    (void)tag;
-    upgrade_pass(context, "socket", NULL, 0, fd);
-}
-
 static void pass(void *context, struct upgrade *u)
 {
     struct poolcounter *p = context;
@@ -115,8 +109,7 @@ static void pass(void *context, struct upgrade *u)
     server_ask(p->server, server_sockets, &sockets);
     for (size_t i = 0; i < sockets.n; ++i)
         upgrade_pass(u, "socket", LISTENER_NAME, 0, sockets.fds[i]);
-    if (p->admin != NULL)
-        http_server_each_socket(admin_server(p->admin), pass_admin, u);
+    admin_pass_sockets(p->admin, u);
 }
 
 /* The admin address belongs to the new process; clients that are still connected receive their
@@ -135,8 +128,7 @@ static void drain(void *context)
     struct poolcounter *p = context;
 
     p->handed_over = true;
-    if (p->admin != NULL)
-        admin_stop(p->admin, on_admin_stopped, p);
+    admin_stop(p->admin, on_admin_stopped, p);
     server_ask(p->server, server_hand_over, NULL);
 }
 
@@ -339,13 +331,10 @@ static bool start_server(struct poolcounter *p)
 
 static bool start_admin(struct poolcounter *p)
 {
-    const struct admin_config *c = &p->config->admin;
-
-    if (c->n == 0)
-        return true;
-    if (admin_create(p->loop, c, p->inherited, &p->admin) != ERR_OK)
+    if (admin_create(p->loop, &p->config->admin, p->inherited, &p->admin) != ERR_OK)
         return false;
-    status_add(p);
+    if (p->admin != NULL)
+        status_add(p);
     return true;
 }
 
@@ -354,8 +343,6 @@ static bool start_admin(struct poolcounter *p)
 /* Stops the admin server and closes its connections: pages are not needed any more at shutdown. */
 static void stop_admin(struct poolcounter *p)
 {
-    if (p->admin == NULL)
-        return;
     if (!p->handed_over)
         admin_stop(p->admin, on_admin_stopped, p);
     admin_cut(p->admin);

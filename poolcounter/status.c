@@ -231,14 +231,6 @@ static void page_metrics(void *context, struct metrics *m)
     server_snapshot_fini(&snapshot);
 }
 
-static int page_health(void *context, struct slice query, struct text *body)
-{
-    (void)context;
-    (void)query;
-    text_add(body, SLICE_LIT("ok\n"));
-    return 200;
-}
-
 static int page_ready(void *context, struct slice query, struct text *body)
 {
     const struct poolcounter *p = context;
@@ -254,6 +246,5 @@ void status_add(struct poolcounter *p)
         p->admin, (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)}, page_json, p);
     admin_add(p->admin, "/status.json", "application/json", page_json, p);
     admin_add_metrics(p->admin, page_metrics, p);
-    admin_add(p->admin, "/healthz", "text/plain; charset=utf-8", page_health, p);
-    admin_add(p->admin, "/readyz", "text/plain; charset=utf-8", page_ready, p);
+    admin_add_health(p->admin, page_ready, p);
 }

@@ -88,9 +88,7 @@ static void close_all(struct lb *lb)
 
     lb->phase = LB_CLOSING;
     lb->fronts_up = false;
-    p->admin_gone = p->admin == NULL;
-    if (p->admin != NULL)
-        admin_stop(p->admin, on_admin_stopped, lb);
+    admin_stop(p->admin, on_admin_stopped, lb);
     data_loops_call(lb, close_front, on_fronts_gone, lb);
 }
 
@@ -189,8 +187,7 @@ void lb_hand_over(void *context)
     p->patient = true;
     self_measure_hand_over(lb->self_measure);
     listeners_leave(p->listeners);
-    if (p->admin != NULL)
-        http_server_hold(admin_server(p->admin), true);
+    admin_hold(p->admin, true);
     begin_drain(lb, lb->settings.drain_timeout_ms / 2);
 }
 

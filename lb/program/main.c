@@ -42,13 +42,12 @@ static bool start_admin(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    if (p->config.admin.n == 0)
-        return true;
     if (admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK)
         return false;
-    status_add(lb, p->admin);
+    if (p->admin != NULL)
+        status_add(lb, p->admin);
     /* Until this process serves, the previous one answers requests to the admin socket. */
-    http_server_hold(admin_server(p->admin), true);
+    admin_hold(p->admin, true);
     return true;
 }
 
@@ -130,8 +129,7 @@ static void serve(struct lb *lb)
         fail_start(lb);
         return;
     }
-    if (p->admin != NULL)
-        http_server_hold(admin_server(p->admin), false);
+    admin_hold(p->admin, false);
     lb->phase = LB_SERVING;
     log_addresses(lb);
     set_own_addresses(lb);
@@ -238,12 +236,6 @@ static void pass_listener(void *context, size_t listener, const struct addr *con
     upgrade_pass(context, "socket", addr_format(configured, address), (int)listener, fd);
 }
 
-static void pass_admin(void *context, int fd, void *tag)
-{
-    (void)tag;
-    upgrade_pass(context, "socket", NULL, 0, fd);
-}
-
 static void pass(void *context, struct upgrade *u)
 {
     const struct lb *lb = context;
@@ -253,8 +245,7 @@ static void pass(void *context, struct upgrade *u)
     if (lock_fd >= 0)
         upgrade_pass(u, "lock", NULL, 0, lock_fd);
     listeners_each_socket(p->listeners, pass_listener, u);
-    if (p->admin != NULL)
-        http_server_each_socket(admin_server(p->admin), pass_admin, u);
+    admin_pass_sockets(p->admin, u);
     self_measure_flush(lb->self_measure);
 }
 
@@ -442,8 +433,7 @@ static void lb_destroy(struct lb *lb)
     upgrade_fini(&p->upgrade);
     /* A name server that does not answer does not delay the end. */
     (void)!worker_thread_destroy(lb->resolver, 0);
-    if (p->admin != NULL)
-        admin_destroy(p->admin);
+    admin_destroy(p->admin);
     if (lb->control != NULL) {
         /* Frees objects that were deferred in the last turn. */
         loop_turn(lb->control, 0);

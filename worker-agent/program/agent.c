@@ -343,13 +343,10 @@ static bool open_tree(struct agent *a)
 
 static bool open_admin(struct agent *a)
 {
-    const struct admin_config *c = &a->config->admin;
-
-    if (c->n == 0)
-        return true;
-    if (admin_create(a->loop, c, a->pool.inherited, &a->admin) != ERR_OK)
+    if (admin_create(a->loop, &a->config->admin, a->pool.inherited, &a->admin) != ERR_OK)
         return false;
-    agent_status_add(a);
+    if (a->admin != NULL)
+        agent_status_add(a);
     return true;
 }
 

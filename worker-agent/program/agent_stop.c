@@ -72,12 +72,9 @@ static void on_admin_closed(void *context)
 
 static void on_closed(void *context)
 {
-    struct agent *a = context;
+    const struct agent *a = context;
 
-    if (a->admin != NULL)
-        admin_stop(a->admin, on_admin_closed, a);
-    else
-        on_admin_closed(a);
+    admin_stop(a->admin, on_admin_closed, context);
 }
 
 /* The supervisor has ended, and with it every process. */
@@ -263,20 +260,13 @@ static void pass_slot_socket(void *context, int fd, void *tag)
     upgrade_pass(context, "socket", listener->group->name, front_listener_number(listener), fd);
 }
 
-static void pass_admin_socket(void *context, int fd, void *tag)
-{
-    (void)tag;
-    upgrade_pass(context, "socket", NULL, 0, fd);
-}
-
 static void pass(void *context, struct upgrade *u)
 {
     const struct agent *a = context;
 
     upgrade_pass(u, "lock", NULL, 0, a->lock_fd);
     http_server_each_socket(front_server(a->front), pass_slot_socket, u);
-    if (a->admin != NULL)
-        http_server_each_socket(admin_server(a->admin), pass_admin_socket, u);
+    admin_pass_sockets(a->admin, u);
 }
 
 static void pass_resumes(const struct agent *a, struct upgrade *u)
@@ -300,8 +290,7 @@ static void pass_resumes(const struct agent *a, struct upgrade *u)
 static void hold(struct agent *a, bool on)
 {
     http_server_hold(front_server(a->front), on);
-    if (a->admin != NULL)
-        http_server_hold(admin_server(a->admin), on);
+    admin_hold(a->admin, on);
 }
 
 static void release(void *context, struct upgrade *u)

@@ -438,14 +438,6 @@ static void page_metrics(void *context, struct metrics *m)
     status_metrics(context, m);
 }
 
-static int page_health(void *context, struct slice query, struct text *body)
-{
-    (void)context;
-    (void)query;
-    text_add(body, SLICE_LIT("ok\n"));
-    return 200;
-}
-
 /* ---- what is ready ---- */
 
 /* A process without a ready_probe waits for its first request, which is only sent to a process
@@ -573,7 +565,6 @@ static int forget(void *context, struct slice entity, struct text *body)
 void agent_status_add(struct agent *a)
 {
     static const char json[] = "application/json";
-    static const char plain[] = "text/plain; charset=utf-8";
 
     admin_add_status_page(a->admin,
                           (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)},
@@ -581,8 +572,7 @@ void agent_status_add(struct agent *a)
     admin_add(a->admin, "/status.json", json, page_status, a);
     admin_add(a->admin, "/resumes.json", json, page_resumes, a);
     admin_add_metrics(a->admin, page_metrics, a);
-    admin_add(a->admin, "/healthz", plain, page_health, a);
-    admin_add(a->admin, "/readyz", plain, page_ready, a);
+    admin_add_health(a->admin, page_ready, a);
     admin_add_action(a->admin, "/processes/", "/detach", act_detach, a);
     admin_add_order(a->admin, "/actions/forget", forget, a);
 }
