@@ -85,7 +85,7 @@ static void on_stop(void *context)
 static void on_usr2(void *context)
 {
     struct poolcounter *p = context;
-    const struct upgrade_options o = {.args = p->line->args,
+    const struct upgrade_options o = {.argv = p->line->argv,
                                       .nofile = daemon_descriptors(),
                                       .timeout_ms = p->config->s.upgrade_timeout_ms};
 

@@ -172,7 +172,7 @@ static int run_or_test(const struct daemon_program *p, const struct daemon_line 
 
 int daemon_main(const struct daemon_program *p, int argc, char **argv)
 {
-    struct command_line line = {.line.args = (const char *const *)argv + (argc > 0)};
+    struct command_line line = {.line.argv = argv};
     int code = p->lenient ? EXIT_CONFIG : EXIT_USAGE;
     enum action action = parse_command_line(p, argc, argv, &line);
 

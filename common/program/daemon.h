@@ -18,8 +18,8 @@ enum { EXIT_CONFIG = 1, EXIT_USAGE = 2 };
 
 /* The command line that a program runs with. */
 struct daemon_line {
-    const char *file;        /* the configuration; NULL: none was given */
-    const char *const *args; /* all words after the program's name; NULL-terminated */
+    const char *file;  /* the configuration; NULL: none was given */
+    char *const *argv; /* of main() */
 };
 
 struct daemon_program {

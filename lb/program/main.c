@@ -289,7 +289,7 @@ static void on_usr2(void *context)
     struct lb *lb = context;
 
     upgrade_begin(&lb->parts->upgrade,
-                  &(struct upgrade_options){.args = lb->parts->line->args,
+                  &(struct upgrade_options){.argv = lb->parts->line->argv,
                                             .nofile = daemon_descriptors(),
                                             .timeout_ms = lb->settings.upgrade_timeout_ms});
 }

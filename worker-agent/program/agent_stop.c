@@ -385,7 +385,7 @@ void agent_upgrade(void *context)
     struct agent *a = context;
 
     upgrade_begin(&a->upgrade,
-                  &(struct upgrade_options){.args = a->line->args,
+                  &(struct upgrade_options){.argv = a->line->argv,
                                             .nofile = a->nofile,
                                             .timeout_ms = a->config->s.upgrade_timeout_ms,
                                             .release_ms = RELEASE_MS});
