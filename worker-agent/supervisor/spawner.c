@@ -50,51 +50,42 @@ bool message_text(const json_t *m, const char *name, char *out, size_t room)
     return true;
 }
 
-static bool take_list(const json_t *m, const char *name, const json_t **out)
+static bool is_text_list(const json_t *list)
 {
     size_t i;
     json_t *item;
 
-    *out = json_object_get(m, name);
-    json_array_foreach(*out, i, item)
+    json_array_foreach(list, i, item)
     {
         if (!json_is_string(item))
             return false;
     }
-    return json_is_array(*out) && json_array_size(*out) <= (size_t)2 * APP_WORDS_MAX;
+    return json_is_array(list) && i <= (size_t)2 * APP_WORDS_MAX;
 }
 
-static bool take_number(const json_t *m, const char *name, json_int_t max, json_int_t *out)
+bool spawn_request_parse(json_t *m, struct spawn_request *out, char why[SUPERVISOR_WHY_MAX])
 {
-    const json_t *v = json_object_get(m, name);
+    json_int_t slot = -1;
+    json_int_t listen = -1;
+    json_int_t stop = -1;
+    int switch_user = 0;
+    bool good =
+        supervisor_user_parse(m, &out->user) &&
+        json_unpack(m, "{s:I, s:I, s:I, s:o, s:o, s:s, s?b}", "slot", &slot, "listen",
+                    &listen, "stop_timeout_ms", &stop, "words", &out->words, "env", &out->env,
+                    "root", &out->root, "switch_user", &switch_user) == 0 &&
+        message_text(m, "id", out->id, sizeof(out->id)) &&
+        message_text(m, "application", out->application, sizeof(out->application)) &&
+        message_text(m, "spec", out->spec, sizeof(out->spec));
 
-    *out = json_integer_value(v);
-    return json_is_integer(v) && *out >= 0 && *out <= max;
-}
-
-bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[SUPERVISOR_WHY_MAX])
-{
-    json_int_t slot;
-    json_int_t listen;
-    json_int_t stop;
     /* The id becomes a file's name. */
-    bool good = message_text(m, "id", out->id, sizeof(out->id)) && strlen(out->id) >= 16 &&
-                strspn(out->id, "0123456789abcdef") == strlen(out->id) &&
-                message_text(m, "application", out->application, sizeof(out->application)) &&
-                message_text(m, "spec", out->spec, sizeof(out->spec)) &&
-                take_number(m, "slot", INT32_MAX, &slot) &&
-                take_number(m, "listen", LISTEN_BY_SOCKET, &listen) &&
-                take_number(m, "stop_timeout_ms", INT64_MAX, &stop) &&
-                supervisor_user_parse(m, &out->user) && take_list(m, "words", &out->words) &&
-                json_array_size(out->words) > 0 && take_list(m, "env", &out->env);
-
-    out->root = json_string_value(json_object_get(m, "root"));
-
-    if (!good || out->root == NULL) {
+    if (!good || strlen(out->id) < 16 || strspn(out->id, "0123456789abcdef") != strlen(out->id) ||
+        slot < 0 || slot > INT32_MAX || listen < 0 || listen > LISTEN_BY_SOCKET || stop < 0 ||
+        !is_text_list(out->words) || json_array_size(out->words) == 0 || !is_text_list(out->env)) {
         snprintf(why, SUPERVISOR_WHY_MAX, "the request to spawn is not complete");
         return false;
     }
-    out->user.wanted = json_is_true(json_object_get(m, "switch_user"));
+    out->user.wanted = switch_user != 0;
     out->slot = (unsigned)slot;
     out->listen = (enum listen_mode)listen;
     out->stop_timeout_ms = (uint64_t)stop;

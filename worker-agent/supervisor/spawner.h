@@ -33,7 +33,7 @@ struct spawn_request {
     char spec[FINGERPRINT_LEN + 1];
     unsigned slot;
     enum listen_mode listen;
-    const json_t *words, *env; /* lists of texts, borrowed from the message; as is root */
+    json_t *words, *env; /* lists of texts, borrowed from the message; as is root */
     const char *root;
     struct privileges user; /* not wanted: the supervisor's */
     uint64_t stop_timeout_ms;
@@ -44,7 +44,7 @@ bool message_text(const json_t *m, const char *name, char *out, size_t room);
 /* The message of a request (new), and back; WHY has the reason why a message is invalid. */
 json_t *spawn_request_message(const struct app_config *c, unsigned slot, const char *id,
                               uint64_t stop_timeout_ms);
-bool spawn_request_parse(const json_t *message, struct spawn_request *out,
+bool spawn_request_parse(json_t *message, struct spawn_request *out,
                          char why[SUPERVISOR_WHY_MAX]);
 
 /* The supervisor's state of a spawned process. */

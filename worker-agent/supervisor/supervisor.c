@@ -62,7 +62,7 @@ struct supervisor {
     const char *state_dir;
     char *socket_path;
     int signals_fd, listen_fd, lock_fd;
-    struct agent_end agents[AGENTS_MAX]; /* the last is obeyed */
+    struct agent_end *agents[AGENTS_MAX]; /* the last is obeyed */
     size_t nagents;
     uint64_t agents_so_far;
     struct stranger strangers[STRANGERS_MAX];
@@ -85,39 +85,41 @@ static bool is_obeyed(const struct supervisor *k, size_t i)
 }
 
 /* Takes MESSAGE. PASS is borrowed. A peer that has gone is found out about by reading. */
-static void tell_one(struct supervisor *k, size_t i, json_t *message, int pass)
+static void send_to(struct agent_end *a, json_t *message, int pass)
 {
-    packet_queue_add(&k->agents[i].out, message, pass);
-    (void)!packet_queue_flush(&k->agents[i].out);
+    packet_queue_add(&a->out, message, pass);
+    (void)!packet_queue_flush(&a->out);
 }
 
-static void tell(struct supervisor *k, json_t *message, int pass)
+/* To the agent that is obeyed, if there is one. */
+static void send_message(struct supervisor *k, json_t *message, int pass)
 {
     ASSERT(message != NULL);
     if (k->nagents > 0)
-        tell_one(k, k->nagents - 1, message, pass);
+        send_to(k->agents[k->nagents - 1], message, pass);
     else
         json_decref(message);
 }
 
-static void tell_all(struct supervisor *k, json_t *message)
+static void send_to_all(struct supervisor *k, json_t *message)
 {
     for (size_t i = 0; i < k->nagents; ++i)
-        tell_one(k, i, json_incref(message), -1);
+        send_to(k->agents[i], json_incref(message), -1);
     json_decref(message);
 }
 
 static void add_agent(struct supervisor *k, int fd)
 {
-    struct agent_end *a = &k->agents[k->nagents++];
+    struct agent_end *a = xcalloc(1, sizeof(*a));
 
     packet_queue_init(&a->out, fd);
     a->number = ++k->agents_so_far;
+    k->agents[k->nagents++] = a;
 }
 
-static void tell_busy(struct supervisor *k, const struct kept *p)
+static void send_busy(struct supervisor *k, const struct kept *p)
 {
-    tell(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
+    send_message(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
 }
 
 /* The one that was followed has finished, or died: nothing is busy any more. */
@@ -130,7 +132,7 @@ static void old_agent_gone(struct supervisor *k)
         if (p->busy == 0)
             continue;
         kept_set_busy(p, 0);
-        tell_busy(k, p);
+        send_busy(k, p);
     }
 }
 
@@ -145,7 +147,7 @@ static void new_agent_gone(struct supervisor *k, uint64_t number)
         p->term_deferred = false;
         p->busy = 0;
         if (p->agent == number)
-            tell(k, kept_message(p, now_ms()), p->spawned.output_fd);
+            send_message(k, kept_message(p, now_ms()), p->spawned.output_fd);
     }
 }
 
@@ -164,16 +166,13 @@ static void none_left(struct supervisor *k)
 static void agent_gone(struct supervisor *k, size_t i)
 {
     bool was_obeyed = is_obeyed(k, i);
-    uint64_t number = k->agents[i].number;
+    uint64_t number = k->agents[i]->number;
 
-    packet_queue_clear(&k->agents[i].out);
-    close(k->agents[i].out.fd);
-    for (size_t at = i; at + 1 < k->nagents; ++at) {
-        k->agents[at].out.fd = k->agents[at + 1].out.fd;
-        k->agents[at].number = k->agents[at + 1].number;
-        list_splice_back(&k->agents[at].out.items, &k->agents[at + 1].out.items);
-    }
+    packet_queue_close(&k->agents[i]->out);
+    free(k->agents[i]);
     --k->nagents;
+    for (; i < k->nagents; ++i)
+        k->agents[i] = k->agents[i + 1];
     if (k->nagents == 0)
         none_left(k);
     else if (was_obeyed)
@@ -196,11 +195,11 @@ static enum err spawn(struct supervisor *k, const struct spawn_request *r, struc
     }
     enum err e = spawner_start(&k->spawner, r, &spawned, why);
     if (e == ERR_OK)
-        *out = kept_add(&k->kept, r, &spawned, k->agents[k->nagents - 1].number, now_ms());
+        *out = kept_add(&k->kept, r, &spawned, k->agents[k->nagents - 1]->number, now_ms());
     return e;
 }
 
-static void on_spawn(struct supervisor *k, size_t from, const json_t *message)
+static void on_spawn(struct supervisor *k, size_t from, json_t *message)
 {
     struct spawn_request r = {0};
     char why[SUPERVISOR_WHY_MAX] = "";
@@ -213,13 +212,13 @@ static void on_spawn(struct supervisor *k, size_t from, const json_t *message)
         good = false;
     }
     if (good && spawn(k, &r, &p, why) == ERR_OK) {
-        tell(k,
-             json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
-                       (json_int_t)p->spawned.pid, "address", p->spawned.address),
-             p->spawned.output_fd);
+        send_message(k,
+                     json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
+                               (json_int_t)p->spawned.pid, "address", p->spawned.address),
+                     p->spawned.output_fd);
     } else {
-        tell_one(
-            k, from,
+        send_to(
+            k->agents[from],
             json_pack("{s:s, s:s, s:s}", "op", "refused", "id", id != NULL ? id : "", "why", why),
             -1);
     }
@@ -232,7 +231,7 @@ static void bury(struct supervisor *k, struct kept *p, const siginfo_t *si)
     kept_describe_death(p, si, how);
     spawner_bury(&p->spawned);
     waitpid(p->spawned.pid, NULL, 0);
-    tell_all(k, json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how));
+    send_to_all(k, json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how));
     kept_remove(&k->kept, p);
 }
 
@@ -265,14 +264,13 @@ static void send_list(struct supervisor *k)
 {
     struct kept *p;
 
-    tell(k,
-         json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", SUPERVISOR_VERSION, "pid",
-                   (json_int_t)getpid(), "processes", (json_int_t)k->kept.n, "limited",
-                   k->spawner.rights != NULL),
-         -1);
-    list_for_each_entry (p, &k->kept.items, node) {
-        tell(k, kept_message(p, now_ms()), p->spawned.output_fd);
-    }
+    send_message(k,
+                 json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", SUPERVISOR_VERSION,
+                           "pid", (json_int_t)getpid(), "processes", (json_int_t)k->kept.n,
+                           "limited", k->spawner.rights != NULL),
+                 -1);
+    list_for_each_entry (p, &k->kept.items, node)
+        send_message(k, kept_message(p, now_ms()), p->spawned.output_fd);
 }
 
 static void on_hello(struct supervisor *k, const json_t *message)
@@ -290,10 +288,10 @@ static void on_hello(struct supervisor *k, const json_t *message)
     if (v != SUPERVISOR_VERSION || k->ending || !allowed) {
         /* Not a usable supervisor: the agent will send BYE, or (while it follows another)
          * disconnect. */
-        tell(k,
-             json_pack("{s:s, s:i, s:i}", "op", "hello", "v",
-                       k->ending || !allowed ? 0 : SUPERVISOR_VERSION, "processes", 0),
-             -1);
+        send_message(k,
+                     json_pack("{s:s, s:i, s:i}", "op", "hello", "v",
+                               k->ending || !allowed ? 0 : SUPERVISOR_VERSION, "processes", 0),
+                     -1);
         return;
     }
     if (timeout >= 0)
@@ -331,10 +329,10 @@ static void on_busy(struct supervisor *k, size_t from, const json_t *message)
         return;
     kept_set_busy(p, (unsigned)n);
     if (!is_obeyed(k, from))
-        tell_busy(k, p);
+        send_busy(k, p);
 }
 
-static void on_message(struct supervisor *k, size_t from, const json_t *message)
+static void on_message(struct supervisor *k, size_t from, json_t *message)
 {
     const char *op = json_string_value(json_object_get(message, "op"));
 
@@ -363,7 +361,7 @@ static void read_agent(struct supervisor *k, size_t i, int at_most)
     for (int n = 0; n < at_most; ++n) {
         json_t *message;
         int passed;
-        enum err e = packet_receive(k->agents[i].out.fd, &message, &passed);
+        enum err e = packet_receive(k->agents[i]->out.fd, &message, &passed);
 
         if (e == ERR_BUSY)
             return;
@@ -499,8 +497,8 @@ static void turn(struct supervisor *k)
 
     for (size_t i = 0; i < AGENTS_MAX; ++i) {
         agents[i] =
-            (struct pollfd){.fd = i < k->nagents ? k->agents[i].out.fd : -1, .events = POLLIN};
-        if (i < k->nagents && !list_empty(&k->agents[i].out.items))
+            (struct pollfd){.fd = i < k->nagents ? k->agents[i]->out.fd : -1, .events = POLLIN};
+        if (i < k->nagents && !list_empty(&k->agents[i]->out.items))
             agents[i].events |= POLLOUT;
     }
     for (size_t i = 0; i < STRANGERS_MAX; ++i)
@@ -513,7 +511,7 @@ static void turn(struct supervisor *k)
     for (size_t i = AGENTS_MAX; i-- > 0;) {
         if (agents[i].revents == 0)
             continue;
-        (void)!packet_queue_flush(&k->agents[i].out);
+        (void)!packet_queue_flush(&k->agents[i]->out);
         read_agent(k, i, AT_ONCE);
     }
     for (size_t i = 0; i < STRANGERS_MAX; ++i) {

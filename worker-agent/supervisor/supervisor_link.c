@@ -55,19 +55,25 @@ static bool is_acceptable(const struct supervisor_options *o, const json_t *answ
             json_is_true(json_object_get(answer, "limited")));
 }
 
-static json_t *receive_until(int fd, uint64_t until_us, int *passed)
+/* The text NAME of M; "" if there is none. */
+static const char *text_of(const json_t *m, const char *name)
 {
-    json_t *message;
+    const char *text = json_string_value(json_object_get(m, name));
 
-    return packet_await(fd, until_us, &message, passed) == ERR_OK ? message : NULL;
+    return text != NULL ? text : "";
+}
+
+/* The number "n" or "busy" of requests. */
+static unsigned requests_of(const json_t *m, const char *name)
+{
+    json_int_t n = json_integer_value(json_object_get(m, name));
+
+    return n > 0 && n <= INT_MAX ? (unsigned)n : 0;
 }
 
 static void read_process(const json_t *m, int output_fd, struct kept_process *p)
 {
-    json_int_t busy = json_integer_value(json_object_get(m, "busy"));
-
-    *p = (struct kept_process){.output_fd = output_fd};
-    p->busy = busy > 0 && busy <= INT_MAX ? (unsigned)busy : 0;
+    *p = (struct kept_process){.output_fd = output_fd, .busy = requests_of(m, "busy")};
     (void)message_text(m, "id", p->id, sizeof(p->id));
     (void)message_text(m, "application", p->application, sizeof(p->application));
     (void)message_text(m, "spec", p->spec, sizeof(p->spec));
@@ -94,9 +100,9 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *
     out->items = xcalloc(n + 1, sizeof(*out->items));
     for (size_t i = 0; i < n; ++i) {
         int output_fd;
-        json_t *m = receive_until(fd, until_us, &output_fd);
+        json_t *m;
 
-        if (m == NULL) {
+        if (packet_await(fd, until_us, &m, &output_fd) != ERR_OK) {
             drop_list(out);
             return false;
         }
@@ -113,12 +119,12 @@ static pid_t greet(int fd, const struct supervisor_options *o, uint64_t adopt_ti
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
     json_t *hello = hello_message(o, adopt_timeout_ms);
     enum err e = packet_send(fd, hello, -1);
+    json_t *answer;
     int passed;
     pid_t pid = 0;
 
     json_decref(hello);
-    json_t *answer = e == ERR_OK ? receive_until(fd, until_us, &passed) : NULL;
-    if (answer == NULL)
+    if (e != ERR_OK || packet_await(fd, until_us, &answer, &passed) != ERR_OK)
         return 0;
     json_int_t n = json_integer_value(json_object_get(answer, "processes"));
     if (is_acceptable(o, answer) && n >= 0 && n <= SUPERVISOR_PROCESSES_MAX &&
@@ -245,23 +251,15 @@ static void on_message(struct supervisor_link *k, const json_t *m, int passed)
     if (op == NULL || id == NULL) {
         log_warn(NULL, "supervisor-message-invalid", "reason=\"op or id missing\"");
     } else if (strcmp(op, "spawned") == 0) {
-        const char *address = json_string_value(json_object_get(m, "address"));
-
         k->events->spawned(k->context, id, (pid_t)json_integer_value(json_object_get(m, "pid")),
-                           address != NULL ? address : "", passed);
+                           text_of(m, "address"), passed);
         return;
     } else if (strcmp(op, "refused") == 0) {
-        const char *why = json_string_value(json_object_get(m, "why"));
-
-        k->events->refused(k->context, id, why != NULL ? why : "");
+        k->events->refused(k->context, id, text_of(m, "why"));
     } else if (strcmp(op, "died") == 0) {
-        const char *how = json_string_value(json_object_get(m, "how"));
-
-        k->events->died(k->context, id, how != NULL ? how : "");
+        k->events->died(k->context, id, text_of(m, "how"));
     } else if (strcmp(op, "busy") == 0) {
-        json_int_t n = json_integer_value(json_object_get(m, "n"));
-
-        k->events->busy(k->context, id, n > 0 && n <= INT_MAX ? (unsigned)n : 0);
+        k->events->busy(k->context, id, requests_of(m, "n"));
     } else if (strcmp(op, "process") == 0) {
         struct kept_process p;
 
@@ -352,8 +350,7 @@ void supervisor_link_destroy(struct supervisor_link *k)
         return;
     watch_stop(k->watch);
     timer_stop(&k->retry);
-    packet_queue_clear(&k->out);
-    close(k->out.fd);
+    packet_queue_close(&k->out);
     free(k);
 }
 
