@@ -28,19 +28,6 @@ enum {
 
 /* ---- SIGHUP ---- */
 
-/* Logs the changes that have no effect until a restart. */
-static void warn_of_restart(const struct configuration *old, const struct configuration *new)
-{
-    for (size_t i = 0; i < poolcounter_table.n; ++i) {
-        const struct setting_row *row = &poolcounter_table.rows[i];
-
-        if (row->type == SETTING_NODE || (row->when != SETTING_BOOT && row->when != SETTING_LOCAL))
-            continue;
-        if (!settings_same(row, &old->s, &new->s))
-            log_warn(NULL, "config-restart-required", "setting=%s", row->name);
-    }
-}
-
 static void reload(struct poolcounter *p)
 {
     struct diag d = {0};
@@ -48,12 +35,9 @@ static void reload(struct poolcounter *p)
     struct configuration *old = p->config;
 
     if (new == NULL) {
-        log_error(NULL, "config-reload-failed",
-                  "file=%s errors=%u action=\"keep current configuration\"", p->line->file,
-                  d.errors);
-        daemon_log_problems(&d);
+        daemon_reload_failed(p->line->file, &d);
     } else {
-        warn_of_restart(old, new);
+        config_warn_of_restart(&poolcounter_table, &old->s, &new->s, NULL);
         log_set_level((enum log_level) new->s.log_level);
         p->config = new;
         server_ask(p->server, server_configure, new);
@@ -287,7 +271,6 @@ static bool settle_rights(const struct poolcounter *p, const struct sockets *soc
 
     if (!user_rights_find(c->s.user, c->s.group, &rights, &change))
         return false;
-    user_rights_warn_of_root(&rights);
     if (!change)
         return true;
     for (size_t i = 0; i < c->admin.n; ++i) {

@@ -33,6 +33,8 @@ static inline bool slice_is(struct slice a, const char *s)
 }
 bool slice_starts(struct slice s, struct slice prefix);
 bool slice_ends(struct slice s, struct slice suffix);
+/* Whether all of S are letters, digits, or among the characters of MORE. */
+bool slice_is_word(struct slice s, const char *more);
 /* Without leading and trailing blanks and tabs. */
 struct slice slice_trim(struct slice s);
 /* Index of C, or SIZE_MAX. */

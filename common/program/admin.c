@@ -395,19 +395,6 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
 
 /* ---- requests ---- */
 
-static bool is_argument(struct slice s)
-{
-    if (s.len == 0 || s.len > ADMIN_ARGUMENT_MAX)
-        return false;
-    for (size_t i = 0; i < s.len; ++i) {
-        char c = ascii_lower(s.p[i]);
-
-        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.')
-            return false;
-    }
-    return true;
-}
-
 /* The route of PATH; *ARGUMENT is set to that of an action. */
 static const struct route *find_route(const struct admin *a, struct slice path,
                                       struct slice *argument)
@@ -425,7 +412,7 @@ static const struct route *find_route(const struct admin *a, struct slice path,
                    slice_ends(path, after)) {
             struct slice s = {path.p + before.len, path.len - before.len - after.len};
 
-            if (is_argument(s)) {
+            if (s.len != 0 && s.len <= ADMIN_ARGUMENT_MAX && slice_is_word(s, "-_.")) {
                 *argument = s;
                 return r;
             }

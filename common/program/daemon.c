@@ -410,10 +410,12 @@ void daemon_random_id(char out[33])
     out[32] = '\0';
 }
 
-void daemon_log_problems(const struct diag *d)
+void daemon_reload_failed(const char *file, const struct diag *d)
 {
     struct slice rest = slice_of(d->text);
 
+    log_error(NULL, "config-reload-failed",
+              "file=%s errors=%u action=\"keep current configuration\"", file, d->errors);
     while (rest.len > 0) {
         struct slice line = slice_cut(&rest, '\n');
         char shown[LOG_CUT_ROOM];

@@ -97,6 +97,8 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
         log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", user, why);
         return false;
     }
+    if (!out->wanted && geteuid() == 0)
+        log_warn(NULL, "running-as-root", "hint=\"set user, or start it as another user\"");
     *change = privileges_differ(out);
     if (*change && geteuid() != 0) {
         log_error(NULL, "privileges-drop-failed",
@@ -104,12 +106,6 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
         return false;
     }
     return true;
-}
-
-void user_rights_warn_of_root(const struct privileges *p)
-{
-    if (!p->wanted && geteuid() == 0)
-        log_warn(NULL, "running-as-root", "hint=\"set user, or start it as another user\"");
 }
 
 static bool say_failed(const char *file)

@@ -44,14 +44,12 @@ bool privileges_differ(const struct privileges *p);
 void user_rights_check(const struct config *file, const char *user, const char *group,
                        struct privileges *out, struct diag *d);
 /*
- * The rights of USER (NULL: none are wanted).
+ * The rights of USER (NULL: none are wanted, which is logged if root runs).
  *   *change  whether they are to be dropped to: wanted, and not ours yet
  * False: they do not exist, or are not permitted.
  */
 bool user_rights_find(const char *user, const char *group, struct privileges *out,
                       bool *change) must_check;
-/* Logs that root runs without a user to switch to. */
-void user_rights_warn_of_root(const struct privileges *p);
 /* Gives a path at A to P's user and group, so that its mode governs the group's access. Others have
  * no access. */
 bool user_rights_own_socket(const struct addr *a, const struct privileges *p) must_check;

@@ -23,8 +23,9 @@ struct lb_parts {
     struct daemon_watch *signals;
     uint64_t listen_by_ms; /* start_wait is over */
     struct timer
-        timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
-    unsigned draining; /* loops that have not finished yet */
+        timer; /* STARTING: look whether all have answered; DRAINING: the end of patience */
+    _Atomic unsigned draining;   /* loops that have not finished yet */
+    struct loop_message drained; /* none is left */
     bool cut;
     struct inherited *inherited; /* until the program serves; then NULL */
     struct upgrade upgrade;      /* to a new process */

@@ -94,37 +94,26 @@ static void close_all(struct lb *lb)
 
 /* ---- drain ---- */
 
-struct drained {
-    struct loop_message message;
-    struct lb *lb;
-};
-
 /* On the control loop. */
 static void on_drained(struct loop_message *m)
 {
-    struct drained *d = container_of(m, struct drained, message);
-    struct lb *lb = d->lb;
-
-    free(d);
-    if (--lb->parts->draining == 0)
-        close_all(lb);
+    close_all(container_of(m, struct lb_parts, drained)->lb);
 }
 
-/* On the loop. */
+/* On the loop. The last one reports it. */
 static void on_front_done(void *context)
 {
-    struct drained *d = context;
+    struct lb *lb = context;
 
-    loop_post(d->lb->control, &d->message);
+    if (atomic_fetch_sub_explicit(&lb->parts->draining, 1, memory_order_acq_rel) == 1)
+        loop_post(lb->control, &lb->parts->drained);
 }
 
 static void drain_front(struct lb_loop *ll, void *context)
 {
-    struct drained *d = xcalloc(1, sizeof(*d));
+    const struct lb *lb = context;
 
-    d->lb = context;
-    d->message.run = on_drained;
-    front_drain(ll->front, d->lb->parts->handed_over, on_front_done, d);
+    front_drain(ll->front, lb->parts->handed_over, on_front_done, context);
 }
 
 static void shut_front(struct lb_loop *ll, void *context)
@@ -155,7 +144,8 @@ void lb_cut(struct lb *lb)
 static void begin_drain(struct lb *lb, uint64_t timeout_ms)
 {
     lb->phase = LB_DRAINING;
-    lb->parts->draining = lb->nloops;
+    lb->parts->drained.run = on_drained;
+    atomic_store_explicit(&lb->parts->draining, lb->nloops, memory_order_relaxed);
     for (size_t i = 0; i < lb->napplications; ++i) {
         if (lb->applications[i]->membership != NULL)
             membership_unregister(lb->applications[i]->membership);
@@ -223,7 +213,7 @@ void lb_drain_again(struct lb *lb)
 static void give_up(struct lb *lb)
 {
     log_error(NULL, "stop-timeout", "loops=%u reason=\"aborted requests did not end\"",
-              lb->parts->draining);
+              atomic_load_explicit(&lb->parts->draining, memory_order_relaxed));
     self_measure_destroy(lb->self_measure);
     _exit(lb->parts->exit_code);
 }

@@ -70,48 +70,39 @@ static void set_own_addresses(struct lb *lb)
     }
 }
 
-static void log_addresses(const struct lb *lb)
+/* Own addresses FROM to TO, between commas. */
+static void list_addresses(const struct lb *lb, size_t from, size_t to, struct text *out)
 {
-    const struct lb_parts *p = lb->parts;
-    struct text addresses = {0};
-    struct text admin = {0};
     char shown[ADDR_TEXT_MAX];
 
-    for (size_t i = 0; i < p->config.nlistens; ++i)
-        text_addf(&addresses, "%s%s", i > 0 ? "," : "",
-                  addr_format(listeners_address(p->listeners, i), shown));
-    for (size_t i = 0; p->admin != NULL && i < p->config.admin.n; ++i) {
-        struct addr a;
+    for (size_t i = from; i < to; ++i)
+        text_addf(out, "%s%s", i > from ? "," : "", addr_format(&lb->own[i], shown));
+}
 
-        admin_address(p->admin, i, &a);
-        text_addf(&admin, "%s%s", i > 0 ? "," : "", addr_format(&a, shown));
-    }
+static void log_addresses(const struct lb *lb)
+{
+    size_t nlistens = lb->parts->config.nlistens;
+    struct text addresses = {0};
+    struct text admin = {0};
+
+    list_addresses(lb, 0, nlistens, &addresses);
+    list_addresses(lb, nlistens, lb->nown, &admin);
     log_info(NULL, "listening", "addresses=%s admin=%s threads=%u", text_cstr(&addresses),
              admin.len != 0 ? text_cstr(&admin) : "none", lb->nloops);
     text_fini(&addresses);
     text_fini(&admin);
 }
 
-static void register_all(struct lb *lb)
+static void register_all(const struct lb *lb)
 {
-    struct lb_parts *p = lb->parts;
-    size_t n = p->config.nlistens;
-    struct addr *listeners = xcalloc(n + 1, sizeof(*listeners));
+    size_t n = lb->parts->config.nlistens;
+    struct text_list names = advertise_names(&lb->settings.advertise, lb->own, n);
     char admin[ADDR_TEXT_MAX];
-    struct addr a;
 
-    for (size_t i = 0; i < n; ++i)
-        listeners[i] = *listeners_address(p->listeners, i);
-    struct text_list names = advertise_names(&lb->settings.advertise, listeners, n);
-    if (p->admin != NULL) {
-        admin_address(p->admin, 0, &a);
-        addr_format(&a, admin);
-    }
     for (size_t i = 0; i < lb->napplications; ++i)
         membership_register(lb->applications[i]->membership, names.items, names.n,
-                            p->admin != NULL ? admin : NULL);
+                            lb->nown > n ? addr_format(&lb->own[n], admin) : NULL);
     text_list_fini(&names);
-    free(listeners);
 }
 
 static void fail_start(struct lb *lb)
@@ -131,8 +122,8 @@ static void serve(struct lb *lb)
     }
     admin_hold(p->admin, false);
     lb->phase = LB_SERVING;
-    log_addresses(lb);
     set_own_addresses(lb);
+    log_addresses(lb);
     for (size_t i = 0; i < lb->napplications; ++i)
         membership_judge_providers(lb->applications[i]->membership);
     register_all(lb);
@@ -341,7 +332,6 @@ static bool settle_rights(struct lb *lb)
 
     if (!user_rights_find(s->user, s->group, &p, &change))
         return false;
-    user_rights_warn_of_root(&p);
     return !change || (bind_first(lb, &p) && user_rights_drop(s->user, &p));
 }
 

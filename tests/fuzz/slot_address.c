@@ -3,7 +3,7 @@
  * Where slots listen: refused with a reason, or room for as many as were asked for, each at an
  * address of its own.
  */
-#include "worker-agent/config/slot_address.h"
+#include "worker-agent/config/settings.h"
 
 #include "tests/fuzz/fuzz.h"
 

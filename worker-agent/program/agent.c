@@ -54,7 +54,7 @@ static void describe_outcomes(FILE *out)
 #undef NOTE_FAILED
 }
 
-bool agent_describe(const char *what, FILE *out)
+static bool describe(const char *what, FILE *out)
 {
     if (strcmp(what, "settings") == 0)
         settings_describe(agent_tables, AGENT_TABLES, out);
@@ -215,7 +215,6 @@ static bool settle_rights(struct agent *a)
 
     if (!user_rights_find(s->user, s->group, &p, &change))
         return false;
-    user_rights_warn_of_root(&p);
     if (supervisor_rights_has_others(a->config->users))
         return prepare_shared(a, &p, change);
     return !change || (user_rights_make_directory(s->state_dir, STATE_DIR_MODE, &p) &&
@@ -233,29 +232,13 @@ static bool same_applications(const struct agent_config *a, const struct agent_c
     return a->napps == b->napps;
 }
 
-/* Logs the changes that have no effect until a restart. */
-static void warn_of_restart(const struct agent_config *old, const struct agent_config *new)
-{
-    for (size_t i = 0; i < agent_table.n; ++i) {
-        const struct setting_row *row = &agent_table.rows[i];
-
-        if (row->type == SETTING_NODE || !agent_setting_wants_restart(row))
-            continue;
-        if (!settings_same(row, &old->s, &new->s))
-            log_warn(NULL, "config-restart-required", "setting=%s", row->name);
-    }
-}
-
 static void reload(struct agent *a)
 {
     struct diag d = {0};
     struct agent_config *c = agent_config_read(a->line->file, &d);
 
     if (c == NULL) {
-        log_error(NULL, "config-reload-failed",
-                  "file=%s errors=%u action=\"keep current configuration\"", a->line->file,
-                  d.errors);
-        daemon_log_problems(&d);
+        daemon_reload_failed(a->line->file, &d);
     } else if (!same_applications(a->config, c)) {
         log_error(NULL, "config-reload-failed",
                   "reason=\"applications were added or removed: restart\" action=\"keep current "
@@ -273,7 +256,7 @@ static void reload(struct agent *a)
         free(c->users);
         c->users = old->users;
         old->users = NULL;
-        warn_of_restart(old, c);
+        config_warn_of_restart(&agent_table, &old->s, &c->s, "allow");
         log_set_level((enum log_level)c->s.log_level);
         front_configure(a->front, c);
         app_pool_configure(&a->pool, c);
@@ -418,7 +401,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
 
     a->loop = pool->loop = loop_create(0);
     app_pool_init(pool);
-    agent_upgrade_init(a);
+    agent_stop_init(a);
     a->started_ms = loop_now_ms(a->loop);
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
@@ -473,7 +456,8 @@ static void drop(struct agent *a)
     agent_config_destroy(a->config);
 }
 
-int agent_run(void *context, void *config, const struct daemon_line *line)
+/* Takes CONFIG, a struct agent_config. CONTEXT is not used. */
+static int run(void *context, void *config, const struct daemon_line *line)
 {
     /* Application processes get the limit of descriptors that the agent got, which it raises for
      * itself. */
@@ -514,4 +498,41 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     loop_run(a.loop);
     drop(&a);
     return a.exit_code;
+}
+
+/* ---- the command line ---- */
+
+static void *read_configuration(const char *file, struct diag *d)
+{
+    struct agent_config *c = agent_config_read(file, d);
+
+    if (c != NULL) {
+        log_set_level((enum log_level)c->s.log_level);
+        config_warn_exposed(&c->yaml);
+    }
+    return c;
+}
+
+static void destroy_configuration(void *config)
+{
+    agent_config_destroy(config);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct daemon_program program = {
+        .name = "resumelb-agent",
+        .summary = "runs application processes, measures them, and publishes what they are good at",
+        .usage = "-c FILE [-t]",
+        .subjects = "settings|stats|outcomes",
+        .signals = "TERM drains and exits, INT stops at once, HUP re-reads the configuration\n"
+                   "         USR2 starts a new process, which takes over sockets and application "
+                   "processes",
+        .read = read_configuration,
+        .destroy = destroy_configuration,
+        .describe = describe,
+        .run = run,
+    };
+
+    return daemon_main(&program, argc, argv);
 }

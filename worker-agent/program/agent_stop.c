@@ -171,14 +171,12 @@ static void on_tick(struct timer *t)
 static void begin(struct agent *a)
 {
     daemon_notify("STOPPING=1");
-    timer_init(&a->tick, on_tick);
     timer_start(a->loop, &a->tick, TICK_MS);
 }
 
 /* Closes connections, then ends the loop: another agent has the processes. */
 static void close_handed_over(struct agent *a)
 {
-    timer_init(&a->tick, on_tick);
     timer_start(a->loop, &a->tick, TICK_MS);
     close_down(a);
 }
@@ -375,8 +373,9 @@ static const struct upgrade_ops ops = {.refuse = refuse,
                                        .resume = resume,
                                        .tick = tick};
 
-void agent_upgrade_init(struct agent *a)
+void agent_stop_init(struct agent *a)
 {
+    timer_init(&a->tick, on_tick);
     upgrade_init(&a->upgrade, a->loop, &ops, a);
 }
 
