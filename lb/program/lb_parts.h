@@ -32,7 +32,7 @@ struct lb_parts {
     bool handed_over;            /* DRAINING, and it serves in our place */
     bool patient;                /* of that: idle clients may still send one request */
     bool sigterm_received;       /* of that */
-    bool loops_gone, admin_gone;
+    bool admin_gone;             /* lb->data_loops is NULL when the loops are gone */
     int exit_code;
 };
 
@@ -101,10 +101,9 @@ void listeners_withdraw(struct listeners *ls);
 /* Call when another process accepts from the same sockets and this one stops: it keeps the names.
  */
 void listeners_leave(struct listeners *ls);
-typedef void (*listener_socket_fn)(void *context, size_t listener, const struct addr *configured,
-                                   int fd);
-/* Once open, and before a drain: each socket, which stays the loops' own. */
-void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context);
+/* Once open, and before a drain: passes each socket, which stays the loops' own, to the new process
+ * of U, with its configured address as the name. */
+void listeners_pass(const struct listeners *ls, struct upgrade *u);
 /* SIGHUP: new connections have the certificates of CONFIG, if that matches. */
 void listeners_take_certificates(struct listeners *ls, const struct configuration *config);
 /* Whether CONFIG wants the sockets that are there. */

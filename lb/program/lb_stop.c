@@ -31,7 +31,7 @@ enum {
 
 static void end_when_gone(struct lb *lb)
 {
-    if (lb->parts->loops_gone && lb->parts->admin_gone)
+    if (lb->data_loops == NULL && lb->parts->admin_gone)
         loop_stop(lb->control);
 }
 
@@ -48,7 +48,6 @@ static void on_all_gone(void *context)
     struct lb *lb = context;
 
     data_loops_stop(lb);
-    lb->parts->loops_gone = true;
     if (!lb->parts->admin_gone)
         admin_cut(lb->parts->admin);
     end_when_gone(lb);

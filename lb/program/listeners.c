@@ -247,12 +247,15 @@ void listeners_withdraw(struct listeners *ls)
     }
 }
 
-void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context)
+void listeners_pass(const struct listeners *ls, struct upgrade *u)
 {
+    char name[ADDR_TEXT_MAX];
+
     ASSERT(ls->given);
     for (size_t i = 0; i < ls->n; ++i) {
+        addr_format(&ls->items[i].config->addr, name);
         for (size_t k = 0; k < ls->items[i].nfds; ++k)
-            each(context, i, &ls->items[i].config->addr, ls->items[i].fds[k]);
+            upgrade_pass(u, "socket", name, (int)i, ls->items[i].fds[k]);
     }
 }
 

@@ -220,13 +220,6 @@ static const char *refuse(void *context)
     return lb->phase > LB_SERVING ? "shutting down" : NULL;
 }
 
-static void pass_listener(void *context, size_t listener, const struct addr *configured, int fd)
-{
-    char address[ADDR_TEXT_MAX];
-
-    upgrade_pass(context, "socket", addr_format(configured, address), (int)listener, fd);
-}
-
 static void pass(void *context, struct upgrade *u)
 {
     const struct lb *lb = context;
@@ -235,7 +228,7 @@ static void pass(void *context, struct upgrade *u)
 
     if (lock_fd >= 0)
         upgrade_pass(u, "lock", NULL, 0, lock_fd);
-    listeners_each_socket(p->listeners, pass_listener, u);
+    listeners_pass(p->listeners, u);
     admin_pass_sockets(p->admin, u);
     self_measure_flush(lb->self_measure);
 }
