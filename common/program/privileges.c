@@ -59,15 +59,22 @@ static bool is_for_good(const struct privileges *p)
     return setuid(0) != 0 && seteuid(0) != 0 && !privileges_differ(p);
 }
 
-/* Returns the step that failed (see errno), or NULL. */
-static const char *drop(const struct privileges *p)
+const char *privileges_switch(const struct privileges *p)
 {
     if (setgroups((size_t)p->ngroups, p->groups) != 0)
         return "setgroups";
     if (setresgid(p->gid, p->gid, p->gid) != 0)
         return "setgid";
-    if (setresuid(p->uid, p->uid, p->uid) != 0)
-        return "setuid";
+    return setresuid(p->uid, p->uid, p->uid) != 0 ? "setuid" : NULL;
+}
+
+/* Returns the step that failed (see errno), or NULL. */
+static const char *drop(const struct privileges *p)
+{
+    const char *failed = privileges_switch(p);
+
+    if (failed != NULL)
+        return failed;
     if (!is_for_good(p)) {
         errno = EPERM;
         return "privileges could be regained";

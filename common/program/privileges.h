@@ -31,6 +31,9 @@ struct privileges {
 const char *privileges_find(const char *user, const char *group, struct privileges *out) must_check;
 /* Whether rights must be given up to have those of P: they are wanted, and differ from ours. */
 bool privileges_differ(const struct privileges *p);
+/* Take the groups, group and user of P, system calls only. Returns the step that failed (see
+ * errno), or NULL. */
+const char *privileges_switch(const struct privileges *p);
 
 /* ---- the settings `user` and `group` ---- */
 

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,14 +68,13 @@ bool spawn_request_parse(json_t *m, struct spawn_request *out, char why[SUPERVIS
     json_int_t listen = -1;
     json_int_t stop = -1;
     int switch_user = 0;
-    bool good =
-        supervisor_user_parse(m, &out->user) &&
-        json_unpack(m, "{s:I, s:I, s:I, s:o, s:o, s:s, s?b}", "slot", &slot, "listen",
-                    &listen, "stop_timeout_ms", &stop, "words", &out->words, "env", &out->env,
-                    "root", &out->root, "switch_user", &switch_user) == 0 &&
-        message_text(m, "id", out->id, sizeof(out->id)) &&
-        message_text(m, "application", out->application, sizeof(out->application)) &&
-        message_text(m, "spec", out->spec, sizeof(out->spec));
+    bool good = supervisor_user_parse(m, &out->user) &&
+                json_unpack(m, "{s:I, s:I, s:I, s:o, s:o, s:s, s?b}", "slot", &slot, "listen",
+                            &listen, "stop_timeout_ms", &stop, "words", &out->words, "env",
+                            &out->env, "root", &out->root, "switch_user", &switch_user) == 0 &&
+                message_text(m, "id", out->id, sizeof(out->id)) &&
+                message_text(m, "application", out->application, sizeof(out->application)) &&
+                message_text(m, "spec", out->spec, sizeof(out->spec));
 
     /* The id becomes a file's name. */
     if (!good || strlen(out->id) < 16 || strspn(out->id, "0123456789abcdef") != strlen(out->id) ||
@@ -259,12 +257,9 @@ static void become_user(const struct spawner *s, const struct spawn_request *r, 
      * other. */
     if (!u->wanted || (geteuid() != 0 && !privileges_differ(u)))
         return;
-    if (setgroups((size_t)u->ngroups, u->groups) != 0)
-        child_fail(error_fd, "setgroups");
-    if (setresgid(u->gid, u->gid, u->gid) != 0)
-        child_fail(error_fd, "setgid");
-    if (setresuid(u->uid, u->uid, u->uid) != 0)
-        child_fail(error_fd, "setuid");
+    const char *failed = privileges_switch(u);
+    if (failed != NULL)
+        child_fail(error_fd, failed);
     /* The agent chooses the command: it must not get more rights by it than the user's. */
     if (s->rights != NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         child_fail(error_fd, "no_new_privs");
