@@ -87,7 +87,7 @@ struct exchange {
     unsigned tries;       /* processes that could not be connected to */
     bool touched;         /* a byte of it may have reached a process */
     bool passed_on;       /* sent to the new agent instead of a process */
-    bool has_head, paused, tunnel, worker_done, ended;
+    bool has_head, paused, tunnel, worker_done;
     int status;
     struct loop_deferred freeing;
 };
@@ -126,9 +126,8 @@ static void free_now(struct loop_deferred *d)
 
 static void end_if_done(struct exchange *x)
 {
-    if (!x->worker_done || x->reply != NULL || x->ended)
+    if (!x->worker_done || x->reply != NULL || !list_linked(&x->node))
         return;
-    x->ended = true;
     ASSERT(x->conn == NULL);
     ASSERT(x->attempt == NULL);
     list_remove(&x->node);

@@ -422,10 +422,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
     if (from_old && !open_supervisor(a, adopted))
         return false;
     /* Of an upgrade: requests in progress continue in the old agent. */
-    if (from_old)
-        trace_log_note(a->trace, "resumelb.upgraded", SLICE_NULL);
-    else
-        trace_log_started(a->trace);
+    trace_log_mark(a->trace, from_old ? '-' : 'S', from_old ? "resumelb.upgraded" : NULL);
     pool->before_sends = from_old;
     supervisor_link_start(pool->supervisor, a->loop, &app_pool_supervisor_events, pool);
     return app_pool_start(pool, c, adopted) && open_admin(a);
@@ -438,7 +435,7 @@ static void drop(struct agent *a)
     if (a->upgrade.stage == UPGRADE_HANDED_OVER)
         app_pool_let_go(&a->pool);
     else
-        trace_log_ended(a->trace);
+        trace_log_mark(a->trace, 'X', NULL);
     upgrade_fini(&a->upgrade);
     inherited_destroy(a->pool.inherited);
     admin_destroy(a->admin);
