@@ -158,7 +158,7 @@ void configuration_destroy(struct configuration *c)
 enum { DEFAULT_PORT = 7531, PORT_MAX = 65535 };
 
 /* An address alone, as the original takes it; or one that has a port, or a path. */
-static bool add_word(struct command_line *out, const char *word, uint16_t port)
+static bool add_address(struct command_line *out, const char *address, uint16_t port)
 {
     struct addr a = {.len = sizeof(a.in)};
     struct addr a6 = {.len = sizeof(a6.in6)};
@@ -167,16 +167,16 @@ static bool add_word(struct command_line *out, const char *word, uint16_t port)
     a6.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
     if (out->nlisten + 2 > LISTENERS_MAX)
         return false;
-    if (inet_pton(AF_INET, word, &a.in.sin_addr) == 1) {
+    if (inet_pton(AF_INET, address, &a.in.sin_addr) == 1) {
         out->listen[out->nlisten++] = a;
-    } else if (inet_pton(AF_INET6, word, &a6.in6.sin6_addr) == 1) {
+    } else if (inet_pton(AF_INET6, address, &a6.in6.sin6_addr) == 1) {
         out->listen[out->nlisten++] = a6;
         /* "::" serves both families, as in the original. */
         if (IN6_IS_ADDR_UNSPECIFIED(&a6.in6.sin6_addr)) {
             a.in.sin_addr.s_addr = htonl(INADDR_ANY);
             out->listen[out->nlisten++] = a;
         }
-    } else if (addr_parse(slice_of(word), &out->listen[out->nlisten]) == ERR_OK) {
+    } else if (addr_parse(slice_of(address), &out->listen[out->nlisten]) == ERR_OK) {
         ++out->nlisten;
     } else {
         return false;
@@ -189,13 +189,13 @@ bool command_line_finish(void *line)
     struct command_line *l = line;
     uint16_t port = l->has_port ? l->port : DEFAULT_PORT;
 
-    for (size_t i = 0; i < l->nwords; ++i) {
-        if (add_word(l, l->words[i], port))
+    for (size_t i = 0; i < l->naddresses; ++i) {
+        if (add_address(l, l->addresses[i], port))
             continue;
-        fprintf(stderr, "Address `%s` is not valid to listen on.\n", l->words[i]);
+        fprintf(stderr, "Address `%s` is not valid to listen on.\n", l->addresses[i]);
         return false;
     }
-    return l->nwords != 0 || !l->has_port || add_word(l, "127.0.0.1", port);
+    return l->naddresses != 0 || !l->has_port || add_address(l, "127.0.0.1", port);
 }
 
 bool command_line_option(void *line, int letter, const char *value)
@@ -203,8 +203,8 @@ bool command_line_option(void *line, int letter, const char *value)
     struct command_line *l = line;
     uint64_t port;
 
-    if (letter == 'l' && l->nwords < LISTENERS_MAX) {
-        l->words[l->nwords++] = value;
+    if (letter == 'l' && l->naddresses < LISTENERS_MAX) {
+        l->addresses[l->naddresses++] = value;
         return true;
     }
     if (letter != 'p' || !parse_u64(slice_of(value), PORT_MAX, &port))

@@ -406,7 +406,7 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'}, {"port", required_argument, NULL, 'p'}, {0}};
-    struct command_line listen = {.nwords = 0};
+    struct command_line listen = {.naddresses = 0};
     const struct daemon_program program = {
         .name = "resumelb-poolcounter",
         .summary = "counts holders and waiters of named limits; speaks PoolCounter's protocol",

@@ -11,9 +11,9 @@
 
 const char *privileges_find(const char *user, const char *group, struct privileges *out)
 {
-    struct privileges p = {.wanted = true, .ngroups = PRIVILEGES_GROUPS_MAX};
+    struct privileges p = {.required = true, .ngroups = PRIVILEGES_GROUPS_MAX};
 
-    *out = (struct privileges){.wanted = false};
+    *out = (struct privileges){.required = false};
     if (user == NULL)
         return group == NULL ? NULL : "requires user";
     const struct passwd *u = getpwnam(user);
@@ -39,7 +39,7 @@ bool privileges_differ(const struct privileges *p)
     uid_t uids[3];
     gid_t gids[3];
 
-    if (!p->wanted)
+    if (!p->required)
         return false;
     if (getresuid(&uids[0], &uids[1], &uids[2]) != 0 ||
         getresgid(&gids[0], &gids[1], &gids[2]) != 0)
@@ -104,7 +104,7 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
         log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", user, why);
         return false;
     }
-    if (!out->wanted && geteuid() == 0)
+    if (!out->required && geteuid() == 0)
         log_warn(NULL, "running-as-root", "hint=\"set user, or start it as another user\"");
     *change = privileges_differ(out);
     if (*change && geteuid() != 0) {
@@ -115,7 +115,7 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
     return true;
 }
 
-static bool say_failed(const char *file)
+static bool log_drop_failed(const char *file)
 {
     log_error(NULL, "privileges-drop-failed", "file=%s reason=\"%s\"", file, strerror(errno));
     return false;
@@ -127,14 +127,14 @@ bool user_rights_own_socket(const struct addr *a, const struct privileges *p)
 
     if (!is_path || lchown(a->un.sun_path, p->uid, p->gid) == 0)
         return true;
-    return say_failed(a->un.sun_path);
+    return log_drop_failed(a->un.sun_path);
 }
 
 bool user_rights_make_directory(const char *directory, unsigned mode, const struct privileges *p)
 {
     if (directory == NULL || (mkdir(directory, mode) != 0 && errno == EEXIST))
         return true;
-    return chown(directory, p->uid, p->gid) == 0 || say_failed(directory);
+    return chown(directory, p->uid, p->gid) == 0 || log_drop_failed(directory);
 }
 
 bool user_rights_drop(const char *user, const struct privileges *p)

@@ -16,7 +16,7 @@ enum {
 };
 
 struct privileges {
-    bool wanted; /* false: keep the current user */
+    bool required; /* false: keep the current user */
     uid_t uid;
     gid_t gid;
     gid_t groups[PRIVILEGES_GROUPS_MAX]; /* gid among them */

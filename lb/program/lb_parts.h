@@ -22,15 +22,14 @@ struct lb_parts {
     struct admin *admin;         /* NULL: none */
     struct daemon_watch *signals;
     uint64_t listen_by_ms; /* start_wait is over */
-    struct timer
-        timer; /* STARTING: look whether all have answered; DRAINING: the end of patience */
+    struct timer timer; /* STARTING: check whether all have answered; DRAINING: the next deadline */
     _Atomic unsigned draining;   /* loops that have not finished yet */
     struct loop_message drained; /* none is left */
     bool cut;
     struct inherited *inherited; /* until the program serves; then NULL */
     struct upgrade upgrade;      /* to a new process */
     bool handed_over;            /* DRAINING, and it serves in our place */
-    bool patient;                /* of that: idle clients may still send one request */
+    bool idle_grace;             /* of that: idle clients may still send one request */
     bool sigterm_received;       /* of that */
     bool admin_gone;             /* lb->data_loops is NULL when the loops are gone */
     int exit_code;

@@ -24,7 +24,7 @@
 enum {
     /* After a cut nothing may take long any more; a process that hangs here would block a restart.
      */
-    CUT_PATIENCE_MS = 5000,
+    CUT_TIMEOUT_MS = 5000,
 };
 
 /* ---- the end ---- */
@@ -137,7 +137,7 @@ void lb_cut(struct lb *lb)
         return;
     p->cut = true;
     data_loops_call(lb, cut_front, NULL, lb);
-    timer_start(lb->control, &p->timer, CUT_PATIENCE_MS);
+    timer_start(lb->control, &p->timer, CUT_TIMEOUT_MS);
 }
 
 static void begin_drain(struct lb *lb, uint64_t timeout_ms)
@@ -173,19 +173,19 @@ void lb_hand_over(void *context)
 
     ASSERT(lb->phase == LB_SERVING);
     p->handed_over = true;
-    p->patient = true;
+    p->idle_grace = true;
     self_measure_hand_over(lb->self_measure);
     listeners_leave(p->listeners);
     admin_hold(p->admin, true);
     begin_drain(lb, lb->settings.drain_timeout_ms / 2);
 }
 
-/* Idle clients have had their time. */
-static void lose_patience(struct lb *lb)
+/* The time of idle clients for one more request is over. */
+static void end_idle_grace(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    p->patient = false;
+    p->idle_grace = false;
     data_loops_call(lb, shut_front, NULL, lb);
     timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms / 2);
 }
@@ -200,8 +200,8 @@ void lb_drain_again(struct lb *lb)
      * The request may have been sent to the new process as well, as by a service manager that ends
      * both.
      */
-    if (p->patient)
-        lose_patience(lb);
+    if (p->idle_grace)
+        end_idle_grace(lb);
     else if (p->handed_over && !p->sigterm_received)
         p->sigterm_received = true;
     else
@@ -223,8 +223,8 @@ void lb_on_drain_timer(struct lb *lb)
         give_up(lb);
         return;
     }
-    if (lb->parts->patient) {
-        lose_patience(lb);
+    if (lb->parts->idle_grace) {
+        end_idle_grace(lb);
         return;
     }
     log_warn(NULL, "drain-timeout", "drain_timeout_ms=%llu",

@@ -35,15 +35,15 @@ struct listeners {
     size_t n;
     unsigned nloops;
     bool given; /* the descriptors, to the loops: they stay numbered here, and open till a drain */
-    struct loop *control; /* NULL: not open yet */
-    struct timer look;    /* at the files of certificates */
+    struct loop *control;      /* NULL: not open yet */
+    struct timer certificates; /* interval of the check of their files */
 };
 
-enum { LOOK_MS = 1000 };
+enum { CERTIFICATES_MS = 1000 };
 
-static void on_look(struct timer *timer)
+static void on_certificates_timer(struct timer *timer)
 {
-    struct listeners *ls = container_of(timer, struct listeners, look);
+    struct listeners *ls = container_of(timer, struct listeners, certificates);
     char address[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < ls->n; ++i) {
@@ -51,7 +51,7 @@ static void on_look(struct timer *timer)
             tls_listener_look(ls->items[i].config->tls, addr_format(&ls->items[i].bound, address),
                               loop_now_ms(ls->control));
     }
-    timer_start(ls->control, &ls->look, LOOK_MS);
+    timer_start(ls->control, &ls->certificates, CERTIFICATES_MS);
 }
 
 static bool is_unix(const struct addr *a)
@@ -158,7 +158,7 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
     bool good = true;
 
     ls->nloops = nloops;
-    timer_init(&ls->look, on_look);
+    timer_init(&ls->certificates, on_certificates_timer);
     ls->items = xcalloc(config->nlistens, sizeof(*ls->items));
     ls->n = config->nlistens;
     for (size_t i = 0; i < ls->n; ++i) {
@@ -172,7 +172,7 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
     return NULL;
 }
 
-static void say_notes(const struct listener *l)
+static void log_notes(const struct listener *l)
 {
     char address[ADDR_TEXT_MAX];
 
@@ -224,10 +224,10 @@ bool listeners_open(struct listeners *ls, struct lb *lb)
     data_loops_call(lb, open_on, NULL, ls);
     for (size_t i = 0; i < ls->n; ++i) {
         ls->items[i].others = false;
-        say_notes(&ls->items[i]);
+        log_notes(&ls->items[i]);
     }
     ls->control = lb->control;
-    timer_start(ls->control, &ls->look, LOOK_MS);
+    timer_start(ls->control, &ls->certificates, CERTIFICATES_MS);
     return true;
 }
 
@@ -238,7 +238,7 @@ const struct addr *listeners_address(const struct listeners *ls, size_t i)
 
 void listeners_withdraw(struct listeners *ls)
 {
-    timer_stop(&ls->look);
+    timer_stop(&ls->certificates);
     for (size_t i = 0; i < ls->n; ++i) {
         const struct addr *a = &ls->items[i].bound;
 
@@ -290,7 +290,7 @@ void listeners_take_certificates(struct listeners *ls, const struct configuratio
     for (size_t i = 0; i < ls->n; ++i) {
         if (ls->items[i].config->tls != NULL)
             tls_listener_take(ls->items[i].config->tls, config->listens[i].tls);
-        say_notes(&ls->items[i]);
+        log_notes(&ls->items[i]);
     }
 }
 
@@ -298,7 +298,7 @@ void listeners_destroy(struct listeners *ls)
 {
     if (ls == NULL)
         return;
-    timer_stop(&ls->look);
+    timer_stop(&ls->certificates);
     for (size_t i = 0; i < ls->n; ++i) {
         struct listener *l = &ls->items[i];
 

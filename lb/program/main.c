@@ -31,7 +31,7 @@
 
 enum {
     /* While starting: interval of the check whether all workers have answered. */
-    START_LOOK_MS = 5,
+    START_CHECK_MS = 5,
     ADMIN_MODE = 0660,
     STATE_DIR_MODE = 0770,
 };
@@ -158,7 +158,7 @@ static void on_start_timer(struct lb *lb)
     if (all_settled(lb) || loop_now_ms(lb->control) >= p->listen_by_ms)
         open_listeners(lb);
     else
-        timer_start(lb->control, &p->timer, START_LOOK_MS);
+        timer_start(lb->control, &p->timer, START_CHECK_MS);
 }
 
 static void on_timer(struct timer *t)
@@ -250,7 +250,7 @@ static void on_term(void *context)
 {
     struct lb *lb = context;
 
-    /* The second one is meant. */
+    /* Only the second one cuts requests. */
     if (lb->phase == LB_DRAINING) {
         lb_drain_again(lb);
         return;

@@ -269,7 +269,7 @@ static bool find_group(const struct reader *r, gid_t *gid)
  * other users. */
 static bool has_own_user(const struct reader *r)
 {
-    return r->top->own.wanted && r->top->own.uid != 0;
+    return r->top->own.required && r->top->own.uid != 0;
 }
 
 static bool is_in_group(const struct privileges *user, gid_t gid)
@@ -334,8 +334,8 @@ static void find_user(const struct reader *r)
     struct app_config *c = r->c;
     int n = PRIVILEGES_GROUPS_MAX;
 
-    c->user.uid = own->wanted ? own->uid : geteuid();
-    c->user.gid = own->wanted ? own->gid : getegid();
+    c->user.uid = own->required ? own->uid : geteuid();
+    c->user.gid = own->required ? own->gid : getegid();
     c->login = c->s.user != NULL ? c->s.user : r->top->s.user;
     if (c->login != NULL && !find_login(r))
         return;
@@ -347,7 +347,7 @@ static void find_user(const struct reader *r)
     }
     if ((c->s.user == NULL && c->s.group == NULL) || !may_switch(r))
         return;
-    c->user.wanted = true;
+    c->user.required = true;
     c->user.groups[0] = c->user.gid;
     c->user.ngroups = 1;
     if (c->s.user != NULL) {
@@ -467,7 +467,7 @@ static bool is_advertisable(const char *host)
            (e == ERR_OK && a.sa.sa_family != AF_UNIX && !addr_is_wildcard(&a));
 }
 
-/* And with it how many slots there are. */
+/* Reads `address`, which also limits the number of slots. */
 static void read_address(const struct reader *r)
 {
     struct app_config *c = r->c;
@@ -753,12 +753,12 @@ static void find_users(struct agent_config *c, struct diag *d)
 {
     bool fits;
 
-    if (!c->own.wanted || c->own.uid == 0)
+    if (!c->own.required || c->own.uid == 0)
         return;
     c->users = xcalloc(1, sizeof(*c->users));
     fits = supervisor_rights_add(c->users, &c->own);
     for (size_t i = 0; i < c->napps && fits; ++i)
-        fits = !c->apps[i]->user.wanted || supervisor_rights_add(c->users, &c->apps[i]->user);
+        fits = !c->apps[i]->user.required || supervisor_rights_add(c->users, &c->apps[i]->user);
     if (!fits)
         config_complain(&c->yaml, c->s.applications, d,
                         "applications: more than %d users, with an agent that has one itself",

@@ -247,7 +247,7 @@ static void take_config(struct front *f, const struct agent_config *c)
                     body_files_max(daemon_descriptor_limit()));
 }
 
-void front_look(struct front *f)
+void front_check_files(struct front *f)
 {
     if (f->tls != NULL)
         tls_listener_look(f->tls, "all", loop_now_ms(f->loop));

@@ -64,7 +64,7 @@ static const struct {
 };
 
 struct exchange {
-    struct list node; /* in the front's */
+    struct list node; /* in front->exchanges */
     struct front *front;
     const struct front_listener *listener;
     struct slot_request place;
@@ -186,7 +186,7 @@ static void account(struct exchange *x, uint64_t end_us, bool failed)
                 end_us > x->started_us ? end_us - x->started_us : 0, failed);
 }
 
-/* The process has given its last byte. */
+/* The last byte of the response was received. */
 static void worker_finished(struct exchange *x)
 {
     uint64_t end_us = http1_times(x->conn).last_byte_us;
@@ -215,7 +215,7 @@ static void add_lines(const char *title, const struct last_lines *lines, struct 
 }
 
 /* Whether the lines of the process have more information than the failure. */
-static bool process_tells(const struct error_facts *e)
+static bool has_own_lines(const struct error_facts *e)
 {
     return e->lines != NULL && e->lines->n > 0 && (e->failure == NULL || e->failure->pid != e->pid);
 }
@@ -224,7 +224,7 @@ static void add_plain(const struct error_facts *e, struct text *out)
 {
     const struct failure *f = e->failure;
 
-    if (process_tells(e)) {
+    if (has_own_lines(e)) {
         text_addf(out, "\nprocess %ld\n", e->pid);
         add_lines("What it wrote last:", e->lines, out);
         return;
@@ -464,7 +464,7 @@ static void answer_failed(struct exchange *x, enum err e)
     }
 }
 
-/* No connection could be had. */
+/* No connection to the process could be opened. */
 static void on_no_connection(struct exchange *x, enum err e)
 {
     struct app_process *p = slot_request_process(&x->place);
@@ -666,7 +666,7 @@ static const struct http1_events http1_exchange_events = {on_head, on_body, on_m
 /* ---- to the process ---- */
 
 /* The homes of the request's class, as sent by the load balancer. */
-static void tell_home(struct exchange *x)
+static void use_home(struct exchange *x)
 {
     struct slice cls = {x->cls.cls, x->cls.cls_len};
 
@@ -696,7 +696,7 @@ static void send_request(struct exchange *x)
 
     /* An unready process has start_timeout, which ends it, and with it this. */
     x->started_us = clock_mono_us();
-    tell_home(x);
+    use_home(x);
     trace_request_called(&x->trace);
     http1_request(x->conn, &r);
 }
@@ -820,7 +820,7 @@ static void ask(struct exchange *x)
         on_place(&x->place);
         return;
     case SLOT_WAIT:
-        tell_home(x);
+        use_home(x);
         return;
     case SLOT_REFUSED:
         refused(x, why);

@@ -132,7 +132,7 @@ static bool bind_all(struct agent *a, const struct privileges *p)
 
 /* ---- state_dir, for an agent with a user and a supervisor of root ---- */
 
-static bool say_unsafe(const char *path, const char *why)
+static bool log_insecure(const char *path, const char *why)
 {
     log_error(NULL, "state-dir-insecure", "directory=%s reason=\"%s\"", path, why);
     return false;
@@ -145,11 +145,11 @@ static bool are_roots(char *path)
         struct stat st;
 
         if (lstat(path, &st) != 0)
-            return say_unsafe(path, strerror(errno));
+            return log_insecure(path, strerror(errno));
         if (!S_ISDIR(st.st_mode))
-            return say_unsafe(path, "a link, or not a directory");
+            return log_insecure(path, "a link, or not a directory");
         if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
-            return say_unsafe(path, "other users can write it, and the supervisor stays root");
+            return log_insecure(path, "other users can write it, and the supervisor stays root");
         if (path[1] == '\0')
             return true;
         path = dirname(path);
@@ -165,7 +165,7 @@ static bool share_directory(const char *directory, const struct privileges *p)
         fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;
     if (!done)
-        (void)say_unsafe(directory, strerror(errno));
+        (void)log_insecure(directory, strerror(errno));
     if (fd >= 0)
         close(fd);
     return done;
@@ -185,7 +185,7 @@ static bool share_state_dir(const char *state_dir, const struct privileges *p)
     return done;
 }
 
-static bool say_not_settled(const struct agent *a, const char *why)
+static bool log_not_dropped(const struct agent *a, const char *why)
 {
     log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", a->config->s.user, why);
     return false;
@@ -198,9 +198,9 @@ static bool prepare_shared(struct agent *a, const struct privileges *p, bool cha
     if (!change && inherited_from_old(a->pool.inherited))
         return true;
     if (!change)
-        return say_not_settled(a, "only root can start processes of other users");
+        return log_not_dropped(a, "only root can start processes of other users");
     if (inherited_from_old(a->pool.inherited))
-        return say_not_settled(a, "the old agent has another user: restart");
+        return log_not_dropped(a, "the old agent has another user: restart");
     a->drop_later = true;
     return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);
 }
@@ -302,7 +302,7 @@ static void on_each_second(struct timer *t)
     struct agent *a = container_of(t, struct agent, each_second);
 
     conn_pool_recycle(a->pool.conn_pool, a->loop);
-    front_look(a->front);
+    front_check_files(a->front);
     timer_start(a->loop, t, 1000);
 }
 
@@ -358,7 +358,7 @@ static char *agent_name(void)
     return xasprintf("%s/%ld", host, (long)getpid());
 }
 
-static bool open_supervisor(struct agent *a, struct kept_list *adopted)
+static bool open_supervisor(struct agent *a, struct adoptable_list *adopted)
 {
     const struct supervisor_options o = {.state_dir = a->pool.state_dir,
                                          .nofile = a->nofile,
@@ -393,7 +393,7 @@ static const struct inherited_events inherited_events = {on_old_message, on_old_
 
 /* Starts everything except the configuration, the lock and the supervisor, which exist (the
  * supervisor: unless an agent releases it now). */
-static bool start(struct agent *a, struct kept_list *adopted)
+static bool start(struct agent *a, struct adoptable_list *adopted)
 {
     struct app_pool *pool = &a->pool;
     const struct agent_config *c = a->config;
@@ -460,7 +460,7 @@ static int run(void *context, void *config, const struct daemon_line *line)
      * itself. */
     struct agent a = {
         .line = line, .config = config, .nofile = daemon_descriptors(), .lock_fd = -1};
-    struct kept_list adopted;
+    struct adoptable_list adopted;
     const struct daemon_signals signals = {.on_term = agent_drain,
                                            .on_int = on_int,
                                            .on_hup = on_hup,

@@ -325,7 +325,7 @@ static void resume(void *context, bool draining)
 
 /* Clients may still be connected. Their requests are passed on to the new agent, which may have to
  * end a process for them. */
-static void seal_if_done(struct agent *a)
+static void quiesce_if_done(struct agent *a)
 {
     if (a->pool.sealed || app_pool_requests(&a->pool) > 0)
         return;
@@ -362,7 +362,7 @@ static void tick(void *context, struct upgrade *u)
     app_pool_tell_busy(&a->pool);
     if (u->stage != UPGRADE_HANDED_OVER)
         return;
-    seal_if_done(a);
+    quiesce_if_done(a);
     step_handed_over(a);
 }
 

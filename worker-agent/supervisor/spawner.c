@@ -33,7 +33,7 @@ json_t *spawn_request_message(const struct app_config *c, unsigned slot, const c
                           "id", id, "application", c->name, "spec", c->spec, "slot", (int)slot,
                           "listen", (int)c->listen, "words", command_words(c), "env",
                           command_environment(c), "root", c->s.root, "switch_user",
-                          (int)c->user.wanted, "stop_timeout_ms", (json_int_t)stop_timeout_ms);
+                          (int)c->user.required, "stop_timeout_ms", (json_int_t)stop_timeout_ms);
 
     supervisor_user_put(&c->user, m);
     return m;
@@ -83,7 +83,7 @@ bool spawn_request_parse(json_t *m, struct spawn_request *out, char why[SUPERVIS
         snprintf(why, SUPERVISOR_WHY_MAX, "the request to spawn is not complete");
         return false;
     }
-    out->user.wanted = switch_user != 0;
+    out->user.required = switch_user != 0;
     out->slot = (unsigned)slot;
     out->listen = (enum listen_mode)listen;
     out->stop_timeout_ms = (uint64_t)stop;
@@ -166,7 +166,7 @@ static enum err make_socket_directory(const struct spawner *s, const struct spaw
         return fail(why, "mkdir for its socket");
     }
     p->directory = directory;
-    if (r->user.wanted && lchown(directory, r->user.uid, r->user.gid) != 0)
+    if (r->user.required && lchown(directory, r->user.uid, r->user.gid) != 0)
         return fail(why, "chown of the directory for its socket");
     p->path = xasprintf("%s/s", directory);
     snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
@@ -255,7 +255,7 @@ static void become_user(const struct spawner *s, const struct spawn_request *r, 
 
     /* The supervisor of an agent that has become a user before is that user, and can become no
      * other. */
-    if (!u->wanted || (geteuid() != 0 && !privileges_differ(u)))
+    if (!u->required || (geteuid() != 0 && !privileges_differ(u)))
         return;
     const char *failed = privileges_switch(u);
     if (failed != NULL)
@@ -344,7 +344,7 @@ enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct 
     int output[2] = {-1, -1};
     int error[2] = {-1, -1};
 
-    if (s->rights != NULL && !(r->user.wanted && supervisor_rights_allow(s->rights, &r->user))) {
+    if (s->rights != NULL && !(r->user.required && supervisor_rights_allow(s->rights, &r->user))) {
         snprintf(why, SUPERVISOR_WHY_MAX,
                  "uid %ld, gid %ld, with its groups, is not a user of an application known at the "
                  "start: "
@@ -403,7 +403,7 @@ static void empty_backlog(int listen_fd)
     }
 }
 
-void spawner_bury(struct spawned *p)
+void spawner_clean_up(struct spawned *p)
 {
     kill(-p->pid, SIGKILL);
     if (p->listen_fd >= 0)
@@ -416,16 +416,16 @@ void spawner_bury(struct spawned *p)
 
 /* ---- the processes there are ---- */
 
-void kept_init(struct kept_all *all)
+void children_init(struct children *all)
 {
     list_init(&all->items);
     all->n = 0;
 }
 
-struct kept *kept_add(struct kept_all *all, const struct spawn_request *r,
-                      const struct spawned *spawned, uint64_t agent, uint64_t now_ms)
+struct child *child_add(struct children *all, const struct spawn_request *r,
+                        const struct spawned *spawned, uint64_t agent, uint64_t now_ms)
 {
-    struct kept *p = xcalloc(1, sizeof(*p));
+    struct child *p = xcalloc(1, sizeof(*p));
 
     memcpy(p->id, r->id, sizeof(p->id));
     memcpy(p->application, r->application, sizeof(p->application));
@@ -441,7 +441,7 @@ struct kept *kept_add(struct kept_all *all, const struct spawn_request *r,
     return p;
 }
 
-void kept_remove(struct kept_all *all, struct kept *p)
+void child_remove(struct children *all, struct child *p)
 {
     list_remove(&p->node);
     --all->n;
@@ -449,10 +449,10 @@ void kept_remove(struct kept_all *all, struct kept *p)
     free(p);
 }
 
-struct kept *kept_of_message(const struct kept_all *all, const json_t *message)
+struct child *child_of_message(const struct children *all, const json_t *message)
 {
     const char *id = json_string_value(json_object_get(message, "id"));
-    struct kept *p;
+    struct child *p;
 
     list_for_each_entry (p, &all->items, node) {
         if (id != NULL && strcmp(p->id, id) == 0)
@@ -461,9 +461,9 @@ struct kept *kept_of_message(const struct kept_all *all, const json_t *message)
     return NULL;
 }
 
-struct kept *kept_of_pid(const struct kept_all *all, pid_t pid)
+struct child *child_of_pid(const struct children *all, pid_t pid)
 {
-    struct kept *p;
+    struct child *p;
 
     list_for_each_entry (p, &all->items, node) {
         if (p->spawned.pid == pid)
@@ -472,7 +472,7 @@ struct kept *kept_of_pid(const struct kept_all *all, pid_t pid)
     return NULL;
 }
 
-void kept_signal(struct kept *p, int signal_number)
+void child_signal(struct child *p, int signal_number)
 {
     p->term_deferred = signal_number == SIGTERM && p->busy > 0;
     /* The group: a shell before the program, or a master's own processes, are meant as well. */
@@ -480,14 +480,14 @@ void kept_signal(struct kept *p, int signal_number)
         kill(-p->spawned.pid, signal_number);
 }
 
-void kept_set_busy(struct kept *p, unsigned busy)
+void child_set_busy(struct child *p, unsigned busy)
 {
     p->busy = busy;
     if (busy == 0 && p->term_deferred)
-        kept_signal(p, SIGTERM);
+        child_signal(p, SIGTERM);
 }
 
-json_t *kept_message(const struct kept *p, uint64_t now_ms)
+json_t *child_message(const struct child *p, uint64_t now_ms)
 {
     return json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:s, s:s, s:I, s:i}", "op", "process", "id",
                      p->id, "application", p->application, "slot", (int)p->slot, "spec", p->spec,
@@ -495,7 +495,7 @@ json_t *kept_message(const struct kept *p, uint64_t now_ms)
                      p->note, "age_ms", (json_int_t)(now_ms - p->started_ms), "busy", (int)p->busy);
 }
 
-void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX])
+void child_describe_death(const struct child *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX])
 {
     ssize_t n = read(p->spawned.error_fd, out, SUPERVISOR_WHY_MAX - 1);
 
@@ -509,22 +509,22 @@ void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUP
         snprintf(out, SUPERVISOR_WHY_MAX, "signal %d", si->si_status);
 }
 
-void kept_end_all(struct kept_all *all, uint64_t now_ms)
+void children_end_all(struct children *all, uint64_t now_ms)
 {
-    struct kept *p;
+    struct child *p;
 
     list_for_each_entry (p, &all->items, node) {
-        kept_signal(p, SIGTERM);
+        child_signal(p, SIGTERM);
         p->kill_ms = now_ms + p->stop_timeout_ms;
     }
 }
 
-void kept_kill_overdue(struct kept_all *all, uint64_t now_ms)
+void children_kill_overdue(struct children *all, uint64_t now_ms)
 {
-    struct kept *p;
+    struct child *p;
 
     list_for_each_entry (p, &all->items, node) {
         if (now_ms >= p->kill_ms)
-            kept_signal(p, SIGKILL);
+            child_signal(p, SIGKILL);
     }
 }

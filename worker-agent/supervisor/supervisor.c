@@ -39,8 +39,8 @@
 
 enum {
     /* Maximum number of connections that have not sent "hello", and their time limit. */
-    STRANGERS_MAX = 4,
-    STRANGER_MS = 5000,
+    PENDING_MAX = 4,
+    PENDING_MS = 5000,
     /* Maximum time for the previous supervisor to release its lock. */
     LOCK_WAIT_MS = 60000,
     /* The agent that is obeyed, and the old one. */
@@ -52,7 +52,7 @@ struct agent_end {
     uint64_t number;         /* sequence number among the agents that sent "hello" */
 };
 
-struct stranger {
+struct pending {
     int fd; /* -1: free */
     uint64_t until_ms;
 };
@@ -65,8 +65,8 @@ struct supervisor {
     struct agent_end *agents[AGENTS_MAX]; /* the last is obeyed */
     size_t nagents;
     uint64_t agents_so_far;
-    struct stranger strangers[STRANGERS_MAX];
-    struct kept_all kept;
+    struct pending pending[PENDING_MAX];
+    struct children children;
     uint64_t adopt_timeout_ms;
     uint64_t adopt_until_ms; /* without an agent */
     bool ending;
@@ -117,7 +117,7 @@ static void add_agent(struct supervisor *k, int fd)
     k->agents[k->nagents++] = a;
 }
 
-static void send_busy(struct supervisor *k, const struct kept *p)
+static void send_busy(struct supervisor *k, const struct child *p)
 {
     send_message(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
 }
@@ -125,13 +125,13 @@ static void send_busy(struct supervisor *k, const struct kept *p)
 /* The one that was followed has finished, or died: nothing is busy any more. */
 static void old_agent_gone(struct supervisor *k)
 {
-    struct kept *p;
+    struct child *p;
 
-    log_info(NULL, "supervisor-old-agent-detached", "processes=%zu", k->kept.n);
-    list_for_each_entry (p, &k->kept.items, node) {
+    log_info(NULL, "supervisor-old-agent-detached", "processes=%zu", k->children.n);
+    list_for_each_entry (p, &k->children.items, node) {
         if (p->busy == 0)
             continue;
-        kept_set_busy(p, 0);
+        child_set_busy(p, 0);
         send_busy(k, p);
     }
 }
@@ -140,27 +140,27 @@ static void old_agent_gone(struct supervisor *k)
  * started. */
 static void new_agent_gone(struct supervisor *k, uint64_t number)
 {
-    struct kept *p;
+    struct child *p;
 
-    log_warn(NULL, "supervisor-old-agent-restored", "processes=%zu", k->kept.n);
-    list_for_each_entry (p, &k->kept.items, node) {
+    log_warn(NULL, "supervisor-old-agent-restored", "processes=%zu", k->children.n);
+    list_for_each_entry (p, &k->children.items, node) {
         p->term_deferred = false;
         p->busy = 0;
         if (p->agent == number)
-            send_message(k, kept_message(p, now_ms()), p->spawned.output_fd);
+            send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
     }
 }
 
 static void none_left(struct supervisor *k)
 {
-    struct kept *p;
+    struct child *p;
 
-    list_for_each_entry (p, &k->kept.items, node)
-        kept_set_busy(p, 0);
+    list_for_each_entry (p, &k->children.items, node)
+        child_set_busy(p, 0);
     k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
     if (!k->ending)
-        log_warn(NULL, "supervisor-agent-exited", "processes=%zu adopt_timeout_ms=%llu", k->kept.n,
-                 (unsigned long long)k->adopt_timeout_ms);
+        log_warn(NULL, "supervisor-agent-exited", "processes=%zu adopt_timeout_ms=%llu",
+                 k->children.n, (unsigned long long)k->adopt_timeout_ms);
 }
 
 static void agent_gone(struct supervisor *k, size_t i)
@@ -183,19 +183,19 @@ static void agent_gone(struct supervisor *k, size_t i)
 
 /* ---- processes ---- */
 
-static enum err spawn(struct supervisor *k, const struct spawn_request *r, struct kept **out,
+static enum err spawn(struct supervisor *k, const struct spawn_request *r, struct child **out,
                       char why[SUPERVISOR_WHY_MAX])
 {
     struct spawned spawned;
 
-    if (k->kept.n >= SUPERVISOR_PROCESSES_MAX) {
+    if (k->children.n >= SUPERVISOR_PROCESSES_MAX) {
         snprintf(why, SUPERVISOR_WHY_MAX, "at most %d processes per supervisor",
                  SUPERVISOR_PROCESSES_MAX);
         return ERR_TOO_LARGE;
     }
     enum err e = spawner_start(&k->spawner, r, &spawned, why);
     if (e == ERR_OK)
-        *out = kept_add(&k->kept, r, &spawned, k->agents[k->nagents - 1]->number, now_ms());
+        *out = child_add(&k->children, r, &spawned, k->agents[k->nagents - 1]->number, now_ms());
     return e;
 }
 
@@ -204,7 +204,7 @@ static void on_spawn(struct supervisor *k, size_t from, json_t *message)
     struct spawn_request r = {0};
     char why[SUPERVISOR_WHY_MAX] = "";
     const char *id = json_string_value(json_object_get(message, "id"));
-    struct kept *p = NULL;
+    struct child *p = NULL;
     bool good = spawn_request_parse(message, &r, why) && !k->ending;
 
     if (good && !is_obeyed(k, from)) {
@@ -224,15 +224,15 @@ static void on_spawn(struct supervisor *k, size_t from, json_t *message)
     }
 }
 
-static void bury(struct supervisor *k, struct kept *p, const siginfo_t *si)
+static void reap_one(struct supervisor *k, struct child *p, const siginfo_t *si)
 {
     char how[SUPERVISOR_WHY_MAX];
 
-    kept_describe_death(p, si, how);
-    spawner_bury(&p->spawned);
+    child_describe_death(p, si, how);
+    spawner_clean_up(&p->spawned);
     waitpid(p->spawned.pid, NULL, 0);
     send_to_all(k, json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how));
-    kept_remove(&k->kept, p);
+    child_remove(&k->children, p);
 }
 
 static void reap(struct supervisor *k)
@@ -242,9 +242,9 @@ static void reap(struct supervisor *k)
 
         if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) != 0 || si.si_pid == 0)
             return;
-        struct kept *p = kept_of_pid(&k->kept, si.si_pid);
+        struct child *p = child_of_pid(&k->children, si.si_pid);
         if (p != NULL)
-            bury(k, p, &si);
+            reap_one(k, p, &si);
         else
             waitpid(si.si_pid, NULL, 0); /* an orphan of one of them */
     }
@@ -255,22 +255,22 @@ static void end_all(struct supervisor *k)
     if (k->ending)
         return;
     k->ending = true;
-    kept_end_all(&k->kept, now_ms());
+    children_end_all(&k->children, now_ms());
 }
 
 /* ---- from the agents ---- */
 
 static void send_list(struct supervisor *k)
 {
-    struct kept *p;
+    struct child *p;
 
     send_message(k,
                  json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", SUPERVISOR_VERSION,
-                           "pid", (json_int_t)getpid(), "processes", (json_int_t)k->kept.n,
+                           "pid", (json_int_t)getpid(), "processes", (json_int_t)k->children.n,
                            "limited", k->spawner.rights != NULL),
                  -1);
-    list_for_each_entry (p, &k->kept.items, node)
-        send_message(k, kept_message(p, now_ms()), p->spawned.output_fd);
+    list_for_each_entry (p, &k->children.items, node)
+        send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
 }
 
 static void on_hello(struct supervisor *k, const json_t *message)
@@ -301,16 +301,16 @@ static void on_hello(struct supervisor *k, const json_t *message)
 
 static void on_signal(struct supervisor *k, const json_t *message)
 {
-    struct kept *p = kept_of_message(&k->kept, message);
+    struct child *p = child_of_message(&k->children, message);
     json_int_t signal_number = json_integer_value(json_object_get(message, "signal"));
 
     if (p != NULL && (signal_number == SIGTERM || signal_number == SIGKILL))
-        kept_signal(p, (int)signal_number);
+        child_signal(p, (int)signal_number);
 }
 
 static void on_note(struct supervisor *k, const json_t *message)
 {
-    struct kept *p = kept_of_message(&k->kept, message);
+    struct child *p = child_of_message(&k->children, message);
     const char *note = json_string_value(json_object_get(message, "note"));
 
     if (p == NULL || note == NULL || strlen(note) > SUPERVISOR_WHY_MAX)
@@ -319,15 +319,15 @@ static void on_note(struct supervisor *k, const json_t *message)
     p->note = xstrdup(note);
 }
 
-/* Before it is followed, or after. */
+/* From the agent that is obeyed, or from the old one during an upgrade. */
 static void on_busy(struct supervisor *k, size_t from, const json_t *message)
 {
-    struct kept *p = kept_of_message(&k->kept, message);
+    struct child *p = child_of_message(&k->children, message);
     json_int_t n = json_integer_value(json_object_get(message, "n"));
 
     if (p == NULL || n < 0 || n > INT_MAX)
         return;
-    kept_set_busy(p, (unsigned)n);
+    child_set_busy(p, (unsigned)n);
     if (!is_obeyed(k, from))
         send_busy(k, p);
 }
@@ -342,7 +342,7 @@ static void on_message(struct supervisor *k, size_t from, json_t *message)
         on_spawn(k, from, message);
     else if (strcmp(op, "busy") == 0)
         on_busy(k, from, message);
-    /* The rest is for the one in charge alone. */
+    /* The other messages are accepted from the agent that is obeyed only. */
     else if (!is_obeyed(k, from))
         return;
     else if (strcmp(op, "hello") == 0)
@@ -380,7 +380,7 @@ static void read_agent(struct supervisor *k, size_t i, int at_most)
 
 /* ---- the next agent ---- */
 
-static void accept_stranger(struct supervisor *k)
+static void accept_pending(struct supervisor *k)
 {
     int fd = accept4(k->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -388,10 +388,10 @@ static void accept_stranger(struct supervisor *k)
         return;
     const struct supervisor_rights *rights = k->spawner.rights;
     bool ours = packet_peer_is(fd, rights != NULL ? rights->users[0].uid : geteuid());
-    for (size_t i = 0; ours && i < STRANGERS_MAX; ++i) {
-        if (k->strangers[i].fd >= 0)
+    for (size_t i = 0; ours && i < PENDING_MAX; ++i) {
+        if (k->pending[i].fd >= 0)
             continue;
-        k->strangers[i] = (struct stranger){fd, now_ms() + STRANGER_MS};
+        k->pending[i] = (struct pending){fd, now_ms() + PENDING_MS};
         return;
     }
     close(fd);
@@ -402,7 +402,7 @@ static void accept_stranger(struct supervisor *k)
  * what that one had asked for before is done first, and it stays to finish its requests. Either
  * way the new one has the lock on state_dir.
  */
-static void read_stranger(struct supervisor *k, struct stranger *s)
+static void read_pending(struct supervisor *k, struct pending *s)
 {
     json_t *message;
     int passed;
@@ -423,7 +423,8 @@ static void read_stranger(struct supervisor *k, struct stranger *s)
         agent_gone(k, 0);
     add_agent(k, s->fd);
     s->fd = -1;
-    log_info(NULL, "supervisor-agent-attached", "processes=%zu agents=%zu", k->kept.n, k->nagents);
+    log_info(NULL, "supervisor-agent-attached", "processes=%zu agents=%zu", k->children.n,
+             k->nagents);
     on_message(k, k->nagents - 1, message);
     json_decref(message);
 }
@@ -442,7 +443,7 @@ static void on_signals(struct supervisor *k)
     reap(k);
 }
 
-static void sooner(uint64_t *at, uint64_t other)
+static void set_earlier(uint64_t *at, uint64_t other)
 {
     if (other < *at)
         *at = other;
@@ -453,47 +454,47 @@ static int wait_ms(const struct supervisor *k)
     enum { LONGEST_MS = 60000 };
     uint64_t now = now_ms();
     uint64_t at = now + LONGEST_MS;
-    const struct kept *p;
+    const struct child *p;
 
     if (k->nagents == 0 && !k->ending)
-        sooner(&at, k->adopt_until_ms);
-    for (size_t i = 0; i < STRANGERS_MAX; ++i) {
-        if (k->strangers[i].fd >= 0)
-            sooner(&at, k->strangers[i].until_ms);
+        set_earlier(&at, k->adopt_until_ms);
+    for (size_t i = 0; i < PENDING_MAX; ++i) {
+        if (k->pending[i].fd >= 0)
+            set_earlier(&at, k->pending[i].until_ms);
     }
     if (k->ending) {
-        list_for_each_entry (p, &k->kept.items, node)
-            sooner(&at, p->kill_ms);
+        list_for_each_entry (p, &k->children.items, node)
+            set_earlier(&at, p->kill_ms);
     }
     return at <= now ? 1 : (int)(at - now);
 }
 
-static void look_at_clock(struct supervisor *k)
+static void check_deadlines(struct supervisor *k)
 {
-    for (size_t i = 0; i < STRANGERS_MAX; ++i) {
-        if (k->strangers[i].fd >= 0 && now_ms() >= k->strangers[i].until_ms) {
-            close(k->strangers[i].fd);
-            k->strangers[i].fd = -1;
+    for (size_t i = 0; i < PENDING_MAX; ++i) {
+        if (k->pending[i].fd >= 0 && now_ms() >= k->pending[i].until_ms) {
+            close(k->pending[i].fd);
+            k->pending[i].fd = -1;
         }
     }
     if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
         log_warn(NULL, "supervisor-exiting",
-                 "reason=\"no agent within adopt_timeout\" processes=%zu", k->kept.n);
+                 "reason=\"no agent within adopt_timeout\" processes=%zu", k->children.n);
         end_all(k);
     }
     if (k->ending)
-        kept_kill_overdue(&k->kept, now_ms());
+        children_kill_overdue(&k->children, now_ms());
 }
 
 static void turn(struct supervisor *k)
 {
     enum { AT_ONCE = 64 };
-    struct pollfd fds[2 + AGENTS_MAX + STRANGERS_MAX] = {
+    struct pollfd fds[2 + AGENTS_MAX + PENDING_MAX] = {
         {.fd = k->signals_fd, .events = POLLIN},
         {.fd = k->listen_fd, .events = POLLIN},
     };
     struct pollfd *agents = fds + 2;
-    struct pollfd *strangers = agents + AGENTS_MAX;
+    struct pollfd *pending = agents + AGENTS_MAX;
 
     for (size_t i = 0; i < AGENTS_MAX; ++i) {
         agents[i] =
@@ -501,8 +502,8 @@ static void turn(struct supervisor *k)
         if (i < k->nagents && !list_empty(&k->agents[i]->out.items))
             agents[i].events |= POLLOUT;
     }
-    for (size_t i = 0; i < STRANGERS_MAX; ++i)
-        strangers[i] = (struct pollfd){.fd = k->strangers[i].fd, .events = POLLIN};
+    for (size_t i = 0; i < PENDING_MAX; ++i)
+        pending[i] = (struct pollfd){.fd = k->pending[i].fd, .events = POLLIN};
     if (poll(fds, ARRAY_LEN(fds), wait_ms(k)) < 0)
         return;
     if (fds[0].revents != 0)
@@ -514,13 +515,13 @@ static void turn(struct supervisor *k)
         (void)!packet_queue_flush(&k->agents[i]->out);
         read_agent(k, i, AT_ONCE);
     }
-    for (size_t i = 0; i < STRANGERS_MAX; ++i) {
-        if (strangers[i].revents != 0 && k->strangers[i].fd >= 0)
-            read_stranger(k, &k->strangers[i]);
+    for (size_t i = 0; i < PENDING_MAX; ++i) {
+        if (pending[i].revents != 0 && k->pending[i].fd >= 0)
+            read_pending(k, &k->pending[i]);
     }
     if (fds[1].revents != 0)
-        accept_stranger(k);
-    look_at_clock(k);
+        accept_pending(k);
+    check_deadlines(k);
 }
 
 /* ---- files in state_dir ---- */
@@ -696,9 +697,9 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o)
                            .spawner = {.nofile = o->nofile, .rights = rights},
                            .adopt_timeout_ms = 10000};
 
-    kept_init(&k.kept);
-    for (size_t i = 0; i < STRANGERS_MAX; ++i)
-        k.strangers[i].fd = -1;
+    children_init(&k.children);
+    for (size_t i = 0; i < PENDING_MAX; ++i)
+        k.pending[i].fd = -1;
     agent_fd = fcntl(agent_fd, F_DUPFD_CLOEXEC, 3);
     close_others(agent_fd);
     add_agent(&k, agent_fd);
@@ -708,7 +709,7 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o)
     if (!lock_state_dir(k.state_dir, &k.lock_fd) || !make_run_dir(k.spawner.run_dir) ||
         !listen_for_agents(k.socket_path, rights, &k.listen_fd))
         _exit(1);
-    while (!k.ending || k.kept.n > 0)
+    while (!k.ending || k.children.n > 0)
         turn(&k);
     end_orphans();
     unlink(k.socket_path);

@@ -71,9 +71,9 @@ static unsigned requests_of(const json_t *m, const char *name)
     return n > 0 && n <= INT_MAX ? (unsigned)n : 0;
 }
 
-static void read_process(const json_t *m, int output_fd, struct kept_process *p)
+static void read_process(const json_t *m, int output_fd, struct adoptable_process *p)
 {
-    *p = (struct kept_process){.output_fd = output_fd, .busy = requests_of(m, "busy")};
+    *p = (struct adoptable_process){.output_fd = output_fd, .busy = requests_of(m, "busy")};
     (void)message_text(m, "id", p->id, sizeof(p->id));
     (void)message_text(m, "application", p->application, sizeof(p->application));
     (void)message_text(m, "spec", p->spec, sizeof(p->spec));
@@ -84,18 +84,18 @@ static void read_process(const json_t *m, int output_fd, struct kept_process *p)
     p->age_ms = (uint64_t)json_integer_value(json_object_get(m, "age_ms"));
 }
 
-static void drop_list(struct kept_list *list)
+static void drop_list(struct adoptable_list *list)
 {
     for (size_t i = 0; i < list->n; ++i) {
         if (list->items[i].output_fd >= 0)
             close(list->items[i].output_fd);
     }
     free(list->items);
-    *list = (struct kept_list){0};
+    *list = (struct adoptable_list){0};
 }
 
 /* The whole list that follows a hello. */
-static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *out)
+static bool receive_list(int fd, size_t n, uint64_t until_us, struct adoptable_list *out)
 {
     out->items = xcalloc(n + 1, sizeof(*out->items));
     for (size_t i = 0; i < n; ++i) {
@@ -114,7 +114,7 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *
 
 /* Sends HELLO on FD. Returns the supervisor's pid, or 0. */
 static pid_t greet(int fd, const struct supervisor_options *o, uint64_t adopt_timeout_ms,
-                   uint64_t wait_ms, struct kept_list *out)
+                   uint64_t wait_ms, struct adoptable_list *out)
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
     json_t *hello = hello_message(o, adopt_timeout_ms);
@@ -184,7 +184,7 @@ static int fork_supervisor(const struct supervisor_options *o)
 
 /* Find one, or (unless it is to be there) fork one. *PID is 0: neither. The socket to it. */
 static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_timeout_ms,
-                            pid_t *pid, struct kept_list *out)
+                            pid_t *pid, struct adoptable_list *out)
 {
     int fd = connect_to_supervisor(o->state_dir);
 
@@ -210,13 +210,13 @@ static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_t
 }
 
 struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
-                                             uint64_t adopt_timeout_ms, struct kept_list *out)
+                                             uint64_t adopt_timeout_ms, struct adoptable_list *out)
 {
     int bytes = 4 * PACKET_BYTES_MAX;
     struct supervisor_link *k;
     pid_t pid;
 
-    *out = (struct kept_list){0};
+    *out = (struct adoptable_list){0};
     int fd = reach_supervisor(o, adopt_timeout_ms, &pid, out);
     if (pid == 0) {
         if (fd >= 0)
@@ -261,7 +261,7 @@ static void on_message(struct supervisor_link *k, const json_t *m, int passed)
     } else if (strcmp(op, "busy") == 0) {
         k->events->busy(k->context, id, requests_of(m, "n"));
     } else if (strcmp(op, "process") == 0) {
-        struct kept_process p;
+        struct adoptable_process p;
 
         read_process(m, passed, &p);
         k->events->left(k->context, &p);
