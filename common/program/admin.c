@@ -15,6 +15,7 @@
 #include "common/tls/crypto.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,15 +88,8 @@ bool admin_order_means(const struct admin_order *o, const char *name)
 
 void admin_order_forgotten(struct text *body, size_t workers, size_t scores)
 {
-    struct json_writer w = {.out = body};
-
     log_info(NULL, "skills-forgotten", "workers=%zu scores=%zu", workers, scores);
-    json_open_object(&w, NULL);
-    json_put_text(&w, "action", SLICE_LIT("forget"));
-    json_put_int(&w, "workers", (int64_t)workers);
-    json_put_int(&w, "scores", (int64_t)scores);
-    json_close_object(&w);
-    text_add_char(body, '\n');
+    text_addf(body, "{\"action\":\"forget\",\"workers\":%zu,\"scores\":%zu}\n", workers, scores);
 }
 
 /* ---- the admin address ---- */
@@ -165,16 +159,11 @@ static const struct {
 /* Whether NAME is a literal address, which DNS rebinding cannot redirect. */
 static bool is_address(struct slice name)
 {
-    struct text t = {0};
+    char text[ADDR_TEXT_MAX + 3];
+    int n = snprintf(text, sizeof(text), "%.*s:0", SLICE_FMT(name));
     struct addr a;
 
-    if (name.len > ADDR_TEXT_MAX)
-        return false;
-    text_add(&t, name);
-    text_add(&t, SLICE_LIT(":0"));
-    bool is = addr_parse(text_slice(&t), &a) == ERR_OK;
-    text_fini(&t);
-    return is;
+    return (size_t)n < sizeof(text) && addr_parse(slice_of(text), &a) == ERR_OK;
 }
 
 static bool host_allowed(const struct admin *a, struct slice authority)

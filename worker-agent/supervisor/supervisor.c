@@ -183,20 +183,19 @@ static void agent_gone(struct supervisor *k, size_t i)
 
 /* ---- processes ---- */
 
-static enum err spawn(struct supervisor *k, const struct spawn_request *r, struct child **out,
-                      char why[SUPERVISOR_WHY_MAX])
+static struct child *spawn(struct supervisor *k, size_t from, const struct spawn_request *r,
+                           char why[SUPERVISOR_WHY_MAX])
 {
     struct spawned spawned;
 
-    if (k->children.n >= SUPERVISOR_PROCESSES_MAX) {
+    if (!is_obeyed(k, from))
+        snprintf(why, SUPERVISOR_WHY_MAX, "another agent has taken over");
+    else if (k->children.n >= SUPERVISOR_PROCESSES_MAX)
         snprintf(why, SUPERVISOR_WHY_MAX, "at most %d processes per supervisor",
                  SUPERVISOR_PROCESSES_MAX);
-        return ERR_TOO_LARGE;
-    }
-    enum err e = spawner_start(&k->spawner, r, &spawned, why);
-    if (e == ERR_OK)
-        *out = child_add(&k->children, r, &spawned, k->agents[k->nagents - 1]->number, now_ms());
-    return e;
+    else if (spawner_start(&k->spawner, r, &spawned, why) == ERR_OK)
+        return child_add(&k->children, r, &spawned, k->agents[from]->number, now_ms());
+    return NULL;
 }
 
 static void on_spawn(struct supervisor *k, size_t from, json_t *message)
@@ -204,24 +203,20 @@ static void on_spawn(struct supervisor *k, size_t from, json_t *message)
     struct spawn_request r = {0};
     char why[SUPERVISOR_WHY_MAX] = "";
     const char *id = json_string_value(json_object_get(message, "id"));
-    struct child *p = NULL;
-    bool good = spawn_request_parse(message, &r, why) && !k->ending;
+    const struct child *p = NULL;
 
-    if (good && !is_obeyed(k, from)) {
-        snprintf(why, sizeof(why), "another agent has taken over");
-        good = false;
-    }
-    if (good && spawn(k, &r, &p, why) == ERR_OK) {
-        send_message(k,
-                     json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
-                               (json_int_t)p->spawned.pid, "address", p->spawned.address),
-                     p->spawned.output_fd);
-    } else {
+    if (spawn_request_parse(message, &r, why) && !k->ending)
+        p = spawn(k, from, &r, why);
+    if (p != NULL)
+        send_to(k->agents[from],
+                json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
+                          (json_int_t)p->spawned.pid, "address", p->spawned.address),
+                p->spawned.output_fd);
+    else
         send_to(
             k->agents[from],
             json_pack("{s:s, s:s, s:s}", "op", "refused", "id", id != NULL ? id : "", "why", why),
             -1);
-    }
 }
 
 static void reap_one(struct supervisor *k, struct child *p, const siginfo_t *si)
