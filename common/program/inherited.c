@@ -103,7 +103,7 @@ bool inherited_take_text(struct inherited *h, const char *op, const char *name, 
     return good;
 }
 
-/* If the old process locked the file PATH. */
+/* Returns the lock that the old process has on the file PATH, or -1. */
 static int take_lock(struct inherited *h, const char *path)
 {
     struct item *one = find(h, "lock", NULL, 0);
@@ -245,7 +245,7 @@ static void drop_items(struct inherited *h)
     for (size_t i = 0; i < h->n; ++i) {
         const struct item *one = &h->items[i];
 
-        /* Not configured any more. */
+        /* The address is not configured any more. */
         if (h->ready && !one->taken && one->bound.sa.sa_family == AF_UNIX &&
             one->bound.un.sun_path[0] == '/')
             unlink(one->bound.un.sun_path);

@@ -40,7 +40,6 @@ static void cut(struct slice s, char end, struct pieces *out)
     }
 }
 
-/* Whether piece I is TEXT. */
 static bool is_at(const struct pieces *x, size_t i, struct slice text)
 {
     return i < x->n && slice_eq(x->items[i].text, text);
