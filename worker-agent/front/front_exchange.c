@@ -97,13 +97,12 @@ static inline const struct app_settings *settings(const struct exchange *x)
     return x->listener->group->s;
 }
 
-/* By the application's own address, not by a slot's. */
+/* Whether the request came to the application's own address, not to a slot's. */
 static inline bool is_direct(const struct exchange *x)
 {
     return x->listener->slot == NULL;
 }
 
-/* The subject of log lines. */
 static inline const void *subject(const struct exchange *x)
 {
     return x->place.slot != NULL ? (const void *)x->place.slot : x->listener->group;
@@ -269,7 +268,6 @@ static bool is_explained(enum outcome o)
            o == OUTCOME_LATE;
 }
 
-/* Whether the client accepts HTML. */
 static bool wants_html(const struct http_request *req)
 {
     const struct message_field *accept =
@@ -464,7 +462,6 @@ static void answer_failed(struct exchange *x, enum err e)
     }
 }
 
-/* No connection to the process could be opened. */
 static void on_no_connection(struct exchange *x, enum err e)
 {
     struct app_process *p = slot_request_process(&x->place);
@@ -665,7 +662,7 @@ static const struct http1_events http1_exchange_events = {on_head, on_body, on_m
 
 /* ---- to the process ---- */
 
-/* The homes of the request's class, as sent by the load balancer. */
+/* Reports the homes of the request's class, as the load balancer sent them, to the slot. */
 static void use_home(struct exchange *x)
 {
     struct slice cls = {x->cls.cls, x->cls.cls_len};
