@@ -206,7 +206,7 @@ static void inherit_standard_input(struct sockets *out)
     }
 }
 
-/* Binds the configured addresses. What cannot be is logged; false: then none is open. */
+/* Binds the configured addresses. Returns false, with none open, after a failure (logged). */
 static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 {
     const struct configuration *c = p->config;
@@ -262,7 +262,7 @@ static void log_sockets(const struct sockets *sockets)
 
 /* ---- start ---- */
 
-/* All addresses are bound: what root was needed for is done. */
+/* Must be called when all addresses are bound, which root is needed for. */
 static bool settle_rights(const struct poolcounter *p, const struct sockets *sockets)
 {
     const struct configuration *c = p->config;

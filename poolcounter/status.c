@@ -41,7 +41,6 @@ static void each_type(struct metrics *m, const void *context)
 #define TYPE(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, "type", doc, each_type, METRIC_MEMBER(type, struct type_figures, member)}
 #define SNAPSHOT(name, unit, type, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, member)}
 
-/* Metrics of the counters themselves. */
 static const struct metric counter_metrics[] = {
     COUNTER("acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, at once or later."),
     COUNTER("released_total", COUNTER, "requests", COUNT, released, "RELEASED answered."),

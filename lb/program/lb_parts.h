@@ -16,21 +16,22 @@ struct listeners;
 struct lb_parts {
     struct lb *lb;
     const struct daemon_line *line;
-    struct configuration
-        config; /* effective; after a reload: LOCAL and BOOT rows are still those of the start */
+    /* Effective; after a reload, LOCAL and BOOT rows are still those of the start. */
+    struct configuration config;
     struct listeners *listeners; /* NULL: not listening */
     struct admin *admin;         /* NULL: none */
     struct daemon_watch *signals;
     uint64_t listen_by_ms; /* start_wait is over */
-    struct timer timer; /* STARTING: check whether all have answered; DRAINING: the next deadline */
+    /* STARTING: the next check whether all workers have answered; DRAINING: the next deadline. */
+    struct timer timer;
     _Atomic unsigned draining;   /* loops that have not finished yet */
     struct loop_message drained; /* none is left */
-    bool cut;
+    bool cut;                    /* DRAINING, and requests are being aborted */
     struct inherited *inherited; /* until the program serves; then NULL */
     struct upgrade upgrade;      /* to a new process */
-    bool handed_over;            /* DRAINING, and it serves in our place */
-    bool idle_grace;             /* of that: idle clients may still send one request */
-    bool sigterm_received;       /* of that */
+    bool handed_over;            /* DRAINING, and the new process serves */
+    bool idle_grace;             /* handed over: idle clients may still send one request */
+    bool sigterm_received;       /* handed over: the first SIGTERM was ignored */
     bool admin_gone;             /* lb->data_loops is NULL when the loops are gone */
     int exit_code;
 };

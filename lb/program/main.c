@@ -316,7 +316,6 @@ static bool bind_first(struct lb *lb, const struct privileges *p)
     return user_rights_make_directory(lb->settings.state_dir, STATE_DIR_MODE, p);
 }
 
-/* Become the user of the settings. */
 static bool settle_rights(struct lb *lb)
 {
     const struct program_settings *s = &lb->settings;

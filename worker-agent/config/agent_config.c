@@ -21,7 +21,6 @@ enum {
 
 /* ---- an application ---- */
 
-/* State shared by the steps of reading. */
 struct reader {
     const struct agent_config *top; /* its top level is already read */
     const struct config_node *key, *map;
@@ -549,7 +548,7 @@ static void destroy_app(struct app_config *c)
 
 /* ---- tls ---- */
 
-/* SUB's lines, each with the place of `tls`. */
+/* Adds SUB's lines to D, each with the place of `tls`. */
 static void complain_all(struct agent_config *c, const struct diag *sub, struct diag *d)
 {
     struct slice rest = slice_of(sub->text != NULL ? sub->text : "");
@@ -696,7 +695,7 @@ static int compare_seen(const void *a, const void *b)
                   addr_format(&((const struct seen_address *)b)->addr, y));
 }
 
-/* All that the application listens at. Returns how many. */
+/* Fills SEEN with all addresses of APP. Returns how many. */
 static size_t see_addresses(const struct app_config *app, struct seen_address *seen)
 {
     size_t n = 0;

@@ -156,7 +156,8 @@ static bool are_roots(char *path)
     }
 }
 
-/* Root's, as the supervisor's files in it are; the agent's group may make more. */
+/* Makes DIRECTORY root's, as the supervisor's files in it are; the agent's group may create files.
+ */
 static bool share_directory(const char *directory, const struct privileges *p)
 {
     int fd = -1;
@@ -191,7 +192,7 @@ static bool log_not_dropped(const struct agent *a, const char *why)
     return false;
 }
 
-/* Before the supervisor is there, which stays root. */
+/* Must be called before the supervisor is forked, which stays root. */
 static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
 {
     /* The agent before has given up its rights; its supervisor has not. */
@@ -346,7 +347,6 @@ static bool open_trace_log(struct agent *a)
     return true;
 }
 
-/* Host and pid, for registrations. */
 static char *agent_name(void)
 {
     char host[256] = "";

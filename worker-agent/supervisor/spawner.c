@@ -92,7 +92,7 @@ bool spawn_request_parse(json_t *m, struct spawn_request *out, char why[SUPERVIS
 
 /* ---- sockets ---- */
 
-/* How many bytes of an incarnation a file's name has. */
+/* ID_SHOWN: bytes of an incarnation in a file's name. */
 enum { ID_SHOWN = 16, PORT_TRIES = 32 };
 
 static enum err fail(char why[SUPERVISOR_WHY_MAX], const char *what)

@@ -91,7 +91,7 @@ static void send_to(struct agent_end *a, json_t *message, int pass)
     (void)!packet_queue_flush(&a->out);
 }
 
-/* To the agent that is obeyed, if there is one. */
+/* Sends MESSAGE to the agent that is obeyed, if there is one. */
 static void send_message(struct supervisor *k, json_t *message, int pass)
 {
     ASSERT(message != NULL);
@@ -122,7 +122,7 @@ static void send_busy(struct supervisor *k, const struct child *p)
     send_message(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
 }
 
-/* The one that was followed has finished, or died: nothing is busy any more. */
+/* The old agent of an upgrade has finished, or died: no process is busy any more. */
 static void old_agent_gone(struct supervisor *k)
 {
     struct child *p;
@@ -548,7 +548,7 @@ static bool lock_state_dir(const char *state_dir, int *fd)
     return *fd >= 0;
 }
 
-/* A socket, or a directory with nothing but a socket in it. */
+/* Removes a socket, or a directory with nothing but a socket in it. */
 static void remove_leftover(int dir, const char *name)
 {
     int directory;
@@ -563,7 +563,7 @@ static void remove_leftover(int dir, const char *name)
     unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-/* FD is what is at PATH, and belongs to our user. */
+/* Whether FD is what is at PATH, and belongs to the process's user. */
 static bool is_our_directory(const char *path, int fd)
 {
     struct stat opened;

@@ -63,7 +63,6 @@ static const char *text_of(const json_t *m, const char *name)
     return text != NULL ? text : "";
 }
 
-/* The number "n" or "busy" of requests. */
 static unsigned requests_of(const json_t *m, const char *name)
 {
     json_int_t n = json_integer_value(json_object_get(m, name));

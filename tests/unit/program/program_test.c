@@ -152,15 +152,15 @@ static void it_gets_the_one_descriptor_and_its_limit(void **state)
     struct program p;
     int pipe_fds[2];
     char how[40];
-    char said[64] = "";
+    char written[64] = "";
 
     (void)state;
     assert_int_equal(pipe(pipe_fds), 0);
     start("write", pipe_fds[1], &p);
     wait_for_end(&p);
     assert_int_equal(program_end(&p, false, how), 0);
-    assert_true(read(pipe_fds[0], said, sizeof(said) - 1) > 0);
-    assert_string_equal(said, "3 100 -1");
+    assert_true(read(pipe_fds[0], written, sizeof(written) - 1) > 0);
+    assert_string_equal(written, "3 100 -1");
     close(pipe_fds[0]);
     close(pipe_fds[1]);
 }

@@ -276,7 +276,7 @@ static void users_are_compared_with_those_of_the_start(void **state)
     (void)state;
     json_t *list = supervisor_rights_message(&rights);
     assert_true(supervisor_rights_allow_all(&rights, list));
-    /* An agent that says nothing of users would have processes started as it is. */
+    /* An agent that sends no users would have processes started as it is. */
     assert_false(supervisor_rights_allow_all(&rights, NULL));
     json_object_set_new(json_array_get(list, 1), "uid", json_integer(0));
     assert_false(supervisor_rights_allow_all(&rights, list));
