@@ -39,7 +39,7 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
  */
 void admin_add(struct admin *a, const char *path, const char *content_type, admin_fn page,
                void *context);
-/* Serve "ok" at /healthz, and the page READY, whose status is 503 while the program is not ready,
+/* Serve "ok" at /healthz, and the page READY, with status 503 while the program is not ready,
  * at /readyz. */
 void admin_add_health(struct admin *a, admin_fn ready, void *context);
 /* Serves the metrics at /metrics, in the Prometheus text format, or as OpenMetrics to clients that
