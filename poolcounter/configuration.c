@@ -158,30 +158,25 @@ void configuration_destroy(struct configuration *c)
 enum { DEFAULT_PORT = 7531, PORT_MAX = 65535 };
 
 /* An address alone, as the original takes it; or one that has a port, or a path. */
-static bool add_address(struct command_line *out, const char *address, uint16_t port)
+static bool add_address(struct command_line *out, const char *address, unsigned port)
 {
-    struct addr a = {.len = sizeof(a.in)};
-    struct addr a6 = {.len = sizeof(a6.in6)};
+    struct in6_addr ip6;
+    bool is_ip6 = inet_pton(AF_INET6, address, &ip6) == 1;
+    struct addr *a = &out->listen[out->nlisten];
 
-    a.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-    a6.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    if (out->nlisten + 2 > LISTENERS_MAX)
+    if (out->nlisten == LISTENERS_MAX)
         return false;
-    if (inet_pton(AF_INET, address, &a.in.sin_addr) == 1) {
-        out->listen[out->nlisten++] = a;
-    } else if (inet_pton(AF_INET6, address, &a6.in6.sin6_addr) == 1) {
-        out->listen[out->nlisten++] = a6;
-        /* "::" serves both families, as in the original. */
-        if (IN6_IS_ADDR_UNSPECIFIED(&a6.in6.sin6_addr)) {
-            a.in.sin_addr.s_addr = htonl(INADDR_ANY);
-            out->listen[out->nlisten++] = a;
-        }
-    } else if (addr_parse(slice_of(address), &out->listen[out->nlisten]) == ERR_OK) {
-        ++out->nlisten;
-    } else {
-        return false;
+    if (is_ip6 || addr_parse(slice_of(address), a) != ERR_OK) {
+        char *text = xasprintf(is_ip6 ? "[%s]:%u" : "%s:%u", address, port);
+        enum err e = addr_parse(slice_of(text), a);
+
+        free(text);
+        if (e != ERR_OK)
+            return false;
     }
-    return true;
+    ++out->nlisten;
+    /* "::" serves both families, as in the original. */
+    return !is_ip6 || !IN6_IS_ADDR_UNSPECIFIED(&ip6) || add_address(out, "0.0.0.0", port);
 }
 
 bool command_line_finish(void *line)
