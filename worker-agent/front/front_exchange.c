@@ -201,11 +201,11 @@ static void worker_finished(struct exchange *x)
 /* Nothing in such a body is run, loaded or framed. */
 #define ERROR_BODY_POLICY "default-src 'none'; frame-ancestors 'none'"
 
-static void add_lines(const char *title, const struct last_lines *lines, struct text *out)
+static void add_lines(const struct last_lines *lines, struct text *out)
 {
     if (lines->n == 0)
         return;
-    text_addf(out, "\n%s\n", title);
+    text_add(out, SLICE_LIT("\nWhat it wrote last:\n"));
     for (size_t i = 0; i < lines->n; ++i) {
         text_add(out, SLICE_LIT("  "));
         last_lines_show(lines, i, out);
@@ -225,7 +225,7 @@ static void add_plain(const struct error_facts *e, struct text *out)
 
     if (has_own_lines(e)) {
         text_addf(out, "\nprocess %ld\n", e->pid);
-        add_lines("What it wrote last:", e->lines, out);
+        add_lines(e->lines, out);
         return;
     }
     if (f == NULL)
@@ -233,31 +233,29 @@ static void add_plain(const struct error_facts *e, struct text *out)
     text_add_char(out, '\n');
     failure_add_summary(f, out);
     text_addf(out, " (%.1f s ago)\n", (double)(e->now_ms - f->at_ms) / 1000);
-    add_lines("What it wrote last:", &f->lines, out);
+    add_lines(&f->lines, out);
 }
 
-/* The plain text is made first; as HTML it is the same in <pre>. */
 void error_body(const struct error_facts *e, bool html, struct text *out)
 {
     struct text plain = {0};
 
-    add_plain(e, &plain);
-    if (html)
-        text_add(out, SLICE_LIT("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-                                "<title>error</title>\n<h1>"));
-    if (html)
-        text_add_html(out, e->reason);
-    else
+    if (!html) {
         text_add(out, e->reason);
-    text_add(out, html ? SLICE_LIT("</h1>\n<pre>") : SLICE_LIT("\n"));
-    for (struct slice rest = text_slice(&plain); html && rest.len != 0;) {
+        text_add_char(out, '\n');
+        add_plain(e, out);
+        return;
+    }
+    add_plain(e, &plain);
+    text_add(out, SLICE_LIT("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+                            "<title>error</title>\n<h1>"));
+    text_add_html(out, e->reason);
+    text_add(out, SLICE_LIT("</h1>\n<pre>"));
+    for (struct slice rest = text_slice(&plain); rest.len != 0;) {
         text_add_html(out, slice_cut(&rest, '\n'));
         text_add_char(out, '\n');
     }
-    if (html)
-        text_add(out, SLICE_LIT("</pre>\n</html>\n"));
-    else
-        text_add(out, text_slice(&plain));
+    text_add(out, SLICE_LIT("</pre>\n</html>\n"));
     text_fini(&plain);
 }
 
