@@ -32,37 +32,26 @@ TABLE(type, "TYPE", "types.NAME", struct type_settings);
 const struct settings_table *const poolcounter_tables[POOLCOUNTER_TABLES] = {
     &poolcounter_table, &admin_table, &type_table};
 
-/* Where a setting of the top stands, for complaints. */
-static const struct config_node *top_node(const struct configuration *c, const char *name)
-{
-    const struct config_node *at = config_get(c->yaml.root, name);
-
-    return at != NULL ? at : c->yaml.root;
-}
-
 /* ---- addresses ---- */
 
 static void read_listen(struct configuration *c, struct diag *d)
 {
+    const struct config_node *root = c->yaml.root;
+    const struct config_node *at = config_place(root, "listen", root);
     const struct text_list *list = &c->s.listen;
 
     if (!config_octal(c->s.listen_mode, &c->listen_mode))
-        config_complain(&c->yaml, top_node(c, "listen_mode"), d,
+        config_complain(&c->yaml, config_place(root, "listen_mode", root), d,
                         "listen_mode: octal digits, such as 660");
     if (list->n == 0 || list->n > LISTENERS_MAX) {
-        config_complain(&c->yaml, top_node(c, "listen"), d, "listen: expected 1 to %d addresses",
-                        LISTENERS_MAX);
+        config_complain(&c->yaml, at, d, "listen: expected 1 to %d addresses", LISTENERS_MAX);
         return;
     }
     for (size_t i = 0; i < list->n; ++i) {
-        enum err e = addr_parse(slice_of(list->items[i]), &c->listen[c->nlisten++]);
+        struct addr *a = &c->listen[c->nlisten++];
 
-        if (e != ERR_OK)
-            config_addr_complain(&c->yaml, config_item(top_node(c, "listen"), i), "listen",
-                                 list->items[i], e, d);
-        else
-            config_addr_check_free(&c->yaml, top_node(c, "listen"), i, "listen", &c->listen[i],
-                                   "listen", c->listen, i, d);
+        if (config_read_addr(&c->yaml, config_item(at, i), "listen", list->items[i], a, d))
+            config_addr_check_free(&c->yaml, at, i, "listen", a, "listen", c->listen, i, d);
     }
 }
 
@@ -113,10 +102,8 @@ static void read_types(struct configuration *c, struct diag *d)
 
 /* ---- the top ---- */
 
-/* C's yaml is read, and C's from here on. */
-static struct configuration *read_rows(struct configuration *c, struct diag *d)
+static void read_rows(struct configuration *c, struct diag *d)
 {
-    unsigned errors_before = d->errors;
     struct privileges rights;
 
     settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
@@ -125,6 +112,17 @@ static struct configuration *read_rows(struct configuration *c, struct diag *d)
     admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
     admin_config_check_free(&c->admin, &c->yaml, c->s.admin, "listen", c->listen, c->nlisten, d);
     read_types(c, d);
+}
+
+/* From FILE, or, if TEXT is not NULL, from that. */
+static struct configuration *read_configuration(const char *file, const struct slice *text,
+                                                struct diag *d)
+{
+    struct configuration *c = xcalloc(1, sizeof(*c));
+    unsigned errors_before = d->errors;
+
+    if (text != NULL ? config_parse(file, *text, &c->yaml, d) : config_read(file, &c->yaml, d))
+        read_rows(c, d);
     if (d->errors == errors_before)
         return c;
     configuration_destroy(c);
@@ -133,25 +131,13 @@ static struct configuration *read_rows(struct configuration *c, struct diag *d)
 
 struct configuration *configuration_parse(const char *file, struct slice text, struct diag *d)
 {
-    struct configuration *c = xcalloc(1, sizeof(*c));
-
-    if (config_parse(file, text, &c->yaml, d))
-        return read_rows(c, d);
-    free(c);
-    return NULL;
+    return read_configuration(file, &text, d);
 }
 
 struct configuration *configuration_read(const char *file, struct diag *d)
 {
-    struct configuration *c;
-
-    if (file == NULL)
-        return configuration_parse("defaults", SLICE_LIT(""), d);
-    c = xcalloc(1, sizeof(*c));
-    if (config_read(file, &c->yaml, d))
-        return read_rows(c, d);
-    free(c);
-    return NULL;
+    return file != NULL ? read_configuration(file, NULL, d)
+                        : configuration_parse("defaults", SLICE_LIT(""), d);
 }
 
 void configuration_destroy(struct configuration *c)
@@ -172,30 +158,25 @@ void configuration_destroy(struct configuration *c)
 enum { DEFAULT_PORT = 7531, PORT_MAX = 65535 };
 
 /* An address alone, as the original takes it; or one that has a port, or a path. */
-static bool add_word(struct command_line *out, const char *word, uint16_t port)
+static bool add_address(struct command_line *out, const char *address, unsigned port)
 {
-    struct addr a = {.len = sizeof(a.in)};
-    struct addr a6 = {.len = sizeof(a6.in6)};
+    struct in6_addr ip6;
+    bool is_ip6 = inet_pton(AF_INET6, address, &ip6) == 1;
+    struct addr *a = &out->listen[out->nlisten];
 
-    a.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-    a6.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    if (out->nlisten + 2 > LISTENERS_MAX)
+    if (out->nlisten == LISTENERS_MAX)
         return false;
-    if (inet_pton(AF_INET, word, &a.in.sin_addr) == 1) {
-        out->listen[out->nlisten++] = a;
-    } else if (inet_pton(AF_INET6, word, &a6.in6.sin6_addr) == 1) {
-        out->listen[out->nlisten++] = a6;
-        /* "::" serves both families, as in the original. */
-        if (IN6_IS_ADDR_UNSPECIFIED(&a6.in6.sin6_addr)) {
-            a.in.sin_addr.s_addr = htonl(INADDR_ANY);
-            out->listen[out->nlisten++] = a;
-        }
-    } else if (addr_parse(slice_of(word), &out->listen[out->nlisten]) == ERR_OK) {
-        ++out->nlisten;
-    } else {
-        return false;
+    if (is_ip6 || addr_parse(slice_of(address), a) != ERR_OK) {
+        char *text = xasprintf(is_ip6 ? "[%s]:%u" : "%s:%u", address, port);
+        enum err e = addr_parse(slice_of(text), a);
+
+        free(text);
+        if (e != ERR_OK)
+            return false;
     }
-    return true;
+    ++out->nlisten;
+    /* "::" serves both families, as in the original. */
+    return !is_ip6 || !IN6_IS_ADDR_UNSPECIFIED(&ip6) || add_address(out, "0.0.0.0", port);
 }
 
 bool command_line_finish(void *line)
@@ -203,13 +184,13 @@ bool command_line_finish(void *line)
     struct command_line *l = line;
     uint16_t port = l->has_port ? l->port : DEFAULT_PORT;
 
-    for (size_t i = 0; i < l->nwords; ++i) {
-        if (add_word(l, l->words[i], port))
+    for (size_t i = 0; i < l->naddresses; ++i) {
+        if (add_address(l, l->addresses[i], port))
             continue;
-        fprintf(stderr, "Address `%s` is not valid to listen on.\n", l->words[i]);
+        fprintf(stderr, "Address `%s` is not valid to listen on.\n", l->addresses[i]);
         return false;
     }
-    return l->nwords != 0 || !l->has_port || add_word(l, "127.0.0.1", port);
+    return l->naddresses != 0 || !l->has_port || add_address(l, "127.0.0.1", port);
 }
 
 bool command_line_option(void *line, int letter, const char *value)
@@ -217,8 +198,8 @@ bool command_line_option(void *line, int letter, const char *value)
     struct command_line *l = line;
     uint64_t port;
 
-    if (letter == 'l' && l->nwords < LISTENERS_MAX) {
-        l->words[l->nwords++] = value;
+    if (letter == 'l' && l->naddresses < LISTENERS_MAX) {
+        l->addresses[l->naddresses++] = value;
         return true;
     }
     if (letter != 'p' || !parse_u64(slice_of(value), PORT_MAX, &port))

@@ -64,8 +64,8 @@ void configuration_destroy(struct configuration *c);
  * times, and -p. A value, all zero at first; any thread.
  */
 struct command_line {
-    const char *words[LISTENERS_MAX]; /* of each -l */
-    size_t nwords;
+    const char *addresses[LISTENERS_MAX]; /* of each -l */
+    size_t naddresses;
     uint16_t port; /* 0: the default */
     bool has_port;
     struct addr listen[LISTENERS_MAX];

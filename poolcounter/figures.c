@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/stats/metrics.h"
+
 /* ---- types ---- */
 
 void types_init(struct types *t, size_t max)
@@ -82,29 +84,19 @@ static void add_uptime(struct text *out, uint64_t us)
               s % DAY_S / HOUR_S, s % HOUR_S / MINUTE_S, s % MINUTE_S);
 }
 
-struct count {
-    const char *name;
-    size_t offset; /* in struct stats_figures */
-    bool is_size;  /* a size_t, else a uint64_t */
-};
-
 enum { ORIGINAL_COUNTS = 12 };
 
-#define COUNT(name, member)                                                                        \
+#define COUNT(name_, member)                                                                       \
     {                                                                                              \
-        name, offsetof(struct stats_figures, member), false                                        \
-    }
-#define GAUGE(name, member)                                                                        \
-    {                                                                                              \
-        name, offsetof(struct stats_figures, member), true                                         \
+        .name = (name_), METRIC_MEMBER(COUNT, struct stats_figures, member)                        \
     }
 
-static const struct count counts[] = {
+static const struct metric counts[] = {
     COUNT("total_acquired", counters.acquired),
     COUNT("total_releases", counters.released),
-    GAUGE("hashtable_entries", counters.keys),
-    GAUGE("processing_workers", counters.held),
-    GAUGE("waiting_workers", counters.waiting),
+    COUNT("hashtable_entries", counters.keys),
+    COUNT("processing_workers", counters.held),
+    COUNT("waiting_workers", counters.waiting),
     COUNT("connect_errors", connect_errors),
     COUNT("failed_sends", failed_sends),
     COUNT("full_queues", counters.full),
@@ -122,12 +114,9 @@ static const struct count counts[] = {
     COUNT("bad_commands", bad_commands),
 };
 
-static void add_count(struct text *out, const struct stats_figures *f, const struct count *c)
+static void add_count(struct text *out, const struct stats_figures *f, const struct metric *c)
 {
-    const void *at = (const char *)f + c->offset;
-    uint64_t n = c->is_size ? *(const size_t *)at : *(const uint64_t *)at;
-
-    text_addf(out, "%s: %" PRIu64 "\n", c->name, n);
+    text_addf(out, "%s: %" PRIu64 "\n", c->name, (uint64_t)metric_value(c, f));
 }
 
 static void add_full(struct text *out, const struct stats_figures *f, size_t ncounts)

@@ -28,19 +28,6 @@ enum {
 
 /* ---- SIGHUP ---- */
 
-/* Logs the changes that have no effect until a restart. */
-static void warn_of_restart(const struct configuration *old, const struct configuration *new)
-{
-    for (size_t i = 0; i < poolcounter_table.n; ++i) {
-        const struct setting_row *row = &poolcounter_table.rows[i];
-
-        if (row->type == SETTING_NODE || (row->when != SETTING_BOOT && row->when != SETTING_LOCAL))
-            continue;
-        if (!settings_same(row, &old->s, &new->s))
-            log_warn(NULL, "config-restart-required", "setting=%s", row->name);
-    }
-}
-
 static void reload(struct poolcounter *p)
 {
     struct diag d = {0};
@@ -48,12 +35,9 @@ static void reload(struct poolcounter *p)
     struct configuration *old = p->config;
 
     if (new == NULL) {
-        log_error(NULL, "config-reload-failed",
-                  "file=%s errors=%u action=\"keep current configuration\"", p->line->file,
-                  d.errors);
-        daemon_log_problems(&d);
+        daemon_reload_failed(p->line->file, &d);
     } else {
-        warn_of_restart(old, new);
+        config_warn_of_restart(&poolcounter_table, &old->s, &new->s, NULL);
         log_set_level((enum log_level) new->s.log_level);
         p->config = new;
         server_ask(p->server, server_configure, new);
@@ -85,7 +69,7 @@ static void on_stop(void *context)
 static void on_usr2(void *context)
 {
     struct poolcounter *p = context;
-    const struct upgrade_options o = {.args = p->line->args,
+    const struct upgrade_options o = {.argv = p->line->argv,
                                       .nofile = daemon_descriptors(),
                                       .timeout_ms = p->config->s.upgrade_timeout_ms};
 
@@ -101,12 +85,6 @@ static const char *refuse(void *context)
     return p->handed_over ? "shutting down" : NULL;
 }
 
-static void pass_admin(void *context, int fd, void *tag)
-{
-    (void)tag;
-    upgrade_pass(context, "socket", NULL, 0, fd);
-}
-
 static void pass(void *context, struct upgrade *u)
 {
     struct poolcounter *p = context;
@@ -115,8 +93,7 @@ static void pass(void *context, struct upgrade *u)
     server_ask(p->server, server_sockets, &sockets);
     for (size_t i = 0; i < sockets.n; ++i)
         upgrade_pass(u, "socket", LISTENER_NAME, 0, sockets.fds[i]);
-    if (p->admin != NULL)
-        http_server_each_socket(admin_server(p->admin), pass_admin, u);
+    admin_pass_sockets(p->admin, u);
 }
 
 /* The admin address belongs to the new process; clients that are still connected receive their
@@ -135,8 +112,7 @@ static void drain(void *context)
     struct poolcounter *p = context;
 
     p->handed_over = true;
-    if (p->admin != NULL)
-        admin_stop(p->admin, on_admin_stopped, p);
+    admin_stop(p->admin, on_admin_stopped, p);
     server_ask(p->server, server_hand_over, NULL);
 }
 
@@ -230,7 +206,7 @@ static void inherit_standard_input(struct sockets *out)
     }
 }
 
-/* Binds the configured addresses. What cannot be is logged; false: then none is open. */
+/* Binds the configured addresses. Returns false, with none open, after a failure (logged). */
 static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 {
     const struct configuration *c = p->config;
@@ -286,7 +262,7 @@ static void log_sockets(const struct sockets *sockets)
 
 /* ---- start ---- */
 
-/* All addresses are bound: what root was needed for is done. */
+/* Must be called when all addresses are bound, which root is needed for. */
 static bool settle_rights(const struct poolcounter *p, const struct sockets *sockets)
 {
     const struct configuration *c = p->config;
@@ -295,7 +271,6 @@ static bool settle_rights(const struct poolcounter *p, const struct sockets *soc
 
     if (!user_rights_find(c->s.user, c->s.group, &rights, &change))
         return false;
-    user_rights_warn_of_root(&rights);
     if (!change)
         return true;
     for (size_t i = 0; i < c->admin.n; ++i) {
@@ -339,13 +314,10 @@ static bool start_server(struct poolcounter *p)
 
 static bool start_admin(struct poolcounter *p)
 {
-    const struct admin_config *c = &p->config->admin;
-
-    if (c->n == 0)
-        return true;
-    if (admin_create(p->loop, c, p->inherited, &p->admin) != ERR_OK)
+    if (admin_create(p->loop, &p->config->admin, p->inherited, &p->admin) != ERR_OK)
         return false;
-    status_add(p);
+    if (p->admin != NULL)
+        status_add(p);
     return true;
 }
 
@@ -354,8 +326,6 @@ static bool start_admin(struct poolcounter *p)
 /* Stops the admin server and closes its connections: pages are not needed any more at shutdown. */
 static void stop_admin(struct poolcounter *p)
 {
-    if (p->admin == NULL)
-        return;
     if (!p->handed_over)
         admin_stop(p->admin, on_admin_stopped, p);
     admin_cut(p->admin);
@@ -436,7 +406,7 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'}, {"port", required_argument, NULL, 'p'}, {0}};
-    struct command_line listen = {.nwords = 0};
+    struct command_line listen = {.naddresses = 0};
     const struct daemon_program program = {
         .name = "resumelb-poolcounter",
         .summary = "counts holders and waiters of named limits; speaks PoolCounter's protocol",

@@ -41,7 +41,6 @@ static void each_type(struct metrics *m, const void *context)
 #define TYPE(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, "type", doc, each_type, METRIC_MEMBER(type, struct type_figures, member)}
 #define SNAPSHOT(name, unit, type, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, member)}
 
-/* Metrics of the counters themselves. */
 static const struct metric counter_metrics[] = {
     COUNTER("acquired_total", COUNTER, "requests", COUNT, acquired, "LOCKED answered, at once or later."),
     COUNTER("released_total", COUNTER, "requests", COUNT, released, "RELEASED answered."),
@@ -231,14 +230,6 @@ static void page_metrics(void *context, struct metrics *m)
     server_snapshot_fini(&snapshot);
 }
 
-static int page_health(void *context, struct slice query, struct text *body)
-{
-    (void)context;
-    (void)query;
-    text_add(body, SLICE_LIT("ok\n"));
-    return 200;
-}
-
 static int page_ready(void *context, struct slice query, struct text *body)
 {
     const struct poolcounter *p = context;
@@ -254,6 +245,5 @@ void status_add(struct poolcounter *p)
         p->admin, (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)}, page_json, p);
     admin_add(p->admin, "/status.json", "application/json", page_json, p);
     admin_add_metrics(p->admin, page_metrics, p);
-    admin_add(p->admin, "/healthz", "text/plain; charset=utf-8", page_health, p);
-    admin_add(p->admin, "/readyz", "text/plain; charset=utf-8", page_ready, p);
+    admin_add_health(p->admin, page_ready, p);
 }

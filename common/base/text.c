@@ -64,6 +64,18 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
+bool slice_is_word(struct slice s, const char *more)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        char c = ascii_lower(s.p[i]);
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
+            slice_find(slice_of(more), c) == SIZE_MAX)
+            return false;
+    }
+    return true;
+}
+
 struct slice slice_trim(struct slice s)
 {
     while (s.len != 0 && is_blank(s.p[0])) {

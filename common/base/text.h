@@ -33,6 +33,8 @@ static inline bool slice_is(struct slice a, const char *s)
 }
 bool slice_starts(struct slice s, struct slice prefix);
 bool slice_ends(struct slice s, struct slice suffix);
+/* Returns true if all bytes of S are letters, digits, or among the characters of MORE. */
+bool slice_is_word(struct slice s, const char *more);
 /* Returns S without leading and trailing blanks and tabs. */
 struct slice slice_trim(struct slice s);
 /* Returns the index of the first C, or SIZE_MAX. */

@@ -15,6 +15,7 @@
 #include "common/tls/crypto.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,259 +88,8 @@ bool admin_order_means(const struct admin_order *o, const char *name)
 
 void admin_order_forgotten(struct text *body, size_t workers, size_t scores)
 {
-    struct json_writer w = {.out = body};
-
     log_info(NULL, "skills-forgotten", "workers=%zu scores=%zu", workers, scores);
-    json_open_object(&w, NULL);
-    json_put_text(&w, "action", SLICE_LIT("forget"));
-    json_put_int(&w, "workers", (int64_t)workers);
-    json_put_int(&w, "scores", (int64_t)scores);
-    json_close_object(&w);
-    text_add_char(body, '\n');
-}
-
-/* ---- server-sent events ---- */
-
-/*
- * Of admin_add_status_page(): each listener is sent the state, a JSON document, every so often. The
- * first event is the whole text, later ones, of type "delta", what has changed in it, in pieces
- * between commas (common/program/line_delta.h), where that is shorter and the listener has taken
- * the text before. Listeners with the same query share a topic: the text is created once for all of
- * them.
- *
- * An event is created when it is due, if there are listeners, and only for listeners that have
- * taken the previous one; so at most one event is queued for each, whatever the network does. The
- * number of listeners is bounded; one that does not keep up is cut, and its browser reconnects.
- */
-
-/* The text sent to listeners with the same query. */
-struct topic {
-    struct list node;
-    struct list listeners;
-    uint64_t serial; /* of the text; 0: none yet */
-    struct text query, text;
-};
-
-struct listener {
-    struct list node;
-    struct topic *topic;
-    struct http_reply *reply;
-    uint64_t reported; /* the serial of the last text sent to it */
-    unsigned late;
-};
-
-struct admin_stream {
-    struct loop *loop;
-    uint64_t every_ms;
-    admin_page_fn make;
-    void *context;
-    struct timer timer;
-    struct list topics;
-    bool ended;
-};
-
-static void drop_if_empty(struct topic *t)
-{
-    if (!list_empty(&t->listeners))
-        return;
-    list_remove(&t->node);
-    text_fini(&t->query);
-    text_fini(&t->text);
-    free(t);
-}
-
-static void on_listener_gone(void *context, bool done)
-{
-    struct listener *x = context;
-
-    (void)done;
-    list_remove(&x->node);
-    drop_if_empty(x->topic);
-    free(x);
-}
-
-static const struct http_reply_events listener_events = {.gone = on_listener_gone};
-
-/* Each line of an event's data begins with its name. KIND: NULL: the usual. */
-static void wrap(const char *kind, struct slice body, struct text *out)
-{
-    if (kind != NULL)
-        text_addf(out, "event: %s\n", kind);
-    while (body.len != 0) {
-        struct slice line = slice_cut(&body, '\n');
-
-        text_add(out, SLICE_LIT("data: "));
-        text_add(out, line);
-        text_add_char(out, '\n');
-    }
-    text_add_char(out, '\n');
-}
-
-/* Of one text: all of it, and what has changed since the one before. */
-struct event {
-    struct text whole, delta;
-};
-
-/* May end X. */
-static void tell(struct listener *x, const struct event *e)
-{
-    const struct topic *t = x->topic;
-    bool has_last = x->reported != 0 && x->reported + 1 == t->serial && e->delta.len < e->whole.len;
-
-    if (x->reply->queued_bytes == 0) {
-        x->late = 0;
-        x->reported = t->serial;
-        http_reply_send(x->reply, http1_body_copy(text_slice(has_last ? &e->delta : &e->whole)),
-                        false);
-    } else if (++x->late >= ADMIN_LISTENER_LATE_MAX) {
-        http_reply_abort(x->reply);
-    }
-}
-
-static size_t count(const struct admin_stream *s)
-{
-    struct list *t;
-    struct list *it;
-    size_t n = 0;
-
-    list_for_each (t, &s->topics) {
-        list_for_each (it, &list_entry(t, struct topic, node)->listeners)
-            ++n;
-    }
-    return n;
-}
-
-/* T may be gone afterwards. */
-static void tell_all(const struct admin_stream *s, struct topic *t)
-{
-    struct event e = {{0}, {0}};
-    struct text now = {0};
-    struct text changes = {0};
-    struct list *it;
-    struct list *next;
-    bool last = false;
-
-    (void)s->make(s->context, text_slice(&t->query), &now);
-    /* The members of a JSON document, on the one line that an event's data may have. */
-    if (slice_ends(text_slice(&now), SLICE_LIT("\n")))
-        --now.len;
-    ASSERT(slice_find(text_slice(&now), '\n') == SIZE_MAX);
-    line_delta(text_slice(&t->text), text_slice(&now), ',', &changes);
-    wrap(NULL, text_slice(&now), &e.whole);
-    wrap("delta", text_slice(&changes), &e.delta);
-    text_fini(&t->text);
-    t->text = now;
-    ++t->serial;
-    /* The last one takes the topic along. */
-    for (it = t->listeners.next; !last; it = next) {
-        next = it->next;
-        last = next == &t->listeners;
-        tell(list_entry(it, struct listener, node), &e);
-    }
-    text_fini(&changes);
-    text_fini(&e.whole);
-    text_fini(&e.delta);
-}
-
-static void on_timer(struct timer *t)
-{
-    struct admin_stream *s = container_of(t, struct admin_stream, timer);
-    struct list *it;
-    struct list *next;
-
-    list_for_each_safe (it, next, &s->topics)
-        tell_all(s, list_entry(it, struct topic, node));
-    if (count(s) != 0)
-        timer_start(s->loop, &s->timer, s->every_ms);
-}
-
-static struct admin_stream *admin_stream_create(struct loop *l, uint64_t every_ms,
-                                                admin_page_fn make, void *context)
-{
-    struct admin_stream *s = xcalloc(1, sizeof(*s));
-
-    s->loop = l;
-    s->every_ms = every_ms;
-    s->make = make;
-    s->context = context;
-    list_init(&s->topics);
-    timer_init(&s->timer, on_timer);
-    return s;
-}
-
-/* No listener is left. */
-static void admin_stream_destroy(struct admin_stream *s)
-{
-    if (s == NULL)
-        return;
-    ASSERT(list_empty(&s->topics));
-    timer_stop(&s->timer);
-    free(s);
-}
-
-/* Whether there is room for one more. */
-static bool admin_stream_has_room(const struct admin_stream *s)
-{
-    return !s->ended && count(s) < ADMIN_LISTENERS_MAX;
-}
-
-static struct topic *topic_of(struct admin_stream *s, struct slice query)
-{
-    struct list *it;
-
-    list_for_each (it, &s->topics) {
-        struct topic *t = list_entry(it, struct topic, node);
-
-        if (slice_eq(text_slice(&t->query), query))
-            return t;
-    }
-    struct topic *t = xcalloc(1, sizeof(*t));
-    text_add(&t->query, query);
-    list_init(&t->listeners);
-    list_push_back(&s->topics, &t->node);
-    return t;
-}
-
-/* R has its headers, and nothing was sent yet; the stream has it from now on. QUERY: of its
- * request, in its memory. */
-static void admin_stream_join(struct admin_stream *s, struct http_reply *r, struct slice query)
-{
-    struct listener *x = xcalloc(1, sizeof(*x));
-
-    x->reply = r;
-    x->topic = topic_of(s, query);
-    list_push_back(&x->topic->listeners, &x->node);
-    r->events = &listener_events;
-    r->context = x;
-    http_reply_start(r, UINT64_MAX);
-    if (!timer_running(&s->timer))
-        timer_start(s->loop, &s->timer, 0);
-}
-
-static void end_topic(struct topic *t)
-{
-    struct list *it;
-    struct list *next;
-    bool last = false;
-
-    /* The last one takes the topic along. */
-    for (it = t->listeners.next; !last; it = next) {
-        next = it->next;
-        last = next == &t->listeners;
-        http_reply_send(list_entry(it, struct listener, node)->reply, NULL, true);
-    }
-}
-
-/* Disconnects all listeners; no listener can join from now on. */
-static void admin_stream_end(struct admin_stream *s)
-{
-    struct list *it;
-    struct list *next;
-
-    s->ended = true;
-    timer_stop(&s->timer);
-    list_for_each_safe (it, next, &s->topics)
-        end_topic(list_entry(it, struct topic, node));
+    text_addf(body, "{\"action\":\"forget\",\"workers\":%zu,\"scores\":%zu}\n", workers, scores);
 }
 
 /* ---- the admin address ---- */
@@ -354,19 +104,25 @@ enum {
     LIVE_MS = 1000,                  /* interval of the status page's events */
 };
 
-/* What a path is for: exactly one of make, metrics, stream, act, order, or else BYTES. */
+static const char plain_type[] = "text/plain; charset=utf-8";
+
+enum route_kind { ROUTE_PAGE, ROUTE_ASSET, ROUTE_METRICS, ROUTE_LIVE, ROUTE_ACTION, ROUTE_ORDER };
+
+static const char *const methods[] = {
+    [ROUTE_PAGE] = "GET, HEAD", [ROUTE_ASSET] = "GET, HEAD", [ROUTE_METRICS] = "GET, HEAD",
+    [ROUTE_LIVE] = "GET",       [ROUTE_ACTION] = "POST",     [ROUTE_ORDER] = "POST",
+};
+
 struct route {
     struct list node;
+    enum route_kind kind;
     const char *path;  /* borrowed, as the other texts */
     const char *after; /* of an action: what follows its argument */
     const char *content_type;
     void *context;
-    admin_page_fn make;
-    admin_metrics_fn metrics;
-    struct admin_stream *stream; /* owned */
-    admin_action_fn act;
-    admin_order_fn order;
-    struct slice bytes;
+    admin_fn make;            /* PAGE, LIVE, ACTION, ORDER */
+    admin_metrics_fn metrics; /* METRICS */
+    struct slice bytes;       /* ASSET */
 };
 
 struct admin {
@@ -378,6 +134,10 @@ struct admin {
     struct addr *addresses; /* bound */
     size_t naddresses;
     struct list routes;
+    struct list listeners; /* those with the same query are neighbors */
+    size_t nlisteners;
+    struct timer live;
+    bool stopping;
 };
 
 static const struct {
@@ -396,38 +156,19 @@ static const struct {
 
 /* ---- access ---- */
 
-/* The host part of a Host header, without its port. */
-static struct slice host_name(struct slice authority)
-{
-    size_t end;
-
-    if (authority.len != 0 && authority.p[0] == '[')
-        end = slice_find(authority, ']');
-    else
-        end = slice_find(authority, ':');
-    if (end == SIZE_MAX)
-        return authority;
-    return (struct slice){authority.p, authority.p[end] == ']' ? end + 1 : end};
-}
-
 /* Whether NAME is a literal address, which DNS rebinding cannot redirect. */
 static bool is_address(struct slice name)
 {
-    struct text t = {0};
+    char text[ADDR_TEXT_MAX + 3];
+    int n = snprintf(text, sizeof(text), "%.*s:0", SLICE_FMT(name));
     struct addr a;
 
-    if (name.len > ADDR_TEXT_MAX)
-        return false;
-    text_add(&t, name);
-    text_add(&t, SLICE_LIT(":0"));
-    bool is = addr_parse(text_slice(&t), &a) == ERR_OK;
-    text_fini(&t);
-    return is;
+    return (size_t)n < sizeof(text) && addr_parse(slice_of(text), &a) == ERR_OK;
 }
 
 static bool host_allowed(const struct admin *a, struct slice authority)
 {
-    struct slice name = host_name(authority);
+    struct slice name = host_without_port(authority);
 
     /* No Host at all: not a browser. */
     if (name.len == 0 || slice_eq_nocase(name, SLICE_LIT("localhost")))
@@ -488,8 +229,14 @@ static void answer_error(struct http_reply *call, int status)
     struct text t = {0};
 
     text_addf(&t, "%d %s\n", status, http_status_reason(status));
-    answer(call, status, "text/plain; charset=utf-8", text_slice(&t));
+    answer(call, status, plain_type, text_slice(&t));
     text_fini(&t);
+}
+
+static void answer_unauthorized(struct http_reply *call)
+{
+    add_header(call->req, "WWW-Authenticate", "Bearer");
+    answer_error(call, 401);
 }
 
 static void on_gone(void *context, bool done)
@@ -500,135 +247,220 @@ static void on_gone(void *context, bool done)
 
 static const struct http_reply_events events = {.gone = on_gone};
 
-static bool is_argument(struct slice s)
-{
-    if (s.len == 0 || s.len > ADMIN_ARGUMENT_MAX)
-        return false;
-    for (size_t i = 0; i < s.len; ++i) {
-        char c = ascii_lower(s.p[i]);
+/* ---- server-sent events ---- */
 
-        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.')
-            return false;
-    }
-    return true;
+/*
+ * Each listener of ROUTE_LIVE is sent the state, a JSON document, every so often. The first event
+ * is the whole text, later ones, of type "delta", what has changed in it, in pieces between commas
+ * (common/program/line_delta.h), where that is shorter. The text is created once for all listeners
+ * with the same query.
+ *
+ * An event is created when it is due, and only for listeners that have taken the previous one; so
+ * at most one event is queued for each, whatever the network does. The number of listeners is
+ * bounded; one that does not keep up is cut, and its browser reconnects.
+ */
+struct listener {
+    struct list node;
+    struct admin *admin;
+    const struct route *route;
+    struct http_reply *reply;
+    struct text query, last; /* the text of the last event */
+    unsigned late;
+};
+
+static void on_listener_gone(void *context, bool done)
+{
+    struct listener *x = context;
+
+    (void)done;
+    list_remove(&x->node);
+    --x->admin->nlisteners;
+    text_fini(&x->query);
+    text_fini(&x->last);
+    free(x);
 }
 
-/* The route of PATH, and the argument in that of an action. */
+static const struct http_reply_events listener_events = {.gone = on_listener_gone};
+
+/* Each line of an event's data begins with its name. KIND: NULL: the usual. */
+static void wrap(const char *kind, struct slice body, struct text *out)
+{
+    if (kind != NULL)
+        text_addf(out, "event: %s\n", kind);
+    while (body.len != 0) {
+        struct slice line = slice_cut(&body, '\n');
+
+        text_add(out, SLICE_LIT("data: "));
+        text_add(out, line);
+        text_add_char(out, '\n');
+    }
+    text_add_char(out, '\n');
+}
+
+/* Sends the state NOW. May end X. */
+static void send_state(struct listener *x, struct slice now)
+{
+    struct text changes = {0};
+    struct text whole = {0};
+    struct text delta = {0};
+
+    if (x->reply->queued_bytes != 0) {
+        if (++x->late >= ADMIN_LISTENER_LATE_MAX)
+            http_reply_abort(x->reply);
+        return;
+    }
+    line_delta(text_slice(&x->last), now, ',', &changes);
+    wrap(NULL, now, &whole);
+    wrap("delta", text_slice(&changes), &delta);
+    bool shorter = x->last.len != 0 && delta.len < whole.len;
+    struct http1_body *event = http1_body_copy(text_slice(shorter ? &delta : &whole));
+    x->late = 0;
+    text_clear(&x->last);
+    text_add(&x->last, now);
+    text_fini(&changes);
+    text_fini(&whole);
+    text_fini(&delta);
+    http_reply_send(x->reply, event, false);
+}
+
+static void on_live_timer(struct timer *t)
+{
+    struct admin *a = container_of(t, struct admin, live);
+    struct text query = {0};
+    struct text now = {0};
+    struct list *it;
+    struct list *next;
+
+    list_for_each_safe (it, next, &a->listeners) {
+        struct listener *x = list_entry(it, struct listener, node);
+
+        if (now.len == 0 || !slice_eq(text_slice(&query), text_slice(&x->query))) {
+            text_clear(&query);
+            text_add(&query, text_slice(&x->query));
+            text_clear(&now);
+            (void)x->route->make(x->route->context, text_slice(&query), &now);
+            /* An event's data has one line. */
+            if (slice_ends(text_slice(&now), SLICE_LIT("\n")))
+                --now.len;
+            ASSERT(slice_find(text_slice(&now), '\n') == SIZE_MAX);
+        }
+        send_state(x, text_slice(&now));
+    }
+    text_fini(&query);
+    text_fini(&now);
+    if (a->nlisteners != 0)
+        timer_start(a->loop, &a->live, LIVE_MS);
+}
+
+static void answer_live(struct http_reply *call, struct admin *a, const struct route *r,
+                        struct slice query)
+{
+    struct listener *other;
+
+    if (a->stopping || a->nlisteners >= ADMIN_LISTENERS_MAX) {
+        answer_error(call, 503);
+        return;
+    }
+    add_fixed_headers(call->req);
+    add_header(call->req, "Content-Type", "text/event-stream");
+    call->req->res.status = 200;
+    struct listener *x = xcalloc(1, sizeof(*x));
+    x->admin = a;
+    x->route = r;
+    x->reply = call;
+    text_add(&x->query, query);
+    list_for_each_entry (other, &a->listeners, node) {
+        if (slice_eq(text_slice(&other->query), query))
+            break;
+    }
+    list_insert_before(&other->node, &x->node);
+    ++a->nlisteners;
+    call->events = &listener_events;
+    call->context = x;
+    http_reply_start(call, UINT64_MAX);
+    if (!timer_running(&a->live))
+        timer_start(a->loop, &a->live, 0);
+}
+
+/* ---- requests ---- */
+
+/* The route of PATH; *ARGUMENT is set to that of an action. */
 static const struct route *find_route(const struct admin *a, struct slice path,
                                       struct slice *argument)
 {
-    struct list *it;
+    const struct route *r;
 
-    list_for_each (it, &a->routes) {
-        const struct route *r = list_entry(it, struct route, node);
+    list_for_each_entry (r, &a->routes, node) {
         struct slice before = slice_of(r->path);
         struct slice after = slice_of(r->after);
 
-        if (r->act == NULL ? slice_eq(path, before)
-                           : path.len >= before.len + after.len && slice_starts(path, before) &&
-                                 slice_ends(path, after)) {
-            *argument = (struct slice){path.p + before.len, path.len - before.len - after.len};
-            if (r->act == NULL || is_argument(*argument))
+        if (r->kind != ROUTE_ACTION) {
+            if (slice_eq(path, before))
                 return r;
+        } else if (path.len >= before.len + after.len && slice_starts(path, before) &&
+                   slice_ends(path, after)) {
+            struct slice s = {path.p + before.len, path.len - before.len - after.len};
+
+            if (s.len != 0 && s.len <= ADMIN_ARGUMENT_MAX && slice_is_word(s, "-_.")) {
+                *argument = s;
+                return r;
+            }
         }
     }
     return NULL;
 }
 
-/* The request is allowed, and of a method that PATH takes? Else it is answered. */
-static bool method_fits(struct http_reply *call, bool fits, const char *allowed)
+/* Whether METHOD is one of the LIST "GET, HEAD". */
+static bool is_listed(struct slice list, struct slice method)
 {
-    if (fits)
-        return true;
-    add_header(call->req, "Allow", allowed);
-    answer_error(call, 405);
+    while (list.len != 0) {
+        if (slice_eq(slice_trim(slice_cut(&list, ',')), method))
+            return true;
+    }
     return false;
 }
 
 /* Makes the page of metrics in the format that REQ prefers; returns its type. */
-static const char *make_metrics(const struct route *p, const struct http_request *req,
+static const char *make_metrics(const struct route *r, const struct http_request *req,
                                 struct text *body)
 {
     const struct message_field *accept =
         message_fields_find(&req->fields, SLICE_LIT("accept"), NULL);
     struct metrics m = {.out = body, .open = accept != NULL && metrics_wants_open(accept->value)};
 
-    p->metrics(p->context, &m);
+    r->metrics(r->context, &m);
     metrics_end(&m);
     return m.open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE;
 }
 
-static void answer_stream(struct http_reply *call, struct admin_stream *s, struct slice query)
+/* Why actions are off at R; NULL: they are not. */
+static const char *actions_off(const struct admin *a, const struct route *r)
 {
-    struct http_request *req = call->req;
-
-    if (!method_fits(call, slice_is(req->method, "GET"), "GET"))
-        return;
-    if (!admin_stream_has_room(s)) {
-        answer_error(call, 503);
-        return;
-    }
-    add_fixed_headers(req);
-    add_header(req, "Content-Type", "text/event-stream");
-    req->res.status = 200;
-    admin_stream_join(s, call, query);
+    if (r->kind == ROUTE_ACTION && a->token == NULL)
+        return "actions are off: the admin address has no token\n";
+    if (r->kind == ROUTE_ORDER && a->actions_token == NULL)
+        return "{\"error\":\"actions are off: no actions_token is set\"}\n";
+    return NULL;
 }
 
-static void answer_page(struct http_reply *call, const struct route *p, struct slice query)
+/* R's page, or what its action makes of ARGUMENT. */
+static void answer_route(struct http_reply *call, const struct admin *a, const struct route *r,
+                         struct slice argument)
 {
-    struct slice method = call->req->method;
-    const char *type = p->content_type;
+    const char *off = actions_off(a, r);
+    const char *type = r->content_type;
     struct text body = {0};
     int status = 200;
 
-    if (!method_fits(call, slice_is(method, "GET") || slice_is(method, "HEAD"), "GET, HEAD"))
-        return;
-    if (p->make != NULL)
-        status = p->make(p->context, query, &body);
-    if (p->metrics != NULL)
-        type = make_metrics(p, call->req, &body);
-    answer(call, status, type, p->bytes.p != NULL ? p->bytes : text_slice(&body));
-    text_fini(&body);
-}
-
-static void answer_action(struct http_reply *call, const struct admin *a, const struct route *x,
-                          struct slice argument)
-{
-    struct text body = {0};
-
-    if (!method_fits(call, slice_is(call->req->method, "POST"), "POST"))
-        return;
-    /* Without a token, authorized() permits every request. */
-    int status = a->token != NULL ? x->act(x->context, argument, &body) : 403;
-    if (a->token == NULL)
-        text_add(&body, SLICE_LIT("actions are off: the admin address has no token\n"));
-    answer(call, status, "text/plain; charset=utf-8", text_slice(&body));
-    text_fini(&body);
-}
-
-static void answer_unauthorized(struct http_reply *call)
-{
-    add_header(call->req, "WWW-Authenticate", "Bearer");
-    answer_error(call, 401);
-}
-
-static void answer_order(struct http_reply *call, const struct admin *a, const struct route *o)
-{
-    struct http_request *req = call->req;
-    struct text body = {0};
-    int status = 403;
-
-    if (!method_fits(call, slice_is(req->method, "POST"), "POST"))
-        return;
-    if (a->actions_token == NULL) {
-        text_add(&body, SLICE_LIT("{\"error\":\"actions are off: no actions_token is set\"}\n"));
-    } else if (!authorized(a->actions_token, req)) {
-        answer_unauthorized(call);
-        return;
-    } else {
-        status = o->order(o->context, req->body, &body);
+    if (off != NULL) {
+        status = 403;
+        text_add(&body, slice_of(off));
+    } else if (r->kind == ROUTE_METRICS) {
+        type = make_metrics(r, call->req, &body);
+    } else if (r->kind != ROUTE_ASSET) {
+        status = r->make(r->context, argument, &body);
     }
-    answer(call, status, "application/json", text_slice(&body));
+    answer(call, status, type, r->kind == ROUTE_ASSET ? r->bytes : text_slice(&body));
     text_fini(&body);
 }
 
@@ -638,7 +470,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     struct http_reply *call = http_request_take(req, sizeof(*call));
     struct slice query = req->target;
     struct slice path = slice_cut(&query, '?');
-    struct slice argument = SLICE_NULL;
+    struct slice argument = query;
 
     http_reply_init(call, req, conn, &events, call);
     if (!host_allowed(a, req->authority)) {
@@ -646,18 +478,23 @@ static void on_request(void *context, struct http_request *req, struct http_conn
         return;
     }
     const struct route *r = find_route(a, path, &argument);
-    if (r != NULL && r->order != NULL)
-        answer_order(call, a, r);
-    else if (!authorized(a->token, req))
+    bool is_order = r != NULL && r->kind == ROUTE_ORDER;
+    if (is_order)
+        argument = req->body;
+    if (!is_order && !authorized(a->token, req)) {
         answer_unauthorized(call);
-    else if (r == NULL)
+    } else if (r == NULL) {
         answer_error(call, 404);
-    else if (r->stream != NULL)
-        answer_stream(call, r->stream, query);
-    else if (r->act != NULL)
-        answer_action(call, a, r, argument);
-    else
-        answer_page(call, r, query);
+    } else if (!is_listed(slice_of(methods[r->kind]), req->method)) {
+        add_header(req, "Allow", methods[r->kind]);
+        answer_error(call, 405);
+    } else if (is_order && !authorized(a->actions_token, req)) {
+        answer_unauthorized(call);
+    } else if (r->kind == ROUTE_LIVE) {
+        answer_live(call, a, r, query);
+    } else {
+        answer_route(call, a, r, argument);
+    }
 }
 
 /* ---- life ---- */
@@ -705,6 +542,9 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
     bool has_token = token != NULL && *token != '\0';
     enum err e = ERR_OK;
 
+    *out = NULL;
+    if (c->n == 0)
+        return ERR_OK;
     if (c->s.actions_token != NULL && *c->s.actions_token == '\0')
         return ERR_UNSUPPORTED;
     if (!has_token && (token != NULL || beyond_loopback(c)))
@@ -724,6 +564,8 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
     };
     a->loop = l;
     list_init(&a->routes);
+    list_init(&a->listeners);
+    timer_init(&a->live, on_live_timer);
     copy_config(a, c);
     a->server = http_server_create(l, &so);
     for (size_t i = 0; i < c->n && e == ERR_OK; ++i)
@@ -736,39 +578,51 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
     return ERR_OK;
 }
 
-static struct route *add_route(struct admin *a, const char *path, const char *content_type,
-                               void *context)
+static struct route *add_route(struct admin *a, enum route_kind kind, const char *path,
+                               const char *content_type, admin_fn make, void *context)
 {
     struct route *r = xcalloc(1, sizeof(*r));
 
-    r->path = path;
-    r->content_type = content_type;
-    r->context = context;
+    *r = (struct route){
+        .kind = kind, .path = path, .content_type = content_type, .make = make, .context = context};
     list_push_back(&a->routes, &r->node);
     return r;
 }
 
-void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
+void admin_add(struct admin *a, const char *path, const char *content_type, admin_fn page,
                void *context)
 {
-    ASSERT(page != NULL);
-    add_route(a, path, content_type, context)->make = page;
+    add_route(a, ROUTE_PAGE, path, content_type, page, context);
+}
+
+static int page_health(void *context, struct slice query, struct text *body)
+{
+    (void)context;
+    (void)query;
+    text_add(body, SLICE_LIT("ok\n"));
+    return 200;
+}
+
+void admin_add_health(struct admin *a, admin_fn ready, void *context)
+{
+    admin_add(a, "/healthz", plain_type, page_health, NULL);
+    admin_add(a, "/readyz", plain_type, ready, context);
 }
 
 void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)
 {
-    add_route(a, "/metrics", METRICS_TEXT_TYPE, context)->metrics = metrics;
+    add_route(a, ROUTE_METRICS, "/metrics", METRICS_TEXT_TYPE, NULL, context)->metrics = metrics;
 }
 
 static void add_asset(struct admin *a, const char *path, const char *content_type,
                       struct slice bytes)
 {
-    add_route(a, path, content_type, NULL)->bytes = bytes;
+    add_route(a, ROUTE_ASSET, path, content_type, NULL, NULL)->bytes = bytes;
 }
 
 #define ASSET(name) ((struct slice){(const char *)asset_##name, sizeof(asset_##name)})
 
-void admin_add_status_page(struct admin *a, struct slice script, admin_page_fn state, void *context)
+void admin_add_status_page(struct admin *a, struct slice script, admin_fn state, void *context)
 {
     static const char script_type[] = "text/javascript; charset=utf-8";
 
@@ -777,27 +631,36 @@ void admin_add_status_page(struct admin *a, struct slice script, admin_page_fn s
     add_asset(a, "/status.js", script_type, ASSET(status_js));
     add_asset(a, "/page.js", script_type, script);
     add_asset(a, "/icon.svg", "image/svg+xml", ASSET(icon_svg));
-    add_route(a, "/live", NULL, NULL)->stream =
-        admin_stream_create(a->loop, LIVE_MS, state, context);
+    add_route(a, ROUTE_LIVE, "/live", NULL, state, context);
 }
 
-void admin_add_action(struct admin *a, const char *before, const char *after,
-                      admin_action_fn action, void *context)
+void admin_add_action(struct admin *a, const char *before, const char *after, admin_fn action,
+                      void *context)
 {
-    struct route *r = add_route(a, before, NULL, context);
-
-    r->after = after;
-    r->act = action;
+    add_route(a, ROUTE_ACTION, before, plain_type, action, context)->after = after;
 }
 
-void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context)
+void admin_add_order(struct admin *a, const char *path, admin_fn order, void *context)
 {
-    add_route(a, path, NULL, context)->order = order;
+    add_route(a, ROUTE_ORDER, path, "application/json", order, context);
 }
 
-struct http_server *admin_server(const struct admin *a)
+void admin_hold(struct admin *a, bool on)
 {
-    return a->server;
+    if (a != NULL)
+        http_server_hold(a->server, on);
+}
+
+static void pass_socket(void *context, int fd, void *tag)
+{
+    (void)tag;
+    upgrade_pass(context, "socket", NULL, 0, fd);
+}
+
+void admin_pass_sockets(struct admin *a, struct upgrade *u)
+{
+    if (a != NULL)
+        http_server_each_socket(a->server, pass_socket, u);
 }
 
 void admin_address(const struct admin *a, size_t i, struct addr *out)
@@ -809,18 +672,23 @@ void admin_address(const struct admin *a, size_t i, struct addr *out)
 void admin_stop(struct admin *a, void (*done)(void *context), void *context)
 {
     struct list *it;
+    struct list *next;
 
-    http_server_drain(a->server, done, context);
-    list_for_each (it, &a->routes) {
-        const struct route *r = list_entry(it, struct route, node);
-        if (r->stream != NULL)
-            admin_stream_end(r->stream);
+    if (a == NULL) {
+        done(context);
+        return;
     }
+    http_server_drain(a->server, done, context);
+    a->stopping = true;
+    timer_stop(&a->live);
+    list_for_each_safe (it, next, &a->listeners)
+        http_reply_send(list_entry(it, struct listener, node)->reply, NULL, true);
 }
 
 void admin_cut(struct admin *a)
 {
-    http_server_cut(a->server);
+    if (a != NULL)
+        http_server_cut(a->server);
 }
 
 void admin_destroy(struct admin *a)
@@ -830,12 +698,10 @@ void admin_destroy(struct admin *a)
     if (a == NULL)
         return;
     http_server_destroy(a->server);
-    while ((node = list_pop_front(&a->routes)) != NULL) {
-        struct route *r = list_entry(node, struct route, node);
-
-        admin_stream_destroy(r->stream);
-        free(r);
-    }
+    ASSERT(a->nlisteners == 0);
+    timer_stop(&a->live);
+    while ((node = list_pop_front(&a->routes)) != NULL)
+        free(list_entry(node, struct route, node));
     text_list_fini(&a->hosts);
     crypto_free(a->token);
     crypto_free(a->actions_token);

@@ -16,12 +16,18 @@
 #include "common/program/program_config.h"
 
 struct admin;
-struct http_server;
-/* Makes BODY; returns the HTTP status (200, 503, ...). QUERY: the raw query string. */
-typedef int (*admin_page_fn)(void *context, struct slice query, struct text *body);
+struct metrics;
+/*
+ * Makes BODY, the text of a page, or of an action that it performs; returns the HTTP status (200,
+ * 503, ...). ARGUMENT: the raw query string of a page; see below for actions.
+ */
+typedef int (*admin_fn)(void *context, struct slice argument, struct text *body);
+/* Appends the program's metrics to M, and sets the prefix of M. */
+typedef void (*admin_metrics_fn)(void *context, struct metrics *m);
 
 /*
- * Listen at the addresses of C, with the sockets that H (or NULL) has of them.
+ * Listen at the addresses of C, with the sockets that H (or NULL) has of them. *OUT is NULL if
+ * there are none.
  * Errors: ERR_SYSTEM and friends of addr_listen, which are logged with the address;
  * ERR_UNSUPPORTED: beyond loopback without a token, or with an empty one.
  */
@@ -31,11 +37,11 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
  * Serve PATH (matched exactly, no query), which outlives A like the other texts below. Pages may
  * load scripts and styles only as other paths of this address, none inline.
  */
-void admin_add(struct admin *a, const char *path, const char *content_type, admin_page_fn page,
+void admin_add(struct admin *a, const char *path, const char *content_type, admin_fn page,
                void *context);
-struct metrics;
-/* Appends the program's metrics to M, and sets the prefix of M. */
-typedef void (*admin_metrics_fn)(void *context, struct metrics *m);
+/* Serve "ok" at /healthz, and the page READY, with status 503 while the program is not ready,
+ * at /readyz. */
+void admin_add_health(struct admin *a, admin_fn ready, void *context);
 /* Serves the metrics at /metrics, in the Prometheus text format, or as OpenMetrics to clients that
  * prefer it. */
 void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context);
@@ -45,40 +51,40 @@ void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context)
  * page shows, without line breaks but at its end; the page receives it as server-sent events from
  * /live, once a second, each listener with its query. The number of listeners is bounded.
  */
-void admin_add_status_page(struct admin *a, struct slice script, admin_page_fn state,
-                           void *context);
+void admin_add_status_page(struct admin *a, struct slice script, admin_fn state, void *context);
 enum {
     /* Letters of what an action is for: more than any incarnation has. */
     ADMIN_ARGUMENT_MAX = 64,
 };
-/* Does it to ARGUMENT; makes BODY, a line of text; returns the HTTP status. */
-typedef int (*admin_action_fn)(void *context, struct slice argument, struct text *body);
 /*
  * Handles POST BEFORE ARGUMENT AFTER ("/processes/", "/detach"). The argument is
  * 1..ADMIN_ARGUMENT_MAX letters, digits, '-', '_' and '.'; any other path does not match. Without a
  * configured token: 403. Pages of other sites cannot use this: a browser does not send our
  * Authorization for them.
  */
-void admin_add_action(struct admin *a, const char *before, const char *after,
-                      admin_action_fn action, void *context);
-/* Performs ENTITY (the request's body); appends JSON to BODY; returns the HTTP status. */
-typedef int (*admin_order_fn)(void *context, struct slice entity, struct text *body);
+void admin_add_action(struct admin *a, const char *before, const char *after, admin_fn action,
+                      void *context);
 /*
- * Handles POST PATH with "Authorization: Bearer ACTIONS_TOKEN", independently of the token for
- * reading: permission to read does not imply permission to act. Without an actions_token: 403. A
- * page of another site cannot send that header: the CORS request for permission is never answered.
+ * Handles POST PATH, with the request's body as the argument and JSON as the answer, with
+ * "Authorization: Bearer ACTIONS_TOKEN", independently of the token for reading: permission to read
+ * does not imply permission to act. Without an actions_token: 403. A page of another site cannot
+ * send that header: the CORS request for permission is never answered.
  */
-void admin_add_order(struct admin *a, const char *path, admin_order_fn order, void *context);
-/* The HTTP server of A: to pause it, or to pass on its sockets. */
-struct http_server *admin_server(const struct admin *a);
+void admin_add_order(struct admin *a, const char *path, admin_fn order, void *context);
+
+/* ON: pauses accepting, as another process serves the sockets; off: resumes. A may be NULL. */
+void admin_hold(struct admin *a, bool on);
+/* Passes the sockets of A, which may be NULL, to the new process of U. */
+void admin_pass_sockets(struct admin *a, struct upgrade *u);
 /* The address a listener is bound to (port 0 resolved). */
 void admin_address(const struct admin *a, size_t i, struct addr *out);
 /*
  * Stop listening, close connections as they become idle; done() once none is left. Within a few
- * seconds, as every request here is bounded in time.
+ * seconds, as every request here is bounded in time. At once if A is NULL.
  */
 void admin_stop(struct admin *a, void (*done)(void *context), void *context);
-/* After admin_stop: closes the connections of clients that are still reading. done() follows. */
+/* After admin_stop: closes the connections of clients that are still reading. done() follows. A may
+ * be NULL. */
 void admin_cut(struct admin *a);
 /* Must be called after admin_stop is done, or when no client has connected. NULL is allowed. */
 void admin_destroy(struct admin *a);

@@ -24,20 +24,19 @@
 
 /* ---- command line ---- */
 
-enum action { ACTION_RUN, ACTION_TEST, ACTION_VERSION, ACTION_HELP, ACTION_DESCRIBE, ACTION_BAD };
-
 enum { OPTIONS_MAX = 16 };
-
-struct command_line {
-    struct daemon_line line;
-    const char *what; /* ACTION_DESCRIBE */
-    bool reported;    /* ACTION_BAD: why, instead of the usage */
-};
 
 static void print_usage(const struct daemon_program *p, FILE *out)
 {
     fprintf(out, "usage: %s %s\n       %s -v | -h | --describe %s\n", p->name, p->usage, p->name,
             p->subjects);
+}
+
+/* The reason was printed. */
+static int exit_of_usage(const struct daemon_program *p)
+{
+    print_usage(p, stderr);
+    return p->lenient ? EXIT_CONFIG : EXIT_USAGE;
 }
 
 static void print_help(const struct daemon_program *p)
@@ -84,61 +83,6 @@ static void collect_options(const struct daemon_program *p, char letters[2 * OPT
              p->letters != NULL ? p->letters : "");
 }
 
-static enum action check_words(const struct daemon_program *p, int argc, char **argv,
-                               struct command_line *out, enum action action)
-{
-    if (p->finish != NULL && !p->finish(p->context)) {
-        out->reported = true;
-        return ACTION_BAD;
-    }
-    if (p->lenient)
-        return action;
-    if (optind != argc) {
-        fprintf(stderr, "%s: unexpected argument \"%s\"\n", argv[0], argv[optind]);
-        return ACTION_BAD;
-    }
-    if (out->line.file == NULL) {
-        fprintf(stderr, "%s: no configuration given (-c FILE)\n", argv[0]);
-        return ACTION_BAD;
-    }
-    return action;
-}
-
-static enum action parse_command_line(const struct daemon_program *p, int argc, char **argv,
-                                      struct command_line *out)
-{
-    struct option options[OPTIONS_MAX];
-    char letters[2 * OPTIONS_MAX];
-    enum action action = ACTION_RUN;
-    int option;
-
-    collect_options(p, letters, options);
-    optind = 0; /* start again: a test parses more than once */
-    while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
-        switch (option) {
-        case 'c':
-            out->line.file = optarg;
-            break;
-        case 't':
-            action = ACTION_TEST;
-            break;
-        case 'v':
-            return ACTION_VERSION;
-        case 'h':
-            return ACTION_HELP;
-        case 'd':
-            out->what = optarg;
-            return ACTION_DESCRIBE;
-        case '?':
-            return ACTION_BAD; /* getopt has printed the reason */
-        default:
-            if (!p->option(p->context, option, optarg))
-                return ACTION_BAD;
-        }
-    }
-    return check_words(p, argc, argv, out, action);
-}
-
 /* Whether stdout took everything: a manual page cut short by a full disk is a failure. */
 static int exit_of_output(void)
 {
@@ -170,39 +114,58 @@ static int run_or_test(const struct daemon_program *p, const struct daemon_line 
     return EXIT_SUCCESS;
 }
 
+static int describe(const struct daemon_program *p, const char *what)
+{
+    if (p->describe(what, stdout))
+        return exit_of_output();
+    fprintf(stderr, "%s: --describe: unknown manual page \"%s\"\n", p->name, what);
+    return exit_of_usage(p);
+}
+
 int daemon_main(const struct daemon_program *p, int argc, char **argv)
 {
-    struct command_line line = {.line.args = (const char *const *)argv + (argc > 0)};
-    int code = p->lenient ? EXIT_CONFIG : EXIT_USAGE;
-    enum action action = parse_command_line(p, argc, argv, &line);
+    struct daemon_line line = {.argv = argv};
+    struct option options[OPTIONS_MAX];
+    char letters[2 * OPTIONS_MAX];
+    bool test = false;
+    int option;
 
-    switch (action) {
-    case ACTION_BAD:
-        if (!line.reported)
-            print_usage(p, stderr);
-        break;
-    case ACTION_VERSION:
-        printf("%s %s\n", p->name, RLB_VERSION);
-        code = exit_of_output();
-        break;
-    case ACTION_HELP:
-        print_help(p);
-        code = exit_of_output();
-        break;
-    case ACTION_DESCRIBE:
-        if (p->describe(line.what, stdout)) {
-            code = exit_of_output();
+    collect_options(p, letters, options);
+    optind = 0; /* start again: a test parses more than once */
+    while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            line.file = optarg;
             break;
+        case 't':
+            test = true;
+            break;
+        case 'v':
+            printf("%s %s\n", p->name, RLB_VERSION);
+            return exit_of_output();
+        case 'h':
+            print_help(p);
+            return exit_of_output();
+        case 'd':
+            return describe(p, optarg);
+        case '?':
+            return exit_of_usage(p); /* getopt has printed the reason */
+        default:
+            if (!p->option(p->context, option, optarg))
+                return exit_of_usage(p);
         }
-        fprintf(stderr, "%s: --describe: unknown manual page \"%s\"\n", p->name, line.what);
-        print_usage(p, stderr);
-        break;
-    case ACTION_TEST:
-    case ACTION_RUN:
-        code = run_or_test(p, &line.line, action == ACTION_RUN);
-        break;
     }
-    return code;
+    if (p->finish != NULL && !p->finish(p->context))
+        return p->lenient ? EXIT_CONFIG : EXIT_USAGE;
+    if (!p->lenient && optind != argc) {
+        fprintf(stderr, "%s: unexpected argument \"%s\"\n", argv[0], argv[optind]);
+        return exit_of_usage(p);
+    }
+    if (!p->lenient && line.file == NULL) {
+        fprintf(stderr, "%s: no configuration given (-c FILE)\n", argv[0]);
+        return exit_of_usage(p);
+    }
+    return run_or_test(p, &line, !test);
 }
 
 /* ---- signals ---- */
@@ -410,10 +373,12 @@ void daemon_random_id(char out[33])
     out[32] = '\0';
 }
 
-void daemon_log_problems(const struct diag *d)
+void daemon_reload_failed(const char *file, const struct diag *d)
 {
     struct slice rest = slice_of(d->text);
 
+    log_error(NULL, "config-reload-failed",
+              "file=%s errors=%u action=\"keep current configuration\"", file, d->errors);
     while (rest.len > 0) {
         struct slice line = slice_cut(&rest, '\n');
         char shown[LOG_CUT_ROOM];

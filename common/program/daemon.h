@@ -18,8 +18,8 @@ enum { EXIT_CONFIG = 1, EXIT_USAGE = 2 };
 
 /* The command line that a program runs with. */
 struct daemon_line {
-    const char *file;        /* the configuration; NULL: none was given */
-    const char *const *args; /* all words after the program's name; NULL-terminated */
+    const char *file;  /* the configuration; NULL: none was given */
+    char *const *argv; /* of main() */
 };
 
 struct daemon_program {
@@ -72,8 +72,8 @@ void daemon_signals_stop(struct daemon_watch *w);
  * NOTIFY_SOCKET.
  */
 void daemon_notify(const char *state);
-/* A re-read configuration was rejected: logs each problem in D. */
-void daemon_log_problems(const struct diag *d);
+/* The re-read configuration FILE was rejected: logs that, and each problem in D. */
+void daemon_reload_failed(const char *file, const struct diag *d);
 /* 128 random bits as hex: an incarnation, a request id. OUT has 33 bytes. */
 void daemon_random_id(char out[33]);
 

@@ -73,12 +73,15 @@ static void add_item(struct inherited *h, const struct item *one)
     h->items[h->n++] = *one;
 }
 
-static struct item *find(struct inherited *h, const char *op, const char *name, int number)
+/* The item of OP that is bound to ADDRESS, or, if that is NULL, was passed with NAME and NUMBER. */
+static struct item *find(struct inherited *h, const char *op, const struct addr *address,
+                         const char *name, int number)
 {
     for (size_t i = 0; h != NULL && i < h->n; ++i) {
         struct item *one = &h->items[i];
 
-        if (is_free(one, op) && is_named(one, name) && one->number == number)
+        if (is_free(one, op) && (address != NULL ? addr_equal(&one->bound, address)
+                                                 : is_named(one, name) && one->number == number))
             return one;
     }
     return NULL;
@@ -87,7 +90,7 @@ static struct item *find(struct inherited *h, const char *op, const char *name, 
 bool inherited_take_text(struct inherited *h, const char *op, const char *name, int number,
                          struct text *out)
 {
-    struct item *one = find(h, op, name, number);
+    struct item *one = find(h, op, NULL, name, number);
     struct stat st;
 
     if (one == NULL || fstat(one->fd, &st) != 0 || !S_ISREG(st.st_mode) ||
@@ -103,10 +106,10 @@ bool inherited_take_text(struct inherited *h, const char *op, const char *name, 
     return good;
 }
 
-/* If the old process locked the file PATH. */
+/* Returns the lock that the old process has on the file PATH, or -1. */
 static int take_lock(struct inherited *h, const char *path)
 {
-    struct item *one = find(h, "lock", NULL, 0);
+    struct item *one = find(h, "lock", NULL, NULL, 0);
     struct stat passed;
     struct stat there;
 
@@ -150,23 +153,14 @@ static bool is_some_port_of(const struct item *one, const struct addr *address)
     return addr_equal(&a, address);
 }
 
-static struct item *find_bound(struct inherited *h, const struct addr *address)
-{
-    for (size_t i = 0; h != NULL && i < h->n; ++i) {
-        if (is_free(&h->items[i], "socket") && addr_equal(&h->items[i].bound, address))
-            return &h->items[i];
-    }
-    return NULL;
-}
-
 int inherited_take_socket(struct inherited *h, const struct addr *address, const char *name,
                           int number)
 {
-    struct item *one = find_bound(h, address);
+    struct item *one = find(h, "socket", address, NULL, 0);
 
     if (one != NULL)
         return take(one);
-    one = find(h, "socket", name, number);
+    one = find(h, "socket", NULL, name, number);
     return one != NULL && name != NULL && is_some_port_of(one, address) ? take(one) : -1;
 }
 
@@ -177,7 +171,7 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
     struct item one = {.bound = *address};
     char shown[ADDR_TEXT_MAX];
 
-    if (find_bound(h, address) != NULL)
+    if (find(h, "socket", address, NULL, 0) != NULL)
         return true;
     enum err e = addr_listen(address, &o, &one.fd);
     if (e != ERR_OK) {
@@ -216,7 +210,7 @@ size_t inherited_take_listener(struct inherited *h, const struct addr *address, 
     int number = first->number;
     name = first->name;
     *out = xcalloc(h->n, sizeof(int));
-    while ((one = find(h, "socket", name, number)) != NULL) {
+    while ((one = find(h, "socket", NULL, name, number)) != NULL) {
         ino_t inode = one->inode;
 
         (*out)[n++] = take(one);
@@ -245,7 +239,7 @@ static void drop_items(struct inherited *h)
     for (size_t i = 0; i < h->n; ++i) {
         const struct item *one = &h->items[i];
 
-        /* Not configured any more. */
+        /* The address is not configured any more. */
         if (h->ready && !one->taken && one->bound.sa.sa_family == AF_UNIX &&
             one->bound.un.sun_path[0] == '/')
             unlink(one->bound.un.sun_path);

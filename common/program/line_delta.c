@@ -12,54 +12,37 @@
 
 enum { ALIGNED_MIN = 8 /* pieces in a run that determine the position in the previous text */ };
 
-struct index {
-    struct slice *pieces;
-    size_t n;
-    uint32_t *places; /* number of a piece, plus 1; open addressing */
-    size_t mask;
+struct piece {
+    struct map_node node; /* in the index, unless an equal piece is before it */
+    struct slice text;
 };
 
-static size_t count_pieces(struct slice s, char end)
+struct pieces {
+    struct piece *items;
+    size_t n;
+    struct map index;
+};
+
+static void cut(struct slice s, char end, struct pieces *out)
 {
-    size_t n = 0;
+    struct slice rest = s;
+    size_t room = 1;
 
-    for (; s.len != 0; ++n)
-        slice_cut(&s, end);
-    return n;
-}
+    for (; rest.len != 0; ++room)
+        slice_cut(&rest, end);
+    *out = (struct pieces){.items = xcalloc(room, sizeof(struct piece))};
+    while (s.len != 0) {
+        struct piece *p = &out->items[out->n++];
 
-static bool same(struct slice a, struct slice b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.p, b.p, a.len) == 0);
-}
-
-/* The place of PIECE: that of an equal one, or an empty one. */
-static uint32_t *place_of(const struct index *x, struct slice piece)
-{
-    size_t at = (size_t)map_hash(piece.p != NULL ? piece.p : "", piece.len) & x->mask;
-
-    while (x->places[at] != 0 && !same(x->pieces[x->places[at] - 1], piece))
-        at = (at + 1) & x->mask;
-    return &x->places[at];
-}
-
-static void index_pieces(struct slice s, char end, struct index *x)
-{
-    size_t room = 16;
-
-    x->n = count_pieces(s, end);
-    ASSERT(x->n < UINT32_MAX);
-    while (room < 2 * x->n)
-        room *= 2;
-    x->mask = room - 1;
-    x->pieces = xcalloc(x->n + 1, sizeof(x->pieces[0]));
-    x->places = xcalloc(room, sizeof(x->places[0]));
-    for (size_t i = 0; i < x->n; ++i) {
-        x->pieces[i] = slice_cut(&s, end);
-        uint32_t *place = place_of(x, x->pieces[i]);
-        if (*place == 0)
-            *place = (uint32_t)i + 1;
+        p->text = slice_cut(&s, end);
+        if (map_find(&out->index, p->text.p, p->text.len) == NULL)
+            map_add(&out->index, &p->node, p->text.p, p->text.len);
     }
+}
+
+static bool is_at(const struct pieces *x, size_t i, struct slice text)
+{
+    return i < x->n && slice_eq(x->items[i].text, text);
 }
 
 static void add_run(size_t from, size_t n, struct text *out)
@@ -75,27 +58,28 @@ static void add_run(size_t from, size_t n, struct text *out)
 
 void line_delta(struct slice before, struct slice now, char end, struct text *out)
 {
-    struct index x;
+    struct pieces x;
     size_t from = 0; /* of the run */
     size_t n = 0;
     size_t aligned = 0; /* the place in BEFORE, if pieces have only been replaced */
 
-    index_pieces(before, end, &x);
+    cut(before, end, &x);
     while (now.len != 0) {
         struct slice piece = slice_cut(&now, end);
 
-        if (n != 0 && from + n < x.n && same(x.pieces[from + n], piece)) {
+        if (n != 0 && is_at(&x, from + n, piece)) {
             ++n;
             aligned = n >= ALIGNED_MIN ? from + n : aligned + 1;
             continue;
         }
         add_run(from, n, out);
         n = 1;
-        uint32_t place = *place_of(&x, piece);
-        if (aligned < x.n && same(x.pieces[aligned], piece)) {
+        const struct piece *found =
+            map_entry(map_find(&x.index, piece.p, piece.len), struct piece, node);
+        if (is_at(&x, aligned, piece)) {
             from = aligned;
-        } else if (place != 0) {
-            from = place - 1;
+        } else if (found != NULL) {
+            from = (size_t)(found - x.items);
         } else {
             n = 0;
             text_add_char(out, '+');
@@ -105,6 +89,6 @@ void line_delta(struct slice before, struct slice now, char end, struct text *ou
         ++aligned;
     }
     add_run(from, n, out);
-    free(x.pieces);
-    free(x.places);
+    map_clear(&x.index);
+    free(x.items);
 }

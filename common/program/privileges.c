@@ -11,9 +11,9 @@
 
 const char *privileges_find(const char *user, const char *group, struct privileges *out)
 {
-    struct privileges p = {.wanted = true, .ngroups = PRIVILEGES_GROUPS_MAX};
+    struct privileges p = {.required = true, .ngroups = PRIVILEGES_GROUPS_MAX};
 
-    *out = (struct privileges){.wanted = false};
+    *out = (struct privileges){.required = false};
     if (user == NULL)
         return group == NULL ? NULL : "requires user";
     const struct passwd *u = getpwnam(user);
@@ -39,7 +39,7 @@ bool privileges_differ(const struct privileges *p)
     uid_t uids[3];
     gid_t gids[3];
 
-    if (!p->wanted)
+    if (!p->required)
         return false;
     if (getresuid(&uids[0], &uids[1], &uids[2]) != 0 ||
         getresgid(&gids[0], &gids[1], &gids[2]) != 0)
@@ -59,15 +59,22 @@ static bool is_for_good(const struct privileges *p)
     return setuid(0) != 0 && seteuid(0) != 0 && !privileges_differ(p);
 }
 
-/* Returns the step that failed (see errno), or NULL. */
-static const char *drop(const struct privileges *p)
+const char *privileges_switch(const struct privileges *p)
 {
     if (setgroups((size_t)p->ngroups, p->groups) != 0)
         return "setgroups";
     if (setresgid(p->gid, p->gid, p->gid) != 0)
         return "setgid";
-    if (setresuid(p->uid, p->uid, p->uid) != 0)
-        return "setuid";
+    return setresuid(p->uid, p->uid, p->uid) != 0 ? "setuid" : NULL;
+}
+
+/* Returns the step that failed (see errno), or NULL. */
+static const char *drop(const struct privileges *p)
+{
+    const char *failed = privileges_switch(p);
+
+    if (failed != NULL)
+        return failed;
     if (!is_for_good(p)) {
         errno = EPERM;
         return "privileges could be regained";
@@ -97,6 +104,8 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
         log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", user, why);
         return false;
     }
+    if (!out->required && geteuid() == 0)
+        log_warn(NULL, "running-as-root", "hint=\"set user, or start it as another user\"");
     *change = privileges_differ(out);
     if (*change && geteuid() != 0) {
         log_error(NULL, "privileges-drop-failed",
@@ -106,13 +115,7 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
     return true;
 }
 
-void user_rights_warn_of_root(const struct privileges *p)
-{
-    if (!p->wanted && geteuid() == 0)
-        log_warn(NULL, "running-as-root", "hint=\"set user, or start it as another user\"");
-}
-
-static bool say_failed(const char *file)
+static bool log_drop_failed(const char *file)
 {
     log_error(NULL, "privileges-drop-failed", "file=%s reason=\"%s\"", file, strerror(errno));
     return false;
@@ -124,14 +127,14 @@ bool user_rights_own_socket(const struct addr *a, const struct privileges *p)
 
     if (!is_path || lchown(a->un.sun_path, p->uid, p->gid) == 0)
         return true;
-    return say_failed(a->un.sun_path);
+    return log_drop_failed(a->un.sun_path);
 }
 
 bool user_rights_make_directory(const char *directory, unsigned mode, const struct privileges *p)
 {
     if (directory == NULL || (mkdir(directory, mode) != 0 && errno == EEXIST))
         return true;
-    return chown(directory, p->uid, p->gid) == 0 || say_failed(directory);
+    return chown(directory, p->uid, p->gid) == 0 || log_drop_failed(directory);
 }
 
 bool user_rights_drop(const char *user, const struct privileges *p)

@@ -16,7 +16,7 @@ enum {
 };
 
 struct privileges {
-    bool wanted; /* false: keep the current user */
+    bool required; /* false: keep the current user */
     uid_t uid;
     gid_t gid;
     gid_t groups[PRIVILEGES_GROUPS_MAX]; /* gid among them */
@@ -31,6 +31,9 @@ struct privileges {
 const char *privileges_find(const char *user, const char *group, struct privileges *out) must_check;
 /* Whether rights must be given up to have those of P: they are wanted, and differ from ours. */
 bool privileges_differ(const struct privileges *p);
+/* Take the groups, group and user of P, system calls only. Returns the step that failed (see
+ * errno), or NULL. */
+const char *privileges_switch(const struct privileges *p);
 
 /* ---- the settings `user` and `group` ---- */
 
@@ -44,14 +47,12 @@ bool privileges_differ(const struct privileges *p);
 void user_rights_check(const struct config *file, const char *user, const char *group,
                        struct privileges *out, struct diag *d);
 /*
- * The rights of USER (NULL: none are wanted).
+ * The rights of USER (NULL: none are wanted, which is logged if root runs).
  *   *change  whether they are to be dropped to: wanted, and not ours yet
  * False: they do not exist, or are not permitted.
  */
 bool user_rights_find(const char *user, const char *group, struct privileges *out,
                       bool *change) must_check;
-/* Logs that root runs without a user to switch to. */
-void user_rights_warn_of_root(const struct privileges *p);
 /* Gives a path at A to P's user and group, so that its mode governs the group's access. Others have
  * no access. */
 bool user_rights_own_socket(const struct addr *a, const struct privileges *p) must_check;

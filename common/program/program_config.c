@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/base/log.h"
+
 /* PORT of ":PORT", "*:PORT" or "PORT", with which other programs listen on all addresses. */
 static bool is_port_alone(struct slice text, uint64_t *port)
 {
@@ -26,11 +28,14 @@ static const char *problem_of(enum err e)
     }
 }
 
-void config_addr_complain(const struct config *file, const struct config_node *at, const char *what,
-                          const char *text, enum err e, struct diag *d)
+bool config_read_addr(const struct config *file, const struct config_node *at, const char *what,
+                      const char *text, struct addr *out, struct diag *d)
 {
+    enum err e = addr_parse(slice_of(text), out);
     uint64_t port;
 
+    if (e == ERR_OK)
+        return true;
     if (is_port_alone(slice_of(text), &port)) {
         config_complain(file, at, d,
                         "%s: %s: address is missing: 0.0.0.0:%" PRIu64
@@ -40,11 +45,33 @@ void config_addr_complain(const struct config *file, const struct config_node *a
     } else {
         config_complain(file, at, d, "%s: %s: %s", what, text, problem_of(e));
     }
+    return false;
 }
 
 const struct config_node *config_item(const struct config_node *at, size_t i)
 {
     return at != NULL && at->kind == CONFIG_LIST && i < at->n ? at->items[i] : at;
+}
+
+const struct config_node *config_place(const struct config_node *map, const char *name,
+                                       const struct config_node *otherwise)
+{
+    const struct config_node *at = map != NULL ? config_get(map, name) : NULL;
+
+    return at != NULL ? at : otherwise;
+}
+
+void config_warn_of_restart(const struct settings_table *t, const void *old, const void *new,
+                            const char *but)
+{
+    for (size_t i = 0; i < t->n; ++i) {
+        const struct setting_row *row = &t->rows[i];
+
+        if (row->type != SETTING_NODE &&
+            (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
+            !settings_same(row, old, new) && (but == NULL || strcmp(row->name, but) != 0))
+            log_warn(NULL, "config-restart-required", "setting=%s", row->name);
+    }
 }
 
 void config_addr_check_free(const struct config *file, const struct config_node *at, size_t i,
@@ -79,24 +106,10 @@ bool config_octal(int64_t written, unsigned *mode)
 
 /* ---- admin ---- */
 
-static bool read_address(const struct config *file, const char *text, const struct config_node *at,
-                         bool has_token, struct addr *out, struct diag *d)
-{
-    enum err e = addr_parse(slice_of(text), out);
-
-    if (e != ERR_OK) {
-        config_addr_complain(file, at, "admin", text, e, d);
-        return false;
-    }
-    if (!addr_is_loopback(out) && !has_token)
-        config_complain(file, at, d, "admin: %s is beyond loopback, which needs a token", text);
-    return true;
-}
-
 static void read_addresses(const struct config *file, const struct config_node *node,
                            struct admin_config *c, struct diag *d)
 {
-    const struct config_node *at = config_get(node, "address");
+    const struct config_node *at = config_place(node, "address", node);
     const struct text_list *texts = &c->s.address;
 
     if (node->kind == CONFIG_MAP && texts->n == 0)
@@ -106,10 +119,11 @@ static void read_addresses(const struct config *file, const struct config_node *
         const struct config_node *item = config_item(at, i);
         struct addr *a = &c->addresses[c->n];
 
-        if (item == NULL)
-            item = node;
-        if (!read_address(file, texts->items[i], item, c->s.token != NULL, a, d))
+        if (!config_read_addr(file, item, "admin", texts->items[i], a, d))
             continue;
+        if (!addr_is_loopback(a) && c->s.token == NULL)
+            config_complain(file, item, d, "admin: %s is beyond loopback, which needs a token",
+                            texts->items[i]);
         config_addr_check_free(file, item, 0, "admin", a, "admin", c->addresses, c->n, d);
         ++c->n;
     }
@@ -133,11 +147,9 @@ void admin_config_check_free(const struct admin_config *c, const struct config *
                              const struct config_node *node, const char *other,
                              const struct addr *others, size_t n, struct diag *d)
 {
-    const struct config_node *at = c->n != 0 ? config_get(node, "address") : NULL;
-
     for (size_t i = 0; i < c->n; ++i)
-        config_addr_check_free(file, at != NULL ? at : node, i, "admin", &c->addresses[i], other,
-                               others, n, d);
+        config_addr_check_free(file, config_place(node, "address", node), i, "admin",
+                               &c->addresses[i], other, others, n, d);
 }
 
 bool admin_config_same_addresses(const struct admin_config *a, const struct admin_config *b)

@@ -11,12 +11,19 @@
 #include "common/config/settings.h"
 #include "common/net/addr.h"
 
-/* The address TEXT of WHAT, at AT of FILE, was refused by addr_parse with E: what is to be written
- * instead. */
-void config_addr_complain(const struct config *file, const struct config_node *at, const char *what,
-                          const char *text, enum err e, struct diag *d);
+/* Parses the address TEXT of WHAT, at AT of FILE. Returns false after a complaint about what is to
+ * be written instead. */
+bool config_read_addr(const struct config *file, const struct config_node *at, const char *what,
+                      const char *text, struct addr *out, struct diag *d);
 /* Where item I of the list AT stands; AT itself when it is one value only; NULL of NULL. */
 const struct config_node *config_item(const struct config_node *at, size_t i);
+/* The place of setting NAME of MAP for complaints; OTHERWISE if it is not given, or MAP is not a
+ * map. */
+const struct config_node *config_place(const struct config_node *map, const char *name,
+                                       const struct config_node *otherwise);
+/* Logs each setting of T that differs between OLD and NEW and needs a restart, except BUT. */
+void config_warn_of_restart(const struct settings_table *t, const void *old, const void *new,
+                            const char *but);
 /*
  * A program cannot listen at A, which is item I of the list or value AT, where it already does at
  * one of the N OTHERS, which setting OTHER names.

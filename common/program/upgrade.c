@@ -53,81 +53,46 @@ char *program_find(const char *name, const char *path)
 
 /* ---- the new process: starting it ---- */
 
-struct image { /* all that the child needs, made before it is there */
-    char *file;
-    char **argv;
-    char **env;
-    char *variable;
-};
-
-static void make_image(const struct program_options *o, char *file, struct image *out)
-{
-    size_t nargs = 0;
-    size_t nenv = 0;
-
-    while (o->args[nargs] != NULL)
-        ++nargs;
-    while (environ[nenv] != NULL)
-        ++nenv;
-    out->file = file;
-    out->argv = xcalloc(nargs + 2, sizeof(char *));
-    out->argv[0] = xstrdup(program_invocation_name);
-    for (size_t i = 0; i < nargs; ++i)
-        out->argv[i + 1] = xstrdup(o->args[i]);
-    out->env = xcalloc(nenv + 2, sizeof(char *));
-    memcpy(out->env, environ, nenv * sizeof(char *));
-    if (o->pass >= 0) {
-        out->variable = xasprintf("%s=%d", o->variable, PASSED_FD);
-        out->env[nenv] = out->variable;
-    }
-}
-
-static void free_image(struct image *image)
-{
-    for (size_t i = 0; image->argv[i] != NULL; ++i)
-        free(image->argv[i]);
-    free(image->argv);
-    free(image->env);
-    free(image->variable);
-    free(image->file);
-}
-
 /*
  * In the child of a process with threads: nothing but system calls. Signals stay blocked as they
  * are here, until the program reads them: one that comes in between waits.
  */
-static void become(const struct image *image, const struct program_options *o) no_return;
-static void become(const struct image *image, const struct program_options *o)
+static void become(const char *file, char *const *argv, char *const *env,
+                   const struct rlimit *nofile, int pass) no_return;
+static void become(const char *file, char *const *argv, char *const *env,
+                   const struct rlimit *nofile, int pass)
 {
-    unsigned first = PASSED_FD;
-
-    if (o->pass >= 0) {
-        if (o->pass == PASSED_FD)
-            fcntl(PASSED_FD, F_SETFD, 0);
-        else
-            dup2(o->pass, PASSED_FD);
-        ++first;
-    }
-    close_range(first, ~0U, 0);
-    setrlimit(RLIMIT_NOFILE, &o->nofile);
+    if (pass == PASSED_FD)
+        fcntl(PASSED_FD, F_SETFD, 0);
+    else
+        dup2(pass, PASSED_FD);
+    close_range(PASSED_FD + 1, ~0U, 0);
+    setrlimit(RLIMIT_NOFILE, nofile);
     signal(SIGPIPE, SIG_DFL);
-    execve(image->file, image->argv, image->env);
+    execve(file, argv, env);
     _exit(EXIT_NOT_EXECUTED);
 }
 
-enum err program_start(const struct program_options *o, struct program *out)
+enum err program_start(char *const *argv, const struct rlimit *nofile, int pass,
+                       struct program *out)
 {
-    struct image image = {0};
-    char *file = program_find(program_invocation_name, getenv("PATH"));
+    static char variable[] = UPGRADE_VARIABLE "=3"; /* PASSED_FD */
+    char *file = program_find(argv[0], getenv("PATH"));
+    size_t nenv = 0;
 
     if (file == NULL)
         return ERR_NOT_FOUND;
-    make_image(o, file, &image);
+    while (environ[nenv] != NULL)
+        ++nenv;
+    char **env = xcalloc(nenv + 2, sizeof(char *));
+    memcpy(env, environ, nenv * sizeof(char *));
+    env[nenv] = variable;
     pid_t pid = fork();
     if (pid == 0)
-        become(&image, o);
+        become(file, argv, env, nofile, pass);
     int saved = errno;
-    free_image(&image);
+    free(env);
+    free(file);
     errno = saved;
     if (pid < 0)
         return ERR_SYSTEM;
@@ -159,13 +124,11 @@ int program_end(struct program *p, bool kill_it, char out[40])
     return status;
 }
 
-/* ---- the upgrade ---- */
+/* ---- the end of an upgrade ---- */
 
 enum { TICK_MS = 10 };
 
 static const char *const stage_texts[] = {"none", "starting", "handing over", "handed over"};
-
-/* ---- the end ---- */
 
 static void close_channel(struct upgrade *u)
 {
@@ -375,9 +338,7 @@ void upgrade_init(struct upgrade *u, struct loop *l, const struct upgrade_ops *o
 
 static bool start_program(struct upgrade *u, const struct upgrade_options *o, int pass)
 {
-    const struct program_options p = {
-        .args = o->args, .nofile = o->nofile, .pass = pass, .variable = UPGRADE_VARIABLE};
-    enum err e = program_start(&p, &u->program);
+    enum err e = program_start(o->argv, &o->nofile, pass, &u->program);
 
     if (e == ERR_OK)
         return true;

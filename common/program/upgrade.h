@@ -41,15 +41,6 @@
  * was started with, so that a replaced file is the one that runs. Other threads may exist.
  */
 
-struct program_options {
-    const char *const *args; /* after its name; NULL-terminated */
-    struct rlimit nofile;    /* its limit of descriptors */
-    /* A descriptor that it gets, as number 3, and an environment variable to hold that number; or
-       -1. It gets no other but 0, 1, 2. */
-    int pass;
-    const char *variable;
-};
-
 struct program {
     pid_t pid;
     int pidfd; /* readable when it has ended */
@@ -58,8 +49,13 @@ struct program {
 /* Where a program called NAME (argv[0]) is now: NAME itself or found in PATH. NULL: nowhere. The
  * caller frees it. */
 char *program_find(const char *name, const char *path);
-/* Errors: ERR_NOT_FOUND, ERR_SYSTEM (see errno). That it cannot be executed is its exit 127. */
-enum err program_start(const struct program_options *o, struct program *out) must_check;
+/*
+ * Start ARGV, with NOFILE as its limit of descriptors. It gets the descriptor PASS as number 3,
+ * which UPGRADE_VARIABLE has, and no other but 0, 1, 2.
+ * Errors: ERR_NOT_FOUND, ERR_SYSTEM (see errno). That it cannot be executed is its exit 127.
+ */
+enum err program_start(char *const *argv, const struct rlimit *nofile, int pass,
+                       struct program *out) must_check;
 /*
  * Wait for it (KILL: after SIGKILL; else it has ended), and describe how it ended in OUT. Closes
  * pidfd.
@@ -101,10 +97,10 @@ struct upgrade_ops {
 };
 
 struct upgrade_options {
-    const char *const *args; /* after the program's name; NULL-terminated */
-    struct rlimit nofile;    /* the new process's */
-    uint64_t timeout_ms;     /* for the new process to be ready */
-    uint64_t release_ms;     /* the same, from release() on; 0: what is left of timeout_ms */
+    char *const *argv;    /* the program's */
+    struct rlimit nofile; /* the new process's */
+    uint64_t timeout_ms;  /* for the new process to be ready */
+    uint64_t release_ms;  /* the same, from release() on; 0: what is left of timeout_ms */
 };
 
 struct upgrade {

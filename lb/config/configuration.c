@@ -156,12 +156,8 @@ static void read_listen(struct configuration *c, const struct config_node *node,
     out->defer_accept = s.defer_accept;
     if (s.address == NULL && d->errors == before)
         config_complain(&c->file, node, d, "listen: address is required");
-    if (s.address != NULL) {
-        enum err e = addr_parse(slice_of(s.address), &out->addr);
-
-        if (e != ERR_OK)
-            config_addr_complain(&c->file, node, "listen", s.address, e, d);
-    }
+    if (s.address != NULL)
+        (void)config_read_addr(&c->file, node, "listen", s.address, &out->addr, d);
     if (s.tls != NULL)
         out->tls = tls_config_read(&c->file, s.tls, s.http2, d);
     else if (s.http2 && node->kind == CONFIG_MAP && config_get(node, "http2") != NULL)

@@ -24,7 +24,6 @@ enum { RECYCLE_MS = 1000 };
 struct data_thread {
     struct lb_loop *ll;
     pthread_t thread;
-    struct data_loops *all;
     struct loop_deferred each_turn;
     struct timer recycle;
 };
@@ -64,6 +63,7 @@ static void *run(void *context)
 {
     struct data_thread *t = context;
     struct lb_loop *ll = t->ll;
+    pthread_barrier_t *ended = &ll->lb->data_loops->ended;
 
     /* Before the loop is made, so that its memory is near. */
     if (!cpu_affinity_enter(ll->cpu)) {
@@ -74,7 +74,7 @@ static void *run(void *context)
     struct loop *l = loop_create(ll->index);
 
     ll->loop = l;
-    sem_post(&t->all->ready);
+    sem_post(&ll->lb->data_loops->ready);
     loop_run(l);
     list_remove(&t->each_turn.node);
     timer_stop(&t->recycle);
@@ -82,9 +82,9 @@ static void *run(void *context)
         application_loop_end(application_on(ll->lb->applications[i], ll->index));
     /* Frees objects that were deferred in the last turn. */
     loop_turn(l, 0);
-    pthread_barrier_wait(&t->all->ended);
+    pthread_barrier_wait(ended);
     loop_turn(l, 0);
-    pthread_barrier_wait(&t->all->ended);
+    pthread_barrier_wait(ended);
     loop_destroy(l);
     return NULL;
 }
@@ -116,7 +116,6 @@ void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity)
         lb->loops[i] = (struct lb_loop){.lb = lb, .index = i, .cpu = cpu_affinity_of(affinity, i)};
         lb->loops[i].traffic = traffic_create();
         t->ll = &lb->loops[i];
-        t->all = d;
         int failed = pthread_create(&t->thread, NULL, run, t);
         ASSERT(failed == 0);
     }

@@ -16,22 +16,23 @@ struct listeners;
 struct lb_parts {
     struct lb *lb;
     const struct daemon_line *line;
-    struct configuration
-        config; /* effective; after a reload: LOCAL and BOOT rows are still those of the start */
+    /* Effective; after a reload, LOCAL and BOOT rows are still those of the start. */
+    struct configuration config;
     struct listeners *listeners; /* NULL: not listening */
     struct admin *admin;         /* NULL: none */
     struct daemon_watch *signals;
     uint64_t listen_by_ms; /* start_wait is over */
-    struct timer
-        timer;         /* STARTING: look whether all have answered; DRAINING: the end of patience */
-    unsigned draining; /* loops that have not finished yet */
-    bool cut;
+    /* STARTING: the next check whether all workers have answered; DRAINING: the next deadline. */
+    struct timer timer;
+    _Atomic unsigned draining;   /* loops that have not finished yet */
+    struct loop_message drained; /* none is left */
+    bool cut;                    /* DRAINING, and requests are being aborted */
     struct inherited *inherited; /* until the program serves; then NULL */
     struct upgrade upgrade;      /* to a new process */
-    bool handed_over;            /* DRAINING, and it serves in our place */
-    bool patient;                /* of that: idle clients may still send one request */
-    bool sigterm_received;       /* of that */
-    bool loops_gone, admin_gone;
+    bool handed_over;            /* DRAINING, and the new process serves */
+    bool idle_grace;             /* handed over: idle clients may still send one request */
+    bool sigterm_received;       /* handed over: the first SIGTERM was ignored */
+    bool admin_gone;             /* lb->data_loops is NULL when the loops are gone */
     int exit_code;
 };
 
@@ -100,10 +101,9 @@ void listeners_withdraw(struct listeners *ls);
 /* Call when another process accepts from the same sockets and this one stops: it keeps the names.
  */
 void listeners_leave(struct listeners *ls);
-typedef void (*listener_socket_fn)(void *context, size_t listener, const struct addr *configured,
-                                   int fd);
-/* Once open, and before a drain: each socket, which stays the loops' own. */
-void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context);
+/* Once open, and before a drain: passes each socket, which stays the loops' own, to the new process
+ * of U, with its configured address as the name. */
+void listeners_pass(const struct listeners *ls, struct upgrade *u);
 /* SIGHUP: new connections have the certificates of CONFIG, if that matches. */
 void listeners_take_certificates(struct listeners *ls, const struct configuration *config);
 /* Whether CONFIG wants the sockets that are there. */

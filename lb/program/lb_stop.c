@@ -24,14 +24,14 @@
 enum {
     /* After a cut nothing may take long any more; a process that hangs here would block a restart.
      */
-    CUT_PATIENCE_MS = 5000,
+    CUT_TIMEOUT_MS = 5000,
 };
 
 /* ---- the end ---- */
 
 static void end_when_gone(struct lb *lb)
 {
-    if (lb->parts->loops_gone && lb->parts->admin_gone)
+    if (lb->data_loops == NULL && lb->parts->admin_gone)
         loop_stop(lb->control);
 }
 
@@ -48,7 +48,6 @@ static void on_all_gone(void *context)
     struct lb *lb = context;
 
     data_loops_stop(lb);
-    lb->parts->loops_gone = true;
     if (!lb->parts->admin_gone)
         admin_cut(lb->parts->admin);
     end_when_gone(lb);
@@ -88,45 +87,32 @@ static void close_all(struct lb *lb)
 
     lb->phase = LB_CLOSING;
     lb->fronts_up = false;
-    p->admin_gone = p->admin == NULL;
-    if (p->admin != NULL)
-        admin_stop(p->admin, on_admin_stopped, lb);
+    admin_stop(p->admin, on_admin_stopped, lb);
     data_loops_call(lb, close_front, on_fronts_gone, lb);
 }
 
 /* ---- drain ---- */
 
-struct drained {
-    struct loop_message message;
-    struct lb *lb;
-};
-
 /* On the control loop. */
 static void on_drained(struct loop_message *m)
 {
-    struct drained *d = container_of(m, struct drained, message);
-    struct lb *lb = d->lb;
-
-    free(d);
-    if (--lb->parts->draining == 0)
-        close_all(lb);
+    close_all(container_of(m, struct lb_parts, drained)->lb);
 }
 
-/* On the loop. */
+/* On the loop. The last one reports it. */
 static void on_front_done(void *context)
 {
-    struct drained *d = context;
+    struct lb *lb = context;
 
-    loop_post(d->lb->control, &d->message);
+    if (atomic_fetch_sub_explicit(&lb->parts->draining, 1, memory_order_acq_rel) == 1)
+        loop_post(lb->control, &lb->parts->drained);
 }
 
 static void drain_front(struct lb_loop *ll, void *context)
 {
-    struct drained *d = xcalloc(1, sizeof(*d));
+    const struct lb *lb = context;
 
-    d->lb = context;
-    d->message.run = on_drained;
-    front_drain(ll->front, d->lb->parts->handed_over, on_front_done, d);
+    front_drain(ll->front, lb->parts->handed_over, on_front_done, context);
 }
 
 static void shut_front(struct lb_loop *ll, void *context)
@@ -151,13 +137,14 @@ void lb_cut(struct lb *lb)
         return;
     p->cut = true;
     data_loops_call(lb, cut_front, NULL, lb);
-    timer_start(lb->control, &p->timer, CUT_PATIENCE_MS);
+    timer_start(lb->control, &p->timer, CUT_TIMEOUT_MS);
 }
 
 static void begin_drain(struct lb *lb, uint64_t timeout_ms)
 {
     lb->phase = LB_DRAINING;
-    lb->parts->draining = lb->nloops;
+    lb->parts->drained.run = on_drained;
+    atomic_store_explicit(&lb->parts->draining, lb->nloops, memory_order_relaxed);
     for (size_t i = 0; i < lb->napplications; ++i) {
         if (lb->applications[i]->membership != NULL)
             membership_unregister(lb->applications[i]->membership);
@@ -186,20 +173,19 @@ void lb_hand_over(void *context)
 
     ASSERT(lb->phase == LB_SERVING);
     p->handed_over = true;
-    p->patient = true;
+    p->idle_grace = true;
     self_measure_hand_over(lb->self_measure);
     listeners_leave(p->listeners);
-    if (p->admin != NULL)
-        http_server_hold(admin_server(p->admin), true);
+    admin_hold(p->admin, true);
     begin_drain(lb, lb->settings.drain_timeout_ms / 2);
 }
 
-/* Idle clients have had their time. */
-static void lose_patience(struct lb *lb)
+/* The time of idle clients for one more request is over. */
+static void end_idle_grace(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    p->patient = false;
+    p->idle_grace = false;
     data_loops_call(lb, shut_front, NULL, lb);
     timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms / 2);
 }
@@ -214,8 +200,8 @@ void lb_drain_again(struct lb *lb)
      * The request may have been sent to the new process as well, as by a service manager that ends
      * both.
      */
-    if (p->patient)
-        lose_patience(lb);
+    if (p->idle_grace)
+        end_idle_grace(lb);
     else if (p->handed_over && !p->sigterm_received)
         p->sigterm_received = true;
     else
@@ -226,7 +212,7 @@ void lb_drain_again(struct lb *lb)
 static void give_up(struct lb *lb)
 {
     log_error(NULL, "stop-timeout", "loops=%u reason=\"aborted requests did not end\"",
-              lb->parts->draining);
+              atomic_load_explicit(&lb->parts->draining, memory_order_relaxed));
     self_measure_destroy(lb->self_measure);
     _exit(lb->parts->exit_code);
 }
@@ -237,8 +223,8 @@ void lb_on_drain_timer(struct lb *lb)
         give_up(lb);
         return;
     }
-    if (lb->parts->patient) {
-        lose_patience(lb);
+    if (lb->parts->idle_grace) {
+        end_idle_grace(lb);
         return;
     }
     log_warn(NULL, "drain-timeout", "drain_timeout_ms=%llu",

@@ -35,15 +35,15 @@ struct listeners {
     size_t n;
     unsigned nloops;
     bool given; /* the descriptors, to the loops: they stay numbered here, and open till a drain */
-    struct loop *control; /* NULL: not open yet */
-    struct timer look;    /* at the files of certificates */
+    struct loop *control;      /* NULL: not open yet */
+    struct timer certificates; /* interval of the check of their files */
 };
 
-enum { LOOK_MS = 1000 };
+enum { CERTIFICATES_MS = 1000 };
 
-static void on_look(struct timer *timer)
+static void on_certificates_timer(struct timer *timer)
 {
-    struct listeners *ls = container_of(timer, struct listeners, look);
+    struct listeners *ls = container_of(timer, struct listeners, certificates);
     char address[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < ls->n; ++i) {
@@ -51,7 +51,7 @@ static void on_look(struct timer *timer)
             tls_listener_look(ls->items[i].config->tls, addr_format(&ls->items[i].bound, address),
                               loop_now_ms(ls->control));
     }
-    timer_start(ls->control, &ls->look, LOOK_MS);
+    timer_start(ls->control, &ls->certificates, CERTIFICATES_MS);
 }
 
 static bool is_unix(const struct addr *a)
@@ -83,56 +83,39 @@ static enum err probe(const struct addr *a)
     return e;
 }
 
-static enum err bind_one(struct listener *l, unsigned i)
+/*
+ * Opens L's sockets: the N inherited ones, LEFT, or new ones. Loops without one of their own share
+ * one if it was inherited or is a unix socket.
+ */
+static enum err open_sockets(struct listener *l, const int *left, size_t n, unsigned nloops)
 {
     const struct addr *a = &l->config->addr;
-    struct addr_listen_options o = {
+    const struct addr_listen_options o = {
         .reuse_port = !is_unix(a), .mode = l->config->mode, .bound_only = true};
+    enum err e = ERR_OK;
 
-    if (i > 0 && is_unix(a)) {
-        l->fds[i] = fcntl(l->fds[0], F_DUPFD_CLOEXEC, 0);
-        return l->fds[i] >= 0 ? ERR_OK : ERR_SYSTEM;
+    l->others = n != 0;
+    l->nfds = n > nloops ? n : nloops;
+    l->fds = xcalloc(l->nfds, sizeof(int));
+    for (size_t i = 0; i < l->nfds; ++i)
+        l->fds[i] = i < n ? left[i] : -1;
+    if (n == 0) {
+        n = 1;
+        e = probe(a);
+        if (e == ERR_OK)
+            e = addr_listen(a, &o, &l->fds[0]);
     }
-    enum err e = addr_listen(i == 0 ? a : &l->bound, &o, &l->fds[i]);
-    if (e == ERR_OK && i == 0)
+    if (e == ERR_OK)
         e = addr_of_socket(l->fds[0], &l->bound);
-    return e;
-}
-
-static void alloc_fds(struct listener *l, size_t n)
-{
-    l->nfds = n;
-    l->fds = xcalloc(n, sizeof(int));
-    for (size_t i = 0; i < n; ++i)
-        l->fds[i] = -1;
-}
-
-static bool bind_all(struct listener *l, unsigned nloops)
-{
-    enum err e = probe(&l->config->addr);
-
-    alloc_fds(l, nloops);
-    for (unsigned i = 0; i < nloops && e == ERR_OK; ++i)
-        e = bind_one(l, i);
-    if (e != ERR_OK)
-        complain(l->config->text, e);
-    return e == ERR_OK;
-}
-
-/* Take the N sockets LEFT. False: out of descriptors. */
-static bool follow(struct listener *l, const int *left, size_t n, unsigned nloops)
-{
-    bool good = addr_of_socket(left[0], &l->bound) == ERR_OK;
-
-    alloc_fds(l, n > nloops ? n : nloops);
-    for (size_t i = 0; i < n; ++i)
-        l->fds[i] = left[i];
-    for (size_t i = n; i < l->nfds && good; ++i) {
-        l->fds[i] = fcntl(l->fds[i % n], F_DUPFD_CLOEXEC, 0);
-        good = l->fds[i] >= 0;
+    for (size_t i = n; i < l->nfds && e == ERR_OK; ++i) {
+        if (l->others || is_unix(a)) {
+            l->fds[i] = fcntl(l->fds[i % n], F_DUPFD_CLOEXEC, 0);
+            e = l->fds[i] >= 0 ? ERR_OK : ERR_SYSTEM;
+        } else {
+            e = addr_listen(&l->bound, &o, &l->fds[i]);
+        }
     }
-    l->others = true;
-    return good;
+    return e;
 }
 
 static bool open_one(struct listener *l, struct inherited *inherited, unsigned nloops)
@@ -141,14 +124,12 @@ static bool open_one(struct listener *l, struct inherited *inherited, unsigned n
     char name[ADDR_TEXT_MAX];
     int *left;
     size_t n = inherited_take_listener(inherited, a, addr_format(a, name), &left);
+    enum err e = open_sockets(l, left, n, nloops);
 
-    if (n == 0)
-        return bind_all(l, nloops);
-    bool good = follow(l, left, n, nloops);
-    if (!good)
-        complain(l->config->text, ERR_SYSTEM);
+    if (e != ERR_OK)
+        complain(l->config->text, e);
     free(left);
-    return good;
+    return e == ERR_OK;
 }
 
 struct listeners *listeners_create(struct configuration *config, unsigned nloops,
@@ -158,7 +139,7 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
     bool good = true;
 
     ls->nloops = nloops;
-    timer_init(&ls->look, on_look);
+    timer_init(&ls->certificates, on_certificates_timer);
     ls->items = xcalloc(config->nlistens, sizeof(*ls->items));
     ls->n = config->nlistens;
     for (size_t i = 0; i < ls->n; ++i) {
@@ -172,7 +153,7 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
     return NULL;
 }
 
-static void say_notes(const struct listener *l)
+static void log_notes(const struct listener *l)
 {
     char address[ADDR_TEXT_MAX];
 
@@ -224,10 +205,10 @@ bool listeners_open(struct listeners *ls, struct lb *lb)
     data_loops_call(lb, open_on, NULL, ls);
     for (size_t i = 0; i < ls->n; ++i) {
         ls->items[i].others = false;
-        say_notes(&ls->items[i]);
+        log_notes(&ls->items[i]);
     }
     ls->control = lb->control;
-    timer_start(ls->control, &ls->look, LOOK_MS);
+    timer_start(ls->control, &ls->certificates, CERTIFICATES_MS);
     return true;
 }
 
@@ -238,7 +219,7 @@ const struct addr *listeners_address(const struct listeners *ls, size_t i)
 
 void listeners_withdraw(struct listeners *ls)
 {
-    timer_stop(&ls->look);
+    timer_stop(&ls->certificates);
     for (size_t i = 0; i < ls->n; ++i) {
         const struct addr *a = &ls->items[i].bound;
 
@@ -247,12 +228,15 @@ void listeners_withdraw(struct listeners *ls)
     }
 }
 
-void listeners_each_socket(const struct listeners *ls, listener_socket_fn each, void *context)
+void listeners_pass(const struct listeners *ls, struct upgrade *u)
 {
+    char name[ADDR_TEXT_MAX];
+
     ASSERT(ls->given);
     for (size_t i = 0; i < ls->n; ++i) {
+        addr_format(&ls->items[i].config->addr, name);
         for (size_t k = 0; k < ls->items[i].nfds; ++k)
-            each(context, i, &ls->items[i].config->addr, ls->items[i].fds[k]);
+            upgrade_pass(u, "socket", name, (int)i, ls->items[i].fds[k]);
     }
 }
 
@@ -287,7 +271,7 @@ void listeners_take_certificates(struct listeners *ls, const struct configuratio
     for (size_t i = 0; i < ls->n; ++i) {
         if (ls->items[i].config->tls != NULL)
             tls_listener_take(ls->items[i].config->tls, config->listens[i].tls);
-        say_notes(&ls->items[i]);
+        log_notes(&ls->items[i]);
     }
 }
 
@@ -295,7 +279,7 @@ void listeners_destroy(struct listeners *ls)
 {
     if (ls == NULL)
         return;
-    timer_stop(&ls->look);
+    timer_stop(&ls->certificates);
     for (size_t i = 0; i < ls->n; ++i) {
         struct listener *l = &ls->items[i];
 

@@ -31,7 +31,7 @@
 
 enum {
     /* While starting: interval of the check whether all workers have answered. */
-    START_LOOK_MS = 5,
+    START_CHECK_MS = 5,
     ADMIN_MODE = 0660,
     STATE_DIR_MODE = 0770,
 };
@@ -42,13 +42,12 @@ static bool start_admin(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    if (p->config.admin.n == 0)
-        return true;
     if (admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK)
         return false;
-    status_add(lb, p->admin);
+    if (p->admin != NULL)
+        status_add(lb, p->admin);
     /* Until this process serves, the previous one answers requests to the admin socket. */
-    http_server_hold(admin_server(p->admin), true);
+    admin_hold(p->admin, true);
     return true;
 }
 
@@ -71,48 +70,39 @@ static void set_own_addresses(struct lb *lb)
     }
 }
 
-static void log_addresses(const struct lb *lb)
+/* Own addresses FROM to TO, between commas. */
+static void list_addresses(const struct lb *lb, size_t from, size_t to, struct text *out)
 {
-    const struct lb_parts *p = lb->parts;
-    struct text addresses = {0};
-    struct text admin = {0};
     char shown[ADDR_TEXT_MAX];
 
-    for (size_t i = 0; i < p->config.nlistens; ++i)
-        text_addf(&addresses, "%s%s", i > 0 ? "," : "",
-                  addr_format(listeners_address(p->listeners, i), shown));
-    for (size_t i = 0; p->admin != NULL && i < p->config.admin.n; ++i) {
-        struct addr a;
+    for (size_t i = from; i < to; ++i)
+        text_addf(out, "%s%s", i > from ? "," : "", addr_format(&lb->own[i], shown));
+}
 
-        admin_address(p->admin, i, &a);
-        text_addf(&admin, "%s%s", i > 0 ? "," : "", addr_format(&a, shown));
-    }
+static void log_addresses(const struct lb *lb)
+{
+    size_t nlistens = lb->parts->config.nlistens;
+    struct text addresses = {0};
+    struct text admin = {0};
+
+    list_addresses(lb, 0, nlistens, &addresses);
+    list_addresses(lb, nlistens, lb->nown, &admin);
     log_info(NULL, "listening", "addresses=%s admin=%s threads=%u", text_cstr(&addresses),
              admin.len != 0 ? text_cstr(&admin) : "none", lb->nloops);
     text_fini(&addresses);
     text_fini(&admin);
 }
 
-static void register_all(struct lb *lb)
+static void register_all(const struct lb *lb)
 {
-    struct lb_parts *p = lb->parts;
-    size_t n = p->config.nlistens;
-    struct addr *listeners = xcalloc(n + 1, sizeof(*listeners));
+    size_t n = lb->parts->config.nlistens;
+    struct text_list names = advertise_names(&lb->settings.advertise, lb->own, n);
     char admin[ADDR_TEXT_MAX];
-    struct addr a;
 
-    for (size_t i = 0; i < n; ++i)
-        listeners[i] = *listeners_address(p->listeners, i);
-    struct text_list names = advertise_names(&lb->settings.advertise, listeners, n);
-    if (p->admin != NULL) {
-        admin_address(p->admin, 0, &a);
-        addr_format(&a, admin);
-    }
     for (size_t i = 0; i < lb->napplications; ++i)
         membership_register(lb->applications[i]->membership, names.items, names.n,
-                            p->admin != NULL ? admin : NULL);
+                            lb->nown > n ? addr_format(&lb->own[n], admin) : NULL);
     text_list_fini(&names);
-    free(listeners);
 }
 
 static void fail_start(struct lb *lb)
@@ -130,11 +120,10 @@ static void serve(struct lb *lb)
         fail_start(lb);
         return;
     }
-    if (p->admin != NULL)
-        http_server_hold(admin_server(p->admin), false);
+    admin_hold(p->admin, false);
     lb->phase = LB_SERVING;
-    log_addresses(lb);
     set_own_addresses(lb);
+    log_addresses(lb);
     for (size_t i = 0; i < lb->napplications; ++i)
         membership_judge_providers(lb->applications[i]->membership);
     register_all(lb);
@@ -169,7 +158,7 @@ static void on_start_timer(struct lb *lb)
     if (all_settled(lb) || loop_now_ms(lb->control) >= p->listen_by_ms)
         open_listeners(lb);
     else
-        timer_start(lb->control, &p->timer, START_LOOK_MS);
+        timer_start(lb->control, &p->timer, START_CHECK_MS);
 }
 
 static void on_timer(struct timer *t)
@@ -231,19 +220,6 @@ static const char *refuse(void *context)
     return lb->phase > LB_SERVING ? "shutting down" : NULL;
 }
 
-static void pass_listener(void *context, size_t listener, const struct addr *configured, int fd)
-{
-    char address[ADDR_TEXT_MAX];
-
-    upgrade_pass(context, "socket", addr_format(configured, address), (int)listener, fd);
-}
-
-static void pass_admin(void *context, int fd, void *tag)
-{
-    (void)tag;
-    upgrade_pass(context, "socket", NULL, 0, fd);
-}
-
 static void pass(void *context, struct upgrade *u)
 {
     const struct lb *lb = context;
@@ -252,9 +228,8 @@ static void pass(void *context, struct upgrade *u)
 
     if (lock_fd >= 0)
         upgrade_pass(u, "lock", NULL, 0, lock_fd);
-    listeners_each_socket(p->listeners, pass_listener, u);
-    if (p->admin != NULL)
-        http_server_each_socket(admin_server(p->admin), pass_admin, u);
+    listeners_pass(p->listeners, u);
+    admin_pass_sockets(p->admin, u);
     self_measure_flush(lb->self_measure);
 }
 
@@ -275,7 +250,7 @@ static void on_term(void *context)
 {
     struct lb *lb = context;
 
-    /* The second one is meant. */
+    /* Only the second one cuts requests. */
     if (lb->phase == LB_DRAINING) {
         lb_drain_again(lb);
         return;
@@ -298,7 +273,7 @@ static void on_usr2(void *context)
     struct lb *lb = context;
 
     upgrade_begin(&lb->parts->upgrade,
-                  &(struct upgrade_options){.args = lb->parts->line->args,
+                  &(struct upgrade_options){.argv = lb->parts->line->argv,
                                             .nofile = daemon_descriptors(),
                                             .timeout_ms = lb->settings.upgrade_timeout_ms});
 }
@@ -341,7 +316,6 @@ static bool bind_first(struct lb *lb, const struct privileges *p)
     return user_rights_make_directory(lb->settings.state_dir, STATE_DIR_MODE, p);
 }
 
-/* Become the user of the settings. */
 static bool settle_rights(struct lb *lb)
 {
     const struct program_settings *s = &lb->settings;
@@ -350,7 +324,6 @@ static bool settle_rights(struct lb *lb)
 
     if (!user_rights_find(s->user, s->group, &p, &change))
         return false;
-    user_rights_warn_of_root(&p);
     return !change || (bind_first(lb, &p) && user_rights_drop(s->user, &p));
 }
 
@@ -442,8 +415,7 @@ static void lb_destroy(struct lb *lb)
     upgrade_fini(&p->upgrade);
     /* A name server that does not answer does not delay the end. */
     (void)!worker_thread_destroy(lb->resolver, 0);
-    if (p->admin != NULL)
-        admin_destroy(p->admin);
+    admin_destroy(p->admin);
     if (lb->control != NULL) {
         /* Frees objects that were deferred in the last turn. */
         loop_turn(lb->control, 0);

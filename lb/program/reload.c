@@ -95,12 +95,12 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
 
 /* ---- what cannot be changed ---- */
 
-static void say_restart(const char *application, const char *what)
+static void log_restart_required(const char *application, const char *what)
 {
     log_warn(NULL, "config-restart-required", "application=%s setting=%s", application, what);
 }
 
-static void tell_program(const struct lb *lb, const struct configuration *fresh)
+static void report_program_changes(const struct lb *lb, const struct configuration *fresh)
 {
     for (size_t i = 0; i < program_table.n; ++i) {
         const struct setting_row *row = &program_table.rows[i];
@@ -108,26 +108,27 @@ static void tell_program(const struct lb *lb, const struct configuration *fresh)
         if (row->type != SETTING_NODE &&
             (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
             !settings_same(row, &lb->settings, &fresh->program))
-            say_restart("-", row->name);
+            log_restart_required("-", row->name);
     }
     if (!listeners_match(lb->parts->listeners, fresh))
-        say_restart("-", "listen");
+        log_restart_required("-", "listen");
     if (!admin_config_same_addresses(&lb->parts->config.admin, &fresh->admin))
-        say_restart("-", "admin");
+        log_restart_required("-", "admin");
 }
 
-static void tell_application(const struct application *a, const struct application_config *fresh)
+static void report_application_changes(const struct application *a,
+                                       const struct application_config *fresh)
 {
     for (size_t i = 0; i < app_rows(); ++i) {
         const struct setting_row *row = app_row(i);
 
         if (row->type != SETTING_NODE && row->when == SETTING_LOCAL && !app_row_by_snapshot(row) &&
             !settings_same(row, &a->settings->s, &fresh->s))
-            say_restart(a->name, row->name);
+            log_restart_required(a->name, row->name);
     }
     if (strcmp(classifier_fingerprint(a->classifier), classifier_fingerprint(fresh->classifier)) !=
         0)
-        say_restart(a->name, "classifier");
+        log_restart_required(a->name, "classifier");
 }
 
 /* ---- what can ---- */
@@ -178,15 +179,15 @@ static void take_applications(struct lb *lb, struct configuration *fresh)
                 c = &fresh->applications[k];
         }
         if (c == NULL) {
-            say_restart(a->name, "applications");
+            log_restart_required(a->name, "applications");
             continue;
         }
         ++found;
-        tell_application(a, c);
+        report_application_changes(a, c);
         membership_reload(a->membership, c);
     }
     if (found != fresh->napplications)
-        say_restart("-", "applications");
+        log_restart_required("-", "applications");
 }
 
 static void refuse(const struct lb *lb, const struct diag *d)
@@ -210,7 +211,7 @@ bool lb_reload(struct lb *lb, struct text *why)
             access_log_reopen(lb->access_log);
         goto out;
     }
-    tell_program(lb, &fresh);
+    report_program_changes(lb, &fresh);
     take_program(lb, &fresh);
     listeners_take_certificates(lb->parts->listeners, &fresh);
     take_applications(lb, &fresh);

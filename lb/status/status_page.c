@@ -272,14 +272,6 @@ static int page_explain(void *context, struct slice query, struct text *body)
     return status_explain(context, query, body);
 }
 
-static int page_health(void *context, struct slice query, struct text *body)
-{
-    (void)context;
-    (void)query;
-    text_add(body, SLICE_LIT("ok\n"));
-    return 200;
-}
-
 static bool has_worker(struct application *a)
 {
     pthread_mutex_lock(&a->members_lock);
@@ -311,7 +303,6 @@ static int page_ready(void *context, struct slice query, struct text *body)
 void status_add(struct lb *lb, struct admin *a)
 {
     static const char json[] = "application/json";
-    static const char plain[] = "text/plain; charset=utf-8";
 
     admin_add_status_page(a, (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)},
                           page_live, lb);
@@ -321,7 +312,6 @@ void status_add(struct lb *lb, struct admin *a)
     admin_add(a, "/resumes.json", json, page_resumes, lb);
     admin_add(a, "/explain", json, page_explain, lb);
     admin_add_metrics(a, page_metrics, lb);
-    admin_add(a, "/healthz", plain, page_health, lb);
+    admin_add_health(a, page_ready, lb);
     actions_add(lb, a);
-    admin_add(a, "/readyz", plain, page_ready, lb);
 }

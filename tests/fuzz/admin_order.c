@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct admin_order o;
     struct admin_order again;
-    struct text anew = {0};
+    struct text printed = {0};
     const char *why = admin_order_read(&o, (struct slice){(const char *)data, size});
 
     if (why != NULL) {
@@ -35,10 +35,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     ASSERT(o.has_class == (o.cls.p != NULL));
     ASSERT(admin_order_means(&o, "") == (o.application.len == 0));
-    print(&o, &anew);
+    print(&o, &printed);
     /* control characters are written as escapes, up to six times as long */
-    why = admin_order_read(&again, text_slice(&anew));
-    ASSERT((why == NULL) == (anew.len <= ADMIN_ORDER_BYTES_MAX));
+    why = admin_order_read(&again, text_slice(&printed));
+    ASSERT((why == NULL) == (printed.len <= ADMIN_ORDER_BYTES_MAX));
     if (why == NULL) {
         ASSERT(slice_eq(o.application, again.application));
         ASSERT(slice_eq(o.worker, again.worker));
@@ -47,6 +47,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     admin_order_fini(&again);
     admin_order_fini(&o);
-    text_fini(&anew);
+    text_fini(&printed);
     return 0;
 }

@@ -3,7 +3,7 @@
  * Where slots listen: refused with a reason, or room for as many as were asked for, each at an
  * address of its own.
  */
-#include "worker-agent/config/slot_address.h"
+#include "worker-agent/config/settings.h"
 
 #include "tests/fuzz/fuzz.h"
 
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (unsigned i = 1; i < nslots; ++i) {
         slot_address_of(&a, i - 1, &one);
         slot_address_of(&a, i, &other);
-        /* Each at a free port is the same address, which says nothing yet. */
+        /* Slots at free ports have the same address before they are bound. */
         ASSERT(!addr_equal(&one, &other) || (a.unix_pattern == NULL && addr_port(&a.base) == 0));
     }
     slot_address_of(&a, room - 1, &one);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/json.h"
+#include "common/base/map.h"
 #include "common/program/program_config.h"
 #include "common/tree/tree.h"
 
@@ -20,7 +21,6 @@ enum {
 
 /* ---- an application ---- */
 
-/* State shared by the steps of reading. */
 struct reader {
     const struct agent_config *top; /* its top level is already read */
     const struct config_node *key, *map;
@@ -31,10 +31,7 @@ struct reader {
 /* Where setting NAME stands, or the application itself. */
 static const struct config_node *place(const struct reader *r, const char *name)
 {
-    const struct config_node *at =
-        r->map != NULL && r->map->kind == CONFIG_MAP ? config_get(r->map, name) : NULL;
-
-    return at != NULL ? at : r->key;
+    return config_place(r->map, name, r->key);
 }
 
 static void complain(const struct reader *r, const char *name, const char *what)
@@ -54,15 +51,7 @@ static bool is_own_file(struct slice name)
  * made of. */
 static bool is_good_name(struct slice name)
 {
-    bool good = name.len > 0 && name.p[0] != '.';
-
-    for (size_t i = 0; good && i < name.len; ++i) {
-        char c = name.p[i];
-
-        good = (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9') ||
-               c == '-' || c == '_' || c == '.';
-    }
-    return good;
+    return name.len > 0 && name.p[0] != '.' && slice_is_word(name, "-_.");
 }
 
 static void check_name(const struct reader *r)
@@ -137,37 +126,34 @@ bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM])
     return true;
 }
 
-/* The hash: FNV-1a, for it is compared with one that another process made. */
-static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
+/* With its NUL, so that neighbors do not run together. */
+static void add_text(struct text *out, const char *s)
 {
-    const unsigned char *bytes = p;
-
-    for (size_t i = 0; i < n; ++i)
-        h = (h ^ bytes[i]) * 0x100000001b3ULL;
-    return h;
-}
-
-/* With its NUL, so that neighbours do not run together. */
-static uint64_t hash_text(uint64_t h, const char *s)
-{
-    return s != NULL ? hash_bytes(h, s, strlen(s) + 1) : hash_bytes(h, "\1", 1);
+    text_add(out, s != NULL ? (struct slice){s, strlen(s) + 1} : SLICE_LIT("\1"));
 }
 
 void command_spec(const struct app_config *c, char out[FINGERPRINT_LEN + 1])
 {
-    uint64_t h = 0xcbf29ce484222325ULL;
+    const struct privileges *user = &c->user;
+    struct text all = {0};
     int listen = c->listen;
 
     for (size_t i = 0; i < c->s.command.n; ++i)
-        h = hash_text(h, c->s.command.items[i]);
-    h = hash_text(h, "\2");
-    for (size_t i = 0; i < c->nenv; ++i)
-        h = hash_text(hash_text(h, c->env[i].name), c->env[i].value);
-    h = hash_text(hash_text(h, c->s.root), c->s.version);
-    h = hash_bytes(h, &listen, sizeof(listen));
-    h = hash_bytes(h, &c->user.uid, sizeof(c->user.uid));
-    h = hash_bytes(h, c->user.groups, sizeof(c->user.groups[0]) * (size_t)c->user.ngroups);
-    snprintf(out, FINGERPRINT_LEN + 1, "%016llx", (unsigned long long)h);
+        add_text(&all, c->s.command.items[i]);
+    add_text(&all, "\2");
+    for (size_t i = 0; i < c->nenv; ++i) {
+        add_text(&all, c->env[i].name);
+        add_text(&all, c->env[i].value);
+    }
+    add_text(&all, c->s.root);
+    add_text(&all, c->s.version);
+    text_add(&all, (struct slice){(const char *)&listen, sizeof(listen)});
+    text_add(&all, (struct slice){(const char *)&user->uid, sizeof(user->uid)});
+    text_add(&all, (struct slice){(const char *)user->groups,
+                                  sizeof(user->groups[0]) * (size_t)user->ngroups});
+    /* It is compared with one that another process made. */
+    snprintf(out, FINGERPRINT_LEN + 1, "%016llx", (unsigned long long)hash_fixed(text_slice(&all)));
+    text_fini(&all);
 }
 
 json_t *command_words(const struct app_config *c)
@@ -227,14 +213,7 @@ char *command_replace(const char *word, const char *place, const char *with)
 
 static bool good_variable(struct slice name)
 {
-    for (size_t i = 0; i < name.len; ++i) {
-        char c = name.p[i];
-
-        if (!((ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || c == '_' ||
-              (i > 0 && c >= '0' && c <= '9')))
-            return false;
-    }
-    return name.len > 0;
+    return name.len > 0 && !(name.p[0] >= '0' && name.p[0] <= '9') && slice_is_word(name, "_");
 }
 
 static void read_environment(const struct reader *r)
@@ -250,20 +229,18 @@ static void read_environment(const struct reader *r)
     }
     r->c->env = xcalloc(map->n + 1, sizeof(*r->c->env));
     for (size_t i = 0; i < map->n; ++i) {
-        if (!good_variable(map->keys[i]->text) ||
-            slice_starts(map->keys[i]->text, SLICE_LIT("LISTEN_"))) {
+        const struct config_node *name = map->keys[i];
+        const struct config_node *value = map->items[i];
+
+        if (!good_variable(name->text) || slice_starts(name->text, SLICE_LIT("LISTEN_")))
             config_complain(
-                &r->top->yaml, map->keys[i], r->d,
+                &r->top->yaml, name, r->d,
                 "environment: not a valid name of a variable, or one that the agent sets");
-            continue;
-        }
-        if (map->items[i]->kind != CONFIG_SCALAR) {
-            config_complain(&r->top->yaml, map->items[i], r->d,
-                            "environment: a value must be a text");
-            continue;
-        }
-        r->c->env[r->c->nenv++] =
-            (struct env_var){xslicedup(map->keys[i]->text), xslicedup(map->items[i]->text)};
+        else if (value->kind != CONFIG_SCALAR)
+            config_complain(&r->top->yaml, value, r->d, "environment: a value must be a text");
+        else
+            r->c->env[r->c->nenv++] =
+                (struct env_var){xslicedup(name->text), xslicedup(value->text)};
     }
 }
 
@@ -291,7 +268,7 @@ static bool find_group(const struct reader *r, gid_t *gid)
  * other users. */
 static bool has_own_user(const struct reader *r)
 {
-    return r->top->own.wanted && r->top->own.uid != 0;
+    return r->top->own.required && r->top->own.uid != 0;
 }
 
 static bool is_in_group(const struct privileges *user, gid_t gid)
@@ -356,8 +333,8 @@ static void find_user(const struct reader *r)
     struct app_config *c = r->c;
     int n = PRIVILEGES_GROUPS_MAX;
 
-    c->user.uid = own->wanted ? own->uid : geteuid();
-    c->user.gid = own->wanted ? own->gid : getegid();
+    c->user.uid = own->required ? own->uid : geteuid();
+    c->user.gid = own->required ? own->gid : getegid();
     c->login = c->s.user != NULL ? c->s.user : r->top->s.user;
     if (c->login != NULL && !find_login(r))
         return;
@@ -369,7 +346,7 @@ static void find_user(const struct reader *r)
     }
     if ((c->s.user == NULL && c->s.group == NULL) || !may_switch(r))
         return;
-    c->user.wanted = true;
+    c->user.required = true;
     c->user.groups[0] = c->user.gid;
     c->user.ngroups = 1;
     if (c->s.user != NULL) {
@@ -458,13 +435,9 @@ static void read_listen(const struct reader *r)
 
     c->listen_addrs = xcalloc(c->s.listen.n + 1, sizeof(*c->listen_addrs));
     for (size_t i = 0; i < c->s.listen.n; ++i) {
-        enum err e = addr_parse(slice_of(c->s.listen.items[i]), &c->listen_addrs[c->nlisten_addrs]);
-
-        if (e == ERR_OK)
+        if (config_read_addr(&r->top->yaml, place(r, "listen"), "listen", c->s.listen.items[i],
+                             &c->listen_addrs[c->nlisten_addrs], r->d))
             ++c->nlisten_addrs;
-        else
-            config_addr_complain(&r->top->yaml, place(r, "listen"), "listen", c->s.listen.items[i],
-                                 e, r->d);
     }
 }
 
@@ -493,7 +466,7 @@ static bool is_advertisable(const char *host)
            (e == ERR_OK && a.sa.sa_family != AF_UNIX && !addr_is_wildcard(&a));
 }
 
-/* And with it how many slots there are. */
+/* Reads `address`, which also limits the number of slots. */
 static void read_address(const struct reader *r)
 {
     struct app_config *c = r->c;
@@ -575,7 +548,7 @@ static void destroy_app(struct app_config *c)
 
 /* ---- tls ---- */
 
-/* SUB's lines, each with the place of `tls`. */
+/* Adds SUB's lines to D, each with the place of `tls`. */
 static void complain_all(struct agent_config *c, const struct diag *sub, struct diag *d)
 {
     struct slice rest = slice_of(sub->text != NULL ? sub->text : "");
@@ -633,9 +606,7 @@ static void read_tls(struct agent_config *c, struct diag *d)
 /* Where a setting of the top stands, for complaints. */
 static const struct config_node *top_node(const struct agent_config *c, const char *name)
 {
-    const struct config_node *at = config_get(c->yaml.root, name);
-
-    return at != NULL ? at : c->yaml.root;
+    return config_place(c->yaml.root, name, c->yaml.root);
 }
 
 static void read_allow(struct agent_config *c, struct diag *d)
@@ -643,17 +614,16 @@ static void read_allow(struct agent_config *c, struct diag *d)
     /* Access through a unix socket is controlled by the permissions of its file. */
     c->allow.unix_peers = true;
     for (size_t i = 0; i < c->s.allow.n; ++i) {
+        const struct config_node *at = top_node(c, "allow");
         const char *text = c->s.allow.items[i];
         enum err e = networks_add(&c->allow, slice_of(text));
 
         if (e == ERR_RANGE)
-            config_complain(&c->yaml, top_node(c, "allow"), d,
-                            "allow: %s has address bits beyond its prefix", text);
+            config_complain(&c->yaml, at, d, "allow: %s has address bits beyond its prefix", text);
         else if (e == ERR_TOO_LARGE)
-            config_complain(&c->yaml, top_node(c, "allow"), d, "allow: more than %d networks",
-                            NETWORKS_MAX);
+            config_complain(&c->yaml, at, d, "allow: more than %d networks", NETWORKS_MAX);
         else if (e != ERR_OK)
-            config_complain(&c->yaml, top_node(c, "allow"), d,
+            config_complain(&c->yaml, at, d,
                             "allow: \"%s\" is not a network, an address or \"loopback\"", text);
     }
 }
@@ -674,20 +644,19 @@ static void find_host_path(struct agent_config *c, struct diag *d)
 
 static void check_top(struct agent_config *c, struct diag *d)
 {
+    const struct config_node *at = top_node(c, "state_dir");
     const char *dir = c->s.state_dir;
 
     if (dir == NULL)
         config_complain(&c->yaml, c->yaml.root, d, "state_dir: is required");
     else if (dir[0] != '/')
-        config_complain(&c->yaml, top_node(c, "state_dir"), d,
-                        "state_dir: must be an absolute path");
+        config_complain(&c->yaml, at, d, "state_dir: must be an absolute path");
     else if (strlen(dir) > STATE_DIR_MAX)
-        config_complain(&c->yaml, top_node(c, "state_dir"), d,
+        config_complain(&c->yaml, at, d,
                         "state_dir: at most %d bytes, so that unix sockets in it fit",
                         STATE_DIR_MAX);
     else
-        config_check_directory(&c->yaml, config_get(c->yaml.root, "state_dir"), "state_dir", dir,
-                               true, d);
+        config_check_directory(&c->yaml, at, "state_dir", dir, true, d);
     config_check_output(&c->yaml, config_get(c->yaml.root, "trace_log"), "trace_log",
                         c->s.trace_log, d);
     if (c->s.applications == NULL || c->s.applications->n == 0)
@@ -726,7 +695,7 @@ static int compare_seen(const void *a, const void *b)
                   addr_format(&((const struct seen_address *)b)->addr, y));
 }
 
-/* All that the application listens at. Returns how many. */
+/* Fills SEEN with all addresses of APP. Returns how many. */
 static size_t see_addresses(const struct app_config *app, struct seen_address *seen)
 {
     size_t n = 0;
@@ -783,12 +752,12 @@ static void find_users(struct agent_config *c, struct diag *d)
 {
     bool fits;
 
-    if (!c->own.wanted || c->own.uid == 0)
+    if (!c->own.required || c->own.uid == 0)
         return;
     c->users = xcalloc(1, sizeof(*c->users));
     fits = supervisor_rights_add(c->users, &c->own);
     for (size_t i = 0; i < c->napps && fits; ++i)
-        fits = !c->apps[i]->user.wanted || supervisor_rights_add(c->users, &c->apps[i]->user);
+        fits = !c->apps[i]->user.required || supervisor_rights_add(c->users, &c->apps[i]->user);
     if (!fits)
         config_complain(&c->yaml, c->s.applications, d,
                         "applications: more than %d users, with an agent that has one itself",
@@ -829,17 +798,15 @@ struct agent_config *agent_config_read(const char *file, struct diag *d)
     struct agent_config *c = xcalloc(1, sizeof(*c));
     unsigned errors_before = d->errors;
 
-    if (!config_read(file, &c->yaml, d)) {
-        free(c);
-        return NULL;
+    if (config_read(file, &c->yaml, d)) {
+        c->origins = xcalloc(agent_table.n, sizeof(*c->origins));
+        settings_read(&agent_table, &c->yaml, c->yaml.root, &c->s, c->origins, d);
+        check_top(c, d);
+        user_rights_check(&c->yaml, c->s.user, c->s.group, &c->own, d);
+        read_tls(c, d);
+        admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
+        read_apps(c, d);
     }
-    c->origins = xcalloc(agent_table.n, sizeof(*c->origins));
-    settings_read(&agent_table, &c->yaml, c->yaml.root, &c->s, c->origins, d);
-    check_top(c, d);
-    user_rights_check(&c->yaml, c->s.user, c->s.group, &c->own, d);
-    read_tls(c, d);
-    admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
-    read_apps(c, d);
     if (d->errors == errors_before)
         return c;
     agent_config_destroy(c);

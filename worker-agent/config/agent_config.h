@@ -14,7 +14,6 @@
 #include "common/program/privileges.h"
 #include "common/tls/tls_listener.h"
 #include "worker-agent/config/settings.h"
-#include "worker-agent/config/slot_address.h"
 #include "worker-agent/config/supervisor_rights.h"
 
 enum {

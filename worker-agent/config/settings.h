@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The agent's settings as structs, generated from settings.def, and its figures, generated from
- * stats.def. Settings are plain values, owned by the configuration (agent_config.h) or, for live
- * settings, by the application. Any thread.
+ * The agent's settings as structs, generated from settings.def, the value of `address`, and the
+ * agent's metrics, generated from stats.def. Settings are plain values, owned by the configuration
+ * (agent_config.h) or, for live settings, by the application. Any thread.
  */
 #ifndef RLB_AGENT_CONFIG_SETTINGS_H
 #define RLB_AGENT_CONFIG_SETTINGS_H
 
 #include "common/config/settings.h"
+#include "common/net/addr.h"
 #include "common/program/program_config.h"
 #include "common/stats/stats.h"
 
@@ -47,6 +48,35 @@ bool agent_setting_wants_restart(const struct setting_row *row);
  * and sets WHY to the reason if one is violated.
  */
 bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM]);
+
+/* ---- the setting `address`: where an application's slots listen ---- */
+
+/*
+ *   127.0.0.1:9000+        slot n at port 9000+n (n from 0); [::1]:9000+ likewise
+ *   127.0.0.1:0+           each slot at a free port
+ *   unix:/run/shop/slot+   the slot's number in place of the one '+'
+ *   127.0.0.1:9000         without '+': for an application with one slot
+ */
+struct slot_address {
+    struct addr base;   /* host and first port; unset for unix */
+    char *unix_pattern; /* "unix:/run/x-+.sock", or NULL */
+    bool numbered;      /* has its '+' */
+};
+
+/*
+ * Parses the address pattern TEXT, which must provide addresses for NSLOTS slots. On error, WHY is
+ * set to the reason. Errors: ERR_SYNTAX, ERR_RANGE (ports run out), ERR_TOO_LARGE (unix path),
+ * ERR_UNSUPPORTED (a host name, or an address that cannot be connected to).
+ */
+enum err slot_address_parse(struct slice text, unsigned nslots, struct slot_address *out,
+                            char why[SETTINGS_WHY_ROOM]) must_check;
+void slot_address_fini(struct slot_address *a);
+/* Number of slots that it provides addresses for, at most APP_SLOTS_MAX. */
+unsigned slot_address_room(const struct slot_address *a);
+/* The address of slot N < slot_address_room(). */
+void slot_address_of(const struct slot_address *a, unsigned n, struct addr *out);
+
+/* ---- stats ---- */
 
 enum agent_stat {
 #define STAT(name, kind, unit, doc) AGENT_STAT_##name,

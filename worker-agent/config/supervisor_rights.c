@@ -83,7 +83,7 @@ bool supervisor_user_parse(const json_t *m, struct privileges *out)
 {
     const json_t *groups = json_object_get(m, "groups");
 
-    *out = (struct privileges){.wanted = true};
+    *out = (struct privileges){.required = true};
     if (!take_number(json_object_get(m, "uid"), &out->uid) ||
         !take_number(json_object_get(m, "gid"), &out->gid) || !json_is_array(groups) ||
         json_array_size(groups) > PRIVILEGES_GROUPS_MAX)

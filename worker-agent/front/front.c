@@ -167,18 +167,25 @@ static void refuse(const struct slot *s, struct http_request *req, struct http_c
     http_reply_simple(r, status, "text/plain; charset=utf-8", body);
 }
 
-/* Called before anything is read from a connection, including its handshake. An application's own
- * address is open to all peers. */
-static bool allows(void *context, void *tag, const struct addr *peer)
+/* An application's own address is open to all peers. */
+static bool is_allowed(const struct front *f, const struct slot *s, const struct addr *peer)
 {
-    const struct front *f = context;
-    const struct front_listener *listener = tag;
     char text[ADDR_TEXT_MAX];
 
-    if (listener->slot == NULL || networks_have(f->allow, peer))
+    if (s == NULL || networks_have(f->allow, peer))
+        return true;
+    log_warn(s, "connection-not-allowed", "client=%s", addr_format(peer, text));
+    return false;
+}
+
+/* Called before anything is read from a connection, including its handshake. */
+static bool allows(void *context, void *tag, const struct addr *peer)
+{
+    const struct front_listener *listener = tag;
+
+    if (is_allowed(context, listener->slot, peer))
         return true;
     group_count(listener->group, AGENT_STAT_not_allowed);
-    log_warn(listener->slot, "connection-not-allowed", "client=%s", addr_format(peer, text));
     return false;
 }
 
@@ -187,18 +194,13 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     struct front *f = context;
     const struct front_listener *listener = http_conn_tag(conn);
     struct slot *s = listener->slot;
-    const struct addr *peer = http_conn_peer(conn);
 
     if (s == NULL) {
         exchange_start(f, listener, req, conn);
         return;
     }
-
-    /* A connection of before `allow` was changed. */
-    if (!networks_have(f->allow, peer)) {
-        char text[ADDR_TEXT_MAX];
-
-        log_warn(s, "connection-not-allowed", "client=%s", addr_format(peer, text));
+    /* The connection may be older than a change of `allow`. */
+    if (!is_allowed(f, s, http_conn_peer(conn))) {
         refuse(s, req, conn, 403, SLICE_LIT("client address not permitted\n"));
         return;
     }
@@ -247,7 +249,7 @@ static void take_config(struct front *f, const struct agent_config *c)
                     body_files_max(daemon_descriptor_limit()));
 }
 
-void front_look(struct front *f)
+void front_check_files(struct front *f)
 {
     if (f->tls != NULL)
         tls_listener_look(f->tls, "all", loop_now_ms(f->loop));

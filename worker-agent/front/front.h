@@ -25,7 +25,7 @@ struct front *front_create(struct loop *l, struct agent_config *c, struct trace_
 /* Applies a re-read configuration. C's contents must stay valid until the next call. */
 void front_configure(struct front *f, struct agent_config *c);
 /* Must be called every second: checks the TLS files for changes. */
-void front_look(struct front *f);
+void front_check_files(struct front *f);
 /* Numbers of TLS handshakes that succeeded and failed. */
 void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed);
 /* Memory and files of the bodies of all requests in progress. */

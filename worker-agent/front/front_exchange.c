@@ -64,7 +64,7 @@ static const struct {
 };
 
 struct exchange {
-    struct list node; /* in the front's */
+    struct list node; /* in front->exchanges */
     struct front *front;
     const struct front_listener *listener;
     struct slot_request place;
@@ -87,7 +87,7 @@ struct exchange {
     unsigned tries;       /* processes that could not be connected to */
     bool touched;         /* a byte of it may have reached a process */
     bool passed_on;       /* sent to the new agent instead of a process */
-    bool has_head, paused, tunnel, worker_done, ended;
+    bool has_head, paused, tunnel, worker_done;
     int status;
     struct loop_deferred freeing;
 };
@@ -97,13 +97,12 @@ static inline const struct app_settings *settings(const struct exchange *x)
     return x->listener->group->s;
 }
 
-/* By the application's own address, not by a slot's. */
+/* Whether the request came to the application's own address, not to a slot's. */
 static inline bool is_direct(const struct exchange *x)
 {
     return x->listener->slot == NULL;
 }
 
-/* The subject of log lines. */
 static inline const void *subject(const struct exchange *x)
 {
     return x->place.slot != NULL ? (const void *)x->place.slot : x->listener->group;
@@ -126,9 +125,8 @@ static void free_now(struct loop_deferred *d)
 
 static void end_if_done(struct exchange *x)
 {
-    if (!x->worker_done || x->reply != NULL || x->ended)
+    if (!x->worker_done || x->reply != NULL || !list_linked(&x->node))
         return;
-    x->ended = true;
     ASSERT(x->conn == NULL);
     ASSERT(x->attempt == NULL);
     list_remove(&x->node);
@@ -187,7 +185,7 @@ static void account(struct exchange *x, uint64_t end_us, bool failed)
                 end_us > x->started_us ? end_us - x->started_us : 0, failed);
 }
 
-/* The process has given its last byte. */
+/* The last byte of the response was received. */
 static void worker_finished(struct exchange *x)
 {
     uint64_t end_us = http1_times(x->conn).last_byte_us;
@@ -203,11 +201,11 @@ static void worker_finished(struct exchange *x)
 /* Nothing in such a body is run, loaded or framed. */
 #define ERROR_BODY_POLICY "default-src 'none'; frame-ancestors 'none'"
 
-static void add_lines(const char *title, const struct last_lines *lines, struct text *out)
+static void add_lines(const struct last_lines *lines, struct text *out)
 {
     if (lines->n == 0)
         return;
-    text_addf(out, "\n%s\n", title);
+    text_add(out, SLICE_LIT("\nWhat it wrote last:\n"));
     for (size_t i = 0; i < lines->n; ++i) {
         text_add(out, SLICE_LIT("  "));
         last_lines_show(lines, i, out);
@@ -216,7 +214,7 @@ static void add_lines(const char *title, const struct last_lines *lines, struct 
 }
 
 /* Whether the lines of the process have more information than the failure. */
-static bool process_tells(const struct error_facts *e)
+static bool has_own_lines(const struct error_facts *e)
 {
     return e->lines != NULL && e->lines->n > 0 && (e->failure == NULL || e->failure->pid != e->pid);
 }
@@ -225,9 +223,9 @@ static void add_plain(const struct error_facts *e, struct text *out)
 {
     const struct failure *f = e->failure;
 
-    if (process_tells(e)) {
+    if (has_own_lines(e)) {
         text_addf(out, "\nprocess %ld\n", e->pid);
-        add_lines("What it wrote last:", e->lines, out);
+        add_lines(e->lines, out);
         return;
     }
     if (f == NULL)
@@ -235,31 +233,29 @@ static void add_plain(const struct error_facts *e, struct text *out)
     text_add_char(out, '\n');
     failure_add_summary(f, out);
     text_addf(out, " (%.1f s ago)\n", (double)(e->now_ms - f->at_ms) / 1000);
-    add_lines("What it wrote last:", &f->lines, out);
+    add_lines(&f->lines, out);
 }
 
-/* The plain text is made first; as HTML it is the same in <pre>. */
 void error_body(const struct error_facts *e, bool html, struct text *out)
 {
     struct text plain = {0};
 
-    add_plain(e, &plain);
-    if (html)
-        text_add(out, SLICE_LIT("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-                                "<title>error</title>\n<h1>"));
-    if (html)
-        text_add_html(out, e->reason);
-    else
+    if (!html) {
         text_add(out, e->reason);
-    text_add(out, html ? SLICE_LIT("</h1>\n<pre>") : SLICE_LIT("\n"));
-    for (struct slice rest = text_slice(&plain); html && rest.len != 0;) {
+        text_add_char(out, '\n');
+        add_plain(e, out);
+        return;
+    }
+    add_plain(e, &plain);
+    text_add(out, SLICE_LIT("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+                            "<title>error</title>\n<h1>"));
+    text_add_html(out, e->reason);
+    text_add(out, SLICE_LIT("</h1>\n<pre>"));
+    for (struct slice rest = text_slice(&plain); rest.len != 0;) {
         text_add_html(out, slice_cut(&rest, '\n'));
         text_add_char(out, '\n');
     }
-    if (html)
-        text_add(out, SLICE_LIT("</pre>\n</html>\n"));
-    else
-        text_add(out, text_slice(&plain));
+    text_add(out, SLICE_LIT("</pre>\n</html>\n"));
     text_fini(&plain);
 }
 
@@ -270,7 +266,6 @@ static bool is_explained(enum outcome o)
            o == OUTCOME_LATE;
 }
 
-/* Whether the client accepts HTML. */
 static bool wants_html(const struct http_request *req)
 {
     const struct message_field *accept =
@@ -465,7 +460,6 @@ static void answer_failed(struct exchange *x, enum err e)
     }
 }
 
-/* No connection could be had. */
 static void on_no_connection(struct exchange *x, enum err e)
 {
     struct app_process *p = slot_request_process(&x->place);
@@ -666,8 +660,8 @@ static const struct http1_events http1_exchange_events = {on_head, on_body, on_m
 
 /* ---- to the process ---- */
 
-/* The homes of the request's class, as sent by the load balancer. */
-static void tell_home(struct exchange *x)
+/* Reports the homes of the request's class, as the load balancer sent them, to the slot. */
+static void use_home(struct exchange *x)
 {
     struct slice cls = {x->cls.cls, x->cls.cls_len};
 
@@ -697,7 +691,7 @@ static void send_request(struct exchange *x)
 
     /* An unready process has start_timeout, which ends it, and with it this. */
     x->started_us = clock_mono_us();
-    tell_home(x);
+    use_home(x);
     trace_request_called(&x->trace);
     http1_request(x->conn, &r);
 }
@@ -821,7 +815,7 @@ static void ask(struct exchange *x)
         on_place(&x->place);
         return;
     case SLOT_WAIT:
-        tell_home(x);
+        use_home(x);
         return;
     case SLOT_REFUSED:
         refused(x, why);

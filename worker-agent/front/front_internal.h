@@ -63,7 +63,7 @@ struct error_facts {
     const struct failure *failure; /* the newest that may explain it; or NULL */
     /* Last output of the process that had the request, or NULL. */
     const struct last_lines *lines;
-    long pid; /* its */
+    long pid; /* of that process */
     uint64_t now_ms;
 };
 

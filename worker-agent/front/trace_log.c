@@ -100,19 +100,9 @@ static void add(struct trace_log *log, struct record r, struct slice first, stru
     line_writer_end(log->writer, 0);
 }
 
-void trace_log_started(struct trace_log *log)
+void trace_log_mark(struct trace_log *log, char stage, const char *name)
 {
-    add(log, (struct record){.stage = 'S'}, SLICE_NULL, SLICE_NULL);
-}
-
-void trace_log_ended(struct trace_log *log)
-{
-    add(log, (struct record){.stage = 'X'}, SLICE_NULL, SLICE_NULL);
-}
-
-void trace_log_note(struct trace_log *log, const char *name, struct slice text)
-{
-    add(log, (struct record){.stage = '-', .name = name}, text, SLICE_NULL);
+    add(log, (struct record){.stage = stage, .name = name}, SLICE_NULL, SLICE_NULL);
 }
 
 void trace_request_begin(struct trace_request *r, struct trace_log *log, struct slice method,

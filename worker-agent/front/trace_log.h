@@ -23,10 +23,12 @@ void trace_log_reopen(struct trace_log *log);
 /* Lines written, and records dropped because the file was too slow or failed. */
 void trace_log_count(const struct trace_log *log, uint64_t *written, uint64_t *dropped);
 
-/* Writes record S: no earlier request is in progress. */
-void trace_log_started(struct trace_log *log);
-/* Writes record X, the last one of this agent: no earlier request is in progress. */
-void trace_log_ended(struct trace_log *log);
+/*
+ * Writes a record that belongs to no request: S (an agent starts) or X (it ends; its last record),
+ * which mean that no earlier request is in progress, NAME being NULL; or '-', a note with NAME, a
+ * literal.
+ */
+void trace_log_mark(struct trace_log *log, char stage, const char *name);
 /* The trace of a request, from record B to its last record. Embedded. If zeroed, nothing is
  * recorded. */
 struct trace_request {
@@ -47,8 +49,5 @@ void trace_request_ended(struct trace_request *r);
 /* Writes the last record of R, which ended abnormally: NAME, a literal, is the kind of end, and
  * TEXT has details. */
 void trace_request_failed(struct trace_request *r, const char *name, struct slice text);
-
-/* Writes a note that belongs to no request: NAME, a literal, and TEXT. */
-void trace_log_note(struct trace_log *log, const char *name, struct slice text);
 
 #endif

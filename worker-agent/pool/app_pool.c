@@ -478,7 +478,7 @@ static void start_host(struct app_pool *pool, const struct agent_config *c)
 
 /* ---- start and reload ---- */
 
-static void adopt(struct app_pool *pool, struct kept_process *k)
+static void adopt(struct app_pool *pool, struct adoptable_process *k)
 {
     struct app_group *g = find_group(pool, k->application);
     struct slot *s = g != NULL && k->slot < g->nslots ? g->slots[k->slot] : NULL;
@@ -494,7 +494,8 @@ static void adopt(struct app_pool *pool, struct kept_process *k)
         g->oldest_ns = began_ns;
 }
 
-bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted)
+bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
+                    struct adoptable_list *adopted)
 {
     pool->store = resume_store_create();
     pool->tree_start_wait_ms = c->s.tree_start_wait_ms;
@@ -683,7 +684,7 @@ static void on_busy(void *context, const char *id, unsigned n)
     app_pool_settle(p->pool);
 }
 
-static void on_left(void *context, struct kept_process *k)
+static void on_left(void *context, struct adoptable_process *k)
 {
     adopt(context, k);
 }

@@ -14,7 +14,8 @@ void app_pool_init(struct app_pool *pool);
 void app_pool_fini(struct app_pool *pool);
 /* Creates the groups. Ownership of the ADOPTED processes passes to the pool, including descriptors.
  * Returns false if a slot cannot listen (logged). */
-bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted);
+bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
+                    struct adoptable_list *adopted);
 /* Applies the live settings and the budget of a re-read configuration. The previous configuration
  * is not used afterwards. */
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c);

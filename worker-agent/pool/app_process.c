@@ -362,7 +362,7 @@ static bool warm_up(struct app_process *p)
 static bool owns_its_port(struct app_process *p)
 {
     const struct app_config *c = p->group->config;
-    uid_t started_as = c->user.wanted ? c->user.uid : geteuid();
+    uid_t started_as = c->user.required ? c->user.uid : geteuid();
     uid_t foreign = 0;
     char how[FAILURE_HOW_MAX];
 
@@ -609,7 +609,8 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
     app_process_kill(p);
 }
 
-struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, struct kept_process *k)
+struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
+                                      struct adoptable_process *k)
 {
     struct app_process *p = create(pool, s, k->id);
     struct stats_cell *cell = s != NULL ? s->group->cell : NULL;
@@ -639,12 +640,12 @@ struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, str
     return p;
 }
 
-bool app_process_was_ready(const struct kept_process *k)
+bool app_process_was_ready(const struct adoptable_process *k)
 {
     return strcmp(k->note, NOTE_READY) == 0;
 }
 
-bool app_process_was_leaving(const struct kept_process *k)
+bool app_process_was_leaving(const struct adoptable_process *k)
 {
     return strcmp(k->note, NOTE_LEAVING) == 0;
 }

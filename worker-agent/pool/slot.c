@@ -320,7 +320,7 @@ void slot_spawn(struct slot *s)
     app_process_spawn(s, s->incarnated ? id : s->incarnation);
 }
 
-bool slot_adopt(struct slot *s, struct kept_process *k)
+bool slot_adopt(struct slot *s, struct adoptable_process *k)
 {
     struct app_process *p = app_process_adopt(s->group->pool, s, k);
 

@@ -88,10 +88,10 @@ void app_process_spawn(struct slot *s, const char *id);
  * descriptor. NULL: it is to be ended.
  */
 struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
-                                      struct kept_process *k);
+                                      struct adoptable_process *k);
 /* State before the take-over. */
-bool app_process_was_ready(const struct kept_process *k);
-bool app_process_was_leaving(const struct kept_process *k);
+bool app_process_was_ready(const struct adoptable_process *k);
+bool app_process_was_leaving(const struct adoptable_process *k);
 /* P continues in the slot S: either WAS_READY, or to be found ready. */
 void app_process_go_on(struct app_process *p, bool was_ready);
 
@@ -265,7 +265,7 @@ void slot_process_gone(struct app_process *p);
 /* Requests a process from the supervisor, or the replacement of the present one. */
 void slot_spawn(struct slot *s);
 /* K becomes the process of S, which is cold. Returns false if it is to be ended instead. */
-bool slot_adopt(struct slot *s, struct kept_process *k);
+bool slot_adopt(struct slot *s, struct adoptable_process *k);
 /* The core has assigned a place to R. */
 void slot_request_go(struct core_request *r);
 /* The slot's processes, or whether it wants one, have changed. */

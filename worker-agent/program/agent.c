@@ -54,7 +54,7 @@ static void describe_outcomes(FILE *out)
 #undef NOTE_FAILED
 }
 
-bool agent_describe(const char *what, FILE *out)
+static bool describe(const char *what, FILE *out)
 {
     if (strcmp(what, "settings") == 0)
         settings_describe(agent_tables, AGENT_TABLES, out);
@@ -132,7 +132,7 @@ static bool bind_all(struct agent *a, const struct privileges *p)
 
 /* ---- state_dir, for an agent with a user and a supervisor of root ---- */
 
-static bool say_unsafe(const char *path, const char *why)
+static bool log_insecure(const char *path, const char *why)
 {
     log_error(NULL, "state-dir-insecure", "directory=%s reason=\"%s\"", path, why);
     return false;
@@ -145,18 +145,19 @@ static bool are_roots(char *path)
         struct stat st;
 
         if (lstat(path, &st) != 0)
-            return say_unsafe(path, strerror(errno));
+            return log_insecure(path, strerror(errno));
         if (!S_ISDIR(st.st_mode))
-            return say_unsafe(path, "a link, or not a directory");
+            return log_insecure(path, "a link, or not a directory");
         if (st.st_uid != 0 || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0))
-            return say_unsafe(path, "other users can write it, and the supervisor stays root");
+            return log_insecure(path, "other users can write it, and the supervisor stays root");
         if (path[1] == '\0')
             return true;
         path = dirname(path);
     }
 }
 
-/* Root's, as the supervisor's files in it are; the agent's group may make more. */
+/* Makes DIRECTORY root's, as the supervisor's files in it are; the agent's group may create files.
+ */
 static bool share_directory(const char *directory, const struct privileges *p)
 {
     int fd = -1;
@@ -165,7 +166,7 @@ static bool share_directory(const char *directory, const struct privileges *p)
         fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;
     if (!done)
-        (void)say_unsafe(directory, strerror(errno));
+        (void)log_insecure(directory, strerror(errno));
     if (fd >= 0)
         close(fd);
     return done;
@@ -185,22 +186,22 @@ static bool share_state_dir(const char *state_dir, const struct privileges *p)
     return done;
 }
 
-static bool say_not_settled(const struct agent *a, const char *why)
+static bool log_not_dropped(const struct agent *a, const char *why)
 {
     log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", a->config->s.user, why);
     return false;
 }
 
-/* Before the supervisor is there, which stays root. */
+/* Must be called before the supervisor is forked, which stays root. */
 static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
 {
     /* The agent before has given up its rights; its supervisor has not. */
     if (!change && inherited_from_old(a->pool.inherited))
         return true;
     if (!change)
-        return say_not_settled(a, "only root can start processes of other users");
+        return log_not_dropped(a, "only root can start processes of other users");
     if (inherited_from_old(a->pool.inherited))
-        return say_not_settled(a, "the old agent has another user: restart");
+        return log_not_dropped(a, "the old agent has another user: restart");
     a->drop_later = true;
     return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);
 }
@@ -215,7 +216,6 @@ static bool settle_rights(struct agent *a)
 
     if (!user_rights_find(s->user, s->group, &p, &change))
         return false;
-    user_rights_warn_of_root(&p);
     if (supervisor_rights_has_others(a->config->users))
         return prepare_shared(a, &p, change);
     return !change || (user_rights_make_directory(s->state_dir, STATE_DIR_MODE, &p) &&
@@ -233,29 +233,13 @@ static bool same_applications(const struct agent_config *a, const struct agent_c
     return a->napps == b->napps;
 }
 
-/* Logs the changes that have no effect until a restart. */
-static void warn_of_restart(const struct agent_config *old, const struct agent_config *new)
-{
-    for (size_t i = 0; i < agent_table.n; ++i) {
-        const struct setting_row *row = &agent_table.rows[i];
-
-        if (row->type == SETTING_NODE || !agent_setting_wants_restart(row))
-            continue;
-        if (!settings_same(row, &old->s, &new->s))
-            log_warn(NULL, "config-restart-required", "setting=%s", row->name);
-    }
-}
-
 static void reload(struct agent *a)
 {
     struct diag d = {0};
     struct agent_config *c = agent_config_read(a->line->file, &d);
 
     if (c == NULL) {
-        log_error(NULL, "config-reload-failed",
-                  "file=%s errors=%u action=\"keep current configuration\"", a->line->file,
-                  d.errors);
-        daemon_log_problems(&d);
+        daemon_reload_failed(a->line->file, &d);
     } else if (!same_applications(a->config, c)) {
         log_error(NULL, "config-reload-failed",
                   "reason=\"applications were added or removed: restart\" action=\"keep current "
@@ -273,7 +257,7 @@ static void reload(struct agent *a)
         free(c->users);
         c->users = old->users;
         old->users = NULL;
-        warn_of_restart(old, c);
+        config_warn_of_restart(&agent_table, &old->s, &c->s, "allow");
         log_set_level((enum log_level)c->s.log_level);
         front_configure(a->front, c);
         app_pool_configure(&a->pool, c);
@@ -319,7 +303,7 @@ static void on_each_second(struct timer *t)
     struct agent *a = container_of(t, struct agent, each_second);
 
     conn_pool_recycle(a->pool.conn_pool, a->loop);
-    front_look(a->front);
+    front_check_files(a->front);
     timer_start(a->loop, t, 1000);
 }
 
@@ -343,13 +327,10 @@ static bool open_tree(struct agent *a)
 
 static bool open_admin(struct agent *a)
 {
-    const struct admin_config *c = &a->config->admin;
-
-    if (c->n == 0)
-        return true;
-    if (admin_create(a->loop, c, a->pool.inherited, &a->admin) != ERR_OK)
+    if (admin_create(a->loop, &a->config->admin, a->pool.inherited, &a->admin) != ERR_OK)
         return false;
-    agent_status_add(a);
+    if (a->admin != NULL)
+        agent_status_add(a);
     return true;
 }
 
@@ -366,7 +347,6 @@ static bool open_trace_log(struct agent *a)
     return true;
 }
 
-/* Host and pid, for registrations. */
 static char *agent_name(void)
 {
     char host[256] = "";
@@ -378,7 +358,7 @@ static char *agent_name(void)
     return xasprintf("%s/%ld", host, (long)getpid());
 }
 
-static bool open_supervisor(struct agent *a, struct kept_list *adopted)
+static bool open_supervisor(struct agent *a, struct adoptable_list *adopted)
 {
     const struct supervisor_options o = {.state_dir = a->pool.state_dir,
                                          .nofile = a->nofile,
@@ -413,7 +393,7 @@ static const struct inherited_events inherited_events = {on_old_message, on_old_
 
 /* Starts everything except the configuration, the lock and the supervisor, which exist (the
  * supervisor: unless an agent releases it now). */
-static bool start(struct agent *a, struct kept_list *adopted)
+static bool start(struct agent *a, struct adoptable_list *adopted)
 {
     struct app_pool *pool = &a->pool;
     const struct agent_config *c = a->config;
@@ -421,7 +401,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
 
     a->loop = pool->loop = loop_create(0);
     app_pool_init(pool);
-    agent_upgrade_init(a);
+    agent_stop_init(a);
     a->started_ms = loop_now_ms(a->loop);
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
@@ -442,10 +422,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
     if (from_old && !open_supervisor(a, adopted))
         return false;
     /* Of an upgrade: requests in progress continue in the old agent. */
-    if (from_old)
-        trace_log_note(a->trace, "resumelb.upgraded", SLICE_NULL);
-    else
-        trace_log_started(a->trace);
+    trace_log_mark(a->trace, from_old ? '-' : 'S', from_old ? "resumelb.upgraded" : NULL);
     pool->before_sends = from_old;
     supervisor_link_start(pool->supervisor, a->loop, &app_pool_supervisor_events, pool);
     return app_pool_start(pool, c, adopted) && open_admin(a);
@@ -458,7 +435,7 @@ static void drop(struct agent *a)
     if (a->upgrade.stage == UPGRADE_HANDED_OVER)
         app_pool_let_go(&a->pool);
     else
-        trace_log_ended(a->trace);
+        trace_log_mark(a->trace, 'X', NULL);
     upgrade_fini(&a->upgrade);
     inherited_destroy(a->pool.inherited);
     admin_destroy(a->admin);
@@ -476,13 +453,14 @@ static void drop(struct agent *a)
     agent_config_destroy(a->config);
 }
 
-int agent_run(void *context, void *config, const struct daemon_line *line)
+/* Takes CONFIG, a struct agent_config. CONTEXT is not used. */
+static int run(void *context, void *config, const struct daemon_line *line)
 {
     /* Application processes get the limit of descriptors that the agent got, which it raises for
      * itself. */
     struct agent a = {
         .line = line, .config = config, .nofile = daemon_descriptors(), .lock_fd = -1};
-    struct kept_list adopted;
+    struct adoptable_list adopted;
     const struct daemon_signals signals = {.on_term = agent_drain,
                                            .on_int = on_int,
                                            .on_hup = on_hup,
@@ -517,4 +495,41 @@ int agent_run(void *context, void *config, const struct daemon_line *line)
     loop_run(a.loop);
     drop(&a);
     return a.exit_code;
+}
+
+/* ---- the command line ---- */
+
+static void *read_configuration(const char *file, struct diag *d)
+{
+    struct agent_config *c = agent_config_read(file, d);
+
+    if (c != NULL) {
+        log_set_level((enum log_level)c->s.log_level);
+        config_warn_exposed(&c->yaml);
+    }
+    return c;
+}
+
+static void destroy_configuration(void *config)
+{
+    agent_config_destroy(config);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct daemon_program program = {
+        .name = "resumelb-agent",
+        .summary = "runs application processes, measures them, and publishes what they are good at",
+        .usage = "-c FILE [-t]",
+        .subjects = "settings|stats|outcomes",
+        .signals = "TERM drains and exits, INT stops at once, HUP re-reads the configuration\n"
+                   "         USR2 starts a new process, which takes over sockets and application "
+                   "processes",
+        .read = read_configuration,
+        .destroy = destroy_configuration,
+        .describe = describe,
+        .run = run,
+    };
+
+    return daemon_main(&program, argc, argv);
 }

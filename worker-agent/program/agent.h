@@ -51,12 +51,6 @@ struct agent {
     uint64_t quiet_since_ms; /* no request since; 0: there are some */
 };
 
-/* --describe settings|stats|outcomes. False: no such page. */
-bool agent_describe(const char *what, FILE *out);
-/* Start, run until a signal, stop; the exit code. CONFIG is a struct agent_config, which is taken;
- * CONTEXT is not used. */
-int agent_run(void *context, void *config, const struct daemon_line *line);
-
 /* ---- agent_stop.c: the ways to end ---- */
 
 /* SIGTERM, SIGUSR2, and the loss of the supervisor; CONTEXT: the agent. */
@@ -66,7 +60,8 @@ void agent_supervisor_lost(void *context);
 /* SIGINT. */
 void agent_stop_at_once(struct agent *a, int exit_code);
 const char *agent_phase_text(enum agent_phase p);
-void agent_upgrade_init(struct agent *a);
+/* Call before the others, once there is a loop. */
+void agent_stop_init(struct agent *a);
 
 /* Numbers of processes of an application by state. */
 struct process_counts {

@@ -72,12 +72,9 @@ static void on_admin_closed(void *context)
 
 static void on_closed(void *context)
 {
-    struct agent *a = context;
+    const struct agent *a = context;
 
-    if (a->admin != NULL)
-        admin_stop(a->admin, on_admin_closed, a);
-    else
-        on_admin_closed(a);
+    admin_stop(a->admin, on_admin_closed, context);
 }
 
 /* The supervisor has ended, and with it every process. */
@@ -174,14 +171,12 @@ static void on_tick(struct timer *t)
 static void begin(struct agent *a)
 {
     daemon_notify("STOPPING=1");
-    timer_init(&a->tick, on_tick);
     timer_start(a->loop, &a->tick, TICK_MS);
 }
 
 /* Closes connections, then ends the loop: another agent has the processes. */
 static void close_handed_over(struct agent *a)
 {
-    timer_init(&a->tick, on_tick);
     timer_start(a->loop, &a->tick, TICK_MS);
     close_down(a);
 }
@@ -263,20 +258,13 @@ static void pass_slot_socket(void *context, int fd, void *tag)
     upgrade_pass(context, "socket", listener->group->name, front_listener_number(listener), fd);
 }
 
-static void pass_admin_socket(void *context, int fd, void *tag)
-{
-    (void)tag;
-    upgrade_pass(context, "socket", NULL, 0, fd);
-}
-
 static void pass(void *context, struct upgrade *u)
 {
     const struct agent *a = context;
 
     upgrade_pass(u, "lock", NULL, 0, a->lock_fd);
     http_server_each_socket(front_server(a->front), pass_slot_socket, u);
-    if (a->admin != NULL)
-        http_server_each_socket(admin_server(a->admin), pass_admin_socket, u);
+    admin_pass_sockets(a->admin, u);
 }
 
 static void pass_resumes(const struct agent *a, struct upgrade *u)
@@ -300,8 +288,7 @@ static void pass_resumes(const struct agent *a, struct upgrade *u)
 static void hold(struct agent *a, bool on)
 {
     http_server_hold(front_server(a->front), on);
-    if (a->admin != NULL)
-        http_server_hold(admin_server(a->admin), on);
+    admin_hold(a->admin, on);
 }
 
 static void release(void *context, struct upgrade *u)
@@ -338,7 +325,7 @@ static void resume(void *context, bool draining)
 
 /* Clients may still be connected. Their requests are passed on to the new agent, which may have to
  * end a process for them. */
-static void seal_if_done(struct agent *a)
+static void quiesce_if_done(struct agent *a)
 {
     if (a->pool.sealed || app_pool_requests(&a->pool) > 0)
         return;
@@ -375,7 +362,7 @@ static void tick(void *context, struct upgrade *u)
     app_pool_tell_busy(&a->pool);
     if (u->stage != UPGRADE_HANDED_OVER)
         return;
-    seal_if_done(a);
+    quiesce_if_done(a);
     step_handed_over(a);
 }
 
@@ -386,8 +373,9 @@ static const struct upgrade_ops ops = {.refuse = refuse,
                                        .resume = resume,
                                        .tick = tick};
 
-void agent_upgrade_init(struct agent *a)
+void agent_stop_init(struct agent *a)
 {
+    timer_init(&a->tick, on_tick);
     upgrade_init(&a->upgrade, a->loop, &ops, a);
 }
 
@@ -396,7 +384,7 @@ void agent_upgrade(void *context)
     struct agent *a = context;
 
     upgrade_begin(&a->upgrade,
-                  &(struct upgrade_options){.args = a->line->args,
+                  &(struct upgrade_options){.argv = a->line->argv,
                                             .nofile = a->nofile,
                                             .timeout_ms = a->config->s.upgrade_timeout_ms,
                                             .release_ms = RELEASE_MS});

@@ -4,6 +4,7 @@
  */
 #include "worker-agent/program/agent.h"
 
+#include <math.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -106,10 +107,8 @@ static void put_usage(struct json_writer *w, const struct app_process *p)
     const struct usage *u = &p->usage.usage;
 
     /* 0: not spawned yet; the largest: ended before it was checked. */
-    if (p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX)
-        json_put_real(w, "uptime_s", uptime_s(p));
-    else
-        json_put_null(w, "uptime_s");
+    bool has_age = p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX;
+    json_put_real(w, "uptime_s", has_age ? uptime_s(p) : (double)NAN);
     if (!u->known)
         return;
     json_put_real(w, "cpu_percent", u->cpu_share * 100);
@@ -145,10 +144,8 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     json_put_int(w, "sessions", c->sessions);
     json_put_int(w, "tunnels", c->sessions - c->places);
     json_put_int(w, "processed", (int64_t)(c->served - c->sessions));
-    if (c->served > 0)
-        json_put_real(w, "last_used_s", c->sessions > 0 ? 0 : seconds(c->last_used_ms, now_ms));
-    else
-        json_put_null(w, "last_used_s");
+    double last_used_s = c->sessions > 0 ? 0 : seconds(c->last_used_ms, now_ms);
+    json_put_real(w, "last_used_s", c->served > 0 ? last_used_s : (double)NAN);
     put_usage(w, p);
     json_close_object(w);
 }
@@ -296,7 +293,6 @@ static void put_over_memory(struct json_writer *w, const struct app_group *g, ui
     json_close_object(w);
 }
 
-/* Processes that are no longer in a slot. */
 static void put_leaving(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
 {
     json_open_array(w, "leaving");
@@ -438,14 +434,6 @@ static void page_metrics(void *context, struct metrics *m)
     status_metrics(context, m);
 }
 
-static int page_health(void *context, struct slice query, struct text *body)
-{
-    (void)context;
-    (void)query;
-    text_add(body, SLICE_LIT("ok\n"));
-    return 200;
-}
-
 /* ---- what is ready ---- */
 
 /* A process without a ready_probe waits for its first request, which is only sent to a process
@@ -573,7 +561,6 @@ static int forget(void *context, struct slice entity, struct text *body)
 void agent_status_add(struct agent *a)
 {
     static const char json[] = "application/json";
-    static const char plain[] = "text/plain; charset=utf-8";
 
     admin_add_status_page(a->admin,
                           (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)},
@@ -581,8 +568,7 @@ void agent_status_add(struct agent *a)
     admin_add(a->admin, "/status.json", json, page_status, a);
     admin_add(a->admin, "/resumes.json", json, page_resumes, a);
     admin_add_metrics(a->admin, page_metrics, a);
-    admin_add(a->admin, "/healthz", plain, page_health, a);
-    admin_add(a->admin, "/readyz", plain, page_ready, a);
+    admin_add_health(a->admin, page_ready, a);
     admin_add_action(a->admin, "/processes/", "/detach", act_detach, a);
     admin_add_order(a->admin, "/actions/forget", forget, a);
 }

@@ -46,41 +46,40 @@ static void each_agent(struct metrics *m, const void *context)
 
 /* ---- applications: of struct app_group ---- */
 
+enum { LABELS_ROOM = APP_NAME_MAX + 16 };
+
 /* Names of applications have no letter that would have to be escaped. */
-static void add_labels(const struct app_group *g, struct text *out)
+static struct slice labels_of(const struct app_group *g, char out[LABELS_ROOM])
 {
-    text_clear(out);
-    metrics_add_label(out, "application", slice_of(g->name));
+    int n = snprintf(out, LABELS_ROOM, "application=\"%s\"", g->name);
+
+    return (struct slice){out, (size_t)n};
 }
 
 static void each_group(struct metrics *m, const void *context)
 {
     const struct agent *a = context;
-    struct text labels = {0};
+    char labels[LABELS_ROOM];
 
-    for (size_t i = 0; i < a->pool.ngroups; ++i) {
-        add_labels(a->pool.groups[i], &labels);
-        metrics_put(m, a->pool.groups[i], text_slice(&labels), SLICE_NULL);
-    }
-    text_fini(&labels);
+    for (size_t i = 0; i < a->pool.ngroups; ++i)
+        metrics_put(m, a->pool.groups[i], labels_of(a->pool.groups[i], labels), SLICE_NULL);
 }
 
 static void each_state(struct metrics *m, const void *context)
 {
     const struct agent *a = context;
-    struct text labels = {0};
+    char room[LABELS_ROOM];
 
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        struct slice labels = labels_of(a->pool.groups[i], room);
         struct process_counts n;
 
         status_count(a->pool.groups[i], &n);
-        add_labels(a->pool.groups[i], &labels);
-        metrics_put_number(m, n.starting, text_slice(&labels), SLICE_LIT("starting"));
-        metrics_put_number(m, n.busy, text_slice(&labels), SLICE_LIT("busy"));
-        metrics_put_number(m, n.idle, text_slice(&labels), SLICE_LIT("idle"));
-        metrics_put_number(m, n.leaving, text_slice(&labels), SLICE_LIT("leaving"));
+        metrics_put_number(m, n.starting, labels, SLICE_LIT("starting"));
+        metrics_put_number(m, n.busy, labels, SLICE_LIT("busy"));
+        metrics_put_number(m, n.idle, labels, SLICE_LIT("idle"));
+        metrics_put_number(m, n.leaving, labels, SLICE_LIT("leaving"));
     }
-    text_fini(&labels);
 }
 
 static double group_max(const void *object)
@@ -105,21 +104,19 @@ static double group_failed_at(const void *object)
 static void each_slot(struct metrics *m, const void *context)
 {
     const struct agent *a = context;
-    struct text labels = {0};
-    struct text number = {0};
+    char room[LABELS_ROOM];
 
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
+        struct slice labels = labels_of(g, room);
 
-        add_labels(g, &labels);
         for (unsigned n = 0; n < g->nslots && n < SLOT_SERIES_MAX; ++n) {
-            text_clear(&number);
-            text_add_u64(&number, n);
-            metrics_put(m, g->slots[n], text_slice(&labels), text_slice(&number));
+            char number[16];
+
+            snprintf(number, sizeof(number), "%u", n);
+            metrics_put(m, g->slots[n], labels, slice_of(number));
         }
     }
-    text_fini(&number);
-    text_fini(&labels);
 }
 
 static const struct usage *usage_of(const void *object)
@@ -189,15 +186,14 @@ static const struct metric metrics[] = {
 static void put_stats(struct metrics *m, const struct agent *a)
 {
     struct stats_set *sets = xcalloc(a->pool.ngroups + 1, sizeof(*sets));
-    struct text *labels = xcalloc(a->pool.ngroups + 1, sizeof(*labels));
+    char(*labels)[LABELS_ROOM] = xcalloc(a->pool.ngroups + 1, sizeof(*labels));
 
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
-        add_labels(a->pool.groups[i], &labels[i]);
-        sets[i] = (struct stats_set){a->pool.groups[i]->stats, text_slice(&labels[i])};
+        const struct app_group *g = a->pool.groups[i];
+
+        sets[i] = (struct stats_set){g->stats, labels_of(g, labels[i])};
     }
     metrics_put_stats(m, sets, a->pool.ngroups);
-    for (size_t i = 0; i < a->pool.ngroups; ++i)
-        text_fini(&labels[i]);
     free(labels);
     free(sets);
 }

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +33,7 @@ json_t *spawn_request_message(const struct app_config *c, unsigned slot, const c
                           "id", id, "application", c->name, "spec", c->spec, "slot", (int)slot,
                           "listen", (int)c->listen, "words", command_words(c), "env",
                           command_environment(c), "root", c->s.root, "switch_user",
-                          (int)c->user.wanted, "stop_timeout_ms", (json_int_t)stop_timeout_ms);
+                          (int)c->user.required, "stop_timeout_ms", (json_int_t)stop_timeout_ms);
 
     supervisor_user_put(&c->user, m);
     return m;
@@ -50,51 +49,41 @@ bool message_text(const json_t *m, const char *name, char *out, size_t room)
     return true;
 }
 
-static bool take_list(const json_t *m, const char *name, const json_t **out)
+static bool is_text_list(const json_t *list)
 {
     size_t i;
     json_t *item;
 
-    *out = json_object_get(m, name);
-    json_array_foreach(*out, i, item)
+    json_array_foreach(list, i, item)
     {
         if (!json_is_string(item))
             return false;
     }
-    return json_is_array(*out) && json_array_size(*out) <= (size_t)2 * APP_WORDS_MAX;
+    return json_is_array(list) && i <= (size_t)2 * APP_WORDS_MAX;
 }
 
-static bool take_number(const json_t *m, const char *name, json_int_t max, json_int_t *out)
+bool spawn_request_parse(json_t *m, struct spawn_request *out, char why[SUPERVISOR_WHY_MAX])
 {
-    const json_t *v = json_object_get(m, name);
-
-    *out = json_integer_value(v);
-    return json_is_integer(v) && *out >= 0 && *out <= max;
-}
-
-bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[SUPERVISOR_WHY_MAX])
-{
-    json_int_t slot;
-    json_int_t listen;
-    json_int_t stop;
-    /* The id becomes a file's name. */
-    bool good = message_text(m, "id", out->id, sizeof(out->id)) && strlen(out->id) >= 16 &&
-                strspn(out->id, "0123456789abcdef") == strlen(out->id) &&
+    json_int_t slot = -1;
+    json_int_t listen = -1;
+    json_int_t stop = -1;
+    int switch_user = 0;
+    bool good = supervisor_user_parse(m, &out->user) &&
+                json_unpack(m, "{s:I, s:I, s:I, s:o, s:o, s:s, s?b}", "slot", &slot, "listen",
+                            &listen, "stop_timeout_ms", &stop, "words", &out->words, "env",
+                            &out->env, "root", &out->root, "switch_user", &switch_user) == 0 &&
+                message_text(m, "id", out->id, sizeof(out->id)) &&
                 message_text(m, "application", out->application, sizeof(out->application)) &&
-                message_text(m, "spec", out->spec, sizeof(out->spec)) &&
-                take_number(m, "slot", INT32_MAX, &slot) &&
-                take_number(m, "listen", LISTEN_BY_SOCKET, &listen) &&
-                take_number(m, "stop_timeout_ms", INT64_MAX, &stop) &&
-                supervisor_user_parse(m, &out->user) && take_list(m, "words", &out->words) &&
-                json_array_size(out->words) > 0 && take_list(m, "env", &out->env);
+                message_text(m, "spec", out->spec, sizeof(out->spec));
 
-    out->root = json_string_value(json_object_get(m, "root"));
-
-    if (!good || out->root == NULL) {
+    /* The id becomes a file's name. */
+    if (!good || strlen(out->id) < 16 || strspn(out->id, "0123456789abcdef") != strlen(out->id) ||
+        slot < 0 || slot > INT32_MAX || listen < 0 || listen > LISTEN_BY_SOCKET || stop < 0 ||
+        !is_text_list(out->words) || json_array_size(out->words) == 0 || !is_text_list(out->env)) {
         snprintf(why, SUPERVISOR_WHY_MAX, "the request to spawn is not complete");
         return false;
     }
-    out->user.wanted = json_is_true(json_object_get(m, "switch_user"));
+    out->user.required = switch_user != 0;
     out->slot = (unsigned)slot;
     out->listen = (enum listen_mode)listen;
     out->stop_timeout_ms = (uint64_t)stop;
@@ -103,7 +92,7 @@ bool spawn_request_parse(const json_t *m, struct spawn_request *out, char why[SU
 
 /* ---- sockets ---- */
 
-/* How many bytes of an incarnation a file's name has. */
+/* ID_SHOWN: bytes of an incarnation in a file's name. */
 enum { ID_SHOWN = 16, PORT_TRIES = 32 };
 
 static enum err fail(char why[SUPERVISOR_WHY_MAX], const char *what)
@@ -177,7 +166,7 @@ static enum err make_socket_directory(const struct spawner *s, const struct spaw
         return fail(why, "mkdir for its socket");
     }
     p->directory = directory;
-    if (r->user.wanted && lchown(directory, r->user.uid, r->user.gid) != 0)
+    if (r->user.required && lchown(directory, r->user.uid, r->user.gid) != 0)
         return fail(why, "chown of the directory for its socket");
     p->path = xasprintf("%s/s", directory);
     snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
@@ -266,14 +255,11 @@ static void become_user(const struct spawner *s, const struct spawn_request *r, 
 
     /* The supervisor of an agent that has become a user before is that user, and can become no
      * other. */
-    if (!u->wanted || (geteuid() != 0 && !privileges_differ(u)))
+    if (!u->required || (geteuid() != 0 && !privileges_differ(u)))
         return;
-    if (setgroups((size_t)u->ngroups, u->groups) != 0)
-        child_fail(error_fd, "setgroups");
-    if (setresgid(u->gid, u->gid, u->gid) != 0)
-        child_fail(error_fd, "setgid");
-    if (setresuid(u->uid, u->uid, u->uid) != 0)
-        child_fail(error_fd, "setuid");
+    const char *failed = privileges_switch(u);
+    if (failed != NULL)
+        child_fail(error_fd, failed);
     /* The agent chooses the command: it must not get more rights by it than the user's. */
     if (s->rights != NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         child_fail(error_fd, "no_new_privs");
@@ -358,7 +344,7 @@ enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct 
     int output[2] = {-1, -1};
     int error[2] = {-1, -1};
 
-    if (s->rights != NULL && !(r->user.wanted && supervisor_rights_allow(s->rights, &r->user))) {
+    if (s->rights != NULL && !(r->user.required && supervisor_rights_allow(s->rights, &r->user))) {
         snprintf(why, SUPERVISOR_WHY_MAX,
                  "uid %ld, gid %ld, with its groups, is not a user of an application known at the "
                  "start: "
@@ -417,7 +403,7 @@ static void empty_backlog(int listen_fd)
     }
 }
 
-void spawner_bury(struct spawned *p)
+void spawner_clean_up(struct spawned *p)
 {
     kill(-p->pid, SIGKILL);
     if (p->listen_fd >= 0)
@@ -430,16 +416,16 @@ void spawner_bury(struct spawned *p)
 
 /* ---- the processes there are ---- */
 
-void kept_init(struct kept_all *all)
+void children_init(struct children *all)
 {
     list_init(&all->items);
     all->n = 0;
 }
 
-struct kept *kept_add(struct kept_all *all, const struct spawn_request *r,
-                      const struct spawned *spawned, uint64_t agent, uint64_t now_ms)
+struct child *child_add(struct children *all, const struct spawn_request *r,
+                        const struct spawned *spawned, uint64_t agent, uint64_t now_ms)
 {
-    struct kept *p = xcalloc(1, sizeof(*p));
+    struct child *p = xcalloc(1, sizeof(*p));
 
     memcpy(p->id, r->id, sizeof(p->id));
     memcpy(p->application, r->application, sizeof(p->application));
@@ -455,7 +441,7 @@ struct kept *kept_add(struct kept_all *all, const struct spawn_request *r,
     return p;
 }
 
-void kept_remove(struct kept_all *all, struct kept *p)
+void child_remove(struct children *all, struct child *p)
 {
     list_remove(&p->node);
     --all->n;
@@ -463,10 +449,10 @@ void kept_remove(struct kept_all *all, struct kept *p)
     free(p);
 }
 
-struct kept *kept_of_message(const struct kept_all *all, const json_t *message)
+struct child *child_of_message(const struct children *all, const json_t *message)
 {
     const char *id = json_string_value(json_object_get(message, "id"));
-    struct kept *p;
+    struct child *p;
 
     list_for_each_entry (p, &all->items, node) {
         if (id != NULL && strcmp(p->id, id) == 0)
@@ -475,9 +461,9 @@ struct kept *kept_of_message(const struct kept_all *all, const json_t *message)
     return NULL;
 }
 
-struct kept *kept_of_pid(const struct kept_all *all, pid_t pid)
+struct child *child_of_pid(const struct children *all, pid_t pid)
 {
-    struct kept *p;
+    struct child *p;
 
     list_for_each_entry (p, &all->items, node) {
         if (p->spawned.pid == pid)
@@ -486,7 +472,7 @@ struct kept *kept_of_pid(const struct kept_all *all, pid_t pid)
     return NULL;
 }
 
-void kept_signal(struct kept *p, int signal_number)
+void child_signal(struct child *p, int signal_number)
 {
     p->term_deferred = signal_number == SIGTERM && p->busy > 0;
     /* The group: a shell before the program, or a master's own processes, are meant as well. */
@@ -494,14 +480,14 @@ void kept_signal(struct kept *p, int signal_number)
         kill(-p->spawned.pid, signal_number);
 }
 
-void kept_set_busy(struct kept *p, unsigned busy)
+void child_set_busy(struct child *p, unsigned busy)
 {
     p->busy = busy;
     if (busy == 0 && p->term_deferred)
-        kept_signal(p, SIGTERM);
+        child_signal(p, SIGTERM);
 }
 
-json_t *kept_message(const struct kept *p, uint64_t now_ms)
+json_t *child_message(const struct child *p, uint64_t now_ms)
 {
     return json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:s, s:s, s:I, s:i}", "op", "process", "id",
                      p->id, "application", p->application, "slot", (int)p->slot, "spec", p->spec,
@@ -509,7 +495,7 @@ json_t *kept_message(const struct kept *p, uint64_t now_ms)
                      p->note, "age_ms", (json_int_t)(now_ms - p->started_ms), "busy", (int)p->busy);
 }
 
-void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX])
+void child_describe_death(const struct child *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX])
 {
     ssize_t n = read(p->spawned.error_fd, out, SUPERVISOR_WHY_MAX - 1);
 
@@ -523,22 +509,22 @@ void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUP
         snprintf(out, SUPERVISOR_WHY_MAX, "signal %d", si->si_status);
 }
 
-void kept_end_all(struct kept_all *all, uint64_t now_ms)
+void children_end_all(struct children *all, uint64_t now_ms)
 {
-    struct kept *p;
+    struct child *p;
 
     list_for_each_entry (p, &all->items, node) {
-        kept_signal(p, SIGTERM);
+        child_signal(p, SIGTERM);
         p->kill_ms = now_ms + p->stop_timeout_ms;
     }
 }
 
-void kept_kill_overdue(struct kept_all *all, uint64_t now_ms)
+void children_kill_overdue(struct children *all, uint64_t now_ms)
 {
-    struct kept *p;
+    struct child *p;
 
     list_for_each_entry (p, &all->items, node) {
         if (now_ms >= p->kill_ms)
-            kept_signal(p, SIGKILL);
+            child_signal(p, SIGKILL);
     }
 }

@@ -33,9 +33,9 @@ struct spawn_request {
     char spec[FINGERPRINT_LEN + 1];
     unsigned slot;
     enum listen_mode listen;
-    const json_t *words, *env; /* lists of texts, borrowed from the message; as is root */
+    json_t *words, *env; /* lists of texts, borrowed from the message; as is root */
     const char *root;
-    struct privileges user; /* not wanted: the supervisor's */
+    struct privileges user; /* not required: the supervisor's */
     uint64_t stop_timeout_ms;
 };
 
@@ -44,8 +44,7 @@ bool message_text(const json_t *m, const char *name, char *out, size_t room);
 /* The message of a request (new), and back; WHY has the reason why a message is invalid. */
 json_t *spawn_request_message(const struct app_config *c, unsigned slot, const char *id,
                               uint64_t stop_timeout_ms);
-bool spawn_request_parse(const json_t *message, struct spawn_request *out,
-                         char why[SUPERVISOR_WHY_MAX]);
+bool spawn_request_parse(json_t *message, struct spawn_request *out, char why[SUPERVISOR_WHY_MAX]);
 
 /* The supervisor's state of a spawned process. */
 struct spawned {
@@ -55,14 +54,14 @@ struct spawned {
     char *directory;             /* to remove after that, or NULL */
     int listen_fd;               /* -1: it binds itself */
     int output_fd;               /* read ends: stdout and stderr; */
-    int error_fd;                /* and why exec failed */
+    int error_fd;                /* the reason why exec failed */
 };
 
 struct spawner {
     char *run_dir;
     pid_t supervisor;
     mode_t umask;         /* for the processes: what the agent had, as the supervisor has its own */
-    struct rlimit nofile; /* the same */
+    struct rlimit nofile; /* for the processes, too */
     unsigned last_ports[64]; /* given out by {port} lately: not given to the next one */
     unsigned next_port;
     /* The users that processes may have, where the agent has a user that is not ours; NULL: all
@@ -77,7 +76,7 @@ enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct 
  * The process has died (and is not reaped yet, so that its pid is still its own): kill what is left
  * of its group, and see to it that nothing in its socket's backlog is ever accepted.
  */
-void spawner_bury(struct spawned *p);
+void spawner_clean_up(struct spawned *p);
 
 /* ---- the processes that a supervisor has, and how they are signalled ---- */
 
@@ -85,7 +84,7 @@ void spawner_bury(struct spawned *p);
  * While one agent follows another (supervisor.h), the one before may still have requests at a
  * process (`busy`, which it reports): SIGTERM then waits until these are over, SIGKILL does not.
  */
-struct kept { /* one process */
+struct child { /* one process */
     struct list node;
     char id[INCARNATION_MAX + 1];
     char application[APP_NAME_MAX + 1];
@@ -101,33 +100,33 @@ struct kept { /* one process */
     struct spawned spawned;
 };
 
-struct kept_all {
+struct children {
     struct list items;
     size_t n;
 };
 
-void kept_init(struct kept_all *all);
-/* Take over what SPAWNED is; its note is empty. */
-struct kept *kept_add(struct kept_all *all, const struct spawn_request *r,
-                      const struct spawned *spawned, uint64_t agent, uint64_t now_ms);
+void children_init(struct children *all);
+/* Adds a process with an empty note; ownership of what SPAWNED has passes to it. */
+struct child *child_add(struct children *all, const struct spawn_request *r,
+                        const struct spawned *spawned, uint64_t agent, uint64_t now_ms);
 /* Removes P, which must have been reaped. */
-void kept_remove(struct kept_all *all, struct kept *p);
+void child_remove(struct children *all, struct child *p);
 /* The process with the "id" of MESSAGE, or NULL. */
-struct kept *kept_of_message(const struct kept_all *all, const json_t *message);
-struct kept *kept_of_pid(const struct kept_all *all, pid_t pid);
+struct child *child_of_message(const struct children *all, const json_t *message);
+struct child *child_of_pid(const struct children *all, pid_t pid);
 
 /* Sends SIGTERM or SIGKILL to its process group. */
-void kept_signal(struct kept *p, int signal_number);
+void child_signal(struct child *p, int signal_number);
 /* Sets the number of requests of the old agent at P. At 0, a deferred SIGTERM is sent. */
-void kept_set_busy(struct kept *p, unsigned busy);
+void child_set_busy(struct child *p, unsigned busy);
 
 /* The "process" message about P for an agent; the output descriptor is sent with it. */
-json_t *kept_message(const struct kept *p, uint64_t now_ms);
+json_t *child_message(const struct child *p, uint64_t now_ms);
 /* Describes the cause of its death: exit status, signal, or start error (from the error pipe). */
-void kept_describe_death(const struct kept *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX]);
+void child_describe_death(const struct child *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX]);
 
-/* Sends SIGTERM to all; kept_kill_overdue ends those that exceed their stop_timeout. */
-void kept_end_all(struct kept_all *all, uint64_t now_ms);
-void kept_kill_overdue(struct kept_all *all, uint64_t now_ms);
+/* Sends SIGTERM to all; children_kill_overdue ends those that exceed their stop_timeout. */
+void children_end_all(struct children *all, uint64_t now_ms);
+void children_kill_overdue(struct children *all, uint64_t now_ms);
 
 #endif

@@ -39,8 +39,8 @@
 
 enum {
     /* Maximum number of connections that have not sent "hello", and their time limit. */
-    STRANGERS_MAX = 4,
-    STRANGER_MS = 5000,
+    PENDING_MAX = 4,
+    PENDING_MS = 5000,
     /* Maximum time for the previous supervisor to release its lock. */
     LOCK_WAIT_MS = 60000,
     /* The agent that is obeyed, and the old one. */
@@ -52,7 +52,7 @@ struct agent_end {
     uint64_t number;         /* sequence number among the agents that sent "hello" */
 };
 
-struct stranger {
+struct pending {
     int fd; /* -1: free */
     uint64_t until_ms;
 };
@@ -62,11 +62,11 @@ struct supervisor {
     const char *state_dir;
     char *socket_path;
     int signals_fd, listen_fd, lock_fd;
-    struct agent_end agents[AGENTS_MAX]; /* the last is obeyed */
+    struct agent_end *agents[AGENTS_MAX]; /* the last is obeyed */
     size_t nagents;
     uint64_t agents_so_far;
-    struct stranger strangers[STRANGERS_MAX];
-    struct kept_all kept;
+    struct pending pending[PENDING_MAX];
+    struct children children;
     uint64_t adopt_timeout_ms;
     uint64_t adopt_until_ms; /* without an agent */
     bool ending;
@@ -85,52 +85,54 @@ static bool is_obeyed(const struct supervisor *k, size_t i)
 }
 
 /* Takes MESSAGE. PASS is borrowed. A peer that has gone is found out about by reading. */
-static void tell_one(struct supervisor *k, size_t i, json_t *message, int pass)
+static void send_to(struct agent_end *a, json_t *message, int pass)
 {
-    packet_queue_add(&k->agents[i].out, message, pass);
-    (void)!packet_queue_flush(&k->agents[i].out);
+    packet_queue_add(&a->out, message, pass);
+    (void)!packet_queue_flush(&a->out);
 }
 
-static void tell(struct supervisor *k, json_t *message, int pass)
+/* Sends MESSAGE to the agent that is obeyed, if there is one. */
+static void send_message(struct supervisor *k, json_t *message, int pass)
 {
     ASSERT(message != NULL);
     if (k->nagents > 0)
-        tell_one(k, k->nagents - 1, message, pass);
+        send_to(k->agents[k->nagents - 1], message, pass);
     else
         json_decref(message);
 }
 
-static void tell_all(struct supervisor *k, json_t *message)
+static void send_to_all(struct supervisor *k, json_t *message)
 {
     for (size_t i = 0; i < k->nagents; ++i)
-        tell_one(k, i, json_incref(message), -1);
+        send_to(k->agents[i], json_incref(message), -1);
     json_decref(message);
 }
 
 static void add_agent(struct supervisor *k, int fd)
 {
-    struct agent_end *a = &k->agents[k->nagents++];
+    struct agent_end *a = xcalloc(1, sizeof(*a));
 
     packet_queue_init(&a->out, fd);
     a->number = ++k->agents_so_far;
+    k->agents[k->nagents++] = a;
 }
 
-static void tell_busy(struct supervisor *k, const struct kept *p)
+static void send_busy(struct supervisor *k, const struct child *p)
 {
-    tell(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
+    send_message(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
 }
 
-/* The one that was followed has finished, or died: nothing is busy any more. */
+/* The old agent of an upgrade has finished, or died: no process is busy any more. */
 static void old_agent_gone(struct supervisor *k)
 {
-    struct kept *p;
+    struct child *p;
 
-    log_info(NULL, "supervisor-old-agent-detached", "processes=%zu", k->kept.n);
-    list_for_each_entry (p, &k->kept.items, node) {
+    log_info(NULL, "supervisor-old-agent-detached", "processes=%zu", k->children.n);
+    list_for_each_entry (p, &k->children.items, node) {
         if (p->busy == 0)
             continue;
-        kept_set_busy(p, 0);
-        tell_busy(k, p);
+        child_set_busy(p, 0);
+        send_busy(k, p);
     }
 }
 
@@ -138,42 +140,39 @@ static void old_agent_gone(struct supervisor *k)
  * started. */
 static void new_agent_gone(struct supervisor *k, uint64_t number)
 {
-    struct kept *p;
+    struct child *p;
 
-    log_warn(NULL, "supervisor-old-agent-restored", "processes=%zu", k->kept.n);
-    list_for_each_entry (p, &k->kept.items, node) {
+    log_warn(NULL, "supervisor-old-agent-restored", "processes=%zu", k->children.n);
+    list_for_each_entry (p, &k->children.items, node) {
         p->term_deferred = false;
         p->busy = 0;
         if (p->agent == number)
-            tell(k, kept_message(p, now_ms()), p->spawned.output_fd);
+            send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
     }
 }
 
 static void none_left(struct supervisor *k)
 {
-    struct kept *p;
+    struct child *p;
 
-    list_for_each_entry (p, &k->kept.items, node)
-        kept_set_busy(p, 0);
+    list_for_each_entry (p, &k->children.items, node)
+        child_set_busy(p, 0);
     k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
     if (!k->ending)
-        log_warn(NULL, "supervisor-agent-exited", "processes=%zu adopt_timeout_ms=%llu", k->kept.n,
-                 (unsigned long long)k->adopt_timeout_ms);
+        log_warn(NULL, "supervisor-agent-exited", "processes=%zu adopt_timeout_ms=%llu",
+                 k->children.n, (unsigned long long)k->adopt_timeout_ms);
 }
 
 static void agent_gone(struct supervisor *k, size_t i)
 {
     bool was_obeyed = is_obeyed(k, i);
-    uint64_t number = k->agents[i].number;
+    uint64_t number = k->agents[i]->number;
 
-    packet_queue_clear(&k->agents[i].out);
-    close(k->agents[i].out.fd);
-    for (size_t at = i; at + 1 < k->nagents; ++at) {
-        k->agents[at].out.fd = k->agents[at + 1].out.fd;
-        k->agents[at].number = k->agents[at + 1].number;
-        list_splice_back(&k->agents[at].out.items, &k->agents[at + 1].out.items);
-    }
+    packet_queue_close(&k->agents[i]->out);
+    free(k->agents[i]);
     --k->nagents;
+    for (; i < k->nagents; ++i)
+        k->agents[i] = k->agents[i + 1];
     if (k->nagents == 0)
         none_left(k);
     else if (was_obeyed)
@@ -184,56 +183,51 @@ static void agent_gone(struct supervisor *k, size_t i)
 
 /* ---- processes ---- */
 
-static enum err spawn(struct supervisor *k, const struct spawn_request *r, struct kept **out,
-                      char why[SUPERVISOR_WHY_MAX])
+static struct child *spawn(struct supervisor *k, size_t from, const struct spawn_request *r,
+                           char why[SUPERVISOR_WHY_MAX])
 {
     struct spawned spawned;
 
-    if (k->kept.n >= SUPERVISOR_PROCESSES_MAX) {
+    if (!is_obeyed(k, from))
+        snprintf(why, SUPERVISOR_WHY_MAX, "another agent has taken over");
+    else if (k->children.n >= SUPERVISOR_PROCESSES_MAX)
         snprintf(why, SUPERVISOR_WHY_MAX, "at most %d processes per supervisor",
                  SUPERVISOR_PROCESSES_MAX);
-        return ERR_TOO_LARGE;
-    }
-    enum err e = spawner_start(&k->spawner, r, &spawned, why);
-    if (e == ERR_OK)
-        *out = kept_add(&k->kept, r, &spawned, k->agents[k->nagents - 1].number, now_ms());
-    return e;
+    else if (spawner_start(&k->spawner, r, &spawned, why) == ERR_OK)
+        return child_add(&k->children, r, &spawned, k->agents[from]->number, now_ms());
+    return NULL;
 }
 
-static void on_spawn(struct supervisor *k, size_t from, const json_t *message)
+static void on_spawn(struct supervisor *k, size_t from, json_t *message)
 {
     struct spawn_request r = {0};
     char why[SUPERVISOR_WHY_MAX] = "";
     const char *id = json_string_value(json_object_get(message, "id"));
-    struct kept *p = NULL;
-    bool good = spawn_request_parse(message, &r, why) && !k->ending;
+    const struct child *p = NULL;
 
-    if (good && !is_obeyed(k, from)) {
-        snprintf(why, sizeof(why), "another agent has taken over");
-        good = false;
-    }
-    if (good && spawn(k, &r, &p, why) == ERR_OK) {
-        tell(k,
-             json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
-                       (json_int_t)p->spawned.pid, "address", p->spawned.address),
-             p->spawned.output_fd);
-    } else {
-        tell_one(
-            k, from,
+    if (spawn_request_parse(message, &r, why) && !k->ending)
+        p = spawn(k, from, &r, why);
+    if (p != NULL)
+        send_to(k->agents[from],
+                json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
+                          (json_int_t)p->spawned.pid, "address", p->spawned.address),
+                p->spawned.output_fd);
+    else
+        send_to(
+            k->agents[from],
             json_pack("{s:s, s:s, s:s}", "op", "refused", "id", id != NULL ? id : "", "why", why),
             -1);
-    }
 }
 
-static void bury(struct supervisor *k, struct kept *p, const siginfo_t *si)
+static void reap_one(struct supervisor *k, struct child *p, const siginfo_t *si)
 {
     char how[SUPERVISOR_WHY_MAX];
 
-    kept_describe_death(p, si, how);
-    spawner_bury(&p->spawned);
+    child_describe_death(p, si, how);
+    spawner_clean_up(&p->spawned);
     waitpid(p->spawned.pid, NULL, 0);
-    tell_all(k, json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how));
-    kept_remove(&k->kept, p);
+    send_to_all(k, json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how));
+    child_remove(&k->children, p);
 }
 
 static void reap(struct supervisor *k)
@@ -243,9 +237,9 @@ static void reap(struct supervisor *k)
 
         if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) != 0 || si.si_pid == 0)
             return;
-        struct kept *p = kept_of_pid(&k->kept, si.si_pid);
+        struct child *p = child_of_pid(&k->children, si.si_pid);
         if (p != NULL)
-            bury(k, p, &si);
+            reap_one(k, p, &si);
         else
             waitpid(si.si_pid, NULL, 0); /* an orphan of one of them */
     }
@@ -256,23 +250,22 @@ static void end_all(struct supervisor *k)
     if (k->ending)
         return;
     k->ending = true;
-    kept_end_all(&k->kept, now_ms());
+    children_end_all(&k->children, now_ms());
 }
 
 /* ---- from the agents ---- */
 
 static void send_list(struct supervisor *k)
 {
-    struct kept *p;
+    struct child *p;
 
-    tell(k,
-         json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", SUPERVISOR_VERSION, "pid",
-                   (json_int_t)getpid(), "processes", (json_int_t)k->kept.n, "limited",
-                   k->spawner.rights != NULL),
-         -1);
-    list_for_each_entry (p, &k->kept.items, node) {
-        tell(k, kept_message(p, now_ms()), p->spawned.output_fd);
-    }
+    send_message(k,
+                 json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", SUPERVISOR_VERSION,
+                           "pid", (json_int_t)getpid(), "processes", (json_int_t)k->children.n,
+                           "limited", k->spawner.rights != NULL),
+                 -1);
+    list_for_each_entry (p, &k->children.items, node)
+        send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
 }
 
 static void on_hello(struct supervisor *k, const json_t *message)
@@ -290,10 +283,10 @@ static void on_hello(struct supervisor *k, const json_t *message)
     if (v != SUPERVISOR_VERSION || k->ending || !allowed) {
         /* Not a usable supervisor: the agent will send BYE, or (while it follows another)
          * disconnect. */
-        tell(k,
-             json_pack("{s:s, s:i, s:i}", "op", "hello", "v",
-                       k->ending || !allowed ? 0 : SUPERVISOR_VERSION, "processes", 0),
-             -1);
+        send_message(k,
+                     json_pack("{s:s, s:i, s:i}", "op", "hello", "v",
+                               k->ending || !allowed ? 0 : SUPERVISOR_VERSION, "processes", 0),
+                     -1);
         return;
     }
     if (timeout >= 0)
@@ -303,16 +296,16 @@ static void on_hello(struct supervisor *k, const json_t *message)
 
 static void on_signal(struct supervisor *k, const json_t *message)
 {
-    struct kept *p = kept_of_message(&k->kept, message);
+    struct child *p = child_of_message(&k->children, message);
     json_int_t signal_number = json_integer_value(json_object_get(message, "signal"));
 
     if (p != NULL && (signal_number == SIGTERM || signal_number == SIGKILL))
-        kept_signal(p, (int)signal_number);
+        child_signal(p, (int)signal_number);
 }
 
 static void on_note(struct supervisor *k, const json_t *message)
 {
-    struct kept *p = kept_of_message(&k->kept, message);
+    struct child *p = child_of_message(&k->children, message);
     const char *note = json_string_value(json_object_get(message, "note"));
 
     if (p == NULL || note == NULL || strlen(note) > SUPERVISOR_WHY_MAX)
@@ -321,20 +314,20 @@ static void on_note(struct supervisor *k, const json_t *message)
     p->note = xstrdup(note);
 }
 
-/* Before it is followed, or after. */
+/* From the agent that is obeyed, or from the old one during an upgrade. */
 static void on_busy(struct supervisor *k, size_t from, const json_t *message)
 {
-    struct kept *p = kept_of_message(&k->kept, message);
+    struct child *p = child_of_message(&k->children, message);
     json_int_t n = json_integer_value(json_object_get(message, "n"));
 
     if (p == NULL || n < 0 || n > INT_MAX)
         return;
-    kept_set_busy(p, (unsigned)n);
+    child_set_busy(p, (unsigned)n);
     if (!is_obeyed(k, from))
-        tell_busy(k, p);
+        send_busy(k, p);
 }
 
-static void on_message(struct supervisor *k, size_t from, const json_t *message)
+static void on_message(struct supervisor *k, size_t from, json_t *message)
 {
     const char *op = json_string_value(json_object_get(message, "op"));
 
@@ -344,7 +337,7 @@ static void on_message(struct supervisor *k, size_t from, const json_t *message)
         on_spawn(k, from, message);
     else if (strcmp(op, "busy") == 0)
         on_busy(k, from, message);
-    /* The rest is for the one in charge alone. */
+    /* The other messages are accepted from the agent that is obeyed only. */
     else if (!is_obeyed(k, from))
         return;
     else if (strcmp(op, "hello") == 0)
@@ -363,7 +356,7 @@ static void read_agent(struct supervisor *k, size_t i, int at_most)
     for (int n = 0; n < at_most; ++n) {
         json_t *message;
         int passed;
-        enum err e = packet_receive(k->agents[i].out.fd, &message, &passed);
+        enum err e = packet_receive(k->agents[i]->out.fd, &message, &passed);
 
         if (e == ERR_BUSY)
             return;
@@ -382,7 +375,7 @@ static void read_agent(struct supervisor *k, size_t i, int at_most)
 
 /* ---- the next agent ---- */
 
-static void accept_stranger(struct supervisor *k)
+static void accept_pending(struct supervisor *k)
 {
     int fd = accept4(k->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -390,10 +383,10 @@ static void accept_stranger(struct supervisor *k)
         return;
     const struct supervisor_rights *rights = k->spawner.rights;
     bool ours = packet_peer_is(fd, rights != NULL ? rights->users[0].uid : geteuid());
-    for (size_t i = 0; ours && i < STRANGERS_MAX; ++i) {
-        if (k->strangers[i].fd >= 0)
+    for (size_t i = 0; ours && i < PENDING_MAX; ++i) {
+        if (k->pending[i].fd >= 0)
             continue;
-        k->strangers[i] = (struct stranger){fd, now_ms() + STRANGER_MS};
+        k->pending[i] = (struct pending){fd, now_ms() + PENDING_MS};
         return;
     }
     close(fd);
@@ -404,7 +397,7 @@ static void accept_stranger(struct supervisor *k)
  * what that one had asked for before is done first, and it stays to finish its requests. Either
  * way the new one has the lock on state_dir.
  */
-static void read_stranger(struct supervisor *k, struct stranger *s)
+static void read_pending(struct supervisor *k, struct pending *s)
 {
     json_t *message;
     int passed;
@@ -425,7 +418,8 @@ static void read_stranger(struct supervisor *k, struct stranger *s)
         agent_gone(k, 0);
     add_agent(k, s->fd);
     s->fd = -1;
-    log_info(NULL, "supervisor-agent-attached", "processes=%zu agents=%zu", k->kept.n, k->nagents);
+    log_info(NULL, "supervisor-agent-attached", "processes=%zu agents=%zu", k->children.n,
+             k->nagents);
     on_message(k, k->nagents - 1, message);
     json_decref(message);
 }
@@ -444,7 +438,7 @@ static void on_signals(struct supervisor *k)
     reap(k);
 }
 
-static void sooner(uint64_t *at, uint64_t other)
+static void set_earlier(uint64_t *at, uint64_t other)
 {
     if (other < *at)
         *at = other;
@@ -455,56 +449,56 @@ static int wait_ms(const struct supervisor *k)
     enum { LONGEST_MS = 60000 };
     uint64_t now = now_ms();
     uint64_t at = now + LONGEST_MS;
-    const struct kept *p;
+    const struct child *p;
 
     if (k->nagents == 0 && !k->ending)
-        sooner(&at, k->adopt_until_ms);
-    for (size_t i = 0; i < STRANGERS_MAX; ++i) {
-        if (k->strangers[i].fd >= 0)
-            sooner(&at, k->strangers[i].until_ms);
+        set_earlier(&at, k->adopt_until_ms);
+    for (size_t i = 0; i < PENDING_MAX; ++i) {
+        if (k->pending[i].fd >= 0)
+            set_earlier(&at, k->pending[i].until_ms);
     }
     if (k->ending) {
-        list_for_each_entry (p, &k->kept.items, node)
-            sooner(&at, p->kill_ms);
+        list_for_each_entry (p, &k->children.items, node)
+            set_earlier(&at, p->kill_ms);
     }
     return at <= now ? 1 : (int)(at - now);
 }
 
-static void look_at_clock(struct supervisor *k)
+static void check_deadlines(struct supervisor *k)
 {
-    for (size_t i = 0; i < STRANGERS_MAX; ++i) {
-        if (k->strangers[i].fd >= 0 && now_ms() >= k->strangers[i].until_ms) {
-            close(k->strangers[i].fd);
-            k->strangers[i].fd = -1;
+    for (size_t i = 0; i < PENDING_MAX; ++i) {
+        if (k->pending[i].fd >= 0 && now_ms() >= k->pending[i].until_ms) {
+            close(k->pending[i].fd);
+            k->pending[i].fd = -1;
         }
     }
     if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
         log_warn(NULL, "supervisor-exiting",
-                 "reason=\"no agent within adopt_timeout\" processes=%zu", k->kept.n);
+                 "reason=\"no agent within adopt_timeout\" processes=%zu", k->children.n);
         end_all(k);
     }
     if (k->ending)
-        kept_kill_overdue(&k->kept, now_ms());
+        children_kill_overdue(&k->children, now_ms());
 }
 
 static void turn(struct supervisor *k)
 {
     enum { AT_ONCE = 64 };
-    struct pollfd fds[2 + AGENTS_MAX + STRANGERS_MAX] = {
+    struct pollfd fds[2 + AGENTS_MAX + PENDING_MAX] = {
         {.fd = k->signals_fd, .events = POLLIN},
         {.fd = k->listen_fd, .events = POLLIN},
     };
     struct pollfd *agents = fds + 2;
-    struct pollfd *strangers = agents + AGENTS_MAX;
+    struct pollfd *pending = agents + AGENTS_MAX;
 
     for (size_t i = 0; i < AGENTS_MAX; ++i) {
         agents[i] =
-            (struct pollfd){.fd = i < k->nagents ? k->agents[i].out.fd : -1, .events = POLLIN};
-        if (i < k->nagents && !list_empty(&k->agents[i].out.items))
+            (struct pollfd){.fd = i < k->nagents ? k->agents[i]->out.fd : -1, .events = POLLIN};
+        if (i < k->nagents && !list_empty(&k->agents[i]->out.items))
             agents[i].events |= POLLOUT;
     }
-    for (size_t i = 0; i < STRANGERS_MAX; ++i)
-        strangers[i] = (struct pollfd){.fd = k->strangers[i].fd, .events = POLLIN};
+    for (size_t i = 0; i < PENDING_MAX; ++i)
+        pending[i] = (struct pollfd){.fd = k->pending[i].fd, .events = POLLIN};
     if (poll(fds, ARRAY_LEN(fds), wait_ms(k)) < 0)
         return;
     if (fds[0].revents != 0)
@@ -513,16 +507,16 @@ static void turn(struct supervisor *k)
     for (size_t i = AGENTS_MAX; i-- > 0;) {
         if (agents[i].revents == 0)
             continue;
-        (void)!packet_queue_flush(&k->agents[i].out);
+        (void)!packet_queue_flush(&k->agents[i]->out);
         read_agent(k, i, AT_ONCE);
     }
-    for (size_t i = 0; i < STRANGERS_MAX; ++i) {
-        if (strangers[i].revents != 0 && k->strangers[i].fd >= 0)
-            read_stranger(k, &k->strangers[i]);
+    for (size_t i = 0; i < PENDING_MAX; ++i) {
+        if (pending[i].revents != 0 && k->pending[i].fd >= 0)
+            read_pending(k, &k->pending[i]);
     }
     if (fds[1].revents != 0)
-        accept_stranger(k);
-    look_at_clock(k);
+        accept_pending(k);
+    check_deadlines(k);
 }
 
 /* ---- files in state_dir ---- */
@@ -554,7 +548,7 @@ static bool lock_state_dir(const char *state_dir, int *fd)
     return *fd >= 0;
 }
 
-/* A socket, or a directory with nothing but a socket in it. */
+/* Removes a socket, or a directory with nothing but a socket in it. */
 static void remove_leftover(int dir, const char *name)
 {
     int directory;
@@ -569,7 +563,7 @@ static void remove_leftover(int dir, const char *name)
     unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-/* FD is what is at PATH, and belongs to our user. */
+/* Whether FD is what is at PATH, and belongs to the process's user. */
 static bool is_our_directory(const char *path, int fd)
 {
     struct stat opened;
@@ -698,9 +692,9 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o)
                            .spawner = {.nofile = o->nofile, .rights = rights},
                            .adopt_timeout_ms = 10000};
 
-    kept_init(&k.kept);
-    for (size_t i = 0; i < STRANGERS_MAX; ++i)
-        k.strangers[i].fd = -1;
+    children_init(&k.children);
+    for (size_t i = 0; i < PENDING_MAX; ++i)
+        k.pending[i].fd = -1;
     agent_fd = fcntl(agent_fd, F_DUPFD_CLOEXEC, 3);
     close_others(agent_fd);
     add_agent(&k, agent_fd);
@@ -710,7 +704,7 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o)
     if (!lock_state_dir(k.state_dir, &k.lock_fd) || !make_run_dir(k.spawner.run_dir) ||
         !listen_for_agents(k.socket_path, rights, &k.listen_fd))
         _exit(1);
-    while (!k.ending || k.kept.n > 0)
+    while (!k.ending || k.children.n > 0)
         turn(&k);
     end_orphans();
     unlink(k.socket_path);

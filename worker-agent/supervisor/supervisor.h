@@ -63,7 +63,7 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o) no_return;
 struct supervisor_link;
 
 /* A process that the supervisor had before this agent. */
-struct kept_process {
+struct adoptable_process {
     char id[INCARNATION_MAX + 1];
     char application[APP_NAME_MAX + 1];
     char spec[FINGERPRINT_LEN + 1];
@@ -76,8 +76,8 @@ struct kept_process {
     int output_fd; /* ownership passes to the adopting process object */
 };
 
-struct kept_list {
-    struct kept_process *items;
+struct adoptable_list {
+    struct adoptable_process *items;
     size_t n;
 };
 
@@ -87,7 +87,7 @@ struct kept_list {
  * caller frees the items. Returns NULL if no supervisor is available.
  */
 struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
-                                             uint64_t adopt_timeout_ms, struct kept_list *out);
+                                             uint64_t adopt_timeout_ms, struct adoptable_list *out);
 
 struct supervisor_link_events { /* on the loop */
     /* OUTPUT_FD is the receiver's. */
@@ -98,7 +98,7 @@ struct supervisor_link_events { /* on the loop */
     void (*busy)(void *context, const char *id, unsigned n);
     /* The new agent has died after it had started K. Ownership of K's output passes to the
      * receiver. */
-    void (*left)(void *context, struct kept_process *k);
+    void (*left)(void *context, struct adoptable_process *k);
     /* The supervisor has exited, expectedly (after supervisor_link_bye) or not. */
     void (*lost)(void *context);
 };

@@ -55,19 +55,24 @@ static bool is_acceptable(const struct supervisor_options *o, const json_t *answ
             json_is_true(json_object_get(answer, "limited")));
 }
 
-static json_t *receive_until(int fd, uint64_t until_us, int *passed)
+/* The text NAME of M; "" if there is none. */
+static const char *text_of(const json_t *m, const char *name)
 {
-    json_t *message;
+    const char *text = json_string_value(json_object_get(m, name));
 
-    return packet_await(fd, until_us, &message, passed) == ERR_OK ? message : NULL;
+    return text != NULL ? text : "";
 }
 
-static void read_process(const json_t *m, int output_fd, struct kept_process *p)
+static unsigned requests_of(const json_t *m, const char *name)
 {
-    json_int_t busy = json_integer_value(json_object_get(m, "busy"));
+    json_int_t n = json_integer_value(json_object_get(m, name));
 
-    *p = (struct kept_process){.output_fd = output_fd};
-    p->busy = busy > 0 && busy <= INT_MAX ? (unsigned)busy : 0;
+    return n > 0 && n <= INT_MAX ? (unsigned)n : 0;
+}
+
+static void read_process(const json_t *m, int output_fd, struct adoptable_process *p)
+{
+    *p = (struct adoptable_process){.output_fd = output_fd, .busy = requests_of(m, "busy")};
     (void)message_text(m, "id", p->id, sizeof(p->id));
     (void)message_text(m, "application", p->application, sizeof(p->application));
     (void)message_text(m, "spec", p->spec, sizeof(p->spec));
@@ -78,25 +83,25 @@ static void read_process(const json_t *m, int output_fd, struct kept_process *p)
     p->age_ms = (uint64_t)json_integer_value(json_object_get(m, "age_ms"));
 }
 
-static void drop_list(struct kept_list *list)
+static void drop_list(struct adoptable_list *list)
 {
     for (size_t i = 0; i < list->n; ++i) {
         if (list->items[i].output_fd >= 0)
             close(list->items[i].output_fd);
     }
     free(list->items);
-    *list = (struct kept_list){0};
+    *list = (struct adoptable_list){0};
 }
 
 /* The whole list that follows a hello. */
-static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *out)
+static bool receive_list(int fd, size_t n, uint64_t until_us, struct adoptable_list *out)
 {
     out->items = xcalloc(n + 1, sizeof(*out->items));
     for (size_t i = 0; i < n; ++i) {
         int output_fd;
-        json_t *m = receive_until(fd, until_us, &output_fd);
+        json_t *m;
 
-        if (m == NULL) {
+        if (packet_await(fd, until_us, &m, &output_fd) != ERR_OK) {
             drop_list(out);
             return false;
         }
@@ -108,17 +113,17 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct kept_list *
 
 /* Sends HELLO on FD. Returns the supervisor's pid, or 0. */
 static pid_t greet(int fd, const struct supervisor_options *o, uint64_t adopt_timeout_ms,
-                   uint64_t wait_ms, struct kept_list *out)
+                   uint64_t wait_ms, struct adoptable_list *out)
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
     json_t *hello = hello_message(o, adopt_timeout_ms);
     enum err e = packet_send(fd, hello, -1);
+    json_t *answer;
     int passed;
     pid_t pid = 0;
 
     json_decref(hello);
-    json_t *answer = e == ERR_OK ? receive_until(fd, until_us, &passed) : NULL;
-    if (answer == NULL)
+    if (e != ERR_OK || packet_await(fd, until_us, &answer, &passed) != ERR_OK)
         return 0;
     json_int_t n = json_integer_value(json_object_get(answer, "processes"));
     if (is_acceptable(o, answer) && n >= 0 && n <= SUPERVISOR_PROCESSES_MAX &&
@@ -178,7 +183,7 @@ static int fork_supervisor(const struct supervisor_options *o)
 
 /* Find one, or (unless it is to be there) fork one. *PID is 0: neither. The socket to it. */
 static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_timeout_ms,
-                            pid_t *pid, struct kept_list *out)
+                            pid_t *pid, struct adoptable_list *out)
 {
     int fd = connect_to_supervisor(o->state_dir);
 
@@ -204,13 +209,13 @@ static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_t
 }
 
 struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
-                                             uint64_t adopt_timeout_ms, struct kept_list *out)
+                                             uint64_t adopt_timeout_ms, struct adoptable_list *out)
 {
     int bytes = 4 * PACKET_BYTES_MAX;
     struct supervisor_link *k;
     pid_t pid;
 
-    *out = (struct kept_list){0};
+    *out = (struct adoptable_list){0};
     int fd = reach_supervisor(o, adopt_timeout_ms, &pid, out);
     if (pid == 0) {
         if (fd >= 0)
@@ -245,25 +250,17 @@ static void on_message(struct supervisor_link *k, const json_t *m, int passed)
     if (op == NULL || id == NULL) {
         log_warn(NULL, "supervisor-message-invalid", "reason=\"op or id missing\"");
     } else if (strcmp(op, "spawned") == 0) {
-        const char *address = json_string_value(json_object_get(m, "address"));
-
         k->events->spawned(k->context, id, (pid_t)json_integer_value(json_object_get(m, "pid")),
-                           address != NULL ? address : "", passed);
+                           text_of(m, "address"), passed);
         return;
     } else if (strcmp(op, "refused") == 0) {
-        const char *why = json_string_value(json_object_get(m, "why"));
-
-        k->events->refused(k->context, id, why != NULL ? why : "");
+        k->events->refused(k->context, id, text_of(m, "why"));
     } else if (strcmp(op, "died") == 0) {
-        const char *how = json_string_value(json_object_get(m, "how"));
-
-        k->events->died(k->context, id, how != NULL ? how : "");
+        k->events->died(k->context, id, text_of(m, "how"));
     } else if (strcmp(op, "busy") == 0) {
-        json_int_t n = json_integer_value(json_object_get(m, "n"));
-
-        k->events->busy(k->context, id, n > 0 && n <= INT_MAX ? (unsigned)n : 0);
+        k->events->busy(k->context, id, requests_of(m, "n"));
     } else if (strcmp(op, "process") == 0) {
-        struct kept_process p;
+        struct adoptable_process p;
 
         read_process(m, passed, &p);
         k->events->left(k->context, &p);
@@ -352,8 +349,7 @@ void supervisor_link_destroy(struct supervisor_link *k)
         return;
     watch_stop(k->watch);
     timer_stop(&k->retry);
-    packet_queue_clear(&k->out);
-    close(k->out.fd);
+    packet_queue_close(&k->out);
     free(k);
 }
 

@@ -15,7 +15,7 @@ struct given {
 
 static void take(const struct given *given, size_t n, struct command_line *out)
 {
-    *out = (struct command_line){.nwords = 0};
+    *out = (struct command_line){.naddresses = 0};
     for (size_t i = 0; i < n; ++i)
         assert_true(command_line_option(out, given[i].letter, given[i].value));
 }
@@ -75,7 +75,7 @@ static void an_address_that_is_not_valid_is_refused(void **state)
 static void a_port_that_is_not_valid_is_bad_usage(void **state)
 {
     static const char *const bad[] = {"65536", "1x", "", "-1"};
-    struct command_line line = {.nwords = 0};
+    struct command_line line = {.naddresses = 0};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
@@ -84,7 +84,7 @@ static void a_port_that_is_not_valid_is_bad_usage(void **state)
 
 static void there_is_a_bound_to_addresses(void **state)
 {
-    struct command_line line = {.nwords = 0};
+    struct command_line line = {.naddresses = 0};
 
     (void)state;
     for (size_t i = 0; i < LISTENERS_MAX; ++i)

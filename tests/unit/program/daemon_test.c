@@ -57,7 +57,7 @@ static int run(void *context, void *config, const struct daemon_line *line)
     (void)context;
     assert_ptr_equal(config, &seen);
     snprintf(seen.first_arg, sizeof(seen.first_arg), "%s",
-             line->args[0] != NULL ? line->args[0] : "");
+             line->argv[1] != NULL ? line->argv[1] : "");
     ++seen.runs;
     return 42;
 }

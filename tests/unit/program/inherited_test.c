@@ -40,7 +40,7 @@ static int close_channel(void **state)
 }
 
 /* Takes M; FD stays the caller's. */
-static void say(json_t *m, int fd)
+static void send_message(json_t *m, int fd)
 {
     assert_int_equal(packet_send(old, m, fd), ERR_OK);
     json_decref(m);
@@ -48,12 +48,12 @@ static void say(json_t *m, int fd)
 
 static void say_op(const char *op, int fd)
 {
-    say(json_pack("{s:s}", "op", op), fd);
+    send_message(json_pack("{s:s}", "op", op), fd);
 }
 
 static void pass(const char *op, const char *name, int number, int fd)
 {
-    say(json_pack("{s:s, s:s, s:i}", "op", op, "name", name, "number", number), fd);
+    send_message(json_pack("{s:s, s:s, s:i}", "op", op, "name", name, "number", number), fd);
 }
 
 static void assert_heard(const char *op)
@@ -90,7 +90,7 @@ static struct inherited *begin(void)
 {
     struct inherited *h;
 
-    say(json_pack("{s:s, s:i}", "op", "begin", "v", UPGRADE_VERSION), -1);
+    send_message(json_pack("{s:s, s:i}", "op", "begin", "v", UPGRADE_VERSION), -1);
     assert_true(inherited_begin(&h));
     assert_true(inherited_from_old(h));
     assert_null(getenv(UPGRADE_VARIABLE));
@@ -176,7 +176,7 @@ static void invalid_messages_are_refused(void **state)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
-        say(bad[i].m, bad[i].fd);
+        send_message(bad[i].m, bad[i].fd);
         refuses();
         close(old);
         assert_int_equal(open_channel(state), 0);
@@ -416,7 +416,7 @@ static void a_message_out_of_turn_is_not_taken_for_the_word_to_go(void **state)
 {
     (void)state;
     struct inherited *h = begin();
-    say(json_pack("{s:s, s:i}", "op", "begin", "v", UPGRADE_VERSION), -1);
+    send_message(json_pack("{s:s, s:i}", "op", "begin", "v", UPGRADE_VERSION), -1);
     assert_false(inherited_take_over(h));
     inherited_destroy(h);
 }
@@ -444,7 +444,7 @@ static void the_path_of_a_socket_that_is_not_taken_is_removed_after_ready_only(v
     rmdir(directory);
 }
 
-struct heard {
+struct received {
     struct loop *loop;
     struct inherited *inherited;
     char op[16];
@@ -452,33 +452,33 @@ struct heard {
 
 static void on_message(void *context, const char *op)
 {
-    struct heard *heard = context;
+    struct received *received = context;
 
-    snprintf(heard->op, sizeof(heard->op), "%s", op);
+    snprintf(received->op, sizeof(received->op), "%s", op);
     close(old);
     old = -1;
 }
 
 static void on_gone(void *context)
 {
-    struct heard *heard = context;
+    struct received *received = context;
 
-    inherited_destroy(heard->inherited);
-    loop_stop(heard->loop);
+    inherited_destroy(received->inherited);
+    loop_stop(received->loop);
 }
 
 static void the_old_process_is_reported_until_it_exits(void **state)
 {
     static const struct inherited_events events = {on_message, on_gone};
-    struct heard heard = {.loop = loop_create(0), .inherited = begin()};
+    struct received received = {.loop = loop_create(0), .inherited = begin()};
 
     (void)state;
-    inherited_ready(&heard.inherited, heard.loop, &events, &heard);
+    inherited_ready(&received.inherited, received.loop, &events, &received);
     assert_heard("ready");
     say_op("sealed", -1);
-    loop_run(heard.loop);
-    assert_string_equal(heard.op, "sealed");
-    loop_destroy(heard.loop);
+    loop_run(received.loop);
+    assert_string_equal(received.op, "sealed");
+    loop_destroy(received.loop);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_channel, close_channel)

@@ -18,7 +18,7 @@ static void no_user_wants_nothing_and_a_group_alone_is_refused(void **state)
 
     (void)state;
     assert_null(privileges_find(NULL, NULL, &p));
-    assert_false(p.wanted);
+    assert_false(p.required);
     assert_false(privileges_differ(&p));
     assert_true(user_rights_drop("nobody", &p));
     assert_string_equal(privileges_find(NULL, "root", &p), "requires user");
@@ -48,7 +48,7 @@ static void root_becomes_the_user_for_good_and_none_else_can(void **state)
 
     (void)state;
     assert_null(privileges_find("nobody", NULL, &p));
-    assert_true(p.wanted);
+    assert_true(p.required);
     pid_t pid = fork();
     if (pid == 0)
         _exit(become_nobody(&p));

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -105,8 +106,8 @@ static int second_run(const char *what)
         for (;;)
             pause();
     }
-    /* "write": to its only inherited descriptor, with the number in TEST_FD. */
-    const char *number = getenv("TEST_FD");
+    /* "write": to its only inherited descriptor. */
+    const char *number = getenv(UPGRADE_VARIABLE);
     struct rlimit limit;
 
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -116,12 +117,12 @@ static int second_run(const char *what)
 
 static void start(const char *what, int pass, struct program *out)
 {
-    const char *const args[] = {what, NULL};
-    struct program_options o = {.args = args, .pass = pass, .variable = "TEST_FD"};
+    char *const argv[] = {program_invocation_name, (char *)(uintptr_t)what, NULL};
+    struct rlimit nofile;
 
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &o.nofile), 0);
-    o.nofile.rlim_cur = 100;
-    assert_int_equal(program_start(&o, out), ERR_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &nofile), 0);
+    nofile.rlim_cur = 100;
+    assert_int_equal(program_start(argv, &nofile, pass, out), ERR_OK);
 }
 
 static void wait_for_end(const struct program *p)
@@ -137,11 +138,11 @@ static void how_it_ended_is_reported(void **state)
     char how[40];
 
     (void)state;
-    start("exit", -1, &p);
+    start("exit", STDERR_FILENO, &p);
     wait_for_end(&p);
     assert_int_not_equal(program_end(&p, false, how), 0);
     assert_string_equal(how, "exit 7");
-    start("sleep", -1, &p);
+    start("sleep", STDERR_FILENO, &p);
     assert_int_not_equal(program_end(&p, true, how), 0);
     assert_string_equal(how, "signal 9");
 }
@@ -151,15 +152,15 @@ static void it_gets_the_one_descriptor_and_its_limit(void **state)
     struct program p;
     int pipe_fds[2];
     char how[40];
-    char said[64] = "";
+    char written[64] = "";
 
     (void)state;
     assert_int_equal(pipe(pipe_fds), 0);
     start("write", pipe_fds[1], &p);
     wait_for_end(&p);
     assert_int_equal(program_end(&p, false, how), 0);
-    assert_true(read(pipe_fds[0], said, sizeof(said) - 1) > 0);
-    assert_string_equal(said, "3 100 -1");
+    assert_true(read(pipe_fds[0], written, sizeof(written) - 1) > 0);
+    assert_string_equal(written, "3 100 -1");
     close(pipe_fds[0]);
     close(pipe_fds[1]);
 }

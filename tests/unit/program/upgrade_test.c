@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,9 +181,9 @@ static int teardown(void **state)
 
 static void begin(struct fixture *f, const char *what, uint64_t timeout_ms)
 {
-    const char *const args[] = {what, NULL};
+    char *const argv[] = {program_invocation_name, (char *)(uintptr_t)what, NULL};
     const struct upgrade_options o = {
-        .args = args, .nofile = daemon_descriptors(), .timeout_ms = timeout_ms};
+        .argv = argv, .nofile = daemon_descriptors(), .timeout_ms = timeout_ms};
 
     upgrade_begin(&f->upgrade, &o);
 }

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "worker-agent/config/slot_address.h"
+#include "worker-agent/config/settings.h"
 
 static void expect_slot(const char *text, unsigned nslots, unsigned n, const char *expected)
 {

@@ -90,7 +90,7 @@ static void what_the_process_just_wrote_goes_before_an_older_failure(void **stat
     assert_string_equal(text_cstr(&out), "the application failed\n\nprocess 8\n\n"
                                          "What it wrote last:\n  out of memory\n");
     text_clear(&out);
-    /* But its own death says more. */
+    /* Its own death has more information. */
     e.pid = 7;
     error_body(&e, false, &out);
     assert_non_null(strstr(text_cstr(&out), "process 7 (ab) died"));

@@ -79,7 +79,7 @@ static void stages_are_written_in_order(void **state)
     struct trace_line l;
 
     start(f);
-    trace_log_started(f->log);
+    trace_log_mark(f->log, 'S', NULL);
     trace_request_begin(&r, f->log, SLICE_LIT("POST"), SLICE_LIT("/a\n"), 7);
     trace_request_called(&r);
     trace_request_called(&r);
@@ -87,7 +87,7 @@ static void stages_are_written_in_order(void **state)
     trace_request_ended(&r);
     trace_request_ended(&r);
     trace_request_failed(&r, "resumelb.gone", SLICE_LIT("late"));
-    trace_log_ended(f->log);
+    trace_log_mark(f->log, 'X', NULL);
     trace_log_destroy(f->log);
     read_file(f, f->file);
     struct slice rest = text_slice(&f->read);
@@ -119,7 +119,7 @@ static void without_a_log_nothing_happens(void **state)
     uint64_t written;
     uint64_t dropped;
 
-    trace_log_started(NULL);
+    trace_log_mark(NULL, 'S', NULL);
     trace_request_begin(&r, NULL, SLICE_LIT("GET"), SLICE_LIT("/"), 0);
     trace_request_called(&r);
     trace_request_failed(&r, "resumelb.gone", SLICE_NULL);

@@ -78,12 +78,12 @@ static void read_all(int fd, char *out, size_t room)
     out[len] = '\0';
 }
 
-static void bury(struct spawned *p)
+static void reap_one(struct spawned *p)
 {
     siginfo_t si;
 
     assert_int_equal(waitid(P_PID, (id_t)p->pid, &si, WEXITED | WNOWAIT), 0);
-    spawner_bury(p);
+    spawner_clean_up(p);
     assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
 }
 
@@ -96,7 +96,7 @@ static void shell(const char *script, enum listen_mode mode, char *out, size_t r
     struct spawned p = run(words, 3, mode);
 
     read_all(p.output_fd, out, room);
-    bury(&p);
+    reap_one(&p);
     free(text);
 }
 
@@ -147,7 +147,7 @@ static void why_exec_failed_comes_through_the_error_pipe(void **state)
     (void)state;
     read_all(p.error_fd, why, sizeof(why));
     assert_string_equal(why, "/nonexistent/program: No such file or directory");
-    bury(&p);
+    reap_one(&p);
 }
 
 static void burying_empties_the_backlog_of_a_socket_that_others_still_hold(void **state)
@@ -166,7 +166,7 @@ static void burying_empties_the_backlog_of_a_socket_that_others_still_hold(void 
         int client = socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_int_equal(connect(client, &a.sa, a.len), 0);
         assert_int_equal(send(client, "POST", 4, MSG_NOSIGNAL), 4);
-        bury(&p);
+        reap_one(&p);
         assert_true(accept4(escaped, NULL, NULL, SOCK_NONBLOCK) < 0);
         char byte;
         assert_true(recv(client, &byte, 1, 0) <= 0);
@@ -185,7 +185,7 @@ static void a_request_survives_its_message(void **state)
     char root[] = "/srv";
     struct app_config c = {
         .listen = LISTEN_BY_PORT,
-        .user = {.wanted = true, .uid = 7, .gid = 8, .groups = {8, 9}, .ngroups = 2},
+        .user = {.required = true, .uid = 7, .gid = 8, .groups = {8, 9}, .ngroups = 2},
         .spec = "0123456789abcdef"};
     char name[] = "shop";
     struct spawn_request r = {.slot = 0};
@@ -204,7 +204,7 @@ static void a_request_survives_its_message(void **state)
     assert_int_equal(json_array_size(r.words), 1);
     assert_string_equal(json_string_value(json_array_get(r.words, 0)), "server");
     assert_string_equal(r.root, "/srv");
-    assert_true(r.user.wanted);
+    assert_true(r.user.required);
     assert_int_equal(r.user.uid, 7);
     assert_int_equal(r.user.ngroups, 2);
     assert_int_equal(r.stop_timeout_ms, 5000);
@@ -243,13 +243,13 @@ static void a_supervisor_with_a_list_of_users_starts_no_other(void **state)
 {
     struct supervisor_rights rights = two_users();
     static const struct privileges refused[] = {
-        {.wanted = true, .uid = 0, .gid = 0, .ngroups = 1, .groups = {0}},
-        {.wanted = true, .uid = 0, .gid = 18, .ngroups = 1, .groups = {18}},
-        {.wanted = true, .uid = 17, .gid = 0, .ngroups = 1, .groups = {18}},
-        {.wanted = true, .uid = 17, .gid = 18, .ngroups = 2, .groups = {18, 0}},
-        {.wanted = true, .uid = 17, .gid = 18, .ngroups = 1, .groups = {0}},
-        {.wanted = true, .uid = 17, .gid = 18, .ngroups = 0},
-        {.wanted = true, .uid = 7, .gid = 18, .ngroups = 1, .groups = {18}},
+        {.required = true, .uid = 0, .gid = 0, .ngroups = 1, .groups = {0}},
+        {.required = true, .uid = 0, .gid = 18, .ngroups = 1, .groups = {18}},
+        {.required = true, .uid = 17, .gid = 0, .ngroups = 1, .groups = {18}},
+        {.required = true, .uid = 17, .gid = 18, .ngroups = 2, .groups = {18, 0}},
+        {.required = true, .uid = 17, .gid = 18, .ngroups = 1, .groups = {0}},
+        {.required = true, .uid = 17, .gid = 18, .ngroups = 0},
+        {.required = true, .uid = 7, .gid = 18, .ngroups = 1, .groups = {18}},
         {.uid = 17, .gid = 18, .ngroups = 1, .groups = {18}},
     };
 
@@ -276,7 +276,7 @@ static void users_are_compared_with_those_of_the_start(void **state)
     (void)state;
     json_t *list = supervisor_rights_message(&rights);
     assert_true(supervisor_rights_allow_all(&rights, list));
-    /* An agent that says nothing of users would have processes started as it is. */
+    /* An agent that sends no users would have processes started as it is. */
     assert_false(supervisor_rights_allow_all(&rights, NULL));
     json_object_set_new(json_array_get(list, 1), "uid", json_integer(0));
     assert_false(supervisor_rights_allow_all(&rights, list));
