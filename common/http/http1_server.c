@@ -219,7 +219,7 @@ static bool find_head_end(struct http1_stream *x, enum request_fault *f)
 /* All but those that are known without them. */
 static void put_fields(struct http1_stream *x, size_t n)
 {
-    const struct http1_header *from = x->conn->server->http1_spares->fields;
+    const struct message_field *from = x->conn->server->http1_spares->fields;
     struct message_fields *fields = &x->req.fields;
     struct message_field *to = x->fields;
     uint32_t kinds = 0;
@@ -230,10 +230,10 @@ static void put_fields(struct http1_stream *x, size_t n)
         to = http_request_take(&x->req, fields->room * sizeof(*to));
     }
     fields->at = to;
-    for (const struct http1_header *h = from; h != from + n; ++h) {
+    for (const struct message_field *h = from; h != from + n; ++h) {
         if (h->kind == FIELD_FRAMING)
             continue;
-        *to++ = (struct message_field){.name = h->name, .value = h->value, .kind = h->kind};
+        *to++ = *h;
         kinds |= FIELD_BIT(h->kind);
     }
     fields->n = (size_t)(to - fields->at);

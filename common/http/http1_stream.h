@@ -70,7 +70,7 @@ struct http1_partial {
 struct http1_spares {
     struct list list;
     size_t n;
-    struct http1_header fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
+    struct message_field fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
 };
 
 /* http1_response.c: the transport takes bytes again. */

@@ -13,13 +13,6 @@
 #include "common/base/text.h"
 #include "common/wire/http1_head.h"
 
-/* A header field. Its kind is determined once, from the name as received: field names are in lower
- * case in HTTP/2 and in any case in HTTP/1. */
-struct message_field {
-    struct slice name, value;
-    enum http_field kind;
-};
-
 struct message_fields {
     struct message_field *at;
     size_t n, room;

@@ -27,6 +27,7 @@
 #include "common/net/body_file.h"
 #include "common/upstream/http1_body.h"
 #include "common/upstream/http1_client_internal.h"
+#include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>
 

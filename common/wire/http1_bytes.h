@@ -33,6 +33,18 @@ bool http1_split_header(struct slice line, struct slice *name, struct slice *val
 /* Whether the comma-separated list VALUE has TOKEN (ASCII case-insensitive). */
 bool http1_list_has(struct slice value, struct slice token);
 
+/* The first N bytes of *S, or all if there are fewer, which leave it. */
+static inline struct slice slice_take(struct slice *s, size_t n)
+{
+    size_t len = n < s->len ? n : s->len;
+    struct slice taken = {s->p, len};
+
+    if (len != 0) /* P may be NULL */
+        s->p += len;
+    s->len -= len;
+    return taken;
+}
+
 /* ---- for the parsers of this directory ---- */
 
 /*

@@ -50,9 +50,8 @@ enum err headers_max_forwards(const struct message_fields *fields,
                               uint64_t *out) must_check noinline_;
 /* N, at most MAX_FORWARDS_MAX, in place of REQ's Max-Forwards, which is there. */
 void headers_set_max_forwards(struct http_request *req, uint64_t n);
-/* REQ as the rules for shared responses want it. The fields are borrowed from REQ, their list is
- * taken from it. */
-struct cache_request headers_cache_request(struct http_request *req);
+/* REQ as the rules for shared responses expect it; borrowed from REQ, until its fields change. */
+struct cache_request headers_cache_request(const struct http_request *req);
 
 struct headers_request {
     const struct http_request *req;

@@ -6,6 +6,7 @@
 
 #include "common/base/map.h"
 #include "common/base/put.h"
+#include "common/wire/http1_bytes.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -277,12 +278,6 @@ static unsigned first_byte(const struct decoding *d)
     return (unsigned char)d->left.p[0];
 }
 
-static void skip(struct slice *s, size_t n)
-{
-    s->p += n;
-    s->len -= n;
-}
-
 /* Section 5.1: what the prefix of so many BITS in the first byte begins. */
 static bool get_integer(struct decoding *d, unsigned bits, size_t *out)
 {
@@ -292,13 +287,13 @@ static bool get_integer(struct decoding *d, unsigned bits, size_t *out)
     if (d->left.len == 0)
         return false;
     size_t v = first_byte(d) & all;
-    skip(&d->left, 1);
+    slice_take(&d->left, 1);
     if (v == all) {
         for (unsigned i = 0;; ++i) {
             if (i == INTEGER_BYTES_MAX || d->left.len == 0)
                 return false;
             unsigned byte = first_byte(d);
-            skip(&d->left, 1);
+            slice_take(&d->left, 1);
             v += (size_t)(byte & 0x7f) << shift;
             shift += 7;
             if ((byte & 0x80) == 0)
@@ -363,8 +358,7 @@ static enum hpack_result get_string(struct decoding *d, struct text *scratch, st
     bool coded = (first_byte(d) & 0x80) != 0;
     if (!get_integer(d, 7, &len) || len > d->left.len)
         return HPACK_MALFORMED;
-    *out = (struct slice){d->left.p, len};
-    skip(&d->left, len);
+    *out = slice_take(&d->left, len);
     if (!coded)
         return HPACK_OK;
     if (!decode_huffman(*out, scratch))

@@ -15,6 +15,7 @@
  * alone.
  */
 #include "common/wire/http2/http2_reader.h"
+#include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>
 
@@ -50,21 +51,10 @@ struct http2_reader {
     struct hpack hpack;
 };
 
-/* The first bytes of *BYTES, at most MAX, which are removed there. */
-static struct slice take(struct slice *bytes, size_t max)
-{
-    struct slice taken = {bytes->p, bytes->len < max ? bytes->len : max};
-
-    if (taken.len != 0)
-        bytes->p += taken.len;
-    bytes->len -= taken.len;
-    return taken;
-}
-
-/* The same of the payload of the present frame. */
+/* The first bytes of *BYTES, at most MAX, which are removed there and from the present payload. */
 static struct slice take_payload(struct http2_reader *r, struct slice *bytes, size_t max)
 {
-    struct slice taken = take(bytes, max);
+    struct slice taken = slice_take(bytes, max);
 
     r->left -= taken.len;
     return taken;
@@ -381,7 +371,7 @@ enum http2_error http2_error_of(enum request_fault fault)
 /* Copies up to WANT bytes in all to TO, which has *HAVE. Returns whether all are there. */
 static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_t want)
 {
-    struct slice taken = take(bytes, want - *have);
+    struct slice taken = slice_take(bytes, want - *have);
 
     if (taken.len != 0)
         memcpy(to + *have, taken.p, taken.len);
@@ -596,7 +586,7 @@ static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes
 static enum request_fault read_preface(struct http2_reader *r, struct slice *bytes)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    struct slice taken = take(bytes, HTTP2_PREFACE_BYTES - r->preface_bytes);
+    struct slice taken = slice_take(bytes, HTTP2_PREFACE_BYTES - r->preface_bytes);
 
     _Static_assert(sizeof(preface) - 1 == HTTP2_PREFACE_BYTES, "not a preface");
     if (taken.len != 0 && memcmp(taken.p, preface + r->preface_bytes, taken.len) != 0)
@@ -619,41 +609,30 @@ enum request_fault http2_reader_read(struct http2_reader *r, struct slice bytes)
 
 /* ---- rates of frames ---- */
 
-static const enum request_fault faults[HTTP2_KINDS] = {
-    [HTTP2_PING] = FAULT_FRAMES_PING,
-    [HTTP2_SETTINGS] = FAULT_FRAMES_SETTINGS,
-    [HTTP2_EMPTY_DATA] = FAULT_FRAMES_EMPTY_DATA,
-    [HTTP2_CONTINUATION] = FAULT_FRAMES_CONTINUATION,
-    [HTTP2_PRIORITY] = FAULT_FRAMES_PRIORITY,
-    [HTTP2_WINDOW_UPDATE] = FAULT_FRAMES_WINDOW_UPDATE,
-    [HTTP2_RST_STREAM] = FAULT_FRAMES_RST_STREAM,
-    [HTTP2_UNKNOWN] = FAULT_FRAMES_UNKNOWN,
-};
+/* The faults are in the order of the kinds. */
+_Static_assert(FAULT_FRAMES_RST_STREAM - FAULT_FRAMES_PING == (int)HTTP2_RST_STREAM &&
+                   FAULT_FRAMES_UNKNOWN - FAULT_FRAMES_PING == (int)HTTP2_UNKNOWN,
+               "a kind without its fault");
 
 /* HTTP2_KINDS: of a kind that is not counted. */
 static enum http2_kind kind_of(unsigned type, unsigned flags, size_t len)
 {
-    switch (type) {
-    case TYPE_DATA:
-        return len == 0 && (flags & FLAG_END_STREAM) == 0 ? HTTP2_EMPTY_DATA : HTTP2_KINDS;
-    case TYPE_HEADERS:
-    case TYPE_GOAWAY:
+    static const uint8_t kinds[HTTP2_TYPES] = {
+        [TYPE_DATA] = HTTP2_EMPTY_DATA,
+        [TYPE_HEADERS] = HTTP2_KINDS,
+        [TYPE_PRIORITY] = HTTP2_PRIORITY,
+        [TYPE_RST_STREAM] = HTTP2_RST_STREAM,
+        [TYPE_SETTINGS] = HTTP2_SETTINGS,
+        [TYPE_PUSH_PROMISE] = HTTP2_UNKNOWN,
+        [TYPE_PING] = HTTP2_PING,
+        [TYPE_GOAWAY] = HTTP2_KINDS,
+        [TYPE_WINDOW_UPDATE] = HTTP2_WINDOW_UPDATE,
+        [TYPE_CONTINUATION] = HTTP2_CONTINUATION,
+    };
+
+    if (type == TYPE_DATA && (len != 0 || (flags & FLAG_END_STREAM) != 0))
         return HTTP2_KINDS;
-    case TYPE_PRIORITY:
-        return HTTP2_PRIORITY;
-    case TYPE_RST_STREAM:
-        return HTTP2_RST_STREAM;
-    case TYPE_SETTINGS:
-        return HTTP2_SETTINGS;
-    case TYPE_PING:
-        return HTTP2_PING;
-    case TYPE_WINDOW_UPDATE:
-        return HTTP2_WINDOW_UPDATE;
-    case TYPE_CONTINUATION:
-        return HTTP2_CONTINUATION;
-    default:
-        return HTTP2_UNKNOWN;
-    }
+    return type < HTTP2_TYPES ? kinds[type] : HTTP2_UNKNOWN;
 }
 
 enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
@@ -665,5 +644,6 @@ enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_
         m->second_ms = now_ms;
         memset(m->counts, 0, sizeof(m->counts));
     }
-    return kind != HTTP2_KINDS && ++m->counts[kind] > per_second[kind] ? faults[kind] : FAULT_NONE;
+    return kind != HTTP2_KINDS && ++m->counts[kind] > per_second[kind] ? FAULT_FRAMES_PING + kind
+                                                                       : FAULT_NONE;
 }
