@@ -239,14 +239,19 @@ static struct conn_waiter *first_in_line(struct conn_backend *b)
     return list_empty(&b->line) ? NULL : list_first(&b->line, struct conn_waiter, node);
 }
 
+static enum conn_result open_locked(struct conn_backend *b)
+{
+    ++b->opening;
+    conn_backend_ref(b);
+    return CONN_OPEN;
+}
+
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k)
 {
     struct conn_waiter *w;
 
     while ((w = first_in_line(b)) != NULL && conn_has_room_locked(b)) {
-        ++b->opening;
-        conn_backend_ref(b);
-        w->result = CONN_OPEN;
+        w->result = open_locked(b);
         waiter_enter_locked(b, w, WAITER_READY, k);
     }
 }
@@ -443,13 +448,6 @@ static enum conn_result refuse_locked(struct conn_backend *b, struct conn_waiter
     return CONN_REFUSED;
 }
 
-static enum conn_result open_locked(struct conn_backend *b)
-{
-    ++b->opening;
-    conn_backend_ref(b);
-    return CONN_OPEN;
-}
-
 /* No idle connection of this loop will do. */
 static noinline_ enum conn_result
 open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct conn_checkout *o,
@@ -496,8 +494,7 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
 
     ASSERT(s->loop == l);
     ASSERT(!w->queued);
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     while ((c = take_own_locked(b, s, o, now_ms, &k)) != NULL ||
            (c = take_parked_locked(b, l, o, now_ms, &k)) != NULL) {
         ++b->reused;
@@ -525,30 +522,24 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
 
 void conn_cancel(struct conn_waiter *w)
 {
-    bool permission = false;
     struct conn_work k;
 
     if (!w->queued)
         return;
     struct conn_backend *b = w->backend;
     w->queued = false;
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     struct pooled_conn *c = w->conn;
     bool granted = w->state == WAITER_READY && w->result == CONN_REUSED;
-    permission = w->state == WAITER_READY && w->result == CONN_OPEN;
+    bool permission = w->state == WAITER_READY && w->result == CONN_OPEN;
     waiter_enter_locked(b, w, WAITER_NONE, &k);
     if (c != NULL)
         (void)conn_unpair(c); /* one in transit is handled where it arrives */
     if (granted)
         conn_settle_locked(b, c, &k);
-    if (permission) {
-        --b->opening;
-        conn_serve_locked(b, &k);
-    }
     conn_unlock_and_do(b, &k);
     if (permission)
-        conn_backend_release(b);
+        conn_not_opened(b);
     conn_backend_release(b);
 }
 
@@ -572,8 +563,7 @@ void conn_not_opened(struct conn_backend *b)
 {
     struct conn_work k;
 
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     ASSERT(b->opening != 0);
     --b->opening;
     conn_serve_locked(b, &k);
@@ -591,8 +581,7 @@ void conn_checkin(struct pooled_conn **conn, struct loop *l)
     *conn = NULL;
     ASSERT(b != NULL);
     ASSERT(c->loop_index == loop_index(l));
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     ASSERT(c->place == PLACE_USED);
     c->idle_since_ms = now_ms;
     /* Not detached here: the caller may have been called because of C, and may check C again. */
@@ -610,8 +599,7 @@ void conn_forget(struct pooled_conn *c)
 
     if (b == NULL)
         return; /* the pool has closed it, or never had it */
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     ASSERT(c->place != PLACE_GONE);
     ASSERT(c->place != PLACE_HELD);
     ASSERT(c->place != PLACE_ARRIVING);
@@ -624,15 +612,12 @@ void conn_forget(struct pooled_conn *c)
 void conn_keep_place(struct pooled_conn *c)
 {
     struct conn_backend *b = c->backend;
-    struct conn_work k;
 
-    conn_work_init(&k);
     latch_lock(&b->latch);
     ASSERT(c->place == PLACE_USED);
-    ++b->opening; /* with the connection's reference; first, so that the place stays occupied */
-    conn_leave_locked(b, c, &k);
-    c->backend = NULL;
-    conn_unlock_and_do(b, &k);
+    (void)open_locked(b); /* first, so that the place stays occupied */
+    latch_unlock(&b->latch);
+    conn_forget(c);
 }
 
 bool conn_in_use(struct pooled_conn *c)
@@ -706,8 +691,7 @@ static struct conn_waiter *take_ready(struct conn_backend *b, struct list *ready
     struct conn_waiter *w = NULL;
     struct conn_work k;
 
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     if (!list_empty(ready)) {
         w = list_first(ready, struct conn_waiter, node);
         waiter_enter_locked(b, w, WAITER_NONE, &k);
@@ -739,8 +723,7 @@ void conn_shard_on_message(struct loop_message *m)
     struct conn_work k;
 
     list_init(&ready);
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     while (!list_empty(&s->leaving) || !list_empty(&s->arriving)) {
         if (!list_empty(&s->leaving))
             leave_locked(s, list_first(&s->leaving, struct pooled_conn, stack_node), &k);

@@ -133,6 +133,12 @@ static inline void conn_work_init(struct conn_work *k)
     k->posts = NULL;
     list_init(&k->closing);
 }
+/* Takes the latch of B; K is empty. Pair with conn_unlock_and_do. */
+static inline void conn_lock(struct conn_backend *b, struct conn_work *k)
+{
+    conn_work_init(k);
+    latch_lock(&b->latch);
+}
 /* Without any lock held. May free backends. */
 void conn_work_do_all_(struct conn_pool *p, struct conn_work *k);
 static inline void conn_work_do(struct conn_pool *p, struct conn_work *k)
