@@ -283,11 +283,11 @@ bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t 
 bool http2_set_initial_window(struct http2_server *h2, uint32_t value)
 {
     int64_t more = (int64_t)value - h2->initial_window;
-    struct list *it;
+    struct http2_stream *s;
 
     h2->initial_window = value;
-    list_for_each (it, &h2->streams) {
-        if (!http2_grow_window(h2, list_entry(it, struct http2_stream, node), more))
+    list_for_each_entry (s, &h2->streams, node) {
+        if (!http2_grow_window(h2, s, more))
             return false;
     }
     return true;
