@@ -261,27 +261,6 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
 
 /* ---- the body ---- */
 
-/* "100 Continue". */
-static noinline_ void send_interim(struct http_conn *c)
-{
-    struct http1_stream *x = c->http1;
-
-    x->interim = continue_head;
-    x->interim_left = sizeof(continue_head) - 1;
-    while (x->interim_left != 0) {
-        struct iovec iov = {.iov_base = writable(x->interim), .iov_len = x->interim_left};
-        ssize_t n = transport_send(&c->transport, &iov, 1, 0);
-
-        if (n == -1) {
-            if (errno == EAGAIN) /* else the read that follows finds out */
-                transport_await_writable(&c->transport, http1_write_on);
-            return;
-        }
-        x->interim += n;
-        x->interim_left -= (size_t)n;
-    }
-}
-
 /* The request is complete. C may be closed. */
 static void hand_over(struct http_conn *c)
 {
@@ -365,8 +344,11 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
     x->state = facts->chunked ? HTTP1_CHUNKED : HTTP1_SIZED;
     http_conn_enter(c, PHASE_BODY);
     if (facts->expects && facts->minor_version != 0 && here == 0 &&
-        (facts->chunked || facts->content_length != 0))
-        send_interim(c);
+        (facts->chunked || facts->content_length != 0)) {
+        x->interim = continue_head;
+        x->interim_left = sizeof(continue_head) - 1;
+        http1_write_on(c);
+    }
     if (facts->chunked) {
         x->in_used = x->in_len;
         return here == 0 || take_chunks(c, x->in + x->head_bytes, here);
@@ -670,8 +652,8 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms)
         if (http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms))
             http_conn_close(c);
         return;
-    case PHASE_NEW:
-        break;
+    case PHASE_NEW: /* http_conn.c */
+        return;
     }
     UNREACHABLE();
 }

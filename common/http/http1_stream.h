@@ -73,7 +73,7 @@ struct http1_spares {
     struct message_field fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
 };
 
-/* http1_response.c: the transport takes bytes again. */
+/* http1_response.c: the transport takes bytes, perhaps again. */
 void http1_write_on(void *conn);
 
 #endif

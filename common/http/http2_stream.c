@@ -148,7 +148,8 @@ struct http2_side *http2_on_side(void *owner, uint32_t id)
 
 /* ---- resets and refusals ---- */
 
-void http2_reset(struct http2_stream *s, enum http2_error code)
+/* Its request or response is incomplete: S is freed. Calls http_reply_lost(). */
+static void reset(struct http2_stream *s, enum http2_error code)
 {
     http2_put_reset(s->h2, s->id, code);
     note_discarded(s->h2, s->id, &s->side);
@@ -199,7 +200,7 @@ enum request_fault http2_on_malformed(void *owner, const struct http2_malformed 
     }
     report(h2, m->fault, 0, s != NULL ? &s->req : NULL);
     if (s != NULL) {
-        http2_reset(s, http2_error_of(m->fault));
+        reset(s, http2_error_of(m->fault));
     } else {
         http2_put_reset(h2, m->stream, http2_error_of(m->fault));
         h2->last_id = m->stream;
@@ -232,7 +233,7 @@ enum request_fault http2_on_overflow(struct http2_stream *s)
 
     if (incomplete)
         report(h2, FAULT_HTTP2_WINDOW, 0, &s->req);
-    http2_reset(s, HTTP2_ERROR_FLOW_CONTROL);
+    reset(s, HTTP2_ERROR_FLOW_CONTROL);
     if (incomplete)
         return count_refused(h2);
     http2_count_abandoned(h2);
@@ -495,6 +496,6 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
         if (late)
             http_server_count(h2->conn->server, COUNT_BODY_TIMEOUTS);
         report(h2, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
-        http2_reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
+        reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
     }
 }
