@@ -3,8 +3,8 @@
  * A request over HTTP/1, from its first byte to the end of its response. Internals of
  * http1_server.c and http1_response.c.
  *
- * Owned by its connection, which has none between two requests. Its memory is kept by the server
- * for the next one. The loop's thread.
+ * Owned by its connection, which has none between two requests. Its memory is retained by the
+ * server for the next one. The loop's thread.
  */
 #ifndef RLB_HTTP_HTTP1_STREAM_H
 #define RLB_HTTP_HTTP1_STREAM_H

@@ -58,7 +58,7 @@ static void update_phase(struct http2_server *h2)
     if (before == PHASE_HEAD && h2->idle_since_ms != 0)
         c->phase_since_ms = h2->idle_since_ms;
     h2->idle_since_ms = c->phase_since_ms;
-    http2_output_rest(h2);
+    http2_output_trim(h2);
 }
 
 /* ---- life ---- */

@@ -73,7 +73,7 @@ static void unlink_stream(struct http2_stream *s)
     --h2->nstreams;
     if (s->state == HTTP2_STREAM_BODY)
         --h2->nbodies;
-    http2_output_forget(s);
+    http2_output_remove(s);
 }
 
 /* LOST: its response is. H2 may be closed then. */
@@ -106,14 +106,14 @@ void http2_drop_streams(struct http2_server *h2)
 /* ---- streams that are discarded ---- */
 
 /* The client may still send on the stream ID, which has SIDE. */
-static void note_discarded(struct http2_server *h2, uint32_t id, const struct http2_side *side)
+static void add_discarded(struct http2_server *h2, uint32_t id, const struct http2_side *side)
 {
     if (side->ended)
         return;
     if (h2->resets == NULL)
-        h2->resets = xcalloc(HTTP2_RESETS_KEPT, sizeof(*h2->resets));
+        h2->resets = xcalloc(HTTP2_RESETS_STORED, sizeof(*h2->resets));
     h2->resets[h2->next_reset] = id;
-    h2->next_reset = (h2->next_reset + 1) % HTTP2_RESETS_KEPT;
+    h2->next_reset = (h2->next_reset + 1) % HTTP2_RESETS_STORED;
 }
 
 /* Where ID is among them; NULL: it is not. */
@@ -121,14 +121,14 @@ static uint32_t *find_discarded(const struct http2_server *h2, uint32_t id)
 {
     if (h2->resets == NULL)
         return NULL;
-    for (unsigned i = 0; i < HTTP2_RESETS_KEPT; ++i) {
+    for (unsigned i = 0; i < HTTP2_RESETS_STORED; ++i) {
         if (h2->resets[i] == id)
             return &h2->resets[i];
     }
     return NULL;
 }
 
-static void forget_discarded(struct http2_server *h2, uint32_t id)
+static void remove_discarded(struct http2_server *h2, uint32_t id)
 {
     uint32_t *found = find_discarded(h2, id);
 
@@ -152,7 +152,7 @@ struct http2_side *http2_on_side(void *owner, uint32_t id)
 static void reset(struct http2_stream *s, enum http2_error code)
 {
     http2_put_reset(s->h2, s->id, code);
-    note_discarded(s->h2, s->id, &s->side);
+    add_discarded(s->h2, s->id, &s->side);
     destroy(s, true);
 }
 
@@ -184,7 +184,7 @@ static cold_ enum request_fault refuse(struct http2_stream *s, enum request_faul
 
     report(h2, f, status, &s->req);
     http2_put_answer(h2, s->id, status, request_fault_text(f));
-    note_discarded(h2, s->id, &s->side);
+    add_discarded(h2, s->id, &s->side);
     destroy(s, true);
     return count_refused(h2);
 }
@@ -195,7 +195,7 @@ enum request_fault http2_on_malformed(void *owner, const struct http2_malformed 
     struct http2_stream *s = m->head == NULL ? http2_find(h2, m->stream) : NULL;
 
     if (m->head != NULL && h2->closing) {
-        note_discarded(h2, m->stream, &m->head->side);
+        add_discarded(h2, m->stream, &m->head->side);
         return FAULT_NONE;
     }
     report(h2, m->fault, 0, s != NULL ? &s->req : NULL);
@@ -204,7 +204,7 @@ enum request_fault http2_on_malformed(void *owner, const struct http2_malformed 
     } else {
         http2_put_reset(h2, m->stream, http2_error_of(m->fault));
         h2->last_id = m->stream;
-        note_discarded(h2, m->stream, &m->head->side);
+        add_discarded(h2, m->stream, &m->head->side);
     }
     return count_refused(h2);
 }
@@ -216,7 +216,7 @@ enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code)
 
     (void)code;
     if (s == NULL) {
-        forget_discarded(h2, id);
+        remove_discarded(h2, id);
         return FAULT_NONE;
     }
     if (s->state == HTTP2_STREAM_BODY)
@@ -381,12 +381,12 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     bool waits_for_continue = false;
 
     if (h2->closing) { /* GOAWAY has named the last stream */
-        note_discarded(h2, head->stream, &head->side);
+        add_discarded(h2, head->stream, &head->side);
         return FAULT_NONE;
     }
     if (h2->nstreams >= HTTP2_STREAMS_MAX) { /* one too many: neither answered nor served */
         http2_put_reset(h2, head->stream, HTTP2_ERROR_REFUSED_STREAM);
-        note_discarded(h2, head->stream, &head->side);
+        add_discarded(h2, head->stream, &head->side);
         h2->excess += !head->side.ended;
         return h2->excess > EXCESS_MAX ? FAULT_FRAMES_STREAMS : FAULT_NONE;
     }
@@ -429,7 +429,7 @@ static void renew_window(struct http2_server *h2, struct http2_stream *s, size_t
 static void discard(struct http2_server *h2, const struct http2_data *d)
 {
     if (d->ends) {
-        forget_discarded(h2, d->stream);
+        remove_discarded(h2, d->stream);
         return;
     }
     h2->discarded_bytes += d->flow;

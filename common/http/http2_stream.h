@@ -29,7 +29,7 @@ enum {
     HTTP2_OUTPUT_MAX = 64 * 1024,
     HTTP2_UNREAD_MAX = 256 * 1024,
     HTTP2_BUCKETS = 16,
-    HTTP2_RESETS_KEPT = 128,
+    HTTP2_RESETS_STORED = 128,
     HTTP2_REFUSED_MAX = 10, /* requests of one connection that violate a rule; then it ends */
     HTTP2_FEW_PIECES = 4,
     HTTP2_STREAM_ROOM = 2048,
@@ -171,7 +171,7 @@ void http2_output_fini(struct http2_server *h2);
 /* Send at the end of the turn, unless the transport is blocked. */
 void http2_schedule(struct http2_server *h2);
 /* The connection is idle: release memory. */
-void http2_output_rest(struct http2_server *h2);
+void http2_output_trim(struct http2_server *h2);
 
 void http2_put_settings(struct http2_server *h2);
 void http2_put_settings_ack(struct http2_server *h2);
@@ -192,6 +192,6 @@ bool http2_set_initial_window(struct http2_server *h2, uint32_t value);
 /* A PRIORITY frame. */
 void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_priority *p);
 /* Removes S from the output. Must be called before S is freed. */
-void http2_output_forget(struct http2_stream *s);
+void http2_output_remove(struct http2_stream *s);
 
 #endif

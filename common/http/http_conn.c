@@ -290,7 +290,7 @@ static struct addr addr_of(enum proxy_family family, const unsigned char bytes[1
         a.sa.sa_family = AF_UNIX;
         a.len = sizeof(a.sa.sa_family);
         break;
-    case PROXY_NOBODY:
+    case PROXY_UNKNOWN:
         break;
     }
     return a;
@@ -299,7 +299,7 @@ static struct addr addr_of(enum proxy_family family, const unsigned char bytes[1
 static void take_header(struct http_conn *c, const struct proxy_line *line)
 {
     c->tls_before_us = line->tls;
-    if (line->family != PROXY_NOBODY) {
+    if (line->family != PROXY_UNKNOWN) {
         struct addr peer = addr_of(line->family, line->source, line->source_port);
         struct addr local = addr_of(line->family, line->destination, line->destination_port);
 
@@ -380,7 +380,7 @@ static cold_ void handshake_failed(struct http_conn *c)
 
     http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
     transport_drop_tls(&c->transport);
-    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.tells_plain)
+    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
         http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
     http_conn_linger(c, &answer);
 }

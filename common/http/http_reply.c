@@ -305,9 +305,9 @@ void http_reply_init(struct http_reply *r, struct http_request *req, struct http
         http2_attach(req, r);
 }
 
-void http_reply_keep_half_closed(struct http_reply *r)
+void http_reply_allow_half_close(struct http_reply *r)
 {
-    r->conn->keep_half = !is_http2(r);
+    r->conn->half_close_allowed = !is_http2(r);
 }
 
 /* The contents of the head. */

@@ -80,18 +80,18 @@ void http_request_answer(struct http_request *req, const char *name, struct slic
 
 void message_fields_drop(struct message_fields *fields, uint32_t kinds)
 {
-    size_t kept = 0;
+    size_t retained = 0;
 
     if (!message_fields_may_have(fields, kinds))
         return;
     for (size_t i = 0; i < fields->n; ++i) {
         if ((FIELD_BIT(fields->at[i].kind) & kinds) != 0)
             continue;
-        if (kept != i)
-            fields->at[kept] = fields->at[i];
-        ++kept;
+        if (retained != i)
+            fields->at[retained] = fields->at[i];
+        ++retained;
     }
-    fields->n = kept;
+    fields->n = retained;
     fields->kinds &= ~kinds;
 }
 

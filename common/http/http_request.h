@@ -80,7 +80,7 @@ static inline bool message_fields_may_have(const struct message_fields *fields, 
 }
 /* Take those of KINDS off. */
 void message_fields_drop(struct message_fields *fields, uint32_t kinds);
-/* The first called NAME (in any case); NULL: none. AFTER: behind that one; NULL: of all. */
+/* The first with the NAME, in any case; NULL: none. AFTER: only those after it; NULL: all. */
 const struct message_field *message_fields_find(const struct message_fields *fields,
                                                 struct slice name,
                                                 const struct message_field *after) noinline_;

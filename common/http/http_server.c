@@ -2,7 +2,7 @@
  *
  * The server: its options; its listeners, which accept with as few system calls as possible, on the
  * loop that has the fewest in flight (http_balance.h); which requests are served; and what is done
- * for all connections: the sweep, which keeps time by their phases, and the drain.
+ * for all connections: the sweep, which applies time limits by their phases, and the drain.
  */
 #include "common/base/log.h"
 #include "common/http/http_server_internal.h"
@@ -17,7 +17,7 @@ enum {
     SWEEP_MS_MIN = 20,
     SWEEP_MS_MAX = 1000,
     HELP_MAX = 64,          /* idle connections closed per sweep for other loops */
-    ROOM_LOOKS_MAX = 16,    /* idle connections examined that have all sent something */
+    ROOM_CHECKS_MAX = 16,   /* idle connections examined that have all sent something */
     ACCEPTS_PER_EVENT = 16, /* then connections that exist have their turn */
     FULL_TURNS = 8,         /* in a row, then more are accepted at a time */
     ACCEPT_AGAIN_MS = 100,  /* after descriptors or memory ran out */
@@ -245,14 +245,14 @@ void http_server_hold(struct http_server *s, bool hold)
 static bool make_room(struct http_server *s)
 {
     struct http_conn *c;
-    int looks = 0;
+    int checked = 0;
 
     list_for_each_entry (c, &s->idle, node) {
         if (!transport_has_input(&c->transport)) {
             http_conn_close(c);
             return true;
         }
-        if (++looks == ROOM_LOOKS_MAX)
+        if (++checked == ROOM_CHECKS_MAX)
             return false;
     }
     return false;
@@ -572,7 +572,7 @@ void http_server_conn_gone(struct http_server *s)
     check_end_of_drain(s);
 }
 
-static void say_goaway(struct http_conn *c)
+static void send_goaway(struct http_conn *c)
 {
     if (c->state == CONN_HTTP2)
         http2_drain(c, false);
@@ -586,7 +586,7 @@ void http_server_retire(struct http_server *s, void (*done)(void *context), void
     s->drained_context = context;
     close_listeners(s);
     s->drain_ms = loop_now_ms(s->loop);
-    each_connection(s, say_goaway);
+    each_connection(s, send_goaway);
     check_end_of_drain(s);
 }
 

@@ -148,7 +148,7 @@ static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_con
     b->max_connections = max_connections;
     b->settings = *s;
     list_init(&b->parked);
-    list_init(&b->line);
+    list_init(&b->queue);
     for (unsigned i = 0; i < p->nloops; ++i) {
         struct conn_shard *shard = &b->shards[i];
         shard->backend = b;
@@ -244,7 +244,7 @@ struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address
 {
     struct text key = {0};
 
-    /* The length in front keeps "a#b" + "c" and "a" + "b#c" apart. */
+    /* The length distinguishes "a#b" + "c" from "a" + "b#c". */
     text_addf(&key, "%zu ", address.len);
     text_add(&key, address);
     text_add_char(&key, '#');
@@ -322,8 +322,8 @@ void conn_backend_retire(struct conn_backend *b)
 
     latch_lock(&b->latch);
     b->retired = true;
-    while (!list_empty(&b->line))
-        waiter_refuse_locked(b, list_first(&b->line, struct conn_waiter, node), ERR_NO_WORKER, &k);
+    while (!list_empty(&b->queue))
+        waiter_refuse_locked(b, list_first(&b->queue, struct conn_waiter, node), ERR_NO_WORKER, &k);
     for (unsigned i = 0; i < p->nloops; ++i) {
         refuse_waiters_of_locked(b, &b->shards[i].leaving, &k);
         refuse_waiters_of_locked(b, &b->shards[i].arriving, &k);

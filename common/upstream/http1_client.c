@@ -53,7 +53,7 @@ enum {
 /* ---- input ---- */
 
 /*
- * How much is read, and where the heads of responses are read to: blocks that the loop keeps, as
+ * How much is read, and where the heads of responses are read to: blocks that the loop retains, as
  * nearly each is empty again within the turn; larger ones come and go.
  */
 

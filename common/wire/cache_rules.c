@@ -186,11 +186,11 @@ static enum cache_refusal first_of(enum cache_refusal a, enum cache_refusal b)
     return a < b ? a : b;
 }
 
-/* Fields of a request that keep it to itself. */
+/* Fields of a request that exclude it from sharing. */
 static const struct {
     struct slice name;
     enum cache_refusal refusal;
-} telling_fields[] = {
+} unshared_fields[] = {
     {{"transfer-encoding", 17}, CACHE_REFUSAL_BODY},
     {{"upgrade", 7}, CACHE_REFUSAL_UPGRADE},
     {{"range", 5}, CACHE_REFUSAL_RANGE},
@@ -282,9 +282,9 @@ static enum cache_refusal refusal_of(const struct message_field *h)
     if (same_variable(h->name, SLICE_LIT("pragma")))
         return http1_list_has(h->value, SLICE_LIT("no-cache")) ? CACHE_REFUSAL_REQUEST_CONTROL
                                                                : CACHE_OK;
-    for (size_t i = 0; i < ARRAY_LEN(telling_fields); ++i) {
-        if (same_variable(h->name, telling_fields[i].name))
-            return telling_fields[i].refusal;
+    for (size_t i = 0; i < ARRAY_LEN(unshared_fields); ++i) {
+        if (same_variable(h->name, unshared_fields[i].name))
+            return unshared_fields[i].refusal;
     }
     return CACHE_OK;
 }
@@ -656,7 +656,7 @@ static enum cache_refusal put_values(struct key *k, struct slice name, struct ca
 
         if (!same_variable(request.fields[i].name, name))
             continue;
-        /* It must not look like the next line. */
+        /* It must not be mistaken for the next line. */
         if (!http1_is_text(value))
             return CACHE_REFUSAL_REQUEST_MALFORMED;
         if (!put(k, first ? SLICE_LIT("=") : glue) || !put(k, value))

@@ -137,7 +137,7 @@ enum cache_refusal cache_check_request(const struct cache_request *request,
                                        const struct cache_policy *policy,
                                        struct cache_wish *wish) must_check;
 
-/* Whether a response STATUS to METHOD invalidates what is kept of its target (RFC 9111 4.4). */
+/* Whether a response STATUS to METHOD invalidates what is stored of its target (RFC 9111 4.4). */
 bool cache_invalidates(struct slice method, int status);
 
 /* ---- responses ---- */

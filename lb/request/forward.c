@@ -499,7 +499,7 @@ static void leave_pool(struct exchange *x)
         return;
     }
     x->tunnel_backend = conn_backend_ref(x->member->backend);
-    conn_keep_place(http1_pooled(x->http));
+    conn_retain_place(http1_pooled(x->http));
 }
 
 static void on_upgrade(void *context, const struct http1_head *head)

@@ -386,16 +386,16 @@ static bool get_literal(struct decoding *d, unsigned prefix, struct hpack_field 
            get_string(d, &d->value, &out->value);
 }
 
-static bool get_field(struct decoding *d, struct hpack_field *out, bool **checked, bool *keep)
+static bool get_field(struct decoding *d, struct hpack_field *out, bool **checked, bool *inserted)
 {
     unsigned byte = first_byte(d);
     size_t index;
 
-    *keep = (byte & 0xc0) == LITERAL_INSERTED;
+    *inserted = (byte & 0xc0) == LITERAL_INSERTED;
     *checked = NULL;
     if ((byte & INDEXED) != 0)
         return get_integer(d, 7, &index) && look_up(d->table, index, out, checked);
-    return get_literal(d, *keep ? 6 : 4, out);
+    return get_literal(d, *inserted ? 6 : 4, out);
 }
 
 /* Section 4.2: changes of the table's size come first. At most two mean something. */
@@ -422,10 +422,10 @@ enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct
         struct hpack_field f;
         bool fresh = false;
         bool *checked;
-        bool keep;
+        bool inserted;
 
         /* A size after a field is malformed, too. */
-        if ((first_byte(&d) & 0xe0) == SIZE_UPDATE || !get_field(&d, &f, &checked, &keep)) {
+        if ((first_byte(&d) & 0xe0) == SIZE_UPDATE || !get_field(&d, &f, &checked, &inserted)) {
             r = HPACK_MALFORMED;
             break;
         }
@@ -434,8 +434,8 @@ enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct
             r = HPACK_TOO_LARGE;
             break;
         }
-        each(context, &f, keep ? &fresh : checked);
-        if (keep)
+        each(context, &f, inserted ? &fresh : checked);
+        if (inserted)
             add_entry(h, &f, fresh);
     }
     text_fini(&d.name);
@@ -462,7 +462,7 @@ enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct
  *
  * A value that never recurs (a request's ID, a length, an entity tag) would evict what does, and
  * costs an insertion on either side. Hence the second occurrence is inserted, not the first. Which
- * fields have occurred is remembered by one bit of each hash: a wrong guess costs an insertion.
+ * fields have occurred is stored in one bit of each hash: a wrong guess costs an insertion.
  */
 
 enum {

@@ -14,8 +14,8 @@
 enum {
     FIRST_BYTES = 2048,
     FIRST_FIELDS = 32,
-    KEPT_BYTES_MAX = 16 * 1024, /* between sections */
-    KEPT_FIELDS_MAX = 128,
+    RETAINED_BYTES_MAX = 16 * 1024, /* between sections */
+    RETAINED_FIELDS_MAX = 128,
 };
 
 /* A section while it is decoded. */
@@ -287,12 +287,12 @@ void http2_head_release(struct http2_scratch *s)
     ASSERT(s->busy);
     s->busy = false;
     s->len = 0;
-    if (s->room > KEPT_BYTES_MAX) {
+    if (s->room > RETAINED_BYTES_MAX) {
         free(s->bytes);
         s->bytes = NULL;
         s->room = 0;
     }
-    if (s->fields_room > KEPT_FIELDS_MAX) {
+    if (s->fields_room > RETAINED_FIELDS_MAX) {
         free(s->fields);
         s->fields = NULL;
         s->fields_room = 0;

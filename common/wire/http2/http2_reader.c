@@ -31,7 +31,7 @@ struct http2_reader {
     bool settled; /* the first SETTINGS frame is complete */
     bool in_rest; /* the prefix of the present frame is complete */
     uint8_t preface_bytes, head_bytes, prefix_bytes; /* received */
-    uint8_t prefix_wanted;
+    uint8_t prefix_expected;
     unsigned char head[HTTP2_HEAD_BYTES];
     unsigned char prefix[HTTP2_PREFIX_BYTES_MAX];
     struct http2_frame_head frame; /* when the head is complete */
@@ -92,7 +92,7 @@ static enum request_fault report_malformed(struct http2_reader *r, struct http2_
 
 /* ---- DATA: section 6.1 ---- */
 
-/* The checks that the head of the frame alone allows, and which prefix is wanted. */
+/* The checks that the head of the frame alone allows, and which prefix is expected. */
 static enum request_fault check_data(struct http2_reader *r)
 {
     if (has_flag(r, FLAG_PADDED) && r->frame.len == 0)
@@ -101,7 +101,7 @@ static enum request_fault check_data(struct http2_reader *r)
         return FAULT_HTTP2_PROTOCOL;
     if (open_side(r, r->frame.stream) == NULL)
         return FAULT_HTTP2_CLOSED;
-    r->prefix_wanted = has_flag(r, FLAG_PADDED) ? 1 : 0;
+    r->prefix_expected = has_flag(r, FLAG_PADDED) ? 1 : 0;
     return FAULT_NONE;
 }
 
@@ -180,9 +180,9 @@ static enum request_fault check_headers(struct http2_reader *r)
     } else if (!has_flag(r, FLAG_END_STREAM)) {
         return FAULT_HTTP2_PROTOCOL;
     }
-    size_t want = (has_flag(r, FLAG_PADDED) ? 1 : 0) +
-                  (has_flag(r, FLAG_PRIORITY) ? HTTP2_PRIORITY_BYTES : 0);
-    r->prefix_wanted = (uint8_t)(want < r->frame.len ? want : r->frame.len);
+    size_t expected = (has_flag(r, FLAG_PADDED) ? 1 : 0) +
+                      (has_flag(r, FLAG_PRIORITY) ? HTTP2_PRIORITY_BYTES : 0);
+    r->prefix_expected = (uint8_t)(expected < r->frame.len ? expected : r->frame.len);
     r->block_stream = id;
     r->block_frames = 0;
     r->block_bytes = 0;
@@ -368,15 +368,15 @@ enum http2_error http2_error_of(enum request_fault fault)
     return codes[fault] != 0 ? codes[fault] : HTTP2_ERROR_ENHANCE_YOUR_CALM;
 }
 
-/* Copies up to WANT bytes in all to TO, which has *HAVE. Returns whether all are there. */
-static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_t want)
+/* Copies up to TOTAL bytes to TO, which has *HAVE. Returns whether all are there. */
+static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_t total)
 {
-    struct slice taken = slice_take(bytes, want - *have);
+    struct slice taken = slice_take(bytes, total - *have);
 
     if (taken.len != 0)
         memcpy(to + *have, taken.p, taken.len);
     *have += (uint8_t)taken.len;
-    return *have == want;
+    return *have == total;
 }
 
 /* ---- small frames: sections 6.3 to 6.9 ---- */
@@ -389,7 +389,7 @@ static enum request_fault check_settings(struct http2_reader *r)
         return FAULT_HTTP2_PROTOCOL;
     if (len % HTTP2_SETTING_BYTES != 0 || (has_flag(r, FLAG_ACK) && len != 0))
         return FAULT_HTTP2_FRAME_SIZE;
-    r->prefix_wanted = len != 0 ? HTTP2_SETTING_BYTES : 0;
+    r->prefix_expected = len != 0 ? HTTP2_SETTING_BYTES : 0;
     return FAULT_NONE;
 }
 
@@ -432,7 +432,7 @@ static enum request_fault check_small(struct http2_reader *r, bool of_stream, ui
 {
     if ((r->frame.stream != 0) != of_stream)
         return FAULT_HTTP2_PROTOCOL;
-    r->prefix_wanted = bytes;
+    r->prefix_expected = bytes;
     return r->frame.len == bytes ? FAULT_NONE : FAULT_HTTP2_FRAME_SIZE;
 }
 
@@ -443,7 +443,7 @@ static enum request_fault check_of_used(struct http2_reader *r, bool connection)
 
     if (r->frame.len != 4)
         return FAULT_HTTP2_FRAME_SIZE;
-    r->prefix_wanted = 4;
+    r->prefix_expected = 4;
     return is_idle(r, id) && !(connection && id == 0) ? FAULT_HTTP2_PROTOCOL : FAULT_NONE;
 }
 
@@ -488,7 +488,7 @@ static enum request_fault on_head(struct http2_reader *r)
                                          .stream = http2_get32(h + 5) & INT32_MAX};
     r->left = f->len;
     r->padding = r->uncounted = 0;
-    r->prefix_bytes = r->prefix_wanted = 0;
+    r->prefix_bytes = r->prefix_expected = 0;
     r->in_rest = false;
     bool continues = f->type == TYPE_CONTINUATION;
     if (!r->settled && (f->type != TYPE_SETTINGS || (f->flags & FLAG_ACK) != 0))
@@ -545,7 +545,7 @@ static enum request_fault read_prefix(struct http2_reader *r, struct slice *byte
 {
     while (!r->in_rest) {
         uint8_t before = r->prefix_bytes;
-        bool complete = collect(bytes, r->prefix, &r->prefix_bytes, r->prefix_wanted);
+        bool complete = collect(bytes, r->prefix, &r->prefix_bytes, r->prefix_expected);
 
         r->left -= r->prefix_bytes - before;
         if (!complete)
