@@ -20,7 +20,7 @@ enum {
     CHUNKED_READ_MAX = 64 * 1024,
 };
 
-/* Streams whose memory is retained for the next one; none if each use after free is to be found. */
+/* Unused streams that are retained for next requests; none if uses after free are to be found. */
 #ifdef RLB_CHECKED
 enum { SPARE_MAX = 0 };
 #else

@@ -22,7 +22,7 @@ enum {
 struct decoding {
     struct http2_scratch *scratch;
     struct http2_head *head;
-    bool regular;             /* a field that is not a pseudo-header field has come */
+    bool regular;             /* after the pseudo-header fields */
     enum request_fault fault; /* the first; later fields are ignored then */
 };
 
@@ -98,8 +98,8 @@ static void store_field(struct decoding *d, const struct hpack_field *field)
         d->head->fields = s->fields;
     }
     struct message_field *h = &s->fields[d->head->nfields++];
-    h->value = SLICE_NULL;
-    /* One at a time, as storing the value may move the name. */
+    /* Both are set one at a time, as storing a part may move all that are stored. */
+    *h = (struct message_field){0};
     h->name = store(d, field->name);
     h->value = store(d, field->value);
     h->kind = http_field_kind(h->name);

@@ -123,8 +123,8 @@ static void a_response_lists_what_its_connection_fields_name(void **state)
 
     (void)state;
     head.headers[0] = (struct message_field){.name = SLICE_LIT("CONNECTION"),
-                                            .value = SLICE_LIT("close, X-One"),
-                                            .kind = FIELD_CONNECTION};
+                                             .value = SLICE_LIT("close, X-One"),
+                                             .kind = FIELD_CONNECTION};
     head.headers[1] =
         (struct message_field){.name = SLICE_LIT("X-Two"), .value = SLICE_LIT("X-Three")};
     assert_true(http_response_lists(&head, SLICE_LIT("x-one")));
