@@ -51,16 +51,16 @@ void priority_tree_destroy(struct priority_tree *t)
         return;
     ASSERT(t->streams == 0);
     while (!list_empty(&t->entries))
-        remove_entry(container_of(t->entries.next, struct priority_entry, node));
+        remove_entry(list_first(&t->entries, struct priority_entry, node));
     h2o_http2_scheduler_dispose(&t->root);
     free(t);
 }
 
 static struct priority_entry *find(const struct priority_tree *t, uint32_t id)
 {
-    for (struct list *n = t->entries.next; n != &t->entries; n = n->next) {
-        struct priority_entry *e = container_of(n, struct priority_entry, node);
+    struct priority_entry *e;
 
+    list_for_each_entry (e, &t->entries, node) {
         if (e->id == id)
             return e;
     }

@@ -101,20 +101,13 @@ void http_reply_lines(struct http_reply *r, size_t bytes)
 /* ---- the head ---- */
 
 /* Each of these writes what ends at AT, and returns where it begins. */
-static char *before(char *at, const char *p, size_t n)
-{
-    at -= n;
-    memcpy(at, p, n);
-    return at;
-}
-
 static char *slice_before(char *at, struct slice s)
 {
     (void)put_slice(at - s.len, s);
     return at - s.len;
 }
 
-#define BEFORE(at, literal) before((at), "" literal, sizeof(literal) - 1)
+#define BEFORE(at, literal) slice_before((at), SLICE_LIT(literal))
 
 static char *status_line_before(char *at, int status, struct slice reason)
 {
@@ -147,7 +140,7 @@ static char *own_fields_before(char *at, const struct http_request *req, struct 
     else
         at = req->keep_alive ? BEFORE(at, "\r\nConnection: keep-alive\r\n")
                              : BEFORE(at, "\r\nConnection: close\r\n");
-    at = before(at, http_server_date(s), HTTP_DATE_BYTES);
+    at = slice_before(at, (struct slice){http_server_date(s), HTTP_DATE_BYTES});
     return BEFORE(at, "Date: ");
 }
 

@@ -20,7 +20,7 @@ enum {
     CHUNKED_READ_MAX = 64 * 1024,
 };
 
-/* Streams that keep their memory for the next one; none if each use after free is to be found. */
+/* Unused streams that are retained for next requests; none if uses after free are to be found. */
 #ifdef RLB_CHECKED
 enum { SPARE_MAX = 0 };
 #else
@@ -185,8 +185,8 @@ static cold_ void refuse(struct http_conn *c, enum request_fault f)
 /* ---- the head ---- */
 
 /*
- * Looks for the end of the head among the bytes not yet scanned: true when it is there. A head that
- * is too large, or has a line end that is not CRLF, need not be complete to be refused.
+ * Scans for the end of the head. Returns true when it is there. A head that is too large, or has a
+ * line end that is not CRLF, is rejected even if it is incomplete.
  */
 static bool find_head_end(struct http1_stream *x, enum request_fault *f)
 {
@@ -219,7 +219,7 @@ static bool find_head_end(struct http1_stream *x, enum request_fault *f)
 /* All but those that are known without them. */
 static void put_fields(struct http1_stream *x, size_t n)
 {
-    const struct http1_header *from = x->conn->server->http1_spares->fields;
+    const struct message_field *from = x->conn->server->http1_spares->fields;
     struct message_fields *fields = &x->req.fields;
     struct message_field *to = x->fields;
     uint32_t kinds = 0;
@@ -230,10 +230,10 @@ static void put_fields(struct http1_stream *x, size_t n)
         to = http_request_take(&x->req, fields->room * sizeof(*to));
     }
     fields->at = to;
-    for (const struct http1_header *h = from; h != from + n; ++h) {
+    for (const struct message_field *h = from; h != from + n; ++h) {
         if (h->kind == FIELD_FRAMING)
             continue;
-        *to++ = (struct message_field){.name = h->name, .value = h->value, .kind = h->kind};
+        *to++ = *h;
         kinds |= FIELD_BIT(h->kind);
     }
     fields->n = (size_t)(to - fields->at);
@@ -261,27 +261,6 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
 
 /* ---- the body ---- */
 
-/* "100 Continue". */
-static noinline_ void send_interim(struct http_conn *c)
-{
-    struct http1_stream *x = c->http1;
-
-    x->interim = continue_head;
-    x->interim_left = sizeof(continue_head) - 1;
-    while (x->interim_left != 0) {
-        struct iovec iov = {.iov_base = writable(x->interim), .iov_len = x->interim_left};
-        ssize_t n = transport_send(&c->transport, &iov, 1, 0);
-
-        if (n == -1) {
-            if (errno == EAGAIN) /* else the read that follows finds out */
-                transport_await_writable(&c->transport, http1_write_on);
-            return;
-        }
-        x->interim += n;
-        x->interim_left -= (size_t)n;
-    }
-}
-
 /* The request is complete. C may be closed. */
 static void hand_over(struct http_conn *c)
 {
@@ -298,7 +277,7 @@ static void hand_over(struct http_conn *c)
     }
     x->state = HTTP1_BUSY;
     http_conn_enter(c, PHASE_BUSY);
-    c->keep_half = false;
+    c->half_close_allowed = false;
     c->body = x->req.body.len != 0 ? x->body.file : NULL;
     http_server_count(s, COUNT_REQUESTS);
     s->options.on_request(s->options.context, &x->req, c);
@@ -365,8 +344,11 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
     x->state = facts->chunked ? HTTP1_CHUNKED : HTTP1_SIZED;
     http_conn_enter(c, PHASE_BODY);
     if (facts->expects && facts->minor_version != 0 && here == 0 &&
-        (facts->chunked || facts->content_length != 0))
-        send_interim(c);
+        (facts->chunked || facts->content_length != 0)) {
+        x->interim = continue_head;
+        x->interim_left = sizeof(continue_head) - 1;
+        http1_write_on(c);
+    }
     if (facts->chunked) {
         x->in_used = x->in_len;
         return here == 0 || take_chunks(c, x->in + x->head_bytes, here);
@@ -555,8 +537,8 @@ static void read_request(struct http_conn *c)
         set_aside(c);
 }
 
-/* An event of a client with a request in progress: has it left? */
-static void look_at_busy(struct http_conn *c)
+/* An event of a client with a request in progress: checks whether it has disconnected. */
+static void check_busy(struct http_conn *c)
 {
     bool ended = watch_ended(c->transport.watch);
     bool quiet = c->transport.tls != NULL && !ended && transport_is_quiet(&c->transport);
@@ -567,10 +549,10 @@ static void look_at_busy(struct http_conn *c)
         return;
     if (!ended) {
         /* Bytes of the next request: its end shows behind them. */
-        transport_read_level(&c->transport, c->keep_half ? WATCH_FAILURE : WATCH_END);
+        transport_read_level(&c->transport, c->half_close_allowed ? WATCH_FAILURE : WATCH_END);
         return;
     }
-    if (c->keep_half && !transport_has_failed(&c->transport)) {
+    if (c->half_close_allowed && !transport_has_failed(&c->transport)) {
         transport_read_level(&c->transport, WATCH_FAILURE);
         return;
     }
@@ -580,7 +562,7 @@ static void look_at_busy(struct http_conn *c)
 void http1_readable(struct http_conn *c)
 {
     if (c->http1 != NULL && c->http1->state == HTTP1_BUSY)
-        look_at_busy(c);
+        check_busy(c);
     else
         read_request(c);
 }
@@ -592,21 +574,21 @@ static struct http1_stream *take_rest(struct http_conn *c)
 {
     struct http1_stream *old = c->http1;
     struct slice rest = {old->in + old->in_used, old->in_len - old->in_used};
-    struct text kept = {0};
+    struct text next = {0};
 
     if (rest.len == 0)
         rest = text_slice(&old->rest);
     if (rest.len != 0)
-        text_add(&kept, rest);
+        text_add(&next, rest);
     destroy(c);
-    if (kept.len == 0)
+    if (next.len == 0)
         return NULL;
     struct http1_stream *x = create(c);
-    while (x->in_room < kept.len)
+    while (x->in_room < next.len)
         grow_input(x);
-    memcpy(x->in, kept.p, kept.len);
-    x->in_len = kept.len;
-    text_fini(&kept);
+    memcpy(x->in, next.p, next.len);
+    x->in_len = next.len;
+    text_fini(&next);
     return x;
 }
 
@@ -670,8 +652,8 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms)
         if (http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms))
             http_conn_close(c);
         return;
-    case PHASE_NEW:
-        break;
+    case PHASE_NEW: /* http_conn.c */
+        return;
     }
     UNREACHABLE();
 }

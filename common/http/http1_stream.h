@@ -3,8 +3,8 @@
  * A request over HTTP/1, from its first byte to the end of its response. Internals of
  * http1_server.c and http1_response.c.
  *
- * Owned by its connection, which has none between two requests. Its memory is kept by the server
- * for the next one. The loop's thread.
+ * Owned by its connection, which has none between two requests. Its memory is retained by the
+ * server for the next one. The loop's thread.
  */
 #ifndef RLB_HTTP_HTTP1_STREAM_H
 #define RLB_HTTP_HTTP1_STREAM_H
@@ -70,10 +70,10 @@ struct http1_partial {
 struct http1_spares {
     struct list list;
     size_t n;
-    struct http1_header fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
+    struct message_field fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
 };
 
-/* http1_response.c: the transport takes bytes again. */
+/* http1_response.c: the transport takes bytes, perhaps again. */
 void http1_write_on(void *conn);
 
 #endif

@@ -283,11 +283,11 @@ bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t 
 bool http2_set_initial_window(struct http2_server *h2, uint32_t value)
 {
     int64_t more = (int64_t)value - h2->initial_window;
-    struct list *it;
+    struct http2_stream *s;
 
     h2->initial_window = value;
-    list_for_each (it, &h2->streams) {
-        if (!http2_grow_window(h2, list_entry(it, struct http2_stream, node), more))
+    list_for_each_entry (s, &h2->streams, node) {
+        if (!http2_grow_window(h2, s, more))
             return false;
     }
     return true;
@@ -371,7 +371,7 @@ static void drop_pieces(struct http2_stream *s)
 }
 
 /* They are the caller's array. */
-static void keep_pieces(struct http2_stream *s)
+static void store_pieces(struct http2_stream *s)
 {
     size_t n = s->npieces - s->piece;
     const struct iovec *from = n != 0 ? s->pieces + s->piece : NULL;
@@ -383,7 +383,7 @@ static void keep_pieces(struct http2_stream *s)
     s->piece = 0;
 }
 
-void http2_output_forget(struct http2_stream *s)
+void http2_output_remove(struct http2_stream *s)
 {
     deactivate(s);
     if (s->entry != NULL)
@@ -426,7 +426,7 @@ bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
     s->npieces = n;
     s->piece = 0;
     if (!has_room(h2) && (!s->head_put || bytes == 0)) {
-        keep_pieces(s);
+        store_pieces(s);
         list_push_back(&h2->due, &s->line);
         return false;
     }
@@ -439,7 +439,7 @@ bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
         s->npieces = 0;
         return true;
     }
-    keep_pieces(s);
+    store_pieces(s);
     activate(s);
     return false;
 }
@@ -660,7 +660,7 @@ void http2_output_fini(struct http2_server *h2)
     text_fini(&h2->out);
 }
 
-void http2_output_rest(struct http2_server *h2)
+void http2_output_trim(struct http2_server *h2)
 {
     if (http2_unsent(h2) == 0) {
         text_fini(&h2->out);

@@ -4,7 +4,7 @@
  * http2_stream.h for the parts.
  *
  * It ends in one of four ways:
- *     an error of the client's    GOAWAY with a code, http2_end()
+ *     an error of the client's    GOAWAY with a code, end()
  *     idle, or no more streams    GOAWAY without an error, the same
  *     the client closes, or the transport fails: http_conn_close()
  *     the server closes it        http2_fini()
@@ -58,7 +58,7 @@ static void update_phase(struct http2_server *h2)
     if (before == PHASE_HEAD && h2->idle_since_ms != 0)
         c->phase_since_ms = h2->idle_since_ms;
     h2->idle_since_ms = c->phase_since_ms;
-    http2_output_rest(h2);
+    http2_output_trim(h2);
 }
 
 /* ---- life ---- */
@@ -95,7 +95,8 @@ void http2_fini(struct http_conn *c)
         destroy(h2);
 }
 
-void http2_end(struct http2_server *h2, enum http2_error code)
+/* With GOAWAY, after what is in the output; the client can still read that. */
+static void end(struct http2_server *h2, enum http2_error code)
 {
     struct http_conn *c = h2->conn;
     struct text rest = {0};
@@ -116,7 +117,7 @@ void http2_end(struct http2_server *h2, enum http2_error code)
 void http2_end_if_done(struct http2_server *h2)
 {
     if (h2->closing && !h2->closed && h2->nstreams == 0 && http2_unsent(h2) == 0)
-        http2_end(h2, HTTP2_ERROR_NONE);
+        end(h2, HTTP2_ERROR_NONE);
 }
 
 /* ---- faults ---- */
@@ -128,7 +129,7 @@ static cold_ void fail(struct http2_server *h2, enum request_fault f)
     if (h2->closed)
         return;
     http_server_refused(h2->conn->server, &refusal);
-    http2_end(h2, http2_error_of(f));
+    end(h2, http2_error_of(f));
 }
 
 /*
@@ -143,7 +144,7 @@ void http2_count_abandoned(struct http2_server *h2)
     if (h2->closed || max == 0 || c->abandoned < max || c->abandoned <= c->requests / 2)
         return;
     http_server_count(c->server, COUNT_RESETS);
-    http2_end(h2, HTTP2_ERROR_ENHANCE_YOUR_CALM);
+    end(h2, HTTP2_ERROR_ENHANCE_YOUR_CALM);
 }
 
 /* ---- events of the reader that are about the connection ---- */
@@ -382,7 +383,7 @@ static void sweep_drain(struct http2_server *h2, uint64_t now_ms)
     if (h2->greeted)
         http2_drain(h2->conn, true);
     else if (s->shuts_idle)
-        http2_end(h2, HTTP2_ERROR_NONE);
+        end(h2, HTTP2_ERROR_NONE);
 }
 
 /* Whether the client has taken nothing of the output for too long. */
@@ -417,15 +418,12 @@ static void sweep(struct http2_server *h2, uint64_t now_ms)
     if (is_stalled(h2, now_ms)) {
         http_server_count(s, COUNT_SEND_TIMEOUTS);
         http_conn_reset(c);
-    } else if (c->phase == PHASE_NEW && http_conn_phase_over(c, o->header_timeout_ms, now_ms)) {
-        http_server_count(s, COUNT_HEADER_TIMEOUTS);
-        http_conn_close(c);
     } else if (head_late) {
         http_server_count(s, COUNT_HEADER_TIMEOUTS);
         fail(h2, FAULT_HEAD_TIMEOUT);
     } else if (c->phase == PHASE_IDLE &&
                http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {
-        http2_end(h2, HTTP2_ERROR_NONE);
+        end(h2, HTTP2_ERROR_NONE);
     } else if (c->phase == PHASE_BUSY) {
         http_reply_sweep(c, now_ms);
     }

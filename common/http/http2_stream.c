@@ -73,7 +73,7 @@ static void unlink_stream(struct http2_stream *s)
     --h2->nstreams;
     if (s->state == HTTP2_STREAM_BODY)
         --h2->nbodies;
-    http2_output_forget(s);
+    http2_output_remove(s);
 }
 
 /* LOST: its response is. H2 may be closed then. */
@@ -105,12 +105,15 @@ void http2_drop_streams(struct http2_server *h2)
 
 /* ---- streams that are discarded ---- */
 
-static void note_discarded(struct http2_server *h2, uint32_t id)
+/* The client may still send on the stream ID, which has SIDE. */
+static void add_discarded(struct http2_server *h2, uint32_t id, const struct http2_side *side)
 {
+    if (side->ended)
+        return;
     if (h2->resets == NULL)
-        h2->resets = xcalloc(HTTP2_RESETS_KEPT, sizeof(*h2->resets));
+        h2->resets = xcalloc(HTTP2_RESETS_STORED, sizeof(*h2->resets));
     h2->resets[h2->next_reset] = id;
-    h2->next_reset = (h2->next_reset + 1) % HTTP2_RESETS_KEPT;
+    h2->next_reset = (h2->next_reset + 1) % HTTP2_RESETS_STORED;
 }
 
 /* Where ID is among them; NULL: it is not. */
@@ -118,14 +121,14 @@ static uint32_t *find_discarded(const struct http2_server *h2, uint32_t id)
 {
     if (h2->resets == NULL)
         return NULL;
-    for (unsigned i = 0; i < HTTP2_RESETS_KEPT; ++i) {
+    for (unsigned i = 0; i < HTTP2_RESETS_STORED; ++i) {
         if (h2->resets[i] == id)
             return &h2->resets[i];
     }
     return NULL;
 }
 
-static void forget_discarded(struct http2_server *h2, uint32_t id)
+static void remove_discarded(struct http2_server *h2, uint32_t id)
 {
     uint32_t *found = find_discarded(h2, id);
 
@@ -145,11 +148,11 @@ struct http2_side *http2_on_side(void *owner, uint32_t id)
 
 /* ---- resets and refusals ---- */
 
-void http2_reset(struct http2_stream *s, enum http2_error code)
+/* Its request or response is incomplete: S is freed. Calls http_reply_lost(). */
+static void reset(struct http2_stream *s, enum http2_error code)
 {
     http2_put_reset(s->h2, s->id, code);
-    if (!s->side.ended)
-        note_discarded(s->h2, s->id);
+    add_discarded(s->h2, s->id, &s->side);
     destroy(s, true);
 }
 
@@ -181,8 +184,7 @@ static cold_ enum request_fault refuse(struct http2_stream *s, enum request_faul
 
     report(h2, f, status, &s->req);
     http2_put_answer(h2, s->id, status, request_fault_text(f));
-    if (!s->side.ended)
-        note_discarded(h2, s->id);
+    add_discarded(h2, s->id, &s->side);
     destroy(s, true);
     return count_refused(h2);
 }
@@ -193,18 +195,16 @@ enum request_fault http2_on_malformed(void *owner, const struct http2_malformed 
     struct http2_stream *s = m->head == NULL ? http2_find(h2, m->stream) : NULL;
 
     if (m->head != NULL && h2->closing) {
-        if (!m->head->side.ended)
-            note_discarded(h2, m->stream);
+        add_discarded(h2, m->stream, &m->head->side);
         return FAULT_NONE;
     }
     report(h2, m->fault, 0, s != NULL ? &s->req : NULL);
     if (s != NULL) {
-        http2_reset(s, http2_error_of(m->fault));
+        reset(s, http2_error_of(m->fault));
     } else {
         http2_put_reset(h2, m->stream, http2_error_of(m->fault));
         h2->last_id = m->stream;
-        if (!m->head->side.ended)
-            note_discarded(h2, m->stream);
+        add_discarded(h2, m->stream, &m->head->side);
     }
     return count_refused(h2);
 }
@@ -216,7 +216,7 @@ enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code)
 
     (void)code;
     if (s == NULL) {
-        forget_discarded(h2, id);
+        remove_discarded(h2, id);
         return FAULT_NONE;
     }
     if (s->state == HTTP2_STREAM_BODY)
@@ -233,7 +233,7 @@ enum request_fault http2_on_overflow(struct http2_stream *s)
 
     if (incomplete)
         report(h2, FAULT_HTTP2_WINDOW, 0, &s->req);
-    http2_reset(s, HTTP2_ERROR_FLOW_CONTROL);
+    reset(s, HTTP2_ERROR_FLOW_CONTROL);
     if (incomplete)
         return count_refused(h2);
     http2_count_abandoned(h2);
@@ -242,11 +242,9 @@ enum request_fault http2_on_overflow(struct http2_stream *s)
 
 void http2_report_ended(struct http2_server *h2)
 {
-    struct list *it;
+    const struct http2_stream *s;
 
-    list_for_each (it, &h2->streams) {
-        const struct http2_stream *s = list_entry(it, struct http2_stream, node);
-
+    list_for_each_entry (s, &h2->streams, node) {
         if (s->state == HTTP2_STREAM_BODY)
             report(h2, FAULT_BODY_BROKEN_OFF, 0, &s->req);
     }
@@ -266,7 +264,7 @@ static struct slice joined_cookies(struct http_request *req, const struct http2_
     char *p = http_request_take(req, bytes);
     char *at = p;
     for (size_t i = 0; i < head->nfields; ++i) {
-        const struct http1_header *h = &head->fields[i];
+        const struct message_field *h = &head->fields[i];
         if (h->kind != FIELD_COOKIE)
             continue;
         if (at != p) {
@@ -290,7 +288,7 @@ static void put_fields(struct http_request *req, const struct http2_head *head)
     fields->at = http_request_take(req, fields->room * sizeof(*fields->at));
     struct message_field *to = fields->at;
     for (size_t i = 0; i < head->nfields; ++i) {
-        const struct http1_header *h = &head->fields[i];
+        const struct message_field *h = &head->fields[i];
         if (h->kind == FIELD_COOKIE && cookie != NULL) {
             if (!joined)
                 cookie->value = joined_cookies(req, head);
@@ -299,7 +297,7 @@ static void put_fields(struct http_request *req, const struct http2_head *head)
         }
         if (h->kind == FIELD_COOKIE)
             cookie = to;
-        *to++ = (struct message_field){.name = h->name, .value = h->value, .kind = h->kind};
+        *to++ = *h;
     }
     fields->n = (size_t)(to - fields->at);
     fields->kinds = head->kinds;
@@ -383,16 +381,14 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     bool waits_for_continue = false;
 
     if (h2->closing) { /* GOAWAY has named the last stream */
-        if (!head->side.ended)
-            note_discarded(h2, head->stream);
+        add_discarded(h2, head->stream, &head->side);
         return FAULT_NONE;
     }
     if (h2->nstreams >= HTTP2_STREAMS_MAX) { /* one too many: neither answered nor served */
         http2_put_reset(h2, head->stream, HTTP2_ERROR_REFUSED_STREAM);
-        if (head->side.ended)
-            return FAULT_NONE;
-        note_discarded(h2, head->stream);
-        return ++h2->excess > EXCESS_MAX ? FAULT_FRAMES_STREAMS : FAULT_NONE;
+        add_discarded(h2, head->stream, &head->side);
+        h2->excess += !head->side.ended;
+        return h2->excess > EXCESS_MAX ? FAULT_FRAMES_STREAMS : FAULT_NONE;
     }
     h2->excess = 0;
     h2->last_id = head->stream;
@@ -433,7 +429,7 @@ static void renew_window(struct http2_server *h2, struct http2_stream *s, size_t
 static void discard(struct http2_server *h2, const struct http2_data *d)
 {
     if (d->ends) {
-        forget_discarded(h2, d->stream);
+        remove_discarded(h2, d->stream);
         return;
     }
     h2->discarded_bytes += d->flow;
@@ -500,6 +496,6 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
         if (late)
             http_server_count(h2->conn->server, COUNT_BODY_TIMEOUTS);
         report(h2, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
-        http2_reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
+        reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
     }
 }

@@ -29,7 +29,7 @@ enum {
     HTTP2_OUTPUT_MAX = 64 * 1024,
     HTTP2_UNREAD_MAX = 256 * 1024,
     HTTP2_BUCKETS = 16,
-    HTTP2_RESETS_KEPT = 128,
+    HTTP2_RESETS_STORED = 128,
     HTTP2_REFUSED_MAX = 10, /* requests of one connection that violate a rule; then it ends */
     HTTP2_FEW_PIECES = 4,
     HTTP2_STREAM_ROOM = 2048,
@@ -134,8 +134,6 @@ static inline struct http2_server *http2_enter(struct http2_server *h2)
 }
 /* The last access to H2: it may be freed. */
 void http2_leave(struct http2_server *h2);
-/* End the connection with GOAWAY, after what is in the output; its client can still read that. */
-void http2_end(struct http2_server *h2, enum http2_error code);
 /* A stream was abandoned by its client: end the connection if that happens too often. */
 void http2_count_abandoned(struct http2_server *h2);
 /* If no more streams can come and all that there is has been sent: end the connection. */
@@ -151,11 +149,8 @@ enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code);
 
 /* NULL: it does not exist, or not any more. */
 struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id);
-/* Reset S, with an incomplete request or response: it is freed. Calls http_reply_lost(),
- * so that H2 may be closed. */
-void http2_reset(struct http2_stream *s, enum http2_error code);
 /* A flow-control window of S has become too large, or was exceeded: S is reset. An incomplete
- * request is reported. The same. */
+ * request is reported. Calls http_reply_lost(), so that H2 may be closed. */
 enum request_fault http2_on_overflow(struct http2_stream *s);
 /* The response is complete, or was cut; S is freed. The same. */
 void http2_finish(struct http2_stream *s);
@@ -176,7 +171,7 @@ void http2_output_fini(struct http2_server *h2);
 /* Send at the end of the turn, unless the transport is blocked. */
 void http2_schedule(struct http2_server *h2);
 /* The connection is idle: release memory. */
-void http2_output_rest(struct http2_server *h2);
+void http2_output_trim(struct http2_server *h2);
 
 void http2_put_settings(struct http2_server *h2);
 void http2_put_settings_ack(struct http2_server *h2);
@@ -197,6 +192,6 @@ bool http2_set_initial_window(struct http2_server *h2, uint32_t value);
 /* A PRIORITY frame. */
 void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_priority *p);
 /* Removes S from the output. Must be called before S is freed. */
-void http2_output_forget(struct http2_stream *s);
+void http2_output_remove(struct http2_stream *s);
 
 #endif

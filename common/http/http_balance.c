@@ -17,7 +17,7 @@ enum {
     /* A loop that has left its box alone for so long is busy. */
     BUSY_MS = 5,
     /* Loops compared for each connection; if there are more, others the next time. */
-    LOOKS_MAX = 8,
+    COMPARED_MAX = 8,
     /* Connections are not moved if the difference is less than this plus an eighth: moving one
        costs about as much as two system calls, and the load fluctuates. (A connection with a
        request counts as two.) */
@@ -38,7 +38,7 @@ struct box {
 struct place {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t in_flight;
     _Atomic uint64_t given;
-    unsigned look_at; /* next */
+    unsigned next_compared;
     _Alignas(CACHE_LINE_BYTES) _Atomic bool open;
     _Atomic uint64_t taken;
     struct box box;
@@ -74,7 +74,7 @@ struct http_balance *http_balance_create(unsigned n)
 
         pthread_mutex_init(&box->mutex, NULL);
         box->message.run = on_message;
-        b->places[i].look_at = i + 1;
+        b->places[i].next_compared = i + 1;
     }
     return b;
 }
@@ -162,11 +162,11 @@ static uint64_t load_of(const struct place *p)
 
 static struct place *least_loaded(struct http_balance *b, struct place *own)
 {
-    unsigned looks = b->n < LOOKS_MAX ? b->n : LOOKS_MAX;
+    unsigned n = b->n < COMPARED_MAX ? b->n : COMPARED_MAX;
     struct place *least = NULL;
 
-    for (unsigned k = 0; k < looks; ++k) {
-        struct place *p = &b->places[own->look_at++ % b->n];
+    for (unsigned k = 0; k < n; ++k) {
+        struct place *p = &b->places[own->next_compared++ % b->n];
 
         if (p != own && atomic_load_explicit(&p->open, memory_order_relaxed) &&
             (least == NULL || load_of(p) < load_of(least)))

@@ -73,7 +73,7 @@ static void small_addr_get(const struct small_addr *a, struct addr *out)
         *out = *a->large;
         return;
     }
-    /* As a whole: what is behind LEN is not used. */
+    /* As a whole: bytes after LEN are not used. */
     memcpy(&out->in6, &a->in6, sizeof(out->in6));
     out->len = a->len;
 }
@@ -290,7 +290,7 @@ static struct addr addr_of(enum proxy_family family, const unsigned char bytes[1
         a.sa.sa_family = AF_UNIX;
         a.len = sizeof(a.sa.sa_family);
         break;
-    case PROXY_NOBODY:
+    case PROXY_UNKNOWN:
         break;
     }
     return a;
@@ -299,7 +299,7 @@ static struct addr addr_of(enum proxy_family family, const unsigned char bytes[1
 static void take_header(struct http_conn *c, const struct proxy_line *line)
 {
     c->tls_before_us = line->tls;
-    if (line->family != PROXY_NOBODY) {
+    if (line->family != PROXY_UNKNOWN) {
         struct addr peer = addr_of(line->family, line->source, line->source_port);
         struct addr local = addr_of(line->family, line->destination, line->destination_port);
 
@@ -380,7 +380,7 @@ static cold_ void handshake_failed(struct http_conn *c)
 
     http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
     transport_drop_tls(&c->transport);
-    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.tells_plain)
+    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
         http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
     http_conn_linger(c, &answer);
 }
@@ -555,44 +555,24 @@ uint64_t http_conn_progress(const struct http_conn *c)
 
 /* ---- the sweep ---- */
 
-static void sweep_new(struct http_conn *c, uint64_t now_ms)
-{
-    if (!http_conn_phase_over(c, c->server->options.header_timeout_ms, now_ms))
-        return;
-    http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
-    http_conn_close(c);
-}
-
 void http_conn_sweep(struct http_conn *c)
 {
     uint64_t now_ms = loop_now_ms(c->server->loop);
+    uint64_t limit_ms = c->server->options.header_timeout_ms;
+    bool late = c->phase == PHASE_NEW && http_conn_phase_over(c, limit_ms, now_ms);
 
-    switch (c->state) {
-    case CONN_PROXIED:
-        if (http_conn_phase_over(c, c->server->options.header_timeout_ms, now_ms))
-            refuse(c, FAULT_PROXY_LATE);
-        return;
-    case CONN_HANDSHAKE:
-        sweep_new(c, now_ms);
-        return;
-    case CONN_HTTP1:
-        if (c->phase == PHASE_NEW)
-            sweep_new(c, now_ms);
-        else
-            http1_sweep(c, now_ms);
-        return;
-    case CONN_HTTP2:
+    if (late && c->state == CONN_PROXIED) {
+        refuse(c, FAULT_PROXY_LATE);
+    } else if (late) {
+        http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
+        http_conn_close(c);
+    } else if (c->state == CONN_HTTP1) {
+        http1_sweep(c, now_ms);
+    } else if (c->state == CONN_HTTP2) {
         http2_sweep(c, now_ms);
-        return;
-    case CONN_LINGER:
-        if (now_ms >= c->linger->until_ms)
-            http_conn_close(c);
-        return;
-    case CONN_TUNNEL:
-    case CONN_CLOSED:
-        return;
+    } else if (c->state == CONN_LINGER && now_ms >= c->linger->until_ms) {
+        http_conn_close(c);
     }
-    UNREACHABLE();
 }
 
 void http_conn_drain(struct http_conn *c)

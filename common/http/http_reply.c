@@ -92,13 +92,11 @@ void http_reply_sweep(struct http_conn *c, uint64_t now_ms)
     const struct http_server_options *o = &c->server->options;
     bool waits = false;
     bool slow = false;
-    struct list *it;
+    struct http_reply *r;
 
     if (o->min_send_rate == 0)
         return;
-    list_for_each (it, &c->replies) {
-        struct http_reply *r = list_entry(it, struct http_reply, node);
-
+    list_for_each_entry (r, &c->replies, node) {
         waits = waits || r->in_flight;
         slow = slow || (is_http2(r) && stream_too_slow(r, now_ms));
     }
@@ -307,9 +305,9 @@ void http_reply_init(struct http_reply *r, struct http_request *req, struct http
         http2_attach(req, r);
 }
 
-void http_reply_keep_half_closed(struct http_reply *r)
+void http_reply_allow_half_close(struct http_reply *r)
 {
-    r->conn->keep_half = !is_http2(r);
+    r->conn->half_close_allowed = !is_http2(r);
 }
 
 /* The contents of the head. */

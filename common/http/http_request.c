@@ -80,18 +80,18 @@ void http_request_answer(struct http_request *req, const char *name, struct slic
 
 void message_fields_drop(struct message_fields *fields, uint32_t kinds)
 {
-    size_t kept = 0;
+    size_t retained = 0;
 
     if (!message_fields_may_have(fields, kinds))
         return;
     for (size_t i = 0; i < fields->n; ++i) {
         if ((FIELD_BIT(fields->at[i].kind) & kinds) != 0)
             continue;
-        if (kept != i)
-            fields->at[kept] = fields->at[i];
-        ++kept;
+        if (retained != i)
+            fields->at[retained] = fields->at[i];
+        ++retained;
     }
-    fields->n = kept;
+    fields->n = retained;
     fields->kinds &= ~kinds;
 }
 
@@ -110,27 +110,24 @@ const struct message_field *message_fields_find(const struct message_fields *fie
 
 /* ---- fields of proxied messages: RFC 9110 7.6.1 (Connection), 8.6 (Content-Length) ---- */
 
-bool http_request_lists(const struct message_fields *fields, struct slice name)
+static bool connection_lists(const struct message_field *fields, size_t n, struct slice name)
 {
-    if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
-        return false;
-    for (size_t i = 0; i < fields->n; ++i) {
-        const struct message_field *f = &fields->at[i];
-
+    for (const struct message_field *f = fields; f != fields + n; ++f) {
         if (f->kind == FIELD_CONNECTION && http1_list_has(f->value, name))
             return true;
     }
     return false;
 }
 
+bool http_request_lists(const struct message_fields *fields, struct slice name)
+{
+    return message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)) &&
+           connection_lists(fields->at, fields->n, name);
+}
+
 bool http_response_lists(const struct http1_head *head, struct slice name)
 {
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        if (head->headers[i].kind == FIELD_CONNECTION &&
-            http1_list_has(head->headers[i].value, name))
-            return true;
-    }
-    return false;
+    return connection_lists(head->headers, head->nheaders, name);
 }
 
 void http_put_field(struct text *out, struct slice name, struct slice value)

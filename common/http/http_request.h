@@ -13,13 +13,6 @@
 #include "common/base/text.h"
 #include "common/wire/http1_head.h"
 
-/* A header field. Its kind is determined once, from the name as received: field names are in lower
- * case in HTTP/2 and in any case in HTTP/1. */
-struct message_field {
-    struct slice name, value;
-    enum http_field kind;
-};
-
 struct message_fields {
     struct message_field *at;
     size_t n, room;
@@ -87,7 +80,7 @@ static inline bool message_fields_may_have(const struct message_fields *fields, 
 }
 /* Take those of KINDS off. */
 void message_fields_drop(struct message_fields *fields, uint32_t kinds);
-/* The first called NAME (in any case); NULL: none. AFTER: behind that one; NULL: of all. */
+/* The first with the NAME, in any case; NULL: none. AFTER: only those after it; NULL: all. */
 const struct message_field *message_fields_find(const struct message_fields *fields,
                                                 struct slice name,
                                                 const struct message_field *after) noinline_;

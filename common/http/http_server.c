@@ -2,7 +2,7 @@
  *
  * The server: its options; its listeners, which accept with as few system calls as possible, on the
  * loop that has the fewest in flight (http_balance.h); which requests are served; and what is done
- * for all connections: the sweep, which keeps time by their phases, and the drain.
+ * for all connections: the sweep, which applies time limits by their phases, and the drain.
  */
 #include "common/base/log.h"
 #include "common/http/http_server_internal.h"
@@ -17,7 +17,7 @@ enum {
     SWEEP_MS_MIN = 20,
     SWEEP_MS_MAX = 1000,
     HELP_MAX = 64,          /* idle connections closed per sweep for other loops */
-    ROOM_LOOKS_MAX = 16,    /* idle connections examined that have all sent something */
+    ROOM_CHECKS_MAX = 16,   /* idle connections examined that have all sent something */
     ACCEPTS_PER_EVENT = 16, /* then connections that exist have their turn */
     FULL_TURNS = 8,         /* in a row, then more are accepted at a time */
     ACCEPT_AGAIN_MS = 100,  /* after descriptors or memory ran out */
@@ -154,14 +154,14 @@ enum request_fault request_check(struct http_request *req)
 
 /* ---- listeners ---- */
 
-static void stop_accepting(struct http_server *s)
+static void set_accepting(struct http_server *s, bool on)
 {
-    struct list *it;
+    const struct http_listener *l;
 
-    s->accept_paused = true;
+    s->accept_paused = !on;
     http_server_load_changed(s);
-    list_for_each (it, &s->listeners)
-        watch_read(list_entry(it, struct http_listener, node)->watch, false);
+    list_for_each_entry (l, &s->listeners, node)
+        watch_read(l->watch, on);
 }
 
 static void pause_accepting(struct http_server *s)
@@ -169,7 +169,7 @@ static void pause_accepting(struct http_server *s)
     if (s->accept_paused)
         return;
     http_server_count(s, COUNT_ACCEPT_PAUSES);
-    stop_accepting(s);
+    set_accepting(s, false);
 }
 
 static void wait_for_room(struct http_server *s, bool waits)
@@ -210,17 +210,12 @@ void http_accept_give_back(struct http_server *s)
 
 void http_accept_resume(struct http_server *s)
 {
-    struct list *it;
-
     bool full = is_full(s) && list_empty(&s->idle); /* those make room */
 
     if (!s->accept_paused || s->held || full || timer_running(&s->accept_again))
         return;
-    s->accept_paused = false;
     wait_for_room(s, false);
-    http_server_load_changed(s);
-    list_for_each (it, &s->listeners)
-        watch_read(list_entry(it, struct http_listener, node)->watch, true);
+    set_accepting(s, true);
 }
 
 static void on_accept_again(struct timer *t)
@@ -240,7 +235,7 @@ void http_server_hold(struct http_server *s, bool hold)
 {
     s->held = hold;
     if (hold && !s->accept_paused)
-        stop_accepting(s);
+        set_accepting(s, false);
     else
         http_accept_resume(s);
 }
@@ -249,17 +244,15 @@ void http_server_hold(struct http_server *s, bool hold)
  * something is about to be served. */
 static bool make_room(struct http_server *s)
 {
-    struct list *it;
-    int looks = 0;
+    struct http_conn *c;
+    int checked = 0;
 
-    list_for_each (it, &s->idle) {
-        struct http_conn *c = list_entry(it, struct http_conn, node);
-
+    list_for_each_entry (c, &s->idle, node) {
         if (!transport_has_input(&c->transport)) {
             http_conn_close(c);
             return true;
         }
-        if (++looks == ROOM_LOOKS_MAX)
+        if (++checked == ROOM_CHECKS_MAX)
             return false;
     }
     return false;
@@ -285,25 +278,22 @@ static void on_accept_error(struct http_server *s, int error)
 static void serve(struct http_listener *l, const struct http_accepted *a)
 {
     const struct http_listen_options *o = &l->options;
-    struct http_server *s = l->server;
 
-    if (o->allows != NULL && !o->allows(s->options.context, o->tag, &a->peer)) {
-        close(a->fd);
-        http_accept_give_back(s);
+    if (o->allows == NULL || o->allows(l->server->options.context, o->tag, &a->peer)) {
+        http_conn_accept(l, a->fd, &a->peer);
         return;
     }
-    http_conn_accept(l, a->fd, &a->peer);
+    close(a->fd);
+    http_accept_give_back(l->server);
 }
 
 /* One that another loop has accepted. */
 static void take(void *context, const struct http_accepted *a)
 {
-    struct http_server *s = context;
-    struct list *it;
+    const struct http_server *s = context;
+    struct http_listener *l;
 
-    list_for_each (it, &s->listeners) {
-        struct http_listener *l = list_entry(it, struct http_listener, node);
-
+    list_for_each_entry (l, &s->listeners, node) {
         if (l->options.number == a->listener) {
             serve(l, a);
             return;
@@ -446,13 +436,10 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
 void http_server_each_socket(const struct http_server *s,
                              void (*each)(void *context, int fd, void *tag), void *context)
 {
-    struct list *it;
+    const struct http_listener *l;
 
-    list_for_each (it, &s->listeners) {
-        const struct http_listener *l = list_entry(it, struct http_listener, node);
-
+    list_for_each_entry (l, &s->listeners, node)
         each(context, l->fd, l->options.tag);
-    }
 }
 
 void http_listener_close(struct http_listener *l)
@@ -473,11 +460,8 @@ void http_listener_close(struct http_listener *l)
 
 static void close_listeners(struct http_server *s)
 {
-    struct list *it;
-    struct list *next;
-
-    list_for_each_safe (it, next, &s->listeners)
-        http_listener_close(list_entry(it, struct http_listener, node));
+    while (!list_empty(&s->listeners))
+        http_listener_close(list_first(&s->listeners, struct http_listener, node));
 }
 
 /* ---- time ---- */
@@ -565,12 +549,12 @@ static void on_sweep(struct timer *t)
 static void run_end_of_drain(struct loop_deferred *d)
 {
     struct http_server *s = container_of(d, struct http_server, end_of_drain);
+    void (*done)(void *) = s->drained;
 
-    if (s->nconns == 0 && s->ntunnels == 0 && s->drained != NULL) {
-        void (*done)(void *) = s->drained;
-        s->drained = NULL;
-        done(s->drained_context);
-    }
+    if (s->nconns != 0 || s->ntunnels != 0 || done == NULL)
+        return;
+    s->drained = NULL;
+    done(s->drained_context);
 }
 
 static void check_end_of_drain(struct http_server *s)
@@ -588,7 +572,7 @@ void http_server_conn_gone(struct http_server *s)
     check_end_of_drain(s);
 }
 
-static void say_goaway(struct http_conn *c)
+static void send_goaway(struct http_conn *c)
 {
     if (c->state == CONN_HTTP2)
         http2_drain(c, false);
@@ -602,7 +586,7 @@ void http_server_retire(struct http_server *s, void (*done)(void *context), void
     s->drained_context = context;
     close_listeners(s);
     s->drain_ms = loop_now_ms(s->loop);
-    each_connection(s, say_goaway);
+    each_connection(s, send_goaway);
     check_end_of_drain(s);
 }
 
@@ -663,7 +647,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
 void http_server_set(struct http_server *s, const struct http_server_options *o)
 {
     struct http_server_options changed = *o;
-    struct list *it;
+    const struct http_listener *l;
 
     changed.on_request = s->options.on_request;
     changed.on_refused = s->options.on_refused;
@@ -676,8 +660,8 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
     s->options = changed;
     set_sinks(s);
     timer_start(s->loop, &s->sweep, sweep_ms(o));
-    list_for_each (it, &s->listeners)
-        set_user_timeout(s, list_entry(it, struct http_listener, node)->fd);
+    list_for_each_entry (l, &s->listeners, node)
+        set_user_timeout(s, l->fd);
     http_accept_resume(s);
 }
 

@@ -106,9 +106,9 @@ struct http_listen_options {
     const struct networks *proxy_from;
     /* Called before anything is read of a connection: whether PEER is allowed. NULL: every peer. */
     bool (*allows)(void *context, void *tag, const struct addr *peer);
-    /* With TLS: plain HTTP is answered by a plain 400. Not where clients are programs of ours,
-     * which would take the answer for an application's. */
-    bool tells_plain;
+    /* With TLS: plain HTTP gets a plain 400. Not where clients are programs of ours, which would
+     * take the response for an application's. */
+    bool answers_plain;
     bool defer_accept; /* TCP: do not accept before the first bytes, for about a second */
     unsigned number;   /* with a balance: the same for the same listener on each loop */
     void *tag;         /* for http_conn_tag: which listener (slot, application) a request came by */
@@ -237,7 +237,7 @@ void http_reply_init(struct http_reply *r, struct http_request *req, struct http
                      const struct http_reply_events *e, void *context);
 /* From now on a client that closes its sending side is not considered gone (HTTP/1); a client that
  * resets its connection still is. */
-void http_reply_keep_half_closed(struct http_reply *r);
+void http_reply_allow_half_close(struct http_reply *r);
 /* HTTP/1, before the start: room for BYTES of whole lines of a head, which go out after the fields
  * of req->res; and how many are there. NULL: the request is over. */
 char *http_reply_room(struct http_reply *r, size_t bytes);

@@ -155,10 +155,10 @@ struct http_conn {
     uint64_t requests;
     uint64_t received_bytes; /* after decryption */
     uint64_t phase_since_ms;
-    struct list node;   /* in the server's conns, idle or closed */
-    bool keep_half;     /* the response continues when the client closes its sending side */
-    bool secured;       /* the handshake is complete */
-    bool tls_before_us; /* with a proxy in front, which reports it (proxy_from) */
+    struct list node;        /* in the server's conns, idle or closed */
+    bool half_close_allowed; /* the response continues when the client closes its sending side */
+    bool secured;            /* the handshake is complete */
+    bool tls_before_us;      /* with a proxy in front, which reports it (proxy_from) */
     struct pace body_pace, send_pace;
     struct small_addr peer, local;
     struct address_count *address; /* where PEER is counted; NULL: it is not */

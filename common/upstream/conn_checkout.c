@@ -164,9 +164,9 @@ static void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, e
 
     list_remove(&w->node);
     b->waiting -= w->state != WAITER_NONE;
-    b->in_line -= w->state == WAITER_IN_LINE;
+    b->nqueued -= w->state == WAITER_QUEUED;
     b->waiting += to != WAITER_NONE;
-    b->in_line += to == WAITER_IN_LINE;
+    b->nqueued += to == WAITER_QUEUED;
     bool comes = w->state == WAITER_NONE;
     if (comes)
         w->ticket = b->next_ticket++;
@@ -175,12 +175,13 @@ static void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, e
     case WAITER_NONE:
     case WAITER_COMING:
         break;
-    case WAITER_IN_LINE:
-        at = &b->line;
-        /* Only a waiter that was served in vain has later ones in line: few steps, from the front.
+    case WAITER_QUEUED:
+        at = &b->queue;
+        /* Only a waiter that was served in vain has later ones in the queue: few steps, from the
+         * front.
          */
         if (!comes) {
-            for (at = b->line.next; at != &b->line; at = at->next) {
+            for (at = b->queue.next; at != &b->queue; at = at->next) {
                 if (list_entry(at, struct conn_waiter, node)->ticket >= w->ticket)
                     break;
             }
@@ -234,26 +235,32 @@ static noinline_ void waiter_grant_locked(struct conn_backend *b, struct conn_wa
     waiter_enter_locked(b, w, WAITER_READY, k);
 }
 
-static struct conn_waiter *first_in_line(struct conn_backend *b)
+static struct conn_waiter *first_queued(struct conn_backend *b)
 {
-    return list_empty(&b->line) ? NULL : list_first(&b->line, struct conn_waiter, node);
+    return list_empty(&b->queue) ? NULL : list_first(&b->queue, struct conn_waiter, node);
+}
+
+static enum conn_result open_locked(struct conn_backend *b)
+{
+    ++b->opening;
+    conn_backend_ref(b);
+    return CONN_OPEN;
 }
 
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k)
 {
     struct conn_waiter *w;
 
-    while ((w = first_in_line(b)) != NULL && conn_has_room_locked(b)) {
-        ++b->opening;
-        conn_backend_ref(b);
-        w->result = CONN_OPEN;
+    while ((w = first_queued(b)) != NULL && conn_has_room_locked(b)) {
+        w->result = open_locked(b);
         waiter_enter_locked(b, w, WAITER_READY, k);
     }
 }
 
 /*
- * Removes C from the backend. Its waiter, if any, returns to its position in the line, and the room
- * is given to the first in line. The caller must close C, or use conn_drop_locked instead.
+ * Removes C from the backend. Its waiter, if any, returns to its position in the queue, and the
+ * room is given to the first in the queue. The caller must close C, or use conn_drop_locked
+ * instead.
  */
 static void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
@@ -265,7 +272,7 @@ static void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, str
     if (w != NULL && b->retired)
         waiter_refuse_locked(b, w, ERR_NO_WORKER, k);
     else if (w != NULL)
-        waiter_enter_locked(b, w, WAITER_IN_LINE, k);
+        waiter_enter_locked(b, w, WAITER_QUEUED, k);
     conn_serve_locked(b, k);
 }
 
@@ -284,21 +291,22 @@ static bool unwanted_locked(const struct conn_backend *b, const struct pooled_co
 }
 
 /*
- * While other loops lack connections that this one has idle, it keeps a share of its part of all
+ * While other loops lack connections that this one has idle, it retains a share of its part of all
  * that there may be, and parks the rest: what others take there needs no message, which would wake
  * two loops. Parking costs an epoll_ctl, and so does taking; so it ends when the others take
  * nothing more.
  */
 static bool should_park_locked(const struct conn_backend *b, const struct pooled_conn *c)
 {
-    return b->parks_left != 0 && list_empty(&b->line) && !unwanted_locked(b, c) &&
+    return b->parks_left != 0 && list_empty(&b->queue) && !unwanted_locked(b, c) &&
            !conn_has_room_locked(b) &&
-           b->shards[c->loop_index].nidle >= b->max_connections / b->pool->nloops / CONN_PART_KEPT;
+           b->shards[c->loop_index].nidle >=
+               b->max_connections / b->pool->nloops / CONN_PART_RETAINED;
 }
 
 /*
- * C, detached, goes to its waiter or to the first in line; else it parks, for any loop to take; or
- * it is closed.
+ * C, detached, goes to its waiter or to the first in the queue; else it parks, for any loop to
+ * take; or it is closed.
  */
 static void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
@@ -306,7 +314,7 @@ static void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, stru
 
     ASSERT(c->detached);
     if (w == NULL)
-        w = first_in_line(b);
+        w = first_queued(b);
     if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
         conn_drop_locked(b, c, k); /* which makes room for a waiter */
         return;
@@ -324,11 +332,11 @@ static void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, stru
     conn_enter_locked(b, c, PLACE_ARRIVING, k);
 }
 
-/* C, attached to the calling loop and without a user, is given to the first in line, becomes idle,
- * or is closed. */
+/* C, attached to the calling loop and without a user, is given to the first in the queue, becomes
+ * idle, or is closed. */
 static void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
-    struct conn_waiter *w = first_in_line(b);
+    struct conn_waiter *w = first_queued(b);
 
     ASSERT(c->waiter == NULL);
     ASSERT(!c->detached);
@@ -362,8 +370,8 @@ static bool young_enough(const struct pooled_conn *c, const struct conn_checkout
 }
 
 /*
- * The latest idle connection of this loop that has rested, as it needs no look of its own; else the
- * latest; if it will do. Used from now on.
+ * The latest idle connection of this loop that has rested, as it needs no check of its own; else
+ * the latest; if it will do. Used from now on.
  */
 static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_shard *s,
                                            const struct conn_checkout *o, uint64_t now_ms,
@@ -420,7 +428,7 @@ static struct pooled_conn *find_elsewhere_locked(struct conn_backend *b,
 
     if (!list_empty(&b->parked))
         best = list_entry(oldest ? b->parked.prev : b->parked.next, struct pooled_conn, stack_node);
-    /* None to be found on loops, mostly, when all are wanted; there may be many loops. */
+    /* None to be found on loops, mostly, when all are in use; there may be many loops. */
     unsigned left = b->idle - b->nparked - own->nidle;
     for (unsigned i = 0; i < b->pool->nloops && left != 0; ++i) {
         const struct conn_shard *s = &b->shards[i];
@@ -443,13 +451,6 @@ static enum conn_result refuse_locked(struct conn_backend *b, struct conn_waiter
     return CONN_REFUSED;
 }
 
-static enum conn_result open_locked(struct conn_backend *b)
-{
-    ++b->opening;
-    conn_backend_ref(b);
-    return CONN_OPEN;
-}
-
 /* No idle connection of this loop will do. */
 static noinline_ enum conn_result
 open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct conn_checkout *o,
@@ -461,13 +462,13 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
         return open_locked(b);
     struct pooled_conn *oldest = conn_oldest_of_locked(b, loop_index(own->loop));
     if (oldest != NULL) {
-        /* Too old for this one, or it wants a fresh one: make room at once. */
+        /* Too old for this one, or it needs a new one: make room at once. */
         conn_drop_locked(b, oldest, k);
         ASSERT(conn_has_room_locked(b));
         return open_locked(b);
     }
     struct pooled_conn *c = find_elsewhere_locked(b, own, o->fresh);
-    if (c == NULL && b->in_line >= b->settings.max_waiting)
+    if (c == NULL && b->nqueued >= b->settings.max_waiting)
         return refuse_locked(b, w, ERR_QUEUE_FULL);
     ++b->waits;
     conn_backend_ref(b);
@@ -476,7 +477,7 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
     if (c != NULL)
         b->parks_left = CONN_PARKS;
     if (c == NULL) {
-        waiter_enter_locked(b, w, WAITER_IN_LINE, k);
+        waiter_enter_locked(b, w, WAITER_QUEUED, k);
         return CONN_WAIT;
     }
     conn_pair(c, w);
@@ -496,8 +497,7 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
 
     ASSERT(s->loop == l);
     ASSERT(!w->queued);
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     while ((c = take_own_locked(b, s, o, now_ms, &k)) != NULL ||
            (c = take_parked_locked(b, l, o, now_ms, &k)) != NULL) {
         ++b->reused;
@@ -525,30 +525,24 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
 
 void conn_cancel(struct conn_waiter *w)
 {
-    bool permission = false;
     struct conn_work k;
 
     if (!w->queued)
         return;
     struct conn_backend *b = w->backend;
     w->queued = false;
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     struct pooled_conn *c = w->conn;
     bool granted = w->state == WAITER_READY && w->result == CONN_REUSED;
-    permission = w->state == WAITER_READY && w->result == CONN_OPEN;
+    bool permission = w->state == WAITER_READY && w->result == CONN_OPEN;
     waiter_enter_locked(b, w, WAITER_NONE, &k);
     if (c != NULL)
         (void)conn_unpair(c); /* one in transit is handled where it arrives */
     if (granted)
         conn_settle_locked(b, c, &k);
-    if (permission) {
-        --b->opening;
-        conn_serve_locked(b, &k);
-    }
     conn_unlock_and_do(b, &k);
     if (permission)
-        conn_backend_release(b);
+        conn_not_opened(b);
     conn_backend_release(b);
 }
 
@@ -572,8 +566,7 @@ void conn_not_opened(struct conn_backend *b)
 {
     struct conn_work k;
 
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     ASSERT(b->opening != 0);
     --b->opening;
     conn_serve_locked(b, &k);
@@ -591,8 +584,7 @@ void conn_checkin(struct pooled_conn **conn, struct loop *l)
     *conn = NULL;
     ASSERT(b != NULL);
     ASSERT(c->loop_index == loop_index(l));
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     ASSERT(c->place == PLACE_USED);
     c->idle_since_ms = now_ms;
     /* Not detached here: the caller may have been called because of C, and may check C again. */
@@ -610,8 +602,7 @@ void conn_forget(struct pooled_conn *c)
 
     if (b == NULL)
         return; /* the pool has closed it, or never had it */
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     ASSERT(c->place != PLACE_GONE);
     ASSERT(c->place != PLACE_HELD);
     ASSERT(c->place != PLACE_ARRIVING);
@@ -621,18 +612,15 @@ void conn_forget(struct pooled_conn *c)
     conn_backend_release(b);
 }
 
-void conn_keep_place(struct pooled_conn *c)
+void conn_retain_place(struct pooled_conn *c)
 {
     struct conn_backend *b = c->backend;
-    struct conn_work k;
 
-    conn_work_init(&k);
     latch_lock(&b->latch);
     ASSERT(c->place == PLACE_USED);
-    ++b->opening; /* with the connection's reference; first, so that the place stays occupied */
-    conn_leave_locked(b, c, &k);
-    c->backend = NULL;
-    conn_unlock_and_do(b, &k);
+    (void)open_locked(b); /* first, so that the place stays occupied */
+    latch_unlock(&b->latch);
+    conn_forget(c);
 }
 
 bool conn_in_use(struct pooled_conn *c)
@@ -676,12 +664,12 @@ static void leave_locked(struct conn_shard *s, struct pooled_conn *c, struct con
     if (c->detached)
         conn_send_locked(b, c, k);
     else if (usable && c->waiter == NULL)
-        conn_settle_locked(b, c, k); /* not wanted on another loop any more */
+        conn_settle_locked(b, c, k); /* not needed on another loop any more */
     else
         conn_drop_locked(b, c, k); /* its waiter may open one instead */
 }
 
-/* Attached even if it is not wanted any more: only the loop that it is attached to can close it. */
+/* Attached even if it is not needed any more: only the loop that it is attached to can close it. */
 static void arrive_locked(struct conn_shard *s, struct pooled_conn *c, struct conn_work *k)
 {
     struct conn_backend *b = s->backend;
@@ -706,8 +694,7 @@ static struct conn_waiter *take_ready(struct conn_backend *b, struct list *ready
     struct conn_waiter *w = NULL;
     struct conn_work k;
 
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     if (!list_empty(ready)) {
         w = list_first(ready, struct conn_waiter, node);
         waiter_enter_locked(b, w, WAITER_NONE, &k);
@@ -739,8 +726,7 @@ void conn_shard_on_message(struct loop_message *m)
     struct conn_work k;
 
     list_init(&ready);
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     while (!list_empty(&s->leaving) || !list_empty(&s->arriving)) {
         if (!list_empty(&s->leaving))
             leave_locked(s, list_first(&s->leaving, struct pooled_conn, stack_node), &k);

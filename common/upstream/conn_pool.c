@@ -58,31 +58,24 @@ static void drop_idle(struct conn_backend *b, struct loop *l, bool all, struct c
     latch_unlock(&b->latch);
 }
 
-void conn_pool_close_loop(struct conn_pool *p, struct loop *l)
+void conn_pool_recycle(struct conn_pool *p, struct loop *l)
 {
+    bool all = atomic_load(&p->loop_closed[loop_index(l)]);
+    struct conn_backend *b;
     struct conn_work k;
-    struct list *it;
 
     conn_work_init(&k);
-    atomic_store(&p->loop_closed[loop_index(l)], true);
     pthread_rwlock_rdlock(&p->lock);
-    list_for_each (it, &p->all)
-        drop_idle(list_entry(it, struct conn_backend, all_node), l, true, &k);
+    list_for_each_entry (b, &p->all, all_node)
+        drop_idle(b, l, all, &k);
     pthread_rwlock_unlock(&p->lock);
     conn_work_do(p, &k);
 }
 
-void conn_pool_recycle(struct conn_pool *p, struct loop *l)
+void conn_pool_close_loop(struct conn_pool *p, struct loop *l)
 {
-    struct conn_work k;
-    struct list *it;
-
-    conn_work_init(&k);
-    pthread_rwlock_rdlock(&p->lock);
-    list_for_each (it, &p->all)
-        drop_idle(list_entry(it, struct conn_backend, all_node), l, false, &k);
-    pthread_rwlock_unlock(&p->lock);
-    conn_work_do(p, &k);
+    atomic_store(&p->loop_closed[loop_index(l)], true);
+    conn_pool_recycle(p, l);
 }
 
 /* B's oldest idle connection of loop INDEX is closed, at once when it is the one that calls (OWN).
@@ -105,10 +98,9 @@ static struct conn_backend *longest_idle(struct conn_pool *p, unsigned index)
 {
     struct conn_backend *best = NULL;
     uint64_t best_ms = UINT64_MAX;
-    struct list *it;
+    struct conn_backend *b;
 
-    list_for_each (it, &p->all) {
-        struct conn_backend *b = list_entry(it, struct conn_backend, all_node);
+    list_for_each_entry (b, &p->all, all_node) {
         latch_lock(&b->latch);
         const struct pooled_conn *c = conn_oldest_of_locked(b, index);
         if (c != NULL && c->idle_since_ms < best_ms) {
@@ -156,7 +148,7 @@ static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_con
     b->max_connections = max_connections;
     b->settings = *s;
     list_init(&b->parked);
-    list_init(&b->line);
+    list_init(&b->queue);
     for (unsigned i = 0; i < p->nloops; ++i) {
         struct conn_shard *shard = &b->shards[i];
         shard->backend = b;
@@ -252,7 +244,7 @@ struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address
 {
     struct text key = {0};
 
-    /* The length in front keeps "a#b" + "c" and "a" + "b#c" apart. */
+    /* The length distinguishes "a#b" + "c" from "a" + "b#c". */
     text_addf(&key, "%zu ", address.len);
     text_add(&key, address);
     text_add_char(&key, '#');
@@ -294,8 +286,7 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections,
 {
     struct conn_work k;
 
-    conn_work_init(&k);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     b->settings = *s;
     b->max_connections = max_connections;
     unsigned total = b->in_use + b->idle + b->opening - b->marked;
@@ -308,10 +299,10 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections,
 /* The waiters that the connections of LIST were in transit to are refused. */
 static void refuse_waiters_of_locked(struct conn_backend *b, struct list *list, struct conn_work *k)
 {
-    struct list *it;
+    struct pooled_conn *c;
 
-    list_for_each (it, list) {
-        struct conn_waiter *w = conn_unpair(list_entry(it, struct pooled_conn, stack_node));
+    list_for_each_entry (c, list, stack_node) {
+        struct conn_waiter *w = conn_unpair(c);
         if (w != NULL)
             waiter_refuse_locked(b, w, ERR_NO_WORKER, k);
     }
@@ -331,8 +322,8 @@ void conn_backend_retire(struct conn_backend *b)
 
     latch_lock(&b->latch);
     b->retired = true;
-    while (!list_empty(&b->line))
-        waiter_refuse_locked(b, list_first(&b->line, struct conn_waiter, node), ERR_NO_WORKER, &k);
+    while (!list_empty(&b->queue))
+        waiter_refuse_locked(b, list_first(&b->queue, struct conn_waiter, node), ERR_NO_WORKER, &k);
     for (unsigned i = 0; i < p->nloops; ++i) {
         refuse_waiters_of_locked(b, &b->shards[i].leaving, &k);
         refuse_waiters_of_locked(b, &b->shards[i].arriving, &k);

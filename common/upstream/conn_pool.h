@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kept-alive connections to workers, shared by all loops.
+ * Idle connections to workers, shared by all loops.
  *
  * A map of backends under a read-write lock, keyed "address#incarnation", so that a new
  * instance never gets an old connection. Each entry has its own latch, a count of connections
@@ -108,15 +108,15 @@ struct conn_waiter {
     int state;      /* the pool's, under the backend's latch */
     enum err error; /* CONN_REFUSED */
     /* Of one that gets a connection at once only the rest is touched. */
-    bool fresh;               /* wants no kept connection; under the backend's latch */
+    bool fresh;               /* needs a new connection; under the backend's latch */
     bool queued;              /* between CONN_WAIT and ready() or conn_cancel; its loop's */
     enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REFUSED */
     struct pooled_conn *conn; /* CONN_REUSED */
 };
 
 struct conn_checkout {
-    bool fresh;           /* no kept connection: a new one, even when idle ones are there */
-    uint64_t max_idle_ms; /* kept ones only when idle for less; 0 = any */
+    bool fresh;           /* a new connection, even when idle ones are there */
+    uint64_t max_idle_ms; /* idle ones only if for less; 0 = any */
     bool sure; /* validate an idle one with a system call: what is sent on it must not be lost */
 };
 
@@ -124,8 +124,8 @@ struct conn_checkout {
  * On loop L: take an idle connection of this loop (latest first of those that were given back
  * before the loop's last wait, else latest first; then of those beside the loops; dead ones are
  * closed on the way), or permission to open one; at the limit, have an idle one handed over from
- * another loop, or wait in line. fresh at the limit: an idle connection (of any loop) is closed to
- * make room.
+ * another loop, or wait in the queue. fresh at the limit: an idle connection (of any loop) is
+ * closed to make room.
  */
 enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
                                const struct conn_checkout *o, struct conn_waiter *w) must_check;
@@ -135,7 +135,8 @@ void conn_cancel(struct conn_waiter *w);
 void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l);
 /* The permission was not used (connect failed, or given up). */
 void conn_not_opened(struct conn_backend *b);
-/* Returns a connection for reuse; *C is NULL afterwards. The first waiter in line, if any, gets it.
+/* Returns a connection for reuse; *C is NULL afterwards. The first waiter in the queue, if any,
+ * gets it.
  */
 void conn_checkin(struct pooled_conn **c, struct loop *l);
 /*
@@ -147,7 +148,7 @@ void conn_forget(struct pooled_conn *c) cold_;
  * As conn_forget, for a connection in use that continues as something else (a tunnel): it belongs
  * to the caller alone, but its place stays occupied, as a permission, until conn_not_opened.
  */
-void conn_keep_place(struct pooled_conn *c);
+void conn_retain_place(struct pooled_conn *c);
 /*
  * To be called on C's loop when C was found dead. Returns true if a user has C, and will find out,
  * or if C is not the pool's. If it returns false, the caller must conn_forget C; a waiter that C

@@ -29,7 +29,7 @@
  *
  * From LEAVING to GRANTED a connection has a waiter, unless it is to be parked or its waiter has
  * given up. In the latter case it continues to the loop it is attached to, and goes from there to
- * the first waiter in line.
+ * the first waiter in the queue.
  */
 enum conn_place {
     PLACE_GONE, /* not the pool's: before conn_opened, after conn_forget, or waiting to be closed */
@@ -46,13 +46,13 @@ enum conn_place {
 /* Where a waiter is (conn_waiter.state); waiter_enter_locked alone moves. */
 enum waiter_state {
     WAITER_NONE,
-    WAITER_IN_LINE, /* the backend's queue: nothing is in transit to it */
-    WAITER_COMING,  /* a connection is in transit to it (or to be closed for it); no list */
-    WAITER_READY,   /* its shard's ready list: result is set */
+    WAITER_QUEUED, /* the backend's queue: nothing is in transit to it */
+    WAITER_COMING, /* a connection is in transit to it (or to be closed for it); no list */
+    WAITER_READY,  /* its shard's ready list: result is set */
 };
 
 /*
- * One loop's part of a backend. Under the backend's latch. What another thread wants done on this
+ * One loop's part of a backend. Under the backend's latch. What another thread requests on this
  * loop is in its lists, and the one message only requests a check: nothing in a mailbox ever points
  * to a waiter or a connection, so both may go at any time.
  */
@@ -74,10 +74,9 @@ struct conn_shard {
 
 /*
  * Invariants, under the latch (tests/unit/upstream/conn_check.h):
- *   a waiter is in line  =>  not retired, limited, at the limit, and without an idle connection on
- *                            any loop
- *   idle                 ==  sum of the shards' idle stacks and the parked connections
- * References: one for each handle, connection, permission, waiter and posted message.
+ *   a waiter is in the queue  =>  not retired, limited, at the limit, and without an idle
+ * connection on any loop idle                 ==  sum of the shards' idle stacks and the parked
+ * connections References: one for each handle, connection, permission, waiter and posted message.
  */
 struct conn_backend {
     struct conn_pool *pool;
@@ -96,9 +95,9 @@ struct conn_backend {
     struct list parked; /* idle connections beside the loops, latest first */
     unsigned nparked;
     unsigned parks_left; /* so many more may be parked, unless a loop lacks one again */
-    struct list line;    /* of waiters, by ticket */
+    struct list queue;   /* of waiters, by ticket */
     uint64_t next_ticket;
-    unsigned in_line, waiting; /* waiting: in line, coming and ready */
+    unsigned nqueued, waiting; /* waiting: in the queue, coming and ready */
     uint64_t reused, opened, handed_over, waits, refused;
     struct conn_shard shards[];
 };
@@ -116,10 +115,10 @@ struct conn_pool {
 enum {
     /* So many connections are parked, at most, without another loop taking one. */
     CONN_PARKS = 64,
-    /* Of a loop's part of a limit, what it keeps while others lack connections: one in so many. All
-     * of it had the others ask for them too often, by two messages; none had it take its own from
-     * beside the loops. */
-    CONN_PART_KEPT = 4,
+    /* Of a loop's part of a limit, what it retains while others lack connections: one in so many.
+     * All of it had the others ask for them too often, by two messages; none had it take its own
+     * from beside the loops. */
+    CONN_PART_RETAINED = 4,
 };
 
 /* Actions after the latch is released: posting and closing are call-outs. */
@@ -132,6 +131,12 @@ static inline void conn_work_init(struct conn_work *k)
 {
     k->posts = NULL;
     list_init(&k->closing);
+}
+/* Takes the latch of B; K is empty. Pair with conn_unlock_and_do. */
+static inline void conn_lock(struct conn_backend *b, struct conn_work *k)
+{
+    conn_work_init(k);
+    latch_lock(&b->latch);
 }
 /* Without any lock held. May free backends. */
 void conn_work_do_all_(struct conn_pool *p, struct conn_work *k);
@@ -156,10 +161,10 @@ bool conn_has_room_locked(const struct conn_backend *b);
 struct conn_waiter *conn_unpair(struct pooled_conn *c);
 void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k);
-/* While there is room, the first in line may open. */
+/* While there is room, the first in the queue may open. */
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
 /* Removes C, which must be attached to the calling loop, from the backend, and closes it. The room
- * is given to the first in line, to which C's waiter, if any, returns. */
+ * is given to the first in the queue, to which C's waiter, if any, returns. */
 void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k) cold_;
 /* The oldest idle connection of loop LOOP_INDEX, parked ones that were its last among them. */
 struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop_index);

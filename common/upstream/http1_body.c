@@ -5,6 +5,7 @@
  */
 #include "common/upstream/http1_body.h"
 #include "common/base/put.h"
+#include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>
 
@@ -61,10 +62,11 @@ void http1_bodies_release(struct list *bodies)
 
 size_t http1_bodies_bytes(const struct list *bodies)
 {
+    const struct http1_body *b;
     size_t bytes = 0;
 
-    for (struct list *it = bodies->next; it != bodies; it = it->next)
-        bytes += list_entry(it, struct http1_body, node)->bytes;
+    list_for_each_entry (b, bodies, node)
+        bytes += b->bytes;
     return bytes;
 }
 
@@ -122,16 +124,6 @@ struct http1_body *http1_body_compact(struct http1_body *b)
         add_part(h, (struct slice){h->bytes, b->bytes});
     http1_body_release(b);
     return &h->body;
-}
-
-struct slice slice_take(struct slice *s, size_t n)
-{
-    size_t len = n < s->len ? n : s->len;
-    struct slice taken = {s->p, len};
-
-    s->p += len;
-    s->len -= len;
-    return taken;
 }
 
 static void add_data(struct held_body *h, struct slice data)

@@ -80,7 +80,5 @@ static inline char *writable(const char *p)
 
     return same.own;
 }
-/* Cut the first N bytes (or fewer) off *S and return them. */
-struct slice slice_take(struct slice *s, size_t n);
 
 #endif

@@ -27,6 +27,7 @@
 #include "common/net/body_file.h"
 #include "common/upstream/http1_body.h"
 #include "common/upstream/http1_client_internal.h"
+#include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>
 
@@ -52,7 +53,7 @@ enum {
 /* ---- input ---- */
 
 /*
- * How much is read, and where the heads of responses are read to: blocks that the loop keeps, as
+ * How much is read, and where the heads of responses are read to: blocks that the loop retains, as
  * nearly each is empty again within the turn; larger ones come and go.
  */
 

@@ -36,7 +36,7 @@ struct http1_exchange {
     enum response_fault fault; /* of a response that is rejected */
     bool paused, keep_alive, any_written, any_received;
     size_t read_bytes; /* how much to read at once */
-    size_t room_bytes; /* what the user wants at most */
+    size_t room_bytes; /* maximum that the user accepts */
     struct http1_times times;
     struct body_framing framing;
     struct http1_output out;

@@ -62,9 +62,5 @@ void http_fetch_start(struct http_fetch *f, struct loop *l, const struct http_fe
 void http_fetch_stop(struct http_fetch *f);
 /* Sets the time left for the response to TIMEOUT_MS from now. From within on_head or on_body. */
 void http_fetch_extend(struct http_fetch *f, uint64_t timeout_ms);
-static inline bool http_fetch_running(const struct http_fetch *f)
-{
-    return f->loop != NULL;
-}
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each check reads the fields once and evaluates the conditions in the order of cache_refusal.def,
+ * Each check reads the fields once and evaluates the conditions in the order of enum cache_refusal,
  * so that the reported reason is the same each time if several apply. Section numbers refer to RFC
  * 9111.
  */
@@ -50,32 +50,20 @@ static const struct directive {
 #undef DIRECTIVE
 };
 
-static void skip(struct slice *s, size_t n)
+/* RFC 9111 1.2.2: a number that is too large is the largest. False: it is none. */
+static bool parse_seconds(struct slice s, uint32_t *out)
 {
-    s->p += n;
-    s->len -= n;
-}
+    uint64_t v = 0;
 
-static bool all_digits(struct slice s)
-{
     for (size_t i = 0; i < s.len; ++i) {
         if (s.p[i] < '0' || s.p[i] > '9')
             return false;
+        v = v * 10 + (uint64_t)(s.p[i] - '0');
+        if (v > CACHE_SECONDS_MAX)
+            v = CACHE_SECONDS_MAX;
     }
+    *out = (uint32_t)v;
     return s.len != 0;
-}
-
-/* RFC 9111 1.2.2: a number too large to be kept is the largest. False: it is none. */
-static bool parse_seconds(struct slice s, uint32_t *out)
-{
-    uint64_t v;
-
-    if (parse_u64(s, CACHE_SECONDS_MAX, &v)) {
-        *out = (uint32_t)v;
-        return true;
-    }
-    *out = CACHE_SECONDS_MAX;
-    return all_digits(s);
 }
 
 /* ARGUMENT: p == NULL when there is none. */
@@ -92,21 +80,16 @@ static uint32_t seconds_of(enum directive_kind kind, struct slice argument)
 
 static void note(const struct directive *d, struct slice argument, struct cache_control *c)
 {
-    char *member = (char *)c + d->offset;
+    void *member = (char *)c + d->offset;
 
     if (d->kind == DIRECTIVE_FLAG) {
-        const bool yes = true;
-
-        memcpy(member, &yes, sizeof(yes));
+        *(bool *)member = true;
         return;
     }
+    uint32_t *seconds = member;
     uint32_t v = seconds_of(d->kind, argument);
-    uint32_t before;
-
-    memcpy(&before, member, sizeof(before));
-    if (before != CACHE_SECONDS_NONE && (d->kind == DIRECTIVE_MOST ? v < before : v > before))
-        v = before;
-    memcpy(member, &v, sizeof(v));
+    if (*seconds == CACHE_SECONDS_NONE || (d->kind == DIRECTIVE_MOST ? v > *seconds : v < *seconds))
+        *seconds = v;
 }
 
 /* The inside of a quoted string at the start of *S, which it leaves; escapes stay as they are. */
@@ -119,7 +102,7 @@ static bool take_quoted(struct slice *s, struct slice *out)
     if (i >= s->len)
         return false;
     *out = (struct slice){s->p + 1, i - 1};
-    skip(s, i + 1);
+    slice_take(s, i + 1);
     return true;
 }
 
@@ -128,24 +111,22 @@ static bool take_argument(struct slice *s, struct slice *out)
     *out = SLICE_NULL;
     if (s->len == 0 || s->p[0] != '=')
         return true;
-    skip(s, 1);
+    slice_take(s, 1);
     if (s->len != 0 && s->p[0] == '"')
         return take_quoted(s, out);
-    *out = (struct slice){s->p, http1_token_length(*s)};
-    skip(s, out->len);
+    *out = slice_take(s, http1_token_length(*s));
     return out->len != 0;
 }
 
 static bool take_directive(struct slice *s, struct cache_control *c)
 {
-    struct slice name = {s->p, http1_token_length(*s)};
+    struct slice name = slice_take(s, http1_token_length(*s));
     struct slice argument;
 
-    skip(s, name.len);
     if (name.len == 0 || !take_argument(s, &argument))
         return false;
     while (s->len != 0 && http1_is_blank(s->p[0]))
-        skip(s, 1);
+        slice_take(s, 1);
     if (s->len != 0 && s->p[0] != ',')
         return false;
     for (size_t i = 0; i < ARRAY_LEN(directives); ++i) {
@@ -161,7 +142,7 @@ static bool parse_line(struct slice s, size_t *count, struct cache_control *c)
 {
     for (;;) {
         while (s.len != 0 && (s.p[0] == ',' || http1_is_blank(s.p[0])))
-            skip(&s, 1);
+            slice_take(&s, 1);
         if (s.len == 0)
             return true;
         if (++*count > CACHE_DIRECTIVES_MAX || !take_directive(&s, c))
@@ -195,21 +176,6 @@ void cache_control_parse(struct cache_fields f, struct cache_control *out)
     }
 }
 
-/* ---- requests and responses ---- */
-
-static const char *const texts[] = {
-    "may be shared",
-#define CACHE_REFUSAL(name, text) text,
-#include "common/wire/cache_refusal.def"
-#undef CACHE_REFUSAL
-};
-
-const char *cache_refusal_text(enum cache_refusal r)
-{
-    ASSERT((size_t)r < ARRAY_LEN(texts));
-    return texts[r];
-}
-
 /* ---- requests ---- */
 
 /* The one that is checked first. */
@@ -220,11 +186,11 @@ static enum cache_refusal first_of(enum cache_refusal a, enum cache_refusal b)
     return a < b ? a : b;
 }
 
-/* Fields of a request that keep it to itself. */
+/* Fields of a request that exclude it from sharing. */
 static const struct {
     struct slice name;
     enum cache_refusal refusal;
-} telling_fields[] = {
+} unshared_fields[] = {
     {{"transfer-encoding", 17}, CACHE_REFUSAL_BODY},
     {{"upgrade", 7}, CACHE_REFUSAL_UPGRADE},
     {{"range", 5}, CACHE_REFUSAL_RANGE},
@@ -236,21 +202,27 @@ static const struct {
     {{"expect", 6}, CACHE_REFUSAL_EXPECT},
 };
 
-/* The same name to a CGI-like interface, where '_' and '-' are one. */
+/* Names as CGI-like interfaces see them, in lower case and with '-' for '_': as memcmp. */
+static int compare(struct slice a, struct slice b)
+{
+    for (size_t i = 0; i < a.len && i < b.len; ++i) {
+        int difference =
+            (unsigned char)http1_variable_byte(a.p[i]) - (unsigned char)http1_variable_byte(b.p[i]);
+
+        if (difference != 0)
+            return difference;
+    }
+    return a.len == b.len ? 0 : a.len < b.len ? -1 : 1;
+}
+
 static bool same_variable(struct slice a, struct slice b)
 {
-    if (a.len != b.len)
-        return false;
-    for (size_t i = 0; i < a.len; ++i) {
-        if (http1_variable_byte(a.p[i]) != http1_variable_byte(b.p[i]))
-            return false;
-    }
-    return true;
+    return a.len == b.len && compare(a, b) == 0;
 }
 
 /* ---- requests: users ---- */
 
-static enum cache_refusal user_refusal_of(const struct http1_header *h,
+static enum cache_refusal user_refusal_of(const struct message_field *h,
                                           const struct cache_policy *policy)
 {
     const struct cache_names *names = policy->private_fields;
@@ -301,7 +273,7 @@ static bool takes_back(struct slice connection)
 }
 
 /* Pragma counts without Cache-Control only (5.4); together with one it is as strict as either. */
-static enum cache_refusal refusal_of(const struct http1_header *h)
+static enum cache_refusal refusal_of(const struct message_field *h)
 {
     if (slice_eq_nocase(h->name, SLICE_LIT("connection")))
         return takes_back(h->value) ? CACHE_REFUSAL_CONNECTION : CACHE_OK;
@@ -310,9 +282,9 @@ static enum cache_refusal refusal_of(const struct http1_header *h)
     if (same_variable(h->name, SLICE_LIT("pragma")))
         return http1_list_has(h->value, SLICE_LIT("no-cache")) ? CACHE_REFUSAL_REQUEST_CONTROL
                                                                : CACHE_OK;
-    for (size_t i = 0; i < ARRAY_LEN(telling_fields); ++i) {
-        if (same_variable(h->name, telling_fields[i].name))
-            return telling_fields[i].refusal;
+    for (size_t i = 0; i < ARRAY_LEN(unshared_fields); ++i) {
+        if (same_variable(h->name, unshared_fields[i].name))
+            return unshared_fields[i].refusal;
     }
     return CACHE_OK;
 }
@@ -398,7 +370,7 @@ static void note_age(struct slice value, struct response_facts *f)
     f->has_age = true;
 }
 
-static void note_field(const struct http1_header *h, int64_t now_s, struct response_facts *f)
+static void note_field(const struct message_field *h, int64_t now_s, struct response_facts *f)
 {
     if (slice_eq_nocase(h->name, SLICE_LIT("set-cookie"))) {
         f->sets_cookie = true;
@@ -588,19 +560,6 @@ struct key {
     size_t len;
 };
 
-/* In lower case and with '-' for '_': as memcmp. */
-static int compare(struct slice a, struct slice b)
-{
-    for (size_t i = 0; i < a.len && i < b.len; ++i) {
-        int difference =
-            (unsigned char)http1_variable_byte(a.p[i]) - (unsigned char)http1_variable_byte(b.p[i]);
-
-        if (difference != 0)
-            return difference;
-    }
-    return a.len == b.len ? 0 : a.len < b.len ? -1 : 1;
-}
-
 /* Few names: by insertion. */
 static void add_name(struct names *set, struct slice name)
 {
@@ -632,15 +591,6 @@ static void add_always(struct names *set, struct cache_fields request)
     }
 }
 
-/* The load balancer sets these differently for each request. */
-static bool is_ours(struct slice name)
-{
-    static const struct slice prefix = {"resumelb-", 9};
-
-    return (name.len >= prefix.len && same_variable((struct slice){name.p, prefix.len}, prefix)) ||
-           same_variable(name, SLICE_LIT("x-request-id"));
-}
-
 /* One Vary line (RFC 9110 12.5.5). */
 static enum cache_refusal add_vary(struct slice line, struct names *set, size_t *count)
 {
@@ -653,7 +603,9 @@ static enum cache_refusal add_vary(struct slice line, struct names *set, size_t 
             return CACHE_REFUSAL_VARY_ALL;
         if (!http1_is_token(name))
             return CACHE_REFUSAL_RESPONSE_MALFORMED;
-        if (is_ours(name))
+        /* The load balancer sets these differently for each request. */
+        enum http_field kind = http_field_kind(name);
+        if (kind == FIELD_OURS || kind == FIELD_REQUEST_ID)
             return CACHE_REFUSAL_VARY_OURS;
         if (++*count > VARY_NAMES_MAX)
             return CACHE_REFUSAL_VARY_TOO_LARGE;
@@ -704,7 +656,7 @@ static enum cache_refusal put_values(struct key *k, struct slice name, struct ca
 
         if (!same_variable(request.fields[i].name, name))
             continue;
-        /* It must not look like the next line. */
+        /* It must not be mistaken for the next line. */
         if (!http1_is_text(value))
             return CACHE_REFUSAL_REQUEST_MALFORMED;
         if (!put(k, first ? SLICE_LIT("=") : glue) || !put(k, value))

@@ -33,19 +33,42 @@ enum {
 /* A number of seconds that was not given. */
 #define CACHE_SECONDS_NONE UINT32_MAX
 
+/* Why a response is not shared between requests, in the order of the checks. */
 enum cache_refusal {
     CACHE_OK = 0,
-#define CACHE_REFUSAL(name, text) CACHE_REFUSAL_##name,
-#include "common/wire/cache_refusal.def"
-#undef CACHE_REFUSAL
-    CACHE_REFUSAL_COUNT
+    CACHE_REFUSAL_METHOD,          /* request is not a GET */
+    CACHE_REFUSAL_BODY,            /* request has a body */
+    CACHE_REFUSAL_UPGRADE,         /* request asks for another protocol */
+    CACHE_REFUSAL_CONNECTION,      /* request removes its own fields by Connection */
+    CACHE_REFUSAL_AUTHORIZATION,   /* request has Authorization */
+    CACHE_REFUSAL_COOKIE,          /* request has a Cookie (copy_with_cookies is off) */
+    CACHE_REFUSAL_CERTIFICATE,     /* request has a verified one (copy_with_certificates is off) */
+    CACHE_REFUSAL_PRIVATE_FIELD,   /* request has a field that identifies its user */
+    CACHE_REFUSAL_RANGE,           /* request asks for a range */
+    CACHE_REFUSAL_CONDITIONAL,     /* request is conditional */
+    CACHE_REFUSAL_EXPECT,          /* request has Expect */
+    CACHE_REFUSAL_REQUEST_CONTROL, /* request has no-store or no-cache */
+    CACHE_REFUSAL_REQUEST_MALFORMED,  /* request's Cache-Control is malformed or over its limits */
+    CACHE_REFUSAL_STATUS,             /* status is not cacheable */
+    CACHE_REFUSAL_SERVER_ERROR,       /* response is a server's error */
+    CACHE_REFUSAL_NOT_UNDERSTOOD,     /* response has must-understand, and its status is unknown */
+    CACHE_REFUSAL_NO_STORE,           /* response has no-store */
+    CACHE_REFUSAL_NO_CACHE,           /* response has no-cache */
+    CACHE_REFUSAL_PRIVATE,            /* response has private */
+    CACHE_REFUSAL_SET_COOKIE,         /* response sets a cookie */
+    CACHE_REFUSAL_REVALIDATE,         /* response is stale and must be revalidated */
+    CACHE_REFUSAL_VARY_ALL,           /* response varies by more than the request's fields */
+    CACHE_REFUSAL_VARY_OURS,          /* response varies by a field that differs for each request */
+    CACHE_REFUSAL_VARY_TOO_LARGE,     /* the response's Vary exceeds the limits */
+    CACHE_REFUSAL_RESPONSE_MALFORMED, /* Cache-Control or Vary is malformed or over its limits */
+    CACHE_REFUSAL_END_UNSURE,         /* response ends with its connection: it may be truncated */
+    CACHE_REFUSAL_FIELDS_TOO_MANY,    /* response has too many fields for a copy */
+    CACHE_REFUSAL_TOO_LARGE,          /* response exceeds the limit of a copy, or of all copies */
 };
-/* For logs and counts; "may be shared" for CACHE_OK. */
-const char *cache_refusal_text(enum cache_refusal r);
 
 /* Header fields of either message, in the order of arrival; names in any case. */
 struct cache_fields {
-    const struct http1_header *fields;
+    const struct message_field *fields;
     size_t n;
 };
 
@@ -114,7 +137,7 @@ enum cache_refusal cache_check_request(const struct cache_request *request,
                                        const struct cache_policy *policy,
                                        struct cache_wish *wish) must_check;
 
-/* Whether a response STATUS to METHOD invalidates what is kept of its target (RFC 9111 4.4). */
+/* Whether a response STATUS to METHOD invalidates what is stored of its target (RFC 9111 4.4). */
 bool cache_invalidates(struct slice method, int status);
 
 /* ---- responses ---- */

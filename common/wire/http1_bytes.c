@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values are checked a word at a time: for each byte of a word the top bit of the result marks
- * whether it is below 0x20 or equal to 0x7f (the usual carry trick; a wrong carry can only mark a
- * byte above one that is correctly marked, so the exact check that follows decides).
+ * Values are checked a word at a time; HTAB is a control character that is allowed in them.
  */
 #include "common/wire/http1_bytes.h"
 #include "common/base/nocase.h"
@@ -23,15 +21,6 @@ const bool http1_target_bytes[256] = {
     ['?' ... '~'] = true,
 };
 
-static bool may_have_control(uint64_t word)
-{
-    uint64_t below_blank = (word - EACH_BYTE(0x20)) & ~word;
-    uint64_t flipped = word ^ EACH_BYTE(0x7f);
-    uint64_t deleted = (flipped - EACH_BYTE(0x01)) & ~flipped;
-
-    return ((below_blank | deleted) & EACH_BYTE(0x80)) != 0;
-}
-
 static bool is_text_bytewise(const char *p, size_t len)
 {
     for (size_t i = 0; i < len; ++i) {
@@ -43,31 +32,6 @@ static bool is_text_bytewise(const char *p, size_t len)
     return true;
 }
 
-bool http1_is_text(struct slice s)
-{
-    size_t i = 0;
-
-    for (; i + 8 <= s.len; i += 8) {
-        uint64_t word;
-        memcpy(&word, s.p + i, 8);
-        if (may_have_control(word) && !is_text_bytewise(s.p + i, 8))
-            return false;
-    }
-    if (s.len < 4)
-        return is_text_bytewise(s.p, s.len);
-    if (s.len < 8) {
-        uint32_t ends[2];
-
-        memcpy(ends, s.p, 4);
-        memcpy(ends + 1, s.p + s.len - 4, 4);
-        return !may_have_control((uint64_t)ends[1] << 32 | ends[0]) || is_text_bytewise(s.p, s.len);
-    }
-    /* The last eight bytes, some of them again. */
-    uint64_t last;
-    memcpy(&last, s.p + s.len - 8, 8);
-    return !may_have_control(last) || is_text_bytewise(s.p + s.len - 8, 8);
-}
-
 /* Of each byte the top bit where it is a control character, and of no other: no carries here. */
 static uint64_t exact_controls(uint64_t word)
 {
@@ -76,6 +40,19 @@ static uint64_t exact_controls(uint64_t word)
     uint64_t text = (low + EACH_BYTE(0x80 - 0x20)) & (deleted + EACH_BYTE(0x7f));
 
     return ~(text | word) & EACH_BYTE(0x80);
+}
+
+bool http1_is_text(struct slice s)
+{
+    size_t i = 0;
+
+    for (; i + 8 <= s.len; i += 8) {
+        uint64_t word;
+        memcpy(&word, s.p + i, 8);
+        if (exact_controls(word) != 0 && !is_text_bytewise(s.p + i, 8))
+            return false;
+    }
+    return is_text_bytewise(s.p + i, s.len - i);
 }
 
 uint64_t http1_marks_words(const char *p)

@@ -33,6 +33,18 @@ bool http1_split_header(struct slice line, struct slice *name, struct slice *val
 /* Whether the comma-separated list VALUE has TOKEN (ASCII case-insensitive). */
 bool http1_list_has(struct slice value, struct slice token);
 
+/* The first N bytes of *S, or all if there are fewer, which leave it. */
+static inline struct slice slice_take(struct slice *s, size_t n)
+{
+    size_t len = n < s->len ? n : s->len;
+    struct slice taken = {s->p, len};
+
+    if (len != 0) /* P may be NULL */
+        s->p += len;
+    s->len -= len;
+    return taken;
+}
+
 /* ---- for the parsers of this directory ---- */
 
 /*
@@ -206,7 +218,7 @@ http1_inline_ uint64_t http1_marks(const char *p)
 }
 
 /* The block that begins at FROM. */
-http1_inline_ void http1_lines_look(struct http1_lines *l, const char *from)
+http1_inline_ void http1_lines_scan(struct http1_lines *l, const char *from)
 {
     size_t left = (size_t)(l->end - from);
     unsigned before = 0;
@@ -230,7 +242,7 @@ http1_inline_ struct http1_lines http1_lines_of(struct slice bytes)
     const char *p = bytes.len != 0 ? bytes.p : "";
     struct http1_lines l = {.at = p, .end = p + bytes.len, .begin = p};
 
-    http1_lines_look(&l, p);
+    http1_lines_scan(&l, p);
     return l;
 }
 
@@ -254,7 +266,7 @@ http1_inline_ enum http1_line http1_lines_take(struct http1_lines *l, struct sli
                 from = l->at;
             if (from >= l->end)
                 return HTTP1_LINE_CUT;
-            http1_lines_look(l, from);
+            http1_lines_scan(l, from);
         }
         const char *mark = l->block + (unsigned)__builtin_ctzll(l->marks);
         if (mark + 1 < l->end && memcmp(mark, crlf, 2) == 0) {

@@ -13,7 +13,7 @@
  *     extension, response   [BLANK] -> [EXTENSION]
  *     extension, request    [EXT_NAME -> [EXT_VALUE -> TOKEN | QUOTED <-> ESCAPED,
  *                           QUOTED -> QUOTED_END]] ...
- *     trailer, response     TRAILER
+ *     trailer, response     TRAILER_VALUE
  *     trailer, request      TRAILER_NAME -> TRAILER_VALUE
  */
 #include "common/wire/http1_chunked.h"
@@ -21,19 +21,21 @@
 
 enum {
     DIGITS_MAX = 16, /* leading zeros count, so that they end, too */
-    /* Responses: a size with its extensions, of which those in use are a few dozen bytes; trailers,
-     * as large a part of a message as heads usually are. */
-    LINE_MAX_BYTES = 4096,
-    RESPONSE_TRAILER_MAX = 16384,
-    /* Requests, per body. Legitimate clients do not use extensions; they serve to make the server
-     * read many bytes per byte of data. */
+    /*
+     * Extensions: of all chunks of a request, as legitimate clients do not use them, and they make
+     * the server read many bytes per byte of data; of one chunk of a response, where those in use
+     * have a few dozen bytes, padding included.
+     */
     EXTENSION_BYTES_MAX = 4096,
-    TRAILER_BYTES_MAX = 8192,
-    TRAILERS_MAX = 32,
+    /* Trailers of a response: as large a part of a message as heads usually are. */
+    RESPONSE_TRAILER_MAX = 16384,
+    TRAILER_BYTES_MAX = 8192, /* the same of a request */
+    TRAILERS_MAX = 32,        /* of a request */
 };
 
 enum state {
-    SIZE, /* zero, so that a zeroed decoder is at the start */
+    START, /* zero, so that a zeroed decoder is at the start; then as SIZE */
+    SIZE,
     BLANK,
     EXTENSION,
     EXT_NAME_START,
@@ -48,213 +50,143 @@ enum state {
     DATA_CR,
     DATA_LF,
     TRAILER_START,
-    TRAILER,
     TRAILER_NAME,
     TRAILER_VALUE,
     TRAILER_LF,
     END_LF,
     ENDED,
+    /* Rows of the table only: of requests. */
+    STRICT_SIZE,
+    STRICT_TRAILER_START,
+    ROWS,
 };
 
-static bool is_token_byte(char b)
+enum byte_class {
+    CONTROL,
+    LF,
+    CR,
+    QUOTE,
+    BACKSLASH,
+    SPACE,
+    SEMICOLON,
+    EQUALS,
+    COLON,
+    TOKEN,
+    OTHER,
+    CLASSES
+};
+#define TEXT QUOTE... OTHER
+
+/* The state after a byte of each class; 0: not allowed there. Digits of a size are none of these.
+ */
+static const uint8_t next_states[ROWS][CLASSES] = {
+    [SIZE] = {[CR] = SIZE_LF, [SEMICOLON] = EXTENSION, [SPACE] = BLANK},
+    [STRICT_SIZE] = {[CR] = SIZE_LF, [SEMICOLON] = EXT_NAME_START},
+    /* Padding that some servers write, or before an extension. */
+    [BLANK] = {[CR] = SIZE_LF, [SEMICOLON] = EXTENSION, [SPACE] = BLANK},
+    [EXTENSION] = {[CR] = SIZE_LF, [TEXT] = EXTENSION},
+    [EXT_NAME_START] = {[TOKEN] = EXT_NAME},
+    [EXT_NAME] = {[CR] = SIZE_LF,
+                  [SEMICOLON] = EXT_NAME_START,
+                  [EQUALS] = EXT_VALUE_START,
+                  [TOKEN] = EXT_NAME},
+    [EXT_VALUE_START] = {[QUOTE] = EXT_QUOTED, [TOKEN] = EXT_TOKEN},
+    [EXT_TOKEN] = {[CR] = SIZE_LF, [SEMICOLON] = EXT_NAME_START, [TOKEN] = EXT_TOKEN},
+    [EXT_QUOTED] =
+        {[QUOTE] = EXT_QUOTED_END, [BACKSLASH] = EXT_ESCAPED, [SPACE... OTHER] = EXT_QUOTED},
+    [EXT_ESCAPED] = {[TEXT] = EXT_QUOTED},
+    [EXT_QUOTED_END] = {[CR] = SIZE_LF, [SEMICOLON] = EXT_NAME_START},
+    [SIZE_LF] = {[LF] = DATA},
+    [DATA_CR] = {[CR] = DATA_LF},
+    [DATA_LF] = {[LF] = SIZE},
+    [TRAILER_START] = {[CR] = END_LF, [TEXT] = TRAILER_VALUE},
+    [STRICT_TRAILER_START] = {[CR] = END_LF, [TOKEN] = TRAILER_NAME},
+    [TRAILER_NAME] = {[COLON] = TRAILER_VALUE, [TOKEN] = TRAILER_NAME},
+    [TRAILER_VALUE] = {[CR] = TRAILER_LF, [TEXT] = TRAILER_VALUE},
+    [TRAILER_LF] = {[LF] = TRAILER_START},
+    [END_LF] = {[LF] = ENDED},
+};
+
+static enum byte_class class_of(char b)
 {
-    return http1_token_length((struct slice){&b, 1}) == 1;
+    switch (b) {
+    case '\n':
+        return LF;
+    case '\r':
+        return CR;
+    case '"':
+        return QUOTE;
+    case '\\':
+        return BACKSLASH;
+    case ' ':
+    case '\t':
+        return SPACE;
+    case ';':
+        return SEMICOLON;
+    case '=':
+        return EQUALS;
+    case ':':
+        return COLON;
+    default:
+        if (http1_token_bytes[(unsigned char)b])
+            return TOKEN;
+        return http1_is_text((struct slice){&b, 1}) ? OTHER : CONTROL;
+    }
 }
 
-static bool is_text_byte(char b)
+static enum err on_digit(struct http1_chunked *d, int digit)
 {
-    return http1_is_text((struct slice){&b, 1});
-}
-
-static enum err enter(struct http1_chunked *d, enum state state)
-{
-    d->state = state;
+    if (d->digits == DIGITS_MAX || d->left > INT64_MAX >> 4)
+        return ERR_TOO_LARGE;
+    d->left = d->left << 4 | (uint64_t)digit;
+    ++d->digits;
     return ERR_OK;
 }
 
-static enum err expect(struct http1_chunked *d, char b, char wanted, enum state next)
+/* Whether the limits allow a byte that leads from the present state to NEXT. */
+static bool within_limits(struct http1_chunked *d, unsigned next, bool strict)
 {
-    return b == wanted ? enter(d, next) : ERR_SYNTAX;
-}
-
-static enum err stay_if(bool good)
-{
-    return good ? ERR_OK : ERR_SYNTAX;
-}
-
-static enum err enter_if(bool good, struct http1_chunked *d, enum state next)
-{
-    return good ? enter(d, next) : ERR_SYNTAX;
-}
-
-/* ---- sizes ---- */
-
-static enum err on_size(struct http1_chunked *d, char b, bool strict)
-{
-    int digit = ascii_hex_digit(b);
-
-    if (digit >= 0) {
-        if (d->digits == DIGITS_MAX || d->left > INT64_MAX >> 4)
-            return ERR_TOO_LARGE;
-        d->left = d->left << 4 | (uint64_t)digit;
-        ++d->digits;
-        return ERR_OK;
-    }
-    if (d->digits == 0)
-        return ERR_SYNTAX;
-    if (b == '\r')
-        return enter(d, SIZE_LF);
-    if (b == ';')
-        return enter(d, strict ? EXT_NAME_START : EXTENSION);
-    return enter_if(!strict && http1_is_blank(b), d, BLANK);
-}
-
-static enum err on_size_lf(struct http1_chunked *d, char b, bool strict)
-{
-    d->digits = 0;
-    if (!strict)
-        d->extension_bytes = 0;
-    /* Each size but the last has been followed by its bytes, so the sum has room. */
-    d->data_bytes += d->left;
-    return expect(d, b, '\n', d->left != 0 ? DATA : TRAILER_START);
-}
-
-/* ---- responses ---- */
-
-/* Blanks after the size are padding that some servers write, or precede an extension. */
-static enum err on_blank(struct http1_chunked *d, char b)
-{
-    if (b == '\r')
-        return enter(d, SIZE_LF);
-    if (b == ';')
-        return enter(d, EXTENSION);
-    if (!http1_is_blank(b))
-        return ERR_SYNTAX;
-    return d->digits + ++d->extension_bytes > LINE_MAX_BYTES ? ERR_TOO_LARGE : ERR_OK;
-}
-
-static enum err on_any_extension(struct http1_chunked *d, char b)
-{
-    if (b == '\r')
-        return enter(d, SIZE_LF);
-    if (!is_text_byte(b))
-        return ERR_SYNTAX;
-    return d->digits + ++d->extension_bytes > LINE_MAX_BYTES ? ERR_TOO_LARGE : ERR_OK;
-}
-
-static enum err on_any_trailer(struct http1_chunked *d, char b)
-{
-    if (b == '\r')
-        return enter(d, TRAILER_LF);
-    if (!is_text_byte(b))
-        return ERR_SYNTAX;
-    return ++d->trailer_bytes > RESPONSE_TRAILER_MAX ? ERR_TOO_LARGE : ERR_OK;
-}
-
-/* ---- requests ---- */
-
-/* Bytes permitted after a complete extension. */
-static enum err end_extension(struct http1_chunked *d, char b)
-{
-    return b == '\r' ? enter(d, SIZE_LF) : expect(d, b, ';', EXT_NAME_START);
-}
-
-static enum err on_extension(struct http1_chunked *d, char b)
-{
-    if (++d->extension_bytes > EXTENSION_BYTES_MAX)
-        return ERR_TOO_LARGE;
-    switch ((enum state)d->state) {
-    case EXT_NAME_START:
-        return enter_if(is_token_byte(b), d, EXT_NAME);
-    case EXT_NAME:
-        if (is_token_byte(b))
-            return ERR_OK;
-        return b == '=' ? enter(d, EXT_VALUE_START) : end_extension(d, b);
-    case EXT_VALUE_START:
-        if (b == '"')
-            return enter(d, EXT_QUOTED);
-        return enter_if(is_token_byte(b), d, EXT_TOKEN);
-    case EXT_TOKEN:
-        return is_token_byte(b) ? ERR_OK : end_extension(d, b);
-    case EXT_QUOTED:
-        if (b == '"')
-            return enter(d, EXT_QUOTED_END);
-        if (b == '\\')
-            return enter(d, EXT_ESCAPED);
-        return stay_if(is_text_byte(b));
-    case EXT_ESCAPED:
-        return enter_if(is_text_byte(b), d, EXT_QUOTED);
-    default:
-        return end_extension(d, b);
-    }
-}
-
-static enum err on_trailer(struct http1_chunked *d, char b)
-{
-    if (++d->trailer_bytes > TRAILER_BYTES_MAX)
-        return ERR_TOO_LARGE;
-    if (d->state == TRAILER_NAME)
-        return is_token_byte(b) ? ERR_OK : expect(d, b, ':', TRAILER_VALUE);
-    if (b == '\r')
-        return enter(d, TRAILER_LF);
-    return stay_if(is_text_byte(b));
-}
-
-/* ---- both ---- */
-
-static enum err on_trailer_start(struct http1_chunked *d, char b, bool strict)
-{
-    if (b == '\r')
-        return enter(d, END_LF);
-    if (strict) {
-        if (++d->trailers > TRAILERS_MAX)
-            return ERR_TOO_LARGE;
-        return enter_if(is_token_byte(b), d, TRAILER_NAME);
-    }
-    d->state = TRAILER;
-    return on_any_trailer(d, b);
+    if (next >= BLANK && next <= EXT_QUOTED_END)
+        return ++d->extension_bytes <= EXTENSION_BYTES_MAX;
+    if (next != TRAILER_NAME && next != TRAILER_VALUE)
+        return true;
+    if (strict && d->state == TRAILER_START && ++d->trailers > TRAILERS_MAX)
+        return false;
+    return ++d->trailer_bytes <= (strict ? TRAILER_BYTES_MAX : RESPONSE_TRAILER_MAX);
 }
 
 /* One byte of anything but data. On an error the state stays that in which the byte was read. */
 static enum err on_byte(struct http1_chunked *d, char b, bool strict)
 {
-    switch ((enum state)d->state) {
-    case SIZE:
-        return on_size(d, b, strict);
-    case BLANK:
-        return on_blank(d, b);
-    case EXTENSION:
-        return on_any_extension(d, b);
-    case EXT_NAME_START:
-    case EXT_NAME:
-    case EXT_VALUE_START:
-    case EXT_TOKEN:
-    case EXT_QUOTED:
-    case EXT_ESCAPED:
-    case EXT_QUOTED_END:
-        return on_extension(d, b);
-    case SIZE_LF:
-        return on_size_lf(d, b, strict);
-    case DATA_CR:
-        return expect(d, b, '\r', DATA_LF);
-    case DATA_LF:
-        return expect(d, b, '\n', SIZE);
-    case TRAILER_START:
-        return on_trailer_start(d, b, strict);
-    case TRAILER:
-        return on_any_trailer(d, b);
-    case TRAILER_NAME:
-    case TRAILER_VALUE:
-        return on_trailer(d, b);
-    case TRAILER_LF:
-        return expect(d, b, '\n', TRAILER_START);
-    case END_LF:
-        return expect(d, b, '\n', ENDED);
-    case DATA:
-    case ENDED:
-        break;
+    if (d->state == START)
+        d->state = SIZE;
+    if (d->state == SIZE) {
+        int digit = ascii_hex_digit(b);
+
+        if (digit >= 0)
+            return on_digit(d, digit);
+        if (d->digits == 0)
+            return ERR_SYNTAX;
     }
-    UNREACHABLE();
+    unsigned row = d->state;
+    if (strict && (row == SIZE || row == TRAILER_START))
+        row = row == SIZE ? STRICT_SIZE : STRICT_TRAILER_START;
+    unsigned next = next_states[row][class_of(b)];
+    if (next == 0)
+        return ERR_SYNTAX;
+    if (!within_limits(d, next, strict))
+        return ERR_TOO_LARGE;
+    if (d->state == SIZE_LF) {
+        d->digits = 0;
+        if (!strict)
+            d->extension_bytes = 0;
+        /* Each size but the last has been followed by its bytes, so the sum has room. */
+        d->data_bytes += d->left;
+        if (d->left == 0)
+            next = TRAILER_START;
+    }
+    d->state = next;
+    return ERR_OK;
 }
 
 static size_t take_data(struct http1_chunked *d, size_t len)
@@ -297,7 +229,7 @@ enum response_fault http1_chunked_fault(const struct http1_chunked *d)
         return RESPONSE_FAULT_CHUNK_EXTENSION;
     if (d->state == DATA_CR || d->state == DATA_LF)
         return RESPONSE_FAULT_CHUNK_END;
-    if (d->state == TRAILER_START || d->state == TRAILER)
+    if (d->state == TRAILER_START || d->state == TRAILER_VALUE)
         return RESPONSE_FAULT_TRAILER;
     return RESPONSE_FAULT_BARE_LINE_END;
 }

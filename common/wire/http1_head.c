@@ -123,7 +123,7 @@ static enum err note_coding(struct slice value, struct framing_facts *f, struct 
     return ERR_OK;
 }
 
-http1_inline_ enum err note_header(struct http1_header *h, struct framing_facts *f,
+http1_inline_ enum err note_header(struct message_field *h, struct framing_facts *f,
                                    struct http1_head *out)
 {
     /* The three names differ in length. */
@@ -154,7 +154,7 @@ http1_inline_ enum err note_header(struct http1_header *h, struct framing_facts 
 http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_head *out,
                                      struct framing_facts *f)
 {
-    struct http1_header *h = out->headers;
+    struct message_field *h = out->headers;
 
     for (;; ++h) {
         struct slice line;
@@ -262,8 +262,8 @@ struct head_counts {
     unsigned lengths;
     unsigned codings;
     unsigned hosts;
-    bool close, keep_alive;              /* from Connection */
-    struct http1_header *fields, *until; /* space for further fields */
+    bool close, keep_alive;               /* from Connection */
+    struct message_field *fields, *until; /* space for further fields */
 };
 
 const char *request_fault_text(enum request_fault f)
@@ -389,7 +389,7 @@ static enum request_fault note_host(const struct http1_lines *lines, struct slic
 
 /* Sets the kind of H, and checks the fields that matter here. */
 http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
-                                             struct http1_header *h, struct head_counts *n,
+                                             struct message_field *h, struct head_counts *n,
                                              struct http1_request_facts *out)
 {
     h->kind = http_field_kind(h->name);
@@ -440,13 +440,13 @@ http1_inline_ enum request_fault check_headers(struct http1_lines *lines, struct
                                                struct http1_request_facts *out)
 {
     for (;;) {
-        struct http1_header beyond;
+        struct message_field beyond;
         struct slice line;
         enum request_fault f = take_request_line(lines, FAULT_HEADER, &line);
 
         if (f != FAULT_NONE || line.len == 0)
             return f;
-        struct http1_header *h = n->fields < n->until ? n->fields++ : &beyond;
+        struct message_field *h = n->fields < n->until ? n->fields++ : &beyond;
 
         ++out->nheaders;
         if (!http1_lines_field(lines, line, &h->name, &h->value))
@@ -458,7 +458,7 @@ http1_inline_ enum request_fault check_headers(struct http1_lines *lines, struct
 }
 
 enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
-                                      struct http1_header *fields, size_t max)
+                                      struct message_field *fields, size_t max)
 {
     struct slice rest = bytes;
     struct head_counts n = {.fields = fields, .until = fields != NULL ? fields + max : NULL};

@@ -11,12 +11,6 @@
 #include "common/base/limits.h"
 #include "common/wire/http_field.h"
 
-struct http1_header {
-    struct slice name;  /* as sent */
-    struct slice value; /* trimmed */
-    enum http_field kind;
-};
-
 /* ---- responses ---- */
 
 enum response_fault {
@@ -39,7 +33,7 @@ struct http1_head {
     int status;        /* 100..999 */
     int minor_version; /* 0, or 1 for all above */
     struct slice reason;
-    struct http1_header headers[RESPONSE_HEADERS_MAX];
+    struct message_field headers[RESPONSE_HEADERS_MAX];
     size_t nheaders;
     size_t bytes; /* length of the head with its blank line */
     enum http1_framing framing;
@@ -96,7 +90,7 @@ struct http1_request_facts {
  * FAULT_REQUEST_LINE or FAULT_HEADER.
  */
 enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
-                                      struct http1_header *fields, size_t max) must_check;
+                                      struct message_field *fields, size_t max) must_check;
 
 /* A target in origin form: "/", followed by valid bytes of a target. */
 bool http_target_is_path(struct slice target);

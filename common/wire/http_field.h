@@ -31,6 +31,12 @@ enum http_field {
     FIELD_CLIENT_CERTIFICATE, /* X-SSL-Client-*: set by a load balancer to describe the
                                * certificate */
 };
+/* A field of either message. HTTP/2 has names in lower case, HTTP/1 in any case. */
+struct message_field {
+    struct slice name;  /* as received */
+    struct slice value; /* trimmed */
+    enum http_field kind;
+};
 /* A set of kinds as a bit mask. */
 #define FIELD_BIT(kind) (UINT32_C(1) << (kind))
 

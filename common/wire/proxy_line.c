@@ -82,7 +82,7 @@ static enum request_fault check_text(struct slice bytes, struct proxy_line *out)
         out->family = PROXY_INET6;
     else if (!slice_is(protocol, "UNKNOWN"))
         return FAULT_PROXY_LINE;
-    if (out->family != PROXY_NOBODY && !take_addresses(rest, out))
+    if (out->family != PROXY_UNKNOWN && !take_addresses(rest, out))
         return FAULT_PROXY_LINE;
     out->bytes = (size_t)(lf - bytes.p) + 1;
     return FAULT_NONE;
@@ -116,12 +116,13 @@ static bool checksum_fits(struct slice header, size_t at)
 {
     static const char zeros[CRC_BYTES];
     size_t after = at + CRC_BYTES;
-    uint32_t said = (uint32_t)number_at(header, at) << 16 | (uint32_t)number_at(header, at + 2);
+    uint32_t announced =
+        (uint32_t)number_at(header, at) << 16 | (uint32_t)number_at(header, at + 2);
     uint32_t crc = crc32c(UINT32_MAX, (struct slice){header.p, at});
 
     crc = crc32c(crc, (struct slice){zeros, CRC_BYTES});
     crc = crc32c(crc, (struct slice){header.p + after, header.len - after});
-    return ~crc == said;
+    return ~crc == announced;
 }
 
 /* Take the record at the start of REST. False: it is not whole. */
@@ -190,7 +191,7 @@ static size_t addresses_bytes(unsigned char kind, enum proxy_family *family)
 {
     switch (kind) {
     case 0x00:
-        *family = PROXY_NOBODY;
+        *family = PROXY_UNKNOWN;
         return 0;
     case 0x11:
     case 0x12:
@@ -220,7 +221,7 @@ static void copy_addresses(struct slice header, size_t each, struct proxy_line *
 /* HEADER is whole. */
 static enum request_fault read_binary(struct slice header, struct proxy_line *out)
 {
-    enum proxy_family family = PROXY_NOBODY;
+    enum proxy_family family = PROXY_UNKNOWN;
 
     out->bytes = header.len;
     /* The rest of the header of a proxy's own connection must be ignored. */

@@ -17,8 +17,8 @@ enum {
 };
 
 enum proxy_family {
-    PROXY_NOBODY, /* a connection of the proxy itself, or one that it cannot name: use the
-                   * socket's addresses */
+    PROXY_UNKNOWN, /* a connection of the proxy itself, or one that it cannot name: use the
+                    * socket's addresses */
     PROXY_INET,
     PROXY_INET6,
     PROXY_UNIX, /* the paths are meaningless on this machine and are omitted */

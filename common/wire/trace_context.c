@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/wire/trace_context.h"
 
+#include <ctype.h>
+
 enum { KEY_MAX = 256, VALUE_MAX = 256, TENANT_MAX = 241, SYSTEM_MAX = 14 };
 
 static const char hex_digits[] = "0123456789abcdef";
@@ -54,23 +56,13 @@ void trace_parent_print(const struct trace_parent *p, char out[TRACE_PARENT_LEN]
     out[54] = hex_digits[p->flags & 15];
 }
 
-static bool is_lower(char c)
-{
-    return c >= 'a' && c <= 'z';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* The rest of a key behind its first character. */
 static bool is_key_rest(struct slice s)
 {
     for (size_t i = 0; i < s.len; ++i) {
-        char c = s.p[i];
+        unsigned char c = (unsigned char)s.p[i];
 
-        if (!is_lower(c) && !is_digit(c) && c != '_' && c != '-' && c != '*' && c != '/')
+        if (!islower(c) && !isdigit(c) && (c == '\0' || strchr("_-*/", c) == NULL))
             return false;
     }
     return true;
@@ -85,10 +77,9 @@ static bool is_key(struct slice key)
     if (key.len == 0 || key.len > KEY_MAX || tenant.len == 0 || !is_key_rest(tenant))
         return false;
     if (tenant.len == key.len)
-        return is_lower(key.p[0]);
-    return tenant.len <= TENANT_MAX && (is_lower(tenant.p[0]) || is_digit(tenant.p[0])) &&
-           system.len != 0 && system.len <= SYSTEM_MAX && is_lower(system.p[0]) &&
-           is_key_rest(system);
+        return islower((unsigned char)key.p[0]);
+    return tenant.len <= TENANT_MAX && isalnum((unsigned char)tenant.p[0]) && system.len != 0 &&
+           system.len <= SYSTEM_MAX && islower((unsigned char)system.p[0]) && is_key_rest(system);
 }
 
 /* Section 3.3.1.3.2; blanks at its ends have been taken off. */

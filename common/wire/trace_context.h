@@ -15,7 +15,7 @@ enum {
     TRACE_PARENT_LEN = 55,
     /* Of version 00: the caller may have recorded it. */
     TRACE_SAMPLED = 1,
-    /* Of tracestate, as much as section 3.3.1.5 wants passed on, and no more. */
+    /* Of tracestate: what section 3.3.1.5 requires to be passed on, and no more. */
     TRACE_STATE_BYTES_MAX = 512,
     TRACE_STATE_MEMBERS_MAX = 32,
     /* The longest traceparent of a later version that is evaluated. */

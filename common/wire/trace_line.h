@@ -48,7 +48,7 @@ struct trace_line {
 /* LINE, without its end. NULL, and OUT is filled; else what is wrong with it, for humans. */
 const char *trace_line_parse(struct slice line, struct trace_line *out);
 /*
- * Append L as a line, with its end. Method, path and text may be a stranger's: cut, escaped, and
+ * Append L as a line, with its end. Method, path and text may come from a client: cut, escaped, and
  * the method without blanks. Id and name are ours: no blanks, not empty.
  */
 void trace_line_print(const struct trace_line *l, struct text *out);

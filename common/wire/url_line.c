@@ -5,6 +5,7 @@
 #include "common/wire/url_line.h"
 
 #include "common/base/text.h"
+#include "common/wire/http1_head.h"
 
 static bool starts_nocase(struct slice s, const char *prefix)
 {
@@ -25,28 +26,6 @@ static bool is_target(struct slice s)
     return true;
 }
 
-/* Letters of names, addresses and ports. */
-static bool is_host(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        char c = ascii_lower(s.p[i]);
-
-        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && memchr(".-_:[]", c, 6) == NULL)
-            return false;
-    }
-    return s.len != 0 && s.len <= URL_HOST_MAX && s.p[0] != ':';
-}
-
-/* Where the host ends: at the path, the query or the fragment. */
-static size_t host_end(struct slice s)
-{
-    size_t i = 0;
-
-    while (i < s.len && s.p[i] != '/' && s.p[i] != '?' && s.p[i] != '#')
-        ++i;
-    return i;
-}
-
 const char *url_line_parse(struct slice line, struct url_line *out)
 {
     struct url_line u = {.path = SLICE_LIT("/"), .query = SLICE_LIT("")};
@@ -56,20 +35,16 @@ const char *url_line_parse(struct slice line, struct url_line *out)
         return "longer than 8 KiB";
     if (!is_target(line))
         return "contains blanks, quotes or control characters";
-    u.tls = starts_nocase(rest, "https://");
-    if (u.tls || starts_nocase(rest, "http://")) {
-        size_t scheme = u.tls ? strlen("https://") : strlen("http://");
-
-        rest = (struct slice){rest.p + scheme, rest.len - scheme};
-        u.host = (struct slice){rest.p, host_end(rest)};
-        if (!is_host(u.host))
+    u.tls = starts_nocase(line, "https://");
+    struct slice target = slice_cut(&rest, '#');
+    if (u.tls || starts_nocase(line, "http://")) {
+        if (!http_target_split(target, &u.host, &target) || u.host.len > URL_HOST_MAX ||
+            slice_find(u.host, '%') != SIZE_MAX)
             return "invalid host";
-        rest = (struct slice){rest.p + u.host.len, rest.len - u.host.len};
-    } else if (rest.len == 0 || rest.p[0] != '/') {
+    } else if (target.len == 0 || target.p[0] != '/') {
         return "neither http://HOST/PATH nor /PATH";
     }
-    struct slice before = slice_cut(&rest, '#');
-    u.query = before;
+    u.query = target;
     struct slice path = slice_cut(&u.query, '?');
     if (path.len != 0)
         u.path = path;

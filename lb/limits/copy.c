@@ -129,7 +129,7 @@ struct http1_body *copy_take_body(struct copy *c)
 static void add_field(struct http1_head *head, struct slice name, struct slice value)
 {
     ASSERT(head->nheaders < RESPONSE_HEADERS_MAX);
-    head->headers[head->nheaders++] = (struct http1_header){.name = name, .value = value};
+    head->headers[head->nheaders++] = (struct message_field){.name = name, .value = value};
 }
 
 static struct slice write_cache_status(const struct copy *c, enum copy_use use, struct slice detail,
@@ -211,7 +211,7 @@ void copy_maker_destroy(struct copy_maker *m)
  * Fields that are end-to-end and valid for other requests as well. Age is computed for each answer,
  * and those of proxy authentication are for the original requester only (RFC 9111 section 3.1).
  */
-static bool is_kept(const struct http1_head *head, const struct http1_header *h)
+static bool is_kept(const struct http1_head *head, const struct message_field *h)
 {
     struct slice name = h->name;
 
@@ -262,7 +262,7 @@ static void choose_fields(const struct http1_head *head, struct kept_fields *k)
 {
     *k = (struct kept_fields){.n = 0};
     for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct http1_header *h = &head->headers[i];
+        const struct message_field *h = &head->headers[i];
 
         k->kept[i] = is_kept(head, h);
         if (!k->kept[i])
@@ -275,7 +275,7 @@ static void choose_fields(const struct http1_head *head, struct kept_fields *k)
 /* Memory for the head, charged; NULL: over a limit. */
 static struct copy *create_copy(struct copy_maker *m, size_t nfields, size_t bytes)
 {
-    size_t head_bytes = sizeof(struct copy) + nfields * sizeof(struct http1_header) + bytes;
+    size_t head_bytes = sizeof(struct copy) + nfields * sizeof(struct message_field) + bytes;
 
     if (head_bytes > m->o.max_bytes || !charge(m, head_bytes))
         return NULL;

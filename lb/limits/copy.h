@@ -43,7 +43,7 @@ struct copy {
     char *body;
     size_t body_bytes;
     size_t nfields;
-    struct http1_header fields[];
+    struct message_field fields[];
 };
 
 /* ---- reading ---- */

@@ -290,7 +290,7 @@ static bool is_event_stream(const struct http1_head *head)
     if (head->content_length <= RESPONSE_ROOM_MIN)
         return false;
     for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct http1_header *h = &head->headers[i];
+        const struct message_field *h = &head->headers[i];
 
         if (slice_eq_nocase(h->name, SLICE_LIT("Content-Type")))
             return h->value.len >= type.len &&
@@ -506,7 +506,7 @@ static void leave_pool(struct exchange *x)
         return;
     }
     x->tunnel_backend = conn_backend_ref(x->member->backend);
-    conn_keep_place(http1_pooled(x->http));
+    conn_retain_place(http1_pooled(x->http));
 }
 
 static void on_upgrade(void *context, const struct http1_head *head)

@@ -100,19 +100,11 @@ void headers_set_max_forwards(struct http_request *req, uint64_t n)
     }
 }
 
-struct cache_request headers_cache_request(struct http_request *req)
+struct cache_request headers_cache_request(const struct http_request *req)
 {
-    size_t n = req->fields.n;
-    struct http1_header *fields = http_request_take(req, (n + 1) * sizeof(*fields));
-
-    for (size_t i = 0; i < n; ++i) {
-        const struct message_field *f = &req->fields.at[i];
-
-        fields[i] = (struct http1_header){.name = f->name, .value = f->value, .kind = f->kind};
-    }
     return (struct cache_request){
         .method = req->method,
-        .fields = {fields, n},
+        .fields = {req->fields.at, req->fields.n},
         .body = req->body.p != NULL,
         .upgrade = req->upgrade.p != NULL,
     };
@@ -326,7 +318,7 @@ static uint32_t kept_from_client(const struct headers_response *r)
 }
 
 /* Copies FROM to AT, in the memory of the response's strings. Returns the end. */
-static char *take_field(struct http_request *req, char *at, const struct http1_header *from)
+static char *take_field(struct http_request *req, char *at, const struct message_field *from)
 {
     char *value = put_slice(at, from->name);
 
@@ -372,7 +364,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     char *at = http_request_take(req, bytes);
 
     for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct http1_header *h = &head->headers[i];
+        const struct message_field *h = &head->headers[i];
 
         if ((FIELD_BIT(h->kind) & kept) == 0 && !(listing && http_response_lists(head, h->name)))
             at = take_field(req, at, h);
@@ -413,7 +405,7 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
     const char *lines = at;
 
     for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct http1_header *h = &head->headers[i];
+        const struct message_field *h = &head->headers[i];
 
         if ((FIELD_BIT(h->kind) & kept) == 0 && !(listing && http_response_lists(head, h->name)))
             at = put_line(at, h->name, h->value);
@@ -443,7 +435,7 @@ bool headers_unprocessed(const struct http1_head *head)
 
 enum err headers_backlog(const struct http1_head *head, uint64_t *out)
 {
-    const struct http1_header *found = NULL;
+    const struct message_field *found = NULL;
 
     for (size_t i = 0; i < head->nheaders; ++i) {
         if (!slice_eq_nocase(head->headers[i].name, SLICE_LIT("Resumelb-Backlog")))

@@ -62,13 +62,13 @@ static struct cache_fields sent_fields(struct exchange *x)
 
     for (size_t i = 0; i < rest.len; ++i)
         room += rest.p[i] == '\n';
-    struct http1_header *fields = http_request_take(x->req, (room + 1) * sizeof(*fields));
+    struct message_field *fields = http_request_take(x->req, (room + 1) * sizeof(*fields));
     size_t n = 0;
 
     (void)slice_cut(&rest, '\n'); /* the request line */
     while (rest.len != 0) {
         struct slice line = slice_cut(&rest, '\n');
-        struct http1_header *h = &fields[n];
+        struct message_field *h = &fields[n];
 
         --line.len; /* its CR */
         if (line.len == 0)

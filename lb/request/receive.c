@@ -389,7 +389,7 @@ static void enter_application(struct exchange *x)
     }
     join_trace(x);
     if (s->ignore_client_abort)
-        http_reply_keep_half_closed(&x->reply);
+        http_reply_allow_half_close(&x->reply);
     if (s->total_timeout_ms != 0)
         timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
 }

@@ -14,7 +14,7 @@
 static const int64_t now_s = 1772366400;
 
 struct message {
-    struct http1_header fields[RESPONSE_HEADERS_MAX];
+    struct message_field fields[RESPONSE_HEADERS_MAX];
     size_t n;
 };
 
@@ -25,7 +25,7 @@ static struct cache_fields take_message(struct slice *rest, struct message *m)
     m->n = 0;
     while (rest->len != 0) {
         struct slice line = slice_cut(rest, '\n');
-        struct http1_header *h = &m->fields[m->n];
+        struct message_field *h = &m->fields[m->n];
 
         if (line.len == 0)
             break;
@@ -40,7 +40,7 @@ static struct cache_fields take_message(struct slice *rest, struct message *m)
 static struct cache_fields with(struct message *m, struct slice name, struct slice value)
 {
     m->fields[m->n] =
-        (struct http1_header){.name = name, .value = value, .kind = http_field_kind(name)};
+        (struct message_field){.name = name, .value = value, .kind = http_field_kind(name)};
     return (struct cache_fields){m->fields, m->n + 1};
 }
 

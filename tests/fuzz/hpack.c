@@ -32,7 +32,7 @@ static void put_string(struct text *out, struct slice s)
     text_add(out, s);
 }
 
-/* A field that no table keeps (section 6.2.2). */
+/* A field that is stored in no table (section 6.2.2). */
 static void hpack_put_literal(struct text *out, const struct hpack_field *f)
 {
     text_add_char(out, 0);
@@ -65,7 +65,7 @@ static void put_literal(void *out, const struct hpack_field *f, bool *checked)
     hpack_put_literal(out, f);
 }
 
-/* BLOCK must say what LITERALS do. */
+/* BLOCK must decode to the same as LITERALS. */
 static void check_again(struct hpack *reader, struct slice block, struct slice literals)
 {
     struct text again = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A chunked body gives the same bytes and the same end however it is cut. The first byte says into
- * what pieces.
+ * A chunked body gives the same bytes and the same end however it is cut. The first byte selects
+ * the pieces.
  */
 #include "common/wire/http1_chunked.h"
 #include "common/base/text.h"

@@ -2,7 +2,7 @@
  *
  * A response head: what is taken lies within the bytes, does not depend on what follows it, and is
  * not taken before it is whole; its lines and fields are those that a plain reader finds. The first
- * byte says whether the request was a HEAD, the second
+ * byte selects whether the request was a HEAD, the second
  * where to cut.
  */
 #include "common/wire/http1_head.h"

@@ -39,7 +39,7 @@ static void check_texts(struct slice s)
 static void check_fields(struct slice whole, const struct http1_request_facts *facts)
 {
     struct http1_request_facts again;
-    struct http1_header fields[MAX_FIELDS];
+    struct message_field fields[MAX_FIELDS];
     static struct plain_head plain;
     const char *at = whole.p;
     size_t blank = whole.p[0] == '\r' ? 2 : 0;

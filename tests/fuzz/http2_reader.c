@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is reported is the same however the client's bytes are cut. The first byte says into what
+ * What is reported is the same however the client's bytes are cut. The first byte selects into what
  * pieces to cut, and what the owner does; what must hold for each event is checked there
  * (tests/support/http2_owner.h).
  */

@@ -103,7 +103,7 @@ static enum plain_end plain_head(struct slice bytes, struct plain_head *out)
 }
 
 /* N fields that were read otherwise are the first of PLAIN's. */
-static void plain_same_fields(const struct plain_head *plain, const struct http1_header *fields,
+static void plain_same_fields(const struct plain_head *plain, const struct message_field *fields,
                               size_t n)
 {
     for (size_t i = 0; i < n; ++i) {

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ASSERT(memcmp(&cut.destination, &whole.destination, sizeof(cut.destination)) == 0);
     ASSERT(cut.family == whole.family);
     ASSERT(cut.tls == whole.tls);
-    ASSERT(!whole.tls || whole.family != PROXY_NOBODY);
+    ASSERT(!whole.tls || whole.family != PROXY_UNKNOWN);
     ASSERT(cut.source_port == whole.source_port);
     ASSERT(cut.destination_port == whole.destination_port);
     return 0;

@@ -110,7 +110,7 @@ static inline void http2_owner_add_head(struct http2_owner *o, const struct http
     uint32_t kinds = 0;
 
     for (size_t i = 0; i < head->nfields; ++i) {
-        const struct http1_header *h = &head->fields[i];
+        const struct message_field *h = &head->fields[i];
 
         http2_owner_add_part(o, head, h->name);
         text_add_char(&o->log, ':');

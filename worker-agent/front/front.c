@@ -124,7 +124,7 @@ void front_write_head(const struct http_request *req, const struct front_recipie
 void front_copy_headers(struct http_request *req, const struct http1_head *head, bool ours)
 {
     for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct http1_header *h = &head->headers[i];
+        const struct message_field *h = &head->headers[i];
         enum http_field f = h->kind;
 
         /* Of ours: "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */

@@ -6,6 +6,7 @@
 
 #include "common/base/map.h"
 #include "common/base/put.h"
+#include "common/wire/http1_bytes.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,6 +18,13 @@ enum {
     HUFFMAN_SYMBOLS = 257,
     HUFFMAN_EOS = 256,
     HUFFMAN_BITS_MAX = 30,
+    /* First bytes of representations: sections 6.1 to 6.3. */
+    INDEXED = 0x80,
+    LITERAL_INSERTED = 0x40,
+    LITERAL = 0x00,
+    LITERAL_NEVER_INDEXED = 0x10,
+    SIZE_UPDATE = 0x20,
+    HUFFMAN_CODED = 0x80, /* of a string: section 5.2 */
     /* The shortest code has 5 bits, so decoded a string is at most 8/5 as long. */
     HUFFMAN_SHORTEST = 5,
 };
@@ -277,12 +285,6 @@ static unsigned first_byte(const struct decoding *d)
     return (unsigned char)d->left.p[0];
 }
 
-static void skip(struct slice *s, size_t n)
-{
-    s->p += n;
-    s->len -= n;
-}
-
 /* Section 5.1: what the prefix of so many BITS in the first byte begins. */
 static bool get_integer(struct decoding *d, unsigned bits, size_t *out)
 {
@@ -292,13 +294,13 @@ static bool get_integer(struct decoding *d, unsigned bits, size_t *out)
     if (d->left.len == 0)
         return false;
     size_t v = first_byte(d) & all;
-    skip(&d->left, 1);
+    slice_take(&d->left, 1);
     if (v == all) {
         for (unsigned i = 0;; ++i) {
             if (i == INTEGER_BYTES_MAX || d->left.len == 0)
                 return false;
             unsigned byte = first_byte(d);
-            skip(&d->left, 1);
+            slice_take(&d->left, 1);
             v += (size_t)(byte & 0x7f) << shift;
             shift += 7;
             if ((byte & 0x80) == 0)
@@ -354,57 +356,46 @@ static bool decode_huffman(struct slice s, struct text *out)
 }
 
 /* Section 5.2. SCRATCH is where a coded one goes. */
-static enum hpack_result get_string(struct decoding *d, struct text *scratch, struct slice *out)
+static bool get_string(struct decoding *d, struct text *scratch, struct slice *out)
 {
+    bool coded = d->left.len != 0 && (first_byte(d) & HUFFMAN_CODED) != 0;
     size_t len;
 
-    if (d->left.len == 0)
-        return HPACK_MALFORMED;
-    bool coded = (first_byte(d) & 0x80) != 0;
     if (!get_integer(d, 7, &len) || len > d->left.len)
-        return HPACK_MALFORMED;
-    *out = (struct slice){d->left.p, len};
-    skip(&d->left, len);
+        return false;
+    *out = slice_take(&d->left, len);
     if (!coded)
-        return HPACK_OK;
+        return true;
     if (!decode_huffman(*out, scratch))
-        return HPACK_MALFORMED;
+        return false;
     *out = text_slice(scratch);
-    return HPACK_OK;
+    return true;
 }
 
 /* ---- fields ---- */
 
 /* Section 6.2: the index of its name, or 0 and the name. */
-static enum hpack_result get_literal(struct decoding *d, unsigned prefix, struct hpack_field *out)
+static bool get_literal(struct decoding *d, unsigned prefix, struct hpack_field *out)
 {
-    enum hpack_result r = HPACK_OK;
     size_t index;
     bool *unused;
 
-    if (!get_integer(d, prefix, &index))
-        return HPACK_MALFORMED;
-    if (index == 0)
-        r = get_string(d, &d->name, &out->name);
-    else if (!look_up(d->table, index, out, &unused))
-        r = HPACK_MALFORMED;
-    return r == HPACK_OK ? get_string(d, &d->value, &out->value) : r;
+    return get_integer(d, prefix, &index) &&
+           (index == 0 ? get_string(d, &d->name, &out->name)
+                       : look_up(d->table, index, out, &unused)) &&
+           get_string(d, &d->value, &out->value);
 }
 
-static enum hpack_result get_field(struct decoding *d, struct hpack_field *out, bool **checked,
-                                   bool *keep)
+static bool get_field(struct decoding *d, struct hpack_field *out, bool **checked, bool *inserted)
 {
     unsigned byte = first_byte(d);
     size_t index;
 
-    *keep = false;
+    *inserted = (byte & 0xc0) == LITERAL_INSERTED;
     *checked = NULL;
-    if ((byte & 0x80) != 0)
-        return get_integer(d, 7, &index) && look_up(d->table, index, out, checked)
-                   ? HPACK_OK
-                   : HPACK_MALFORMED;
-    *keep = (byte & 0x40) != 0;
-    return get_literal(d, *keep ? 6 : 4, out);
+    if ((byte & INDEXED) != 0)
+        return get_integer(d, 7, &index) && look_up(d->table, index, out, checked);
+    return get_literal(d, *inserted ? 6 : 4, out);
 }
 
 /* Section 4.2: changes of the table's size come first. At most two mean something. */
@@ -412,7 +403,7 @@ static bool get_sizes(struct decoding *d)
 {
     size_t bytes;
 
-    for (int n = 0; d->left.len != 0 && (first_byte(d) & 0xe0) == 0x20; ++n) {
+    for (int n = 0; d->left.len != 0 && (first_byte(d) & 0xe0) == SIZE_UPDATE; ++n) {
         if (n == 2 || !get_integer(d, 5, &bytes) || bytes > HPACK_TABLE_BYTES)
             return false;
         d->table->capacity = bytes;
@@ -431,21 +422,20 @@ enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct
         struct hpack_field f;
         bool fresh = false;
         bool *checked;
-        bool keep;
+        bool inserted;
 
-        if ((first_byte(&d) & 0xe0) == 0x20)
-            r = HPACK_MALFORMED; /* a size after a field */
-        else
-            r = get_field(&d, &f, &checked, &keep);
-        if (r != HPACK_OK)
+        /* A size after a field is malformed, too. */
+        if ((first_byte(&d) & 0xe0) == SIZE_UPDATE || !get_field(&d, &f, &checked, &inserted)) {
+            r = HPACK_MALFORMED;
             break;
+        }
         d.list_bytes += f.name.len + f.value.len + HPACK_FIELD_OVERHEAD;
         if (d.list_bytes > l->list_bytes || ++d.fields > l->fields) {
             r = HPACK_TOO_LARGE;
             break;
         }
-        each(context, &f, keep ? &fresh : checked);
-        if (keep)
+        each(context, &f, inserted ? &fresh : checked);
+        if (inserted)
             add_entry(h, &f, fresh);
     }
     text_fini(&d.name);
@@ -472,7 +462,7 @@ enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct
  *
  * A value that never recurs (a request's ID, a length, an entity tag) would evict what does, and
  * costs an insertion on either side. Hence the second occurrence is inserted, not the first. Which
- * fields have occurred is remembered by one bit of each hash: a wrong guess costs an insertion.
+ * fields have occurred is stored in one bit of each hash: a wrong guess costs an insertion.
  */
 
 enum {
@@ -480,13 +470,6 @@ enum {
     RING_FIRST = 512,
     SEEN_MAX = HPACK_SEEN_BITS / 4, /* then they are cleared: a quarter of the guesses is wrong */
     NAME_SLOTS = 128,
-    /* First bytes of representations: sections 6.1 to 6.3. */
-    INDEXED = 0x80,
-    LITERAL_INSERTED = 0x40,
-    LITERAL = 0x00,
-    LITERAL_NEVER_INDEXED = 0x10,
-    SIZE_UPDATE = 0x20,
-    HUFFMAN_CODED = 0x80,
 };
 
 /* Indices of the static table by the hash of the name: the first of each name; 0 is empty. */

@@ -21,8 +21,8 @@ struct hpack_field {
 /* ---- decoding ---- */
 
 /*
- * F is borrowed for the call. *CHECKED is kept with the field in the dynamic table, false at first:
- * that the field has been found valid. NULL: it is neither there nor added to it.
+ * F is borrowed for the call. *CHECKED is stored with the field in the dynamic table, false at
+ * first: that the field has been found valid. NULL: it is neither there nor added to it.
  */
 typedef void hpack_each_fn(void *context, const struct hpack_field *f, bool *checked);
 

@@ -39,7 +39,7 @@ struct http2_head {
     struct slice method, scheme, path;
     struct slice authority; /* of :authority, or of Host if there was none. p == NULL: neither */
     struct slice host;      /* of Host. p == NULL: absent */
-    struct http1_header *fields; /* without Host and Content-Length (trailers: all) */
+    struct message_field *fields; /* without Host and Content-Length (trailers: all) */
     size_t nfields;
     uint32_t kinds;    /* FIELD_BIT of each field that is there */
     size_t list_bytes; /* as of RFC 9113 section 6.5.2, pseudo-header fields included */
@@ -53,7 +53,7 @@ struct http2_scratch {
     bool busy; /* a section is in it */
     char *bytes;
     size_t len, room;
-    struct http1_header *fields;
+    struct message_field *fields;
     size_t fields_room;
 };
 

@@ -15,6 +15,7 @@
  * alone.
  */
 #include "common/wire/http2/http2_reader.h"
+#include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>
 
@@ -30,7 +31,7 @@ struct http2_reader {
     bool settled; /* the first SETTINGS frame is complete */
     bool in_rest; /* the prefix of the present frame is complete */
     uint8_t preface_bytes, head_bytes, prefix_bytes; /* received */
-    uint8_t prefix_wanted;
+    uint8_t prefix_expected;
     unsigned char head[HTTP2_HEAD_BYTES];
     unsigned char prefix[HTTP2_PREFIX_BYTES_MAX];
     struct http2_frame_head frame; /* when the head is complete */
@@ -50,21 +51,10 @@ struct http2_reader {
     struct hpack hpack;
 };
 
-/* The first bytes of *BYTES, at most MAX, which are removed there. */
-static struct slice take(struct slice *bytes, size_t max)
-{
-    struct slice taken = {bytes->p, bytes->len < max ? bytes->len : max};
-
-    if (taken.len != 0)
-        bytes->p += taken.len;
-    bytes->len -= taken.len;
-    return taken;
-}
-
-/* The same of the payload of the present frame. */
+/* The first bytes of *BYTES, at most MAX, which are removed there and from the present payload. */
 static struct slice take_payload(struct http2_reader *r, struct slice *bytes, size_t max)
 {
-    struct slice taken = take(bytes, max);
+    struct slice taken = slice_take(bytes, max);
 
     r->left -= taken.len;
     return taken;
@@ -102,7 +92,7 @@ static enum request_fault report_malformed(struct http2_reader *r, struct http2_
 
 /* ---- DATA: section 6.1 ---- */
 
-/* The checks that the head of the frame alone allows, and which prefix is wanted. */
+/* The checks that the head of the frame alone allows, and which prefix is expected. */
 static enum request_fault check_data(struct http2_reader *r)
 {
     if (has_flag(r, FLAG_PADDED) && r->frame.len == 0)
@@ -111,7 +101,7 @@ static enum request_fault check_data(struct http2_reader *r)
         return FAULT_HTTP2_PROTOCOL;
     if (open_side(r, r->frame.stream) == NULL)
         return FAULT_HTTP2_CLOSED;
-    r->prefix_wanted = has_flag(r, FLAG_PADDED) ? 1 : 0;
+    r->prefix_expected = has_flag(r, FLAG_PADDED) ? 1 : 0;
     return FAULT_NONE;
 }
 
@@ -190,9 +180,9 @@ static enum request_fault check_headers(struct http2_reader *r)
     } else if (!has_flag(r, FLAG_END_STREAM)) {
         return FAULT_HTTP2_PROTOCOL;
     }
-    size_t want = (has_flag(r, FLAG_PADDED) ? 1 : 0) +
-                  (has_flag(r, FLAG_PRIORITY) ? HTTP2_PRIORITY_BYTES : 0);
-    r->prefix_wanted = (uint8_t)(want < r->frame.len ? want : r->frame.len);
+    size_t expected = (has_flag(r, FLAG_PADDED) ? 1 : 0) +
+                      (has_flag(r, FLAG_PRIORITY) ? HTTP2_PRIORITY_BYTES : 0);
+    r->prefix_expected = (uint8_t)(expected < r->frame.len ? expected : r->frame.len);
     r->block_stream = id;
     r->block_frames = 0;
     r->block_bytes = 0;
@@ -378,15 +368,15 @@ enum http2_error http2_error_of(enum request_fault fault)
     return codes[fault] != 0 ? codes[fault] : HTTP2_ERROR_ENHANCE_YOUR_CALM;
 }
 
-/* Copies up to WANT bytes in all to TO, which has *HAVE. Returns whether all are there. */
-static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_t want)
+/* Copies up to TOTAL bytes to TO, which has *HAVE. Returns whether all are there. */
+static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_t total)
 {
-    struct slice taken = take(bytes, want - *have);
+    struct slice taken = slice_take(bytes, total - *have);
 
     if (taken.len != 0)
         memcpy(to + *have, taken.p, taken.len);
     *have += (uint8_t)taken.len;
-    return *have == want;
+    return *have == total;
 }
 
 /* ---- small frames: sections 6.3 to 6.9 ---- */
@@ -399,7 +389,7 @@ static enum request_fault check_settings(struct http2_reader *r)
         return FAULT_HTTP2_PROTOCOL;
     if (len % HTTP2_SETTING_BYTES != 0 || (has_flag(r, FLAG_ACK) && len != 0))
         return FAULT_HTTP2_FRAME_SIZE;
-    r->prefix_wanted = len != 0 ? HTTP2_SETTING_BYTES : 0;
+    r->prefix_expected = len != 0 ? HTTP2_SETTING_BYTES : 0;
     return FAULT_NONE;
 }
 
@@ -442,7 +432,7 @@ static enum request_fault check_small(struct http2_reader *r, bool of_stream, ui
 {
     if ((r->frame.stream != 0) != of_stream)
         return FAULT_HTTP2_PROTOCOL;
-    r->prefix_wanted = bytes;
+    r->prefix_expected = bytes;
     return r->frame.len == bytes ? FAULT_NONE : FAULT_HTTP2_FRAME_SIZE;
 }
 
@@ -453,7 +443,7 @@ static enum request_fault check_of_used(struct http2_reader *r, bool connection)
 
     if (r->frame.len != 4)
         return FAULT_HTTP2_FRAME_SIZE;
-    r->prefix_wanted = 4;
+    r->prefix_expected = 4;
     return is_idle(r, id) && !(connection && id == 0) ? FAULT_HTTP2_PROTOCOL : FAULT_NONE;
 }
 
@@ -498,7 +488,7 @@ static enum request_fault on_head(struct http2_reader *r)
                                          .stream = http2_get32(h + 5) & INT32_MAX};
     r->left = f->len;
     r->padding = r->uncounted = 0;
-    r->prefix_bytes = r->prefix_wanted = 0;
+    r->prefix_bytes = r->prefix_expected = 0;
     r->in_rest = false;
     bool continues = f->type == TYPE_CONTINUATION;
     if (!r->settled && (f->type != TYPE_SETTINGS || (f->flags & FLAG_ACK) != 0))
@@ -555,7 +545,7 @@ static enum request_fault read_prefix(struct http2_reader *r, struct slice *byte
 {
     while (!r->in_rest) {
         uint8_t before = r->prefix_bytes;
-        bool complete = collect(bytes, r->prefix, &r->prefix_bytes, r->prefix_wanted);
+        bool complete = collect(bytes, r->prefix, &r->prefix_bytes, r->prefix_expected);
 
         r->left -= r->prefix_bytes - before;
         if (!complete)
@@ -596,7 +586,7 @@ static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes
 static enum request_fault read_preface(struct http2_reader *r, struct slice *bytes)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    struct slice taken = take(bytes, HTTP2_PREFACE_BYTES - r->preface_bytes);
+    struct slice taken = slice_take(bytes, HTTP2_PREFACE_BYTES - r->preface_bytes);
 
     _Static_assert(sizeof(preface) - 1 == HTTP2_PREFACE_BYTES, "not a preface");
     if (taken.len != 0 && memcmp(taken.p, preface + r->preface_bytes, taken.len) != 0)
@@ -619,41 +609,30 @@ enum request_fault http2_reader_read(struct http2_reader *r, struct slice bytes)
 
 /* ---- rates of frames ---- */
 
-static const enum request_fault faults[HTTP2_KINDS] = {
-    [HTTP2_PING] = FAULT_FRAMES_PING,
-    [HTTP2_SETTINGS] = FAULT_FRAMES_SETTINGS,
-    [HTTP2_EMPTY_DATA] = FAULT_FRAMES_EMPTY_DATA,
-    [HTTP2_CONTINUATION] = FAULT_FRAMES_CONTINUATION,
-    [HTTP2_PRIORITY] = FAULT_FRAMES_PRIORITY,
-    [HTTP2_WINDOW_UPDATE] = FAULT_FRAMES_WINDOW_UPDATE,
-    [HTTP2_RST_STREAM] = FAULT_FRAMES_RST_STREAM,
-    [HTTP2_UNKNOWN] = FAULT_FRAMES_UNKNOWN,
-};
+/* The faults are in the order of the kinds. */
+_Static_assert(FAULT_FRAMES_RST_STREAM - FAULT_FRAMES_PING == (int)HTTP2_RST_STREAM &&
+                   FAULT_FRAMES_UNKNOWN - FAULT_FRAMES_PING == (int)HTTP2_UNKNOWN,
+               "a kind without its fault");
 
 /* HTTP2_KINDS: of a kind that is not counted. */
 static enum http2_kind kind_of(unsigned type, unsigned flags, size_t len)
 {
-    switch (type) {
-    case TYPE_DATA:
-        return len == 0 && (flags & FLAG_END_STREAM) == 0 ? HTTP2_EMPTY_DATA : HTTP2_KINDS;
-    case TYPE_HEADERS:
-    case TYPE_GOAWAY:
+    static const uint8_t kinds[HTTP2_TYPES] = {
+        [TYPE_DATA] = HTTP2_EMPTY_DATA,
+        [TYPE_HEADERS] = HTTP2_KINDS,
+        [TYPE_PRIORITY] = HTTP2_PRIORITY,
+        [TYPE_RST_STREAM] = HTTP2_RST_STREAM,
+        [TYPE_SETTINGS] = HTTP2_SETTINGS,
+        [TYPE_PUSH_PROMISE] = HTTP2_UNKNOWN,
+        [TYPE_PING] = HTTP2_PING,
+        [TYPE_GOAWAY] = HTTP2_KINDS,
+        [TYPE_WINDOW_UPDATE] = HTTP2_WINDOW_UPDATE,
+        [TYPE_CONTINUATION] = HTTP2_CONTINUATION,
+    };
+
+    if (type == TYPE_DATA && (len != 0 || (flags & FLAG_END_STREAM) != 0))
         return HTTP2_KINDS;
-    case TYPE_PRIORITY:
-        return HTTP2_PRIORITY;
-    case TYPE_RST_STREAM:
-        return HTTP2_RST_STREAM;
-    case TYPE_SETTINGS:
-        return HTTP2_SETTINGS;
-    case TYPE_PING:
-        return HTTP2_PING;
-    case TYPE_WINDOW_UPDATE:
-        return HTTP2_WINDOW_UPDATE;
-    case TYPE_CONTINUATION:
-        return HTTP2_CONTINUATION;
-    default:
-        return HTTP2_UNKNOWN;
-    }
+    return type < HTTP2_TYPES ? kinds[type] : HTTP2_UNKNOWN;
 }
 
 enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
@@ -665,5 +644,6 @@ enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_
         m->second_ms = now_ms;
         memset(m->counts, 0, sizeof(m->counts));
     }
-    return kind != HTTP2_KINDS && ++m->counts[kind] > per_second[kind] ? faults[kind] : FAULT_NONE;
+    return kind != HTTP2_KINDS && ++m->counts[kind] > per_second[kind] ? FAULT_FRAMES_PING + kind
+                                                                       : FAULT_NONE;
 }

@@ -439,7 +439,7 @@ static void large_file_is_given_back_in_pieces_and_a_small_one_at_once(void **st
     /* Three and two pieces, none at once with another. */
     assert_true(turns >= 5);
     assert_false(timer_running(&bin.timer));
-    /* What is there at the end goes as well: the leak checker looks. */
+    /* What is there at the end is freed as well, which the leak checker verifies. */
     body_file_throw(&bin, file_of(32 << 20));
     body_file_bin_fini(&bin);
 }

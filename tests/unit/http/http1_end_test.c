@@ -37,7 +37,7 @@ static void client_that_closes_its_half_gets_its_answer_when_it_may(void **state
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    http_reply_keep_half_closed(&f->call->reply);
+    http_reply_allow_half_close(&f->call->reply);
     assert_int_equal(shutdown(f->client.fd, SHUT_WR), 0);
     fixture_turns(f, 10);
     assert_int_equal(f->gone, 0);
@@ -84,7 +84,7 @@ static void client_that_may_close_its_half_has_its_unread_requests_served(void *
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    http_reply_keep_half_closed(&f->call->reply);
+    http_reply_allow_half_close(&f->call->reply);
     fixture_send(f, GET);
     fixture_turns(f, 5);
     assert_int_equal(shutdown(f->client.fd, SHUT_WR), 0);
@@ -106,7 +106,7 @@ static void client_that_may_close_its_half_is_noticed_when_it_resets(void **stat
 
     fixture_send(f, GET);
     fixture_await_requests(f, 1);
-    http_reply_keep_half_closed(&f->call->reply);
+    http_reply_allow_half_close(&f->call->reply);
     assert_int_equal(shutdown(f->client.fd, SHUT_WR), 0);
     fixture_turns(f, 5);
     assert_int_equal(f->gone, 0);

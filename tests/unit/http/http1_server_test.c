@@ -409,7 +409,7 @@ static void answers_without_a_body_end_where_they_should(void **state)
         const char *request;
         int status;
         uint64_t length;
-        const char *tells;
+        const char *expected;
     } cases[] = {
         {"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", 200, 1000, "Content-Length: 1000\r\n"},
         {"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", 200, UINT64_MAX, "200 OK\r\n"},
@@ -426,7 +426,7 @@ static void answers_without_a_body_end_where_they_should(void **state)
         http_reply_send(&f->call->reply, NULL, true);
         fixture_await_gone(f, i + 1);
         fixture_await(f, "\r\n\r\n");
-        assert_true(raw_has(&f->client, cases[i].tells));
+        assert_true(raw_has(&f->client, cases[i].expected));
         assert_false(raw_has(&f->client, "chunked"));
         assert_memory_equal(f->client.in.p + f->client.in.len - 4, "\r\n\r\n", 4);
         text_clear(&f->client.in);
@@ -457,7 +457,7 @@ static void unknown_length_is_chunked_or_ends_the_connection(void **state)
     assert_true(f->client.ended);
 }
 
-/* How an answer that is cut short looks to the client of REQUEST. */
+/* What the client of REQUEST receives of a response that is cut short. */
 static void cut_short(struct fixture *f, const char *request, uint64_t length, bool body)
 {
     unsigned n = f->requests + 1;

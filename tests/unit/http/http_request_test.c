@@ -122,11 +122,11 @@ static void a_response_lists_what_its_connection_fields_name(void **state)
     struct http1_head head = {.nheaders = 2};
 
     (void)state;
-    head.headers[0] = (struct http1_header){.name = SLICE_LIT("CONNECTION"),
-                                            .value = SLICE_LIT("close, X-One"),
-                                            .kind = FIELD_CONNECTION};
+    head.headers[0] = (struct message_field){.name = SLICE_LIT("CONNECTION"),
+                                             .value = SLICE_LIT("close, X-One"),
+                                             .kind = FIELD_CONNECTION};
     head.headers[1] =
-        (struct http1_header){.name = SLICE_LIT("X-Two"), .value = SLICE_LIT("X-Three")};
+        (struct message_field){.name = SLICE_LIT("X-Two"), .value = SLICE_LIT("X-Three")};
     assert_true(http_response_lists(&head, SLICE_LIT("x-one")));
     assert_false(http_response_lists(&head, SLICE_LIT("x-three")));
 }

@@ -39,7 +39,7 @@ static int setup(void **state)
     struct fixture *f = *state;
 
     listen_as(f, &(struct tls_server_options){0},
-              (struct http_listen_options){.tells_plain = true});
+              (struct http_listen_options){.answers_plain = true});
     tls_client_init(&client, f);
     assert_int_equal(networks_add(&proxies, SLICE_LIT("loopback")), ERR_OK);
     return failed;
@@ -327,7 +327,7 @@ static void request_that_may_outlive_the_end_of_tls_is_served(void **state)
     tls_client_open(&client);
     tls_send(&client, GET);
     fixture_await_requests(f, 1);
-    http_reply_keep_half_closed(&f->call->reply);
+    http_reply_allow_half_close(&f->call->reply);
     tls_say_end(&client);
     fixture_turns(f, 10);
     assert_int_equal(f->gone, 0);

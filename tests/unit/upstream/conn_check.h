@@ -46,7 +46,7 @@ static inline unsigned count_waiters(const struct list *list, enum waiter_state 
     list_for_each (it, list) {
         const struct conn_waiter *w = list_entry(it, struct conn_waiter, node);
         ASSERT(w->state == (int)state);
-        if (state == WAITER_IN_LINE && it->next != list)
+        if (state == WAITER_QUEUED && it->next != list)
             ASSERT(w->ticket < list_entry(it->next, struct conn_waiter, node)->ticket);
         ++n;
     }
@@ -72,9 +72,9 @@ static inline void check_backend_locked(struct conn_backend *b)
     ASSERT(b->idle == idle);
     ASSERT(b->in_use >= moving);
     ASSERT(b->in_use >= b->marked);
-    ASSERT(b->in_line == count_waiters(&b->line, WAITER_IN_LINE));
-    ASSERT(b->waiting >= b->in_line + ready);
-    if (b->in_line != 0) {
+    ASSERT(b->nqueued == count_waiters(&b->queue, WAITER_QUEUED));
+    ASSERT(b->waiting >= b->nqueued + ready);
+    if (b->nqueued != 0) {
         ASSERT(!b->retired);
         ASSERT(!conn_has_room_locked(b));
         ASSERT(b->idle == 0);

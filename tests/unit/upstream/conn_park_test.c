@@ -4,7 +4,7 @@
  */
 #include "tests/unit/upstream/conn_story.h"
 
-/* Loop 1 has lacked a connection, got one of loop 0 and uses it; loop 0 keeps the other one. */
+/* Loop 1 has lacked a connection, got one of loop 0 and uses it; loop 0 retains the other one. */
 static struct fake_conn *loops_are_short(struct fixture *f, struct asker *a)
 {
     struct fake_conn *c = hand_over_begins(f, a);
@@ -87,7 +87,7 @@ static void a_loop_keeps_a_quarter_of_its_part_of_the_connections_and_parks_the_
     give_back(f, all[0]);
     assert_int_equal(ask(f, 1, &any, a), CONN_WAIT);
     turn_all(f);
-    reported_of(f, a, CONN_REUSED); /* which loop 1 keeps */
+    reported_of(f, a, CONN_REUSED); /* which loop 1 retains */
     for (unsigned i = 1; i < 8 * LOOPS; ++i)
         give_back(f, all[i]);
     turn(f, 0);

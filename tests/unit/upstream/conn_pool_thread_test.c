@@ -140,7 +140,7 @@ static void begin_round(struct client *c)
         return;
     }
     got(c, r, &ask->w);
-    if (r == CONN_REFUSED) { /* on a backend that has been retired: look for its next life */
+    if (r == CONN_REFUSED) { /* on a backend that has been retired: find its next instance */
         conn_backend_release(c->b);
         c->b = NULL;
     }
@@ -266,7 +266,7 @@ static void change_things(struct world *world)
     }
 }
 
-static void tell(const struct story *story)
+static void run_story(const struct story *story)
 {
     struct world *world = xcalloc(1, sizeof(*world));
     struct worker *workers = xcalloc(story->nloops, sizeof(*workers));
@@ -305,22 +305,22 @@ static void limits_hold_and_none_is_forgotten_with_few_loops(void **state)
 {
     (void)state;
     for (unsigned limit = 1; limit <= 3; ++limit)
-        tell(&(struct story){.nloops = 2, .limit = limit, .rounds = 200, .max_waiting = 100});
+        run_story(&(struct story){.nloops = 2, .limit = limit, .rounds = 200, .max_waiting = 100});
 }
 
 static void limits_hold_and_none_is_forgotten_with_many_loops(void **state)
 {
     (void)state;
-    tell(&(struct story){.nloops = 8, .limit = 1, .rounds = 40, .max_waiting = 100});
-    tell(&(struct story){.nloops = 8, .limit = 5, .rounds = 60, .max_waiting = 10});
+    run_story(&(struct story){.nloops = 8, .limit = 1, .rounds = 40, .max_waiting = 100});
+    run_story(&(struct story){.nloops = 8, .limit = 5, .rounds = 60, .max_waiting = 10});
 }
 
 static void limits_may_change_and_backends_retire_at_any_time(void **state)
 {
     (void)state;
-    tell(&(struct story){
+    run_story(&(struct story){
         .nloops = 2, .limit = 2, .rounds = 200, .max_waiting = 100, .changing = true});
-    tell(&(struct story){
+    run_story(&(struct story){
         .nloops = 4, .limit = 3, .rounds = 150, .max_waiting = 5, .changing = true});
 }
 

@@ -125,11 +125,11 @@ static void idle_connection_that_ends_leaves_its_pool(void **state)
     struct conn_pool_settings s = {.max_waiting = 1};
     struct conn_pool *pool = conn_pool_create(&http1_conn_pool_ops, &f->loop, 1);
     struct conn_backend *b = conn_pool_backend(pool, SLICE_LIT("w"), SLICE_LIT("1"), 1, &s);
-    struct conn_checkout want = {0};
+    struct conn_checkout options = {0};
     struct conn_waiter waiter = {0};
     struct conn_backend_view view;
 
-    assert_int_equal(conn_checkout(b, f->loop, &want, &waiter), CONN_OPEN);
+    assert_int_equal(conn_checkout(b, f->loop, &options, &waiter), CONN_OPEN);
     conn_opened(b, http1_pooled(f->conn), f->loop);
     exchange(f, "HTTP/1.1 204 No Content\r\n\r\n");
     struct pooled_conn *p = http1_pooled(f->conn);

@@ -168,7 +168,7 @@ static inline struct http1_request get_request(struct fixture *f)
     };
 }
 
-/* Also keeps the worker's end of the connection from being reset for what it did not read. */
+/* Also prevents a reset of the worker's end of the connection for bytes that it did not read. */
 static inline void await_request(struct fixture *f)
 {
     raw_await(f->loop, &f->worker, "\r\n\r\n");

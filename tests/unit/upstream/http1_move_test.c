@@ -14,7 +14,7 @@ static struct {
     unsigned asked, refused;
     bool refuse, pause;
     bool whole;     /* takes all or nothing */
-    size_t at_most; /* 0: as many as are wanted */
+    size_t at_most; /* 0: as many as are requested */
     size_t bytes;
 } moved;
 

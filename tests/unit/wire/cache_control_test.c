@@ -9,7 +9,7 @@ static struct cache_control parse_bytes(struct slice value)
 
     if (value.len != 0)
         memcpy(exact, value.p, value.len);
-    struct http1_header h = {.name = SLICE_LIT("Cache-Control"), .value = {exact, value.len}};
+    struct message_field h = {.name = SLICE_LIT("Cache-Control"), .value = {exact, value.len}};
     cache_control_parse((struct cache_fields){&h, 1}, &c);
     free(exact);
     return c;

@@ -20,7 +20,7 @@
 enum { FIELDS_MAX = 120 };
 
 struct message {
-    struct http1_header fields[FIELDS_MAX];
+    struct message_field fields[FIELDS_MAX];
     size_t n;
 };
 
@@ -35,7 +35,7 @@ static inline struct cache_fields fields_of(struct message *m, const char *text)
         struct slice name = slice_cut(&line, ':');
 
         assert_true(m->n < FIELDS_MAX);
-        m->fields[m->n++] = (struct http1_header){
+        m->fields[m->n++] = (struct message_field){
             .name = name, .value = slice_trim(line), .kind = http_field_of(name)};
     }
     return (struct cache_fields){m->fields, m->n};

@@ -418,17 +418,6 @@ static void request_states_how_old_its_answer_may_be(void **state)
     assert_false(stale_at("Cache-Control: max-age=9", "Cache-Control: min-fresh=0", 9));
 }
 
-static void every_refusal_has_its_own_text(void **state)
-{
-    (void)state;
-    for (int a = CACHE_OK; a < CACHE_REFUSAL_COUNT; ++a) {
-        assert_true(strlen(cache_refusal_text((enum cache_refusal)a)) > 0);
-        for (int b = CACHE_OK; b < a; ++b)
-            assert_string_not_equal(cache_refusal_text((enum cache_refusal)a),
-                                    cache_refusal_text((enum cache_refusal)b));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,7 +451,6 @@ int main(void)
         cmocka_unit_test(stale_if_error_states_how_stale_it_may_be),
         cmocka_unit_test(refusal_does_not_replace_a_page),
         cmocka_unit_test(request_states_how_old_its_answer_may_be),
-        cmocka_unit_test(every_refusal_has_its_own_text),
     };
 
     return cmocka_run_group_tests_name("cache_rules", tests, NULL, NULL);

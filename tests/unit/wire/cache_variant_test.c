@@ -194,7 +194,7 @@ static void key_over_its_limit_is_refused_and_matches_nothing(void **state)
 
 static void value_with_a_line_end_cannot_pose_as_another_line(void **state)
 {
-    struct http1_header h = {.name = SLICE_LIT("accept"), .value = SLICE_LIT("a\ncookie=b")};
+    struct message_field h = {.name = SLICE_LIT("accept"), .value = SLICE_LIT("a\ncookie=b")};
     struct message m;
     struct text key = {0};
 

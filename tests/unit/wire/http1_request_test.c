@@ -43,7 +43,7 @@ static void fields_are_reported_in_their_order_as_far_as_there_is_room(void **st
     const char *text = "GET / HTTP/1.1\r\nHOST: a\r\nX-One:  1 \r\nEmpty:\r\nUpgrade: h2c\r\n"
                        "Expect: 100-continue\r\nContent-Length: 0\r\n\r\nLate: 1\r\n";
     struct http1_request_facts facts;
-    struct http1_header fields[8] = {0};
+    struct message_field fields[8] = {0};
 
     (void)state;
     assert_int_equal(http1_request_read(slice_of(text), &facts, fields, ARRAY_LEN(fields)),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the protocol's text says, example by example.
+ * The examples of the protocol's specification.
  */
 #include "common/base/text.h"
 #include "common/wire/proxy_line.h"
@@ -79,7 +79,7 @@ static void text_of_unknown_connections_may_state_anything(void **state)
 
         assert_int_equal(proxy_line_check(slice_of(texts[i]), &line), FAULT_NONE);
         assert_int_equal(line.bytes, strlen(texts[i]));
-        assert_int_equal(line.family, PROXY_NOBODY);
+        assert_int_equal(line.family, PROXY_UNKNOWN);
     }
     assert_int_equal(strlen(texts[2]), PROXY_LINE_TEXT_MAX);
 }
@@ -186,9 +186,9 @@ static void proxies_have_connections_of_their_own(void **state)
         struct slice body;
         enum proxy_family found;
     } cases[] = {
-        {0x20, 0x00, {"", 0}, PROXY_NOBODY},       {0x20, 0x11, {INET, 12}, PROXY_NOBODY},
-        {0x20, 0x77, {"\1\2\3", 3}, PROXY_NOBODY}, {0x21, 0x00, {"", 0}, PROXY_NOBODY},
-        {0x21, 0x00, {"\1\2\3", 3}, PROXY_NOBODY},
+        {0x20, 0x00, {"", 0}, PROXY_UNKNOWN},       {0x20, 0x11, {INET, 12}, PROXY_UNKNOWN},
+        {0x20, 0x77, {"\1\2\3", 3}, PROXY_UNKNOWN}, {0x21, 0x00, {"", 0}, PROXY_UNKNOWN},
+        {0x21, 0x00, {"\1\2\3", 3}, PROXY_UNKNOWN},
     };
     struct text t = {0};
 

@@ -33,14 +33,14 @@ static enum request_fault check(struct slice bytes, size_t piece, size_t *used, 
     return f;
 }
 
-static void assert_fault(struct slice body, enum request_fault wanted, bool end)
+static void assert_fault(struct slice body, enum request_fault expected, bool end)
 {
     for (size_t piece = 1; piece <= body.len; piece = piece < 4 ? piece + 1 : piece * 3) {
         size_t used;
         bool ended;
         enum request_fault f = check(body, piece, &used, &ended);
 
-        if (f != wanted || ended != end)
+        if (f != expected || ended != end)
             fail_msg("%.*s: %s, %s", SLICE_FMT(body), request_fault_text(f),
                      ended ? "ended" : "not ended");
     }

@@ -21,10 +21,10 @@ static struct trace_line parsed(const char *line)
 static void refused(const char *line, const char *why)
 {
     struct trace_line l;
-    const char *said = trace_line_parse(slice_of(line), &l);
+    const char *reason = trace_line_parse(slice_of(line), &l);
 
-    if (said == NULL || strcmp(said, why) != 0)
-        fail_msg("%s: %s", line, said != NULL ? said : "taken");
+    if (reason == NULL || strcmp(reason, why) != 0)
+        fail_msg("%s: %s", line, reason != NULL ? reason : "taken");
 }
 
 static void is(struct slice s, const char *text)

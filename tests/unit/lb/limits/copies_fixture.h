@@ -31,7 +31,7 @@ static inline size_t copy_memory_used(const struct copy_memory *m)
 
 /* A request with at most one field, "Name: value" or "". */
 struct asked {
-    struct http1_header field;
+    struct message_field field;
     struct cache_request request;
 };
 

@@ -240,21 +240,21 @@ static void a_malformed_head_is_reported_and_the_table_stays_right(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(malformed_heads); ++i) {
         const struct block_row *m = &malformed_heads[i];
-        struct text want = {0};
+        struct text expected = {0};
         struct text block = {0};
 
         /* What comes after the fault is in the table all the same. */
         text_add(&block, m->block);
         text_add(&block, S("\x40\1x\1y"));
-        text_addf(&want, "malformed 1: %s, ends\nrequest 3 GET https a / x: y ends\n",
+        text_addf(&expected, "malformed 1: %s, ends\nrequest 3 GET https a / x: y ends\n",
                   request_fault_text(m->fault));
         const struct row row = {"malformed",
                                 {{1, END | WHOLE, 1, text_slice(&block)},
                                  {1, END | WHOLE, 3, S(REQUEST "\xbf")}}, /* :authority is 62 */
                                 FAULT_NONE,
-                                text_cstr(&want)};
+                                text_cstr(&expected)};
         check_rows(&row, 1);
-        text_fini(&want);
+        text_fini(&expected);
         text_fini(&block);
     }
 }
@@ -302,9 +302,9 @@ static void malformed_trailers_are_reported(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(trailers); ++i) {
-        struct text want = {0};
+        struct text expected = {0};
 
-        text_addf(&want, POSTED "\ndata 1 abc\nmalformed 1: %s, ends\nreset 1 5\n",
+        text_addf(&expected, POSTED "\ndata 1 abc\nmalformed 1: %s, ends\nreset 1 5\n",
                   request_fault_text(trailers[i].fault));
         const struct row row = {"malformed trailers",
                                 {{1, WHOLE, 1, S(POST)},
@@ -312,9 +312,9 @@ static void malformed_trailers_are_reported(void **state)
                                  {1, END | WHOLE, 1, trailers[i].block},
                                  {3, 0, 1, S("\0\0\0\5")}},
                                 FAULT_NONE,
-                                text_cstr(&want)};
+                                text_cstr(&expected)};
         check_rows(&row, 1);
-        text_fini(&want);
+        text_fini(&expected);
     }
 }
 
