@@ -72,10 +72,11 @@ bool commands_is_woken(struct client *c)
 
 /* ---- figures by type and by key ---- */
 
-/* For as long as C waits: its lock forgets the key when it is woken by DONE. Without memory for it,
- * this wait is not in the figures. */
-static void keep_key(struct client *c, struct slice key)
+/* The key is copied, because C's lock has none after a DONE. Out of memory, this wait is not in the
+ * figures. */
+static void start_wait(struct client *c, struct slice key)
 {
+    c->wait_since_us = c->server->now_us;
     c->wait_key = malloc(key.len);
     if (c->wait_key == NULL)
         return;
@@ -135,50 +136,22 @@ static void note_end(struct client_lock *cl)
 
 /* ---- acquire ---- */
 
-static bool needs_type(const struct server *s, const struct counter_line *line, struct slice type)
-{
-    /* A key without ':' is all of its type: that matters to limits only. */
-    return type.len != line->key.len || line->slots != 0 || s->config->ntypes != 0;
-}
-
-static enum counter_answer ask(struct client *c, struct client_lock *cl,
-                               const struct counter_line *line)
+static void acquire_new(struct client *c, struct counter_ask *ask)
 {
     struct server *s = c->server;
-    struct slice type = counter_type_of(line->key);
-    struct counter_ask a = {
-        .key = line->key,
-        .type = needs_type(s, line, type) ? type : SLICE_NULL,
-        .kind = line->kind,
-        .workers = line->workers,
-        .maxqueue = line->maxqueue,
-        .slots = line->slots,
-        .wait = line->timeout_ms != 0,
-    };
-
-    cl->type = types_get(&s->types, type);
-    return counter_acquire(s->table, &cl->lock, &a, s->now_us);
-}
-
-static void wait_for(struct client *c, struct slice key, uint64_t timeout_ms)
-{
-    keep_key(c, key);
-    c->wait_since_us = c->server->now_us;
-    c->wait.expired = commands_expire;
-    server_timer_start(c->server, &c->wait, timeout_ms);
-}
-
-static void acquire_new(struct client *c, const struct counter_line *line)
-{
     struct client_lock *cl = next_lock(c);
+    struct slice type = counter_type_of(ask->key);
 
     if (cl == NULL) {
         reply(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
         return;
     }
-    enum counter_answer answer = ask(c, cl, line);
+    cl->type = types_get(&s->types, type);
+    /* A key without ':' is all of its type: that matters to limits only. */
+    if (type.len != ask->key.len || ask->slots != 0 || s->config->ntypes != 0)
+        ask->type = type;
     struct type_figures *figures = &cl->type->figures;
-    switch (answer) {
+    switch (counter_acquire(s->table, &cl->lock, ask, s->now_us)) {
     case COUNTER_LOCKED:
         ++c->nlocks;
         ++figures->acquired;
@@ -188,7 +161,8 @@ static void acquire_new(struct client *c, const struct counter_line *line)
     case COUNTER_WAIT:
         ++c->nlocks;
         ++figures->waiting;
-        wait_for(c, line->key, line->timeout_ms);
+        start_wait(c, ask->key);
+        server_timer_start(s, &c->wait, ask->timeout_ms);
         break;
     case COUNTER_QUEUE_FULL:
         ++figures->full;
@@ -203,20 +177,21 @@ static void acquire_new(struct client *c, const struct counter_line *line)
         reply(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
         break;
     case COUNTER_DONE:
+    case COUNTER_UNREACHABLE:
         UNREACHABLE();
     }
 }
 
-static void acquire(struct client *c, const struct counter_line *line)
+static void acquire(struct client *c, struct counter_line *line)
 {
     if (c->nlocks == CLIENT_LOCKS_MAX)
         reply_counted(c, SLICE_LIT("LOCK_HELD\n"), STAT_lock_mismatch);
     else if (is_waiting(c))
         reply_counted(c, SLICE_LIT("ERROR WAIT_FOR_RESPONSE\n"), STAT_lock_while_waiting);
-    else if (!line->well_formed || line->key.len > c->server->config->s.max_key_bytes)
+    else if (!line->well_formed || line->ask.key.len > c->server->config->s.max_key_bytes)
         reply_counted(c, SLICE_LIT("ERROR BAD_SYNTAX\n"), STAT_bad_syntax);
     else
-        acquire_new(c, line);
+        acquire_new(c, &line->ask);
 }
 
 /* ---- release ---- */

@@ -454,7 +454,7 @@ enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock
     if (key != NULL && (uint64_t)key->held + key->waiting >= ask->maxqueue)
         return counted(&t->stats.full, COUNTER_QUEUE_FULL);
     bool room = key_has_room(key, type, ask->workers) && type_has_room(type, ask->slots);
-    if (!room && !ask->wait)
+    if (!room && ask->timeout_ms == 0)
         return counted(&t->stats.timeouts_at_once, COUNTER_TIMEOUT);
     if (!room && t->stats.waiting >= t->max_waiters)
         return counted(&t->stats.no_room, COUNTER_NO_ROOM);

@@ -35,23 +35,23 @@ static void settle(struct counter_call *call, enum counter_call_state state)
 {
     timer_stop(&call->deadline);
     list_remove(&call->later.node);
-    free(call->word);
-    call->word = NULL;
+    free((char *)(uintptr_t)call->ask.key.p);
+    call->ask.key = SLICE_NULL;
     call->state = state;
     if (state == COUNTER_CALL_FREE)
         --call->client->calls;
 }
 
 /* The last thing its caller does: the owner may do anything. */
-static void answer(struct counter_call *call, enum counter_result r, enum counter_trouble why)
+static void answer(struct counter_call *call, enum counter_answer r, enum counter_trouble why)
 {
     struct counter_client_stats *stats = &call->client->stats;
 
     ++stats->results[r];
-    if (r == COUNTER_RESULT_UNREACHABLE)
+    if (r == COUNTER_UNREACHABLE)
         ++stats->unreachable[why];
     call->why = why;
-    settle(call, r == COUNTER_RESULT_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
+    settle(call, r == COUNTER_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
     call->answered(call, r);
 }
 
@@ -62,7 +62,7 @@ static void run_later(struct loop_deferred *d)
     answer(call, call->result, call->why);
 }
 
-static void answer_later(struct counter_call *call, enum counter_result r, enum counter_trouble why)
+static void answer_later(struct counter_call *call, enum counter_answer r, enum counter_trouble why)
 {
     call->result = r;
     call->why = why;
@@ -89,37 +89,30 @@ static struct counter_call *part(struct counter_conn *c)
 /* ---- what is sent ---- */
 
 /* The remaining time of CALL, in whole seconds. */
-static uint32_t wire_seconds(const struct counter_call *call, uint64_t now_ms)
+static uint64_t wire_seconds(const struct counter_call *call, uint64_t now_ms)
 {
     uint64_t left_ms = call->due_ms > now_ms ? call->due_ms - now_ms : 1;
     uint64_t seconds = left_ms / 1000 + (left_ms % 1000 != 0);
 
-    if (call->request.timeout_ms == 0)
+    if (call->ask.timeout_ms == 0)
         return 0;
-    return seconds < WIRE_SECONDS_MAX ? (uint32_t)seconds : WIRE_SECONDS_MAX;
+    return seconds < WIRE_SECONDS_MAX ? seconds : WIRE_SECONDS_MAX;
 }
 
 /* The request of C's call. False: C is dead. */
 static bool send_acquire(struct counter_conn *c)
 {
-    const struct counter_request *r = &c->call->request;
+    struct counter_ask ask = c->call->ask;
     uint64_t now_ms = loop_now_ms(c->loop);
     char line[COUNTER_REQUEST_LINE_MAX];
-    struct counter_acquire_line l = {
-        .word = slice_of(c->call->word),
-        .kind = r->kind,
-        .workers = r->workers,
-        .maxqueue = r->maxqueue,
-        .timeout_s = wire_seconds(c->call, now_ms),
-        .slots = r->slots,
-    };
 
+    ask.timeout_ms = wire_seconds(c->call, now_ms) * 1000;
     c->state = COUNTER_CONN_ASKING;
-    c->expires_ms = now_ms + l.timeout_s * UINT64_C(1000);
+    c->expires_ms = now_ms + ask.timeout_ms;
     counter_server_watch(c->server);
-    if (r->slots != 0)
-        counter_server_inquire(c->server, counter_type_of(l.word));
-    return counter_conn_send(c, (struct slice){line, counter_acquire_print(&l, line)});
+    if (ask.slots != 0)
+        counter_server_inquire(c->server, counter_type_of(ask.key));
+    return counter_conn_send(c, (struct slice){line, counter_acquire_print(&ask, line)});
 }
 
 bool counter_conn_send_and_await(struct counter_conn *c, enum counter_conn_state state,
@@ -156,7 +149,7 @@ static void give_up(struct counter_conn *c, enum counter_trouble why)
 
     counter_conn_close(c);
     if (call != NULL)
-        answer(call, COUNTER_RESULT_UNREACHABLE, why);
+        answer(call, COUNTER_UNREACHABLE, why);
 }
 
 static void lose(struct counter_conn *c)
@@ -273,25 +266,25 @@ static void on_deadline(struct timer *t)
         list_remove(&c->end_later.node); /* its own time is up first */
     if (c->state == COUNTER_CONN_CONNECTING) {
         (void)part(c);
-        answer(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
-    } else if (call->request.timeout_ms == 0) {
+        answer(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
+    } else if (call->ask.timeout_ms == 0) {
         counter_conn_ended(c, COUNTER_TROUBLE_SILENT);
     } else {
         (void)part(c);
         end_wait(c);
-        answer(call, COUNTER_RESULT_TIMEOUT, COUNTER_TROUBLE_NONE);
+        answer(call, COUNTER_TIMEOUT, COUNTER_TROUBLE_NONE);
     }
 }
 
 /* ---- what is received ---- */
 
 /* The daemon's decision about C's call. */
-static void decide(struct counter_conn *c, enum counter_result r)
+static void decide(struct counter_conn *c, enum counter_answer r)
 {
     struct counter_call *call = c->call;
 
     counter_server_good(c);
-    if (r == COUNTER_RESULT_LOCKED) {
+    if (r == COUNTER_LOCKED) {
         c->state = COUNTER_CONN_HELD;
     } else {
         (void)part(c);
@@ -300,43 +293,35 @@ static void decide(struct counter_conn *c, enum counter_result r)
     answer(call, r, COUNTER_TROUBLE_NONE);
 }
 
-static void log_error_reply(const struct counter_conn *c, struct slice error)
-{
-    log_warn(NULL, "counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
-             SLICE_FMT(error));
-}
-
 static void on_decision(struct counter_conn *c, const struct counter_reply *r)
 {
     switch (r->kind) {
     case COUNTER_REPLY_LOCKED:
-        decide(c, COUNTER_RESULT_LOCKED);
+        decide(c, COUNTER_LOCKED);
         return;
     case COUNTER_REPLY_QUEUE_FULL:
-        decide(c, COUNTER_RESULT_QUEUE_FULL);
+        decide(c, COUNTER_QUEUE_FULL);
         return;
     case COUNTER_REPLY_TIMEOUT:
-        decide(c, COUNTER_RESULT_TIMEOUT);
+        decide(c, COUNTER_TIMEOUT);
         return;
     case COUNTER_REPLY_DONE:
-        if (c->call->request.kind == COUNTER_ANY)
-            decide(c, COUNTER_RESULT_DONE);
-        else
-            counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
+        if (c->call->ask.kind != COUNTER_ANY)
+            break;
+        decide(c, COUNTER_DONE);
         return;
     case COUNTER_REPLY_ERROR:
-        log_error_reply(c, r->text);
-        counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
-        return;
+        log_warn(NULL, "counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
+                 SLICE_FMT(r->text));
+        break;
     case COUNTER_REPLY_LOCK_HELD:
     case COUNTER_REPLY_RELEASED:
     case COUNTER_REPLY_NOT_LOCKED:
     case COUNTER_REPLY_UPTIME:
     case COUNTER_REPLY_SLOTS:
-        counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
-        return;
+        break;
     }
-    UNREACHABLE();
+    counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
 }
 
 /* C and its daemon owe each other nothing any more. */
@@ -391,9 +376,9 @@ void counter_conn_replied(struct counter_conn *c, const struct counter_reply *r)
 /* ---- acquire, release, leave ---- */
 
 static void init_call(struct counter_client *c, struct counter_call *call,
-                      const struct counter_request *r)
+                      const struct counter_ask *ask)
 {
-    uint64_t limit_ms = r->timeout_ms != 0 ? r->timeout_ms : c->answer_timeout_ms;
+    uint64_t limit_ms = ask->timeout_ms != 0 ? ask->timeout_ms : c->answer_timeout_ms;
     uint64_t now_ms = loop_now_ms(c->loop);
     char word[COUNTER_KEY_WIRE_MAX];
 
@@ -402,9 +387,9 @@ static void init_call(struct counter_client *c, struct counter_call *call,
     call->state = COUNTER_CALL_ASKED;
     call->why = COUNTER_TROUBLE_NONE;
     call->again = false;
-    call->request = *r;
-    call->request.key = SLICE_NULL; /* borrowed; the word stands for it */
-    call->word = xslicedup((struct slice){word, counter_key_escape(r->key, word)});
+    call->ask = *ask;
+    call->ask.key.len = counter_key_escape(ask->key, word);
+    call->ask.key.p = xslicedup((struct slice){word, call->ask.key.len});
     call->due_ms = limit_ms < UINT64_MAX - now_ms ? now_ms + limit_ms : UINT64_MAX;
     call->later = (struct loop_deferred){.run = run_later};
     timer_init(&call->deadline, on_deadline);
@@ -418,7 +403,7 @@ static void ask_server(struct counter_call *call, struct counter_server *s)
 
     if (counter_server_look(s).resting) {
         counter_server_watch(s);
-        answer_later(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_RESTING);
+        answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_RESTING);
         return;
     }
     struct counter_conn *c = counter_server_take(s);
@@ -430,26 +415,26 @@ static void ask_server(struct counter_call *call, struct counter_server *s)
     } else if ((c = counter_conn_open(s, false)) != NULL) {
         join(call, c);
     } else {
-        answer_later(call, COUNTER_RESULT_NO_ROOM, COUNTER_TROUBLE_NONE);
+        answer_later(call, COUNTER_NO_ROOM, COUNTER_TROUBLE_NONE);
     }
 }
 
 void counter_client_acquire(struct counter_client *c, struct counter_call *call,
-                            const struct counter_request *r)
+                            const struct counter_ask *ask)
 {
     ASSERT(call->state == COUNTER_CALL_FREE);
     ASSERT(call->answered != NULL);
-    ASSERT(r->workers != 0);
-    ASSERT(r->maxqueue != 0);
-    init_call(c, call, r);
-    struct counter_server *s = counter_server_of(c, slice_of(call->word));
+    ASSERT(ask->workers != 0);
+    ASSERT(ask->maxqueue != 0);
+    init_call(c, call, ask);
+    struct counter_server *s = counter_server_of(c, call->ask.key);
     if (s == NULL)
-        answer_later(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_NO_SERVER);
+        answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_NO_SERVER);
     else
         ask_server(call, s);
     if (call->conn != NULL)
         timer_start(c->loop, &call->deadline,
-                    r->timeout_ms != 0 ? r->timeout_ms : c->answer_timeout_ms);
+                    ask->timeout_ms != 0 ? ask->timeout_ms : c->answer_timeout_ms);
 }
 
 void counter_client_release(struct counter_call *call)

@@ -36,16 +36,6 @@ struct counter_client;
 struct counter_conn;
 struct counter_server;
 
-enum counter_result {
-    COUNTER_RESULT_LOCKED,      /* held, until counter_client_release or counter_client_leave */
-    COUNTER_RESULT_DONE,        /* of kind ANY: another has done the work */
-    COUNTER_RESULT_QUEUE_FULL,  /* the key has `maxqueue` */
-    COUNTER_RESULT_NO_ROOM,     /* the daemon has all the connections it may have from here */
-    COUNTER_RESULT_TIMEOUT,     /* not within `timeout_ms` */
-    COUNTER_RESULT_UNREACHABLE, /* the daemon did not decide; the reason is in `why` of the call */
-    COUNTER_RESULTS,
-};
-
 /* Why a call was UNREACHABLE. */
 enum counter_trouble {
     COUNTER_TROUBLE_NONE,
@@ -76,15 +66,6 @@ struct counter_client_settings {
     struct counter_health *health; /* shared with other clients, outlives this one; never NULL */
 };
 
-struct counter_request {
-    struct slice key; /* any bytes; escaped on the wire, and cut with a hash when too long */
-    enum counter_kind kind;
-    uint32_t workers;    /* at least 1 */
-    uint32_t maxqueue;   /* at least 1 */
-    uint32_t slots;      /* per type of key, 0: none; only our own daemon knows them */
-    uint64_t timeout_ms; /* how long the call may take in all; 0: without waiting in the queue */
-};
-
 enum counter_call_state {
     COUNTER_CALL_FREE,
     COUNTER_CALL_ASKED, /* `answered` will come */
@@ -99,7 +80,7 @@ struct counter_call {
      * Once for each acquire, never inside a call of this interface, never after leave. The call is
      * HELD when R is LOCKED, else FREE; it may be used again, or freed with what it is in.
      */
-    void (*answered)(struct counter_call *c, enum counter_result r);
+    void (*answered)(struct counter_call *c, enum counter_answer r);
     /*
      * May be NULL. The lock of a HELD call is lost because its connection has died: another client
      * may hold it now. The call is LOST. It still requires counter_client_release or
@@ -116,17 +97,16 @@ struct counter_call {
     struct counter_conn *conn; /* that serves it; NULL when LATER is to come, when FREE or LOST */
     struct timer deadline;
     struct loop_deferred later; /* an answer known at once */
-    enum counter_result result; /* the one that LATER reports */
-    struct counter_request request;
-    char *word;      /* the key, escaped; owned while ASKED */
-    uint64_t due_ms; /* monotonic */
-    bool again;      /* sent once already, over a kept connection that was dead */
+    enum counter_answer result; /* the one that LATER reports */
+    struct counter_ask ask;     /* its key is the escaped one, owned while ASKED */
+    uint64_t due_ms;            /* monotonic */
+    bool again;                 /* sent once already, over a kept connection that was dead */
 };
 
 /* Counts since the client was made. */
 struct counter_client_stats {
     uint64_t calls;
-    uint64_t results[COUNTER_RESULTS];
+    uint64_t results[COUNTER_ANSWERS];
     uint64_t unreachable[COUNTER_TROUBLES]; /* of results[UNREACHABLE]: why */
     uint64_t left;                          /* calls given up by their owner before an answer */
     uint64_t opened;                        /* connections, attempts included */
@@ -174,13 +154,14 @@ void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_time
                                  uint64_t answer_timeout_ms);
 
 /*
- * Requests R->key. CALL must be FREE; R is borrowed for the duration of this function. `answered`
- * is called within R->timeout_ms, or within answer_timeout_ms if that is 0, whatever the daemon
- * does. The daemon receives the time-out in whole seconds, rounded up; a wait that ends earlier on
- * our side is ended by closing its connection.
+ * Requests ASK->key, which is escaped on the wire, and cut with a hash when too long. CALL must be
+ * FREE; ASK is borrowed for the duration of this function. `answered` is called within
+ * ASK->timeout_ms, or within answer_timeout_ms if that is 0, whatever the daemon does; not with
+ * WAIT. The daemon receives the time-out in whole seconds, rounded up; a wait that ends earlier on
+ * our side is ended by closing its connection. Only resumelb-poolcounter knows slots.
  */
 void counter_client_acquire(struct counter_client *c, struct counter_call *call,
-                            const struct counter_request *r);
+                            const struct counter_ask *ask);
 
 /*
  * The work is done: waiters for its result (kind ANY) get DONE. CALL must be HELD or LOST, and is

@@ -283,7 +283,7 @@ static void stop_counting_wait(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_limit_waiting, -1);
 }
 
-static bool take(struct exchange *x, struct limit_claim *c, enum limit_result r);
+static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer r);
 
 /* Another request has done the work; without a copy of its response, X does it itself. */
 static bool on_done(struct exchange *x, struct limit_claim *c)
@@ -307,42 +307,42 @@ static bool on_busy(struct exchange *x, struct limit_claim *c)
 }
 
 /* True: on to the next rule. */
-static bool take(struct exchange *x, struct limit_claim *c, enum limit_result r)
+static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer r)
 {
     const struct counter_settings *s = &c->rule->s;
     struct limit_figures *f = &c->counter->figures;
 
     switch (r) {
-    case LIMIT_HELD:
+    case COUNTER_LOCKED:
         return true;
-    case LIMIT_WAITS:
+    case COUNTER_WAIT:
         if (!x->limit_waiting)
             stat_add(x->al->stats, APP_STAT_limit_waiting, 1);
         x->limit_waiting = true;
         return false;
-    case LIMIT_DONE:
+    case COUNTER_DONE:
         return on_done(x, c);
-    case LIMIT_FULL:
+    case COUNTER_QUEUE_FULL:
         over(x, c->rule, s->on_full == LIMIT_ANSWER_STALE, "full", &f->refused_full,
              OUTCOME_LIMIT_FULL);
         return false;
-    case LIMIT_NO_ROOM:
+    case COUNTER_NO_ROOM:
         over(x, c->rule, s->on_full == LIMIT_ANSWER_STALE, "connections", &f->refused_connections,
              OUTCOME_LIMIT_CONNECTIONS);
         return false;
-    case LIMIT_TIMEOUT:
+    case COUNTER_TIMEOUT:
         if (c->hurried)
             return on_busy(x, c);
         over(x, c->rule, s->on_timeout == LIMIT_ANSWER_STALE, "timeout", &f->refused_timeout,
              OUTCOME_LIMIT_TIMEOUT);
         return false;
-    case LIMIT_UNREACHABLE:
+    case COUNTER_UNREACHABLE:
         return on_unreachable(x, c->rule);
     }
     UNREACHABLE();
 }
 
-static void on_result(struct limit_claim *c, enum limit_result r)
+static void on_result(struct limit_claim *c, enum counter_answer r)
 {
     struct exchange *x = c->owner;
 

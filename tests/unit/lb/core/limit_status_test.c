@@ -35,7 +35,7 @@ static enum counter_answer ask_in(struct counter_table *table, const struct limi
         .kind = COUNTER_ME,
         .workers = 1,
         .maxqueue = 1000,
-        .wait = true,
+        .timeout_ms = 1,
     };
 
     *lock = (struct counter_lock){0};
