@@ -27,11 +27,6 @@
 #include "common/limiter/counter.h"
 #include "common/limiter/counter_health.h"
 
-enum {
-    COUNTER_SERVERS_MAX = 64,      /* of one client; far more than a deployment needs */
-    COUNTER_SERVER_NAME_MAX = 255, /* bytes of a server's name */
-};
-
 struct counter_client;
 struct counter_conn;
 struct counter_server;
@@ -50,19 +45,14 @@ enum counter_trouble {
     COUNTER_TROUBLES,
 };
 
-struct counter_server_address {
-    struct slice name; /* what keys are spread by; 1..COUNTER_SERVER_NAME_MAX bytes, distinct */
-    struct addr addr;
-};
-
 struct counter_client_settings {
     const struct counter_server_address *servers; /* copied; at most COUNTER_SERVERS_MAX */
     size_t nservers;
     uint64_t connect_timeout_ms; /* 0: 100 */
     /* For what is due at once: whether a key that may not wait is locked; RELEASED. 0: 250 */
     uint64_t answer_timeout_ms;
-    uint64_t idle_ms;              /* a kept connection is closed after this long. 0: 60,000 */
-    unsigned max_idle;             /* kept for reuse, of each server. 0: 64 */
+    uint64_t idle_ms;              /* an idle connection is closed after this long. 0: 60,000 */
+    unsigned max_idle;             /* idle connections to each server. 0: 64 */
     struct counter_health *health; /* shared with other clients, outlives this one; never NULL */
 };
 
@@ -100,7 +90,7 @@ struct counter_call {
     enum counter_answer result; /* the one that LATER reports */
     struct counter_ask ask;     /* its key is the escaped one, owned while ASKED */
     uint64_t due_ms;            /* monotonic */
-    bool again;                 /* sent once already, over a kept connection that was dead */
+    bool again;                 /* sent once already, over an idle connection that was dead */
 };
 
 /* Counts since the client was made. */
@@ -110,7 +100,7 @@ struct counter_client_stats {
     uint64_t unreachable[COUNTER_TROUBLES]; /* of results[UNREACHABLE]: why */
     uint64_t left;                          /* calls given up by their owner before an answer */
     uint64_t opened;                        /* connections, attempts included */
-    uint64_t reused;                        /* calls served by a kept one */
+    uint64_t reused;                        /* calls served by an idle one */
     uint64_t repeated;                      /* calls sent again: an idle connection was dead */
     uint64_t rests;      /* times that this client has found a server unresponsive */
     uint64_t probes;     /* sent to see whether a server responds */
@@ -118,28 +108,14 @@ struct counter_client_stats {
     uint64_t unreleased; /* RELEASEs without their answer; the daemon may have taken them */
 };
 
-struct counter_server_view {
-    struct slice name; /* borrowed until the servers change */
-    struct addr addr;
-    unsigned connections, idle; /* this client's; idle ones are of CONNECTIONS */
-    bool resting;
-    uint64_t rest_ms; /* what is left of it; 0 when it may be tried again */
-};
-
 /*
  * Names must be distinct and within bounds: callers that take them from external input must have
- * validated them with counter_client_check.
+ * validated them with counter_servers_check.
  */
 struct counter_client *counter_client_create(struct loop *l,
                                              const struct counter_client_settings *s);
 /* Every call is free. Connections are closed. NULL is fine. */
 void counter_client_destroy(struct counter_client *c);
-
-/*
- * ERR_TOO_LARGE: too many. ERR_RANGE: a name is empty or too long. ERR_SYNTAX: one that is not all
- * visible ASCII. ERR_EXISTS: a name twice.
- */
-enum err counter_client_check(const struct counter_server_address *servers, size_t n) must_check;
 
 /*
  * Replaces the servers; those of the same name and address are not affected. Idle connections to a
@@ -177,8 +153,5 @@ void counter_client_release(struct counter_call *call);
 void counter_client_leave(struct counter_call *call);
 
 const struct counter_client_stats *counter_client_stats(const struct counter_client *c);
-size_t counter_client_servers(const struct counter_client *c);
-/* I is below counter_client_servers; in the order they were set. */
-struct counter_server_view counter_client_server(const struct counter_client *c, size_t i);
 
 #endif

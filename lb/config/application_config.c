@@ -183,7 +183,7 @@ static const char *check_server(const char *text, struct counter_server_address 
         if (addr_equal(&servers[i].addr, &servers[n].addr))
             return "is a duplicate";
     }
-    return counter_client_check(servers, n + 1) == ERR_OK ? NULL
+    return counter_servers_check(servers, n + 1) == ERR_OK ? NULL
                                                           : "only visible ASCII is permitted here";
 }
 

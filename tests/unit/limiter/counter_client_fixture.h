@@ -20,6 +20,7 @@ struct fixture {
     struct loop *loop;
     struct counter_health *health;
     struct counter_client *client;
+    struct addr addr; /* of the server "one" */
     unsigned answers;
     bool inside; /* a call of the client's interface */
 };
@@ -43,6 +44,7 @@ static inline void create_client(struct fixture *f, const struct addr *a,
 {
     struct counter_server_address server = {SLICE_LIT("one"), *a};
 
+    f->addr = *a;
     s.servers = &server;
     s.nservers = 1;
     s.health = f->health;
@@ -111,9 +113,9 @@ static inline enum counter_answer ask(struct fixture *f, struct asker *a,
     return await_answer(a);
 }
 
-static inline struct counter_server_view view(const struct fixture *f)
+static inline struct counter_daemon_view view(const struct fixture *f)
 {
-    return counter_client_server(f->client, 0);
+    return counter_health_view(f->health, SLICE_LIT("one"), &f->addr);
 }
 
 struct wait_for {

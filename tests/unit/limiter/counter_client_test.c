@@ -475,7 +475,7 @@ static void a_lock_stays_when_its_server_goes(void **state)
     acquire(f, &b, &waiting);
     await_queue(f, 2);
     counter_client_set_servers(f->client, &two, 1);
-    assert_int_equal(view(f).connections, 0);
+    assert_int_equal(counter_health_view(f->health, two.name, &two.addr).connections, 0);
     /* The key now belongs to the other server; the waiter at the first one still waits there. */
     struct asker c = {0};
     assert_int_equal(ask(f, &c, &waiting), COUNTER_LOCKED);
@@ -507,13 +507,13 @@ static void a_server_that_stays_keeps_its_connections(void **state)
     release(&a);
     await_idle(f, 1);
     counter_client_set_servers(f->client, both, 2);
-    assert_int_equal(counter_client_servers(f->client), 2);
-    assert_int_equal(counter_client_server(f->client, 0).connections, 0);
-    assert_int_equal(counter_client_server(f->client, 1).idle, 1);
+    assert_int_equal(counter_health_view(f->health, both[0].name, &both[0].addr).connections, 0);
+    assert_int_equal(view(f).idle, 1);
     /* Another address under the same name is another server. */
     struct counter_server_address moved = both[1];
     assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:1"), &moved.addr), ERR_OK);
     counter_client_set_servers(f->client, &moved, 1);
+    assert_int_equal(counter_health_view(f->health, moved.name, &moved.addr).connections, 0);
     assert_int_equal(view(f).connections, 0);
 }
 
@@ -527,14 +527,14 @@ static void names_are_checked(void **state)
         snprintf(names[i], sizeof(names[i]), "s%zu", i);
         s[i] = (struct counter_server_address){.name = slice_of(names[i])};
     }
-    assert_int_equal(counter_client_check(s, COUNTER_SERVERS_MAX), ERR_OK);
-    assert_int_equal(counter_client_check(s, COUNTER_SERVERS_MAX + 1), ERR_TOO_LARGE);
+    assert_int_equal(counter_servers_check(s, COUNTER_SERVERS_MAX), ERR_OK);
+    assert_int_equal(counter_servers_check(s, COUNTER_SERVERS_MAX + 1), ERR_TOO_LARGE);
     s[1].name = s[0].name;
-    assert_int_equal(counter_client_check(s, 2), ERR_EXISTS);
+    assert_int_equal(counter_servers_check(s, 2), ERR_EXISTS);
     s[1].name = SLICE_LIT("");
-    assert_int_equal(counter_client_check(s, 2), ERR_RANGE);
+    assert_int_equal(counter_servers_check(s, 2), ERR_RANGE);
     s[1].name = SLICE_LIT("a b");
-    assert_int_equal(counter_client_check(s, 2), ERR_SYNTAX);
+    assert_int_equal(counter_servers_check(s, 2), ERR_SYNTAX);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
