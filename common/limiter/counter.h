@@ -169,7 +169,7 @@ const struct counter_lock *counter_oldest(const struct counter_table *t);
 /* The key of LOCK, which must not be free. */
 struct slice counter_key_of(const struct counter_lock *lock);
 
-/* Asserts every invariant; for tests. O(everything). */
+/* Asserts every invariant; for tests, as it is quadratic. */
 void counter_check(const struct counter_table *t);
 
 #endif
