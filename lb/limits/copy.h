@@ -51,7 +51,6 @@ struct copy *copy_get(struct copy *c);
 /* NULL is fine. */
 void copy_put(struct copy *c);
 
-struct cache_fields copy_fields(const struct copy *c);
 struct slice copy_body(const struct copy *c);
 /* Seconds: RFC 9111 4.2.3, current_age. */
 uint64_t copy_age_s(const struct copy *c, uint64_t now_us);

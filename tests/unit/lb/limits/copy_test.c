@@ -8,6 +8,11 @@ struct fixture {
     struct copy_answer answer;
 };
 
+static struct cache_fields copy_fields(const struct copy *c)
+{
+    return (struct cache_fields){c->fields, c->nfields};
+}
+
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
