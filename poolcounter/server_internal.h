@@ -52,7 +52,6 @@ struct watched {
 
 struct listener {
     struct watched watched;
-    bool accepting; /* registered with epoll */
     /* All connections that were queued before the socket options were set, and therefore lack them,
      * have been accepted. */
     bool has_options;
@@ -128,7 +127,7 @@ struct server {
     int epoll;
     struct listener listeners[LISTENERS_MAX];
     size_t nlisteners;
-    bool accepting;
+    bool accepting; /* the listeners are registered with epoll */
     struct timer accept_again;
     struct list clients, closed;
     size_t nclients;
@@ -146,7 +145,7 @@ struct server {
     char *input;         /* REST_BYTES_MAX + READ_BYTES, for the current client */
     struct text replies; /* to the current client */
 
-    bool handed_over, is_drained;
+    bool handed_over, is_drained, stop;
 
     /* ---- server_ask ---- */
     struct watched ask_watched;
@@ -157,7 +156,6 @@ struct server {
     pthread_cond_t answered;
     void (*ask)(struct server *s, void *context); /* under mutex */
     void *ask_context;                            /* under mutex */
-    bool stop;                                    /* under mutex */
 };
 
 /* ---- server.c ---- */

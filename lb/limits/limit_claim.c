@@ -84,13 +84,15 @@ static enum counter_answer acquire(struct limit_claim *c, const struct counter_a
 
 void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
 {
-    struct list woken;
+    struct list woken = LIST_INIT(woken);
+    enum err e = ERR_OK;
 
-    list_init(&woken);
     pthread_mutex_lock(&c->lock);
     /* A table has one type, or none: there is room. */
-    enum err e = counter_limit(c->table, slice_of(c->name), limits, clock_mono_us(), &woken);
+    if (c->limits.workers != limits.workers || c->limits.slots != limits.slots)
+        e = counter_limit(c->table, slice_of(c->name), limits, clock_mono_us(), &woken);
     ASSERT(e == ERR_OK);
+    c->limits = limits;
     struct limit_claim *marked = mark_locked(&woken);
     pthread_mutex_unlock(&c->lock);
     post(marked);
@@ -337,9 +339,8 @@ static void give_back_daemon(struct limit_claim *c, bool done)
 /* Returns true if its message is in flight. */
 static bool give_back_lock(struct limit_claim *c, bool done)
 {
-    struct list woken;
+    struct list woken = LIST_INIT(woken);
 
-    list_init(&woken);
     pthread_mutex_lock(&c->counter->lock);
     uint64_t now_us = clock_mono_us();
     if (c->lock.state == COUNTER_WAITING) {

@@ -352,18 +352,12 @@ static void on_result(struct limit_claim *c, enum counter_answer r)
         walk(x);
 }
 
-static bool wants_copies(const struct counter_settings *s)
-{
-    return s->mode == LIMIT_ANY || s->on_full == LIMIT_ANSWER_STALE ||
-           s->on_timeout == LIMIT_ANSWER_STALE || s->on_busy == LIMIT_BUSY_STALE;
-}
-
 /* NULL: it would be one too many. */
 static struct limit_claim *begin(struct exchange *x, const struct limit_rule *rule,
                                  const struct classify_request *r)
 {
     bool at_daemon = rule->s.where == LIMIT_DAEMON;
-    bool shares = wants_copies(&rule->s) && copying_of(x)->may_share;
+    bool shares = rule->copies && copying_of(x)->may_share;
     char room[LIMIT_KEY_MAX];
 
     if (x->nclaims == LIMIT_CLAIMS_MAX ||
