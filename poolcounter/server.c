@@ -229,7 +229,7 @@ void server_deliver(struct server *s, size_t max)
     while (max-- != 0 && !list_empty(&s->woken)) {
         struct counter_lock *lock = list_first(&s->woken, struct counter_lock, in_key);
 
-        commands_wake(container_of(lock, struct client_lock, lock));
+        client_wake(container_of(lock, struct client_lock, lock));
     }
 }
 

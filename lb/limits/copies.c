@@ -184,44 +184,6 @@ static void set_clock(struct copies *s, uint64_t now_us)
 
 /* ---- life ---- */
 
-struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory)
-{
-    struct copies *s = xcalloc(1, sizeof(*s));
-
-    pthread_mutex_init(&s->lock, NULL);
-    s->memory = memory;
-    s->limits = *l;
-    list_init(&s->by_use);
-    list_init(&s->by_time);
-    list_init(&s->gone);
-    return s;
-}
-
-void copies_destroy(struct copies *s)
-{
-
-    if (s == NULL)
-        return;
-    pthread_mutex_lock(&s->lock);
-    while (list_linked(&s->by_use))
-        remove_variant(s, list_first(&s->by_use, struct variant, by_use));
-    unlock(s);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
-}
-
-void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us)
-{
-
-    pthread_mutex_lock(&s->lock);
-    s->limits = *l;
-    set_clock(s, now_us);
-    make_fit(s, 0, 0);
-    unlock(s);
-}
-
-/* ---- making copies ---- */
-
 /* A maker has found the memory used up. */
 static bool give_up_bytes(void *context, size_t bytes)
 {
@@ -239,14 +201,50 @@ static bool give_up_bytes(void *context, size_t bytes)
     return freed != 0;
 }
 
+struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory)
+{
+    struct copies *s = xcalloc(1, sizeof(*s));
+
+    pthread_mutex_init(&s->lock, NULL);
+    s->memory = memory;
+    memory->make_room = give_up_bytes;
+    memory->context = s;
+    s->limits = *l;
+    list_init(&s->by_use);
+    list_init(&s->by_time);
+    list_init(&s->gone);
+    return s;
+}
+
+void copies_destroy(struct copies *s)
+{
+    if (s == NULL)
+        return;
+    pthread_mutex_lock(&s->lock);
+    while (list_linked(&s->by_use))
+        remove_variant(s, list_first(&s->by_use, struct variant, by_use));
+    unlock(s);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us)
+{
+    pthread_mutex_lock(&s->lock);
+    s->limits = *l;
+    set_clock(s, now_us);
+    make_fit(s, 0, 0);
+    unlock(s);
+}
+
+/* ---- making copies ---- */
+
 struct copy_maker *copies_begin(struct copies *s)
 {
-    struct copy_maker_options o = {.memory = s->memory, .make_room = give_up_bytes, .context = s};
-
     pthread_mutex_lock(&s->lock);
-    o.max_bytes = s->limits.max_copy_bytes;
+    size_t max_bytes = s->limits.max_copy_bytes;
     pthread_mutex_unlock(&s->lock);
-    return copy_maker_create(&o);
+    return copy_maker_create(s->memory, max_bytes);
 }
 
 /* The one that COPY takes the place of, or NULL. */
@@ -322,7 +320,6 @@ void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t 
 
 void copies_clear(struct copies *s, uint64_t now_us)
 {
-
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
     for (size_t i = 0; i < ARRAY_LEN(s->invalidated_us); ++i)

@@ -22,7 +22,8 @@ enum {
 };
 
 struct copy_maker {
-    struct copy_maker_options o;
+    struct copy_memory *memory;
+    size_t max_bytes;
     struct copy *copy;  /* NULL before its head, and once given up */
     uint64_t announced; /* bytes of body; UINT64_MAX: unknown */
 };
@@ -33,6 +34,7 @@ void copy_memory_init(struct copy_memory *m, size_t max_bytes)
 {
     atomic_init(&m->used_bytes, 0);
     atomic_init(&m->max_bytes, max_bytes);
+    m->make_room = NULL;
 }
 
 void copy_memory_set_max(struct copy_memory *m, size_t max_bytes)
@@ -61,12 +63,10 @@ static void uncharge(struct copy_memory *m, size_t bytes)
     ASSERT(before >= bytes);
 }
 
-static bool charge(struct copy_maker *m, size_t bytes)
+static bool charge(struct copy_memory *m, size_t bytes)
 {
-    if (try_charge(m->o.memory, bytes))
-        return true;
-    return m->o.make_room != NULL && m->o.make_room(m->o.context, bytes) &&
-           try_charge(m->o.memory, bytes);
+    return try_charge(m, bytes) ||
+           (m->make_room != NULL && m->make_room(m->context, bytes) && try_charge(m, bytes));
 }
 
 /* ---- reading ---- */
@@ -173,11 +173,12 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
 
 /* ---- making ---- */
 
-struct copy_maker *copy_maker_create(const struct copy_maker_options *o)
+struct copy_maker *copy_maker_create(struct copy_memory *memory, size_t max_bytes)
 {
     struct copy_maker *m = xcalloc(1, sizeof(*m));
 
-    m->o = *o;
+    m->memory = memory;
+    m->max_bytes = max_bytes;
     return m;
 }
 
@@ -244,10 +245,10 @@ static struct copy *create_copy(struct copy_maker *m, size_t nfields, size_t byt
 {
     size_t head_bytes = sizeof(struct copy) + nfields * sizeof(struct http1_header) + bytes;
 
-    if (head_bytes > m->o.max_bytes || !charge(m, head_bytes))
+    if (head_bytes > m->max_bytes || !charge(m->memory, head_bytes))
         return NULL;
     struct copy *c = xmalloc(head_bytes);
-    *c = (struct copy){.memory = m->o.memory, .head_bytes = head_bytes, .nfields = nfields};
+    *c = (struct copy){.memory = m->memory, .head_bytes = head_bytes, .nfields = nfields};
     atomic_init(&c->refs, 1);
     return c;
 }
@@ -275,7 +276,7 @@ static bool set_room(struct copy_maker *m, size_t bytes)
 
     ASSERT(bytes >= c->body_bytes);
     if (bytes > c->body_room) {
-        if (bytes > m->o.max_bytes - c->head_bytes || !charge(m, bytes - c->body_room))
+        if (bytes > m->max_bytes - c->head_bytes || !charge(m->memory, bytes - c->body_room))
             return false;
     } else {
         uncharge(c->memory, c->body_room - bytes);
@@ -293,7 +294,7 @@ static bool set_room(struct copy_maker *m, size_t bytes)
 /* The allocation for a body that has NEEDED bytes so far. */
 static size_t next_room(const struct copy_maker *m, size_t needed)
 {
-    size_t max = m->o.max_bytes - m->copy->head_bytes;
+    size_t max = m->max_bytes - m->copy->head_bytes;
     size_t room = m->copy->body_room != 0 ? m->copy->body_room : BODY_ROOM_FIRST;
 
     while (room < needed)
@@ -368,7 +369,7 @@ static void add_piece(struct copy_maker *m, struct slice piece)
     if (c == NULL || piece.len == 0)
         return;
     if (piece.len > c->body_room - c->body_bytes) {
-        size_t max = m->o.max_bytes - c->head_bytes;
+        size_t max = m->max_bytes - c->head_bytes;
 
         /* Give up the copy if the body is longer than announced or too large. */
         if (m->announced != UINT64_MAX || piece.len > max - c->body_bytes ||
