@@ -352,24 +352,17 @@ static struct variant *find_newest(struct copies *s, const struct url_key *k,
     return best;
 }
 
-/* Requirements of a request on a copy, besides that it is of the same variant. */
-struct wanted {
-    const struct cache_wish *stale; /* NULL: a copy to be shared with requests that waited */
-    uint64_t not_before_us;         /* of one to be shared */
-    uint64_t max_age_s;             /* of a stale one */
-};
-
-static bool is_good(const struct variant *v, const struct wanted *w, uint64_t now_us)
+static bool is_good(const struct variant *v, const struct copies_need *need, uint64_t now_us)
 {
     uint64_t age_s = copy_age_s(v->copy, now_us);
 
-    if (w->stale == NULL)
-        return v->put_us >= w->not_before_us && cache_may_share(&v->copy->facts, age_s);
-    return age_s <= w->max_age_s && cache_may_serve_stale(&v->copy->facts, w->stale, age_s);
+    if (need->stale == NULL)
+        return v->put_us >= need->not_before_us && cache_may_share(&v->copy->facts, age_s);
+    return age_s <= need->max_age_s && cache_may_serve_stale(&v->copy->facts, need->stale, age_s);
 }
 
-static struct copy *find(struct copies *s, const struct copies_url *url,
-                         const struct cache_request *request, const struct wanted *wanted,
+struct copy *copies_find(struct copies *s, const struct copies_url *url,
+                         const struct cache_request *request, const struct copies_need *need,
                          uint64_t now_us)
 {
     struct copy *found = NULL;
@@ -380,8 +373,8 @@ static struct copy *find(struct copies *s, const struct copies_url *url,
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
     struct variant *v = find_newest(s, &k, request);
-    if (v != NULL && is_good(v, wanted, now_us)) {
-        ++*(wanted->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
+    if (v != NULL && is_good(v, need, now_us)) {
+        ++*(need->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
         list_move_back(&v->url->variants, &v->in_url);
         list_move_back(&s->by_use, &v->by_use);
         found = copy_get(v->copy);
@@ -390,21 +383,7 @@ static struct copy *find(struct copies *s, const struct copies_url *url,
     return found;
 }
 
-struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
-                                const struct cache_request *request, uint64_t not_before_us,
-                                uint64_t now_us)
-{
-    return find(s, url, request, &(struct wanted){.not_before_us = not_before_us}, now_us);
-}
-
-struct copy *copies_find_stale(struct copies *s, const struct copies_url *url,
-                               const struct cache_request *request, const struct cache_wish *wish,
-                               uint64_t max_age_s, uint64_t now_us)
-{
-    return find(s, url, request, &(struct wanted){.stale = wish, .max_age_s = max_age_s}, now_us);
-}
-
-/* ---- looking ---- */
+/* ---- status and checks ---- */
 
 void copies_read_stats(struct copies *s, struct copies_stats *out)
 {
